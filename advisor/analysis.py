@@ -1,0 +1,198 @@
+"""The waist of the house: what is known of a trace once every rule has spoken.
+
+Everything left of :class:`Analysis` computes, everything right of it only reads. It goes to JSON and back without
+loss (``to_json``/``from_json``), so a report can be rendered later and elsewhere. Times are milliseconds, shares 0 to 1.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+SCHEMA_VERSION = 1
+
+Severity = Literal["high", "medium", "low", "note"]
+Confidence = Literal["certain", "likely", "possible"]
+Cell = str | int | float | bool | None
+
+
+class Struct(msgspec.Struct, kw_only=True, frozen=True):
+    """Base of all parts: immutable, keyword-only."""
+
+
+class Advisor(Struct):
+    version: str
+    rules: int
+
+
+class DeviceInfo(Struct):
+    id: int
+    name: str | None
+    vendor: str
+    capability: str | None
+    memory_bytes: int | None
+
+
+class Features(Struct):
+    steps: bool
+    gpu: bool
+    host: bool
+    shapes: bool
+    stacks: bool
+    memory: bool
+    distributed: bool
+
+
+class TraceInfo(Struct):
+    path: str
+    events: int
+    span_ms: float
+    devices: list[DeviceInfo]
+    features: Features
+    rank: int | None
+    world_size: int | None
+    torch: str | None
+
+
+class QualityNote(Struct):
+    code: str
+    message: str
+    advice: str
+
+
+class StepTimes(Struct):
+    median: float
+    p10: float
+    p90: float
+    samples: list[float]
+
+
+class Summary(Struct):
+    """Headline figures. ``None`` where the trace does not hold what is needed, never 0."""
+
+    steps: int
+    window_ms: float
+    step_ms: StepTimes | None
+    device: int | None
+    gpu_busy_share: float | None
+    gpu_utilization: dict[str, float]
+    sm_efficiency: float | None
+    achieved_occupancy: float | None
+    tensor_core_share: float | None
+    peak_memory_bytes: int | None
+    memory_bytes: int | None
+    causes: dict[str, float]
+
+
+class Saving(Struct):
+    """What the fix returns per step (per window where there are no steps)."""
+
+    low_ms: float
+    high_ms: float
+    low_share: float
+    high_share: float
+    basis: str
+
+
+class Place(Struct):
+    """A place in the source, and its share of the finding's cost."""
+
+    file: str | None
+    line: int | None
+    function: str | None
+    library: str | None
+    module: str | None
+    op: str | None
+    share: float
+
+
+class Evidence(Struct):
+    """A small table: the rows that weigh most. Units are in the column names."""
+
+    columns: list[str]
+    rows: list[list[Cell]]
+
+
+class Fix(Struct):
+    title: str
+    effort: str
+    before: str
+    after: str
+    caveat: str
+    verify: str
+
+
+class Reference(Struct):
+    title: str
+    url: str
+
+
+class Finding(Struct):
+    rule: str
+    title: str
+    category: str
+    severity: Severity
+    confidence: Confidence
+    cost_ms: float
+    cost_share: float
+    occurrences: int
+    saving: Saving | None
+    where: list[Place]
+    evidence: Evidence
+    why: str
+    fix: Fix
+    references: list[Reference]
+
+
+class PlanStep(Struct):
+    rules: list[str]
+    title: str
+    step_ms_before: float
+    step_ms_after: dict[str, float]
+    speedup: float
+
+
+class NotApplicable(Struct):
+    rule: str
+    because: str
+
+
+class NotRun(Struct):
+    rule: str
+    needs: list[str]
+    how: str
+
+
+class RuleFailure(Struct):
+    rule: str
+    message: str
+
+
+class Verdicts(Struct):
+    passes: list[str]
+    not_applicable: list[NotApplicable]
+    not_run: list[NotRun]
+    error: list[RuleFailure]
+
+
+class Analysis(Struct):
+    """All that the reports show of one trace."""
+
+    schema_version: int
+    advisor: Advisor
+    trace: TraceInfo
+    quality: list[QualityNote]
+    summary: Summary
+    findings: list[Finding]
+    plan: list[PlanStep]
+    verdicts: Verdicts
+
+    def to_json(self) -> bytes:
+        """The contract of ``-f json``, indented."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2)
+
+    @classmethod
+    def from_json(cls, text: bytes | str) -> Analysis:
+        """The inverse of :meth:`to_json`. Raises ``msgspec.ValidationError`` on anything else."""
+        return msgspec.json.decode(text, type=cls)

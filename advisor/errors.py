@@ -1,0 +1,32 @@
+"""Errors that a user can act on. Each carries the exit code of the command that meets it."""
+
+from __future__ import annotations
+
+
+class AdvisorError(Exception):
+    """What is wrong, where, and what to do about it; shown on stderr without a traceback."""
+
+    exit_code = 2
+
+
+class UsageError(AdvisorError):
+    """The command line or the configuration asks for something that cannot be."""
+
+    exit_code = 2
+
+
+class RuleError(AdvisorError):
+    """One or more rules are malformed. ``problems`` lists every one that was found."""
+
+    exit_code = 2
+
+    def __init__(self, problems: list[str]) -> None:
+        self.problems = problems
+        head = "1 problem in the rules" if len(problems) == 1 else f"{len(problems)} problems in the rules"
+        super().__init__("\n".join([head + ":", *(f"  {problem}" for problem in problems)]))
+
+
+class TraceError(AdvisorError):
+    """The trace cannot be read at all."""
+
+    exit_code = 3

@@ -1,0 +1,115 @@
+"""Interval algebra on int64 nanosecond arrays: the arithmetic under every frame.
+
+A set of spans is a pair of arrays ``(start, end)``. A *union* is such a pair, sorted, disjoint and free of empty spans.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+class Spans(NamedTuple):
+    """Sorted disjoint spans, int64 ns, half open: ``start[i] <= t < end[i]``."""
+
+    start: Ints
+    end: Ints
+
+    @property
+    def length(self) -> int:
+        """Total time covered, in ns."""
+        return int((self.end - self.start).sum())
+
+
+EMPTY = Spans(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+def union(start: Ints, end: Ints) -> Spans:
+    """The union of any spans, in any order; empty and backward ones count for nothing. Touching spans merge."""
+    keep = end > start
+    start, end = start[keep], end[keep]
+    if not len(start):
+        return EMPTY
+    order = np.argsort(start, kind="stable")
+    start, end = start[order], end[order]
+    reach = np.maximum.accumulate(end)
+    fresh = np.ones(len(start), np.bool_)
+    fresh[1:] = start[1:] > reach[:-1]
+    first = np.flatnonzero(fresh)
+    last = np.append(first[1:], len(start)) - 1
+    return Spans(start[first], reach[last])
+
+
+def clip(spans: Spans, low: int, high: int) -> Spans:
+    """What of *spans* lies inside ``[low, high)``."""
+    start = np.clip(spans.start, low, high)
+    end = np.clip(spans.end, low, high)
+    keep = end > start
+    return Spans(start[keep], end[keep])
+
+
+def complement(spans: Spans, low: int, high: int) -> Spans:
+    """The holes of *spans* inside ``[low, high)``."""
+    inside = clip(spans, low, high)
+    start = np.concatenate([np.array([low], np.int64), inside.end])
+    end = np.concatenate([inside.start, np.array([high], np.int64)])
+    keep = end > start
+    return Spans(start[keep], end[keep])
+
+
+def intersect(a: Spans, b: Spans) -> Spans:
+    """Time that both unions cover."""
+    if not len(a.start) or not len(b.start):
+        return EMPTY
+    edges = np.unique(np.concatenate([a.start, a.end, b.start, b.end]))
+    low, high = edges[:-1], edges[1:]
+    both = inside(a, low) & inside(b, low)
+    return union(low[both], high[both])
+
+
+def subtract(a: Spans, b: Spans) -> Spans:
+    """Time that *a* covers and *b* does not."""
+    if not len(a.start) or not len(b.start):
+        return a
+    return intersect(a, complement(b, int(a.start[0]), int(a.end[-1])))
+
+
+def inside(spans: Spans, points: Ints) -> Bools:
+    """Whether each point lies in the union."""
+    if not len(spans.start):
+        return np.zeros(len(points), np.bool_)
+    at = np.searchsorted(spans.start, points, side="right") - 1
+    return (at >= 0) & (points < spans.end[np.maximum(at, 0)])
+
+
+def covered(spans: Spans, start: Ints, end: Ints) -> Ints:
+    """For each ``[start, end)``, the ns of it that the union covers."""
+    if not len(spans.start):
+        return np.zeros(len(start), np.int64)
+    total = np.concatenate([np.zeros(1, np.int64), np.cumsum(spans.end - spans.start)])
+
+    def before(points: Ints) -> Ints:
+        at = np.searchsorted(spans.start, points, side="right")
+        overshoot = np.maximum(spans.end[np.maximum(at - 1, 0)] - points, 0)
+        return total[at] - np.where(at > 0, overshoot, 0)
+
+    return np.maximum(before(end) - before(start), 0)
+
+
+def exclusive(start: Ints, end: Ints, rank: Ints) -> Spans:
+    """What each of possibly overlapping spans owns when the earlier start owns, then the lower *rank*.
+
+    Returns one span per input row, in the order of the input; empty (start == end) where a row owns nothing. Each row
+    owns a single stretch, because whoever starts later only owns what lies beyond all that began before it.
+    """
+    order = np.lexsort((rank, start))
+    end = np.maximum(start, end)
+    reach = np.maximum.accumulate(end[order]) if len(order) else end
+    own_start = start.copy()
+    own_start[order[1:]] = np.maximum(start[order[1:]], reach[:-1])
+    return Spans(np.minimum(own_start, end), end)

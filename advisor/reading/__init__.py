@@ -1,0 +1,1 @@
+"""Bytes to columns: containers, chunks, the event schema of every dialect, repair."""

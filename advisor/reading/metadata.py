@@ -1,0 +1,127 @@
+"""What is read of the root of the file: an allowlist. Environment variables, host and user names stay behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+Loose = Any
+
+
+class Device(Struct, frozen=True):
+    """One entry of deviceProperties: a visible device, used or not."""
+
+    id: int
+    name: str | None
+    memory_bytes: int | None
+    capability: float | None
+    sms: int | None
+    max_threads_per_sm: int | None
+
+
+class Metadata(Struct, frozen=True):
+    """The allowlisted facts of the root object; ``None`` where the file does not say."""
+
+    devices: tuple[Device, ...] = ()
+    base_ns: int = 0
+    rank: int | None = None
+    world_size: int | None = None
+    backend: str | None = None
+    torch: str | None = None
+    record_shapes: bool | None = None
+    profile_memory: bool | None = None
+    with_stack: bool | None = None
+    with_modules: bool | None = None
+    cuda_runtime: int | None = None
+    hip: bool = False
+    built: bool = False
+
+
+class _Root(Struct):
+    deviceProperties: Loose = None
+    distributedInfo: Loose = None
+    baseTimeNanoseconds: Loose = None
+    record_shapes: Loose = None
+    profile_memory: Loose = None
+    with_stack: Loose = None
+    with_modules: Loose = None
+    cuda_runtime_version: Loose = None
+    hip_runtime_version: Loose = None
+    roctracer_version: Loose = None
+    pytorch_version: Loose = None
+    torch_version: Loose = None
+    built: Loose = field(default=None)
+
+
+def parse(text: bytes) -> Metadata | None:
+    """The metadata in *text*, a JSON object without its events; None if it is not JSON."""
+    try:
+        root = msgspec.json.decode(text, type=_Root)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    info = root.distributedInfo
+    if isinstance(info, list):
+        info = info[0] if len(info) == 1 else None
+    info = info if isinstance(info, dict) else {}
+    listed = root.deviceProperties if isinstance(root.deviceProperties, list) else []
+    devices = [_device(entry, at) for at, entry in enumerate(listed[:4096]) if isinstance(entry, dict)]
+    version = root.torch_version or root.pytorch_version
+    return Metadata(
+        devices=tuple(devices),
+        base_ns=_int(root.baseTimeNanoseconds) or 0,
+        rank=_int(info.get("rank")),
+        world_size=_int(info.get("world_size")),
+        backend=_word(info.get("backend")),
+        torch=_word(version),
+        record_shapes=_flag(root.record_shapes),
+        profile_memory=_flag(root.profile_memory),
+        with_stack=_flag(root.with_stack),
+        with_modules=_flag(root.with_modules),
+        cuda_runtime=_int(root.cuda_runtime_version),
+        hip=root.hip_runtime_version is not None or root.roctracer_version is not None,
+        built=root.built is not None,
+    )
+
+
+def _device(entry: dict[str, Any], at: int) -> Device:
+    major, minor = _int(entry.get("computeMajor")), _int(entry.get("computeMinor"))
+    known = major is not None and 0 <= major < 100 and minor is not None and 0 <= minor < 10
+    number = _int(entry.get("id"))
+    return Device(
+        id=at if number is None else number,
+        name=_word(entry.get("name"), 80),
+        memory_bytes=_positive(entry.get("totalGlobalMem")),
+        capability=round((major or 0) + (minor or 0) / 10, 1) if known else None,
+        sms=_positive(entry.get("numSms")),
+        max_threads_per_sm=_positive(entry.get("maxThreadsPerMultiprocessor")),
+    )
+
+
+def _int(value: Any) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = int(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if abs(number) < 1 << 62 else None
+
+
+def _positive(value: Any) -> int | None:
+    number = _int(value)
+    return number if number is not None and number > 0 else None
+
+
+def _flag(value: Any) -> bool | None:
+    number = _int(value) if not isinstance(value, bool) else int(value)
+    return None if number is None else bool(number)
+
+
+def _word(value: Any, most: int = 40) -> str | None:
+    """Short printable text, or nothing."""
+    if not isinstance(value, str):
+        return None
+    clean = "".join(char for char in value if char.isprintable())[:most].strip()
+    return clean or None
