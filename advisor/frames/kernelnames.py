@@ -1,0 +1,113 @@
+"""What a kernel's name proves: its class, its number format, Tensor Cores, the alignment it was built for.
+
+Names are from cuBLAS, cuDNN, CUTLASS, PyTorch, Triton, rocBLAS/Tensile and MIOpen, 2018 to 2026. What a name does not
+prove stays unknown (None).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+# The one definition of a communication kernel, the same as in the reference figures.
+COMMUNICATION = re.compile(r"nccl|rccl|multimem_all|cross_device_reduce", re.IGNORECASE)
+
+_CLASSES = (
+    ("attention", r"fmha|flash_(?:fwd|bwd|attn)|flash::|attn_fwd|attn_bwd|attention(?!.*softmax)|\bmha_|sdpa"),
+    ("embedding", r"embedding|indexSelect|index_select|pooled_embs|bounds_check_indices|permute_indices"),
+    ("optimizer", r"multi_tensor_apply|fused_adam|adam_|AdamFunctor|SGDFunctor|fused_sgd|\blamb\b|adagrad"),
+    ("layout", r"nchwToNhwc|nhwcToNchw|nchw2nhwc|nhwc2nchw|batched_transpose|tensorTransform|transpose_(?:NCHW|NHWC)|cudnn::.*[tT]ranspose"),
+    ("normalization", r"batch_?norm|\bbn_(?:fw|bw)|layer_?norm|LayerNorm|group_?norm|rms_?norm|RowwiseMoments|GammaBeta|GroupNorm|MIOpenBatchNorm"),
+    ("softmax", r"soft_?max"),
+    ("pooling", r"pool(?:ing)?(?![a-z])|pool_"),
+    ("conv", r"scudnn|fprop|dgrad|wgrad|conv(?!ert)|winograd|fft2d_|fft1d_|im2col|col2im|flip_filter|scalePackedTensor|pointwise_mult_and_sum_complex|computeOffsets|gcgemm|implicit_gemm|igemm_|miopen|Igemm|volta_cgemm|kern_precompute_indices"),
+    ("gemm", r"gemm|gemv|cutlass|xmma|nvjet|Cijk_|matmul|splitK|dot_kernel|cublas|gemmSN|mm_kernel|_mm_|wgmma"),
+    ("sort", r"[sS]ort|Radix|topk|TopK|unique|[Ss]can(?:Kernel|_kernel|ByKey|InitKernel)|DeviceScan"),
+    ("random", r"distribution_|philox|curand|fused_dropout|masked_scale|random_from_to|uniform_|bernoulli"),
+    ("copy", r"direct_copy_kernel|CatArrayBatchedCopy|copy_kernel|copyBuffer|LoadWithCast|StoreWithCast|bfloat16_copy|float_copy|half_copy"),
+    ("reduction", r"reduce_kernel|DeviceReduce|[rR]eduction|argmax|argmin|reduce_1Block|_norm_|nll_loss|cross_entropy|triton_red|triton_per"),
+    ("elementwise", r"elementwise|[pP]ointwise|FillFunctor|triton_poi|index_kernel|gather|scatter|fill_kernel|where_kernel|masked_fill"),
+)  # fmt: skip
+_COMPILED = [(name, re.compile(pattern)) for name, pattern in _CLASSES]
+
+_TENSOR = re.compile(
+    r"tensorop|hmma|imma_|wgmma|nvjet|[hsi](?:884|1688|8816|8832|16816|16832|16864|161616)(?:gemm|cudnn|fprop|dgrad|wgrad|_)"
+    r"|xmma_(?:gemm|fprop|dgrad|wgrad|new).*(?:bf16|f16f16|tf32|e4m3|e5m2|i8i8)|fmha|flash_(?:fwd|bwd)|flash::|884cudnn|1688cudnn"
+    r"|bmm_.*(?:e4m3|E4m3|Bfloat16|Fp16)|cutlass3x_sm(?:90|100|120)_tensorop|_mma_|mma_kernel|16816|sm(?:90|100)_.*wgmma",
+)
+_SIMT = re.compile(
+    r"(?<![0-9a-z])sgemm|_sgemm|(?<![hsi]884)scudnn|simt|(?<![0-9])[cz]gemm|gcgemm|_convolve_sgemm|winograd|dgrad(?:2d)?(?:_\w+)?_engine<float|engine<float"
+    r"|wgrad_alg\d_engine|dgrad_alg\d_engine|dgrad2d_alg|fft[12]d_|gemv|gemmSN|gemmk1|dot_kernel|im2col|flip_filter|scalePackedTensor"
+    r"|xmma_(?:gemm|fprop|dgrad|wgrad).*_f32f32_f32|pointwise_mult_and_sum_complex|reduce_wgrad|splitKreduce|computeOffsets|kern_precompute",
+)
+_BF16 = re.compile(r"bf16|bfloat16|BFloat16|Bfloat16|Cijk\w*_BB[SH]|Cijk\w*_B[BS]_")
+_FP8 = re.compile(r"e4m3|e5m2|E4m3|E5m2|fp8|float8|Float8|Cijk\w*_F8")
+_FP16 = re.compile(r"(?<![bt])f16|fp16|__half|c10::Half|half_t|(?<![a-z])h(?:884|1688|16816)|[_\b]half\b|hgemm|Cijk\w*_H(?:H|_)|Fp16")
+_TF32 = re.compile(r"tf32|tensorop_s1688|tensorop_s16816(?!gemm_[bf])|s1688(?:gemm|fprop|dgrad|wgrad)(?!_[bf]p?16)")
+_FP64 = re.compile(r"double|dgemm|d884|Cijk\w*_DB")
+_INT8 = re.compile(r"i8i8|i8816|i16832|imma|s8_|int8")
+_FP32 = re.compile(r"float|sgemm|scudnn|f32|Cijk\w*_SB?_|fp32")
+_ALIGN = re.compile(r"align(\d{1,2})")
+_ANONYMOUS = re.compile(r"\(anonymous namespace\)::|at::native::|c10::|at::cuda::|at::detail::|std::")
+
+
+@dataclass(frozen=True)
+class KernelName:
+    """What a name says."""
+
+    kind: str
+    tensor_cores: bool | None
+    dtype: str | None
+    alignment: int | None
+    pointwise: bool
+    matrix: bool
+
+
+@lru_cache(maxsize=16384)
+def classify(name: str, vendor: str) -> KernelName:
+    """Read a kernel's name. Tensor Cores are judged for NVIDIA alone: other makers' matrix units go by no such names."""
+    pointwise = "elementwise" in name or name.startswith("triton_poi_")
+    if COMMUNICATION.search(name):
+        return KernelName("communication", None, None, None, False, False)
+    kind = "other"
+    for label, pattern in _COMPILED:
+        if pattern.search(name):
+            kind = label
+            break
+    if pointwise and kind not in ("copy", "random"):
+        kind = "elementwise"
+    if name.startswith("triton_") and kind not in ("gemm", "attention", "conv"):
+        kind = "triton"
+    matrix = kind in ("gemm", "conv", "attention")
+    tensor: bool | None = None
+    if vendor == "nvidia":
+        if matrix:
+            tensor = True if _TENSOR.search(name) else (False if _SIMT.search(name) else None)
+        else:
+            tensor = False
+    found = _ALIGN.findall(name) if matrix else []
+    return KernelName(kind, tensor, _dtype(name, tensor), int(found[-1]) if found else None, pointwise, matrix)
+
+
+def _dtype(name: str, tensor: bool | None) -> str | None:
+    for label, pattern in (("fp8", _FP8), ("int8", _INT8), ("bf16", _BF16), ("fp16", _FP16), ("fp64", _FP64)):
+        if pattern.search(name):
+            return label
+    if tensor and _TF32.search(name):
+        return "tf32"
+    if tensor is not True and _FP32.search(name):
+        return "fp32"
+    return None
+
+
+# Number formats of operands as the profiler names C++ types.
+DTYPES = {
+    "float": "fp32",
+    "c10::Half": "fp16",
+    "c10::BFloat16": "bf16",
+    "double": "fp64",
+    "c10::Float8_e4m3fn": "fp8",
+    "c10::Float8_e5m2": "fp8",
+    "signed char": "int8",
+}

@@ -1,0 +1,95 @@
+"""Places in the source: which stack frames are the user's own, and what of a path may be shown.
+
+A frame is the user's when it is not the standard library's, torch's or a known library's. Paths lose home directories
+and everything up to ``site-packages``, always: what is left cannot name a person.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+
+# Top-level packages whose frames are not where a user would edit. Extended by `[tool.advisor] library`.
+LIBRARIES = frozenset(
+    """
+    torch torchvision torchaudio torchtext torchdata torchmetrics torchrec torchao torchtune functorch triton transformers
+    accelerate datasets tokenizers huggingface_hub diffusers peft trl safetensors bitsandbytes timm lightning
+    pytorch_lightning lightning_fabric lightning_utilities fabric ignite fastai composer deepspeed apex fairscale xformers
+    flash_attn vllm sglang einops numpy scipy pandas PIL cv2 skimage sklearn matplotlib seaborn tqdm wandb tensorboard
+    tensorboardX mlflow ray hydra omegaconf absl IPython ipykernel jupyter_client traitlets tornado zmq nest_asyncio
+    decord av webdataset fsspec aiohttp requests urllib3 yaml jinja2 pydantic rich click attr attrs psutil joblib
+    torch_geometric torch_sparse torch_scatter dgl mmcv mmengine detectron2 kornia monai gpytorch botorch pyro
+    transformer_engine nvtx pynvml uvloop uvicorn starlette fastapi pyarrow pytest pluggy _pytest advisor
+    """.split()
+)
+# Scripts of users are often called like modules of the standard library.
+_USER_SCRIPTS = frozenset({"test", "code", "profile", "cmd", "main", "__main__", "trace", "sched", "statistics", "token"})
+# Frames that stand on every stack and say nothing about the place.
+_PLUMBING = frozenset(
+    """torch/utils/_device.py torch/nn/modules/module.py torch/utils/_contextlib.py torch/autograd/profiler.py
+    torch/profiler/profiler.py torch/_ops.py torch/overrides.py torch/autograd/grad_mode.py contextlib.py
+    torch/autograd/function.py torch/_jit_internal.py torch/_compile.py""".split()
+)
+_FRAME = re.compile(r"^(?P<file>.*)\((?P<line>\d+)\): (?P<function>.*)$", re.DOTALL)
+_PACKAGES = re.compile(r"^.*?(?:site-packages|dist-packages)/")
+_STDLIB = re.compile(r"^.*?/lib/python\d(?:\.\d+)?/|^.*?/python\d(?:\.\d+)?/lib/")
+_HOME = re.compile(r"^(?:[A-Za-z]:)?/*(?:home|Users|users|root(?=/))(?:/|$)(?:(?<=root/)|[^/]+/)")
+_HOME_ANYWHERE = re.compile(r"^.*?/(?:home|Users)/[^/]+/")
+
+
+@dataclass(frozen=True)
+class Place:
+    """One stack frame, cleaned."""
+
+    file: str
+    line: int
+    function: str
+    user: bool
+
+    @property
+    def text(self) -> str:
+        """``file:line function``."""
+        return f"{self.file}:{self.line} {self.function}"
+
+
+def clean_path(path: str) -> str:
+    """*path* without home directory and without everything up to site-packages."""
+    path = path.replace("\\", "/")
+    shorter = _PACKAGES.sub("", path, count=1)
+    if shorter != path:
+        return shorter
+    shorter = _STDLIB.sub("", path, count=1)
+    if shorter != path:
+        return shorter
+    shorter = _HOME.sub("", path, count=1)
+    return _HOME_ANYWHERE.sub("", shorter, count=1)
+
+
+def parse_frame(text: str, libraries: frozenset[str] = LIBRARIES) -> Place | None:
+    """A frame written ``path(line): function``; None for built-ins, modules and anything else."""
+    found = _FRAME.match(text)
+    if not found:
+        return None
+    raw = found["file"].replace("\\", "/")
+    path = clean_path(raw)
+    if path in _PLUMBING:
+        return None
+    return Place(path, min(int(found["line"][:9]), 1 << 30), found["function"], _is_user(raw, path, libraries))
+
+
+def _is_user(raw: str, path: str, libraries: frozenset[str]) -> bool:
+    if path.startswith("<") and not path.startswith("<ipython"):
+        return False
+    if "site-packages/" in raw or "dist-packages/" in raw or _STDLIB.match(raw):
+        return False
+    parts = [part for part in path.split("/") if part not in ("", ".", "..")]
+    if not parts:
+        return False
+    top = parts[0].removesuffix(".py")
+    if top in _USER_SCRIPTS:
+        return True
+    if top in sys.stdlib_module_names or top in libraries:
+        return False
+    # Installed in development mode or vendored: .../pytorch/torch/nn/modules/module.py
+    return not any(f"/{name}/" in f"/{path}" for name in ("torch/nn", "torch/utils", "torch/autograd", "torch/_dynamo"))
