@@ -20,6 +20,7 @@ from advisor.reading.stream import Recorded
 PYTHON, ANNOTATION, OP, RUNTIME = range(4)
 GROUPS = ("python", "annotation", "op", "runtime")
 FORWARD, BACKWARD, OPTIMIZER, ZERO_GRAD = range(4)
+_MOST_ATTEMPTS = 6
 PHASES = ("forward", "backward", "optimizer", "zero_grad", "other")
 
 
@@ -79,6 +80,8 @@ class Host:
         self.parent = np.full(self.size, -1, np.int64)
         self._nest()
         self._levels = self._by_level()
+        for level in self._levels[1:]:
+            self.end[level] = np.maximum(np.minimum(self.end[level], self.end[self.parent[level]]), self.start[level])
         self.places: list[Place] = []
         self.module_paths: list[str] = []
         self.attributes = self._inherit()
@@ -88,19 +91,15 @@ class Host:
     def _nest(self) -> None:
         for low, high in zip(self._bounds[:-1], self._bounds[1:], strict=True):
             start, end = self.start[low:high], self.end[low:high].copy()
-            for attempt in range(4):
+            for attempt in range(_MOST_ATTEMPTS + 1):
                 depth, parent = _nest_thread(start, end)
-                inner = parent >= 0
-                over = np.flatnonzero(inner & (end > end[np.maximum(parent, 0)]))
+                over = np.flatnonzero((parent >= 0) & (end > end[np.maximum(parent, 0)]))
                 if not len(over):
                     break
-                above = parent[over]
-                hang, lap = end[over] - end[above], end[above] - start[over]
-                # Mostly beside rather than inside: they were siblings, the earlier one ends where this one starts.
-                beside = (lap < hang) & (attempt < 2)
-                np.minimum.at(end, above[beside], start[over[beside]])
-                inside = over[~beside]
-                end[inside] = np.maximum(np.minimum(end[inside], end[parent[inside]]), start[inside])
+                if attempt == _MOST_ATTEMPTS:
+                    depth, parent, end = _nest_one_by_one(start, end)
+                    break
+                _trim(start, end, over, parent)
             self.depth[low:high], self.end[low:high] = depth, end
             self.parent[low:high] = np.where(parent >= 0, parent + low, -1)
 
@@ -330,6 +329,42 @@ def _nest_thread(start: Ints, end: Ints) -> tuple[Ints, Ints]:
             parent[level] = np.where(at >= 0, above[np.maximum(at, 0)], -1)
         above = level[long[level]]
     return depth, parent
+
+
+def _trim(start: Ints, end: Ints, over: Ints, parent: Ints) -> None:
+    """Cut overlaps that do not nest, in place: *over* are spans that outlast what they began in.
+
+    Where such a span lies mostly beside its parent the two were siblings, and the earlier ends where the later starts:
+    an annotation opened in an ``__enter__`` frame outlasts several frames so, all the way up. Else the child ends with
+    its parent.
+    """
+    climber, above = over, parent[over]
+    while len(climber):
+        still_open = end[above] > start[climber]
+        outlasts = end[climber] > end[above]
+        beside = still_open & outlasts & (end[above] - start[climber] < end[climber] - end[above])
+        np.minimum.at(end, above[beside], start[climber[beside]])
+        inside = still_open & outlasts & ~beside
+        np.minimum.at(end, climber[inside], end[above[inside]])
+        on = outlasts & (parent[above] >= 0)
+        climber, above = climber[on], parent[above[on]]
+
+
+def _nest_one_by_one(start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
+    """Depth, parent and ends of spans that no trimming untangles: with a stack, every child cut to its parent."""
+    depth, parent, ends = np.zeros(len(start), np.int64), np.full(len(start), -1, np.int64), end.copy()
+    stack: list[tuple[int, int]] = []
+    for at, (first, last) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
+        while stack and stack[-1][1] <= first:
+            stack.pop()
+        if stack:
+            parent[at] = stack[-1][0]
+            last = min(last, stack[-1][1])
+            ends[at] = last
+        depth[at] = len(stack)
+        if last > first:
+            stack.append((at, last))
+    return depth, parent, ends
 
 
 def code_table(values: Iterable[str]) -> tuple[list[str], Codes]:

@@ -1,0 +1,219 @@
+"""The ledger: every ns of the window has one owner, per device.
+
+A device's time is compute's, else communication's, else a copy's, else a memset's; where the device idles, it belongs
+to the reason why: profiler, compile, allocator, garbage collector, loader, blocking copy, synchronization, host. Idle time
+with work already queued is nobody's on the host, and stays ``unknown``; so does all that the trace cannot explain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.frames import waits as w
+from advisor.frames.recording import COPY, KERNEL, MEMSET, Recording
+from advisor.intervals import Bools, Ints, Spans, complement, covered, exclusive, union
+
+CAUSES = (
+    "compute", "communication", "copy", "memset", "loader", "sync", "blocking_copy", "allocator", "compile", "gc",
+    "host", "profiler", "unknown",
+)  # fmt: skip
+CODE = {name: code for code, name in enumerate(CAUSES)}
+IDLE = CAUSES[4:]
+
+
+@dataclass
+class Layer:
+    """Who may own time: disjoint spans with the row that each belongs to."""
+
+    cause: int
+    start: Ints
+    end: Ints
+    row: Ints
+
+
+@dataclass
+class Ledger:
+    """Disjoint segments that partition the window exactly, in order of time.
+
+    ``row`` is the owner within its cause: an index into ``Recording.work`` for device work, into the table of waits for
+    idle time, -1 where there is none. ``gap`` numbers the idle stretches of the whole device.
+    """
+
+    device: int
+    start_ns: Ints
+    dur_ns: Ints
+    cause: Ints
+    row: Ints
+    step: Ints
+    counted: Bools
+    gap: Ints
+    counted_ns: int
+    CAUSES: tuple[str, ...] = CAUSES
+
+    @property
+    def end_ns(self) -> Ints:
+        """Ends of the segments."""
+        return self.start_ns + self.dur_ns
+
+    def by_cause(self) -> dict[str, int]:
+        """ns of each cause over the counted steps; they add up to ``counted_ns``."""
+        sums = np.bincount(self.cause[self.counted], self.dur_ns[self.counted].astype(np.float64), len(CAUSES))
+        exact = {name: int(self.dur_ns[self.counted & (self.cause == code)].sum()) for name, code in CODE.items()}
+        assert abs(sum(exact.values()) - sums.sum()) < 1e6
+        return exact
+
+    def spans(self, cause: str) -> Spans:
+        """When a cause owns the device."""
+        mine = self.cause == CODE[cause]
+        return union(self.start_ns[mine], self.end_ns[mine])
+
+
+@dataclass
+class HostWaits:
+    """All tables of waits, read once."""
+
+    loader: w.Waits
+    syncs: w.Syncs
+    allocator: w.Waits
+    compile: w.Waits
+    gc: w.Waits
+    profiler: w.Waits
+    bubble: Ints  # per sync: idle ns of the busiest device that follow it
+    reach: Ints  # per sync: until when idle time is laid at its door
+
+
+def host_waits(recording: Recording) -> HostWaits:
+    """Read the waits, and how far each synchronization's idle reaches."""
+    syncs = w.syncs(recording)
+    busy = recording.busy(recording.devices[0]) if recording.devices else w.empty_spans()
+    bubble = np.zeros(len(syncs.start), np.int64)
+    if len(busy.start) and len(syncs.start):
+        after = np.searchsorted(busy.start, syncs.end, side="left")
+        following = np.where(after < len(busy.start), busy.start[np.minimum(after, len(busy.start) - 1)], syncs.end)
+        running = covered(busy, syncs.end, syncs.end + 1) > 0
+        bubble = np.where(running, 0, np.maximum(following - syncs.end, 0))
+    # What the host lost by waiting it can have used to run ahead: the idle laid at a wait's door is no longer than it.
+    reach = syncs.end + np.minimum(bubble, syncs.end - syncs.begin)
+    return HostWaits(
+        loader=w.loader_waits(recording),
+        syncs=syncs,
+        allocator=w.allocator_calls(recording),
+        compile=w.compiles(recording),
+        gc=w.collections(recording),
+        profiler=w.overheads(recording),
+        bubble=bubble,
+        reach=reach,
+    )
+
+
+def build(recording: Recording, device: int, waits: HostWaits, *, trust_idle: bool) -> Ledger:
+    """The ledger of one device; of the host (-1) where no device did anything."""
+    low, high = recording.window
+    layers = _busy_layers(recording, device) + _idle_layers(recording, device, waits, trust_idle=trust_idle)
+    edges = [np.array([low, high], np.int64), recording.bounds]
+    for layer in layers:
+        edges += [layer.start, layer.end]
+    points = np.unique(np.clip(np.concatenate(edges), low, high))
+    start, end = points[:-1], points[1:]
+    cause = np.full(len(start), CODE["unknown"], np.int64)
+    row = np.full(len(start), -1, np.int64)
+    free = np.ones(len(start), np.bool_)
+    for layer in layers:
+        if not len(layer.start):
+            continue
+        at = np.searchsorted(layer.start, start, side="right") - 1
+        mine = free & (at >= 0) & (start < layer.end[np.maximum(at, 0)])
+        cause[mine] = layer.cause
+        row[mine] = layer.row[at[mine]]
+        free &= ~mine
+    idle = cause >= 4
+    fresh = idle & ~np.concatenate([np.zeros(1, np.bool_), idle[:-1]])
+    gap = np.where(idle, np.cumsum(fresh) - 1, -1)
+    step = recording.step_of(start)
+    counted = recording.counted[np.maximum(step, 0)] & (step >= 0)
+    dur = end - start
+    return Ledger(device, start, dur, cause, row, step, counted, gap, int(dur[counted].sum()))
+
+
+def _owned(start: Ints, end: Ints, row: Ints, rank: Ints) -> Spans:
+    return exclusive(start, end, rank)
+
+
+def _layer(cause: str, start: Ints, end: Ints, row: Ints, rank: Ints | None = None) -> Layer:
+    own = _owned(start, end, row, rank if rank is not None else np.zeros(len(start), np.int64))
+    keep = own.end > own.start
+    first, last, who = own.start[keep], own.end[keep], row[keep]
+    order = np.argsort(first, kind="stable")
+    return Layer(CODE[cause], first[order], last[order], who[order])
+
+
+def _busy_layers(recording: Recording, device: int) -> list[Layer]:
+    work = recording.work
+    here = work.device == device
+    kinds = (
+        ("compute", (work.kind == KERNEL) & ~work.communication),
+        ("communication", work.communication),
+        ("copy", work.kind == COPY),
+        ("memset", work.kind == MEMSET),
+    )
+    layers = []
+    for cause, mask in kinds:
+        rows = np.flatnonzero(mask & here)
+        layers.append(_layer(cause, work.start[rows], work.end[rows], rows, work.stream[rows]))
+    return layers
+
+
+def _idle_layers(recording: Recording, device: int, waits: HostWaits, *, trust_idle: bool) -> list[Layer]:
+    def of(cause: str, table: w.Waits) -> Layer:
+        return _layer(cause, table.start, table.end, np.arange(len(table.start)))
+
+    layers = [of("profiler", waits.profiler)]
+    if not recording.has_host:
+        return layers
+    if device >= 0:
+        queued = _queued(recording, device)
+        layers.append(_layer("unknown", queued.start, queued.end, np.full(len(queued.start), -1, np.int64)))
+    if not trust_idle:
+        return layers
+    layers += [of("compile", waits.compile), of("allocator", waits.allocator), of("gc", waits.gc), of("loader", waits.loader)]
+    syncs = waits.syncs
+    for cause, chosen in (("blocking_copy", syncs.kind == w.COPY_SYNC), ("sync", np.isin(syncs.kind, (w.SCALAR, w.EXPLICIT, w.EVENT)))):
+        rows = np.flatnonzero(chosen)
+        layers.append(_layer(cause, syncs.begin[rows], waits.reach[rows], rows))
+    low, high = _host_extent(recording)
+    layers.append(Layer(CODE["host"], np.array([low], np.int64), np.array([high], np.int64), np.array([-1], np.int64)))
+    return layers
+
+
+def _host_extent(recording: Recording) -> tuple[int, int]:
+    """From when to when the host was recorded: idle time beyond it has no explanation."""
+    host = recording.host
+    span = recording.tables.get("span")
+    low, high = int(host.start.min()), int(host.end.max())
+    if span is not None:
+        low = min(low, int(span["ts"].min()) - recording.zero_ns)
+        high = max(high, int((span["ts"] + span["dur"]).max()) - recording.zero_ns)
+    return low, high
+
+
+def _queued(recording: Recording, device: int) -> Spans:
+    """Idle stretches that no launch explains: the work that ends them was launched before they began, or outside the trace.
+
+    The device then waits for something of its own (an event, a dependency, the front end, work that was not recorded).
+    """
+    work, host = recording.work, recording.host
+    low, high = recording.window
+    gaps = complement(recording.busy(device), low, high)
+    if not len(gaps.start):
+        return gaps
+    here = np.flatnonzero(work.device == device)
+    first = np.searchsorted(work.start[here], gaps.end, side="left")
+    has_next = first < len(here)
+    following = here[np.minimum(first, len(here) - 1)]
+    launch = work.launch[following]
+    launched = np.where(launch >= 0, host.end[np.maximum(launch, 0)], low - 1)
+    mine = has_next & (launched <= gaps.start) & ((launch >= 0) | (gaps.start >= low))
+    # Unlinked work at the head of the window says nothing of the host; a linked launch inside the gap does.
+    return Spans(gaps.start[mine], gaps.end[mine])
