@@ -19,7 +19,7 @@ _CLASSES = (
     ("optimizer", r"multi_tensor_apply|fused_adam|adam_|AdamFunctor|SGDFunctor|fused_sgd|\blamb\b|adagrad"),
     ("layout", r"nchwToNhwc|nhwcToNchw|nchw2nhwc|nhwc2nchw|batched_transpose|tensorTransform|transpose_(?:NCHW|NHWC)|cudnn::.*[tT]ranspose"),
     ("normalization", r"batch_?norm|\bbn_(?:fw|bw)|layer_?norm|LayerNorm|group_?norm|rms_?norm|RowwiseMoments|GammaBeta|GroupNorm|MIOpenBatchNorm"),
-    ("softmax", r"soft_?max"),
+    ("softmax", r"[sS]oft_?[mM]ax"),
     ("pooling", r"pool(?:ing)?(?![a-z])|pool_"),
     ("conv", r"scudnn|fprop|dgrad|wgrad|conv(?!ert)|winograd|fft2d_|fft1d_|im2col|col2im|flip_filter|scalePackedTensor|pointwise_mult_and_sum_complex|computeOffsets|gcgemm|implicit_gemm|igemm_|miopen|Igemm|volta_cgemm|kern_precompute_indices"),
     ("gemm", r"gemm|gemv|cutlass|xmma|nvjet|Cijk_|matmul|splitK|dot_kernel|cublas|gemmSN|mm_kernel|_mm_|wgmma"),

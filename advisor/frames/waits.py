@@ -15,11 +15,11 @@ from advisor.frames.recording import COPY, Recording
 from advisor.intervals import EMPTY, Ints, Spans, union
 
 LOADER = re.compile(r"^enumerate\(DataLoader\)#(\w+)\.__next__")
-_SYNC = re.compile(
+SYNC_CALL = re.compile(
     r"^(?:cuda|hip)(?:Device|Stream|Event|Ctx)Synchronize|^cu(?:Stream|Event|Ctx)Synchronize|^(?:cuda|hip)Memcpy(?!\w*Async)(?!\w*Symbol)"
     r"|^hipMemcpyWithStream|^cudaThreadSynchronize"
 )
-_ALLOCATOR = re.compile(
+ALLOCATOR_CALL = re.compile(
     r"^(?:cuda|hip)(?:Malloc(?!Async|FromPool)|Free(?!Async)|HostAlloc|HostRegister|HostUnregister|ExtMalloc)"
     r"|^cuMem(?:Alloc|Free|Create|Map|Unmap|Release|SetAccess|AddressReserve|AddressFree|HostAlloc)"
 )
@@ -28,6 +28,7 @@ _COMPILE = re.compile(
     r"|create_aot_dispatcher_function|OutputGraph\.call_user_compiler|CachingAutotuner\.(?:benchmark|precompile)|GraphLowering\."
     r"|AsyncCompile|async_compile|fx_codegen|pad_mm_benchmark|TritonBundler)|torch/_dynamo/convert_frame\.py\(\d+\): _compile\b"
 )
+GRAPH = re.compile(r"^(?:cuda|hip|cu)GraphLaunch")
 _SCALAR_OPS = frozenset(
     f"aten::{name}"
     for name in (
@@ -99,7 +100,7 @@ def loader_waits(recording: Recording) -> Waits:
 
 def allocator_calls(recording: Recording) -> Waits:
     """Device and pinned-host allocations and frees that reach the driver."""
-    return _waits(recording, nodes_named(recording, _ALLOCATOR, (RUNTIME,)))
+    return _waits(recording, nodes_named(recording, ALLOCATOR_CALL, (RUNTIME,)))
 
 
 def compiles(recording: Recording) -> Waits:
@@ -128,7 +129,7 @@ def overheads(recording: Recording) -> Waits:
 def syncs(recording: Recording) -> Syncs:
     """Calls in which the host waits for the device, with what they wait for."""
     host, work = recording.host, recording.work
-    nodes = nodes_named(recording, _SYNC, (RUNTIME,))
+    nodes = nodes_named(recording, SYNC_CALL, (RUNTIME,))
     empty = _none()
     if not len(nodes):
         return Syncs(empty, empty, empty, empty, empty, empty)

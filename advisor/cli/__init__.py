@@ -1,0 +1,133 @@
+"""The command line: one file a command, imported only when that command is asked for or listed.
+
+Exit codes: 0 done, 1 the gate failed or ``--fail-on`` was reached, 2 usage, configuration or rule error, 3 the trace
+cannot be read, 4 inconclusive. 130 is Ctrl-C, 141 a reader that went away, 70 a bug of the advisor itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+
+from advisor.errors import AdvisorError
+
+# Name to module; the module holds a click command of the name `command`. The order is that of the help.
+COMMANDS = {
+    "analyze": "advisor.cli.analyze",
+    "rules": "advisor.cli.rules",
+    "query": "advisor.cli.query",
+}
+
+EXIT_BUG = 70
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The words for an error that names what is closest to *word*: ``; did you mean "x"?``, or nothing."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f'; did you mean "{near[0]}"?' if near else ""
+
+
+def complain(message: str) -> None:
+    """Say on stderr what went wrong. The text may quote a trace, so it is made printable first."""
+    from advisor.report.plain import clean
+
+    click.echo("advisor: error: " + "\n".join(clean(line) for line in message.splitlines()), err=True)
+
+
+class Commands(click.Group):
+    """A group whose commands are imported one by one, and whose errors become exit codes."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(COMMANDS[cmd_name]).command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            raise click.UsageError(f'no command "{args[0]}"{nearest(args[0], COMMANDS)}', ctx)
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()  # here, where a reader that went away can still be told from a bug
+        except BrokenPipeError:
+            # What is still in the buffer would raise once more while Python shuts down.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return EXIT_BROKEN_PIPE
+        return result
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        if not standalone_mode:
+            return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        try:
+            code = super().main(args, prog_name or "advisor", complete_var, standalone_mode=False, **extra)
+        except click.Abort:
+            sys.exit(EXIT_INTERRUPTED)
+        except click.UsageError as error:
+            complain(error.format_message())
+            if error.ctx is not None and error.ctx.command.get_help_option(error.ctx) is not None:
+                click.echo(f"Try '{error.ctx.command_path} --help'.", err=True)
+            sys.exit(2)
+        except click.ClickException as error:
+            complain(error.format_message())
+            sys.exit(2)
+        except AdvisorError as error:
+            complain(str(error))
+            sys.exit(error.exit_code)
+        except Exception:  # noqa: BLE001  (the last resort: Python would exit with 1, which means "the gate failed")
+            import traceback
+
+            traceback.print_exc()
+            click.echo("advisor: this is a bug in the advisor; please report it with the traceback above.", err=True)
+            sys.exit(EXIT_BUG)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def version() -> str:
+    """The version of the distribution, without importing more than that takes."""
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as installed
+
+    try:
+        return installed("trace-advisor")
+    except PackageNotFoundError:
+        return "unknown (not installed)"
+
+
+def _print_version(ctx: click.Context, _option: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        click.echo(f"advisor {version()}")
+        ctx.exit()
+
+
+@click.command("advisor", cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print it.")
+def main() -> None:
+    """Read the trace that torch.profiler wrote: what slows the program down, where, what to change, what it is worth.
+
+    Exit codes: 0 done; 1 the gate failed or --fail-on was reached; 2 usage, configuration or rule error; 3 the trace
+    cannot be read; 4 inconclusive.
+    """

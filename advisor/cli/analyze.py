@@ -1,0 +1,222 @@
+"""``advisor analyze``: what slows each trace down, where, what to change and what it is worth."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from advisor.cli import complain, nearest
+from advisor.cli.terminal import PIPED_WIDTH, progress, put, wants_color, width
+from advisor.errors import AdvisorError, TraceError, UsageError
+from advisor.report import FORMATS, Format, Options, format_of, render
+
+if TYPE_CHECKING:
+    from advisor.analysis import Analysis
+    from advisor.config import Config
+    from advisor.rulebook import Rulebook
+
+RANK = {"note": 0, "low": 1, "medium": 2, "high": 3}
+
+
+class Output(NamedTuple):
+    """One report to write; ``path`` is None for stdout."""
+
+    format: Format
+    path: Path | None
+
+
+@click.command("analyze", short_help="What slows a program down, where, and what to change.")
+@click.argument("traces", metavar="TRACE...", nargs=-1, required=True)
+@click.option(
+    "-f", "--format", "formats", multiple=True, type=click.Choice(list(FORMATS)), help="Format of the report [text]."
+)
+@click.option(
+    "-o",
+    "--output",
+    "outputs",
+    multiple=True,
+    metavar="FILE",
+    help="Write to FILE, in the format of its suffix; - is stdout. Several -f and -o pair up in order.",
+)
+@click.option("--force", is_flag=True, help="Overwrite an output that exists.")
+@click.option("--rules", "folders", multiple=True, metavar="DIR", help="Add the rules in DIR.")
+@click.option("--config", metavar="FILE", help="Read settings from FILE, not from the nearest pyproject.toml.")
+@click.option("--fail-on", type=click.Choice(["low", "medium", "high"]), help="Exit with 1 from this severity on.")
+@click.option("--only", multiple=True, metavar="GLOB", help="Run only rules whose id fits, such as 'precision/*'.")
+@click.option("--skip", multiple=True, metavar="GLOB", help="Leave out rules whose id fits.")
+@click.option("-q", "--quiet", is_flag=True, help="A headline, and one line a finding.")
+@click.option("-v", "--verbose", is_flag=True, help="Everything: all places, references, and what passed.")
+@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colours [auto].")
+@click.option("--redact", is_flag=True, help="Name no folders: paths become base names.")
+def command(
+    traces: tuple[str, ...],
+    formats: tuple[str, ...],
+    outputs: tuple[str, ...],
+    force: bool,
+    folders: tuple[str, ...],
+    config: str | None,
+    fail_on: str | None,
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
+    quiet: bool,
+    verbose: bool,
+    color: str,
+    redact: bool,
+) -> int:
+    """Say what slows a program down, from the trace that torch.profiler wrote.
+
+    TRACE is a .json or .json.gz file; - reads standard input. Findings come first things first, each with its price,
+    its places in the source and the fix. With several traces, one that cannot be read does not keep the others from
+    being reported; the exit code is 3 then.
+
+    \b
+      advisor analyze trace.json.gz
+      advisor analyze trace.json -f json -o report.json --fail-on high
+      advisor analyze rank*.json.gz --only 'distributed/*' -q
+    """
+    if quiet and verbose:
+        raise UsageError("-q and -v ask for opposite things; give one of them")
+    if traces.count("-") > 1:
+        raise UsageError("standard input (-) can be read once only")
+    wanted = pair(formats, outputs)
+    for output in wanted:
+        check_output(output, traces, force)
+    from advisor.config import load
+
+    settings = load(config)
+    rulebook = load_rules(settings, folders)
+    ids = [rule.id for rule in rulebook.rules]
+    chosen = expand(only or settings.only, ids, "--only")
+    left_out = expand(skip + settings.skip, ids, "--skip")
+
+    made: list[Analysis] = []
+    with progress(quiet) as say:
+        for index, path in enumerate(traces, 1):
+            say(f"analyzing {path}" + (f" ({index} of {len(traces)})" if len(traces) > 1 else ""))
+            try:
+                made.append(analyze_one(path, settings, rulebook, chosen, left_out))
+            except TraceError as error:
+                if len(traces) == 1:
+                    raise
+                complain(str(error))
+    if redact:
+        from advisor.report.redact import redact as cut
+
+        made = [cut(analysis) for analysis in made]
+    if made:
+        write(wanted, made, len(traces) > 1, color, verbosity=verbose - quiet)
+    return exit_code(made, len(traces), fail_on or settings.fail_on)
+
+
+def pair(formats: Sequence[str], outputs: Sequence[str]) -> list[Output]:
+    """Which report goes where. Raises ``UsageError`` where formats and outputs do not pair up."""
+    if not outputs:
+        if len(formats) > 1:
+            raise UsageError(f"{len(formats)} formats and no --output: give each format its -o FILE (- is stdout)")
+        return [Output(FORMATS[formats[0] if formats else "text"], None)]
+    if formats and len(formats) != len(outputs):
+        raise UsageError(
+            f"{len(formats)} formats for {len(outputs)} outputs: give each output a format, or none to go by suffix"
+        )
+    chosen: list[Output] = []
+    for index, name in enumerate(outputs):
+        path = None if name == "-" else Path(name)
+        if formats:
+            chosen.append(Output(FORMATS[formats[index]], path))
+        else:
+            chosen.append(Output(FORMATS["text"] if path is None else format_of(name), path))
+    named = [output.path if output.path is None else output.path.absolute() for output in chosen]
+    if len(set(named)) < len(named):
+        raise UsageError("two reports would go to the same place; give each its own --output")
+    return chosen
+
+
+def check_output(output: Output, traces: Sequence[str], force: bool) -> None:
+    """Find before the work what would keep a report from being written. Raises ``UsageError``."""
+    path = output.path
+    if path is None:
+        return
+    if path.is_dir():
+        raise UsageError(f"{path}: is a folder; name a file in it")
+    if not path.parent.is_dir():
+        raise UsageError(f"{path}: no folder {path.parent}; make it first")
+    if not path.is_file():  # a new file, or a device such as /dev/null
+        return
+    if any(trace != "-" and Path(trace).is_file() and path.samefile(trace) for trace in traces):
+        raise UsageError(f"{path}: is a trace to be read; name another --output")
+    if not force:
+        raise UsageError(f"{path}: exists. Give --force to overwrite it, or name another --output.")
+
+
+def load_rules(settings: Config, folders: Sequence[str]) -> Rulebook:
+    """The rules that ship with the advisor, those of the configuration, and those of ``--rules``."""
+    from advisor import rulebook
+
+    for folder in folders:
+        if not Path(folder).is_dir():
+            raise UsageError(f"--rules {folder}: no such folder")
+    return rulebook.load([rulebook.builtin_rules_dir(), *settings.rules, *map(Path, folders)], settings.limits)
+
+
+def expand(globs: Iterable[str], ids: Sequence[str], option: str) -> tuple[str, ...]:
+    """The ids that any of *globs* fits. One that fits none is a mistake, and an error."""
+    fitting: dict[str, None] = {}
+    for glob in globs:
+        found = [rule for rule in ids if fnmatch.fnmatchcase(rule, glob)]
+        if not found:
+            raise UsageError(f'{option} "{glob}" fits no rule{nearest(glob, ids)}. List them: advisor rules list.')
+        fitting.update(dict.fromkeys(found))
+    return tuple(fitting)
+
+
+def analyze_one(
+    path: str, settings: Config, rulebook: Rulebook, only: tuple[str, ...], skip: tuple[str, ...]
+) -> Analysis:
+    """Read and judge one trace. Raises ``TraceError`` where it cannot be read."""
+    import advisor
+
+    try:
+        trace = advisor.read(path, library=settings.library) if settings.library else advisor.read(path)
+    except OSError as error:
+        raise TraceError(f"{path}: {error.strerror or error}") from error
+    return advisor.analyze(trace, rulebook, only=only, skip=skip)
+
+
+def write(wanted: Sequence[Output], made: list[Analysis], several: bool, color: str, verbosity: int) -> None:
+    """Render each report once and put it where it belongs."""
+    from advisor.report.document import Several
+
+    document = Several(traces=made) if several else made[0]
+    for output in wanted:
+        if output.path is None:
+            colored = wants_color(color)
+            report = render(output.format.name, document, Options(width(), colored, verbosity))
+            put(report, binary=output.format.binary, color=colored)
+            continue
+        report = render(output.format.name, document, Options(PIPED_WIDTH, color == "always", verbosity))
+        try:
+            output.path.write_bytes(report)
+        except OSError as error:
+            raise UsageError(f"{output.path}: {error.strerror or error}") from error
+
+
+def exit_code(made: Sequence[Analysis], asked: int, fail_on: str | None) -> int:
+    """3 where a trace could not be read, 2 where a rule failed, 1 where a finding is bad enough, else 0.
+
+    What is incomplete comes first: a verdict on part of the evidence must not look like one on all of it.
+    """
+    if len(made) < asked:
+        return TraceError.exit_code
+    failed = sorted({failure.rule for analysis in made for failure in analysis.verdicts.error})
+    if failed:
+        many = "1 rule" if len(failed) == 1 else f"{len(failed)} rules"
+        complain(f"{many} failed on a trace and judged nothing there: {', '.join(failed)}")
+        return AdvisorError.exit_code
+    if fail_on is None:
+        return 0
+    worst = max((RANK[finding.severity] for analysis in made for finding in analysis.findings), default=0)
+    return 1 if worst >= RANK[fail_on] else 0

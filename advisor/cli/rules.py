@@ -1,0 +1,177 @@
+"""``advisor rules``: list, show and check the rules."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from advisor.cli import nearest
+from advisor.cli.analyze import load_rules
+from advisor.cli.terminal import put, width
+from advisor.errors import UsageError
+
+if TYPE_CHECKING:
+    from advisor.rulebook import Rule, Rulebook
+
+_FOLDERS = click.option("--rules", "folders", multiple=True, metavar="DIR", help="Add the rules in DIR.")
+_CONFIG = click.option("--config", metavar="FILE", help="Read settings from FILE.")
+
+
+@click.group("rules")
+def command() -> None:
+    """List, explain and check the rules."""
+
+
+def _loaded(folders: Sequence[str], config: str | None) -> Rulebook:
+    from advisor.config import load
+
+    return load_rules(load(config), folders)
+
+
+@command.command("list")
+@_FOLDERS
+@_CONFIG
+@click.option("-f", "--format", "form", type=click.Choice(["text", "json"]), default="text", help="[text]")
+def list_(folders: tuple[str, ...], config: str | None, form: str) -> None:
+    """List the rules, by category: id, confidence, what a trace must hold, title."""
+    rules = sorted(_loaded(folders, config).rules, key=lambda rule: rule.id)
+    if form == "json":
+        import msgspec
+
+        put(msgspec.json.format(msgspec.json.encode([summary(rule) for rule in rules]), indent=2) + b"\n")
+        return
+    from advisor.report.plain import clean
+    from advisor.report.table import align
+
+    cells = [[clean(text) for text in (rule.id, rule.confidence, " ".join(rule.needs), rule.title)] for rule in rules]
+    lines = align(["rule", "confidence", "needs", "title"], cells, [False] * 4, max(width(), 140))
+    put("\n".join([*lines, "", f"{len(rules)} rules; advisor rules show RULE explains one", ""]).encode())
+
+
+def summary(rule: Rule) -> dict[str, Any]:
+    """A rule in a few fields, for ``rules list -f json``."""
+    return {
+        "id": rule.id,
+        "title": rule.title,
+        "category": rule.category,
+        "confidence": rule.confidence,
+        "needs": list(rule.needs),
+        "frame": rule.match.frame,
+        "limits": {
+            name: {"value": limit.value, "unit": limit.unit, "basis": limit.basis}
+            for name, limit in rule.limits.items()
+        },
+    }
+
+
+@command.command("show")
+@click.argument("rule_id", metavar="RULE")
+@_FOLDERS
+@_CONFIG
+def show(rule_id: str, folders: tuple[str, ...], config: str | None) -> None:
+    """Explain one rule: why it matters, when it fires, with which limits and on what basis, and the fix."""
+    rules = {rule.id: rule for rule in _loaded(folders, config).rules}
+    if rule_id not in rules:
+        raise UsageError(f'no rule "{rule_id}"{nearest(rule_id, rules)}. List them: advisor rules list.')
+    put(explain(rules[rule_id], width()).encode())
+
+
+def explain(rule: Rule, wide: int) -> str:
+    """A rule's page; every page has the same headings in the same order."""
+    lines = [_one_line(rule.title), f"{_one_line(rule.id)} · {rule.confidence} · {_kind(rule)}"]
+
+    def section(heading: str, body: Sequence[str]) -> None:
+        if any(line.strip() for line in body):
+            lines.extend(["", heading, *("  " + line if line else "" for line in body)])
+
+    section("Why it matters", _prose(rule.why, wide - 2))
+    section("When it fires", _condition(rule))
+    section(
+        "Limits",
+        [
+            _one_line(f"${name} = {_figure(limit.value)} {limit.unit}: {limit.basis}")
+            for name, limit in rule.limits.items()
+        ],
+    )
+    section("Levels", _levels(rule))
+    effort = f" ({rule.fix.effort})" if rule.fix.effort else ""
+    section("The fix", _prose(rule.fix.title + effort, wide - 2))
+    section("Before", _code(rule.fix.before))
+    section("After", _code(rule.fix.after))
+    section("Caveat", _prose(rule.fix.caveat, wide - 2))
+    section("How to verify", _prose(rule.fix.verify, wide - 2))
+    section("References", [_one_line(f"{reference.title}: {reference.url}") for reference in rule.references])
+    section("File", [_one_line(str(rule.path))])
+    return "\n".join(lines) + "\n"
+
+
+def _kind(rule: Rule) -> str:
+    return f"needs {', '.join(rule.needs)}" if rule.needs else "needs nothing special"
+
+
+def _condition(rule: Rule) -> list[str]:
+    match = rule.match
+    parts = [
+        ("of traces where", rule.given),
+        ("when", match.when),
+        ("for rows of", match.frame),
+        ("where", match.where),
+        ("having", match.having),
+    ]
+    return [f"{label:<16}{_one_line(text)}" for label, text in parts if text]
+
+
+def _levels(rule: Rule) -> list[str]:
+    if rule.severity:
+        return [f"always {rule.severity}: a risk, whatever it costs"]
+    levels = dict(rule.levels.items()) if hasattr(rule.levels, "items") else {}
+    return [f"{name:<8}from {100 * share:g} % of the time" for name, share in levels.items()]
+
+
+def _figure(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+
+def _one_line(text: str) -> str:
+    from advisor.report.plain import clean
+
+    return " ".join(clean(text).split())
+
+
+def _prose(text: str, wide: int) -> list[str]:
+    lines: list[str] = []
+    for paragraph in text.strip().split("\n\n"):
+        lines += [""] * bool(lines)
+        lines += textwrap.wrap(_one_line(paragraph), max(20, wide), break_long_words=False, break_on_hyphens=False)
+    return lines
+
+
+def _code(text: str) -> list[str]:
+    from advisor.report.plain import clean_lines
+
+    return clean_lines(text)
+
+
+@command.command("check")
+@click.argument("folders", metavar="[DIR]...", nargs=-1)
+def check(folders: tuple[str, ...]) -> None:
+    """Check the rules in DIR together with those that ship with the advisor, or these alone.
+
+    Every problem is named on stderr with its file, and the exit code is 2 then.
+    """
+    from advisor.config import Config
+
+    rules = load_rules(Config(), folders).rules
+    if folders:
+        roots = [os.path.realpath(folder) + os.sep for folder in folders]
+        rules = [rule for rule in rules if any(os.path.realpath(Path(rule.path)).startswith(root) for root in roots)]
+        if not rules:
+            raise UsageError(
+                f"{', '.join(folders)}: no rules there; a rule is a .toml file in a folder of its category"
+            )
+    put(f"{len(rules)} rule{'s' if len(rules) != 1 else ''}, no problem\n".encode())

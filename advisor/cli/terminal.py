@@ -1,0 +1,62 @@
+"""Where a command's output goes: colour, width, encoding, progress."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+
+import click
+
+PIPED_WIDTH = 100
+
+# For consoles that cannot write the report's few characters beyond ASCII.
+_PLAIN = str.maketrans(
+    {"█": "#", "–": "-", "→": ">", "·": "-", "…": "~", "×": "x", "═": "=", "∞": "inf", "µ": "u", "“": '"', "”": '"'}
+)
+
+
+def wants_color(choice: str) -> bool:
+    """Whether stdout gets colours: as ``--color`` says, else on a terminal that has not asked for none."""
+    if choice != "auto":
+        return choice == "always"
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def width() -> int:
+    """Columns of the terminal, within what still reads well; 100 when piped."""
+    if not sys.stdout.isatty():
+        return PIPED_WIDTH
+    return min(140, max(60, shutil.get_terminal_size((PIPED_WIDTH, 24)).columns))
+
+
+def put(content: bytes, *, binary: bool = False, color: bool = False) -> None:
+    """Write a report to stdout, in the encoding that stdout has. The report's bytes are UTF-8 unless *binary*."""
+    if binary:
+        click.get_binary_stream("stdout").write(content)
+        return
+    text = content.decode("utf-8")
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        text = text.translate(_PLAIN).encode(encoding, "backslashreplace").decode(encoding)
+    click.echo(text, nl=False, color=color)
+
+
+@contextlib.contextmanager
+def progress(quiet: bool = False) -> Iterator[Callable[[str], None]]:
+    """Say what is under way on stderr, where a person watches it; silent when piped."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda _text: None
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    from advisor.report.plain import clean, shorten
+
+    console = Console(stderr=True)
+    with console.status("") as status:
+        yield lambda text: status.update(Text(shorten(clean(text), max(20, console.width - 4))))

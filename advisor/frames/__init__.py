@@ -1,0 +1,64 @@
+"""One file a frame: its schema (columns, units, meaning) and the function that builds it.
+
+``SCHEMAS`` knows every frame without importing pandas; ``build`` imports what it needs.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from advisor.frames.schema import Column, Schema
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from advisor.frames.study import Study
+
+__all__ = ["SCHEMAS", "Column", "Schema", "build"]
+
+# frame -> (module, name of its schema, name of its builder)
+_PLACES = {
+    "trace": ("headline", "SCHEMA", "build"),
+    "devices": ("devices", "SCHEMA", "build"),
+    "steps": ("steps", "SCHEMA", "build"),
+    "ops": ("hosts", "OPS", "build_ops"),
+    "launches": ("hosts", "LAUNCHES", "build_launches"),
+    "kernels": ("kernels", "SCHEMA", "build"),
+    "copies": ("copies", "SCHEMA", "build"),
+    "memsets": ("copies", "MEMSETS", "build_memsets"),
+    "gaps": ("idle", "GAPS", "build_gaps"),
+    "syncs": ("idle", "SYNCS", "build_syncs"),
+    "loader": ("idle", "LOADER", "build_loader"),
+    "collectives": ("collectives", "SCHEMA", "build"),
+    "allocations": ("memory", "ALLOCATIONS", "build_allocations"),
+    "memory": ("memory", "MEMORY", "build_memory"),
+    "python": ("hosts", "PYTHON_CALLS", "build_python"),
+}
+
+
+class _Schemas(Mapping[str, Schema]):
+    """Schemas by frame, each imported when it is asked for."""
+
+    def __getitem__(self, frame: str) -> Schema:
+        module, name, _ = _PLACES[frame]
+        schema = getattr(importlib.import_module(f"advisor.frames.{module}"), name)
+        assert isinstance(schema, Schema)
+        return schema
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_PLACES)
+
+    def __len__(self) -> int:
+        return len(_PLACES)
+
+
+SCHEMAS: Mapping[str, Schema] = _Schemas()
+
+
+def build(frame: str, study: Study) -> pd.DataFrame:
+    """Build one frame."""
+    module, _, function = _PLACES[frame]
+    table: pd.DataFrame = getattr(importlib.import_module(f"advisor.frames.{module}"), function)(study)
+    return table

@@ -1,0 +1,146 @@
+"""`copies` and `memsets`: one row per transfer or fill on the GPU."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+
+from advisor.frames.recording import MEMSET
+from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
+from advisor.frames.study import Study
+from advisor.intervals import covered
+
+SCHEMA = Schema(
+    "copies",
+    "a copy on a GPU's copy engine or stream",
+    (
+        *COMMON,
+        text("name", "as the profiler calls it", "name"),
+        text("direction", "HtoD, DtoH, DtoD, PtoP or other"),
+        text("source_memory", "kind of memory read, as in the name"),
+        text("target_memory", "kind of memory written"),
+        text("host_memory", "pageable, pinned, managed or unknown: the host's end; NULL between devices"),
+        integer("bytes", "bytes", "size; -1 where unknown", "args.bytes"),
+        real("bandwidth_gbps", "GB/s", "bytes over duration; NULL where either is unknown or 0"),
+        flag("blocking", "whether the host waited for it (a synchronizing call, or a wait right behind it)"),
+        integer("call_ns", "ns", "host time in the call and the wait behind it; 0 where the launch is unknown"),
+        integer("exposed_ns", "ns", "what no kernel of the device hides"),
+        integer("idle_before_ns", "ns", "idle of the whole device right before it"),
+    ),
+)
+MEMSETS = Schema(
+    "memsets",
+    "a fill on a GPU",
+    (
+        *COMMON,
+        text("name", "as the profiler calls it", "name"),
+        integer("bytes", "bytes", "size; -1 where unknown", "args.bytes"),
+        text("phase", "forward, backward, optimizer, zero_grad or other"),
+    ),
+)
+
+_NAME = re.compile(r"(HtoD|DtoH|DtoD|PtoP|HtoH|HtoA|AtoH|AtoA|AtoD|DtoA)(?:\s*\((\w+) -> (\w+)\))?")
+_ROCM = re.compile(r"Copy(Host|Device)To(Host|Device)|MEMORY_COPY_(HOST|DEVICE)_TO_(HOST|DEVICE)", re.IGNORECASE)
+_HOST = {"pageable": "pageable", "pinned": "pinned", "managed": "managed", "unified": "managed"}
+
+
+def parse(name: str) -> tuple[str, str, str, str]:
+    """(direction, source memory, target memory, host memory) of a copy's name; '' for what it does not say."""
+    found = _NAME.search(name)
+    if found:
+        direction, source, target = found[1], found[2] or "", found[3] or ""
+    else:
+        rocm = _ROCM.search(name)
+        if not rocm:
+            return "other", "", "", ""
+        ends = [end for end in rocm.groups() if end]
+        direction = "to".join("H" if end.lower() == "host" else "D" for end in ends)
+        source = target = ""
+    if direction not in ("HtoD", "DtoH", "DtoD", "PtoP"):
+        direction = "other"
+    host = {"HtoD": source, "DtoH": target}.get(direction)
+    memory = "" if host is None else _HOST.get(host.lower(), "unknown")
+    return direction, source, target, memory
+
+
+def build(study: Study) -> pd.DataFrame:
+    """The frame."""
+    recording = study.recording
+    work, rows = recording.work, study.copies_of()
+    start, end, launch = work.start[rows], work.end[rows], work.launch[rows]
+    codes, inverse = np.unique(work.name[rows], return_inverse=True)
+    facts = [parse(study.names[code]) for code in codes.tolist()]
+    table = study.tables.get("copy", {})
+    size = table["bytes"][work.row[rows]] if len(rows) else np.zeros(0, np.int64)
+    dur = end - start
+    known = (size >= 0) & (dur > 0)
+    bandwidth = np.where(known, size / np.maximum(dur, 1), np.nan)
+    syncs = study.waits.syncs
+    call = np.zeros(len(rows), np.int64)
+    blocking = np.zeros(len(rows), np.bool_)
+    if len(rows) and recording.has_host:
+        host = recording.host
+        call = np.where(launch >= 0, (host.end - host.start)[np.maximum(launch, 0)], 0)
+        waited = syncs.copy >= 0
+        at = np.searchsorted(rows, syncs.copy[waited])
+        blocking[at] = True
+        call[at] = (syncs.end - syncs.begin)[waited]
+    hidden = np.zeros(len(rows), np.int64)
+    before = np.zeros(len(rows), np.int64)
+    for device in np.unique(work.device[rows]).tolist():
+        mine = work.device[rows] == device
+        hidden[mine] = covered(study.hidden_by_kernels(device), start[mine], end[mine])
+        busy = recording.busy(device)
+        last = np.searchsorted(busy.end, start[mine], side="right") - 1
+        gap = start[mine] - busy.end[np.maximum(last, 0)]
+        alone = covered(busy, start[mine] - 1, start[mine]) == 0
+        before[mine] = np.where((last >= 0) & alone, gap, 0)
+    owns = study.wait_cost(["blocking_copy"], len(syncs.start))
+    cost = study.work_cost[rows]
+    waited = syncs.copy >= 0
+    np.add.at(cost, np.searchsorted(rows, syncs.copy[waited]), owns[waited])
+    frame = study.common(
+        start=start, dur=dur, cost=cost, node=launch, device=work.device[rows], stream=work.stream[rows]
+    )
+
+    def word(part: int) -> pd.Categorical:
+        return study.labels(inverse, [fact[part] for fact in facts])
+
+    frame |= {
+        "name": study.labels(work.name[rows], study.names),
+        "direction": word(0),
+        "source_memory": word(1),
+        "target_memory": word(2),
+        "host_memory": word(3),
+        "bytes": size,
+        "bandwidth_gbps": bandwidth,
+        "blocking": blocking,
+        "call_ns": call,
+        "exposed_ns": dur - hidden,
+        "idle_before_ns": before,
+    }
+    return pd.DataFrame(frame)
+
+
+def build_memsets(study: Study) -> pd.DataFrame:
+    """The frame `memsets`."""
+    work = study.recording.work
+    rows = np.flatnonzero(work.kind == MEMSET)
+    launch = work.launch[rows]
+    frame = study.common(
+        start=work.start[rows],
+        dur=work.end[rows] - work.start[rows],
+        cost=study.work_cost[rows],
+        node=launch,
+        device=work.device[rows],
+        stream=work.stream[rows],
+    )
+    table = study.tables.get("memset", {})
+    frame |= {
+        "name": study.labels(work.name[rows], study.names),
+        "bytes": table["bytes"][work.row[rows]] if len(rows) else np.zeros(0, np.int64),
+        "phase": study.labels(study.phases(launch), study.phase_names),
+    }
+    return pd.DataFrame(frame)

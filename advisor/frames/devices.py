@@ -1,0 +1,152 @@
+"""`devices`: one row per GPU that did anything, with the figures that the TensorBoard plugin used to show.
+
+The plugin's own definitions (facts on peers): utilization is the union of kernels over the steps, the last step extended
+to the end of the work that the steps launched; SM efficiency is the sum of concurrent ``blocks per SM``, capped at 1,
+over the same time; occupancy is the estimate weighted by the durations of kernels, idle left out.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from advisor.frames.memory import curve
+from advisor.frames.recording import KERNEL
+from advisor.frames.schema import Schema, integer, real, text
+from advisor.frames.study import Study
+from advisor.intervals import Ints, clip
+
+SCHEMA = Schema(
+    "devices",
+    "a GPU with work in the trace",
+    (
+        integer("device", "", "number, as the trace has it"),
+        text("name", "its name", "deviceProperties.name"),
+        text("vendor", "nvidia, amd, intel or unknown"),
+        real("capability", "", "CUDA compute capability, 8.0 for A100; NULL for other makers"),
+        integer("sms", "", "streaming multiprocessors or compute units; NULL where unknown", "deviceProperties.numSms"),
+        integer("memory_bytes", "bytes", "capacity; NULL where unknown", "deviceProperties.totalGlobalMem"),
+        integer("busy_ns", "ns", "kernels, copies and memsets inside the window, as a union"),
+        integer("kernel_ns", "ns", "kernels inside the window, as a union"),
+        real("busy_share", "share", "busy_ns over the window"),
+        real("utilization", "share", "the TensorBoard plugin's GPU utilization; NULL without kernels"),
+        real("sm_efficiency", "share", "the plugin's estimated SM efficiency; NULL where blocks per SM are not recorded"),
+        real("achieved_occupancy", "share", "the plugin's estimated achieved occupancy; NULL where it is not recorded"),
+        integer("peak_allocated_bytes", "bytes", "highest Total Allocated; NULL where memory was not recorded"),
+        integer("peak_reserved_bytes", "bytes", "highest Total Reserved; NULL where memory was not recorded"),
+    ),
+)
+
+
+def plugin_window(study: Study) -> tuple[int, int]:
+    """From the first step's start to the last step's end, extended to the end of the work that the steps launched.
+
+    Without steps: the profiler's own span. Work from before the first step pushes the start back to its end.
+    """
+    recording = study.recording
+    work, steps = recording.work, recording.steps
+    if steps:
+        ranges = [(step.start, step.end) for step in steps]
+    else:
+        span = recording.tables.get("span")
+        if span is not None:
+            at = 0
+            start = int(span["ts"][at]) - recording.zero_ns
+            ranges = [(start, start + int(span["dur"][at]))]
+        else:
+            host = recording.host
+            if not host.size:
+                return recording.window
+            ranges = [(int(host.start.min()), int(host.end.max()))]
+    low, high = ranges[0][0], ranges[-1][1]
+    if len(work):
+        linked = np.flatnonzero(work.launch >= 0)
+        begin = recording.host.start[work.launch[linked]]
+        finish = recording.host.end[work.launch[linked]]
+        inside = np.zeros(len(linked), np.bool_)
+        for start, end in ranges:
+            inside |= (begin >= start) & (finish <= end)
+        matched = linked[inside]
+        if len(matched):
+            high = max(high, int(work.end[matched].max()))
+            first = (begin[inside] >= ranges[0][0]) & (finish[inside] <= ranges[0][1])
+            if first.any():
+                earliest = int(work.start[matched[first]].min())
+                others = np.ones(len(work), np.bool_)
+                others[matched] = False
+                before = work.end[others & (work.end < earliest)]
+                if len(before):
+                    low = max(low, int(before.max()))
+    return low, max(high, low)
+
+
+def build(study: Study) -> pd.DataFrame:
+    """The frame, the busiest device first."""
+    recording = study.recording
+    work = recording.work
+    low, high = recording.window
+    from_, to = plugin_window(study) if recording.devices else (0, 0)
+    rows = []
+    peaks = curve(study)
+    for device in recording.devices:
+        entry = recording.device_properties(device)
+        busy = clip(recording.busy(device), low, high).length
+        kernels = study.hidden_by_kernels(device)
+        mine = np.flatnonzero((work.device == device) & (work.kind == KERNEL))
+        nvidia = recording.vendor == "nvidia"
+        here = peaks["device"] == device
+        rows.append(
+            {
+                "device": device,
+                "name": entry.name if entry else None,
+                "vendor": recording.vendor,
+                "capability": entry.capability if entry and nvidia else None,
+                "sms": entry.sms if entry else None,
+                "memory_bytes": entry.memory_bytes if entry else None,
+                "busy_ns": busy,
+                "kernel_ns": clip(kernels, low, high).length,
+                "busy_share": busy / (high - low) if high > low else None,
+                "utilization": clip(kernels, from_, to).length / (to - from_) if len(mine) and to > from_ else None,
+                "sm_efficiency": _sm_efficiency(study, mine, from_, to),
+                "achieved_occupancy": _occupancy(study, mine, from_, to),
+                "peak_allocated_bytes": int(peaks["allocated_bytes"][here].max()) if here.any() else None,
+                "peak_reserved_bytes": int(peaks["reserved_bytes"][here].max()) if here.any() else None,
+            }
+        )
+    frame = pd.DataFrame(rows, columns=SCHEMA.names())
+    for column in SCHEMA.columns:
+        kind = {"BIGINT": "Int64", "DOUBLE": "Float64", "VARCHAR": "category"}[column.type]
+        frame[column.name] = frame[column.name].astype(kind)
+    return frame
+
+
+def _sm_efficiency(study: Study, rows: Ints, low: int, high: int) -> float | None:
+    """Concurrent ``blocks per SM``, capped at 1, averaged over [low, high)."""
+    work = study.recording.work
+    if not len(rows) or high <= low:
+        return None
+    values = study.tables["kernel"]["blocks_per_sm"][work.row[rows]].astype(np.float64)
+    if not np.isfinite(values).any():
+        return None
+    # An absent or infinite value (a device without SMs in its properties) counts as full, as the plugin's cap does.
+    values = np.where(np.isnan(values), 0.0, np.minimum(values, 1e9))
+    start, end = np.clip(work.start[rows], low, high), np.clip(work.end[rows], low, high)
+    edges = np.concatenate([start, end])
+    change = np.concatenate([values, -values])
+    order = np.argsort(edges, kind="stable")
+    edges, level = edges[order], np.cumsum(change[order])
+    span = np.diff(edges)
+    return float((np.clip(level[:-1], 0.0, 1.0) * span).sum() / (high - low))
+
+
+def _occupancy(study: Study, rows: Ints, low: int, high: int) -> float | None:
+    """Estimated achieved occupancy, weighted by duration."""
+    work = study.recording.work
+    if not len(rows):
+        return None
+    values = study.tables["kernel"]["occupancy"][work.row[rows]].astype(np.float64)
+    time = (np.clip(work.end[rows], low, high) - np.clip(work.start[rows], low, high)).astype(np.float64)
+    known = np.isfinite(values) & (time > 0)
+    if not known.any():
+        return None
+    return float((values[known] * time[known]).sum() / time[known].sum() / 100)

@@ -1,0 +1,239 @@
+"""`trace`: one row of headline facts, which the conditions ``given`` and ``when`` of rules speak of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from advisor.frames import devices as device_frame
+from advisor.frames.ledger import CAUSES
+from advisor.frames.schema import Schema, flag, integer, real, text
+from advisor.frames.study import Study
+
+TINY_NS = 10_000
+# A launch, allocation or load that takes so long belongs to the first call of something, not to steady work.
+_WARMUP_CALL_NS = 2_000_000
+
+SCHEMA = Schema(
+    "trace",
+    "the trace",
+    (
+        text("vendor", "maker of the device that did the work: nvidia, amd, intel, unknown; cpu where there is none"),
+        text("device_name", "its name"),
+        real("capability", "", "CUDA compute capability; NULL unless nvidia"),
+        integer("sms", "", "its SMs or compute units; NULL where unknown"),
+        integer("memory_bytes", "bytes", "its memory; NULL where unknown"),
+        integer("devices_used", "", "GPUs with work in the trace"),
+        flag("has_gpu", "GPU work was recorded"),
+        flag("has_host", "host operators, annotations or Python calls were recorded"),
+        flag("has_steps", "ProfilerStep annotations were recorded"),
+        flag("has_shapes", "operand shapes or types were recorded"),
+        flag("has_stacks", "source places were recorded, as python_function events or as call stacks"),
+        flag("has_memory", "memory events with totals were recorded"),
+        flag("has_loader", "waits for a DataLoader were recorded"),
+        flag("distributed", "one of several ranks, or communication kernels"),
+        integer("rank", "", "NULL where unknown"),
+        integer("world_size", "", "NULL where unknown"),
+        integer("step_count", "", "steps recorded"),
+        real("step_ns", "ns", "median step after the first; over all where there are fewer than three; NULL without steps"),
+        integer("window_ns", "ns", "the window (design: window)"),
+        integer("busy_ns", "ns", "what of it the busiest device works"),
+        integer("idle_ns", "ns", "what of it that device idles; NULL without GPU work"),
+        real("busy_share", "share", "busy_ns over window_ns; NULL without GPU work"),
+        real("idle_share", "share", "idle_ns over window_ns; NULL without GPU work"),
+        integer("kernel_count", "", "kernels"),
+        integer("kernel_ns", "ns", "their durations, summed"),
+        real("tiny_kernel_time_share", "share", "of kernel_ns: in kernels under 10 us"),
+        real("elementwise_time_share", "share", "of kernel_ns: elementwise by name"),
+        real("gemm_time_share", "share", "of kernel_ns: gemm, conv and attention"),
+        real("tensor_core_time_share", "share", "of gemm, conv and attention time: on Tensor Cores; NULL where unknown"),
+        real("tensor_core_share", "share", "of kernel_ns: on Tensor Cores; NULL where unknown"),
+        real("gemm_unknown_share", "share", "of gemm, conv and attention time: name does not say whether on Tensor Cores"),
+        real("half_gemm_time_share", "share", "of gemm, conv and attention time: in fp16, bf16 or fp8"),
+        real("tf32_gemm_time_share", "share", "of gemm, conv and attention time: in tf32"),
+        real("fp32_gemm_time_share", "share", "of gemm, conv and attention time: in plain fp32"),
+        integer("peak_allocated_bytes", "bytes", "highest Total Allocated of the busiest device; NULL where not recorded"),
+        integer("peak_reserved_bytes", "bytes", "highest Total Reserved; NULL where not recorded"),
+        real("peak_share", "share", "peak_allocated_bytes over memory_bytes; NULL where unknown"),
+        real("reserved_share", "share", "peak_reserved_bytes over memory_bytes; NULL where unknown"),
+        flag("training", "a backward pass was seen"),
+        flag("optimizer_seen", "an optimizer's step was seen"),
+        flag("amp_scaler", "a GradScaler's operators were seen"),
+        flag("compiled", "torch.compile's kernels or regions were seen"),
+        integer("graph_launches", "", "calls that replay a CUDA or HIP graph"),
+        integer("graph_kernels", "", "kernels launched by them"),
+        flag("graphs_underrecorded", "replays lack work in the trace"),
+        flag("idle_trusted", "idle time may be explained: host recorded, replays whole"),
+        real("unlinked_share", "share", "of GPU time: work whose launch is not in the trace; NULL without GPU work"),
+        real("overhead_share", "share", "of the window: the profiler's own buffer requests and flushes"),
+        flag("stack_recorded", "Python stacks were recorded, which slows the host"),
+        flag("warm", "no cost of first calls inside the window"),
+        integer("warmup_ns", "ns", "idle under single runtime calls of over 2 ms: lazy loading, algorithm search, first allocations"),
+        flag("truncated", "the file is cut off"),
+        integer("repaired_events", "", "damaged events that were repaired"),
+        integer("skipped_events", "", "damaged events that were left out"),
+        real("launches_per_step", "", "calls that launched work, per counted step"),
+        real("small_gaps_share", "share", "of the counted steps: idle for which the host is the cause"),
+        flag("steps_not_iterations", "several loader waits in one step: a step is not an iteration"),
+        *(real(f"{cause}_share", "share", f"of the counted steps: what {cause} owns") for cause in CAUSES),
+    ),
+)  # fmt: skip
+
+
+def build(study: Study) -> pd.DataFrame:
+    """The frame: one row."""
+    facts = _facts(study)
+    frame = {}
+    for column in SCHEMA.columns:
+        kind = {"BIGINT": "Int64", "DOUBLE": "Float64", "VARCHAR": "category", "BOOLEAN": "boolean"}[column.type]
+        frame[column.name] = pd.Series([facts[column.name]]).astype(kind)
+    return pd.DataFrame(frame)
+
+
+def _facts(study: Study) -> dict[str, Any]:
+    recording, book = study.recording, study.ledger
+    low, high = recording.window
+    window = high - low
+    has_gpu = bool(recording.devices)
+    devices = device_frame.build(study)
+    first: dict[str, Any] = {key: _plain(value) for key, value in devices.iloc[0].items()} if has_gpu else {}
+    steps = recording.steps
+    counted = np.diff(recording.bounds)[recording.counted]
+    causes = book.by_cause()
+    whole = book.counted_ns
+    host = recording.host
+    launched = np.unique(recording.work.launch[recording.work.launch >= 0])
+    launch_steps = recording.step_of(host.start[launched]) if len(launched) else launched
+    in_counted = recording.counted[np.maximum(launch_steps, 0)] & (launch_steps >= 0)
+    busy = first.get("busy_ns", 0)
+    waits = recording.step_of(study.waits.loader.start)
+    per_step = np.bincount(waits[waits >= 0], minlength=1)
+    warmup = _warmup_ns(study)
+    peak, reserved, capacity = first.get("peak_allocated_bytes"), first.get("peak_reserved_bytes"), first.get("memory_bytes")
+    work = recording.work
+    time = work.end - work.start
+    facts: dict[str, Any] = {
+        "vendor": recording.vendor if has_gpu or recording.tables.get("runtime") is not None else "cpu",
+        "device_name": first.get("name"),
+        "capability": first.get("capability"),
+        "sms": first.get("sms"),
+        "memory_bytes": capacity,
+        "devices_used": len(recording.devices),
+        **features(study),
+        "rank": study.metadata.rank,
+        "world_size": study.metadata.world_size,
+        "step_count": len(steps),
+        "step_ns": float(np.median(counted)) if steps else None,
+        "window_ns": window,
+        "busy_ns": busy,
+        "idle_ns": window - busy if has_gpu else None,
+        "busy_share": busy / window if has_gpu and window else None,
+        "idle_share": (window - busy) / window if has_gpu and window else None,
+        **_kernel_facts(study),
+        "peak_allocated_bytes": peak,
+        "peak_reserved_bytes": reserved,
+        "peak_share": peak / capacity if peak is not None and capacity else None,
+        "reserved_share": reserved / capacity if reserved is not None and capacity else None,
+        "training": study.training(),
+        "optimizer_seen": any(name.startswith("Optimizer.step") for name in study.names),
+        "amp_scaler": any("_amp_foreach_non_finite_check" in name or "_amp_update_scale" in name for name in study.names),
+        "compiled": any(name.startswith(("triton_", "Torch-Compiled Region", "## Call CompiledFxGraph")) for name in study.names),
+        "graph_launches": len(study.graph_nodes),
+        "graph_kernels": int(np.isin(work.launch, study.graph_nodes).sum()) if len(study.graph_nodes) else 0,
+        "graphs_underrecorded": study.graphs_underrecorded,
+        "idle_trusted": study.idle_trusted,
+        "unlinked_share": float(time[work.launch < 0].sum() / time.sum()) if has_gpu and time.sum() else None,
+        "overhead_share": causes["profiler"] / whole if whole else 0.0,
+        "stack_recorded": "python" in study.tables,
+        "warm": warmup <= 0.1 * max(window - busy, 1),
+        "warmup_ns": warmup,
+        "truncated": recording.recorded.truncated,
+        "repaired_events": recording.recorded.repaired,
+        "skipped_events": recording.recorded.skipped,
+        "launches_per_step": float(in_counted.sum() / max(int(recording.counted.sum()), 1)),
+        "small_gaps_share": causes["host"] / whole if whole else 0.0,
+        "steps_not_iterations": bool(steps and np.median(per_step) >= 2),
+    }
+    facts |= {f"{cause}_share": ns / whole if whole else 0.0 for cause, ns in causes.items()}
+    return facts
+
+
+def _plain(value: Any) -> Any:
+    return None if value is None or value is pd.NA or value != value else value
+
+
+def features(study: Study) -> dict[str, bool]:
+    """What was recorded."""
+    recording, tables = study.recording, study.tables
+    raws = recording.recorded.raws
+    kernels = study.kernel_names if len(recording.work) else {}
+    ranks = (study.metadata.world_size or 1) > 1
+    memory = tables.get("instant")
+    return {
+        "has_gpu": bool(recording.devices),
+        "has_host": recording.has_host,
+        "has_steps": bool(recording.steps),
+        "has_shapes": any(raw not in (b"", b"[]", b"null") for raw in raws[:50]) and "op" in tables and _has_types(study),
+        "has_stacks": "python" in tables or any(stack for stack in recording.recorded.stacks[:50]),
+        "has_memory": memory is not None and bool((memory["allocated"] >= 0).any()),
+        "has_loader": bool(len(study.waits.loader.start)) if recording.has_host else False,
+        "distributed": ranks or any(info.kind == "communication" for info in kernels.values()),
+    }
+
+
+def _has_types(study: Study) -> bool:
+    table = study.tables["op"]
+    empty = [code for code, raw in enumerate(study.recording.recorded.raws) if raw in (b"", b"null")]
+    return bool((~np.isin(table["types"], empty)).any() or (~np.isin(table["dims"], empty)).any())
+
+
+def _kernel_facts(study: Study) -> dict[str, Any]:
+    work, rows = study.recording.work, study.kernel_rows
+    time = (work.end - work.start)[rows].astype(np.float64)
+    total = float(time.sum())
+    names: dict[str, Any] = {"kernel_count": len(rows), "kernel_ns": int(total)}
+    keys = (
+        "tiny_kernel_time_share elementwise_time_share gemm_time_share tensor_core_time_share tensor_core_share "
+        "gemm_unknown_share half_gemm_time_share tf32_gemm_time_share fp32_gemm_time_share"
+    ).split()
+    if not total:
+        return names | dict.fromkeys(keys)
+    info = study.kernel_names
+    codes = np.fromiter(info, np.int64, len(info))
+    at = np.searchsorted(codes, work.name[rows])
+    matrix = np.array([k.matrix for k in info.values()])[at]
+    tensor = np.array([k.tensor_cores is True for k in info.values()])[at]
+    unknown = np.array([k.tensor_cores is None for k in info.values()])[at]
+    pointwise = np.array(["elementwise" in study.names[code] for code in info])[at]
+    dtypes = np.array([dtype or "" for dtype in study.kernel_dtypes()])
+    matrix_time = float(time[matrix].sum())
+
+    def share(mask: Any, of: float) -> float | None:
+        return float(time[mask].sum()) / of if of else None
+
+    nvidia = study.recording.vendor == "nvidia"
+    unknown_share = share(matrix & unknown, matrix_time)
+    readable = nvidia and (unknown_share is None or unknown_share < 0.5)
+    return names | {
+        "tiny_kernel_time_share": share(time < TINY_NS, total),
+        "elementwise_time_share": share(pointwise, total),
+        "gemm_time_share": share(matrix, total),
+        "tensor_core_time_share": share(matrix & tensor, matrix_time) if readable else None,
+        "tensor_core_share": share(tensor, total) if readable else None,
+        "gemm_unknown_share": unknown_share,
+        "half_gemm_time_share": share(matrix & np.isin(dtypes, ["fp16", "bf16", "fp8"]), matrix_time),
+        "tf32_gemm_time_share": share(matrix & (dtypes == "tf32"), matrix_time),
+        "fp32_gemm_time_share": share(matrix & (dtypes == "fp32"), matrix_time),
+    }
+
+
+def _warmup_ns(study: Study) -> int:
+    """Idle of the device under single runtime calls, other than waits, that last over 2 ms."""
+    host = study.recording.host
+    if study.device < 0 or not host.size:
+        return 0
+    waiting = np.isin(np.arange(host.size), study.waits.syncs.node)
+    long = (host.group == 3) & ~waiting & (host.end - host.start > _WARMUP_CALL_NS)
+    return int(study.idle_during(host.start[long], host.end[long]).sum())

@@ -1,0 +1,210 @@
+"""`ops`, `launches` and `python`: what the host does."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+
+from advisor.frames.host import ANNOTATION, BACKWARD, OP, PYTHON, RUNTIME
+from advisor.frames.schema import COMMON, Schema, flag, integer, text
+from advisor.frames.study import Study
+from advisor.frames.waits import ALLOCATOR_CALL, GRAPH, SYNC_CALL
+from advisor.intervals import Ints, covered
+
+OPS = Schema(
+    "ops",
+    "a host operator",
+    (
+        *COMMON,
+        text("name", "the operator", "name"),
+        integer("self_ns", "ns", "its time without that of operators inside it"),
+        integer("gpu_ns", "ns", "GPU time launched inside it, summed"),
+        integer("kernel_count", "", "pieces of GPU work launched inside it"),
+        integer("sequence", "", "autograd's sequence number; -1", "args.Sequence number"),
+        flag("backward", "runs in a backward pass"),
+        text("phase", "forward, backward, optimizer or zero_grad"),
+        integer("depth", "", "operators around it"),
+        text("dtype", "C++ type of its first tensor", "args.Input type"),
+        text("dtypes", "types of all inputs", "args.Input type"),
+        text("shapes", "shapes of all inputs", "args.Input Dims"),
+        flag("top", "no operator around it"),
+    ),
+)
+LAUNCHES = Schema(
+    "launches",
+    "a runtime or driver call",
+    (
+        *COMMON,
+        text("name", "the call", "name"),
+        text("kind", "kernel, copy, memset, graph, sync, malloc, free, event, query or other"),
+        integer("correlation", "", "ties it to GPU work", "args.correlation"),
+        flag("linked", "whether the trace holds work that it launched"),
+        integer("gpu_start_ns", "ns", "start of the first work it launched; -1"),
+        integer("gpu_dur_ns", "ns", "duration of that work, summed"),
+        integer("gpu_count", "", "pieces of work launched"),
+        integer("delay_ns", "ns", "from the end of the call to the start of the work; negative where the work began before; 0 without work"),
+    ),
+)  # fmt: skip
+PYTHON_CALLS = Schema(
+    "python",
+    "a Python call",
+    (
+        *COMMON,
+        text("name", "as the profiler writes it: file(line): function", "name"),
+        text("kind", "function, builtin, module or gc"),
+        integer("self_ns", "ns", "its time without what it called"),
+        integer("depth", "", "calls around it"),
+    ),
+)
+_KINDS = (
+    ("graph", GRAPH),
+    ("sync", SYNC_CALL),
+    ("free", re.compile(r"^(?:cuda|hip)Free|^cuMem(?:Free|Release|Unmap)|^(?:cuda|hip)HostUnregister")),
+    ("malloc", ALLOCATOR_CALL),
+    ("kernel", re.compile(r"Launch(?!HostFunc)|^hipExtModuleLaunch")),
+    ("copy", re.compile(r"Memcpy")),
+    ("memset", re.compile(r"Memset")),
+    ("event", re.compile(r"Event|WaitEvent")),
+    ("query", re.compile(r"Get|Query|Is[A-Z]|Peek|Occupancy|Set[A-Z]")),
+)
+
+
+def build_ops(study: Study) -> pd.DataFrame:
+    """The frame `ops`."""
+    host = study.recording.host
+    nodes = study.op_rows
+    table = study.tables.get("op", {})
+    row = host.row[nodes]
+    dur = host.end[nodes] - host.start[nodes]
+    acts = (host.group == OP) | (host.group == ANNOTATION)
+    inner = np.zeros(host.size, np.int64)
+    children = np.flatnonzero(acts & (host.parent >= 0))
+    np.add.at(inner, host.parent[children], (host.end - host.start)[children])
+    time, count = _launched_inside(study)
+    is_op = host.group == OP
+    around = host.parent[nodes]
+    up = np.where(around >= 0, host.attributes.op[np.maximum(around, 0)], -1)
+    above_op = (up >= 0) & is_op[np.maximum(up, 0)]
+    cost = np.zeros(len(nodes), np.int64)
+    if study.idle_trusted and study.device >= 0 and len(nodes):
+        spans = study.ledger.spans("host")
+        own = np.zeros(host.size, np.int64)
+        own[nodes] = covered(spans, host.start[nodes], host.end[nodes])
+        for level in reversed(host._levels[1:]):
+            mine = level[is_op[level] & (host.parent[level] >= 0)]
+            np.subtract.at(own, host.parent[mine], covered(spans, host.start[mine], host.end[mine]))
+        cost = np.maximum(own[nodes], 0)
+    frame = study.common(start=host.start[nodes], dur=dur, cost=cost, node=nodes)
+    types = table["types"][row] if len(nodes) else np.zeros(0, np.int64)
+    dims = table["dims"][row] if len(nodes) else np.zeros(0, np.int64)
+    frame |= {
+        "name": study.labels(host.name[nodes], study.names),
+        "self_ns": dur - inner[nodes],
+        "gpu_ns": time[nodes],
+        "kernel_count": count[nodes],
+        "sequence": table["sequence"][row] if len(nodes) else np.zeros(0, np.int64),
+        "backward": host.attributes.phase[nodes] == BACKWARD,
+        "phase": study.labels(study.phases(nodes), study.phase_names),
+        "depth": _depth(study, acts)[nodes],
+        "dtype": study.labels(types, study.raw_dtypes),
+        "dtypes": study.labels(types, study.shape_texts),
+        "shapes": study.labels(dims, study.shape_texts),
+        "top": ~above_op,
+    }
+    return pd.DataFrame(frame)
+
+
+def _depth(study: Study, acts: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Ints:
+    """Operators and annotations around each node."""
+    host = study.recording.host
+    depth = np.zeros(host.size, np.int64)
+    for level in host._levels[1:]:
+        parent = host.parent[level]
+        depth[level] = depth[parent] + acts[parent]
+    return depth
+
+
+def _launched_inside(study: Study) -> tuple[Ints, Ints]:
+    """Per forest node: GPU ns and pieces of work launched at or below it."""
+    host, work = study.recording.host, study.recording.work
+    time, count = np.zeros(host.size, np.int64), np.zeros(host.size, np.int64)
+    linked = work.launch >= 0
+    np.add.at(time, work.launch[linked], (work.end - work.start)[linked])
+    np.add.at(count, work.launch[linked], 1)
+    for level in reversed(host._levels[1:]):
+        parent = host.parent[level]
+        np.add.at(time, parent, time[level])
+        np.add.at(count, parent, count[level])
+    return time, count
+
+
+def build_launches(study: Study) -> pd.DataFrame:
+    """The frame `launches`."""
+    host, work = study.recording.host, study.recording.work
+    nodes = np.flatnonzero(host.group == RUNTIME)
+    nodes = nodes[np.argsort(host.start[nodes], kind="stable")]
+    first = np.full(host.size, -1, np.int64)
+    linked = np.flatnonzero(work.launch >= 0)[::-1]
+    first[work.launch[linked]] = work.start[linked]
+    time, count = np.zeros(host.size, np.int64), np.zeros(host.size, np.int64)
+    np.add.at(time, work.launch[linked], (work.end - work.start)[linked])
+    np.add.at(count, work.launch[linked], 1)
+    kinds = np.array([_kind(name) for name in study.names], np.int64)
+    row = host.row[nodes]
+    calls = study.waits.allocator
+    cost = np.zeros(host.size, np.int64)
+    cost[calls.node] = study.wait_cost(["allocator"], len(calls.start))
+    frame = study.common(
+        start=host.start[nodes], dur=host.end[nodes] - host.start[nodes], cost=cost[nodes], node=nodes
+    )
+    has = count[nodes] > 0
+    frame |= {
+        "name": study.labels(host.name[nodes], study.names),
+        "kind": study.labels(kinds[host.name[nodes]] if len(nodes) else nodes, [kind for kind, _ in _KINDS] + ["other"]),
+        "correlation": study.tables["runtime"]["correlation"][row] if len(nodes) else nodes,
+        "linked": has,
+        "gpu_start_ns": first[nodes],
+        "gpu_dur_ns": time[nodes],
+        "gpu_count": count[nodes],
+        "delay_ns": np.where(has, first[nodes] - host.end[nodes], 0),
+    }
+    return pd.DataFrame(frame)
+
+
+def _kind(name: str) -> int:
+    for code, (_, pattern) in enumerate(_KINDS):
+        if pattern.search(name):
+            return code
+    return len(_KINDS)
+
+
+def build_python(study: Study) -> pd.DataFrame:
+    """The frame `python`."""
+    host = study.recording.host
+    nodes = np.flatnonzero(host.group == PYTHON)
+    nodes = nodes[np.argsort(host.start[nodes], kind="stable")]
+    dur = host.end - host.start
+    own = dur - host.children_ns()
+    kinds = np.array([_python_kind(name) for name in study.names], np.int64)
+    gc = study.waits.gc
+    cost = np.zeros(host.size, np.int64)
+    cost[gc.node] = study.wait_cost(["gc"], len(gc.start))
+    calls = (host.group == PYTHON).astype(np.bool_)
+    frame = study.common(start=host.start[nodes], dur=dur[nodes], cost=cost[nodes], node=nodes)
+    frame |= {
+        "name": study.labels(host.name[nodes], study.names),
+        "kind": study.labels(kinds[host.name[nodes]] if len(nodes) else nodes, ["function", "builtin", "module", "gc"]),
+        "self_ns": own[nodes],
+        "depth": _depth(study, calls)[nodes],
+    }
+    return pd.DataFrame(frame)
+
+
+def _python_kind(name: str) -> int:
+    if name.startswith("nn.Module: "):
+        return 2
+    if name.startswith("Python GC"):
+        return 3
+    return 1 if name.startswith("<built-in") else 0

@@ -1,0 +1,171 @@
+"""`gaps`, `syncs` and `loader`: why the device idles, and what the host waits for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from advisor.frames import waits as w
+from advisor.frames.ledger import CAUSES, IDLE, Ledger
+from advisor.frames.schema import COMMON, Schema, flag, integer, text
+from advisor.frames.study import Study
+from advisor.intervals import Ints
+
+GAPS = Schema(
+    "gaps",
+    "a stretch inside one step where the whole device idles for one cause",
+    (
+        *COMMON,
+        text("cause", "why: " + ", ".join(IDLE)),
+        integer("gap_id", "", "the idle stretch of the device that it is part of"),
+        integer("gap_ns", "ns", "length of that whole stretch"),
+        text("position", "first (before any work of the window), last, or inner"),
+        text("next_op", "operator that launched the work which ends the stretch"),
+        text("phase", "phase that the launching thread was in: forward, backward, optimizer, zero_grad or other"),
+        integer("call_ns", "ns", "length of the one runtime call that the launching thread was in at its middle; 0 if in none"),
+    ),
+)
+SYNCS = Schema(
+    "syncs",
+    "a call in which the host waits for the device",
+    (
+        *COMMON,
+        text("name", "the runtime call", "name"),
+        text("kind", "scalar (a value read back), copy (a blocking copy), explicit, event, allocator, or profiler (its own stop)"),
+        integer("call_ns", "ns", "host time from issuing what is waited for to the end of the wait"),
+        integer("bubble_ns", "ns", "idle of the device that follows, until its next work"),
+        integer("copy_bytes", "bytes", "size of the copy waited for; -1 where there is none"),
+    ),
+)
+LOADER = Schema(
+    "loader",
+    "a wait of the training loop for its next batch",
+    (
+        *COMMON,
+        text("name", "the annotation", "name"),
+        text("iterator", "single-process (the main process loads), multi-process (workers load) or other"),
+        text("iterator_class", "class of the DataLoader's iterator"),
+        integer("idle_ns", "ns", "what of it the device idles"),
+        flag("on_launching_thread", "whether the waiting thread also launches the device's work"),
+    ),
+)
+
+
+def gap_segments(book: Ledger) -> tuple[Ints, Ints]:
+    """Segments that are idle, and the row of `gaps` that each belongs to."""
+    segments = np.flatnonzero(book.cause >= 4)
+    if not len(segments):
+        return segments, segments
+    fresh = np.ones(len(segments), np.bool_)
+    previous, current = segments[:-1], segments[1:]
+    fresh[1:] = ~(
+        (current == previous + 1)
+        & (book.cause[current] == book.cause[previous])
+        & (book.step[current] == book.step[previous])
+        & (book.row[current] == book.row[previous])
+    )
+    return segments, np.cumsum(fresh) - 1
+
+
+def build_gaps(study: Study) -> pd.DataFrame:
+    """The frame `gaps` of the busiest device; without a device, of the host's window."""
+    recording, book = study.recording, study.ledger
+    segments, row = gap_segments(book)
+    count = int(row[-1]) + 1 if len(row) else 0
+    first = np.searchsorted(row, np.arange(count))
+    head = segments[first]
+    start = book.start_ns[head]
+    dur = np.bincount(row, book.dur_ns[segments], count).astype(np.int64) if count else np.zeros(0, np.int64)
+    gap = book.gap[head]
+    whole = np.bincount(book.gap[segments], book.dur_ns[segments]).astype(np.int64) if count else np.zeros(0, np.int64)
+    middle = start + dur // 2
+    node = np.full(count, -1, np.int64)
+    following = np.full(count, -1, np.int64)
+    call = np.zeros(count, np.int64)
+    low, high = recording.window
+    begins = np.zeros(count, np.bool_)
+    ends = np.zeros(count, np.bool_)
+    if count and recording.has_host:
+        host, work = recording.host, recording.work
+        default = host.launching_thread()
+        thread = np.full(count, default, np.int64)
+        if len(work):
+            mine = np.flatnonzero(work.device == book.device)
+            at = np.searchsorted(work.start[mine], start + dur, side="left")
+            has = at < len(mine)
+            launch = np.where(has, work.launch[mine[np.minimum(at, len(mine) - 1)]], -1)
+            following = launch
+            thread = np.where(launch >= 0, host.thread[np.maximum(launch, 0)], default)
+        for one in np.unique(thread).tolist():
+            here = thread == one
+            node[here] = host.innermost(one, middle[here])
+        in_call = (node >= 0) & (host.group[np.maximum(node, 0)] == 3)
+        call = np.where(in_call, (host.end - host.start)[np.maximum(node, 0)], 0)
+    if count:
+        bounds_start = np.full(int(gap.max()) + 1, high, np.int64)
+        np.minimum.at(bounds_start, gap, start)
+        bounds_end = np.full(int(gap.max()) + 1, low, np.int64)
+        np.maximum.at(bounds_end, gap, start + dur)
+        begins = bounds_start[gap] == low
+        ends = bounds_end[gap] == high
+    frame = study.common(start=start, dur=dur, cost=dur.copy(), node=node, device=book.device)
+    position = np.where(begins, 0, np.where(ends, 1, 2))
+    host_names = recording.host.name if following.size and recording.has_host else np.zeros(0, np.int64)
+    inside = np.full(count, -1, np.int64)
+    if len(host_names):
+        op = recording.host.attributes.op
+        nodes = np.where(following >= 0, op[np.maximum(following, 0)], -1)
+        inside = np.where(nodes >= 0, host_names[np.maximum(nodes, 0)], -1)
+    frame |= {
+        "cause": study.labels(book.cause[head], CAUSES),
+        "gap_id": gap,
+        "gap_ns": whole[gap] if count else whole,
+        "position": study.labels(position, ["first", "last", "inner"]),
+        "next_op": study.labels(inside, study.names),
+        "phase": study.labels(study.phases(node), study.phase_names),
+        "call_ns": call,
+    }
+    return pd.DataFrame(frame)
+
+
+def build_syncs(study: Study) -> pd.DataFrame:
+    """The frame `syncs`."""
+    syncs = study.waits.syncs
+    work = study.recording.work
+    cost = study.wait_cost(["sync", "blocking_copy"], len(syncs.start))
+    frame = study.common(start=syncs.start, dur=syncs.end - syncs.start, cost=cost, node=syncs.node, device=study.device)
+    size = np.full(len(syncs.start), -1, np.int64)
+    waited = syncs.copy >= 0
+    if waited.any():
+        size[waited] = study.tables["copy"]["bytes"][work.row[syncs.copy[waited]]]
+    host_names = study.recording.host.name if len(syncs.node) else np.zeros(0, np.int64)
+    frame |= {
+        "name": study.labels(host_names[syncs.node] if len(syncs.node) else host_names, study.names),
+        "kind": study.labels(syncs.kind, w.SYNC_KINDS),
+        "call_ns": syncs.end - syncs.begin,
+        "bubble_ns": study.waits.bubble,
+        "copy_bytes": size,
+    }
+    return pd.DataFrame(frame)
+
+
+def build_loader(study: Study) -> pd.DataFrame:
+    """The frame `loader`."""
+    waits = study.waits.loader
+    cost = study.wait_cost(["loader"], len(waits.start))
+    frame = study.common(start=waits.start, dur=waits.end - waits.start, cost=cost, node=waits.node)
+    names = study.recording.host.name[waits.node] if len(waits.node) else np.zeros(0, np.int64)
+    codes, inverse = np.unique(names, return_inverse=True)
+    classes = [found[1] if (found := w.LOADER.match(study.names[code])) else "" for code in codes.tolist()]
+    kinds = ["single-process" if "SingleProcess" in c else "multi-process" if "MultiProcessing" in c else "other" for c in classes]
+    launching = study.recording.host.launching_thread() if len(waits.node) else -1
+    thread = study.recording.host.thread[waits.node] if len(waits.node) else np.zeros(0, np.int64)
+    idle = study.idle_during(waits.start, waits.end) if study.device >= 0 else np.zeros(len(waits.start), np.int64)
+    frame |= {
+        "name": study.labels(names, study.names),
+        "iterator": study.labels(inverse, kinds),
+        "iterator_class": study.labels(inverse, classes),
+        "idle_ns": idle,
+        "on_launching_thread": thread == launching,
+    }
+    return pd.DataFrame(frame)

@@ -1,0 +1,158 @@
+"""`kernels`: one row per GPU kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from advisor.frames.host import RUNTIME
+from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
+from advisor.frames.study import Study
+from advisor.intervals import Bools, Ints, covered, union
+
+SCHEMA = Schema(
+    "kernels",
+    "a GPU kernel",
+    (
+        *COMMON,
+        text("name", "the kernel's name", "name"),
+        text("class", "gemm, conv, attention, elementwise, reduction, normalization, softmax, copy, layout, communication, "
+             "optimizer, embedding, pooling, sort, random, triton or other; by name"),
+        flag("tensor_cores", "whether it ran on Tensor Cores; NULL where the name does not say, and on other makers' GPUs"),
+        text("dtype", "fp32, tf32, fp16, bf16, fp8, fp64 or int8: by the name, else by the operands; NULL where unknown"),
+        flag("linked", "whether the trace holds the call that launched it", "args.correlation"),
+        integer("correlation", "", "ties the kernel to its launch", "args.correlation"),
+        integer("launch_ns", "ns", "start of the launch call; -1 where unknown"),
+        flag("graph", "launched by a graph replay"),
+        integer("grid_blocks", "", "thread blocks in the grid; -1 where unknown", "args.grid"),
+        integer("block_threads", "", "threads per block; -1 where unknown", "args.block"),
+        integer("registers", "", "registers per thread; -1 where unknown", "args.registers per thread"),
+        integer("shared_bytes", "bytes", "shared memory per block; -1 where unknown", "args.shared memory"),
+        real("blocks_per_sm", "", "grid blocks over SMs", "args.blocks per SM"),
+        real("warps_per_sm", "", "warps over SMs", "args.warps per SM"),
+        real("occupancy", "%", "estimated achieved occupancy", "args.est. achieved occupancy %"),
+        integer("alignment", "elements", "operand alignment that the kernel was built for; NULL where the name does not say"),
+        integer("chain_length", "", "length of the run of pointwise kernels, one after another on the stream, that it is in; 0"),
+        integer("chain_id", "", "that run; -1"),
+        flag("pointwise", "elementwise by name"),
+        text("phase", "forward, backward, optimizer, zero_grad or other (launch unknown)"),
+        text("shapes", "operand shapes of the launching operator", "args.Input Dims"),
+        text("dtypes", "operand types of the launching operator", "args.Input type"),
+        integer("exposed_ns", "ns", "for communication: what no other kernel hides; otherwise the duration"),
+    ),
+)  # fmt: skip
+
+
+def build(study: Study) -> pd.DataFrame:
+    """The frame."""
+    recording = study.recording
+    work, rows = recording.work, study.kernel_rows
+    start, end, launch = work.start[rows], work.end[rows], work.launch[rows]
+    info = study.kernel_names
+    name = work.name[rows]
+    codes = np.fromiter(info, np.int64, len(info))
+    at = np.searchsorted(codes, name)
+
+    def told(values: list[object], kind: type) -> Ints:
+        return np.array(values, kind)[at] if len(values) else np.zeros(0, kind)
+
+    kinds = sorted({k.kind for k in info.values()})
+    kind = told([kinds.index(k.kind) for k in info.values()], np.int64)
+    tensor = told([k.tensor_cores is True for k in info.values()], np.bool_).astype(np.bool_)
+    unknown = told([k.tensor_cores is None for k in info.values()], np.bool_).astype(np.bool_)
+    alignment = told([k.alignment or 0 for k in info.values()], np.int64)
+    pointwise = told([k.pointwise for k in info.values()], np.bool_).astype(np.bool_)
+    dtypes = study.kernel_dtypes()
+    table = study.tables.get("kernel", {})
+    row = work.row[rows]
+
+    def column(key: str) -> Ints:
+        return table[key][row] if len(row) else np.zeros(0, np.int64)
+
+    raws = study.recording.recorded.raws
+    size = np.array([_product(raw) for raw in raws], np.int64)
+    length, chain = _chains(work.device[rows], work.stream[rows], start, pointwise)
+    host = recording.host if len(rows) and (launch >= 0).any() else None
+    graph = np.zeros(len(rows), np.bool_)
+    launched = np.full(len(rows), -1, np.int64)
+    if host is not None:
+        graph = np.isin(launch, study.graph_nodes)
+        launched = np.where(launch >= 0, host.start[np.maximum(launch, 0)], -1)
+        assert (host.group[launch[launch >= 0]] == RUNTIME).all()
+    frame = study.common(
+        start=start,
+        dur=end - start,
+        cost=study.work_cost[rows],
+        node=launch,
+        device=work.device[rows],
+        stream=work.stream[rows],
+    )
+    frame |= {
+        "name": study.labels(name, study.names),
+        "class": study.labels(kind, kinds),
+        "tensor_cores": study.boolean(tensor, unknown),
+        "dtype": pd.Categorical(dtypes),
+        "linked": launch >= 0,
+        "correlation": work.correlation[rows],
+        "launch_ns": launched,
+        "graph": graph,
+        "grid_blocks": size[column("grid")],
+        "block_threads": size[column("block")],
+        "registers": column("registers"),
+        "shared_bytes": column("shared"),
+        "blocks_per_sm": column("blocks_per_sm").astype(np.float64),
+        "warps_per_sm": column("warps_per_sm").astype(np.float64),
+        "occupancy": column("occupancy").astype(np.float64),
+        "alignment": pd.arrays.IntegerArray(alignment.astype(np.int64), alignment == 0),
+        "chain_length": length,
+        "chain_id": chain,
+        "pointwise": pointwise,
+        "phase": study.labels(study.phases(launch), study.phase_names),
+        "shapes": study.labels(study.op_column(launch, "dims"), study.shape_texts),
+        "dtypes": study.labels(study.op_column(launch, "types"), study.shape_texts),
+        "exposed_ns": exposed(study, rows),
+    }
+    return pd.DataFrame(frame)
+
+
+def exposed(study: Study, rows: Ints) -> Ints:
+    """For communication kernels, the ns that no other kernel of the device covers; the duration for the rest."""
+    work = study.recording.work
+    start, end = work.start[rows], work.end[rows]
+    out = end - start
+    for device in np.unique(work.device[rows]).tolist():
+        mine = (work.device[rows] == device) & work.communication[rows]
+        others = (work.device == device) & (work.kind == 0) & ~work.communication
+        cover = union(work.start[others], work.end[others])
+        out[mine] -= covered(cover, start[mine], end[mine])
+    return out
+
+
+def _product(raw: bytes) -> int:
+    """Number of blocks or threads in ``[x, y, z]``; -1 where it is no such list."""
+    parts = raw.strip(b"[] \n").split(b",")
+    total = 1
+    for part in parts:
+        word = part.strip()
+        if not word.isdigit() or len(word) > 12:
+            return -1
+        total *= int(word)
+    return total if total < 1 << 62 else -1
+
+
+def _chains(device: Ints, stream: Ints, start: Ints, pointwise: Bools) -> tuple[Ints, Ints]:
+    """Length and number of the run of consecutive pointwise kernels on its stream that each kernel belongs to."""
+    size = len(start)
+    length, chain = np.zeros(size, np.int64), np.full(size, -1, np.int64)
+    if not size:
+        return length, chain
+    order = np.lexsort((start, stream, device))
+    along = pointwise[order]
+    fresh = np.ones(size, np.bool_)
+    same = (device[order][1:] == device[order][:-1]) & (stream[order][1:] == stream[order][:-1])
+    fresh[1:] = ~(same & (along[1:] == along[:-1]))
+    number = np.cumsum(fresh) - 1
+    count = np.bincount(number)
+    length[order] = np.where(along, count[number], 0)
+    chain[order] = np.where(along, number, -1)
+    return length, chain

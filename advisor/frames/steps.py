@@ -1,0 +1,65 @@
+"""`steps`: one row per step, with the ns of each cause on the busiest device."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from advisor.frames.ledger import CAUSES
+from advisor.frames.schema import Schema, flag, integer, text
+from advisor.frames.study import Study
+
+SCHEMA = Schema(
+    "steps",
+    "a step; without steps, the one window",
+    (
+        integer("step", "", "index, as in the other frames"),
+        text("name", "ProfilerStep#N; NULL for the window", "name"),
+        integer("number", "", "N; -1"),
+        integer("host_start_ns", "ns", "start of the annotation on the host", "ts"),
+        integer("host_dur_ns", "ns", "its duration there; misleading where the host runs ahead", "dur"),
+        integer("start_ns", "ns", "start by the clock that divides the window (design: step)"),
+        integer("dur_ns", "ns", "duration by that clock"),
+        flag("counted", "whether figures and findings speak of it: steps after the first, all where there are fewer than three"),
+        *(integer(f"{cause}_ns", "ns", f"what {cause} owns of it") for cause in CAUSES),
+        integer("loader_waits", "", "waits for a batch that begin in it"),
+        flag("outlier", "longer than median + 3 * 1.4826 * MAD and than 1.5 medians"),
+        integer("excess_ns", "ns", "what it exceeds the median by"),
+    ),
+)
+
+
+def build(study: Study) -> pd.DataFrame:
+    """The frame."""
+    recording, book = study.recording, study.ledger
+    bounds, steps = recording.bounds, recording.steps
+    count = len(bounds) - 1
+    dur = np.diff(bounds)
+    frame: dict[str, object] = {"step": np.arange(count)}
+    if steps:
+        frame |= {
+            "name": pd.Categorical([step.name for step in steps]),
+            "number": np.array([step.number for step in steps], np.int64),
+            "host_start_ns": np.array([step.start for step in steps], np.int64),
+            "host_dur_ns": np.array([step.end - step.start for step in steps], np.int64),
+        }
+    else:
+        frame |= {
+            "name": pd.Categorical([None] * count, categories=[]),
+            "number": np.full(count, -1),
+            "host_start_ns": bounds[:-1],
+            "host_dur_ns": dur,
+        }
+    frame |= {"start_ns": bounds[:-1], "dur_ns": dur, "counted": recording.counted}
+    for code, cause in enumerate(CAUSES):
+        mine = (book.cause == code) & (book.step >= 0)
+        sums = np.zeros(count, np.int64)
+        np.add.at(sums, book.step[mine], book.dur_ns[mine])
+        frame[f"{cause}_ns"] = sums
+    waits = recording.step_of(study.waits.loader.start)
+    median = float(np.median(dur[recording.counted])) if count else 0.0
+    spread = 1.4826 * float(np.median(np.abs(dur[recording.counted] - median))) if count else 0.0
+    frame["loader_waits"] = np.bincount(waits[waits >= 0], minlength=count)[:count]
+    frame["outlier"] = recording.counted & (dur > median + 3 * spread) & (dur >= 1.5 * median) & (count >= 5)
+    frame["excess_ns"] = np.maximum(dur - int(median), 0)
+    return pd.DataFrame(frame)

@@ -1,0 +1,59 @@
+"""Renderers of an analysis: one registry that says what each is called, how its files end, and where it lives.
+
+A new format is one file with a ``render(document, options)`` and one line in :data:`FORMATS`. Nothing is imported
+until it is rendered, so that ``advisor --help`` can list the formats for free.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from advisor.errors import UsageError
+
+if TYPE_CHECKING:
+    from advisor.analysis import Analysis
+    from advisor.report.document import Several
+
+
+class Options(NamedTuple):
+    """What a renderer may be told. Renderers for machines ignore all of it."""
+
+    width: int = 100
+    color: bool = False
+    verbosity: int = 0
+    """-1: headline and a line a finding; 0: the report; 1: everything."""
+
+
+class Format(NamedTuple):
+    """One renderer. ``suffix`` is how its files end, ``target`` is ``module:function``."""
+
+    name: str
+    suffix: str
+    binary: bool
+    target: str
+
+
+FORMATS: dict[str, Format] = {
+    entry.name: entry
+    for entry in (
+        Format("text", ".txt", False, "advisor.report.text:render"),
+        Format("json", ".json", False, "advisor.report.json:render"),
+    )
+}
+
+
+def format_of(path: str) -> Format:
+    """The format whose suffix *path* ends in, the longest that fits. Raises ``UsageError`` where none does."""
+    fitting = [entry for entry in FORMATS.values() if entry.suffix and path.lower().endswith(entry.suffix)]
+    if not fitting:
+        known = ", ".join(f"{entry.suffix} ({entry.name})" for entry in FORMATS.values() if entry.suffix)
+        raise UsageError(f"{path}: no format has this suffix. Name the file {known}, or give --format.")
+    return max(fitting, key=lambda entry: len(entry.suffix))
+
+
+def render(name: str, document: Analysis | Several, options: Options | None = None) -> bytes:
+    """The bytes of the report called *name*, in UTF-8 where it is text."""
+    module, function = FORMATS[name].target.split(":")
+    made = getattr(importlib.import_module(module), function)(document, options or Options())
+    return made.encode("utf-8") if isinstance(made, str) else cast(bytes, made)

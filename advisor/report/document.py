@@ -1,0 +1,26 @@
+"""What a report is made of: one analysis, or several side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from advisor.analysis import SCHEMA_VERSION, Analysis, Finding, Struct
+
+
+class Several(Struct, frozen=True, kw_only=True):
+    """Several traces in one report. ``across`` holds what only many ranks together show."""
+
+    schema_version: int = SCHEMA_VERSION
+    traces: list[Analysis]
+    across: list[Finding] = []
+
+    def to_json(self) -> bytes:
+        """The contract of ``-f json`` for more than one trace, indented."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2)
+
+
+def analyses(document: Analysis | Several) -> Sequence[Analysis]:
+    """The analyses in *document*, in the order the traces were given."""
+    return document.traces if isinstance(document, Several) else [document]

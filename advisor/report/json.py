@@ -1,0 +1,15 @@
+"""``-f json``: the analysis itself, as ``docs/analysis.schema.json`` describes it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from advisor.analysis import Analysis
+    from advisor.report import Options
+    from advisor.report.document import Several
+
+
+def render(document: Analysis | Several, _options: Options) -> bytes:
+    """The document as indented JSON with a newline at the end."""
+    return document.to_json() + b"\n"

@@ -1,0 +1,118 @@
+"""Trace text made safe for a terminal, and numbers in the units a person reads.
+
+Names in a trace are data of strangers: an escape sequence in a kernel's name must not reach the terminal, and a
+right-to-left override must not reorder the line it stands in.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+KIB = 1024
+MISSING = "not recorded"
+NAME_WIDTH = 70
+
+# CSI, OSC (to BEL or ST) and the two-character escapes: dropped whole, for what is inside is not text.
+_ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]|\x9b[0-?]*[ -/]*[@-~]")
+_BREAK = re.compile(r"[\t\n\v\f\r\x85\u2028\u2029]+")
+# Controls, bidirectional and invisible format characters, tags, and lone surrogates, which no encoding can write.
+_HIDDEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
+)
+
+
+def clean(text: str) -> str:
+    """*text* on one line without anything that moves the cursor; what is invisible is spelled out as ``\\u202e``."""
+    if text.isascii() and text.isprintable():
+        return text
+    text = _BREAK.sub(" ", _ANSI.sub("", text))
+    return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def clean_lines(text: str) -> list[str]:
+    """The lines of a code block, each safe, tabs as four spaces, without blank lines around."""
+    return [clean(line.expandtabs(4)).rstrip() for line in text.strip("\n").rstrip().split("\n")]
+
+
+def columns(text: str) -> int:
+    """How many terminal columns *text* takes; a CJK character takes two."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def shorten(text: str, width: int = NAME_WIDTH) -> str:
+    """*text* with its middle left out where it is wider than *width*: both ends of a kernel's name tell it apart."""
+    if columns(text) <= width:
+        return text
+    if width <= 1:
+        return "…"[:width]
+    head = (width - 1 + 1) // 2
+    tail = width - 1 - head
+    first, last = text[:head], text[len(text) - tail :] if tail else ""
+    while columns(first) + columns(last) + 1 > width:  # wide characters
+        first, last = (first[:-1], last) if columns(first) >= columns(last) else (first, last[1:])
+    return f"{first}…{last}"
+
+
+def pad(text: str, width: int, right: bool = False) -> str:
+    """*text* filled up with blanks to *width* columns."""
+    blanks = " " * max(0, width - columns(text))
+    return blanks + text if right else text + blanks
+
+
+def number(value: float) -> str:
+    """Three significant digits, thousands set apart: 0.0123, 1.23, 123, 12,345."""
+    if math.isnan(value):
+        return MISSING
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    rounded = float(f"{value:.3g}")
+    if rounded == 0:
+        return "0"
+    if abs(rounded) < 0.001:
+        return f"{value:.2e}"
+    if abs(rounded) >= 100:
+        return f"{value:,.0f}"
+    return f"{rounded:.{2 - math.floor(math.log10(abs(rounded)))}f}"
+
+
+def milliseconds(value: float | None) -> str:
+    """``12.3 ms``, or that it was not recorded."""
+    return MISSING if value is None else f"{number(value)} ms"
+
+
+def percent(share: float | None) -> str:
+    """``12.3 %`` of a share from 0 to 1, or that it was not recorded."""
+    return MISSING if share is None else f"{100 * share:.1f} %"
+
+
+def size(count: float | None) -> str:
+    """Bytes in KiB, MiB or GiB (powers of 1024), or that they were not recorded."""
+    if count is None:
+        return MISSING
+    value, unit = float(count), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if abs(value) < KIB:
+            break
+        value, unit = value / KIB, larger
+    return f"{value:,.0f} B" if unit == "B" else f"{value:.1f} {unit}"
+
+
+def percents(shares: Sequence[float]) -> list[float]:
+    """Shares as percentages of one decimal that add up to what the shares add up to, by largest remainder.
+
+    Each is within 0.1 of its own value; without this, five causes of a step can print as 99.8 %.
+    """
+    tenths = [max(0.0, share) * 1000 for share in shares]
+    floors = [int(value + 1e-9) for value in tenths]
+    missing = round(sum(tenths)) - sum(floors)
+    order = sorted(range(len(tenths)), key=lambda index: floors[index] - tenths[index])
+    for index in order[: max(0, missing)]:
+        floors[index] += 1
+    return [value / 10 for value in floors]

@@ -1,0 +1,78 @@
+"""``--redact``: an analysis that names no folder, for a report that leaves the house."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from advisor.analysis import Analysis, Cell, Evidence, Finding, Place
+
+# An absolute path of two parts or more, on either kind of system, not the rest of a URL or of a module path; or a
+# relative one that ends in the suffix of a file that traces speak of.
+_ABSOLUTE = re.compile(r"(?<![\w.:/\\~-])(?:[A-Za-z]:|~\w*)?[\\/](?:[^\s\\/\"'`,;:()<>|]+[\\/])+(?=[^\s\\/])")
+_RELATIVE = re.compile(r"(?<![\w./\\:-])(?:[\w.+-]+[\\/])+(?=[\w.+-]+\.(?:py|pyx|ipynb|json|gz|so|cu|cpp|toml|pt)\b)")
+_PATH_COLUMNS = ("file", "library", "path", "source")
+
+
+def base_name(path: str) -> str:
+    """The last part of a path, on either kind of system: ``train.py``."""
+    return re.split(r"[\\/]", path.rstrip("\\/"))[-1]
+
+
+def scrub(text: str) -> str:
+    """Free text with every path in it cut down to its last part."""
+    return _RELATIVE.sub("", _ABSOLUTE.sub("", text))
+
+
+def redact(analysis: Analysis) -> Analysis:
+    """A copy of *analysis* in which paths are base names. Names of functions, modules and devices stay."""
+    verdicts = analysis.verdicts
+    replace = msgspec.structs.replace
+    return replace(
+        analysis,
+        trace=replace(analysis.trace, path=base_name(analysis.trace.path)),
+        quality=[replace(note, message=scrub(note.message), advice=scrub(note.advice)) for note in analysis.quality],
+        findings=[redact_finding(finding) for finding in analysis.findings],
+        verdicts=replace(
+            verdicts,
+            not_applicable=[replace(item, because=scrub(item.because)) for item in verdicts.not_applicable],
+            not_run=[replace(item, how=scrub(item.how)) for item in verdicts.not_run],
+            error=[replace(item, message=scrub(item.message)) for item in verdicts.error],
+        ),
+    )
+
+
+def redact_finding(finding: Finding) -> Finding:
+    """The same finding without folders in its places, its evidence and its title; the rule's own text stays."""
+    return msgspec.structs.replace(
+        finding,
+        title=scrub(finding.title),
+        where=[_place(place) for place in finding.where],
+        evidence=_evidence(finding.evidence),
+    )
+
+
+def _place(place: Place) -> Place:
+    return msgspec.structs.replace(
+        place,
+        file=None if place.file is None else base_name(place.file),
+        library=None if place.library is None else _frame(place.library),
+        op=None if place.op is None else scrub(place.op),
+    )
+
+
+def _frame(text: str) -> str:
+    # "transformers/models/x.py:812 forward": the folder goes, the line and the function stay
+    path, colon, rest = text.partition(".py")
+    return base_name(path) + colon + rest
+
+
+def _evidence(evidence: Evidence) -> Evidence:
+    def cell(column: str, value: Cell) -> Cell:
+        if not isinstance(value, str):
+            return value
+        return _frame(value) if column in _PATH_COLUMNS else scrub(value)
+
+    rows = [[cell(column, value) for column, value in zip(evidence.columns, row, strict=True)] for row in evidence.rows]
+    return msgspec.structs.replace(evidence, rows=rows)

@@ -1,0 +1,79 @@
+"""The JSON Schema of ``-f json``, generated from the structs so that it cannot drift from them.
+
+Renew it with ``python -m advisor.report.schema > docs/analysis.schema.json``; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from advisor.analysis import Analysis
+from advisor.report.document import Several
+
+# What a name and a type do not say. Keys are `Struct.field`.
+MEANINGS = {
+    "Analysis.findings": "Ordered by saving times confidence: what is first is what to do first.",
+    "Analysis.quality": "What the profile lacks or what was repaired, and what to do next time.",
+    "Analysis.plan": "The fixes in order, each with the step time predicted after it.",
+    "TraceInfo.path": "The path as it was given; its last part with --redact.",
+    "TraceInfo.span_ms": "From the first event's start to the last event's end.",
+    "TraceInfo.features": "What was recorded.",
+    "Summary.steps": "Steps counted; 0 where the trace has none.",
+    "Summary.window_ms": "First step's start (else the first GPU event) to the later of the last step's end and the "
+    "last GPU event.",
+    "Summary.step_ms": "Over the steps after the first, over all where there are fewer than three; null without steps.",
+    "Summary.device": "The device that the summary speaks of, the busiest; null where no GPU work was recorded.",
+    "Summary.gpu_busy_share": "Kernels, copies and memsets, of the window.",
+    "Summary.gpu_utilization": "By device: kernels, of the window of the PyTorch TensorBoard plugin.",
+    "Summary.sm_efficiency": "Estimated, by the definition of the PyTorch TensorBoard plugin.",
+    "Summary.achieved_occupancy": "Estimated, a share from 0 to 1.",
+    "Summary.tensor_core_share": "Of kernel time.",
+    "Summary.peak_memory_bytes": "Peak of the memory allocated on the device.",
+    "Summary.memory_bytes": "What the device has.",
+    "Summary.causes": "The one owner of each ns of the window, as shares that add up to 1: compute, communication, "
+    "copy, memset; while the device idles loader, sync, blocking_copy, allocator, compile, gc, host, profiler, "
+    "unknown.",
+    "Finding.cost_ms": "The time that the matched rows own, per step (per window without steps).",
+    "Finding.cost_share": "The same as a share of the counted time.",
+    "Finding.occurrences": "Rows that matched.",
+    "Finding.saving": "null for a risk that costs no time by itself.",
+    "Saving.basis": "How the two figures were got.",
+    "Place.file": "The innermost frame that is the user's own.",
+    "Place.library": "The innermost frame that is a library's: file:line function.",
+    "Place.share": "Of the finding's cost.",
+    "NotRun.needs": "What the trace lacks.",
+    "NotRun.how": "How to record it.",
+    "PlanStep.step_ms_after": "Keys low and high.",
+    "Several.traces": "In the order they were given; what could not be read is left out.",
+    "Several.across": "What only many ranks together show.",
+}
+
+
+def analysis_schema() -> dict[str, Any]:
+    """The schema of what ``-f json`` prints: one analysis, or several under ``traces``."""
+    references, components = msgspec.json.schema_components([Analysis, Several], ref_template="#/$defs/{name}")
+    definitions = dict(sorted(components.items()))
+    for key, meaning in MEANINGS.items():
+        struct, field = key.split(".")
+        definitions[struct]["properties"][field]["description"] = meaning
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Analysis of a torch.profiler trace",
+        "description": "Times are milliseconds unless the name says otherwise, shares are 0 to 1, and null means that "
+        "the trace does not hold it.",
+        "anyOf": list(references),
+        "$defs": definitions,
+    }
+
+
+def schema_text() -> str:
+    """The schema as it lies in ``docs/``."""
+    return msgspec.json.format(msgspec.json.encode(analysis_schema()), indent=2).decode() + "\n"
+
+
+if __name__ == "__main__":
+    import sys
+
+    sys.stdout.write(schema_text())

@@ -1,0 +1,240 @@
+"""A trace: one file of one process, as read: metadata, quality, and frames that are built on first use and kept."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from advisor.errors import UsageError
+from advisor.frames import SCHEMAS, build
+from advisor.frames.recording import COPY, KERNEL, MEMSET, Recording
+from advisor.frames.study import Study
+from advisor.intervals import Bools, Ints
+from advisor.reading import stream
+from advisor.reading.metadata import Metadata
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from advisor.frames.ledger import Ledger
+
+
+@dataclass(frozen=True)
+class Note:
+    """A fact on the quality of the profile: a code, what was found, and what to do next time."""
+
+    code: str
+    message: str
+    advice: str
+
+
+_ADVICE = {
+    "truncated": "Copy the file again once the profiler has closed it; export_chrome_trace writes for a while after the step.",
+    "gzip-truncated": "Copy the file again once the profiler has closed it.",
+    "gzip-damaged": "Copy the file again, in binary mode.",
+    "repaired": "Names with unescaped quotes come from torch before 2.2; a newer torch writes them whole.",
+    "skipped": "Record the trace again with a current torch; older exporters write broken JSON.",
+}
+
+
+class Trace:
+    """What was recorded, as frames. ``trace.kernels`` is ``trace.frame("kernels")``."""
+
+    def __init__(self, recorded: stream.Recorded, path: str, libraries: Iterable[str] = ()) -> None:
+        self.path = path
+        self._recording = Recording(recorded, libraries)
+        self._study = Study(self._recording)
+        self._frames: dict[str, pd.DataFrame] = {}
+
+    # ---- what it is
+
+    @property
+    def metadata(self) -> Metadata:
+        """Allowlisted facts of the file's root."""
+        return self._recording.metadata
+
+    @property
+    def events(self) -> int:
+        """Events in the file, of every kind."""
+        return self._recording.recorded.events
+
+    @cached_property
+    def span_ns(self) -> int:
+        """From the first event to the end of the last."""
+        ends = [
+            int((t["ts"] + np.maximum(t["dur"], 0)).max()) if "dur" in t else int(t["ts"].max())
+            for t in self._recording.tables.values()
+        ]
+        starts = [int(t["ts"].min()) for t in self._recording.tables.values()]
+        return max(ends) - min(starts)
+
+    @cached_property
+    def quality(self) -> list[Note]:
+        """What reading found wrong with the file; the profile's own weaknesses are what the profile/* rules tell."""
+        work_problems = self._recording.problems if len(self._recording.work) else []
+        notes = [*self._recording.recorded.notes, *work_problems]
+        return [Note(code, message, _ADVICE.get(code, "Nothing, unless figures look odd.")) for code, message in notes]
+
+    @cached_property
+    def features(self) -> frozenset[str]:
+        """What was recorded: gpu, host, steps, shapes, stacks, memory, distributed, loader, idle."""
+        from advisor.frames.headline import features
+
+        names = {name.removeprefix("has_") for name, present in features(self._study).items() if present}
+        if self._study.device >= 0 and self._study.idle_trusted:
+            names.add("idle")
+        return frozenset(names)
+
+    @cached_property
+    def gpu_expected(self) -> bool:
+        """Whether there is a GPU that did or should have done work: launches or GPU work, not just a device in the list."""
+        calls = self._recording.tables.get("runtime")
+        if len(self._recording.work):
+            return True
+        if calls is None:
+            return False
+        names = (self._recording.names[code] for code in np.unique(calls["name"]).tolist())
+        return any("Launch" in name for name in names)
+
+    # ---- time
+
+    @property
+    def window_ns(self) -> int:
+        """Length of the window."""
+        low, high = self._recording.window
+        return high - low
+
+    @property
+    def steps_recorded(self) -> int:
+        """ProfilerStep annotations in the trace."""
+        return len(self._recording.steps)
+
+    @cached_property
+    def step_samples_ns(self) -> Ints:
+        """Durations of the counted steps; empty without steps."""
+        if not self._recording.steps:
+            return np.zeros(0, np.int64)
+        return np.diff(self._recording.bounds)[self._recording.counted]
+
+    @property
+    def step_ms(self) -> float | None:
+        """Median step: after the first, over all where there are fewer than three; None without steps."""
+        samples = self.step_samples_ns
+        return float(np.median(samples)) / 1e6 if len(samples) else None
+
+    @property
+    def step_count(self) -> int:
+        """Counted steps; 0 without steps."""
+        return len(self.step_samples_ns)
+
+    @property
+    def device(self) -> int:
+        """The busiest device; -1 without GPU work."""
+        return self._study.device
+
+    @property
+    def vendor(self) -> str:
+        """Maker of that device."""
+        return self._recording.vendor
+
+    @property
+    def ledger(self) -> Ledger:
+        """Who owns every ns of the window, on the busiest device; on the host where there is none."""
+        return self._study.ledger
+
+    # ---- frames
+
+    def frame(self, name: str) -> pd.DataFrame:
+        """A frame by name. Raises UsageError for a name that is none."""
+        if name not in self._frames:
+            if name not in SCHEMAS:
+                raise UsageError(f"no frame {name!r}; the frames are {', '.join(SCHEMAS)}")
+            self._frames[name] = build(name, self._study)
+        return self._frames[name]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in SCHEMAS:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return self.frame(name)
+
+    def __dir__(self) -> Sequence[str]:
+        return [*super().__dir__(), *SCHEMAS]
+
+    def __repr__(self) -> str:
+        return f"<Trace {self.path!r}: {self.events:,} events, {self.steps_recorded} steps>"
+
+    # ---- who owns what
+
+    def claims(self, frame: str, mask: Bools) -> Ints:
+        """Segments of the ledger that the chosen rows of a frame own, each once.
+
+        Kernels, copies, memsets and collectives own their time on the device; gaps theirs; loader waits, synchronizations,
+        allocator calls and collections the idle time that they cause. The other frames own nothing.
+        """
+        book = self.ledger
+        work = self._recording.work
+        groups = {"kernels": (0, 1), "copies": (2,), "memsets": (3,)}
+        if frame == "collectives":
+            return self._busy(np.flatnonzero(work.communication)[mask], (1,))
+        if frame in groups:
+            kind = {"kernels": KERNEL, "copies": COPY, "memsets": MEMSET}[frame]
+            rows = np.flatnonzero(work.kind == kind)[mask]
+            own = self._busy(rows, groups[frame])
+            if frame == "copies":
+                syncs = self._study.waits.syncs
+                waits = np.flatnonzero(np.isin(syncs.copy, rows) & (syncs.copy >= 0))
+                own = np.union1d(own, self._idle(waits, ("blocking_copy",)))
+            return own
+        if frame == "gaps":
+            from advisor.frames.idle import gap_segments
+
+            segments, row = gap_segments(book)
+            return segments[mask[row]] if len(segments) else segments
+        if frame == "loader":
+            return self._idle(np.flatnonzero(mask), ("loader",))
+        if frame == "syncs":
+            return self._idle(np.flatnonzero(mask), ("sync", "blocking_copy"))
+        if frame == "launches":
+            return self._idle(self._waits_of("launches", mask), ("allocator",))
+        if frame == "python":
+            return self._idle(self._waits_of("python", mask), ("gc",))
+        return np.zeros(0, np.int64)
+
+    def _busy(self, rows: Ints, causes: tuple[int, ...]) -> Ints:
+        book = self.ledger
+        return np.flatnonzero(np.isin(book.cause, causes) & np.isin(book.row, rows))
+
+    def _idle(self, rows: Ints, causes: tuple[str, ...]) -> Ints:
+        book = self.ledger
+        codes = [book.CAUSES.index(cause) for cause in causes]
+        return np.flatnonzero(np.isin(book.cause, codes) & np.isin(book.row, rows))
+
+    def _waits_of(self, frame: str, mask: Bools) -> Ints:
+        """Rows of the table of waits that the chosen rows of `launches` or `python` are, by their forest node."""
+        host = self._recording.host
+        group = {"python": 0, "launches": 3}[frame]
+        nodes = np.flatnonzero(host.group == group)
+        nodes = nodes[np.argsort(host.start[nodes], kind="stable")]
+        waits = self._study.waits.allocator if frame == "launches" else self._study.waits.gc
+        return np.flatnonzero(np.isin(waits.node, nodes[mask]))
+
+
+def read(path: str, *, source: str | None = None, libraries: Iterable[str] = ()) -> Trace:
+    """Read a trace: ``.json`` or ``.json.gz`` by content, ``-`` for standard input. Raises TraceError.
+
+    *source* is the name to show for it; *libraries* are top-level packages whose frames are not the user's own.
+    """
+    # Millions of small objects are made and none is cyclic: the collector would only look at them again and again.
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        recorded = stream.read(path)
+    finally:
+        if enabled:
+            gc.enable()
+    return Trace(recorded, source or path, libraries)
