@@ -17,16 +17,12 @@ Confidence = Literal["certain", "likely", "possible"]
 Cell = str | int | float | bool | None
 
 
-class Struct(msgspec.Struct, kw_only=True, frozen=True):
-    """Base of all parts: immutable, keyword-only."""
-
-
-class Advisor(Struct):
+class Advisor(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     rules: int
 
 
-class DeviceInfo(Struct):
+class DeviceInfo(msgspec.Struct, frozen=True, kw_only=True):
     id: int
     name: str | None
     vendor: str
@@ -34,7 +30,7 @@ class DeviceInfo(Struct):
     memory_bytes: int | None
 
 
-class Features(Struct):
+class Features(msgspec.Struct, frozen=True, kw_only=True):
     steps: bool
     gpu: bool
     host: bool
@@ -44,7 +40,7 @@ class Features(Struct):
     distributed: bool
 
 
-class TraceInfo(Struct):
+class TraceInfo(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     events: int
     span_ms: float
@@ -55,20 +51,20 @@ class TraceInfo(Struct):
     torch: str | None
 
 
-class QualityNote(Struct):
+class QualityNote(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     message: str
     advice: str
 
 
-class StepTimes(Struct):
+class StepTimes(msgspec.Struct, frozen=True, kw_only=True):
     median: float
     p10: float
     p90: float
     samples: list[float]
 
 
-class Summary(Struct):
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """Headline figures. ``None`` where the trace does not hold what is needed, never 0."""
 
     steps: int
@@ -85,7 +81,7 @@ class Summary(Struct):
     causes: dict[str, float]
 
 
-class Saving(Struct):
+class Saving(msgspec.Struct, frozen=True, kw_only=True):
     """What the fix returns per step (per window where there are no steps)."""
 
     low_ms: float
@@ -95,7 +91,7 @@ class Saving(Struct):
     basis: str
 
 
-class Place(Struct):
+class Place(msgspec.Struct, frozen=True, kw_only=True):
     """A place in the source, and its share of the finding's cost."""
 
     file: str | None
@@ -107,14 +103,14 @@ class Place(Struct):
     share: float
 
 
-class Evidence(Struct):
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """A small table: the rows that weigh most. Units are in the column names."""
 
     columns: list[str]
     rows: list[list[Cell]]
 
 
-class Fix(Struct):
+class Fix(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     effort: str
     before: str
@@ -123,12 +119,12 @@ class Fix(Struct):
     verify: str
 
 
-class Reference(Struct):
+class Reference(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     url: str
 
 
-class Finding(Struct):
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
     rule: str
     title: str
     category: str
@@ -145,7 +141,7 @@ class Finding(Struct):
     references: list[Reference]
 
 
-class PlanStep(Struct):
+class PlanStep(msgspec.Struct, frozen=True, kw_only=True):
     rules: list[str]
     title: str
     step_ms_before: float
@@ -153,30 +149,30 @@ class PlanStep(Struct):
     speedup: float
 
 
-class NotApplicable(Struct):
+class NotApplicable(msgspec.Struct, frozen=True, kw_only=True):
     rule: str
     because: str
 
 
-class NotRun(Struct):
+class NotRun(msgspec.Struct, frozen=True, kw_only=True):
     rule: str
     needs: list[str]
     how: str
 
 
-class RuleFailure(Struct):
+class RuleFailure(msgspec.Struct, frozen=True, kw_only=True):
     rule: str
     message: str
 
 
-class Verdicts(Struct):
+class Verdicts(msgspec.Struct, frozen=True, kw_only=True):
     passes: list[str]
     not_applicable: list[NotApplicable]
     not_run: list[NotRun]
     error: list[RuleFailure]
 
 
-class Analysis(Struct):
+class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     """All that the reports show of one trace."""
 
     schema_version: int

@@ -34,7 +34,7 @@ class Note:
 
 
 _ADVICE = {
-    "truncated": "Copy the file again once the profiler has closed it; export_chrome_trace writes for a while after the step.",
+    "truncated": "Copy the file again once the profiler has closed it: writing goes on for a while after the last step.",
     "gzip-truncated": "Copy the file again once the profiler has closed it.",
     "gzip-damaged": "Copy the file again, in binary mode.",
     "repaired": "Names with unescaped quotes come from torch before 2.2; a newer torch writes them whole.",
@@ -92,7 +92,7 @@ class Trace:
 
     @cached_property
     def gpu_expected(self) -> bool:
-        """Whether there is a GPU that did or should have done work: launches or GPU work, not just a device in the list."""
+        """Whether a GPU did or should have done work: GPU work or launches, not just a device in the list."""
         calls = self._recording.tables.get("runtime")
         if len(self._recording.work):
             return True
@@ -173,8 +173,8 @@ class Trace:
     def claims(self, frame: str, mask: Bools) -> Ints:
         """Segments of the ledger that the chosen rows of a frame own, each once.
 
-        Kernels, copies, memsets and collectives own their time on the device; gaps theirs; loader waits, synchronizations,
-        allocator calls and collections the idle time that they cause. The other frames own nothing.
+        Kernels, copies, memsets and collectives own their time on the device; gaps theirs; loader waits,
+        synchronizations, allocator calls and collections the idle time that they cause. The others own nothing.
         """
         book = self.ledger
         work = self._recording.work

@@ -17,7 +17,10 @@ SCHEMA = Schema(
     (
         *COMMON,
         text("name", "the kernel's name", "name"),
-        text("kind", "all_reduce, all_gather, reduce_scatter, broadcast, all_to_all, send, recv, reduce, barrier or other"),
+        text(
+            "kind",
+            "all_reduce, all_gather, reduce_scatter, broadcast, all_to_all, send, recv, reduce, barrier or other",
+        ),
         integer("bytes", "bytes", "size of the message sent in; -1 where unknown", "args.In msg nelems, dtype"),
         text("dtype", "number format of the message", "args.dtype"),
         text("group_name", "process group", "args.Process Group Name"),
@@ -36,7 +39,18 @@ _KINDS = (
     ("barrier", re.compile(r"barrier", re.IGNORECASE)),
     ("reduce", re.compile(r"reduce", re.IGNORECASE)),
 )
-_SIZES = {"float": 4, "int": 4, "double": 8, "long": 8, "half": 2, "bfloat16": 2, "byte": 1, "char": 1, "bool": 1, "short": 2}
+_SIZES = {
+    "float": 4,
+    "int": 4,
+    "double": 8,
+    "long": 8,
+    "half": 2,
+    "bfloat16": 2,
+    "byte": 1,
+    "char": 1,
+    "bool": 1,
+    "short": 2,
+}
 
 
 def kind(*texts: str) -> int:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from advisor.frames.memory import curve
 from advisor.frames.recording import KERNEL
-from advisor.frames.schema import Schema, integer, real, text
+from advisor.frames.schema import Schema, integer, nullable, real, text
 from advisor.frames.study import Study
 from advisor.intervals import Ints, clip
 
@@ -30,7 +30,9 @@ SCHEMA = Schema(
         integer("kernel_ns", "ns", "kernels inside the window, as a union"),
         real("busy_share", "share", "busy_ns over the window"),
         real("utilization", "share", "the TensorBoard plugin's GPU utilization; NULL without kernels"),
-        real("sm_efficiency", "share", "the plugin's estimated SM efficiency; NULL where blocks per SM are not recorded"),
+        real(
+            "sm_efficiency", "share", "the plugin's estimated SM efficiency; NULL where blocks per SM are not recorded"
+        ),
         real("achieved_occupancy", "share", "the plugin's estimated achieved occupancy; NULL where it is not recorded"),
         integer("peak_allocated_bytes", "bytes", "highest Total Allocated; NULL where memory was not recorded"),
         integer("peak_reserved_bytes", "bytes", "highest Total Reserved; NULL where memory was not recorded"),
@@ -41,35 +43,31 @@ SCHEMA = Schema(
 def plugin_window(study: Study) -> tuple[int, int]:
     """From the first step's start to the last step's end, extended to the end of the work that the steps launched.
 
-    Without steps: the profiler's own span. Work from before the first step pushes the start back to its end.
+    Without steps: from the first operator's start to the last one's end. Work that was launched outside and ended before
+    the first step's own work moves the start on to its end.
     """
     recording = study.recording
     work, steps = recording.work, recording.steps
     if steps:
         ranges = [(step.start, step.end) for step in steps]
     else:
-        span = recording.tables.get("span")
-        if span is not None:
-            at = 0
-            start = int(span["ts"][at]) - recording.zero_ns
-            ranges = [(start, start + int(span["dur"][at]))]
-        else:
-            host = recording.host
-            if not host.size:
-                return recording.window
-            ranges = [(int(host.start.min()), int(host.end.max()))]
+        table = recording.tables.get("op")
+        if table is None:
+            return recording.window
+        begin = table["ts"] - recording.zero_ns
+        ranges = [(int(begin.min()), int((begin + np.maximum(table["dur"], 0)).max()))]
     low, high = ranges[0][0], ranges[-1][1]
     if len(work):
         linked = np.flatnonzero(work.launch >= 0)
-        begin = recording.host.start[work.launch[linked]]
+        called = recording.host.start[work.launch[linked]]
         finish = recording.host.end[work.launch[linked]]
         inside = np.zeros(len(linked), np.bool_)
         for start, end in ranges:
-            inside |= (begin >= start) & (finish <= end)
+            inside |= (called >= start) & (finish <= end)
         matched = linked[inside]
         if len(matched):
             high = max(high, int(work.end[matched].max()))
-            first = (begin[inside] >= ranges[0][0]) & (finish[inside] <= ranges[0][1])
+            first = (called[inside] >= ranges[0][0]) & (finish[inside] <= ranges[0][1])
             if first.any():
                 earliest = int(work.start[matched[first]].min())
                 others = np.ones(len(work), np.bool_)
@@ -115,8 +113,7 @@ def build(study: Study) -> pd.DataFrame:
         )
     frame = pd.DataFrame(rows, columns=SCHEMA.names())
     for column in SCHEMA.columns:
-        kind = {"BIGINT": "Int64", "DOUBLE": "Float64", "VARCHAR": "category"}[column.type]
-        frame[column.name] = frame[column.name].astype(kind)
+        frame[column.name] = nullable(frame[column.name], column)
     return frame
 
 

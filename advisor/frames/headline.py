@@ -9,10 +9,11 @@ import pandas as pd
 
 from advisor.frames import devices as device_frame
 from advisor.frames.ledger import CAUSES
-from advisor.frames.schema import Schema, flag, integer, real, text
+from advisor.frames.schema import Schema, flag, integer, nullable, real, text
 from advisor.frames.study import Study
 
 TINY_NS = 10_000
+_COMPILED = ("triton_", "Torch-Compiled Region", "## Call CompiledFxGraph")
 # A launch, allocation or load that takes so long belongs to the first call of something, not to steady work.
 _WARMUP_CALL_NS = 2_000_000
 
@@ -70,7 +71,7 @@ SCHEMA = Schema(
         real("overhead_share", "share", "of the window: the profiler's own buffer requests and flushes"),
         flag("stack_recorded", "Python stacks were recorded, which slows the host"),
         flag("warm", "no cost of first calls inside the window"),
-        integer("warmup_ns", "ns", "idle under single runtime calls of over 2 ms: lazy loading, algorithm search, first allocations"),
+        integer("warmup_ns", "ns", "idle under single runtime calls of over 2 ms: lazy loading, algorithm search, allocations"),
         flag("truncated", "the file is cut off"),
         integer("repaired_events", "", "damaged events that were repaired"),
         integer("skipped_events", "", "damaged events that were left out"),
@@ -87,8 +88,7 @@ def build(study: Study) -> pd.DataFrame:
     facts = _facts(study)
     frame = {}
     for column in SCHEMA.columns:
-        kind = {"BIGINT": "Int64", "DOUBLE": "Float64", "VARCHAR": "category", "BOOLEAN": "boolean"}[column.type]
-        frame[column.name] = pd.Series([facts[column.name]]).astype(kind)
+        frame[column.name] = nullable(pd.Series([facts[column.name]]), column)
     return pd.DataFrame(frame)
 
 
@@ -98,7 +98,7 @@ def _facts(study: Study) -> dict[str, Any]:
     window = high - low
     has_gpu = bool(recording.devices)
     devices = device_frame.build(study)
-    first: dict[str, Any] = {key: _plain(value) for key, value in devices.iloc[0].items()} if has_gpu else {}
+    first: dict[str, Any] = {str(key): _plain(value) for key, value in devices.iloc[0].items()} if has_gpu else {}
     steps = recording.steps
     counted = np.diff(recording.bounds)[recording.counted]
     causes = book.by_cause()
@@ -111,7 +111,8 @@ def _facts(study: Study) -> dict[str, Any]:
     waits = recording.step_of(study.waits.loader.start)
     per_step = np.bincount(waits[waits >= 0], minlength=1)
     warmup = _warmup_ns(study)
-    peak, reserved, capacity = first.get("peak_allocated_bytes"), first.get("peak_reserved_bytes"), first.get("memory_bytes")
+    peak, reserved = first.get("peak_allocated_bytes"), first.get("peak_reserved_bytes")
+    capacity = first.get("memory_bytes")
     work = recording.work
     time = work.end - work.start
     facts: dict[str, Any] = {
@@ -138,8 +139,10 @@ def _facts(study: Study) -> dict[str, Any]:
         "reserved_share": reserved / capacity if reserved is not None and capacity else None,
         "training": study.training(),
         "optimizer_seen": any(name.startswith("Optimizer.step") for name in study.names),
-        "amp_scaler": any("_amp_foreach_non_finite_check" in name or "_amp_update_scale" in name for name in study.names),
-        "compiled": any(name.startswith(("triton_", "Torch-Compiled Region", "## Call CompiledFxGraph")) for name in study.names),
+        "amp_scaler": any(
+            "_amp_foreach_non_finite_check" in name or "_amp_update_scale" in name for name in study.names
+        ),
+        "compiled": any(name.startswith(_COMPILED) for name in study.names),
         "graph_launches": len(study.graph_nodes),
         "graph_kernels": int(np.isin(work.launch, study.graph_nodes).sum()) if len(study.graph_nodes) else 0,
         "graphs_underrecorded": study.graphs_underrecorded,
@@ -175,7 +178,9 @@ def features(study: Study) -> dict[str, bool]:
         "has_gpu": bool(recording.devices),
         "has_host": recording.has_host,
         "has_steps": bool(recording.steps),
-        "has_shapes": any(raw not in (b"", b"[]", b"null") for raw in raws[:50]) and "op" in tables and _has_types(study),
+        "has_shapes": any(raw not in (b"", b"[]", b"null") for raw in raws[:50])
+        and "op" in tables
+        and _has_types(study),
         "has_stacks": "python" in tables or any(stack for stack in recording.recorded.stacks[:50]),
         "has_memory": memory is not None and bool((memory["allocated"] >= 0).any()),
         "has_loader": bool(len(study.waits.loader.start)) if recording.has_host else False,
@@ -194,10 +199,17 @@ def _kernel_facts(study: Study) -> dict[str, Any]:
     time = (work.end - work.start)[rows].astype(np.float64)
     total = float(time.sum())
     names: dict[str, Any] = {"kernel_count": len(rows), "kernel_ns": int(total)}
-    keys = (
-        "tiny_kernel_time_share elementwise_time_share gemm_time_share tensor_core_time_share tensor_core_share "
-        "gemm_unknown_share half_gemm_time_share tf32_gemm_time_share fp32_gemm_time_share"
-    ).split()
+    keys = [
+        "tiny_kernel_time_share",
+        "elementwise_time_share",
+        "gemm_time_share",
+        "tensor_core_time_share",
+        "tensor_core_share",
+        "gemm_unknown_share",
+        "half_gemm_time_share",
+        "tf32_gemm_time_share",
+        "fp32_gemm_time_share",
+    ]
     if not total:
         return names | dict.fromkeys(keys)
     info = study.kernel_names

@@ -14,7 +14,6 @@ import numpy as np
 
 from advisor.frames.source import LIBRARIES, Place, parse_frame
 from advisor.intervals import Bools, Ints
-from advisor.reading.columns import Codes
 from advisor.reading.stream import Recorded
 
 PYTHON, ANNOTATION, OP, RUNTIME = range(4)
@@ -41,13 +40,20 @@ class Host:
     ``group``/``row`` say which event a node is; ``node_of[group]`` is the way back. ``end`` is cut to the parent's.
     """
 
+    name: Ints
+    thread: Ints
+    start: Ints
+    end: Ints
+    group: Ints
+    row: Ints
+
     def __init__(self, recorded: Recorded, zero_ns: int, libraries: Iterable[str] = ()) -> None:
         self.libraries = LIBRARIES | frozenset(libraries)
         self._recorded = recorded
         tables = recorded.tables
         names, threads, starts, ends, groups, rows = [], [], [], [], [], []
-        for code, group in enumerate(GROUPS):
-            table = tables.get(group)
+        for code, label in enumerate(GROUPS):
+            table = tables.get(label)
             if table is None:
                 continue
             size = len(table["ts"])
@@ -79,8 +85,8 @@ class Host:
         self.depth = np.zeros(self.size, np.int64)
         self.parent = np.full(self.size, -1, np.int64)
         self._nest()
-        self._levels = self._by_level()
-        for level in self._levels[1:]:
+        self.levels = self._by_level()
+        for level in self.levels[1:]:
             self.end[level] = np.maximum(np.minimum(self.end[level], self.end[self.parent[level]]), self.start[level])
         self.places: list[Place] = []
         self.module_paths: list[str] = []
@@ -113,7 +119,7 @@ class Host:
     def _flow(self, own: Ints, *, reset: Bools | None = None) -> Ints:
         """Each node's own value, else its parent's. Where *reset*, -1 starts afresh instead of inheriting."""
         out = own.copy()
-        for level in self._levels[1:]:
+        for level in self.levels[1:]:
             value = out[level]
             take = value < 0
             if reset is not None:
@@ -171,7 +177,8 @@ class Host:
     def _modules(self, is_python: Bools) -> Ints:
         """The path of nn.Module calls around each node, as a code into ``module_paths``."""
         names = self._recorded.names
-        short = {code: names[code][11:] for code in np.unique(self.name[is_python]).tolist() if names[code].startswith("nn.Module: ")}
+        used = np.unique(self.name[is_python]).tolist()
+        short = {code: names[code][11:] for code in used if names[code].startswith("nn.Module: ")}
         if not short:
             return np.full(self.size, -1, np.int64)
         known = np.zeros(len(names), np.bool_)
@@ -179,7 +186,7 @@ class Host:
         own = np.full(self.size, -1, np.int64)
         around = np.full(self.size, -1, np.int64)
         index: dict[tuple[int, int], int] = {}
-        for number, level in enumerate(self._levels):
+        for number, level in enumerate(self.levels):
             if number:
                 around[level] = own[self.parent[level]]
             own[level] = around[level]
@@ -217,10 +224,10 @@ class Host:
                     libraries[code] = self._place(place)
         for key in ("op", "annotation"):
             if key in self.node_of:
-                stack = self._recorded.tables[key]["stack"]
+                codes: Ints = self._recorded.tables[key]["stack"]
                 nodes = self.node_of[key]
-                has = (users[stack] >= 0) | (libraries[stack] >= 0)
-                user[nodes[has]], library[nodes[has]] = users[stack][has], libraries[stack][has]
+                has = (users[codes] >= 0) | (libraries[codes] >= 0)
+                user[nodes[has]], library[nodes[has]] = users[codes][has], libraries[codes][has]
         fresh = (user >= 0) | (library >= 0)
         return self._flow(user, reset=fresh), self._flow(library, reset=fresh)
 
@@ -282,7 +289,7 @@ class Host:
         low, high = self._bounds[at], self._bounds[at + 1]
         node = np.searchsorted(self.start[low:high], times, side="right") - 1
         node = np.where(node >= 0, node + low, -1)
-        for _ in range(len(self._levels) + 1):
+        for _ in range(len(self.levels) + 1):
             closed = (node >= 0) & (self.end[np.maximum(node, 0)] <= times)
             if not closed.any():
                 break
@@ -365,11 +372,3 @@ def _nest_one_by_one(start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
         if last > first:
             stack.append((at, last))
     return depth, parent, ends
-
-
-def code_table(values: Iterable[str]) -> tuple[list[str], Codes]:
-    """An empty table of strings to code into, seeded with *values*."""
-    codes = Codes()
-    for value in values:
-        codes[value]
-    return list(codes), codes

@@ -11,7 +11,7 @@ from advisor.frames.host import ANNOTATION, BACKWARD, OP, PYTHON, RUNTIME
 from advisor.frames.schema import COMMON, Schema, flag, integer, text
 from advisor.frames.study import Study
 from advisor.frames.waits import ALLOCATOR_CALL, GRAPH, SYNC_CALL
-from advisor.intervals import Ints, covered
+from advisor.intervals import Bools, Ints, covered
 
 OPS = Schema(
     "ops",
@@ -44,7 +44,7 @@ LAUNCHES = Schema(
         integer("gpu_start_ns", "ns", "start of the first work it launched; -1"),
         integer("gpu_dur_ns", "ns", "duration of that work, summed"),
         integer("gpu_count", "", "pieces of work launched"),
-        integer("delay_ns", "ns", "from the end of the call to the start of the work; negative where the work began before; 0 without work"),
+        integer("delay_ns", "ns", "from the end of the call to the start of the work, negative where it began before; 0 without work"),
     ),
 )  # fmt: skip
 PYTHON_CALLS = Schema(
@@ -92,7 +92,7 @@ def build_ops(study: Study) -> pd.DataFrame:
         spans = study.ledger.spans("host")
         own = np.zeros(host.size, np.int64)
         own[nodes] = covered(spans, host.start[nodes], host.end[nodes])
-        for level in reversed(host._levels[1:]):
+        for level in reversed(host.levels[1:]):
             mine = level[is_op[level] & (host.parent[level] >= 0)]
             np.subtract.at(own, host.parent[mine], covered(spans, host.start[mine], host.end[mine]))
         cost = np.maximum(own[nodes], 0)
@@ -116,11 +116,11 @@ def build_ops(study: Study) -> pd.DataFrame:
     return pd.DataFrame(frame)
 
 
-def _depth(study: Study, acts: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Ints:
+def _depth(study: Study, acts: Bools) -> Ints:
     """Operators and annotations around each node."""
     host = study.recording.host
     depth = np.zeros(host.size, np.int64)
-    for level in host._levels[1:]:
+    for level in host.levels[1:]:
         parent = host.parent[level]
         depth[level] = depth[parent] + acts[parent]
     return depth
@@ -133,7 +133,7 @@ def _launched_inside(study: Study) -> tuple[Ints, Ints]:
     linked = work.launch >= 0
     np.add.at(time, work.launch[linked], (work.end - work.start)[linked])
     np.add.at(count, work.launch[linked], 1)
-    for level in reversed(host._levels[1:]):
+    for level in reversed(host.levels[1:]):
         parent = host.parent[level]
         np.add.at(time, parent, time[level])
         np.add.at(count, parent, count[level])
@@ -156,13 +156,13 @@ def build_launches(study: Study) -> pd.DataFrame:
     calls = study.waits.allocator
     cost = np.zeros(host.size, np.int64)
     cost[calls.node] = study.wait_cost(["allocator"], len(calls.start))
-    frame = study.common(
-        start=host.start[nodes], dur=host.end[nodes] - host.start[nodes], cost=cost[nodes], node=nodes
-    )
+    frame = study.common(start=host.start[nodes], dur=host.end[nodes] - host.start[nodes], cost=cost[nodes], node=nodes)
     has = count[nodes] > 0
     frame |= {
         "name": study.labels(host.name[nodes], study.names),
-        "kind": study.labels(kinds[host.name[nodes]] if len(nodes) else nodes, [kind for kind, _ in _KINDS] + ["other"]),
+        "kind": study.labels(
+            kinds[host.name[nodes]] if len(nodes) else nodes, [kind for kind, _ in _KINDS] + ["other"]
+        ),
         "correlation": study.tables["runtime"]["correlation"][row] if len(nodes) else nodes,
         "linked": has,
         "gpu_start_ns": first[nodes],

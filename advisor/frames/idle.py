@@ -22,7 +22,11 @@ GAPS = Schema(
         text("position", "first (before any work of the window), last, or inner"),
         text("next_op", "operator that launched the work which ends the stretch"),
         text("phase", "phase that the launching thread was in: forward, backward, optimizer, zero_grad or other"),
-        integer("call_ns", "ns", "length of the one runtime call that the launching thread was in at its middle; 0 if in none"),
+        integer(
+            "call_ns",
+            "ns",
+            "length of the one runtime call that the launching thread was in at its middle; 0 if in none",
+        ),
     ),
 )
 SYNCS = Schema(
@@ -31,7 +35,10 @@ SYNCS = Schema(
     (
         *COMMON,
         text("name", "the runtime call", "name"),
-        text("kind", "scalar (a value read back), copy (a blocking copy), explicit, event, allocator, or profiler (its own stop)"),
+        text(
+            "kind",
+            "scalar (a value read back), copy (a blocking copy), explicit, event, allocator, or profiler (its own stop)",
+        ),
         integer("call_ns", "ns", "host time from issuing what is waited for to the end of the wait"),
         integer("bubble_ns", "ns", "idle of the device that follows, until its next work"),
         integer("copy_bytes", "bytes", "size of the copy waited for; -1 where there is none"),
@@ -133,7 +140,9 @@ def build_syncs(study: Study) -> pd.DataFrame:
     syncs = study.waits.syncs
     work = study.recording.work
     cost = study.wait_cost(["sync", "blocking_copy"], len(syncs.start))
-    frame = study.common(start=syncs.start, dur=syncs.end - syncs.start, cost=cost, node=syncs.node, device=study.device)
+    frame = study.common(
+        start=syncs.start, dur=syncs.end - syncs.start, cost=cost, node=syncs.node, device=study.device
+    )
     size = np.full(len(syncs.start), -1, np.int64)
     waited = syncs.copy >= 0
     if waited.any():
@@ -157,7 +166,10 @@ def build_loader(study: Study) -> pd.DataFrame:
     names = study.recording.host.name[waits.node] if len(waits.node) else np.zeros(0, np.int64)
     codes, inverse = np.unique(names, return_inverse=True)
     classes = [found[1] if (found := w.LOADER.match(study.names[code])) else "" for code in codes.tolist()]
-    kinds = ["single-process" if "SingleProcess" in c else "multi-process" if "MultiProcessing" in c else "other" for c in classes]
+    kinds = [
+        "single-process" if "SingleProcess" in c else "multi-process" if "MultiProcessing" in c else "other"
+        for c in classes
+    ]
     launching = study.recording.host.launching_thread() if len(waits.node) else -1
     thread = study.recording.host.thread[waits.node] if len(waits.node) else np.zeros(0, np.int64)
     idle = study.idle_during(waits.start, waits.end) if study.device >= 0 else np.zeros(len(waits.start), np.int64)

@@ -43,7 +43,9 @@ _SIMT = re.compile(
 )
 _BF16 = re.compile(r"bf16|bfloat16|BFloat16|Bfloat16|Cijk\w*_BB[SH]|Cijk\w*_B[BS]_")
 _FP8 = re.compile(r"e4m3|e5m2|E4m3|E5m2|fp8|float8|Float8|Cijk\w*_F8")
-_FP16 = re.compile(r"(?<![bt])f16|fp16|__half|c10::Half|half_t|(?<![a-z])h(?:884|1688|16816)|[_\b]half\b|hgemm|Cijk\w*_H(?:H|_)|Fp16")
+_FP16 = re.compile(
+    r"(?<![bt])f16|fp16|__half|c10::Half|half_t|(?<![a-z])h(?:884|1688|16816)|[_\b]half\b|hgemm|Cijk\w*_H(?:H|_)|Fp16"
+)
 _TF32 = re.compile(r"tf32|tensorop_s1688|tensorop_s16816(?!gemm_[bf])|s1688(?:gemm|fprop|dgrad|wgrad)(?!_[bf]p?16)")
 _FP64 = re.compile(r"double|dgemm|d884|Cijk\w*_DB")
 _INT8 = re.compile(r"i8i8|i8816|i16832|imma|s8_|int8")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from advisor.frames.host import RUNTIME
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.frames.study import Study
 from advisor.intervals import Bools, Ints, covered, union
@@ -78,7 +77,6 @@ def build(study: Study) -> pd.DataFrame:
     if host is not None:
         graph = np.isin(launch, study.graph_nodes)
         launched = np.where(launch >= 0, host.start[np.maximum(launch, 0)], -1)
-        assert (host.group[launch[launch >= 0]] == RUNTIME).all()
     frame = study.common(
         start=start,
         dur=end - start,

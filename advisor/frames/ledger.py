@@ -171,9 +171,17 @@ def _idle_layers(recording: Recording, device: int, waits: HostWaits, *, trust_i
         layers.append(_layer("unknown", waiting.start, waiting.end, np.full(len(waiting.start), -1, np.int64)))
     if not trust_idle:
         return layers
-    layers += [of("compile", waits.compile), of("allocator", waits.allocator), of("gc", waits.gc), of("loader", waits.loader)]
+    layers += [
+        of("compile", waits.compile),
+        of("allocator", waits.allocator),
+        of("gc", waits.gc),
+        of("loader", waits.loader),
+    ]
     syncs = waits.syncs
-    for cause, chosen in (("blocking_copy", syncs.kind == w.COPY_SYNC), ("sync", np.isin(syncs.kind, (w.SCALAR, w.EXPLICIT, w.EVENT)))):
+    for cause, chosen in (
+        ("blocking_copy", syncs.kind == w.COPY_SYNC),
+        ("sync", np.isin(syncs.kind, (w.SCALAR, w.EXPLICIT, w.EVENT))),
+    ):
         rows = np.flatnonzero(chosen)
         layers.append(_layer(cause, syncs.begin[rows], waits.reach[rows], rows))
     low, high = _host_extent(recording)

@@ -16,8 +16,12 @@ ALLOCATIONS = Schema(
         *COMMON,
         integer("bytes", "bytes", "size; negative for a free", "args.Bytes"),
         integer("address", "", "address, folded into 64 signed bits; 0 in old traces", "args.Addr"),
-        integer("allocated_bytes", "bytes", "allocated on the device after it; NULL in old traces", "args.Total Allocated"),
-        integer("reserved_bytes", "bytes", "reserved on the device after it; NULL in old traces", "args.Total Reserved"),
+        integer(
+            "allocated_bytes", "bytes", "allocated on the device after it; NULL in old traces", "args.Total Allocated"
+        ),
+        integer(
+            "reserved_bytes", "bytes", "reserved on the device after it; NULL in old traces", "args.Total Reserved"
+        ),
     ),
 )
 MEMORY = Schema(
@@ -44,7 +48,9 @@ def build_allocations(study: Study) -> pd.DataFrame:
     host = study.recording.host
     if table is None:
         none = np.zeros(0, np.int64)
-        table = dict.fromkeys(("ts", "device_type", "device", "bytes", "address", "allocated", "reserved", "thread"), none)
+        table = dict.fromkeys(
+            ("ts", "device_type", "device", "bytes", "address", "allocated", "reserved", "thread"), none
+        )
     order = np.argsort(table["ts"], kind="stable")
     table = {key: values[order] for key, values in table.items()}
     when = table["ts"] - study.recording.zero_ns

@@ -14,6 +14,7 @@ from advisor import hardware
 from advisor.frames.host import Host
 from advisor.frames.kernelnames import COMMUNICATION
 from advisor.intervals import Bools, Ints, Spans, union
+from advisor.reading.metadata import Device
 from advisor.reading.stream import Recorded
 
 KERNEL, COPY, MEMSET = range(3)
@@ -91,7 +92,8 @@ class Recording:
     @cached_property
     def work(self) -> Work:
         """GPU work in order of start, linked to its launches by correlation."""
-        parts: dict[str, list[Ints]] = {k: [] for k in ("kind", "row", "name", "ts", "dur", "device", "stream", "correlation")}
+        keys = ("kind", "row", "name", "ts", "dur", "device", "stream", "correlation")
+        parts: dict[str, list[Ints]] = {key: [] for key in keys}
         for code, group in enumerate(WORK):
             table = self.tables.get(group)
             if table is None:
@@ -126,7 +128,8 @@ class Recording:
         """Durations with the absurd cut: negative ones are 0, those of hours end where their stream goes on."""
         negative = duration < 0
         if negative.any():
-            self.problems.append(("negative-durations", f"{int(negative.sum()):,} GPU events with a negative duration count as 0"))
+            count = int(negative.sum())
+            self.problems.append(("negative-durations", f"{count:,} GPU events with a negative duration count as 0"))
             duration = np.where(negative, 0, duration)
         absurd = np.flatnonzero(duration > _HOUR_NS)
         if len(absurd):
@@ -134,7 +137,8 @@ class Recording:
             for at in absurd.tolist():
                 later = np.flatnonzero((stream == stream[at]) & (device == device[at]) & (start > start[at]))
                 duration[at] = min(int(start[later[0]] - start[at]) if len(later) else 0, int(duration[at]))
-            self.problems.append(("absurd-durations", f"{len(absurd):,} GPU events lasting over an hour were cut at the next on their stream"))
+            what = "GPU events lasting over an hour were cut at the next on their stream"
+            self.problems.append(("absurd-durations", f"{len(absurd):,} {what}"))
         return duration
 
     def _links(self, correlation: Ints) -> Ints:
@@ -180,8 +184,11 @@ class Recording:
         name = device.name if device else None
         return hardware.vendor(name, hip=hip, cuda=cuda or self.metadata.cuda_runtime is not None)
 
-    def device_properties(self, device: int):  # type: ignore[no-untyped-def]
-        """deviceProperties of a device. ROCm numbers physical devices, beyond the list: then any of a uniform list stands in."""
+    def device_properties(self, device: int) -> Device | None:
+        """deviceProperties of a device.
+
+        ROCm numbers physical devices, beyond the list: then any of a uniform list stands in.
+        """
         listed = self.metadata.devices
         for entry in listed:
             if entry.id == device:
@@ -221,7 +228,8 @@ class Recording:
         host = self.host
         if host.size:
             return int(host.start.min()), int(host.end.max())
-        spans = [(int(t["ts"].min()), int((t["ts"] + np.maximum(t["dur"], 0)).max())) for t in self.tables.values() if "dur" in t]
+        timed = [table for table in self.tables.values() if "dur" in table]
+        spans = [(int(t["ts"].min()), int((t["ts"] + np.maximum(t["dur"], 0)).max())) for t in timed]
         if not spans:
             return 0, 0
         return min(s for s, _ in spans) - self.zero_ns, max(e for _, e in spans) - self.zero_ns

@@ -12,24 +12,132 @@ from dataclasses import dataclass
 
 # Top-level packages whose frames are not where a user would edit. Extended by `[tool.advisor] library`.
 LIBRARIES = frozenset(
-    """
-    torch torchvision torchaudio torchtext torchdata torchmetrics torchrec torchao torchtune functorch triton transformers
-    accelerate datasets tokenizers huggingface_hub diffusers peft trl safetensors bitsandbytes timm lightning
-    pytorch_lightning lightning_fabric lightning_utilities fabric ignite fastai composer deepspeed apex fairscale xformers
-    flash_attn vllm sglang einops numpy scipy pandas PIL cv2 skimage sklearn matplotlib seaborn tqdm wandb tensorboard
-    tensorboardX mlflow ray hydra omegaconf absl IPython ipykernel jupyter_client traitlets tornado zmq nest_asyncio
-    decord av webdataset fsspec aiohttp requests urllib3 yaml jinja2 pydantic rich click attr attrs psutil joblib
-    torch_geometric torch_sparse torch_scatter dgl mmcv mmengine detectron2 kornia monai gpytorch botorch pyro
-    transformer_engine nvtx pynvml uvloop uvicorn starlette fastapi pyarrow pytest pluggy _pytest advisor
-    """.split()
+    [
+        "torch",
+        "torchvision",
+        "torchaudio",
+        "torchtext",
+        "torchdata",
+        "torchmetrics",
+        "torchrec",
+        "torchao",
+        "torchtune",
+        "functorch",
+        "triton",
+        "transformers",
+        "accelerate",
+        "datasets",
+        "tokenizers",
+        "huggingface_hub",
+        "diffusers",
+        "peft",
+        "trl",
+        "safetensors",
+        "bitsandbytes",
+        "timm",
+        "lightning",
+        "pytorch_lightning",
+        "lightning_fabric",
+        "lightning_utilities",
+        "fabric",
+        "ignite",
+        "fastai",
+        "composer",
+        "deepspeed",
+        "apex",
+        "fairscale",
+        "xformers",
+        "flash_attn",
+        "vllm",
+        "sglang",
+        "einops",
+        "numpy",
+        "scipy",
+        "pandas",
+        "PIL",
+        "cv2",
+        "skimage",
+        "sklearn",
+        "matplotlib",
+        "seaborn",
+        "tqdm",
+        "wandb",
+        "tensorboard",
+        "tensorboardX",
+        "mlflow",
+        "ray",
+        "hydra",
+        "omegaconf",
+        "absl",
+        "IPython",
+        "ipykernel",
+        "jupyter_client",
+        "traitlets",
+        "tornado",
+        "zmq",
+        "nest_asyncio",
+        "decord",
+        "av",
+        "webdataset",
+        "fsspec",
+        "aiohttp",
+        "requests",
+        "urllib3",
+        "yaml",
+        "jinja2",
+        "pydantic",
+        "rich",
+        "click",
+        "attr",
+        "attrs",
+        "psutil",
+        "joblib",
+        "torch_geometric",
+        "torch_sparse",
+        "torch_scatter",
+        "dgl",
+        "mmcv",
+        "mmengine",
+        "detectron2",
+        "kornia",
+        "monai",
+        "gpytorch",
+        "botorch",
+        "pyro",
+        "transformer_engine",
+        "nvtx",
+        "pynvml",
+        "uvloop",
+        "uvicorn",
+        "starlette",
+        "fastapi",
+        "pyarrow",
+        "pytest",
+        "pluggy",
+        "_pytest",
+        "advisor",
+    ]
 )
 # Scripts of users are often called like modules of the standard library.
-_USER_SCRIPTS = frozenset({"test", "code", "profile", "cmd", "main", "__main__", "trace", "sched", "statistics", "token"})
+_USER_SCRIPTS = frozenset(
+    {"test", "code", "profile", "cmd", "main", "__main__", "trace", "sched", "statistics", "token"}
+)
 # Frames that stand on every stack and say nothing about the place.
 _PLUMBING = frozenset(
-    """torch/utils/_device.py torch/nn/modules/module.py torch/utils/_contextlib.py torch/autograd/profiler.py
-    torch/profiler/profiler.py torch/_ops.py torch/overrides.py torch/autograd/grad_mode.py contextlib.py
-    torch/autograd/function.py torch/_jit_internal.py torch/_compile.py""".split()
+    [
+        "torch/utils/_device.py",
+        "torch/nn/modules/module.py",
+        "torch/utils/_contextlib.py",
+        "torch/autograd/profiler.py",
+        "torch/profiler/profiler.py",
+        "torch/_ops.py",
+        "torch/overrides.py",
+        "torch/autograd/grad_mode.py",
+        "contextlib.py",
+        "torch/autograd/function.py",
+        "torch/_jit_internal.py",
+        "torch/_compile.py",
+    ]
 )
 _FRAME = re.compile(r"^(?P<file>.*)\((?P<line>\d+)\): (?P<function>.*)$", re.DOTALL)
 _PACKAGES = re.compile(r"^.*?(?:site-packages|dist-packages)/")

@@ -20,7 +20,10 @@ SCHEMA = Schema(
         integer("host_dur_ns", "ns", "its duration there; misleading where the host runs ahead", "dur"),
         integer("start_ns", "ns", "start by the clock that divides the window (design: step)"),
         integer("dur_ns", "ns", "duration by that clock"),
-        flag("counted", "whether figures and findings speak of it: steps after the first, all where there are fewer than three"),
+        flag(
+            "counted",
+            "whether figures and findings speak of it: steps after the first, all where there are fewer than three",
+        ),
         *(integer(f"{cause}_ns", "ns", f"what {cause} owns of it") for cause in CAUSES),
         integer("loader_waits", "", "waits for a batch that begin in it"),
         flag("outlier", "longer than median + 3 * 1.4826 * MAD and than 1.5 medians"),

@@ -156,7 +156,16 @@ class Study:
             first = ""
             for part in text.strip("[]").split(","):
                 word = part.strip('"')
-                if word and word not in ("Scalar", "ScalarList", "TensorList", "GenericList", "Int", "Bool", "Double", "Device"):
+                if word and word not in (
+                    "Scalar",
+                    "ScalarList",
+                    "TensorList",
+                    "GenericList",
+                    "Int",
+                    "Bool",
+                    "Double",
+                    "Device",
+                ):
                     first = word
                     break
             out.append(first)

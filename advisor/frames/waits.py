@@ -12,12 +12,12 @@ import numpy as np
 
 from advisor.frames.host import ANNOTATION, OP, PYTHON, RUNTIME
 from advisor.frames.recording import COPY, Recording
-from advisor.intervals import EMPTY, Ints, Spans, union
+from advisor.intervals import EMPTY, Bools, Ints, Spans, union
 
 LOADER = re.compile(r"^enumerate\(DataLoader\)#(\w+)\.__next__")
 SYNC_CALL = re.compile(
-    r"^(?:cuda|hip)(?:Device|Stream|Event|Ctx)Synchronize|^cu(?:Stream|Event|Ctx)Synchronize|^(?:cuda|hip)Memcpy(?!\w*Async)(?!\w*Symbol)"
-    r"|^hipMemcpyWithStream|^cudaThreadSynchronize"
+    r"^(?:cuda|hip)(?:Device|Stream|Event|Ctx)Synchronize|^cu(?:Stream|Event|Ctx)Synchronize"
+    r"|^(?:cuda|hip)Memcpy(?!\w*Async)(?!\w*Symbol)|^hipMemcpyWithStream|^cudaThreadSynchronize"
 )
 ALLOCATOR_CALL = re.compile(
     r"^(?:cuda|hip)(?:Malloc(?!Async|FromPool)|Free(?!Async)|HostAlloc|HostRegister|HostUnregister|ExtMalloc)"
@@ -31,10 +31,22 @@ _COMPILE = re.compile(
 GRAPH = re.compile(r"^(?:cuda|hip|cu)GraphLaunch")
 _SCALAR_OPS = frozenset(
     f"aten::{name}"
-    for name in (
-        "item _local_scalar_dense is_nonzero nonzero equal masked_select _unique2 unique_dim unique_consecutive "
-        "bincount repeat_interleave index __bool__ allclose"
-    ).split()
+    for name in [
+        "item",
+        "_local_scalar_dense",
+        "is_nonzero",
+        "nonzero",
+        "equal",
+        "masked_select",
+        "_unique2",
+        "unique_dim",
+        "unique_consecutive",
+        "bincount",
+        "repeat_interleave",
+        "index",
+        "__bool__",
+        "allclose",
+    ]
 )
 SCALAR, COPY_SYNC, EXPLICIT, EVENT, ALLOCATOR, PROFILER = range(6)
 SYNC_KINDS = ("scalar", "copy", "explicit", "event", "allocator", "profiler")
@@ -121,7 +133,8 @@ def overheads(recording: Recording) -> Waits:
         return Waits(_none(), _none(), _none())
     start = table["ts"] - recording.zero_ns
     end = start + np.maximum(table["dur"], 0)
-    mine = np.array([re.search(r"Buffer|Instrumentation|Resource", name) is not None for name in recording.names], np.bool_)
+    own = re.compile(r"Buffer|Instrumentation|Resource")
+    mine = np.array([own.search(name) is not None for name in recording.names], np.bool_)
     keep = mine[table["name"]]
     return Waits(np.full(int(keep.sum()), -1, np.int64), start[keep], end[keep])
 
@@ -169,14 +182,14 @@ def syncs(recording: Recording) -> Syncs:
     return Syncs(nodes, host.start[nodes], host.end[nodes], kind, copy, begin)
 
 
-def _by_profiler(recording: Recording, nodes: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _by_profiler(recording: Recording, nodes: Ints) -> Bools:
     """Device-wide waits that the profiler makes: outside the steps, with no launch before or none after them.
 
     torch.profiler synchronizes when it starts and when it stops; such a wait is not the program's, however long it is.
     """
     host, work = recording.host, recording.work
     device = np.array(["DeviceSynchronize" in name or "CtxSynchronize" in name for name in recording.names], np.bool_)
-    whole = device[host.name[nodes]] & (host.attributes.user[nodes] < 0)
+    whole: Bools = device[host.name[nodes]] & (host.attributes.user[nodes] < 0)
     linked = work.launch[work.launch >= 0]
     start = host.start[nodes]
     if not len(linked):
@@ -186,7 +199,8 @@ def _by_profiler(recording: Recording, nodes: Ints) -> np.ndarray[tuple[int], np
     in_step = np.zeros(len(nodes), np.bool_)
     for step in recording.steps:
         in_step |= (start >= step.start) & (start < step.end)
-    return whole & idle_side & ~in_step
+    mine: Bools = whole & idle_side & ~in_step
+    return mine
 
 
 def empty_spans() -> Spans:

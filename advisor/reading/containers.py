@@ -88,7 +88,7 @@ class Source:
             while data:
                 try:
                     out = engine.decompress(data, BLOCK * 4)
-                except (isal_zlib.error, zlib.error, EOFError) as error:
+                except (isal_zlib.IsalError, zlib.error, EOFError) as error:
                     if not self.size:
                         raise TraceError(f"{self.path}: gzip stream is damaged from the start ({error}).") from None
                     self.notes.append(("gzip-damaged", f"the gzip stream is damaged ({error}); what follows is lost"))

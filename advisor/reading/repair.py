@@ -14,7 +14,9 @@ import msgspec
 from advisor.reading.events import ONE, Args, Event
 
 BOUNDARY = re.compile(rb'\}\s*,\s*\{\s*"(?:ph|name|cat|pid|tid|ts|args|id|s|dur)"\s*:')
-_BARE = re.compile(r"([:\[,]\s*)(?:[-+]?(?:NaN|nan|inf(?:inity)?|Inf(?:inity)?|INF|1\.#[A-Z]+)|N/A|None|undefined)(?=\s*[,\]}])")
+_BARE = re.compile(
+    r"([:\[,]\s*)(?:[-+]?(?:NaN|nan|inf(?:inity)?|Inf(?:inity)?|INF|1\.#[A-Z]+)|N/A|None|undefined)(?=\s*[,\]}])"
+)
 _TRAILING_COMMA = re.compile(r",(\s*[\]}])")
 # What may follow the closing quote of a string: the end of the object or list, a colon (it was a key), or a comma
 # and then another key or list element.

@@ -130,16 +130,15 @@ class Reader:
             root = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise TraceError(
-                f"{self.path}: is neither whole JSON nor a trace: no traceEvents before the text breaks off. Copy or record it again."
+                f"{self.path}: is neither whole JSON nor a trace: no traceEvents before the text breaks off. "
+                "Copy or record it again."
             ) from None
         if "traceEvents" in root:
             raise TraceError(f"{self.path}: traceEvents is not a list. Record the trace again.")
-        if b"speedscope" in bytes(root.get("$schema", b"")):
-            what = "a speedscope profile"
-        elif "profiles" in root and "shared" in root:
+        if b"speedscope" in bytes(root.get("$schema", b"")) or {"profiles", "shared"} <= set(root):
             what = "a speedscope profile"
         elif "nodes" in root and "schema" in root:
-            what = "an execution trace (ExecutionTraceObserver); pass the profiler's trace that was recorded beside it"
+            what = "an execution trace (ExecutionTraceObserver); pass the profiler's trace recorded beside it"
         elif "nodes" in root and ("samples" in root or "startTime" in root):
             what = "a V8 CPU profile"
         else:
@@ -183,7 +182,7 @@ class Reader:
         return cut
 
     def _chunk(self, text: bytes, *, last: bool) -> int:
-        """Decode *text*, events without the enclosing brackets. Returns where the list ended in it, or -1 if it did not."""
+        """Decode *text*, events without enclosing brackets. Returns where the list ended in it, -1 if it did not."""
         at = 0
         while True:
             body = b"[" + text[at:] + (b"" if last else b"]")
