@@ -1,0 +1,89 @@
+"""Interval algebra against painting the line cell by cell."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.intervals import Spans, clip, complement, covered, exclusive, inside, intersect, subtract, union
+
+LINE = 40
+Raw = list[tuple[int, int]]
+raw_spans = st.lists(st.tuples(st.integers(0, LINE), st.integers(0, LINE)), max_size=12)
+
+
+def arrays(raw: Raw) -> tuple[np.ndarray, np.ndarray]:
+    return np.array([s for s, _ in raw], np.int64), np.array([e for _, e in raw], np.int64)
+
+
+def paint(raw: Raw) -> set[int]:
+    return {cell for start, end in raw for cell in range(start, end)}
+
+
+def cells(spans: Spans) -> set[int]:
+    return paint(list(zip(spans.start.tolist(), spans.end.tolist(), strict=True)))
+
+
+def is_union(spans: Spans) -> bool:
+    return bool((spans.end > spans.start).all() and (spans.start[1:] > spans.end[:-1]).all())
+
+
+@given(raw_spans)
+def test_union_covers_the_same_cells_with_disjoint_spans(raw: Raw) -> None:
+    spans = union(*arrays(raw))
+    assert cells(spans) == paint(raw)
+    assert is_union(spans)
+    assert spans.length == len(paint(raw))
+
+
+@given(raw_spans, st.integers(0, LINE), st.integers(0, LINE))
+def test_clip_and_complement_split_a_window(raw: Raw, low: int, high: int) -> None:
+    low, high = min(low, high), max(low, high)
+    spans = union(*arrays(raw))
+    window = set(range(low, high))
+    assert cells(clip(spans, low, high)) == paint(raw) & window
+    assert cells(complement(spans, low, high)) == window - paint(raw)
+
+
+@given(raw_spans, raw_spans)
+def test_intersect_and_subtract(a: Raw, b: Raw) -> None:
+    first, second = union(*arrays(a)), union(*arrays(b))
+    assert cells(intersect(first, second)) == paint(a) & paint(b)
+    assert is_union(intersect(first, second))
+    assert cells(subtract(first, second)) == paint(a) - paint(b)
+
+
+@given(raw_spans, raw_spans)
+def test_covered_counts_cells_of_each_span(cover: Raw, asked: Raw) -> None:
+    painted = paint(cover)
+    start, end = arrays(asked)
+    expected = [len(painted & set(range(s, e))) for s, e in asked]
+    assert covered(union(*arrays(cover)), start, end).tolist() == expected
+
+
+@given(raw_spans, st.lists(st.integers(-2, LINE + 2), max_size=10))
+def test_inside(raw: Raw, points: list[int]) -> None:
+    painted = paint(raw)
+    assert inside(union(*arrays(raw)), np.array(points, np.int64)).tolist() == [p in painted for p in points]
+
+
+@given(st.lists(st.tuples(st.integers(0, LINE), st.integers(0, LINE), st.integers(0, 3)), max_size=12))
+def test_exclusive_gives_every_cell_to_the_earliest_start_then_the_lowest_rank(rows: list[tuple[int, int, int]]) -> None:
+    start = np.array([r[0] for r in rows], np.int64)
+    end = np.array([max(r[0], r[1]) for r in rows], np.int64)
+    rank = np.array([r[2] for r in rows], np.int64)
+    own = exclusive(start, end, rank)
+    owners: dict[int, int] = {}
+    order = sorted(range(len(rows)), key=lambda at: (start[at], rank[at], at))
+    for at in order:
+        for cell in range(start[at], end[at]):
+            owners.setdefault(cell, at)
+    expected = {at: {cell for cell, owner in owners.items() if owner == at} for at in range(len(rows))}
+    got = {at: set(range(own.start[at], own.end[at])) for at in range(len(rows))}
+    assert got == expected
+
+
+def test_touching_spans_merge_and_empty_ones_vanish() -> None:
+    spans = union(np.array([0, 5, 9, 20]), np.array([5, 7, 9, 15]))
+    assert (spans.start.tolist(), spans.end.tolist()) == ([0], [7])
