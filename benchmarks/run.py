@@ -1,0 +1,115 @@
+"""Measure the budgets: whole processes, medians of five, each beside a process that only starts Python and imports.
+
+    python benchmarks/run.py [--traces DIR] [--large] [--runs N]
+
+Prints one line a figure; it never fails a build. Peak memory is the operating system's own account of the process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+IMPORTS = "import pandas, numpy, duckdb, msgspec, click, isal.isal_zlib"
+READING = """
+import sys, time, gc
+from advisor.reading import stream
+gc.disable()
+best = []
+for _ in range(5):
+    start = time.perf_counter()
+    recorded = stream.read(sys.argv[1])
+    best.append(time.perf_counter() - start)
+best.sort()
+print(recorded.size / best[2] / 1e6)
+"""
+STAGES = """
+import sys, time
+import pandas, numpy, duckdb, msgspec
+import advisor.assemble, advisor.trace
+from advisor import engine, rulebook
+from advisor.frames import SCHEMAS
+start = time.perf_counter()
+book = rulebook.load([rulebook.builtin_rules_dir()])
+loaded = time.perf_counter() - start
+start = time.perf_counter()
+trace = advisor.trace.read(sys.argv[1])
+read = time.perf_counter() - start
+start = time.perf_counter()
+for name in SCHEMAS:
+    trace.frame(name)
+frames = time.perf_counter() - start
+start = time.perf_counter()
+engine.run(trace, book)
+rules = time.perf_counter() - start
+print(loaded, read, frames, rules)
+"""
+
+
+def measure(command: list[str], runs: int) -> tuple[list[float], float]:
+    """Wall seconds of each run after one warm-up, and the highest peak memory in MB."""
+    walls, peak = [], 0.0
+    for run in range(runs + 1):
+        start = time.perf_counter()
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT)
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        if child.returncode not in (0, 3):
+            raise SystemExit(f"{command} exited with {child.returncode}")
+        if run:
+            walls.append(time.perf_counter() - start)
+            peak = max(peak, usage.ru_maxrss / 1024)
+    return walls, peak
+
+
+def show(what: str, walls: list[float], peak: float, budget: str, beside: list[float] | None = None) -> None:
+    low, middle, high = min(walls), statistics.median(walls), max(walls)
+    ratio = f", {middle / statistics.median(beside):.1f}x imports alone" if beside else ""
+    print(f"{what:44} {middle:6.2f} s ({low:.2f}-{high:.2f}), {peak:5.0f} MB{ratio}   [{budget}]")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--traces", default=os.environ.get("ADVISOR_TRACES", str(ROOT.parent / "shared" / "traces")))
+    parser.add_argument("--large", action="store_true", help="also the trace 30 times over (1.19 GB, needs tools/)")
+    parser.add_argument("--runs", type=int, default=5)
+    options = parser.parse_args()
+    python = sys.executable
+    trace = Path(options.traces) / "h100_owlv2_large.json.gz"
+    imports, peak = measure([python, "-c", IMPORTS], options.runs)
+    show("python -c 'import pandas, duckdb, ...'", imports, peak, "beside")
+    bare, peak = measure([python, "-c", "pass"], options.runs)
+    show("python -c pass", bare, peak, "beside")
+    walls, peak = measure([python, "-m", "advisor", "--help"], options.runs)
+    show("advisor --help", walls, peak, "0.15 s")
+    with tempfile.TemporaryDirectory() as folder:
+        analyze = [python, "-m", "advisor", "analyze", "-f", "json"]
+        walls, peak = measure([*analyze, str(trace)], options.runs)
+        show("analyze owlv2 (55.6 MB), JSON", walls, peak, "2.4 s, 300 MB; 1.0 s after imports", imports)
+        after = statistics.median(walls) - statistics.median(imports)
+        print(f"{'  of which after imports':44} {after:6.2f} s")
+        plain = Path(folder) / "owlv2.json"
+        plain.write_bytes(gzip.decompress(trace.read_bytes()))
+        speed = float(subprocess.check_output([python, "-c", READING, str(plain)], cwd=ROOT))
+        print(f"{'reading alone, text to columns':44} {speed:6.0f} MB/s   [200 MB/s]")
+        out = subprocess.check_output([python, "-c", STAGES, str(trace)], cwd=ROOT).split()
+        loaded, read, frames, rules = map(float, out)
+        print(f"{'stages in one process':44} rulebook {loaded:.2f}, read {read:.2f}, frames {frames:.2f}, rules {rules:.2f} s   [rules 0.3 s]")
+        if options.large:
+            large = Path(folder) / "owlv2_30.json"
+            tool = Path(options.traces).parent / "tools" / "repeat_trace.py"
+            subprocess.check_call([python, str(tool), str(trace), "30", str(large)])
+            walls, peak = measure([*analyze, str(large)], 1)
+            show("analyze owlv2 30 times over (1.19 GB)", walls, peak, "15 s, 1200 MB", imports)
+
+
+if __name__ == "__main__":
+    main()
