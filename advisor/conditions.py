@@ -30,6 +30,7 @@ __all__ = [
     "connect",
     "nearest",
     "reason",
+    "session",
     "time_limit",
 ]
 
@@ -38,6 +39,8 @@ MAX_BRACKETS = 48
 CHECK_SECONDS = 5.0
 
 _BOOLEAN = ("BOOLEAN", "bool")  # as the versions of DuckDB's client name it
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+_BRACKET = re.compile(r"[()\[\]{}]")
 _STRING = re.compile(r"'(?:[^']|'')*'")
 
 
@@ -110,7 +113,8 @@ def compile_all(requests: Sequence[Request]) -> list[Condition | ConditionError]
                 outcomes.append(Printer(request).condition(_only_item(node, request)))
             except ConditionError as error:
                 outcomes.append(ConditionError(error.problem, request.where))
-        _check_types(requests, outcomes)
+        with time_limit(_checker(), CHECK_SECONDS):
+            _check_types(requests, outcomes)
     return outcomes
 
 
@@ -122,39 +126,44 @@ def _checker() -> duckdb.DuckDBPyConnection:
     return connect()
 
 
-@cache
-def _table(columns: tuple[tuple[str, str], ...]) -> str:
-    """A table of one row of ones with these columns: any wrong type shows on it, without data."""
-    name = f"frame{_table.cache_info().currsize}"
-    items = ", ".join(f'CAST(1 AS {kind}) AS "{column}"' for column, kind in columns)
-    _checker().execute(f'CREATE OR REPLACE TABLE "{name}" AS SELECT {items}').fetchall()
-    return name
+def session() -> duckdb.DuckDBPyConnection:
+    """A connection with nothing in it to the database that checks conditions: opening one anew takes ten times as long."""
+    return _checker().cursor()
 
 
 def _parse(requests: Sequence[Request]) -> list[Node | ConditionError]:
     """The syntax tree of each text, as the statement that holds it, or why there is none."""
-    parsed: list[Node | ConditionError | None] = [_unfit(request.text) for request in requests]
-    fit = [index for index, problem in enumerate(parsed) if problem is None]
-    texts = ["SELECT (\n1\n) FROM t"]
-    for index in fit:
-        text = requests[index].text
-        texts.append(f"SELECT\n{text}\nFROM t" if requests[index].item else f"SELECT (\n{text}\n) FROM t")
+    trees: dict[tuple[str, bool], Node | ConditionError | None] = {}
+    for request in requests:
+        trees.setdefault((request.text, request.item), _unfit(request.text))
+    fit = [key for key, problem in trees.items() if problem is None]
+    texts = [f"SELECT\n{text}\nFROM t" if item else f"SELECT (\n{text}\n) FROM t" for text, item in fit]
     query = "SELECT json_serialize_sql(q::VARCHAR) FROM (SELECT unnest(?) AS q)"
-    answers = _checker().execute(query, [texts]).fetchall()
-    plain = _skeleton(msgspec.json.decode(answers[0][0])["statements"][0])
-    for index, (answer,) in zip(fit, answers[1:], strict=True):
-        try:
-            tree = msgspec.json.decode(answer)
-        except (msgspec.DecodeError, RecursionError):
-            parsed[index] = ConditionError("nested too deeply")
-            continue
-        if tree.get("error"):
-            parsed[index] = ConditionError(f"not an SQL condition: {str(tree.get('error_message')).splitlines()[0]}")
-        elif len(tree["statements"]) != 1 or _skeleton(tree["statements"][0]) != plain:
-            parsed[index] = ConditionError("must be one expression, without clauses of its own")
-        else:
-            parsed[index] = tree["statements"][0]
-    return [node for node in parsed if node is not None]
+    plain, *answers = _checker().execute(query, [["SELECT 1 FROM t", *texts]]).fetchall()
+    frame = _around(msgspec.json.decode(plain[0])["statements"][0])
+    for key, (answer,) in zip(fit, answers, strict=True):
+        trees[key] = _statement(answer, frame)
+    return [tree for request in requests if (tree := trees[request.text, request.item]) is not None]
+
+
+def _statement(answer: str, around: Any) -> Node | ConditionError:
+    try:
+        tree = msgspec.json.decode(answer)
+    except (msgspec.DecodeError, RecursionError):
+        return ConditionError("nested too deeply")
+    if tree.get("error"):
+        return ConditionError(f"not an SQL condition: {str(tree.get('error_message')).splitlines()[0]}")
+    if len(tree["statements"]) != 1 or _around(tree["statements"][0]) != around:
+        return ConditionError("must be one expression, without clauses of its own")
+    statement: Node = tree["statements"][0]
+    return statement
+
+
+def _around(statement: Node) -> Any:
+    """What a statement holds beside its selected items, to compare with a plain SELECT: FROM, WHERE, ORDER BY and so on."""
+    node = {key: part for key, part in statement["node"].items() if key != "select_list"}
+    source = {key: part for key, part in node["from_table"].items() if not key.startswith("query_location")}
+    return {**node, "from_table": source}
 
 
 def _unfit(text: str) -> ConditionError | None:
@@ -163,12 +172,12 @@ def _unfit(text: str) -> ConditionError | None:
         return ConditionError("is empty")
     if len(text) > MAX_TEXT:
         return ConditionError(f"longer than {MAX_TEXT} characters")
-    if any(ord(character) < 32 and character not in "\n\r\t" for character in text):
+    if _CONTROL.search(text):
         return ConditionError("holds control characters")
     bare = _STRING.sub("''", text)
     depth = deepest = 0
-    for character in bare:
-        depth += (character in "([{") - (character in ")]}")
+    for bracket in _BRACKET.findall(bare):
+        depth += 1 if bracket in "([{" else -1
         deepest = max(deepest, depth)
         if depth < 0:
             break
@@ -182,17 +191,6 @@ def _unfit(text: str) -> ConditionError | None:
     if re.search(r"\b0[xXbBoO]", bare):
         return ConditionError("numbers are written in decimal")
     return None
-
-
-def _skeleton(statement: Node) -> Any:
-    """The statement without its selected items and positions, to compare with that of a plain SELECT."""
-
-    def bare(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: bare(part) for key, part in value.items() if not key.startswith("query_location")}
-        return [bare(part) for part in value] if isinstance(value, list) else value
-
-    return bare({**statement, "node": {**statement["node"], "select_list": []}, "named_param_map": []})
 
 
 def _only_item(statement: Node | ConditionError, request: Request) -> Node:
@@ -211,10 +209,15 @@ def _check_types(requests: Sequence[Request], outcomes: list[Condition | Conditi
     for index, (request, outcome) in enumerate(zip(requests, outcomes, strict=True)):
         if isinstance(outcome, Condition):
             # One aggregate makes all of a query aggregates, so the plain conditions are asked apart from them.
-            group = (_table(tuple(request.columns.items())), outcome.aggregate)
-            groups.setdefault(group, {}).setdefault(outcome.sql, []).append(index)
-    for (table, _), members in groups.items():
-        for kind, indices in zip(_kinds(table, list(members)), members.values(), strict=True):
+            groups.setdefault((request.frame, outcome.aggregate), {}).setdefault(outcome.sql, []).append(index)
+    for members in groups.values():
+        columns = {
+            name: requests[index].columns[name]
+            for indices in members.values()
+            for index in indices
+            for name in getattr(outcomes[index], "columns", ())
+        }
+        for kind, indices in zip(_kinds(columns, list(members)), members.values(), strict=True):
             for index in indices:
                 request = requests[index]
                 if isinstance(kind, ConditionError):
@@ -223,13 +226,13 @@ def _check_types(requests: Sequence[Request], outcomes: list[Condition | Conditi
                     outcomes[index] = ConditionError(f"must be true or false, but is {kind}", request.where)
 
 
-def _kinds(table: str, expressions: list[str]) -> list[str | ConditionError]:
-    """The SQL type of each expression on *table*, or why it has none."""
+def _kinds(columns: Mapping[str, str], expressions: list[str]) -> list[str | ConditionError]:
+    """The SQL type of each expression over one row of ones, where a wrong type shows without data; or why it has none."""
+    ones = ", ".join(f'CAST(1 AS {kind}) AS "{name}"' for name, kind in columns.items()) or "1"
     try:
-        with time_limit(_checker(), CHECK_SECONDS):
-            _checker().execute(f'SELECT {", ".join(expressions)} FROM "{table}"').fetchall()
+        _checker().execute(f"SELECT {', '.join(expressions)} FROM (SELECT {ones})").fetchall()
         return [str(column[1]) for column in _checker().description or ()]
     except duckdb.Error as error:
         if len(expressions) == 1:
             return [ConditionError(reason(error))]
-    return [_kinds(table, [sql])[0] for sql in expressions]
+    return [_kinds(columns, [sql])[0] for sql in expressions]

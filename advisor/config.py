@@ -28,9 +28,9 @@ class Config:
     skip: tuple[str, ...] = ()
     fail_on: str | None = None
     library: tuple[str, ...] = ()
-    """Fragments of paths that count as library code, beside those the advisor knows."""
-    limits: dict[str, dict[str, float]] = field(default_factory=dict)
-    """Rule id to limit to number, in the unit that the rule gives."""
+    """Top-level packages whose frames are not the user's own, beside those that the advisor knows."""
+    limits: dict[str, dict[str, float | str]] = field(default_factory=dict)
+    """Rule id to limit to number (or text, where the rule's is text), in the unit that the rule gives."""
 
 
 KEYS = ("rules", "only", "skip", "fail_on", "library", "limits")
@@ -108,10 +108,10 @@ def _texts(path: Path, table: dict[str, Any], key: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _limits(path: Path, value: object) -> dict[str, dict[str, float]]:
+def _limits(path: Path, value: object) -> dict[str, dict[str, float | str]]:
     if not isinstance(value, dict):
         raise UsageError(f"{path}: limits must be a table of rule ids, not {_kind(value)}")
-    limits: dict[str, dict[str, float]] = {}
+    limits: dict[str, dict[str, float | str]] = {}
     for rule, wanted in value.items():
         if not isinstance(wanted, dict):
             raise UsageError(
@@ -119,6 +119,8 @@ def _limits(path: Path, value: object) -> dict[str, dict[str, float]]:
                 'such as limits."transfer/pageable-copy".min_bytes = 1'
             )
         for limit, figure in wanted.items():
+            if isinstance(figure, str) and figure:
+                continue
             if isinstance(figure, bool) or not isinstance(figure, int | float) or not math.isfinite(figure):
                 raise UsageError(f'{path}: limits."{rule}".{limit} must be a number, not {figure!r}')
         limits[rule] = dict(wanted)
@@ -129,7 +131,7 @@ def _nearest(key: str, known: Iterable[str] = KEYS) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(key.replace("-", "_"), list(known), n=1, cutoff=0.5)
-    return f'; did you mean "{near[0]}"?' if near else ""
+    return f"; nearest: {near[0]}" if near else ""
 
 
 def _kind(value: object) -> str:

@@ -97,6 +97,8 @@ class Condition:
     aggregate: bool
     alias: str
     template: str
+    parts: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """SQL and columns of each condition that AND joins, where it does."""
 
     def bind(self, rows: str = "", **late: int | float) -> str:
         """The SQL to run: aggregates see only the rows where the condition *rows* holds; *late* names get values."""
@@ -148,13 +150,30 @@ class Printer:
         self.depth = 0
 
     def condition(self, node: Node) -> Condition:
-        template = self.expression(node)
+        parts: list[tuple[str, tuple[str, ...]]] = []
+        if node.get("type") == "CONJUNCTION_AND":
+            known = self.columns
+            for child in node["children"]:
+                self.columns = {}
+                sql = self.expression(child)
+                parts.append((sql, tuple(self.columns)))
+                known |= self.columns
+            self.columns = known
+            template = "(" + " AND ".join(sql for sql, _ in parts) + ")"
+        else:
+            template = self.expression(node)
         alias = str(node.get("alias") or "")
         if self.request.item and not alias:
             names = node.get("column_names")
             alias = names[0] if names else " ".join(self.request.text.split())
         return Condition(
-            self.request.text, tuple(self.columns), frozenset(self.limits), self.aggregate, alias, template
+            self.request.text,
+            tuple(self.columns),
+            frozenset(self.limits),
+            self.aggregate,
+            alias,
+            template,
+            tuple(parts),
         )
 
     def expression(self, node: Node) -> str:

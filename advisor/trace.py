@@ -116,10 +116,10 @@ class Trace:
 
     @cached_property
     def step_samples_ns(self) -> Ints:
-        """Durations of the counted steps; empty without steps."""
+        """Durations of the steps that the median speaks of: after the first, all where fewer than three; empty without."""
         if not self._recording.steps:
             return np.zeros(0, np.int64)
-        return np.diff(self._recording.bounds)[self._recording.counted]
+        return np.diff(self._recording.bounds)[self._recording.sampled]
 
     @property
     def step_ms(self) -> float | None:
@@ -129,8 +129,8 @@ class Trace:
 
     @property
     def step_count(self) -> int:
-        """Counted steps; 0 without steps."""
-        return len(self.step_samples_ns)
+        """Steps that costs are summed over: all of them; 0 without steps."""
+        return self.steps_recorded
 
     @property
     def device(self) -> int:

@@ -29,11 +29,11 @@ EXIT_BROKEN_PIPE = 141
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """The words for an error that names what is closest to *word*: ``; did you mean "x"?``, or nothing."""
+    """The words for an error that names what is closest to *word*: ``; nearest: x``, or nothing."""
     from difflib import get_close_matches
 
     near = get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f'; did you mean "{near[0]}"?' if near else ""
+    return f"; nearest: {near[0]}" if near else ""
 
 
 def complain(message: str) -> None:
@@ -106,20 +106,11 @@ class Commands(click.Group):
         sys.exit(code if isinstance(code, int) else 0)
 
 
-def version() -> str:
-    """The version of the distribution, without importing more than that takes."""
-    from importlib.metadata import PackageNotFoundError
-    from importlib.metadata import version as installed
-
-    try:
-        return installed("trace-advisor")
-    except PackageNotFoundError:
-        return "unknown (not installed)"
-
-
 def _print_version(ctx: click.Context, _option: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        click.echo(f"advisor {version()}")
+        from advisor import __version__
+
+        click.echo(f"advisor {__version__}")
         ctx.exit()
 
 

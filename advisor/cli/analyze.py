@@ -180,7 +180,7 @@ def analyze_one(
     import advisor
 
     try:
-        trace = advisor.read(path, library=settings.library) if settings.library else advisor.read(path)
+        trace = advisor.read(path, libraries=settings.library)
     except OSError as error:
         raise TraceError(f"{path}: {error.strerror or error}") from error
     return advisor.analyze(trace, rulebook, only=only, skip=skip)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from advisor.trace import Trace
 
 FORMATS = ("text", "json", "csv")
-WIDEST = 10_000
 
 
 @click.command("query", short_help="Run any SELECT over the frames of a trace.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -48,9 +49,14 @@ def list_(folders: tuple[str, ...], config: str | None, form: str) -> None:
     from advisor.report.plain import clean
     from advisor.report.table import align
 
-    cells = [[clean(text) for text in (rule.id, rule.confidence, " ".join(rule.needs), rule.title)] for rule in rules]
-    lines = align(["rule", "confidence", "needs", "title"], cells, [False] * 4, max(width(), 140))
+    cells = [[clean(text) for text in (rule.id, rule.confidence, " ".join(rule.needs), _title(rule))] for rule in rules]
+    lines = align(["rule", "confidence", "needs", "title"], cells, [False] * 4, widest=200)
     put("\n".join([*lines, "", f"{len(rules)} rules; advisor rules show RULE explains one", ""]).encode())
+
+
+def _title(rule: Rule) -> str:
+    """The title, with an ellipsis where a figure of the trace goes."""
+    return re.sub(r"\{\w+(?::[^}]*)?\}", "…", rule.title)
 
 
 def summary(rule: Rule) -> dict[str, Any]:
@@ -83,7 +89,7 @@ def show(rule_id: str, folders: tuple[str, ...], config: str | None) -> None:
 
 def explain(rule: Rule, wide: int) -> str:
     """A rule's page; every page has the same headings in the same order."""
-    lines = [_one_line(rule.title), f"{_one_line(rule.id)} · {rule.confidence} · {_kind(rule)}"]
+    lines = [_one_line(_title(rule)), f"{_one_line(rule.id)} · {rule.confidence} · {_kind(rule)}"]
 
     def section(heading: str, body: Sequence[str]) -> None:
         if any(line.strip() for line in body):
@@ -129,11 +135,12 @@ def _condition(rule: Rule) -> list[str]:
 def _levels(rule: Rule) -> list[str]:
     if rule.severity:
         return [f"always {rule.severity}: a risk, whatever it costs"]
-    levels = dict(rule.levels.items()) if hasattr(rule.levels, "items") else {}
-    return [f"{name:<8}from {100 * share:g} % of the time" for name, share in levels.items()]
+    return [f"{name:<8}from {100 * share:g} % of the time" for name, share in rule.levels.items()]
 
 
-def _figure(value: float) -> str:
+def _figure(value: float | str) -> str:
+    if isinstance(value, str):
+        return f"'{value}'"
     return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 
@@ -166,7 +173,7 @@ def check(folders: tuple[str, ...]) -> None:
     """
     from advisor.config import Config
 
-    rules = load_rules(Config(), folders).rules
+    rules = list(load_rules(Config(), folders).rules)
     if folders:
         roots = [os.path.realpath(folder) + os.sep for folder in folders]
         rules = [rule for rule in rules if any(os.path.realpath(Path(rule.path)).startswith(root) for root in roots)]

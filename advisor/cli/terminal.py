@@ -12,9 +12,14 @@ import click
 
 PIPED_WIDTH = 100
 
-# For consoles that cannot write the report's few characters beyond ASCII.
+# For consoles that cannot write the report's few characters beyond ASCII. Bars are rounded to whole columns.
 _PLAIN = str.maketrans(
-    {"█": "#", "–": "-", "→": ">", "·": "-", "…": "~", "×": "x", "═": "=", "∞": "inf", "µ": "u", "“": '"', "”": '"'}
+    {
+        **dict.fromkeys("▏▎▍", " "),
+        **dict.fromkeys("▌▋▊▉█", "#"),
+        **dict.fromkeys("“”", '"'),
+        **{"–": "-", "→": ">", "·": "-", "…": "~", "×": "x", "═": "=", "∞": "inf", "µ": "u"},
+    }
 )
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from advisor.frames import devices as device_frame
+from advisor.frames.host import OP, RUNTIME
 from advisor.frames.ledger import CAUSES
 from advisor.frames.schema import Schema, flag, integer, nullable, real, text
 from advisor.frames.study import Study
+from advisor.intervals import union
 
 TINY_NS = 10_000
+_GENERATED = re.compile(r"^(?:fused_|triton_)")
+_REGIONS = ("Torch-Compiled Region", "## Call CompiledFxGraph")
 _COMPILED = ("triton_", "Torch-Compiled Region", "## Call CompiledFxGraph")
 # A launch, allocation or load that takes so long belongs to the first call of something, not to steady work.
 _WARMUP_CALL_NS = 2_000_000
@@ -75,10 +80,10 @@ SCHEMA = Schema(
         flag("truncated", "the file is cut off"),
         integer("repaired_events", "", "damaged events that were repaired"),
         integer("skipped_events", "", "damaged events that were left out"),
-        real("launches_per_step", "", "calls that launched work, per counted step"),
-        real("small_gaps_share", "share", "of the counted steps: idle for which the host is the cause"),
+        real("launches_per_step", "", "calls that launched work, per step"),
+        real("small_gaps_share", "share", "of the window: idle for which the host is the cause"),
         flag("steps_not_iterations", "several loader waits in one step: a step is not an iteration"),
-        *(real(f"{cause}_share", "share", f"of the counted steps: what {cause} owns") for cause in CAUSES),
+        *(real(f"{cause}_share", "share", f"of the window: what {cause} owns") for cause in CAUSES),
     ),
 )  # fmt: skip
 
@@ -100,13 +105,12 @@ def _facts(study: Study) -> dict[str, Any]:
     devices = device_frame.build(study)
     first: dict[str, Any] = {str(key): _plain(value) for key, value in devices.iloc[0].items()} if has_gpu else {}
     steps = recording.steps
-    counted = np.diff(recording.bounds)[recording.counted]
+    sampled = np.diff(recording.bounds)[recording.sampled]
     causes = book.by_cause()
     whole = book.counted_ns
     host = recording.host
     launched = np.unique(recording.work.launch[recording.work.launch >= 0])
-    launch_steps = recording.step_of(host.start[launched]) if len(launched) else launched
-    in_counted = recording.counted[np.maximum(launch_steps, 0)] & (launch_steps >= 0)
+    in_steps = recording.step_of(host.start[launched]) >= 0 if len(launched) else launched
     busy = first.get("busy_ns", 0)
     waits = recording.step_of(study.waits.loader.start)
     per_step = np.bincount(waits[waits >= 0], minlength=1)
@@ -126,7 +130,7 @@ def _facts(study: Study) -> dict[str, Any]:
         "rank": study.metadata.rank,
         "world_size": study.metadata.world_size,
         "step_count": len(steps),
-        "step_ns": float(np.median(counted)) if steps else None,
+        "step_ns": float(np.median(sampled)) if steps else None,
         "window_ns": window,
         "busy_ns": busy,
         "idle_ns": window - busy if has_gpu else None,
@@ -155,7 +159,7 @@ def _facts(study: Study) -> dict[str, Any]:
         "truncated": recording.recorded.truncated,
         "repaired_events": recording.recorded.repaired,
         "skipped_events": recording.recorded.skipped,
-        "launches_per_step": float(in_counted.sum() / max(int(recording.counted.sum()), 1)),
+        "launches_per_step": float(in_steps.sum() / recording.step_count),
         "small_gaps_share": causes["host"] / whole if whole else 0.0,
         "steps_not_iterations": bool(steps and np.median(per_step) >= 2),
     }
@@ -242,10 +246,25 @@ def _kernel_facts(study: Study) -> dict[str, Any]:
 
 
 def _warmup_ns(study: Study) -> int:
-    """Idle of the device under single runtime calls, other than waits, that last over 2 ms."""
+    """Idle of the device under what only first calls take so long for.
+
+    Single runtime calls, other than waits, of over 2 ms (lazy loading of kernels, cuDNN's search, first allocations), and
+    regions compiled just in time whose own time is over 2 ms.
+    """
     host = study.recording.host
     if study.device < 0 or not host.size:
         return 0
     waiting = np.isin(np.arange(host.size), study.waits.syncs.node)
-    long = (host.group == 3) & ~waiting & (host.end - host.start > _WARMUP_CALL_NS)
-    return int(study.idle_during(host.start[long], host.end[long]).sum())
+    dur = host.end - host.start
+    long = (host.group == RUNTIME) & ~waiting & (dur > _WARMUP_CALL_NS)
+    generated = np.array([_GENERATED.match(name) is not None for name in study.names], np.bool_)
+    regions = np.array([name.startswith(_REGIONS) for name in study.names], np.bool_)
+    compiled = regions[host.name]
+    around = host.parent[(host.group == OP) & generated[host.name]]
+    while len(around := np.unique(around[around >= 0])):
+        compiled[around] = True
+        around = host.parent[around]
+    slow = compiled & (host.group == OP) & (dur - host.children_ns() > _WARMUP_CALL_NS)
+    nodes = np.flatnonzero(long | slow)
+    merged = union(host.start[nodes], host.end[nodes])
+    return int(study.idle_during(merged.start, merged.end).sum())

@@ -44,7 +44,7 @@ LAUNCHES = Schema(
         integer("gpu_start_ns", "ns", "start of the first work it launched; -1"),
         integer("gpu_dur_ns", "ns", "duration of that work, summed"),
         integer("gpu_count", "", "pieces of work launched"),
-        integer("delay_ns", "ns", "from the end of the call to the start of the work, negative where it began before; 0 without work"),
+        integer("delay_ns", "ns", "from the call's end to the work's start, negative where it began before; 0 without work"),
     ),
 )  # fmt: skip
 PYTHON_CALLS = Schema(

@@ -130,7 +130,7 @@ def build(recording: Recording, device: int, waits: HostWaits, *, trust_idle: bo
     fresh = idle & ~np.concatenate([np.zeros(1, np.bool_), idle[:-1]])
     gap = np.where(idle, np.cumsum(fresh) - 1, -1)
     step = recording.step_of(start)
-    counted = recording.counted[np.maximum(step, 0)] & (step >= 0)
+    counted = step >= 0
     dur = end - start
     return Ledger(device, start, dur, cause, row, step, counted, gap, int(dur[counted].sum()))
 

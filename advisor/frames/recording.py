@@ -272,8 +272,8 @@ class Recording:
         return len(self.bounds) - 1
 
     @cached_property
-    def counted(self) -> Bools:
-        """Which intervals the figures speak of: the steps after the first, all where there are fewer than three."""
+    def sampled(self) -> Bools:
+        """Which steps `step_ms` is the median of: those after the first, all where there are fewer than three."""
         flags = np.ones(self.step_count, np.bool_)
         if self.step_count >= 3:
             flags[0] = False

@@ -20,10 +20,7 @@ SCHEMA = Schema(
         integer("host_dur_ns", "ns", "its duration there; misleading where the host runs ahead", "dur"),
         integer("start_ns", "ns", "start by the clock that divides the window (design: step)"),
         integer("dur_ns", "ns", "duration by that clock"),
-        flag(
-            "counted",
-            "whether figures and findings speak of it: steps after the first, all where there are fewer than three",
-        ),
+        flag("sampled", "whether the median step time speaks of it: steps after the first, all where fewer than three"),
         *(integer(f"{cause}_ns", "ns", f"what {cause} owns of it") for cause in CAUSES),
         integer("loader_waits", "", "waits for a batch that begin in it"),
         flag("outlier", "longer than median + 3 * 1.4826 * MAD and than 1.5 medians"),
@@ -53,16 +50,16 @@ def build(study: Study) -> pd.DataFrame:
             "host_start_ns": bounds[:-1],
             "host_dur_ns": dur,
         }
-    frame |= {"start_ns": bounds[:-1], "dur_ns": dur, "counted": recording.counted}
+    frame |= {"start_ns": bounds[:-1], "dur_ns": dur, "sampled": recording.sampled}
     for code, cause in enumerate(CAUSES):
         mine = (book.cause == code) & (book.step >= 0)
         sums = np.zeros(count, np.int64)
         np.add.at(sums, book.step[mine], book.dur_ns[mine])
         frame[f"{cause}_ns"] = sums
     waits = recording.step_of(study.waits.loader.start)
-    median = float(np.median(dur[recording.counted])) if count else 0.0
-    spread = 1.4826 * float(np.median(np.abs(dur[recording.counted] - median))) if count else 0.0
+    median = float(np.median(dur[recording.sampled])) if count else 0.0
+    spread = 1.4826 * float(np.median(np.abs(dur[recording.sampled] - median))) if count else 0.0
     frame["loader_waits"] = np.bincount(waits[waits >= 0], minlength=count)[:count]
-    frame["outlier"] = recording.counted & (dur > median + 3 * spread) & (dur >= 1.5 * median) & (count >= 5)
+    frame["outlier"] = recording.sampled & (dur > median + 3 * spread) & (dur >= 1.5 * median) & (count >= 5)
     frame["excess_ns"] = np.maximum(dur - int(median), 0)
     return pd.DataFrame(frame)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from advisor.analysis import SCHEMA_VERSION, Analysis, Finding, Struct
+from advisor.analysis import SCHEMA_VERSION, Analysis, Finding
 
 
-class Several(Struct, frozen=True, kw_only=True):
+class Several(msgspec.Struct, frozen=True, kw_only=True):
     """Several traces in one report. ``across`` holds what only many ranks together show."""
 
     schema_version: int = SCHEMA_VERSION

@@ -13,11 +13,15 @@ ABSENT = "–"
 
 
 def align(
-    header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool], width: int | None = None
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: Sequence[bool],
+    width: int | None = None,
+    widest: int = NAME_WIDTH,
 ) -> list[str]:
-    """Lines of a table. Text columns are shortened in the middle until a line fits *width*; figures never are."""
+    """Lines of a table. Text is shortened in the middle to *widest*, and until a line fits *width*; figures never are."""
     widths = [max(columns(text) for text in column) for column in zip(header, *rows, strict=True)]
-    widths = [wide if right[index] else min(wide, NAME_WIDTH) for index, wide in enumerate(widths)]
+    widths = [wide if right[index] else min(wide, widest) for index, wide in enumerate(widths)]
     if width is not None:
         _fit(widths, right, width - GAP * (len(widths) - 1))
 

@@ -143,6 +143,12 @@ def _per(summary: Summary | None) -> str:
     return "a step" if summary is None or summary.step_ms else "in the window"
 
 
+def _over(summary: Summary | None, word: str) -> str:
+    """`` in 5 steps``: what counts and sums of rows cover, where that is more than one step."""
+    count = len(summary.step_ms.samples) if summary and summary.step_ms else 0
+    return f" {word} {count} steps" if count > 1 else ""
+
+
 def _memory(summary: Summary) -> str:
     text = size(summary.peak_memory_bytes)
     if summary.memory_bytes and summary.peak_memory_bytes is not None:
@@ -155,8 +161,8 @@ def _figures(page: Page, analysis: Analysis) -> None:
     rows: list[tuple[str, str | None, str]] = []
     if step := summary.step_ms:
         count = len(step.samples)
-        spread = f"p10 {number(step.p10)} – p90 {number(step.p90)} ms over {count} step{'s' if count != 1 else ''}"
-        rows.append(("step time", milliseconds(step.median), f"median; {spread}"))
+        spread = f"p10 {number(step.p10)} – p90 {number(step.p90)} ms over {count} steps"
+        rows.append(("step time", milliseconds(step.median), f"median; {spread}" if count > 1 else "one step"))
     else:
         rows.append(("step time", None, ""))
         rows.append(("window", milliseconds(summary.window_ms), "the trace has no steps"))
@@ -188,6 +194,12 @@ def _share(share: float | None) -> str | None:
     return None if share is None else percent(share)
 
 
+def _bar(share: float) -> str:
+    """A bar to the eighth of a column; whatever is there at all shows."""
+    eighths = max(1, round(8 * BAR * share))
+    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
+
+
 def _causes(page: Page, summary: Summary) -> None:
     whole = whole_ms(summary)
     unit = "a step's" if summary.step_ms else "the window's"
@@ -199,10 +211,11 @@ def _causes(page: Page, summary: Summary) -> None:
         return
     shown = percents([share for share, _ in causes])
     for (share, name), part in zip(causes, shown, strict=True):
-        bar = pad("█" * max(1, round(BAR * share)) if part else "", BAR)
-        bar = page.paint(bar, "yellow" if CAUSES.get(name, "").startswith("idle") else "green")
+        hint = CAUSES.get(name, "")
+        bar = page.paint(pad(_bar(share), BAR), "yellow" if hint.startswith("idle") else "green")
+        hint = hint.removeprefix("idle: ") if summary.device is None else hint
         figures = f"{number(share * whole):>8} ms {part:>6.1f} %"
-        page.line(f"  {pad(clean(name), 14)}{bar}{figures}  {page.paint(CAUSES.get(name, ''), 'dim')}".rstrip())
+        page.line(f"  {pad(clean(name), 14)}{bar}{figures}  {page.paint(hint, 'dim')}".rstrip())
     total = sum(share for share, _ in causes)
     page.line(f"  {pad('together', 14)}{' ' * BAR}{number(total * whole):>8} ms {sum(shown):>6.1f} %")
 
@@ -249,7 +262,7 @@ def _finding(page: Page, index: int, finding: Finding, summary: Summary | None, 
     page.line(f"{index:>2}. {severity}  {page.paint(clean(finding.title), 'bold')}")
     page.line(f"    {page.paint(clean(finding.rule), 'cyan')} · {finding.confidence}")
     page.labelled("price", price(finding, summary))
-    times = f"{finding.occurrences:,} occurrence{'s' if finding.occurrences != 1 else ''}"
+    times = f"{finding.occurrences:,} occurrence{'s' if finding.occurrences != 1 else ''}{_over(summary, 'in')}"
     if finding.cost_ms:
         times = f"{milliseconds(finding.cost_ms)} {_per(summary)} ({percent(finding.cost_share)}), {times}"
     page.labelled("cost", times)
@@ -267,6 +280,8 @@ def _finding(page: Page, index: int, finding: Finding, summary: Summary | None, 
         page.line()
         header, *rows = evidence(finding.evidence.columns, finding.evidence.rows, page.width - 4)
         page.lines += ["    " + page.paint(header, "dim"), *("    " + row for row in rows)]
+        if over := _over(summary, "counts and sums over"):
+            page.line("    " + page.paint(f"({over.strip()})", "dim"))
         page.line()
     page.prose("why", finding.why)
     effort = f" ({finding.fix.effort})" if finding.fix.effort else ""

@@ -1,0 +1,200 @@
+"""Conditions on the frames of one trace: all of a frame in one query, one by one where that fails.
+
+DuckDB sees each column under the SQL type of its schema, whatever pandas made of it, so what was checked without data
+also runs with it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol, TypeVar
+
+import duckdb
+import numpy as np
+import pandas as pd
+
+from advisor.analysis import Cell, Evidence
+from advisor.conditions import Condition, reason, session, time_limit
+from advisor.errors import AdvisorError
+from advisor.frames.schema import Schema
+from advisor.intervals import Bools
+
+QUERY_SECONDS = 5.0
+TOTAL_SECONDS = 30.0
+EVIDENCE_ROWS = 8
+_DIGITS = 6
+
+Answer = TypeVar("Answer")
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Frames(Protocol):
+    """Whatever has frames by name."""
+
+    def frame(self, name: str, /) -> pd.DataFrame: ...
+
+
+@dataclass(frozen=True)
+class Question:
+    """An expression to put to a frame, and the columns that it reads."""
+
+    sql: str
+    columns: tuple[str, ...]
+
+
+class Evaluator:
+    """Runs checked SQL over the frames of one trace. Errors come back as values, so that each stays with its rule."""
+
+    def __init__(self, trace: Frames, schemas: Mapping[str, Schema]) -> None:
+        self._trace = trace
+        self._types = {name: {column.name: column.type for column in schemas[name].columns} for name in schemas}
+        self._connection = session()
+        self._deadline = time.monotonic() + TOTAL_SECONDS
+        self._frames: dict[str, pd.DataFrame | Exception] = {}
+
+    def __enter__(self) -> Evaluator:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
+    ) -> None:
+        self._connection.close()
+
+    def frame(self, name: str) -> pd.DataFrame:
+        """A frame of the trace. One that cannot be built fails each time, without being built again."""
+        if name not in self._frames:
+            try:
+                self._frames[name] = self._trace.frame(name)
+            except Exception as error:  # noqa: BLE001  (a frame that fails is the verdict of its rules, not the end)
+                self._frames[name] = error
+        found = self._frames[name]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def masks(self, name: str, wheres: Mapping[str, Condition]) -> dict[str, Bools | Exception]:
+        """For each condition, which rows of the frame it holds for; where it is NULL it does not hold."""
+
+        def run(questions: Sequence[Question]) -> list[Bools]:
+            frame = self.frame(name)
+            if frame.empty:
+                return [np.zeros(0, np.bool_) for _ in questions]
+            found = self._query(name, frame, questions, duckdb.DuckDBPyConnection.fetchnumpy)
+            return [np.ma.filled(found[f"c{index}"], False).astype(np.bool_) for index in range(len(questions))]
+
+        return _each({key: Question(where.sql, where.columns) for key, where in wheres.items()}, run)
+
+    def truths(
+        self, name: str, questions: Mapping[Key, Question], rows: Mapping[str, Bools] | None = None
+    ) -> dict[Key, bool | Exception | None]:
+        """For each question with one answer, that answer; None is NULL. *rows* adds masks as columns."""
+
+        def run(asked: Sequence[Question]) -> list[bool | None]:
+            frame = self.frame(name)
+            (answers,) = self._query(name, frame, asked, rows=rows)
+            return [None if answer is None else bool(answer) for answer in answers]
+
+        return _each(dict(questions), run)
+
+    def evidence(self, name: str, rows: Bools, items: Sequence[Condition]) -> Evidence:
+        """The *items* over some rows of the frame, grouped by those that do not aggregate; what weighs most first."""
+        names = [item.alias for item in items]
+        frame = self.frame(name)
+        weight = self.weight(name, rows)
+        questions = [Question(item.sql, item.columns) for item in items]
+        also = [weight] if weight else []
+        chosen = frame.loc[rows, _columns(questions, also) or [str(frame.columns[0])]]
+        for column in chosen.columns:
+            if isinstance(chosen[column].dtype, pd.CategoricalDtype):
+                # DuckDB makes a type of all categories; a few rows need a few of thousands.
+                chosen = chosen.assign(**{column: chosen[column].cat.remove_unused_categories()})
+        groups = ", ".join(str(place) for place, item in enumerate(items, 1) if not item.aggregate)
+        order = [f'sum("{weight}") DESC'] if weight else []
+        order += ["count(*) DESC", *([groups] if groups else [])]
+        tail = (f"GROUP BY {groups} " if groups else "") + f"ORDER BY {', '.join(order)} LIMIT {EVIDENCE_ROWS}"
+        found = self._query(name, chosen, questions, also=also, tail=tail)
+        return Evidence(columns=names, rows=[[cell(value) for value in row] for row in found])
+
+    def weight(self, name: str, rows: Bools) -> str | None:
+        """The column that says how much a row matters: what it costs, else how long it is; None where neither is known."""
+        frame = self.frame(name)
+        for column in ("cost_ns", "dur_ns"):
+            if column in self._types[name] and column in frame and bool((frame[column].to_numpy()[rows] > 0).any()):
+                return column
+        return None
+
+    def _query(
+        self,
+        name: str,
+        frame: pd.DataFrame,
+        questions: Sequence[Question],
+        fetch: Callable[[duckdb.DuckDBPyConnection], Any] = duckdb.DuckDBPyConnection.fetchall,
+        *,
+        also: Sequence[str] = (),
+        rows: Mapping[str, Bools] | None = None,
+        tail: str = "",
+    ) -> Any:
+        """Put all questions to the frame as columns c0, c1, ... of one query."""
+        seconds = min(QUERY_SECONDS, self._deadline - time.monotonic())
+        if seconds <= 0:
+            raise AdvisorError(f"the rules ran out of time after {TOTAL_SECONDS:g} s")
+        types = self._types[name]
+        columns = _columns(questions, also)
+        if missing := [column for column in columns if column not in frame]:
+            raise AdvisorError(f"frame '{name}' lacks {', '.join(missing)}")
+        carried = columns or [next(column for column in types if column in frame)]
+        view = frame[carried].assign(**(rows or {}))
+        casts = [f'CAST("{column}" AS {types[column]}) AS "{column}"' for column in carried]
+        casts += [f'"{mask}"' for mask in rows or ()]
+        items = ", ".join(f"{question.sql} AS c{index}" for index, question in enumerate(questions))
+        self._connection.register("rows", view)
+        try:
+            with time_limit(self._connection, seconds):
+                query = f"SELECT {items} FROM (SELECT {', '.join(casts)} FROM rows) {tail}"
+                return fetch(self._connection.execute(query))
+        except duckdb.InterruptException:
+            raise AdvisorError(f"took longer than {seconds:.0f} s") from None
+        finally:
+            self._connection.unregister("rows")
+
+
+def _columns(questions: Sequence[Question], also: Sequence[str]) -> list[str]:
+    """The columns that the questions read, and others, each once."""
+    return list(dict.fromkeys([*(column for question in questions for column in question.columns), *also]))
+
+
+def _each(
+    questions: Mapping[Key, Question], run: Callable[[Sequence[Question]], list[Answer]]
+) -> dict[Key, Answer | Exception]:
+    """The answers of all questions in one run; where that fails, of each in a run of its own, errors included."""
+
+    def attempt(asked: Sequence[Question]) -> dict[Question, Answer | Exception]:
+        try:
+            return dict(zip(asked, run(asked), strict=True))
+        except Exception as error:  # noqa: BLE001  (whatever goes wrong is the verdict of the rules that asked)
+            if len(asked) == 1:
+                return {asked[0]: error}
+        return {question: answer for question in asked for answer in attempt([question]).values()}
+
+    unique = list(dict.fromkeys(questions.values()))
+    answers = attempt(unique) if unique else {}
+    return {key: answers[question] for key, question in questions.items()}
+
+
+def cell(value: Any) -> Cell:
+    """A value as it stands in a report: six digits of a fraction, None for what is not a number."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    number = float(value)
+    return float(f"{number:.{_DIGITS}g}") if np.isfinite(number) else None
+
+
+def explain(error: Exception) -> str:
+    """One line on an error, for a verdict."""
+    if isinstance(error, duckdb.Error):
+        return reason(error)
+    text = " ".join(str(error).split())
+    return text if isinstance(error, AdvisorError) else f"{type(error).__name__}: {text}".rstrip(": ")

@@ -1,0 +1,116 @@
+"""A rule: a query over a frame, a price for what it matches, and a fix. These are its parts, and the words it may use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from advisor.analysis import Confidence, Fix, Reference, Severity
+from advisor.expression import Condition
+from advisor.expression import Limit as LimitValue
+
+NEEDS = ("gpu", "host", "steps", "shapes", "stacks", "memory", "distributed", "loader", "ranks", "idle")
+CONFIDENCES: Mapping[Confidence, float] = {"certain": 1.0, "likely": 0.7, "possible": 0.4}
+SEVERITIES: tuple[Severity, ...] = ("note", "low", "medium", "high")
+ACTIONS = ("remove", "hide", "scale", "unblock", "merge", "batch")
+PROFILE = "profile"
+TIMELESS = frozenset({"trace", "devices", "steps", "allocations", "memory"})
+"""Frames whose rows own no time: a rule over them has a fixed severity."""
+PLACEHOLDER = re.compile(r"\{(\w+)(?::(\.\d[%f]|,|d))?\}")
+"""A figure of `trace` in the title of a profile rule: ``{overhead_share:.0%}``."""
+
+_TIME = ("round(sum(dur_ns) / 1e6, 3) AS time_ms", "round(sum(cost_ns) / 1e6, 3) AS cost_ms")
+_MEGABYTES = "round(sum(bytes) / 1e6, 1) AS megabytes"
+EVIDENCE: Mapping[str, tuple[str, ...]] = {
+    "kernels": ("name", "class", "dtype", "count(*) AS count", *_TIME),
+    "copies": ("direction", "host_memory", "count(*) AS count", _MEGABYTES, *_TIME),
+    "memsets": ("op", "count(*) AS count", _MEGABYTES, *_TIME),
+    "gaps": ("cause", "op", "next_op", "count(*) AS count", *_TIME),
+    "syncs": ("kind", "op", "count(*) AS count", *_TIME, "round(sum(bubble_ns) / 1e6, 3) AS idle_after_ms"),
+    "loader": ("iterator", "name", "count(*) AS count", *_TIME),
+    "collectives": ("kind", "dtype", "count(*) AS count", _MEGABYTES, *_TIME),
+    "launches": ("name", "kind", "count(*) AS count", *_TIME),
+    "ops": ("name", "count(*) AS count", "round(sum(self_ns) / 1e6, 3) AS self_ms", *_TIME),
+    "python": ("name", "kind", "count(*) AS count", "round(sum(self_ns) / 1e6, 3) AS self_ms", *_TIME),
+    "steps": ("name", "round(dur_ns / 1e6, 3) AS step_ms"),
+    "devices": ("device", "name", "vendor"),
+    "allocations": ("op", "count(*) AS count", _MEGABYTES),
+    "memory": ("device", "round(max(allocated_bytes) / 1e9, 3) AS allocated_gb"),
+}
+"""What a rule shows of the matched rows of a frame where it does not say so itself: ``match.evidence``."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A number (or text) of a rule, with its unit and why it is what it is. ``value`` is the user's where overridden."""
+
+    value: LimitValue
+    unit: str
+    basis: str
+
+
+@dataclass(frozen=True)
+class Match:
+    """Which rows of which frame, and when they matter, as written. Empty where there is no condition."""
+
+    frame: str
+    where: str = ""
+    when: str = ""
+    having: str = ""
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The conditions of a rule, checked; None where there is none."""
+
+    given: Condition | None = None
+    when: Condition | None = None
+    where: Condition | None = None
+    having: Condition | None = None
+    evidence: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What the fix does to the matched rows, and the share of their time that it returns, cautious and hopeful."""
+
+    action: str
+    low: float
+    high: float
+    basis: str
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule. Either ``levels`` (severity to the least share of time) or a fixed ``severity``."""
+
+    id: str
+    since: str
+    title: str
+    why: str
+    needs: tuple[str, ...]
+    given: str
+    confidence: Confidence
+    yields_to: tuple[str, ...]
+    severity: Severity | None
+    replaces: str
+    match: Match
+    limits: Mapping[str, Limit]
+    levels: Mapping[Severity, float]
+    fix: Fix
+    replay: Replay | None
+    references: tuple[Reference, ...]
+    path: str
+    compiled: Compiled
+
+    @property
+    def category(self) -> str:
+        """The folder of the rule, the first half of its id."""
+        return self.id.partition("/")[0]
+
+    @property
+    def is_profile(self) -> bool:
+        """Whether it speaks of the quality of the profile, not of the program."""
+        return self.category == PROFILE

@@ -1,0 +1,150 @@
+"""The catalogue: all rules of some folders, read from TOML, checked whole, and ready to run.
+
+A rule is a file ``<folder>/<category>/<stem>.toml`` whose id is ``<category>/<stem>``. Every problem of every file is
+found in one go and raised as one ``RuleError``; a rule that loads cannot fail for its wording later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from advisor.conditions import ConditionError, compile_all, nearest
+from advisor.draft import Draft
+from advisor.errors import RuleError
+from advisor.expression import Limit as LimitValue
+from advisor.frames import SCHEMAS
+from advisor.frames.schema import Schema
+from advisor.rule import Limit, Match, Replay, Rule
+
+__all__ = ["Limit", "Match", "Replay", "Rule", "Rulebook", "builtin_rules_dir", "load"]
+
+
+@dataclass(frozen=True)
+class Rulebook:
+    """The rules in the order of their ids, and the frames that they were checked against."""
+
+    rules: tuple[Rule, ...]
+    schemas: Mapping[str, Schema]
+
+
+def builtin_rules_dir() -> Path:
+    """The rules that ship with the advisor: inside the wheel, or beside the package in a checkout."""
+    shipped = Path(str(files("advisor") / "_rules"))
+    return shipped if shipped.is_dir() else Path(__file__).resolve().parent.parent / "rules"
+
+
+def load(
+    dirs: Sequence[Path],
+    overrides: Mapping[str, Mapping[str, LimitValue]] | None = None,
+    *,
+    schemas: Mapping[str, Schema] = SCHEMAS,
+) -> Rulebook:
+    """Read and check all rules in *dirs*. *overrides* are the user's limits by rule id.
+
+    Raises ``RuleError`` with every problem found.
+    """
+    overrides = overrides or {}
+    drafts: list[Draft] = []
+    problems: list[str] = []
+    for folder in dict.fromkeys(Path(folder) for folder in dirs):
+        if not folder.is_dir():
+            problems.append(f"{folder}: no such folder")
+            continue
+        for path in sorted(folder.rglob("*.toml")):
+            draft = Draft(path, schemas, overrides)
+            if path.parent.parent != folder:
+                draft.report("", "a rule lies in a folder named for its category, such as transfer/")
+            drafts.append(draft)
+    for draft in drafts:
+        draft.read()
+    _compile(drafts)
+    known = _unique(drafts)
+    _check_overrides(overrides, known, problems)
+    _check_order(known)
+    problems += [f"{draft.label}: {problem}" for draft in drafts for problem in draft.problems]
+    if problems:
+        raise RuleError(problems)
+    rules = sorted((draft.rule() for draft in known.values()), key=lambda rule: rule.id)
+    return Rulebook(tuple(rules), schemas)
+
+
+def _compile(drafts: Sequence[Draft]) -> None:
+    """Compile the conditions of all rules at once, and find the limits that none of them uses."""
+    jobs = [(draft, slot, request) for draft in drafts for slot, request in draft.requests()]
+    failed: set[str] = set()
+    for (draft, slot, request), outcome in zip(jobs, compile_all([job[2] for job in jobs]), strict=True):
+        if not isinstance(outcome, ConditionError):
+            draft.conditions.setdefault(slot, []).append(outcome)
+        elif slot != "default":  # frames of a test may lack columns that are shown where a rule does not choose
+            draft.report(request.where, outcome.problem)
+            failed.add(draft.label)
+    for draft in drafts:
+        used = {name for conditions in draft.conditions.values() for c in conditions for name in c.limits}
+        for name in draft.limits.keys() - used if draft.label not in failed else ():
+            draft.report(f"limits.{name}", f"no condition uses ${name}")
+
+
+def _unique(drafts: Sequence[Draft]) -> dict[str, Draft]:
+    """The rules by id, without those that others replace."""
+    replaced: dict[str, Draft] = {}
+    for draft in drafts:
+        target = draft.fields.get("replaces")
+        if not target:
+            continue
+        others = {other.id for other in drafts if other is not draft}
+        if target not in others:
+            draft.report("replaces", f"no other rule '{target}'{nearest(target, others)}")
+        elif target in replaced:
+            draft.report("replaces", f"'{target}' is replaced by {replaced[target].label} already")
+        else:
+            replaced[target] = draft
+    known: dict[str, Draft] = {}
+    for draft in drafts:
+        if replaced.get(draft.id, draft) is not draft:
+            continue
+        if draft.id in known:
+            draft.report("id", f'{known[draft.id].label} has it too; say replaces = "{draft.id}" if that is meant')
+        known.setdefault(draft.id, draft)
+    for draft in known.values():
+        # Whoever yielded to a rule that was replaced yields to the one that took its place.
+        heirs = [replaced[rule].id if rule in replaced else rule for rule in draft.fields.get("yields_to", ())]
+        draft.fields["yields_to"] = list(dict.fromkeys(heirs))
+    return known
+
+
+def _check_overrides(
+    overrides: Mapping[str, Mapping[str, LimitValue]], known: Mapping[str, Draft], problems: list[str]
+) -> None:
+    for rule, limits in overrides.items():
+        if rule not in known:
+            problems.append(f"limits: no rule '{rule}'{nearest(rule, known)}")
+            continue
+        problems += [
+            f"limits.{rule}: no limit '{name}'{nearest(name, known[rule].limits)}"
+            for name in limits
+            if name not in known[rule].limits
+        ]
+
+
+def _check_order(known: Mapping[str, Draft]) -> None:
+    """Every rule yields to rules that exist, and none to itself, directly or in a circle."""
+    for draft in known.values():
+        for rule in draft.fields.get("yields_to", ()):
+            if rule not in known:
+                draft.report("yields_to", f"no rule '{rule}'{nearest(rule, known)}")
+    done: set[str] = set()
+
+    def visit(rule: str, trail: tuple[str, ...]) -> None:
+        if rule in trail:
+            circle = " -> ".join([*trail[trail.index(rule) :], rule])
+            known[rule].report("yields_to", f"goes in a circle: {circle}")
+        elif rule in known and rule not in done:
+            for other in known[rule].fields.get("yields_to", ()):
+                visit(other, (*trail, rule))
+            done.add(rule)
+
+    for rule in known:
+        visit(rule, ())

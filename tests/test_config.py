@@ -1,0 +1,88 @@
+"""Settings: where they are found, what they may hold, and how a mistake is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from advisor.config import Config, load
+from advisor.errors import UsageError
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_no_file_is_no_settings(tmp_path: Path) -> None:
+    assert load(start=tmp_path) == Config()
+
+
+def test_the_nearest_file_with_the_section_counts(tmp_path: Path) -> None:
+    write(tmp_path / "pyproject.toml", '[tool.advisor]\nfail_on = "high"\n')
+    write(tmp_path / "a/pyproject.toml", "[tool.ruff]\n")
+    assert load(start=tmp_path / "a").fail_on == "high"
+    write(tmp_path / "a/advisor.toml", 'fail_on = "low"\n')
+    write(tmp_path / "a/pyproject.toml", '[tool.advisor]\nfail_on = "medium"\n')
+    assert load(start=tmp_path / "a").fail_on == "low"
+    assert load(start=tmp_path).fail_on == "high"
+
+
+def test_everything_it_may_hold(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    path = write(
+        tmp_path / "pyproject.toml",
+        """
+        [tool.advisor]
+        rules = ["mine"]
+        only = ["precision/*"]
+        skip = ["kernels/*"]
+        fail_on = "medium"
+        library = ["ourlib"]
+        [tool.advisor.limits."transfer/pageable-copy"]
+        min_bytes = 4096
+        """,
+    )
+    assert load(path) == Config(
+        path=path,
+        rules=(tmp_path / "mine",),
+        only=("precision/*",),
+        skip=("kernels/*",),
+        fail_on="medium",
+        library=("ourlib",),
+        limits={"transfer/pageable-copy": {"min_bytes": 4096}},
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('fail-on = "low"', r'advisor\.toml: unknown key "fail-on"; nearest: fail_on'),
+        ("colour = 1", r'unknown key "colour"\. Known keys: rules, only'),
+        ('fail_on = "hgh"', "fail_on must be one of low, medium, high, not 'hgh'"),
+        ('only = "precision/*"', "only must be a list of strings"),
+        ("only = [1]", "only must be a list of strings"),
+        ('rules = ["nowhere"]', "rules: no folder .*nowhere"),
+        ("limits = 3", "limits must be a table of rule ids, not a number"),
+        ('limits."a/b" = 3', r'limits\."a/b" must be a table of limits'),
+        ('limits."a/b".c = true', r'limits\."a/b"\.c must be a number, not True'),
+        ('limits."a/b".c = nan', r'limits\."a/b"\.c must be a number'),
+        ("fail_on = ", "not valid TOML"),
+    ],
+)
+def test_a_mistake_is_named_with_its_file(tmp_path: Path, text: str, message: str) -> None:
+    path = write(tmp_path / "advisor.toml", text)
+    with pytest.raises(UsageError, match=message) as caught:
+        load(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_named_file_must_exist_and_hold_the_section(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"none\.toml: No such file"):
+        load(tmp_path / "none.toml")
+    with pytest.raises(UsageError, match=r"no \[tool\.advisor\] section"):
+        load(write(tmp_path / "pyproject.toml", "[project]\nname = 'x'\n"))
+    with pytest.raises(UsageError, match=r"tool\.advisor must be a table"):
+        load(write(tmp_path / "pyproject.toml", "[tool]\nadvisor = 1\n"))

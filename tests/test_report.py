@@ -1,0 +1,449 @@
+"""Reports from analyses made by hand, with the text a hostile or broken trace could put into them."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import jsonschema
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.analysis import (
+    Advisor,
+    Analysis,
+    DeviceInfo,
+    Evidence,
+    Features,
+    Finding,
+    Fix,
+    NotApplicable,
+    NotRun,
+    Place,
+    PlanStep,
+    QualityNote,
+    Reference,
+    RuleFailure,
+    Saving,
+    StepTimes,
+    Summary,
+    TraceInfo,
+    Verdicts,
+)
+from advisor.errors import UsageError
+from advisor.report import FORMATS, Options, format_of, render
+from advisor.report.document import Several
+from advisor.report.plain import clean, columns, number, percents, shorten, size
+from advisor.report.redact import redact, scrub
+from advisor.report.schema import MEANINGS, analysis_schema, schema_text
+from advisor.report.table import align, evidence_cell, evidence_heading
+
+ROOT = Path(__file__).resolve().parents[1]
+REPLACE = msgspec.structs.replace
+KERNEL = "void at::native::vectorized_elementwise_kernel<4, at::native::" + "CUDAFunctor_add<float>, " * 6 + "tail>"
+HOSTILE = "evil\x1b[2J\x1b]0;owned\x07\u202egnp.exe\nforged line\r\x00\x9b31m[bold]markup[/bold]"
+
+
+def finding(rule: str = "data-loading/single-process-loader", **change: object) -> Finding:
+    made = Finding(
+        rule=rule,
+        title="Batches are loaded in the training process",
+        category="data-loading",
+        severity="high",
+        confidence="certain",
+        cost_ms=28.1,
+        cost_share=0.2323,
+        occurrences=5,
+        saving=Saving(low_ms=21.0, high_ms=28.1, low_share=0.1736, high_share=0.2323, basis="bound: the idle it owns"),
+        where=[
+            Place(
+                file="train.py",
+                line=54,
+                function="train",
+                library="torch/utils/data/dataloader.py:521 __next__",
+                module="ResNet_0/Conv2d_3",
+                op="enumerate(DataLoader)",
+                share=0.84,
+            )
+        ],
+        evidence=Evidence(
+            columns=["name", "n", "dur_ns", "moved_bytes", "gpu_share", "pinned", "line"],
+            rows=[[KERNEL, 1200, 1_234_567, 65536, 0.5, True, 54], [None, 3, 20_000, None, 0.0, False, -1]],
+        ),
+        why="The GPU waits.\n\nHarmless where the batch is ready before the step ends.",
+        fix=Fix(
+            title="Load in workers",
+            effort="one line",
+            before="loader = DataLoader(data)",
+            after="loader = DataLoader(\n    data,\n\tnum_workers=8)",
+            caveat="Workers take memory.",
+            verify="the loader owns under 1 % of the step",
+        ),
+        references=[Reference(title="Tuning guide", url="https://pytorch.org/tutorials/recipes/tuning.html")],
+    )
+    return REPLACE(made, **change)
+
+
+def analysis(*findings: Finding, **change: object) -> Analysis:
+    made = Analysis(
+        schema_version=1,
+        advisor=Advisor(version="0.1.0", rules=20),
+        trace=TraceInfo(
+            path="/home/someone/runs/trace.json.gz",
+            events=1000,
+            span_ms=700.0,
+            devices=[DeviceInfo(id=0, name="Tesla V100", vendor="nvidia", capability="7.0", memory_bytes=32 << 30)],
+            features=Features(
+                steps=True, gpu=True, host=True, shapes=False, stacks=False, memory=True, distributed=False
+            ),
+            rank=None,
+            world_size=None,
+            torch="2.1.0",
+        ),
+        quality=[QualityNote(code="no-warmup", message="The first step is warm-up.", advice="Use schedule(warmup=3).")],
+        summary=Summary(
+            steps=5,
+            window_ms=605.0,
+            step_ms=StepTimes(median=121.0, p10=118.0, p90=130.0, samples=[118.0, 120.0, 121.0, 124.0, 130.0]),
+            device=0,
+            gpu_busy_share=0.691,
+            gpu_utilization={"0": 0.612},
+            sm_efficiency=0.55,
+            achieved_occupancy=0.512,
+            tensor_core_share=0.0,
+            peak_memory_bytes=3 << 30,
+            memory_bytes=32 << 30,
+            causes={"compute": 1 / 3, "loader": 1 / 3, "host": 1 / 3, "gc": 0.0},
+        ),
+        findings=list(findings),
+        plan=[],
+        verdicts=Verdicts(
+            passes=["kernels/many-tiny"],
+            not_applicable=[NotApplicable(rule="distributed/x", because="one process")],
+            not_run=[
+                NotRun(rule="precision/a", needs=["shapes"], how="profile(record_shapes=True)"),
+                NotRun(rule="precision/b", needs=["shapes"], how="profile(record_shapes=True)"),
+            ],
+            error=[],
+        ),
+    )
+    return REPLACE(made, **change)
+
+
+def text(document: Analysis | Several, **options: object) -> str:
+    return render("text", document, Options(**options)).decode()
+
+
+def test_the_report_says_first_things_first() -> None:
+    report = text(analysis(finding(), finding("transfer/pageable-copy", severity="low", saving=None, cost_ms=0.0)))
+    head, _, rest = report.partition("2 findings, first things first")
+    assert "trace.json.gz · Tesla V100 (32.0 GiB) · 5 steps · torch 2.1.0" in head
+    assert "121 ms  median; p10 118 – p90 130 ms over 5 steps" in head
+    assert "3.0 GiB of 32.0 GiB (9.4 %)" in head
+    assert " 1. HIGH    Batches are loaded in the training process" in rest
+    # 28.1 of 121 ms is 23.2 %; 21.0 of 121 ms is 17.4 %
+    assert "saves up to 28.1 ms of 121 ms a step (23.2 %), cautiously 21.0 ms (17.4 %)" in rest
+    assert "train.py:54 in train → torch/utils/data/dataloader.py:521 __next__" in rest
+    assert "          num_workers=8)" in rest  # six columns of margin, and the tab as four
+    assert "a risk, not a cost" in rest
+    assert "- 2 not run, for want of shapes: profile(record_shapes=True)" in rest
+    assert "Rules    2 fired, 1 passed, 1 not applicable, 2 not run" in rest
+
+
+def test_causes_add_up_and_lie_in_order() -> None:
+    causes = {"compute": 0.5, "loader": 0.3, "host": 0.2}
+    made = analysis()
+    report = text(REPLACE(made, summary=REPLACE(made.summary, causes=causes)))
+    rows = re.findall(r"^  (\w+) +█+[▏▎▍▌▋▊▉]? +([\d.]+) ms +([\d.]+) %", report, re.MULTILINE)
+    # of a step of 121 ms: 60.5, 36.3 and 24.2
+    assert rows == [("compute", "60.5", "50.0"), ("loader", "36.3", "30.0"), ("host", "24.2", "20.0")]
+    assert re.search(r"^  together +121 ms +100.0 %$", report, re.MULTILINE)
+
+
+def test_thirds_print_as_a_hundred_percent() -> None:
+    assert percents([1 / 3, 1 / 3, 1 / 3]) == [33.4, 33.3, 33.3]
+
+
+@given(st.lists(st.floats(1e-6, 1), min_size=1, max_size=13))
+def test_shares_always_add_up(weights: list[float]) -> None:
+    shares = [weight / sum(weights) for weight in weights]
+    shown = percents(shares)
+    assert round(sum(shown), 6) == 100
+    assert all(abs(part - 100 * share) < 0.1 + 1e-6 for part, share in zip(shown, shares, strict=True))
+
+
+def test_an_unknown_figure_is_never_zero() -> None:
+    made = analysis()
+    bare = REPLACE(
+        made.summary,
+        steps=0,
+        step_ms=None,
+        device=None,
+        gpu_busy_share=None,
+        gpu_utilization={},
+        sm_efficiency=None,
+        achieved_occupancy=None,
+        tensor_core_share=None,
+        peak_memory_bytes=None,
+        memory_bytes=None,
+        causes={},
+    )
+    features = REPLACE(made.trace.features, gpu=False)
+    report = text(REPLACE(made, summary=bare, trace=REPLACE(made.trace, devices=[], features=features)))
+    assert "not recorded        step time, GPU busy, GPU utilization, SM efficiency, achieved occupancy" in report
+    assert "no GPU in the trace · no steps" in report
+    assert "Where the window's 605 ms go (the host; no GPU work)\n  not recorded" in report
+    assert not re.search(r"\b0(\.0)? ", report.partition("Rules")[0])
+    assert "peak memory not recorded" in text(REPLACE(made, summary=bare), verbosity=-1)
+
+
+def test_no_finding_is_said_with_what_could_not_run() -> None:
+    report = text(analysis())
+    assert "No findings\n  No rule that could run fired" in report
+
+
+def test_notes_are_short() -> None:
+    report = text(analysis(finding(severity="note")))
+    assert "No findings" in report
+    assert (
+        "Noted\n  - Batches are loaded in the training process (data-loading/single-process-loader, 23.2 %)" in report
+    )
+    assert "The GPU waits" not in report
+
+
+def hostile_analysis() -> Analysis:
+    place = Place(file=HOSTILE, line=1, function=HOSTILE, library=HOSTILE, module=HOSTILE, op=HOSTILE, share=1.0)
+    fix = Fix(title=HOSTILE, effort=HOSTILE, before=HOSTILE, after=HOSTILE, caveat=HOSTILE, verify=HOSTILE)
+    bad = finding(
+        HOSTILE,
+        title=HOSTILE,
+        where=[place],
+        evidence=Evidence(columns=[HOSTILE], rows=[[HOSTILE]]),
+        why=HOSTILE,
+        fix=fix,
+        references=[Reference(title=HOSTILE, url=HOSTILE)],
+        saving=Saving(low_ms=0.0, high_ms=1.0, low_share=0.0, high_share=0.01, basis=HOSTILE),
+    )
+    made = analysis(bad, REPLACE(bad, severity="note"))
+    return REPLACE(
+        made,
+        trace=REPLACE(made.trace, path=HOSTILE, torch=HOSTILE, devices=[REPLACE(made.trace.devices[0], name=HOSTILE)]),
+        quality=[QualityNote(code=HOSTILE, message=HOSTILE, advice=HOSTILE)],
+        plan=[
+            PlanStep(
+                rules=[HOSTILE],
+                title=HOSTILE,
+                step_ms_before=121.0,
+                step_ms_after={"low": 93.0, "high": 100.0},
+                speedup=1.2,
+            )
+        ],
+        summary=REPLACE(made.summary, causes={HOSTILE: 0.5, "compute": 0.5}, gpu_utilization={HOSTILE: 0.1, "0": 0.2}),
+        verdicts=Verdicts(
+            passes=[HOSTILE],
+            not_applicable=[NotApplicable(rule=HOSTILE, because=HOSTILE)],
+            not_run=[NotRun(rule=HOSTILE, needs=[HOSTILE], how=HOSTILE)],
+            error=[RuleFailure(rule=HOSTILE, message=HOSTILE)],
+        ),
+    )
+
+
+@pytest.mark.parametrize("verbosity", [-1, 0, 1])
+@pytest.mark.parametrize("many", [False, True])
+def test_nothing_of_a_trace_moves_the_cursor(verbosity: int, many: bool) -> None:
+    made = hostile_analysis()
+    report = text(Several(traces=[made, made], across=made.findings) if many else made, verbosity=verbosity)
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", report)
+    assert "\\u202e" in report  # an override is spelled out, not swallowed
+    assert "owned" not in report  # the inside of an escape sequence is not text
+    assert "[bold]markup[/bold]" in report
+    forged = [line for line in report.splitlines() if line.lstrip().startswith("forged line")]
+    assert all(line.startswith("    ") for line in forged)  # wrapped or code, under its label, never a line of its own
+
+
+def test_colour_is_only_where_it_is_asked_for() -> None:
+    assert "\x1b[" not in text(analysis(finding()))
+    coloured = text(analysis(finding()), color=True)
+    assert "\x1b[1;31mHIGH" in coloured
+    assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == text(analysis(finding()))
+
+
+@pytest.mark.parametrize("width", [72, 80, 100, 140])
+def test_lines_fit_the_width(width: int) -> None:
+    report = text(analysis(finding()), width=width)
+    table = [line for line in report.splitlines() if "void" in line]
+    assert table
+    assert all(columns(line) <= width for line in table)
+    assert all(columns(line) <= width for line in report.split("first things first")[1].splitlines())
+
+
+def test_quiet_is_a_line_a_finding_and_verbose_names_what_passed() -> None:
+    made = analysis(finding(), finding("b/b", severity="note", saving=None))
+    assert text(made, verbosity=-1).splitlines()[1:] == [
+        "step 121 ms · GPU busy 69.1 % · peak memory 3.0 GiB of 32.0 GiB (9.4 %)",
+        " 1. high    up to 23.2 %  data-loading/single-process-loader: Batches are loaded in the training process",
+        " 2. note    risk          b/b: Batches are loaded in the training process",
+    ]
+    verbose = text(made, verbosity=1)
+    assert "passed: kernels/many-tiny" in verbose
+    assert "https://pytorch.org/tutorials/recipes/tuning.html" in verbose
+    assert "precision/a, precision/b" in verbose
+
+
+def test_many_findings_end_in_short_ones() -> None:
+    made = analysis(*(finding(f"a/r{index}") for index in range(12)))
+    assert text(made).count("The GPU waits.") == 8
+    assert text(made, verbosity=1).count("The GPU waits.") == 12
+
+
+def test_several_traces_start_with_an_overview() -> None:
+    made = analysis(finding())
+    report = text(Several(traces=[made, REPLACE(made, findings=[])]))
+    assert report.startswith("2 traces\n")
+    assert report.count("═" * 100) == 2
+
+
+def test_json_round_trips_and_holds_to_the_schema() -> None:
+    made = analysis(finding(), REPLACE(finding("a/b"), saving=None))
+    for document in (made, hostile_analysis(), Several(traces=[made], across=[])):
+        jsonschema.validate(json.loads(render("json", document)), analysis_schema())
+    assert Analysis.from_json(render("json", made)) == made
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"schema_version": 1}, analysis_schema())
+
+
+def test_the_schema_in_docs_is_current() -> None:
+    """Renew with: python -m advisor.report.schema > docs/analysis.schema.json"""
+    assert (ROOT / "docs" / "analysis.schema.json").read_text(encoding="utf-8") == schema_text()
+    assert all("description" in analysis_schema()["$defs"][key.split(".")[0]] for key in ("Analysis.x", "Summary.x"))
+    assert len(MEANINGS) > 20
+
+
+def test_redaction_leaves_no_folder() -> None:
+    secret = finding(
+        title="slow /home/someone/project/train.py",
+        where=[
+            Place(
+                file="/home/someone/project/train.py",
+                line=3,
+                function="f",
+                library="transformers/models/x.py:812 forward",
+                module="A_0/B_1",
+                op="aten::mm",
+                share=1.0,
+            )
+        ],
+        evidence=Evidence(columns=["name", "file"], rows=[["at C:\\Users\\me\\a.py", "src/secret/b.py:3"], [1, None]]),
+    )
+    made = analysis(
+        secret,
+        quality=[QualityNote(code="x", message="/data/secret/t.json: cut off", advice="see https://a.org/b/c/d.html")],
+    )
+    cut = redact(made)
+    assert cut.trace.path == "trace.json.gz"
+    place = cut.findings[0].where[0]
+    assert (place.file, place.library, place.module) == ("train.py", "x.py:812 forward", "A_0/B_1")
+    assert cut.findings[0].evidence.rows == [["at a.py", "b.py:3"], [1, None]]
+    assert cut.quality[0].message == "t.json: cut off"
+    assert cut.quality[0].advice == "see https://a.org/b/c/d.html"
+    assert not re.search("home|someone|secret|Users", text(cut) + render("json", cut).decode())
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("in ~/work/x.py now", "in x.py now"),
+        ("src/a/b.py:3 f", "b.py:3 f"),
+        ("ResNet_0/Conv2d_3", "ResNet_0/Conv2d_3"),
+        ("1/2 and a / b", "1/2 and a / b"),
+        (
+            "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)",
+            "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)",
+        ),
+    ],
+)
+def test_only_paths_are_cut_out_of_text(before: str, after: str) -> None:
+    assert scrub(before) == after
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0, "0"),
+        (0.01234, "0.0123"),
+        (0.001234, "0.00123"),
+        (0.02, "0.0200"),
+        (0.1234, "0.123"),
+        (1.234, "1.23"),
+        (9.999, "10.0"),
+        (99.96, "100"),
+        (121.4, "121"),
+        (12345.6, "12,346"),
+        (0.0000123, "1.23e-05"),
+        (-3.456, "-3.46"),
+    ],
+)
+def test_numbers_have_three_digits(value: float, shown: str) -> None:
+    assert number(value) == shown
+
+
+def test_sizes_are_powers_of_1024() -> None:
+    assert [size(value) for value in (None, 12, 1024, 5 << 20, 32 << 30)] == [
+        "not recorded",
+        "12 B",
+        "1.0 KiB",
+        "5.0 MiB",
+        "32.0 GiB",
+    ]
+
+
+@given(st.text(), st.integers(1, 40))
+def test_what_is_shortened_fits(name: str, width: int) -> None:
+    safe = clean(name)
+    assert clean(safe) == safe
+    assert columns(shorten(safe, width)) <= width
+    safe.encode("utf-8")
+
+
+def test_lone_surrogates_can_be_written() -> None:
+    assert clean("a\ud800b") == "a\\ud800b"
+
+
+def test_a_table_shortens_text_before_figures() -> None:
+    lines = align(["name", "n"], [["x" * 80, "123,456"], ["汉字", "1"]], [False, True], 40)
+    assert [columns(line) for line in lines] == [40, 40, 40]
+    assert lines[1].endswith("  123,456")
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "heading", "cell"),
+    [
+        ("dur_ns", 1_234_567, "dur", "1.23 ms"),
+        ("bytes", 65536, "bytes", "64.0 KiB"),
+        ("gpu_share", 0.5, "gpu", "50.0 %"),
+        ("n", 12345, "n", "12,345"),
+        ("line", -1, "line", "–"),
+        ("ratio", float("nan"), "ratio", "–"),
+        ("pinned", True, "pinned", "yes"),
+        ("bandwidth_gbps", 12.34, "bandwidth", "12.3 GB/s"),
+    ],
+)
+def test_evidence_shows_the_unit_of_its_column(column: str, value: float, heading: str, cell: str) -> None:
+    assert (evidence_heading(column), evidence_cell(column, value)) == (heading, cell)
+
+
+def test_the_longest_suffix_decides_the_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    @dataclass
+    class Fake:
+        name: str
+        suffix: str
+
+    monkeypatch.setitem(FORMATS, "sarif", Fake("sarif", ".sarif.json"))  # type: ignore[arg-type]
+    assert format_of("a.sarif.json").name == "sarif"
+    assert format_of("A.JSON").name == "json"
+    with pytest.raises(UsageError, match=r"a\.doc: no format has this suffix. Name the file .txt \(text\)"):
+        format_of("a.doc")
