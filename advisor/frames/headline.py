@@ -248,13 +248,14 @@ def _kernel_facts(study: Study) -> dict[str, Any]:
 def _warmup_ns(study: Study) -> int:
     """Idle of the device under what only first calls take so long for.
 
-    Single runtime calls, other than waits, of over 2 ms (lazy loading of kernels, cuDNN's search, first allocations), and
+    Single runtime calls, other than waits and copies, of over 2 ms (lazy loading of kernels, cuDNN's search, first allocations), and
     regions compiled just in time whose own time is over 2 ms.
     """
     host = study.recording.host
     if study.device < 0 or not host.size:
         return 0
-    waiting = np.isin(np.arange(host.size), study.waits.syncs.node)
+    copying = np.array(["Memcpy" in name for name in study.names], np.bool_)
+    waiting = np.isin(np.arange(host.size), study.waits.syncs.node) | copying[host.name]
     dur = host.end - host.start
     long = (host.group == RUNTIME) & ~waiting & (dur > _WARMUP_CALL_NS)
     generated = np.array([_GENERATED.match(name) is not None for name in study.names], np.bool_)

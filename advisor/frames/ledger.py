@@ -22,6 +22,8 @@ CAUSES = (
 CODE = {name: code for code, name in enumerate(CAUSES)}
 IDLE = CAUSES[4:]
 _LATENCY_NS = 100_000
+_STARTUP_NS = 2_000_000
+_STARTUP_TIMES = 3
 
 
 @dataclass
@@ -78,6 +80,7 @@ class HostWaits:
     compile: w.Waits
     gc: w.Waits
     profiler: w.Waits
+    startup: w.Waits  # stretches of copy calls that only the first call takes
     bubble: Ints  # per sync: idle ns of the busiest device that follow it
     reach: Ints  # per sync: until when idle time is laid at its door
 
@@ -92,6 +95,7 @@ def host_waits(recording: Recording) -> HostWaits:
         following = np.where(after < len(busy.start), busy.start[np.minimum(after, len(busy.start) - 1)], syncs.end)
         running = covered(busy, syncs.end, syncs.end + 1) > 0
         bubble = np.where(running, 0, np.maximum(following - syncs.end, 0))
+    startup = _startup(recording, syncs)
     # What the host lost by waiting it can have used to run ahead: the idle laid at a wait's door is no longer than it.
     reach = syncs.end + np.minimum(bubble, syncs.end - syncs.begin)
     return HostWaits(
@@ -101,9 +105,26 @@ def host_waits(recording: Recording) -> HostWaits:
         compile=w.compiles(recording),
         gc=w.collections(recording),
         profiler=w.overheads(recording),
+        startup=startup,
         bubble=bubble,
         reach=reach,
     )
+
+
+def _startup(recording: Recording, syncs: w.Syncs) -> w.Waits:
+    """From the call to the start of its copy, where one copy waited for that far longer than its like.
+
+    The first copy of a recording sets up what later ones find ready: that says nothing of how copies should be made.
+    """
+    rows = np.flatnonzero(syncs.kind == w.COPY_SYNC)
+    rows = rows[syncs.copy[rows] >= 0]
+    began = recording.work.start[syncs.copy[rows]]
+    lead = began - syncs.begin[rows]
+    if len(rows) < 3:
+        return w.Waits(rows[:0], rows[:0], rows[:0])
+    odd = (lead > _STARTUP_NS) & (lead > _STARTUP_TIMES * np.median(lead))
+    odd &= np.arange(len(rows)) == 0
+    return w.Waits(syncs.node[rows[odd]], syncs.begin[rows[odd]], began[odd])
 
 
 def build(recording: Recording, device: int, waits: HostWaits, *, trust_idle: bool) -> Ledger:
@@ -171,6 +192,8 @@ def _idle_layers(recording: Recording, device: int, waits: HostWaits, *, trust_i
         layers.append(_layer("unknown", waiting.start, waiting.end, np.full(len(waiting.start), -1, np.int64)))
     if not trust_idle:
         return layers
+    early = waits.startup
+    layers.append(_layer("unknown", early.start, early.end, np.full(len(early.start), -1, np.int64)))
     layers += [
         of("compile", waits.compile),
         of("allocator", waits.allocator),
