@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from advisor import __version__, engine, rulebook
+from advisor import __version__, rulebook
 from advisor.analysis import (
     SCHEMA_VERSION,
     Advisor,
@@ -19,6 +19,8 @@ from advisor.analysis import (
     Summary,
     TraceInfo,
 )
+
+from advisor.engine import run
 
 if TYPE_CHECKING:
     from advisor.rulebook import Rulebook
@@ -33,7 +35,7 @@ def analyze(
     Raises RuleError if the catalogue is malformed; a rule that fails on this trace is a verdict, not an exception.
     """
     book = rules if rules is not None else rulebook.load([rulebook.builtin_rules_dir()])
-    outcome = engine.run(trace, book, only=only, skip=skip)
+    outcome = run(trace, book, only=only, skip=skip)
     notes = [QualityNote(code=note.code, message=note.message, advice=note.advice) for note in trace.quality]
     return Analysis(
         schema_version=SCHEMA_VERSION,

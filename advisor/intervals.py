@@ -95,11 +95,12 @@ def covered(spans: Spans, start: Ints, end: Ints) -> Ints:
 
     def before(points: Ints) -> Ints:
         at = np.searchsorted(spans.start, points, side="right")
-        overshoot = np.maximum(spans.end[np.maximum(at - 1, 0)] - points, 0)
+        overshoot: Ints = np.maximum(spans.end[np.maximum(at - 1, 0)] - points, 0)
         reached: Ints = total[at] - np.where(at > 0, overshoot, 0)
         return reached
 
-    return np.maximum(before(end) - before(start), 0)
+    length: Ints = np.maximum(before(end) - before(start), 0)
+    return length
 
 
 def exclusive(start: Ints, end: Ints, rank: Ints) -> Spans:

@@ -112,7 +112,7 @@ def _facts(study: Study) -> dict[str, Any]:
     launched = np.unique(recording.work.launch[recording.work.launch >= 0])
     in_steps = recording.step_of(host.start[launched]) >= 0 if len(launched) else launched
     busy = first.get("busy_ns", 0)
-    waits = recording.step_of(study.waits.loader.start)
+    waits = recording.host_step_of(study.waits.loader.start)
     per_step = np.bincount(waits[waits >= 0], minlength=1)
     warmup = _warmup_ns(study)
     peak, reserved = first.get("peak_allocated_bytes"), first.get("peak_reserved_bytes")

@@ -17,7 +17,7 @@ _CLASSES = (
     ("attention", r"fmha|flash_(?:fwd|bwd|attn)|flash::|attn_fwd|attn_bwd|attention(?!.*softmax)|\bmha_|sdpa"),
     ("embedding", r"embedding|indexSelect|index_select|pooled_embs|bounds_check_indices|permute_indices"),
     ("optimizer", r"multi_tensor_apply|fused_adam|adam_|AdamFunctor|SGDFunctor|fused_sgd|\blamb\b|adagrad"),
-    ("layout", r"nchwToNhwc|nhwcToNchw|nchw2nhwc|nhwc2nchw|batched_transpose|tensorTransform|transpose_(?:NCHW|NHWC)|cudnn::.*[tT]ranspose"),
+    ("layout", r"nchwToNhwc|nhwcToNchw|batched_transpose|tensorTransform|transpose_(?:NCHW|NHWC)|cudnn::.*[tT]ranspose"),
     ("normalization", r"batch_?norm|\bbn_(?:fw|bw)|layer_?norm|LayerNorm|group_?norm|rms_?norm|RowwiseMoments|GammaBeta|GroupNorm|MIOpenBatchNorm"),
     ("softmax", r"[sS]oft_?[mM]ax"),
     ("pooling", r"pool(?:ing)?(?![a-z])|pool_"),

@@ -266,6 +266,11 @@ class Recording:
         at = np.where(times == edges[-1], len(edges) - 2, at)
         return np.where((times >= edges[0]) & (times <= edges[-1]), np.minimum(at, len(edges) - 2), -1)
 
+    def host_step_of(self, times: Ints) -> Ints:
+        """Index of the ProfilerStep that the host was in at each time; -1 before the first, or without steps."""
+        starts = np.array([step.start for step in self.steps], np.int64)
+        return np.searchsorted(starts, times, side="right") - 1
+
     @property
     def step_count(self) -> int:
         """Number of intervals that the window is divided into: the steps, or one."""

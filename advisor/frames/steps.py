@@ -22,7 +22,7 @@ SCHEMA = Schema(
         integer("dur_ns", "ns", "duration by that clock"),
         flag("sampled", "whether the median step time speaks of it: steps after the first, all where fewer than three"),
         *(integer(f"{cause}_ns", "ns", f"what {cause} owns of it") for cause in CAUSES),
-        integer("loader_waits", "", "waits for a batch that begin in it"),
+        integer("loader_waits", "", "waits for a batch that begin in it, by the host's clock"),
         flag("outlier", "longer than median + 3 * 1.4826 * MAD and than 1.5 medians"),
         integer("excess_ns", "ns", "what it exceeds the median by"),
     ),
@@ -56,7 +56,7 @@ def build(study: Study) -> pd.DataFrame:
         sums = np.zeros(count, np.int64)
         np.add.at(sums, book.step[mine], book.dur_ns[mine])
         frame[f"{cause}_ns"] = sums
-    waits = recording.step_of(study.waits.loader.start)
+    waits = recording.host_step_of(study.waits.loader.start)
     median = float(np.median(dur[recording.sampled])) if count else 0.0
     spread = 1.4826 * float(np.median(np.abs(dur[recording.sampled] - median))) if count else 0.0
     frame["loader_waits"] = np.bincount(waits[waits >= 0], minlength=count)[:count]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import zlib
 from collections.abc import Iterator
@@ -13,6 +14,9 @@ from isal import isal_zlib
 from advisor.errors import TraceError
 
 BLOCK = 1 << 20
+# Compressed bytes are inflated in slices this small, so that where a stream is damaged no more than a slice is lost;
+# finer ones for the first megabyte of text, where a slice would be much of the file.
+SLICE, FINE = 1 << 12, 1 << 8
 _GZIP = b"\x1f\x8b"
 
 # Files that people hand over by mistake, by their first bytes.
@@ -24,6 +28,8 @@ _FOREIGN = (
     (b"\xfd7zXZ", "xz compressed. Decompress it first: unxz"),
     (b"\x80\x02", "a Python pickle, such as a memory snapshot. advisor reads chrome traces (export_chrome_trace)"),
     (b"\x80\x04", "a Python pickle, such as a memory snapshot. advisor reads chrome traces (export_chrome_trace)"),
+    (b"\xff\xfe", "UTF-16 text, as some shells write when output is redirected. Save it as UTF-8"),
+    (b"\xfe\xff", "UTF-16 text, as some shells write when output is redirected. Save it as UTF-8"),
     (b"\x7fELF", "a program. advisor reads what torch.profiler writes"),
     (b"<", "XML or HTML. advisor reads what torch.profiler writes"),
 )
@@ -32,13 +38,15 @@ _FOREIGN = (
 class Source:
     """A readable trace file: ``blocks()`` yields its uncompressed bytes; ``notes`` says what was wrong with it."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
         self.notes: list[tuple[str, str]] = []
         self.size = 0
 
     def _open(self) -> BinaryIO:
         if self.path == "-":
+            if sys.stdin is None:
+                raise TraceError("-: there is no standard input. Pass the trace's path.")
             return sys.stdin.buffer
         path = Path(self.path)
         try:
@@ -71,7 +79,7 @@ class Source:
         except OSError as error:
             raise TraceError(f"{self.path}: cannot be read: {error.strerror or error}") from None
         finally:
-            if handle is not sys.stdin.buffer:
+            if self.path != "-":
                 handle.close()
 
     def _refuse_foreign(self, head: bytes) -> None:
@@ -80,40 +88,45 @@ class Source:
                 raise TraceError(f"{self.path}: is {what}.")
 
     def _inflate(self, block: bytes, handle: BinaryIO) -> Iterator[bytes]:
-        """Inflate gzip members one after another; a stream cut off gives what it holds, and a note."""
-        engine = isal_zlib.decompressobj(wbits=31)
-        checked = False
+        """Inflate gzip members one after another; a stream cut off or damaged gives what it holds, and a note."""
+        parts: list[bytes] = []
+        for out in self._members(block, handle):
+            if not self.size:
+                self._refuse_foreign(out)
+            self.size += len(out)
+            parts.append(out)
+            if sum(map(len, parts)) >= BLOCK:
+                yield b"".join(parts)
+                parts = []
+        if not self.size:
+            ends = "is damaged from the start" if self.notes[-1:] and self.notes[-1][0] == "gzip-damaged" else "holds nothing"
+            raise TraceError(f"{self.path}: the gzip stream {ends}. Copy the file again, in binary mode.")
+        yield b"".join(parts)
+
+    def _members(self, data: bytes, handle: BinaryIO) -> Iterator[bytes]:
+        """What the members of a gzip stream hold, slice by slice; *data* is what has been read of it."""
+        at = 0
         while True:
-            data = block
-            while data:
-                try:
-                    out = engine.decompress(data, BLOCK * 4)
-                except (isal_zlib.IsalError, zlib.error, EOFError) as error:
-                    if not self.size:
-                        raise TraceError(f"{self.path}: gzip stream is damaged from the start ({error}).") from None
-                    self.notes.append(("gzip-damaged", f"the gzip stream is damaged ({error}); what follows is lost"))
-                    return
-                if out:
-                    if not checked:
-                        checked = True
-                        self._refuse_foreign(out)
-                    self.size += len(out)
-                    yield out
-                if engine.eof:
-                    data = engine.unused_data
-                    if not data.startswith(_GZIP):
-                        if data.strip(b"\0"):
-                            self.notes.append(("gzip-trailing", "bytes after the gzip stream were ignored"))
-                        data = handle.read(BLOCK) if not data else b""
-                        if not data.startswith(_GZIP):
-                            return
-                    engine = isal_zlib.decompressobj(wbits=31)
-                else:
-                    data = engine.unconsumed_tail
-            block = handle.read(BLOCK)
-            if not block:
-                if not engine.eof:
-                    if not self.size:
-                        raise TraceError(f"{self.path}: gzip stream ends before any data. Copy the file again.")
-                    self.notes.append(("gzip-truncated", "the gzip stream is cut off; the end of the trace is lost"))
+            engine = isal_zlib.decompressobj(wbits=31)
+            while not engine.eof:
+                if at >= len(data):
+                    at, data = 0, handle.read(BLOCK)
+                    if not data:
+                        self.notes.append(("gzip-truncated", "the gzip stream is cut off; the end of the trace is lost"))
+                        return
+                piece = data[at : at + (FINE if self.size < BLOCK else SLICE)]
+                at += len(piece)
+                while piece and not engine.eof:
+                    try:
+                        yield engine.decompress(piece, BLOCK)
+                    except (isal_zlib.IsalError, zlib.error, EOFError) as error:
+                        self.notes.append(("gzip-damaged", f"the gzip stream is damaged ({error}); what follows is lost"))
+                        return
+                    piece = engine.unconsumed_tail
+            at -= len(engine.unused_data)
+            if len(data) - at < len(_GZIP):
+                at, data = 0, data[at:] + handle.read(BLOCK)
+            if not data.startswith(_GZIP, at):
+                if data[at:].strip(b"\0"):
+                    self.notes.append(("gzip-trailing", "bytes after the gzip stream were ignored"))
                 return

@@ -75,7 +75,14 @@ class Times(Struct, gc=False):
 
 EVENTS = msgspec.json.Decoder(list[Event])
 TIMES = msgspec.json.Decoder(list[Times])
+RAWS = msgspec.json.Decoder(list[Raw])
 ONE = msgspec.json.Decoder(Event)
+ONE_TIME = msgspec.json.Decoder(Times)
+ANY = msgspec.json.Decoder(Raw)
+FIELDS = msgspec.json.Decoder(dict[str, Raw])
+
+# What decoding can raise; ValidationError, right JSON of wrong types, is a DecodeError too.
+BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 # Names of categories through the years, lower case -> the group of columns that the event goes to.
 GROUPS = {

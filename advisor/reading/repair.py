@@ -1,4 +1,4 @@
-"""Mending one damaged event, and cutting damaged text into events.
+"""Mending one damaged event.
 
 The damage that real traces have (pytorch#113001, #130622, #98432, kineto's bare N/A): unescaped quotes, backslashes and
 control characters inside names, invalid UTF-8, ``NaN``/``Infinity``/``N/A`` as values, trailing commas.
@@ -7,132 +7,172 @@ control characters inside names, invalid UTF-8, ``NaN``/``Infinity``/``N/A`` as 
 from __future__ import annotations
 
 import re
-from typing import Any
+from decimal import Decimal
+from typing import TypeVar
 
 import msgspec
 
-from advisor.reading.events import ONE, Args, Event
+from advisor.reading.events import BROKEN, FIELDS, ONE, Args, Event
 
-BOUNDARY = re.compile(rb'\}\s*,\s*\{\s*"(?:ph|name|cat|pid|tid|ts|args|id|s|dur)"\s*:')
+T = TypeVar("T")
+
 _BARE = re.compile(
     r"([:\[,]\s*)(?:[-+]?(?:NaN|nan|inf(?:inity)?|Inf(?:inity)?|INF|1\.#[A-Z]+)|N/A|None|undefined)(?=\s*[,\]}])"
 )
 _TRAILING_COMMA = re.compile(r",(\s*[\]}])")
-# What may follow the closing quote of a string: the end of the object or list, a colon (it was a key), or a comma
-# and then another key or list element.
-_CLOSES = re.compile(r'\s*(?:[}\]:]|,\s*(?:["\[{\]}]|-?\d|true\b|false\b|null\b|$)|$)')
-_GOOD_ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
+# What may follow the closing quote of a key, of a value in an object (its end, or another key) and of a list's element.
+_KEY_CLOSES = re.compile(r"\s*:")
+_VALUE_CLOSES = re.compile(r'\s*(?:,\s*"(?:[^"\\]|\\.){0,80}"\s*:|,?\s*\}\s*(?:[,\]}]|$)|$)')
+_ELEMENT_CLOSES = re.compile(r'\s*(?:,\s*(?:["\[{\]]|-?\d|true\b|false\b|null\b|$)|\]|$)')
+# Half a surrogate pair is no character: it stays as the six characters that it is written with.
+_GOOD_ESCAPE = re.compile(
+    r'\\(?:["\\/bfnrt]|u(?![dD][89a-fA-F])[0-9a-fA-F]{4}|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})'
+)
+_ESCAPE = re.compile(r"\\u[0-9a-fA-F]{4}")
 _PLAIN = re.compile(r'[^"\\\x00-\x1f]+')
-_MAX_EVENT = 1 << 20
+_NEXT_KEY = re.compile(r'\s*,\s*"[^"\\]{1,40}"\s*:')
+# Mending goes character by character; no real event and no real root object is so long.
+MOST_MENDED = 1 << 18
+MOST_ROOT = 4 << 20
 
 
 def mend_text(text: str) -> str:
     """*text* with its strings re-escaped and its bare words replaced by null; still JSON only if the damage was known."""
     out: list[str] = []
-    at, end = 0, len(text)
-    outside_from = 0
-    while at < end:
-        quote = text.find('"', at)
-        if quote < 0:
-            break
-        out.append(_mend_outside(text[outside_from:quote]))
+    nesting: list[str] = []
+    at = outside_from = 0
+    while (quote := text.find('"', at)) >= 0:
+        outside = text[outside_from:quote]
+        out += [_mend_outside(outside), '"']
+        at = outside_from = _mend_string(text, quote + 1, _closing(outside, nesting), out)
         out.append('"')
-        at = quote + 1
-        while at < end:
-            plain = _PLAIN.match(text, at)
-            if plain:
-                out.append(plain[0])
-                at = plain.end()
-                continue
-            char = text[at]
-            if char == '"':
-                if _CLOSES.match(text, at + 1):
-                    at += 1
-                    break
-                out.append('\\"')
-                at += 1
-            elif char == "\\":
-                good = _GOOD_ESCAPE.match(text, at)
-                # A path that ends in a backslash (C:\tmp\") escapes its own closing quote.
-                if good and not (good[0] == '\\"' and _closes_value(text, at + 2)):
-                    out.append(good[0])
-                    at = good.end()
-                else:
-                    out.append("\\\\")
-                    at += 1
-            else:
-                out.append(f"\\u{ord(char):04x}")
-                at += 1
-        out.append('"')
-        outside_from = at
     out.append(_mend_outside(text[outside_from:]))
     return "".join(out)
 
 
-def _closes_value(text: str, at: int) -> bool:
-    """Whether a quote just before *at* ends a value that another key follows."""
-    return re.match(r'\s*,\s*"[^"\\]{1,40}"\s*:', text[at : at + 80]) is not None
+def _closing(outside: str, nesting: list[str]) -> re.Pattern[str]:
+    """What must follow the string that begins behind *outside* when it ends; keeps track of the *nesting*."""
+    for char in outside:
+        if char in "{[":
+            nesting.append(char)
+        elif char in "}]" and nesting:
+            nesting.pop()
+    if nesting and nesting[-1] == "[":
+        return _ELEMENT_CLOSES
+    return _KEY_CLOSES if outside.rstrip()[-1:] in ("{", ",") else _VALUE_CLOSES
+
+
+def _mend_string(text: str, at: int, closes: re.Pattern[str], out: list[str]) -> int:
+    """Write the string that begins at *at*, re-escaped; returns where the text goes on behind its closing quote."""
+    escapes: list[int] = []
+    literal = False
+    while at < len(text):
+        plain = _PLAIN.match(text, at)
+        if plain:
+            out.append(plain[0])
+            at = plain.end()
+            continue
+        char = text[at]
+        at += 1
+        if char == '"':
+            if closes.match(text, at):
+                break
+            out.append('\\"')
+        elif char == "\\":
+            good = _GOOD_ESCAPE.match(text, at - 1)
+            # A path that ends in a backslash (C:\tmp\") escapes its own closing quote.
+            if good and not (good[0] == '\\"' and closes is _VALUE_CLOSES and _NEXT_KEY.match(text, at + 1)):
+                escapes.append(len(out))
+                out.append(good[0])
+                at = good.end()
+            else:
+                literal = literal or not _ESCAPE.match(text, at - 1)
+                out.append("\\\\")
+        else:
+            out.append(f"\\u{ord(char):04x}")
+    if literal:
+        # Where one backslash stands for itself, so do the others: C:\new has no line break in it.
+        for index in escapes:
+            if out[index] not in ('\\"', "\\\\", "\\/"):
+                out[index] = out[index].replace("\\", "\\\\")
+    return at
 
 
 def _mend_outside(text: str) -> str:
     return _TRAILING_COMMA.sub(r"\1", _BARE.sub(r"\1null", text))
 
 
-def mend_event(piece: bytes) -> Event | None:
-    """The event in *piece*, repaired, or None if it cannot be understood."""
-    if len(piece) > _MAX_EVENT:
-        return None
+def mend(text: bytes) -> bytes:
+    """The same for bytes: what is no UTF-8 is replaced. Too much text stays as it is."""
+    return mend_text(text.decode("utf-8", "replace")).encode() if len(text) <= MOST_ROOT else text
+
+
+def mend_event(piece: bytes) -> tuple[Event, bytes] | None:
+    """The event in *piece*, repaired where it must be, and its text as it was understood; None if it is no event."""
     try:
-        return ONE.decode(piece)
+        return ONE.decode(piece), piece
     except msgspec.ValidationError:
-        return loosen(piece)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        loose = loosen(piece)
+        return None if loose is None else (loose, piece)
+    except BROKEN:
         pass
-    text = mend_text(piece.decode("utf-8", "replace"))
+    if len(piece) > MOST_MENDED:
+        return None
+    text = mend(piece)
     try:
-        return ONE.decode(text)
+        return ONE.decode(text), text
     except msgspec.ValidationError:
-        return loosen(text.encode())
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        loose = loosen(text)
+        return None if loose is None else (loose, text)
+    except BROKEN:
         return None
 
 
 def loosen(piece: bytes) -> Event | None:
     """An event whose JSON is right but whose types are not: fields that do not fit are dropped."""
-    try:
-        raw = msgspec.json.decode(piece)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    return from_mapping(raw)
-
-
-def from_mapping(raw: Any) -> Event | None:
-    """An :class:`Event` from decoded JSON, field by field; None if it is no event."""
-    if not isinstance(raw, dict):
+    fields = _decode(piece, FIELDS)
+    if fields is None:
         return None
     event = Event()
     for key in ("ph", "cat", "name"):
-        value = raw.get(key)
-        setattr(event, key, value if isinstance(value, str) else ("" if value is None else str(value)[:1000]))
-    for key in ("pid", "tid", "ts", "dur"):
-        value = raw.get(key)
-        setattr(event, key, value if isinstance(value, int | float | str) and not isinstance(value, bool) else None)
-    args = raw.get("args")
-    if isinstance(args, dict):
+        setattr(event, key, _text(fields.get(key)))
+    for key in ("pid", "tid"):
+        setattr(event, key, _decode(fields.get(key), _NUMBER))
+    for key in ("ts", "dur"):
+        setattr(event, key, _decode(fields.get(key), _TIME))
+    args = _decode(fields.get("args"), FIELDS)
+    if args is not None:
         event.args = Args()
         for name, wire in _ARGS:
-            value = args.get(wire)
+            raw = args.get(wire)
+            if raw is None:
+                continue
             if name in _RAW:
-                if isinstance(value, list):
-                    setattr(event.args, name, msgspec.Raw(msgspec.json.encode(value)))
-            elif name in _TEXT:
-                if isinstance(value, str):
-                    setattr(event.args, name, value)
-            elif isinstance(value, int | float | str) and not isinstance(value, bool):
-                setattr(event.args, name, value)
+                setattr(event.args, name, raw)
+            else:
+                setattr(event.args, name, _decode(raw, _STRING if name in _TEXT else _NUMBER))
     return event
 
 
+def _decode(raw: bytes | msgspec.Raw | None, decoder: msgspec.json.Decoder[T]) -> T | None:
+    if raw is None:
+        return None
+    try:
+        return decoder.decode(raw)
+    except BROKEN:
+        return None
+
+
+def _text(raw: msgspec.Raw | None) -> str:
+    if raw is None or bytes(raw) == b"null":
+        return ""
+    text = _decode(raw, _STRING)
+    return bytes(raw)[:1000].decode("utf-8", "replace") if text is None else text
+
+
+_NUMBER: msgspec.json.Decoder[int | float | str | None] = msgspec.json.Decoder(int | float | str | None)
+_TIME: msgspec.json.Decoder[Decimal | None] = msgspec.json.Decoder(Decimal | None)
+_STRING: msgspec.json.Decoder[str | None] = msgspec.json.Decoder(str | None)
 _ARGS = list(zip(Args.__struct_fields__, Args.__struct_encode_fields__, strict=True))
 _RAW = {"grid", "block", "types", "dims", "dims_old"}
 _TEXT = {"stack", "collective", "comm_dtype", "group_name"}

@@ -1,11 +1,12 @@
-"""The streamed reader: header, events chunk by chunk, trailer; damaged places are mended or skipped, and counted.
+"""The streamed reader: header, events chunk by chunk, trailer.
 
-Text is cut at event boundaries, each chunk is decoded in one go by msgspec, and what fails is located by the byte that
-msgspec names: only the event around that byte is taken apart.
+Text is cut at event boundaries and each chunk is decoded in one go by msgspec. What fails is taken apart by
+:mod:`advisor.reading.salvage`.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,14 +17,23 @@ from advisor.errors import TraceError
 from advisor.reading import metadata
 from advisor.reading.columns import Columns, Table
 from advisor.reading.containers import Source
-from advisor.reading.events import EVENTS, Event
-from advisor.reading.repair import BOUNDARY, from_mapping, mend_event, mend_text
+from advisor.reading.events import BROKEN, EVENTS
+from advisor.reading.repair import mend
+from advisor.reading.salvage import BOUNDARY, Losses, Salvage, ends_list, list_end
 
 CHUNK = 2 << 20
-# Text without a single event boundary for so long is no layout that the splitter knows.
-_UNSPLITTABLE = 32 << 20
-_ROOT = re.compile(rb'"traceEvents"\s*:\s*')
-_BYTE = re.compile(r"\(byte (\d+)\)")
+# Text without an event for so long is no trace: no root object and no event is so large.
+MOST_TEXT = 512 << 20
+# After so much text without a boundary, objects may begin with keys that are not usual.
+_UNUSUAL = 4 << 20
+OTHER_BOUNDARY = re.compile(rb'\}\s*,\s*\{\s*"')
+_MOST_TRAILER = 64 << 20
+_MOST_CUTS = 40
+# The longest real name has 5,123 characters; patterns are matched against them, so their length is bounded.
+_MOST_NAME = 1 << 14
+_MOST_STACK = 1 << 16
+ROOT = re.compile(rb'"traceEvents"\s*:\s*\[')
+_KEY = re.compile(rb'"traceEvents"\s*:\s*')
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -48,46 +58,59 @@ class Recorded:
 class Reader:
     """Reads one file into :class:`Recorded`."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         self.source = Source(path)
+        self.path = self.source.path
         self.blocks: Iterator[bytes] = self.source.blocks()
         self.columns = Columns()
-        self.repaired = 0
-        self.skipped = 0
+        self.losses = Losses()
         self.truncated = False
         self.notes: list[tuple[str, str]] = []
-        self.first_damage = ""
         self._separator: bytes | None = None
+        self._offset = 0  # of the text that is looked at, in the uncompressed file
 
     def read(self) -> Recorded:
         """The whole file. Raises TraceError if it is no trace."""
         head, rest, is_list = self._header()
         trailer = self._events(rest)
-        trailer += b"".join(self.blocks)
         meta = None if is_list else self._metadata(head, trailer)
-        if self.columns.events == 0:
-            self._refuse_empty()
-        tables = self.columns.finish()
         columns = self.columns
+        tables = columns.finish()
         if not tables:
             self._refuse_empty()
         return Recorded(
             tables=tables,
-            names=list(columns.names),
-            stacks=list(columns.stacks),
-            raws=list(columns.raws),
-            texts=list(columns.texts),
+            names=[name[:_MOST_NAME] for name in columns.names],
+            stacks=[stack[:_MOST_STACK] for stack in columns.stacks],
+            raws=[raw[:_MOST_NAME] for raw in columns.raws],
+            texts=[text[:_MOST_NAME] for text in columns.texts],
             metadata=meta or metadata.Metadata(),
             events=columns.events,
             notes=[*self.source.notes, *self.notes, *self._damage_notes()],
-            repaired=self.repaired,
-            skipped=self.skipped,
+            repaired=self.losses.repaired,
+            skipped=self.losses.skipped,
             truncated=self.truncated,
             size=self.source.size,
         )
 
     def _refuse_empty(self) -> None:
+        columns, losses = self.columns, self.losses
+        if columns.shapeless and columns.shapeless == columns.events:
+            raise TraceError(
+                f"{self.path}: is JSON, but no trace: what it lists has no ph. "
+                "advisor reads prof.export_chrome_trace('trace.json.gz')."
+            )
+        if losses.skipped > columns.events:
+            raise TraceError(
+                f"{self.path}: {losses.skipped:,} damaged events could not be repaired, and no other is left"
+                f"{_first(losses.first_skipped)}. Copy or record it again."
+            )
+        if columns.unknown:
+            kinds = ", ".join(f"{name!a}" for name in list(columns.unknown)[:5])
+            raise TraceError(
+                f"{self.path}: a trace of something else: its events are of categories that torch.profiler does not write "
+                f"({kinds}). advisor reads prof.export_chrome_trace('trace.json.gz')."
+            )
         raise TraceError(
             f"{self.path}: a trace without events. Was the profiler stopped before a step was recorded? "
             "With a schedule, call prof.step() after every iteration until the active steps are over."
@@ -99,29 +122,43 @@ class Reader:
         """(text before the events, what is read beyond, whether the root is a list)."""
         buffer = bytearray()
         searched = 0
+        fresh = True
         for block in self.blocks:
             buffer += block
-            if buffer.startswith(_BOM):
-                del buffer[:3]
-                self.notes.append(("byte-order-mark", "a byte order mark at the start was passed over"))
-            start = len(buffer) - len(buffer.lstrip())
-            if start == len(buffer):
+            if fresh and len(buffer) < 8:
                 continue
-            first = buffer[start : start + 1]
-            if first == b"[":
-                return b"", bytes(buffer[start + 1 :]), True
-            if first != b"{":
-                raise TraceError(
-                    f"{self.path}: is not JSON. advisor reads what torch.profiler writes: "
-                    "prof.export_chrome_trace('trace.json.gz')."
-                )
-            found = _ROOT.search(buffer, searched)
+            if fresh and self._is_list(buffer):
+                return b"", bytes(buffer[1:]), True
+            fresh = fresh and not buffer
+            found = _KEY.search(buffer, searched)
             while found and found.end() < len(buffer):
                 if buffer[found.end() : found.end() + 1] == b"[":
+                    self._offset += found.end() + 1
                     return bytes(buffer[: found.start()]), bytes(buffer[found.end() + 1 :]), False
-                found = _ROOT.search(buffer, found.end())
-            searched = max(0, len(buffer) - 64)
+                found = _KEY.search(buffer, found.end())
+            searched = found.start() if found else max(0, len(buffer) - 64)
+            if len(buffer) > MOST_TEXT:
+                break
+        if fresh and self._is_list(buffer):
+            return b"", bytes(buffer[1:]), True
         return self._no_events(bytes(buffer))
+
+    def _is_list(self, buffer: bytearray) -> bool:
+        """Take white space off the beginning, and say whether the root is a list. Raises TraceError on what is no JSON."""
+        start = len(buffer)
+        if buffer.startswith(_BOM):
+            del buffer[:3]
+            self.notes.append(("byte-order-mark", "a byte order mark at the start was passed over"))
+        stripped = buffer.lstrip()
+        if stripped and stripped[:1] not in (b"[", b"{"):
+            raise TraceError(
+                f"{self.path}: is not JSON. advisor reads what torch.profiler writes: "
+                "prof.export_chrome_trace('trace.json.gz')."
+            )
+        buffer[:] = stripped
+        is_list = stripped[:1] == b"["
+        self._offset += start - len(stripped) + is_list
+        return is_list
 
     def _no_events(self, text: bytes) -> tuple[bytes, bytes, bool]:
         if not text.strip():
@@ -150,220 +187,108 @@ class Reader:
 
     def _events(self, rest: bytes) -> bytes:
         """Read the list of events to its end; returns the text after it."""
-        buffer = rest
+        parts, size, need = [rest], len(rest), CHUNK
         for block in self.blocks:
-            buffer += block
-            if len(buffer) < CHUNK:
+            parts.append(block)
+            size += len(block)
+            if size < need:
                 continue
-            cut = self._last_boundary(buffer)
-            if cut < 0:
-                if len(buffer) > _UNSPLITTABLE:
-                    buffer += b"".join(self.blocks)
-                    break
-                continue
-            end = self._chunk(buffer[: cut + 1], last=False)
-            if end >= 0:
-                return buffer[end:]
-            buffer = buffer[buffer.index(b",", cut) + 1 :]
-        end = self._chunk(buffer, last=True)
-        return buffer[end:] if end >= 0 else b""
+            text = b"".join(parts)
+            cut = self._last_boundary(text)
+            at = 0
+            if cut >= 0:
+                at, ended = self._chunk(text[: cut + 1], last=False)
+                if ended:
+                    return text[at:] + self._rest()
+                at = text.index(b",", cut) + 1 if at > cut else at
+            elif size > MOST_TEXT:
+                raise TraceError(
+                    f"{self.path}: {size >> 20} MB of text without an event. advisor reads what torch.profiler writes: "
+                    "prof.export_chrome_trace('trace.json.gz')."
+                )
+            self._offset += at
+            parts = [text[at:]]
+            size = len(parts[0])
+            # Text that holds no boundary is looked at again when there is as much again of it.
+            need = max(CHUNK, 2 * size)
+        text = b"".join(parts)
+        at, ended = self._chunk(text, last=True)
+        self.truncated = not ended
+        return text[at:]
 
-    def _last_boundary(self, buffer: bytes) -> int:
-        """Where the last event that is surely whole ends (its closing brace), or -1."""
+    def _last_boundary(self, text: bytes) -> int:
+        """Where the last event that seems whole ends (its closing brace), or -1."""
         if self._separator is None:
-            found = BOUNDARY.search(buffer)
+            found = BOUNDARY.search(text) or (OTHER_BOUNDARY.search(text) if len(text) > _UNUSUAL else None)
             if not found:
                 return -1
             self._separator = found[0]
-        cut = buffer.rfind(self._separator)
+        cut = text.rfind(self._separator)
         if cut < 0:
-            for found in BOUNDARY.finditer(buffer):
-                cut = found.start()
+            for pattern in (BOUNDARY, OTHER_BOUNDARY):
+                for found in pattern.finditer(text):
+                    cut = found.start()
+                if cut >= 0:
+                    break
         return cut
 
-    def _chunk(self, text: bytes, *, last: bool) -> int:
-        """Decode *text*, events without enclosing brackets. Returns where the list ended in it, -1 if it did not."""
-        at = 0
-        while True:
-            body = b"[" + text[at:] + (b"" if last else b"]")
-            try:
-                events = EVENTS.decode(body)
-            except msgspec.ValidationError:
-                return self._loose(body, at)
-            except msgspec.DecodeError as error:
-                message = str(error)
-                named = _BYTE.search(message)
-                if "trailing characters" in message and named:
-                    end = int(named[1]) - 1  # msgspec has read the character that surprises it
-                    tail = text[at + end - 1 :]
-                    if not BOUNDARY.search(tail, 0, 1 << 16) or _looks_like_root(tail):
-                        return at + self._ended(body, end) - 1
-                    at = self._mend(text, at, at + end - 1)
-                elif "truncated" in message or named is None:
-                    at = self._cut_off(text, at, last=last)
-                else:
-                    at = self._mend(text, at, at + int(named[1]) - 1)
-            except (UnicodeDecodeError, RecursionError):
-                at = self._bisect(text, at)
-            else:
-                self.columns.add(events, body)
-                return len(text) if last else -1
-            if at >= len(text) or not text[at:].strip(b" \t\r\n,"):
-                return -1
-            if text[at:].lstrip().startswith(b"]"):
-                return at + text[at:].index(b"]") + 1
-
-    def _ended(self, body: bytes, end: int) -> int:
-        """Take in the events of ``body[:end]``, which is a whole list. Returns *end*."""
-        whole = body[:end]
+    def _chunk(self, text: bytes, *, last: bool) -> tuple[int, bool]:
+        """Take in *text*, events without enclosing brackets. Returns how far it came, and whether the list ended there."""
+        body = b"[" + text + (b"" if last else b"]")
         try:
-            self.columns.add(EVENTS.decode(whole), whole)
-        except msgspec.ValidationError:
-            self._loose(whole, 0)
-        return end
-
-    def _loose(self, body: bytes, at: int) -> int:
-        """A chunk whose JSON may be right but whose types are not: event by event, field by field."""
-        end = -1
-        try:
-            rows = msgspec.json.decode(body)
+            events = EVENTS.decode(body)
         except msgspec.DecodeError as error:
-            named = _BYTE.search(str(error))
-            if "trailing characters" in str(error) and named:
-                end = int(named[1]) - 1
-                rows = msgspec.json.decode(body[:end])
-            else:
-                # Both wrong types and broken text: piece by piece.
-                text = body[1:]
-                at_piece = 0
-                while at_piece < len(text) and text[at_piece:].strip(b" \t\r\n,]"):
-                    at_piece = self._piece(text, at_piece)
-                return -1
+            close = list_end(error, body)
+            if close is not None and ends_list(body, close + 1):
+                whole = body[: close + 1]
+                try:
+                    events = EVENTS.decode(whole)
+                except BROKEN:
+                    pass
+                else:
+                    self.columns.add(events, whole)
+                    return close, True
         except (UnicodeDecodeError, RecursionError):
-            rows = []
-            self.skipped += 1
-        for row in rows:
-            event = from_mapping(row)
-            if event is None:
-                self._skip(repr(row)[:60])
-            else:
-                self.columns.add([event])
-                self.repaired += 1
-        return at + end - 1 if end >= 0 else -1
+            pass
+        else:
+            self.columns.add(events, body)
+            return len(text), last
+        salvage = Salvage(text, self.losses, last=last, number=self.columns.events, offset=self._offset)
+        salvage.run()
+        self.columns.add(salvage.events, b"[" + b",".join(salvage.texts) + b"]")
+        return salvage.at, salvage.ended
 
-    def _good(self, text: bytes) -> None:
-        """Take in text that msgspec has already parsed past, in one go where it can."""
-        if not text.strip(b" \t\r\n,"):
-            return
-        body = b"[" + text.strip(b" \t\r\n,") + b"]"
-        try:
-            self.columns.add(EVENTS.decode(body), body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            at = 0
-            while at < len(text) and text[at:].strip(b" \t\r\n,]"):
-                at = self._piece(text, at)
-
-    def _mend(self, text: bytes, at: int, broken: int) -> int:
-        """Take what is whole before byte *broken*, mend the event around it, return where to go on."""
-        start = at
-        for found in BOUNDARY.finditer(text, max(at, broken - (1 << 20)), min(len(text), broken + 1)):
-            start = text.index(b",", found.start()) + 1
-        if start > at:
-            self._good(text[at:start])
-        return self._piece(text, start)
-
-    def _piece(self, text: bytes, start: int) -> int:
-        """Mend the one event that begins at *start*; where the next cut was inside it, take in more."""
-        for end in _ends(text, start):
-            piece = text[start:end].strip(b" \t\r\n,")
-            if not piece:
-                return end
-            if end >= len(text):
-                # The list, and even the whole file, may end behind the last event.
-                closing = re.search(rb"\}\s*\](?=\s*(?:,\s*\"|\}|$))", piece)
-                if closing:
-                    event = mend_event(piece[: closing.start() + 1])
-                    if event is not None:
-                        self._mended(event)
-                        return start + text[start:].index(piece) + closing.end() - 1
-            event = mend_event(piece)
-            if event is not None:
-                self._mended(event)
-                return end
-        end = next(iter(_ends(text, start)))
-        self._skip(text[start:end].strip()[:120].decode("utf-8", "replace"))
-        return end
-
-    def _bisect(self, text: bytes, at: int) -> int:
-        """Invalid UTF-8 or absurd nesting: msgspec does not say where, so go event by event through this stretch."""
-        while at < len(text) and text[at:].strip(b" \t\r\n,"):
-            if text[at:].lstrip(b" \t\r\n,").startswith(b"]"):
-                return at
-            stop = at
-            for count, end in enumerate(_boundaries(text, at)):
-                stop = end
-                if count >= 256:
-                    break
-            stop = stop if stop > at else len(text)
-            body = b"[" + text[at:stop].strip(b" \t\r\n,") + b"]"
-            try:
-                self.columns.add(EVENTS.decode(body), body)
-                at = stop
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                before = at
-                while at < stop and text[at:stop].strip(b" \t\r\n,]"):
-                    at = self._piece(text, at)
-                if at == before:
-                    return stop
-        return at
-
-    def _cut_off(self, text: bytes, at: int, *, last: bool) -> int:
-        """The text ends inside an event: keep the whole ones before it."""
-        end = at
-        for found in BOUNDARY.finditer(text, at):
-            end = text.index(b",", found.start()) + 1
-        body = text[at:end]
-        if end > at:
-            whole = b"[" + body.rstrip(b" \t\r\n,") + b"]"
-            try:
-                self.columns.add(EVENTS.decode(whole), whole)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                self._good(body)
-        tail = text[end:].strip(b" \t\r\n,")
-        if tail:
-            event = mend_event(tail) or mend_event(tail + b"}") or mend_event(tail + b"}}")
-            if event is not None and event.ts is not None and event.dur is not None:
-                self._mended(event)
-            elif last:
-                self.skipped += 1
-        if last:
-            self.truncated = True
-        elif tail:
-            self._skip(tail[:120].decode("utf-8", "replace"))
-        return len(text)
-
-    def _mended(self, event: Event) -> None:
-        self.repaired += 1
-        self.columns.add([event])
-
-    def _skip(self, excerpt: str) -> None:
-        self.skipped += 1
-        if not self.first_damage:
-            self.first_damage = f"near event {self.columns.events + 1}: {' '.join(excerpt.split())[:80]!a}"
+    def _rest(self) -> bytes:
+        """What follows the events; of more than any root object holds, only the beginning."""
+        parts, size = [], 0
+        for block in self.blocks:
+            parts.append(block)
+            size += len(block)
+            if size > _MOST_TRAILER:
+                self.notes.append(("metadata", f"more than {_MOST_TRAILER >> 20} MB behind the events were passed over"))
+                break
+        return b"".join(parts)
 
     def _damage_notes(self) -> list[tuple[str, str]]:
-        notes = []
+        notes, losses, columns = [], self.losses, self.columns
         if self.truncated:
-            notes.append(("truncated", f"the file is cut off after {self.columns.events:,} events; the end is lost"))
-        if self.repaired:
-            notes.append(("repaired", f"{self.repaired:,} damaged events were repaired"))
-        if self.skipped:
-            where = f", the first {self.first_damage}" if self.first_damage else ""
-            notes.append(("skipped", f"{self.skipped:,} damaged events could not be repaired and were left out{where}"))
-        if self.columns.coerced:
-            notes.append(("bad-values", f"{self.columns.coerced:,} values that are no numbers were left out"))
-        if self.columns.unknown:
-            kinds = ", ".join(f"{name!a} ({count})" for name, count in list(self.columns.unknown.items())[:5])
+            notes.append(("truncated", f"the file is cut off after {columns.events:,} events; the end is lost"))
+        if losses.repaired:
+            notes.append(("repaired", f"{losses.repaired:,} damaged events were repaired{_first(losses.first_repaired)}"))
+        if losses.skipped:
+            what = "damaged events could not be repaired and were left out"
+            notes.append(("skipped", f"{losses.skipped:,} {what}{_first(losses.first_skipped)}"))
+        if losses.trailing_comma:
+            notes.append(("trailing-comma", "a comma behind the last event was passed over"))
+        if columns.coerced:
+            where = f", the first in event {columns.first_coerced:,}" if columns.first_coerced else ""
+            notes.append(("bad-values", f"{columns.coerced:,} values that are no numbers were left out{where}"))
+        if columns.negative:
+            notes.append(("negative-durations", f"{columns.negative:,} host events with a negative duration count as 0"))
+        if columns.absurd:
+            notes.append(("absurd-durations", f"{columns.absurd:,} host events that last for years count as 0"))
+        if columns.unknown:
+            kinds = ", ".join(f"{name!a} ({count})" for name, count in list(columns.unknown.items())[:5])
             notes.append(("unknown-categories", f"events of unknown categories were passed over: {kinds}"))
         return notes
 
@@ -372,43 +297,38 @@ class Reader:
     def _metadata(self, head: bytes, trailer: bytes) -> metadata.Metadata:
         """The root object without its events, from what stood before and after them."""
         head = head.rstrip()
-        tail = trailer.lstrip()
+        tail = trailer.strip(b" \t\r\n\0")
+        if ROOT.search(tail):
+            self.notes.append(("metadata", "a second list of events was passed over"))
         joint = b"" if head.endswith((b"{", b",")) else b","
-        candidates = [head + joint + b'"traceEvents":[]' + tail, head + joint + b'"traceEvents":[]}']
-        if not tail:
-            candidates.reverse()
-            self.truncated = self.truncated or bool(self.columns.events)
-        for at, candidate in enumerate(candidates):
-            for text in (candidate, mend_text(candidate.decode("utf-8", "replace")).encode()):
-                meta = metadata.parse(text)
-                if meta is not None:
-                    if at and tail:
-                        self.notes.append(("metadata", "the root object is damaged behind the events"))
-                    return meta
+        front = head + joint + b'"traceEvents":[]'
+        if not tail.endswith(b"}"):
+            self.truncated = True
+            # What is whole of the root object is kept: cut back to the last comma before which it can be closed.
+            tail = next((cut for cut in _shortened(tail) if metadata.parse(front + cut) is not None), b"}")
+        for lost, text in enumerate((front + tail, front + b"}")):
+            meta = metadata.parse(text) or metadata.parse(mend(text))
+            if meta is not None:
+                if lost:
+                    self.notes.append(("metadata", "the root object is damaged behind the events"))
+                return meta
         self.notes.append(("metadata", "the root object is damaged; devices and settings are unknown"))
         return metadata.Metadata()
 
 
-def _looks_like_root(tail: bytes) -> bool:
-    """Whether text after a closing bracket is the rest of the root object: a comma and a key, or its end."""
-    return re.match(rb'\s*(?:,\s*"[^"]{1,80}"\s*:|\}\s*$|$)', tail) is not None
+def _first(place: tuple[int, int] | None) -> str:
+    """Where the first of several is, in words."""
+    return f", the first of them event {place[0]:,} at byte {place[1]:,} of the text" if place else ""
 
 
-def _boundaries(text: bytes, at: int) -> Iterator[int]:
-    for found in BOUNDARY.finditer(text, at):
-        yield text.index(b",", found.start()) + 1
+def _shortened(tail: bytes) -> Iterator[bytes]:
+    """*tail* cut back comma by comma and closed."""
+    yield tail + b"}"
+    for _ in range(_MOST_CUTS):
+        tail = tail[: max(tail.rfind(b","), 0)]
+        yield tail + b"}"
 
 
-def _ends(text: bytes, start: int) -> Iterator[int]:
-    """Where the event that begins at *start* may end: the next few boundaries, at last the end of the text."""
-    most = 6
-    for count, end in enumerate(_boundaries(text, start)):
-        if count == most:
-            return
-        yield end
-    yield len(text)
-
-
-def read(path: str) -> Recorded:
+def read(path: str | os.PathLike[str]) -> Recorded:
     """Read a trace file, or standard input (``-``)."""
     return Reader(path).read()

@@ -1,0 +1,295 @@
+"""Damaged text, taken apart: what is whole is read in one go, what is not is mended or left out, and counted.
+
+Nothing here assumes that a boundary is one: an event's args may hold lists of objects that look like events. A cut is
+good if what it cuts decodes; else it is tried elsewhere, until only one event is left and that one is looked at alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+import msgspec
+
+from advisor.reading.events import ANY, BROKEN, EVENTS, ONE, RAWS, Event
+from advisor.reading.repair import MOST_MENDED, loosen, mend_event
+
+_KEYS = rb'\{\s*"(?:ph|name|cat|pid|tid|ts|args|id|s|dur)"\s*:'
+BOUNDARY = re.compile(rb"\}\s*,\s*" + _KEYS)
+_START = re.compile(_KEYS)
+_BLANK = re.compile(rb"[\s,\x00]*")
+_STRIP = b" \t\r\n,\0"
+_BYTE = re.compile(r"\(byte (\d+)\)")
+_ROOT_GOES_ON = re.compile(rb'\s*(?:,\s*"[^"]{1,80}"\s*:|\}\s*$|$)')
+_LIST_ENDS = re.compile(rb"\}\s*(?=\])")
+_WINDOW = _LOOK_AHEAD = 1 << 16
+# An event that seems to go on beyond its chunk is kept for the next one; longer than this, it is damaged.
+_MOST_HELD = 8 << 20
+_MOST_ATTEMPTS = 6
+# Text mended in vain, after which only short pieces are still tried: a file of noise is not to take forever.
+_MOST_WASTED = 8 << 20
+_SHORT = 1 << 12
+
+
+@dataclass
+class Losses:
+    """What was damaged: how much, and where first, as (number of the event, byte of the uncompressed text)."""
+
+    repaired: int = 0
+    skipped: int = 0
+    wasted: int = 0
+    trailing_comma: bool = False
+    first_repaired: tuple[int, int] | None = None
+    first_skipped: tuple[int, int] | None = None
+
+
+def list_end(error: msgspec.DecodeError, body: bytes) -> int | None:
+    """Where in *body* the list ended for the decoder, which found more behind it; None if that is not what it found."""
+    named = _BYTE.search(str(error))
+    if named is None or "trailing characters" not in str(error):
+        return None
+    return body.rfind(b"]", 0, int(named[1]) - 1)
+
+
+def ends_list(text: bytes, at: int) -> bool:
+    """Whether the bracket before *at* ends the events: the root object goes on or ends, or no event follows."""
+    return _ROOT_GOES_ON.match(text, at) is not None or not BOUNDARY.search(text, at, at + _LOOK_AHEAD)
+
+
+class Salvage:
+    """Takes in one chunk. ``events`` and ``texts`` go together; ``at`` is how far it came, ``ended`` if the list did."""
+
+    def __init__(self, text: bytes, losses: Losses, *, last: bool, number: int, offset: int) -> None:
+        self.text = text
+        self.losses = losses
+        self.last = last
+        self.events: list[Event] = []
+        self.texts: list[bytes] = []
+        self.at = 0
+        self.ended = False
+        self._number = number
+        self._offset = offset
+        self._fragment = False
+
+    def run(self) -> None:
+        """Take in what the chunk holds, up to the end of the list or an event that goes on in the next chunk."""
+        width = len(self.text)
+        stop = -1
+        while self._more():
+            end = stop if stop > self.at else self._window(width)
+            try:
+                self._decode(self.text[self.at : end].rstrip(_STRIP))
+            except BROKEN as error:
+                stop = self._stop(error, end)
+                if stop <= self.at:
+                    width = _WINDOW
+                    if not self._one():
+                        return
+                continue
+            width = width if stop == end else min(width * 2, len(self.text))
+            stop = -1
+            self._fragment = False
+            self.at = end
+
+    def _more(self) -> bool:
+        """Go on to the next event; False at the end of the text or of the list."""
+        while True:
+            found = _BLANK.match(self.text, self.at)
+            start = found.end() if found else self.at
+            comma = b"," in self.text[self.at : start]
+            self.at = start
+            if start >= len(self.text):
+                return False
+            if self.text[start] != 0x5D:
+                return True
+            self.at += 1
+            if ends_list(self.text, self.at):
+                self.ended = True
+                self.losses.trailing_comma = comma
+                return False
+            self._repaired(start)
+
+    # ---- windows
+
+    def _window(self, width: int) -> int:
+        found = BOUNDARY.search(self.text, min(self.at + width, len(self.text)))
+        return self.text.index(b",", found.start()) if found else len(self.text)
+
+    def _decode(self, body: bytes) -> None:
+        """Take in a window of whole events. Raises what decoding raises where it is broken or holds the list's end."""
+        try:
+            events = EVENTS.decode(b"[" + body + b"]")
+        except msgspec.ValidationError:
+            start = self.at
+            for raw in map(bytes, RAWS.decode(b"[" + body + b"]")):
+                start = self.text.index(raw, start)
+                self._take(raw, start)
+                start += len(raw)
+            return
+        self.events += events
+        self.texts.append(body)
+
+    def _stop(self, error: Exception, end: int) -> int:
+        """Where a window that failed is cut to try again; at or below ``self.at`` where one event is all that is left."""
+        text, at = self.text, self.at
+        if isinstance(error, msgspec.DecodeError):
+            close = list_end(error, b"[" + text[at:end].rstrip(_STRIP) + b"]")
+            if close is not None:
+                return at + close - 1
+            named = _BYTE.search(str(error))
+            broken = at + int(named[1]) if named else -1
+        else:
+            broken = at + _invalid_utf8(text[at:end])
+        if broken >= at:
+            return max((text.index(b",", start) for start in self._boundaries(at, broken)), default=at)
+        middle = at + (end - at) // 2
+        found = BOUNDARY.search(text, middle, end)
+        if found:
+            return text.index(b",", found.start())
+        return max((text.index(b",", start) for start in self._boundaries(at, middle)), default=at)
+
+    def _boundaries(self, low: int, high: int) -> Iterator[int]:
+        return (found.start() for found in BOUNDARY.finditer(self.text, max(low, high - (1 << 20)), high))
+
+    # ---- one event
+
+    def _one(self) -> bool:
+        """Take in, mend or pass over the event at ``self.at``; False if it goes on in the next chunk."""
+        start = self.at
+        raw, truncated = self._whole(start)
+        if raw is not None:
+            self.at = start + len(raw)
+            self._take(raw, start)
+            return True
+        if truncated and not self.last and len(self.text) - start < _MOST_HELD:
+            return False
+        self._mend()
+        return True
+
+    def _whole(self, start: int) -> tuple[bytes | None, bool]:
+        """The JSON object at *start*, if it is right; and whether the text ended before it did."""
+        size = _WINDOW
+        if self.text[start : start + 1] != b"{":
+            return None, False
+        while True:
+            piece = self.text[start : start + size]
+            try:
+                ANY.decode(piece)
+            except msgspec.DecodeError as error:
+                named = _BYTE.search(str(error))
+                if named and "trailing characters" in str(error):
+                    return piece[: int(named[1]) - 1].rstrip(), False
+                if start + size < len(self.text) and (named is None or int(named[1]) > size - 64):
+                    size *= 4
+                    continue
+                return None, named is None
+            except RecursionError:
+                return None, False
+            return piece, False
+
+    def _take(self, raw: bytes, start: int) -> None:
+        """Take in an object whose JSON is right, whatever its types."""
+        try:
+            event: Event | None = ONE.decode(raw)
+        except BROKEN:
+            made = mend_event(raw)
+            if made is None:
+                self._skipped(start)
+                return
+            event, raw = made
+            self._repaired(start)
+        if event is not None and (event.ph or not self._fragment):
+            self.events.append(event)
+            self.texts.append(raw)
+            self._fragment = False
+
+    def _mend(self) -> None:
+        """Mend the event at ``self.at``, or pass over it."""
+        start, text = self.at, self.text
+        resume = self._next(start)
+        inner = self._inner(start + 1, resume)
+        end = resume = inner if inner >= 0 else resume
+        tired = self.losses.wasted > _MOST_WASTED
+        for attempt in range(_MOST_ATTEMPTS + 1):
+            piece = text[start:end].strip(_STRIP)
+            pieces = [(piece, end)]
+            if end == len(text):
+                ends = [found.start() + 1 for found in islice(_LIST_ENDS.finditer(text, start), _MOST_ATTEMPTS)]
+                pieces = [(text[start:at], at) for at in ends if ends_list(text, text.index(b"]", at) + 1)] + pieces
+            if any(self._mended(piece, start, at) for piece, at in pieces if not tired or len(piece) <= _SHORT):
+                return
+            following = _BLANK.match(text, end)
+            after = following.end() if following else end
+            if inner >= 0 or end == len(text) or tired or attempt == _MOST_ATTEMPTS or self._is_event(after):
+                break
+            # The boundary may have been one inside the event's args.
+            end = self._next(after)
+        fragment = self._fragment and b'"ph"' not in text[start:resume]
+        if not fragment:
+            self._skipped(start)
+        self._fragment = True
+        self.at = resume
+
+    def _mended(self, piece: bytes, start: int, end: int) -> bool:
+        made = mend_event(piece)
+        if made is None and piece.endswith(b"}"):
+            made = mend_event(piece + b"}")
+        if made is None or not made[0].ph or (made[0].ph == "X" and (made[0].ts is None or made[0].dur is None)):
+            self.losses.wasted += min(len(piece), MOST_MENDED)
+            return False
+        self._repaired(start)
+        self.events.append(made[0])
+        self.texts.append(made[1])
+        self._fragment = False
+        self.at = end
+        return True
+
+    def _next(self, start: int) -> int:
+        """The comma behind the event at *start*, as far as boundaries tell, or the end of the text."""
+        found = BOUNDARY.search(self.text, start)
+        return self.text.index(b",", found.start()) if found else len(self.text)
+
+    def _inner(self, low: int, high: int) -> int:
+        """Where inside a damaged stretch a whole event begins, its boundary lost; -1 if nowhere."""
+        for count, found in enumerate(_START.finditer(self.text, low, high)):
+            if count == 16:
+                break
+            if self._is_event(found.start()):
+                return found.start()
+        return -1
+
+    def _is_event(self, start: int) -> bool:
+        raw, _ = self._whole(start)
+        event = None if raw is None else (_one_or_none(raw) or loosen(raw))
+        return event is not None and bool(event.ph) and (event.ph != "X" or event.ts is not None)
+
+    # ---- the count
+
+    def _place(self, start: int) -> tuple[int, int]:
+        return self._number + self.losses.skipped + len(self.events) + 1, self._offset + start
+
+    def _repaired(self, start: int) -> None:
+        self.losses.first_repaired = self.losses.first_repaired or self._place(start)
+        self.losses.repaired += 1
+
+    def _skipped(self, start: int) -> None:
+        self.losses.first_skipped = self.losses.first_skipped or self._place(start)
+        self.losses.skipped += 1
+
+
+def _one_or_none(raw: bytes) -> Event | None:
+    try:
+        return ONE.decode(raw)
+    except BROKEN:
+        return None
+
+
+def _invalid_utf8(text: bytes) -> int:
+    """Where the text stops to be UTF-8, or a number far below 0."""
+    try:
+        text.decode()
+    except UnicodeDecodeError as error:
+        return error.start
+    return -(1 << 60)
