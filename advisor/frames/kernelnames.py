@@ -21,7 +21,7 @@ _CLASSES = (
     ("normalization", r"batch_?norm|\bbn_(?:fw|bw)|layer_?norm|LayerNorm|group_?norm|rms_?norm|RowwiseMoments|GammaBeta|GroupNorm|MIOpenBatchNorm"),
     ("softmax", r"[sS]oft_?[mM]ax"),
     ("pooling", r"pool(?:ing)?(?![a-z])|pool_"),
-    ("conv", r"scudnn|fprop|dgrad|wgrad|conv(?!ert)|winograd|fft2d_|fft1d_|im2col|col2im|flip_filter|scalePackedTensor|pointwise_mult_and_sum_complex|computeOffsets|gcgemm|implicit_gemm|igemm_|miopen|Igemm|volta_cgemm|kern_precompute_indices"),
+    ("conv", r"scudnn|[hsi]\d{3,6}cudnn|fprop|dgrad|wgrad|conv(?!ert)|winograd|fft2d_|fft1d_|im2col|col2im|flip_filter|scalePackedTensor|pointwise_mult_and_sum_complex|computeOffsets|gcgemm|implicit_gemm|igemm_|miopen|Igemm|volta_cgemm|kern_precompute_indices"),
     ("gemm", r"gemm|gemv|cutlass|xmma|nvjet|Cijk_|matmul|splitK|dot_kernel|cublas|gemmSN|mm_kernel|_mm_|wgmma"),
     ("sort", r"[sS]ort|Radix|topk|TopK|unique|[Ss]can(?:Kernel|_kernel|ByKey|InitKernel)|DeviceScan"),
     ("random", r"distribution_|philox|curand|fused_dropout|masked_scale|random_from_to|uniform_|bernoulli"),

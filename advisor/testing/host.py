@@ -87,10 +87,10 @@ class HostSide:
 
     @contextmanager
     def loader(self, us: Micros | None = None, *, ms: Micros | None = None, workers: int = 0) -> Iterator[Span]:
-        """A wait for the next batch. What the body does counts into its time."""
+        """A wait for the next batch: at least so long; what the body does counts into it."""
         kind = "_MultiProcessingDataLoaderIter" if workers else "_SingleProcessDataLoaderIter"
         event = self._host_event("user_annotation", f"enumerate(DataLoader)#{kind}.__next__", {})
-        with self._line.within(event, ns(us, ms)) as span:
+        with self._line.within(event, 0 if us is None and ms is None else ns(us, ms)) as span:
             yield span
 
     @contextmanager

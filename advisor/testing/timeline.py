@@ -135,9 +135,9 @@ class Timeline:
                 thread.open.pop()
 
     def external_id(self) -> int | None:
-        """The id of the innermost operator or annotation that is open here."""
-        opened = self.thread.open
-        return next((event.args["External id"] for event in reversed(opened) if "External id" in event.args), None)
+        """The id of the innermost operator that is open here. Annotations do not count, as in Kineto."""
+        opened = reversed(self.thread.open)
+        return next((event.args["External id"] for event in opened if event.category == "cpu_op"), None)
 
     def call(self, name: str, end_ns: int, args: dict[str, Any], *, driver: bool = False) -> Event:
         """A runtime or driver call from the cursor to *end_ns*; the cursor moves there."""
