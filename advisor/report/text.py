@@ -145,7 +145,7 @@ def _per(summary: Summary | None) -> str:
 
 def _over(summary: Summary | None, word: str) -> str:
     """`` in 5 steps``: what counts and sums of rows cover, where that is more than one step."""
-    count = len(summary.step_ms.samples) if summary and summary.step_ms else 0
+    count = summary.steps if summary else 0
     return f" {word} {count} steps" if count > 1 else ""
 
 
@@ -161,7 +161,8 @@ def _figures(page: Page, analysis: Analysis) -> None:
     rows: list[tuple[str, str | None, str]] = []
     if step := summary.step_ms:
         count = len(step.samples)
-        spread = f"p10 {number(step.p10)} – p90 {number(step.p90)} ms over {count} steps"
+        which = f"{count} steps" + (" after the first" if count < summary.steps else "")
+        spread = f"p10 {number(step.p10)} – p90 {number(step.p90)} ms over {which}"
         rows.append(("step time", milliseconds(step.median), f"median; {spread}" if count > 1 else "one step"))
     else:
         rows.append(("step time", None, ""))
