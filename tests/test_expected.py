@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatch
-from functools import lru_cache
+from functools import cache
 
 import pytest
 from conftest import real_trace, reference
@@ -18,7 +18,7 @@ HOST_CATEGORIES = ("gpu-idle/*", "sync/*", "data-loading/*", "gradient/*", "infe
 WITHOUT_GPU = ("cpu_only", "rank_without_gpu", "legacy_list_root_cpu", "a100_host_only", "cupti_counters")
 
 
-@lru_cache(maxsize=None)
+@cache
 def analysis(name: str) -> Analysis:
     return analyze(read(real_trace(f"{name}.json.gz")))
 
@@ -141,7 +141,12 @@ def test_mi300_ddp_communication_on_three_steps() -> None:
 def test_mi300_bert_small_is_bound_by_launches_and_nvidia_rules_do_not_apply() -> None:
     name = "mi300_bert_small"
     assert one(name, "gpu-idle/launch-bound")
-    nvidia = {"precision/no-tensor-cores", "precision/tf32-disabled", "precision/fp32-with-tf32", "precision/misaligned-matmul"}
+    nvidia = {
+        "precision/no-tensor-cores",
+        "precision/tf32-disabled",
+        "precision/fp32-with-tf32",
+        "precision/misaligned-matmul",
+    }
     assert nvidia <= not_applicable(name)
 
 

@@ -87,9 +87,8 @@ def test_a_scalar_readback_owns_no_more_idle_than_the_host_lost(tmp_path: Path) 
 
 def test_the_profilers_own_stop_is_not_the_programs_wait(tmp_path: Path) -> None:
     builder = TraceBuilder()
-    with builder.step():
-        with builder.op("aten::mm"):
-            builder.kernel("gemm", us=3000, host_us=10)
+    with builder.step(), builder.op("aten::mm"):
+        builder.kernel("gemm", us=3000, host_us=10)
     builder.sync("cudaDeviceSynchronize")
     trace = trace_of(builder, tmp_path)
     assert trace.syncs["kind"].tolist() == ["profiler"]
@@ -156,10 +155,14 @@ def test_backward_work_takes_the_place_of_its_forward_operator(tmp_path: Path) -
 
 def test_a_library_frame_stands_beside_the_users(tmp_path: Path) -> None:
     builder = TraceBuilder()
-    frames = ("train.py(54): main", "transformers/models/bert/modeling_bert.py(812): forward", "torch/nn/functional.py(9): linear")
-    with builder.step(), builder.python(frames[0]), builder.python(frames[1]), builder.python(frames[2]):
-        with builder.op("aten::linear"):
-            builder.kernel("gemm", us=10, host_us=5)
+    frames = (
+        "train.py(54): main",
+        "transformers/models/bert/modeling_bert.py(812): forward",
+        "torch/nn/functional.py(9): linear",
+    )
+    user, library, torch = (builder.python(frame) for frame in frames)
+    with builder.step(), user, library, torch, builder.op("aten::linear"):
+        builder.kernel("gemm", us=10, host_us=5)
     row = trace_of(builder, tmp_path).kernels.iloc[0]
     assert (row["file"], row["line"], row["function"]) == ("train.py", 54, "main")
     assert row["library"] == "transformers/models/bert/modeling_bert.py:812 forward"

@@ -169,11 +169,17 @@ def _code(text: str) -> list[str]:
 def check(folders: tuple[str, ...]) -> None:
     """Check the rules in DIR together with those that ship with the advisor, or these alone.
 
-    Every problem is named on stderr with its file, and the exit code is 2 then.
+    A DIR that holds a whole catalogue, every file that ships and perhaps more, is checked by itself. Every problem is
+    named on stderr with its file, and the exit code is 2 then.
     """
+    from advisor import rulebook
     from advisor.config import Config
 
-    rules = list(load_rules(Config(), folders).rules)
+    shipped = {path.relative_to(root) for root in [rulebook.builtin_rules_dir()] for path in root.rglob("*.toml")}
+    if len(folders) == 1 and all((Path(folders[0]) / path).is_file() for path in shipped):
+        rules = list(rulebook.load([Path(folders[0])]).rules)
+    else:
+        rules = list(load_rules(Config(), folders).rules)
     if folders:
         roots = [os.path.realpath(folder) + os.sep for folder in folders]
         rules = [rule for rule in rules if any(os.path.realpath(Path(rule.path)).startswith(root) for root in roots)]

@@ -77,14 +77,7 @@ def build(study: Study) -> pd.DataFrame:
         kind(texts[code] if code >= 0 else "", study.names[name])
         for code, name in zip(called.tolist(), work.name[rows].tolist(), strict=True)
     ]
-    frame = study.common(
-        start=work.start[rows],
-        dur=work.end[rows] - work.start[rows],
-        cost=study.work_cost[rows],
-        node=launch,
-        device=work.device[rows],
-        stream=work.stream[rows],
-    )
+    frame = study.common_of_work(rows)
     frame |= {
         "name": study.labels(work.name[rows], study.names),
         "kind": study.labels(np.array(kinds, np.int64), [name for name, _ in _KINDS] + ["other"]),

@@ -101,9 +101,7 @@ def build(study: Study) -> pd.DataFrame:
     cost = study.work_cost[rows]
     waited = syncs.copy >= 0
     np.add.at(cost, np.searchsorted(rows, syncs.copy[waited]), owns[waited])
-    frame = study.common(
-        start=start, dur=dur, cost=cost, node=launch, device=work.device[rows], stream=work.stream[rows]
-    )
+    frame = study.common_of_work(rows, cost)
 
     def word(part: int) -> pd.Categorical:
         return study.labels(inverse, [fact[part] for fact in facts])
@@ -129,14 +127,7 @@ def build_memsets(study: Study) -> pd.DataFrame:
     work = study.recording.work
     rows = np.flatnonzero(work.kind == MEMSET)
     launch = work.launch[rows]
-    frame = study.common(
-        start=work.start[rows],
-        dur=work.end[rows] - work.start[rows],
-        cost=study.work_cost[rows],
-        node=launch,
-        device=work.device[rows],
-        stream=work.stream[rows],
-    )
+    frame = study.common_of_work(rows)
     table = study.tables.get("memset", {})
     frame |= {
         "name": study.labels(work.name[rows], study.names),

@@ -248,8 +248,8 @@ def _kernel_facts(study: Study) -> dict[str, Any]:
 def _warmup_ns(study: Study) -> int:
     """Idle of the device under what only first calls take so long for.
 
-    Single runtime calls, other than waits and copies, of over 2 ms (lazy loading of kernels, cuDNN's search, first allocations), and
-    regions compiled just in time whose own time is over 2 ms.
+    Single runtime calls, other than waits and copies, of over 2 ms (lazy loading of kernels, cuDNN's search, first allocations),
+    and regions compiled just in time whose own time is over 2 ms.
     """
     host = study.recording.host
     if study.device < 0 or not host.size:

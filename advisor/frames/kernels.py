@@ -46,7 +46,7 @@ def build(study: Study) -> pd.DataFrame:
     """The frame."""
     recording = study.recording
     work, rows = recording.work, study.kernel_rows
-    start, end, launch = work.start[rows], work.end[rows], work.launch[rows]
+    start, launch = work.start[rows], work.launch[rows]
     info = study.kernel_names
     name = work.name[rows]
     codes = np.fromiter(info, np.int64, len(info))
@@ -77,14 +77,7 @@ def build(study: Study) -> pd.DataFrame:
     if host is not None:
         graph = np.isin(launch, study.graph_nodes)
         launched = np.where(launch >= 0, host.start[np.maximum(launch, 0)], -1)
-    frame = study.common(
-        start=start,
-        dur=end - start,
-        cost=study.work_cost[rows],
-        node=launch,
-        device=work.device[rows],
-        stream=work.stream[rows],
-    )
+    frame = study.common_of_work(rows)
     frame |= {
         "name": study.labels(name, study.names),
         "class": study.labels(kind, kinds),

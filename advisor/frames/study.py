@@ -230,6 +230,18 @@ class Study:
             "library": self.labels(library, texts),
         }
 
+    def common_of_work(self, rows: Ints, cost: Ints | None = None) -> dict[str, object]:
+        """The common columns of pieces of GPU work: indices into ``Recording.work``. They cost what they own."""
+        work = self.recording.work
+        return self.common(
+            start=work.start[rows],
+            dur=work.end[rows] - work.start[rows],
+            cost=self.work_cost[rows] if cost is None else cost,
+            node=work.launch[rows],
+            device=work.device[rows],
+            stream=work.stream[rows],
+        )
+
     @cached_property
     def _place_tables(self) -> tuple[list[str], Ints, list[str], list[str]]:
         places = self.recording.host.places
