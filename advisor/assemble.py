@@ -19,7 +19,6 @@ from advisor.analysis import (
     Summary,
     TraceInfo,
 )
-
 from advisor.engine import run
 
 if TYPE_CHECKING:

@@ -162,7 +162,8 @@ def _statement(answer: str, around: Any) -> Node | ConditionError:
 def _around(statement: Node) -> Any:
     """What a statement holds beside its selected items, to compare with a plain SELECT: FROM, WHERE, ORDER BY and so on."""
     node = {key: part for key, part in statement["node"].items() if key != "select_list"}
-    source = {key: part for key, part in node["from_table"].items() if not key.startswith("query_location")}
+    table = node.get("from_table") or {}
+    source = {key: part for key, part in table.items() if not key.startswith("query_location")}
     return {**node, "from_table": source}
 
 

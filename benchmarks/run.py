@@ -102,9 +102,8 @@ def main() -> None:
         print(f"{'reading alone, text to columns':44} {speed:6.0f} MB/s   [200 MB/s]")
         out = subprocess.check_output([python, "-c", STAGES, str(trace)], cwd=ROOT).split()
         loaded, read, frames, rules = map(float, out)
-        print(
-            f"{'stages in one process':44} rulebook {loaded:.2f}, read {read:.2f}, frames {frames:.2f}, rules {rules:.2f} s   [rules 0.3 s]"
-        )
+        stages = f"rulebook {loaded:.2f}, read {read:.2f}, frames {frames:.2f}, rules {rules:.2f} s"
+        print(f"{'stages in one process':44} {stages}   [rules 0.3 s]")
         if options.large:
             large = Path(folder) / "owlv2_30.json"
             tool = Path(options.traces).parent / "tools" / "repeat_trace.py"

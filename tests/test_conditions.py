@@ -174,8 +174,9 @@ def test_limits_are_values_and_never_sql() -> None:
     ],
 )
 def test_what_is_refused(text: str, problem: str) -> None:
-    with pytest.raises(ConditionError, match=re.escape(problem)) as refused:
+    with pytest.raises(ConditionError) as refused:
         compiled(text)
+    assert problem in refused.value.problem
     assert str(refused.value) == f"x.toml: match.where: {refused.value.problem}"
     assert "\n" not in refused.value.problem
 
@@ -192,7 +193,7 @@ def test_what_is_refused(text: str, problem: str) -> None:
         "dur_ns" + "::BIGINT" * 480 + " > 0",
         "[" * 1900 + "]" * 1900,
         "CASE WHEN blocking THEN " * 150,
-        "true OR " * 5000,
+        "true OR " * 5000 + "true",
     ],
     ids=lambda text: text[:12],
 )
@@ -211,8 +212,9 @@ def test_a_wide_condition_is_not_a_deep_one() -> None:
 
 
 def test_a_hostile_pattern_ends() -> None:
-    """Backtracking at each % would take longer than anyone waits."""
+    """Before its version 2, DuckDB backtracks at each %, which would take longer than anyone waits."""
     text = f"name LIKE '{'%a_' * 20}b'"
+    assert "LIKE" not in compiled(text).sql
     began = time.perf_counter()
     assert holds(text, name="a" * 3000) is False
     assert time.perf_counter() - began < 2
@@ -242,11 +244,17 @@ def test_having_sees_only_the_chosen_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["sum(sum(dur_ns)) > 1", "dur_ns > sum(cost_ns)", "sum(dur_ns ORDER BY share) > 1", "string_agg(name, ',') = 'a'"],
+    ("text", "problem"),
+    [
+        ("sum(sum(dur_ns)) > 1", "may not stand inside another"),
+        ("sum(dur_ns) FILTER (WHERE count(*) > 1) > 1", "may not stand inside another"),
+        ("sum(dur_ns ORDER BY share) > 1", "takes no ORDER BY"),
+        ("string_agg(name, ',') = 'a'", "function string_agg() is not allowed"),
+        ("dur_ns > sum(cost_ns)", "GROUP BY"),
+    ],
 )
-def test_aggregates_that_are_refused(text: str) -> None:
-    with pytest.raises(ConditionError):
+def test_aggregates_that_are_refused(text: str, problem: str) -> None:
+    with pytest.raises(ConditionError, match=re.escape(problem)):
         compiled(text, aggregates=True)
 
 
@@ -258,7 +266,26 @@ def test_items_have_names() -> None:
         ("n", True),
         ("sum(dur_ns) / 1e6", True),
     ]
-    (refused,) = compile_all([Request("DISTINCT name", "kernels", COLUMNS, {}, item=True)])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DISTINCT name",
+        "*",
+        "name, share",
+        "name FROM kernels",
+        "name FROM t; SELECT 1",
+        "name FROM t WHERE (true); SELECT 1",
+        "name WHERE true",
+        "name FROM read_csv('x')",
+        "name FROM t UNION SELECT name",
+        "name INTO x",
+        "row_number() OVER ()",
+    ],
+)
+def test_an_item_is_one_expression(text: str) -> None:
+    (refused,) = compile_all([Request(text, "kernels", COLUMNS, {}, aggregates=True, item=True)])
     assert isinstance(refused, ConditionError)
 
 
@@ -298,10 +325,10 @@ def test_the_database_reaches_nothing(make: object, tmp_path: Path) -> None:
 def test_connect_sees_no_python_variable() -> None:
     import pandas as pd
 
-    table = pd.DataFrame({"a": [1]})
-    with pytest.raises(duckdb.Error):
-        connect().execute("SELECT * FROM table").fetchall()
-    assert len(table) == 1
+    mine = pd.DataFrame({"a": [1]})
+    with pytest.raises(duckdb.CatalogException, match="mine"):
+        connect().execute("SELECT * FROM mine").fetchall()
+    assert len(mine) == 1
 
 
 def test_what_takes_too_long_is_interrupted() -> None:

@@ -69,7 +69,9 @@ def test_inside(raw: Raw, points: list[int]) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, LINE), st.integers(0, LINE), st.integers(0, 3)), max_size=12))
-def test_exclusive_gives_every_cell_to_the_earliest_start_then_the_lowest_rank(rows: list[tuple[int, int, int]]) -> None:
+def test_exclusive_gives_every_cell_to_the_earliest_start_then_the_lowest_rank(
+    rows: list[tuple[int, int, int]],
+) -> None:
     start = np.array([r[0] for r in rows], np.int64)
     end = np.array([max(r[0], r[1]) for r in rows], np.int64)
     rank = np.array([r[2] for r in rows], np.int64)

@@ -5,14 +5,16 @@ All times leave here as int64 ns on the trace's own clock. Strings become codes 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from advisor.reading.events import GROUPS, TIMES, Args, Event, Times
+from advisor.reading.events import BROKEN, GROUPS, ONE_TIME, RAWS, TIMES, Args, Event, Times
 
 Array = npt.NDArray[Any]
 Table = dict[str, Array]
@@ -21,7 +23,12 @@ MISSING = np.iinfo(np.int64).min
 # Below 2**43 us (three months, what baseTimeNanoseconds leaves) the double nearest to a decimal of three places is less
 # than half a ns off, so rounding gives the ns back exactly. Above, the decimal text itself has to be read.
 EXACT_FLOAT_US = float(1 << 43)
-_MAX_US = 9.0e15
+# A clock reading beyond 2**61 ns (the year 2043; durations: 73 years) is none. Sums of a few stay inside an int64.
+MOST_NS = 1 << 61
+_MAX_US = MOST_NS / 1000 - 1
+# CUPTI's 236 years, and what else no program runs: such durations of GPU work are cut by the frames, the host's are 0.
+_YEARS_NS = 10 * 365 * 86400 * 10**9
+_GPU = ("kernel", "copy", "memset")
 _NO_ARGS = Args()
 
 
@@ -44,7 +51,7 @@ class Threads(dict[Any, int]):
         number = -(1 << 40) - len(self)
         if isinstance(key, str):
             digits = key.rsplit(" ", 1)[-1]
-            if digits.lstrip("-").isdigit() and len(digits) < 19:
+            if digits.isascii() and digits.removeprefix("-").isdigit() and len(digits) < 19:
                 number = int(digits)
         elif isinstance(key, int | float) and abs(key) < 1 << 62:
             number = int(key)
@@ -69,7 +76,17 @@ def to_ns(value: Any) -> int:
             return MISSING
     except (ValueError, OverflowError, InvalidOperation):
         return MISSING
-    return ns if abs(ns) < 1 << 62 else MISSING
+    return ns if abs(ns) < MOST_NS else MISSING
+
+
+def to_duration(value: Any) -> int:
+    """The same for a duration: one that is too long is as long as can be, and left to whoever knows what it is of."""
+    ns = to_ns(value)
+    if ns != MISSING or not isinstance(value, int | float | Decimal):
+        return ns
+    if (isinstance(value, Decimal) and value.is_nan()) or (isinstance(value, float) and math.isnan(value)):
+        return ns
+    return MOST_NS if value > 0 else -MOST_NS
 
 
 class Columns:
@@ -82,9 +99,14 @@ class Columns:
         self.texts = Codes()
         self.threads = Threads()
         self.events = 0
+        self.shapeless = 0
         self.coerced = 0
+        self.first_coerced = 0  # the number of the event, from 1
+        self.negative = 0
+        self.absurd = 0
         self.unknown: dict[str, int] = {}
         self.exact = False
+        self._bad_row = -1
         self._parts: dict[str, list[Table]] = {}
         self._sinks: dict[str | None, list[Event]] = {}
         self._take: dict[str, Callable[[list[Event]], Table]] = {
@@ -102,30 +124,50 @@ class Columns:
             "span": self._host,
         }
 
-    def add(self, events: list[Event], text: bytes | None = None) -> None:
-        """Take *events* in; *text* is the chunk they were decoded from, read again where times need it."""
-        if self.exact and text is not None:
+    def add(self, events: list[Event], text: bytes) -> None:
+        """Take *events* in; *text* is the list they were decoded from, read again where times need it."""
+        if self.exact:
             self._make_exact(events, text)
+        before = self.coerced, self.first_coerced, self.shapeless, self.unknown.copy()
         sinks = _Sinks(self)
         for event in events:
             sinks[event.cat](event)
         try:
-            taken = [(group, self._take[group](batch)) for group, batch in sinks.batches() if batch]
+            taken = [(group, self._taken(group, batch, events)) for group, batch in sinks.batches() if batch]
         except NeedExact:
             self.exact = True
-            if text is None:
-                raise
+            self.coerced, self.first_coerced, self.shapeless, self.unknown = before
             self.add(events, text)
             return
         for group, table in taken:
             self._parts.setdefault(group, []).append(table)
         self.events += len(events)
 
+    def _taken(self, group: str, batch: list[Event], events: list[Event]) -> Table:
+        """The columns of a batch; notes where in *events* the first value lies that could not be used."""
+        self._bad_row = -1
+        table = self._take[group](batch)
+        if self._bad_row >= 0:
+            bad = batch[self._bad_row]
+            number = self.events + next(at for at, event in enumerate(events, 1) if event is bad)
+            self.first_coerced = min(self.first_coerced or number, number)
+        return table
+
+    def _bad(self, row: int) -> None:
+        """Count a value that could not be used."""
+        self.coerced += 1
+        self._bad_row = row if self._bad_row < 0 else min(row, self._bad_row)
+
     @staticmethod
     def _make_exact(events: list[Event], text: bytes) -> None:
-        times: list[Times] = TIMES.decode(text)
+        times: list[Times | None]
+        try:
+            times = list(TIMES.decode(text))
+        except BROKEN:
+            times = [_time(raw) for raw in RAWS.decode(text)]
         for event, exact in zip(events, times, strict=True):
-            event.ts, event.dur = exact.ts, exact.dur  # type: ignore[assignment]
+            if exact is not None:
+                event.ts, event.dur = exact.ts, exact.dur  # type: ignore[assignment]
 
     def finish(self) -> dict[str, Table]:
         """The columns of every group, in file order; rows without a usable start are dropped and counted."""
@@ -137,45 +179,67 @@ class Columns:
             table = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
             bad = table["ts"] == MISSING
             if bad.any():
-                self.coerced += int(bad.sum())
                 table = {key: column[~bad] for key, column in table.items()}
+            if group not in _GPU:
+                negative, absurd = table["dur"] < 0, table["dur"] > _YEARS_NS
+                self.negative += int(negative.sum())
+                self.absurd += int(absurd.sum())
+                table["dur"][negative | absurd] = 0
             if len(table["ts"]):
                 tables[group] = table
         return tables
 
     # ---- columns of each group
 
-    def _times(self, values: list[Any], missing: int) -> Array:
+    def _starts(self, values: list[Any]) -> Array:
+        """Starts in ns; ``MISSING``, and counted, where there is none."""
+        array = self._plain_ns(values)
+        if array is None:
+            array = np.array([to_ns(value) for value in values], np.int64)
+            for row in np.flatnonzero(array == MISSING).tolist():
+                self._bad(row)
+        return array
+
+    def _durations(self, values: list[Any]) -> Array:
+        """Durations in ns; 0 where there is none, and counted where there is something else."""
+        if values.count(None) == len(values):
+            return np.zeros(len(values), np.int64)
+        array = self._plain_ns(values)
+        if array is None:
+            array = np.array([to_duration(value) for value in values], np.int64)
+            for row in np.flatnonzero(array == MISSING).tolist():
+                array[row] = 0
+                if values[row] is not None:
+                    self._bad(row)
+        return array
+
+    def _plain_ns(self, values: list[Any]) -> Array | None:
+        """Times in us as int64 ns in one go; None where they are no plain numbers. Raises NeedExact."""
         try:
             array = np.array(values)
         except (ValueError, OverflowError):
-            array = np.array(values, dtype=object)
+            return None
         kind = array.dtype.kind
-        if kind == "i" and (not len(array) or np.abs(array).max() < _MAX_US):
+        if kind == "i" and array.min(initial=0) > -_MAX_US and array.max(initial=0) < _MAX_US:
             return array.astype(np.int64) * 1000
         if kind == "f" and np.isfinite(array).all():
-            top = float(np.abs(array).max()) if len(array) else 0.0
+            top = float(np.abs(array).max(initial=0.0))
             if top < EXACT_FLOAT_US:
                 return np.rint(array * 1000.0).astype(np.int64)
-            if not self.exact and top < _MAX_US:
-                raise NeedExact
-        ns = np.array([to_ns(value) for value in values], np.int64)
-        lost = ns == MISSING
-        if missing != MISSING:
-            ns[lost] = missing
-            self.coerced += sum(1 for value, gone in zip(values, lost, strict=True) if gone and value is not None)
-        return ns
+        if not self.exact and any(isinstance(v, float) and EXACT_FLOAT_US <= abs(v) < _MAX_US for v in values):
+            raise NeedExact
+        return None
 
     def _ints(self, values: Sequence[Any], default: int) -> Array:
         try:
             return np.array([default if v is None else v for v in values], np.int64)
         except (TypeError, ValueError, OverflowError):
             out = np.full(len(values), default, np.int64)
-            for at, value in enumerate(values):
+            for row, value in enumerate(values):
                 try:
-                    out[at] = default if value is None else int(value)
+                    out[row] = default if value is None else int(value)
                 except (TypeError, ValueError, OverflowError):
-                    self.coerced += 1
+                    self._bad(row)
             return out
 
     def _floats(self, values: Sequence[Any]) -> Array:
@@ -183,11 +247,11 @@ class Columns:
             return np.array([np.nan if v is None else v for v in values], np.float64)
         except (TypeError, ValueError, OverflowError):
             out = np.full(len(values), np.nan)
-            for at, value in enumerate(values):
+            for row, value in enumerate(values):
                 try:
-                    out[at] = np.nan if value is None else float(value)
+                    out[row] = np.nan if value is None else float(value)
                 except (TypeError, ValueError, OverflowError):
-                    self.coerced += 1
+                    self._bad(row)
             return out
 
     def _host(self, events: list[Event]) -> Table:
@@ -195,8 +259,8 @@ class Columns:
         return {
             "name": np.array([names[e.name or ""] for e in events], np.int32),
             "thread": np.array([threads[e.tid] for e in events], np.int64),
-            "ts": self._times([e.ts for e in events], MISSING),
-            "dur": self._times([e.dur for e in events], 0),
+            "ts": self._starts([e.ts for e in events]),
+            "dur": self._durations([e.dur for e in events]),
         }
 
     def _op(self, events: list[Event]) -> Table:
@@ -279,6 +343,14 @@ class Columns:
 _WORD = (1 << 64) - 1
 
 
+def _time(raw: msgspec.Raw) -> Times | None:
+    """The times of one event, exact; None where they are no numbers."""
+    try:
+        return ONE_TIME.decode(raw)
+    except BROKEN:
+        return None
+
+
 class _Sinks(dict[str | None, Callable[[Event], None]]):
     """Category -> where its events go. Unknown categories are counted, flows and metadata passed over."""
 
@@ -309,22 +381,29 @@ class _Sinks(dict[str | None, Callable[[Event], None]]):
             self._lists.setdefault("op", []).append(event)
         elif event.ph == "i":
             self._instant(event)
+        elif not event.ph:
+            self._columns.shapeless += 1
 
     def _instant(self, event: Event) -> None:
         if event.name in ("[memory]", "[OutOfMemory]"):
             self._lists.setdefault("instant", []).append(event)
 
     def _strange(self, event: Event) -> None:
+        self._count((event.cat or "")[:80])
+
+    def _count(self, key: str) -> None:
         counts = self._columns.unknown
-        key = (event.cat or "")[:80]
         if key in counts or len(counts) < 20:
             counts[key] = counts.get(key, 0) + 1
 
     def batches(self) -> list[tuple[str, list[Event]]]:
-        """Group -> events, complete (``X``) ones only where the group has durations."""
+        """Group -> events, complete (``X``) ones only where the group has durations; others are counted as unknown."""
         out = []
         for group, batch in self._lists.items():
             if group != "instant" and any(e.ph != "X" for e in batch):
+                for event in batch:
+                    if event.ph != "X":
+                        self._count(f"{(event.cat or '')[:80]} with ph {(event.ph or '')[:20]}")
                 batch = [e for e in batch if e.ph == "X"]
             out.append((group, batch))
         return out

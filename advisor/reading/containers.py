@@ -18,6 +18,8 @@ BLOCK = 1 << 20
 # finer ones for the first megabyte of text, where a slice would be much of the file.
 SLICE, FINE = 1 << 12, 1 << 8
 _GZIP = b"\x1f\x8b"
+# isal's types take its exception for an instance of one.
+_GZIP_ERRORS: tuple[type[BaseException], ...] = (isal_zlib.IsalError, zlib.error, EOFError)  # type: ignore[assignment]
 
 # Files that people hand over by mistake, by their first bytes.
 _FOREIGN = (
@@ -99,8 +101,9 @@ class Source:
                 yield b"".join(parts)
                 parts = []
         if not self.size:
-            ends = "is damaged from the start" if self.notes[-1:] and self.notes[-1][0] == "gzip-damaged" else "holds nothing"
-            raise TraceError(f"{self.path}: the gzip stream {ends}. Copy the file again, in binary mode.")
+            damaged = any(code == "gzip-damaged" for code, _ in self.notes)
+            what = "is damaged from the start" if damaged else "holds nothing"
+            raise TraceError(f"{self.path}: the gzip stream {what}. Copy the file again, in binary mode.")
         yield b"".join(parts)
 
     def _members(self, data: bytes, handle: BinaryIO) -> Iterator[bytes]:
@@ -112,15 +115,19 @@ class Source:
                 if at >= len(data):
                     at, data = 0, handle.read(BLOCK)
                     if not data:
-                        self.notes.append(("gzip-truncated", "the gzip stream is cut off; the end of the trace is lost"))
+                        self.notes.append(
+                            ("gzip-truncated", "the gzip stream is cut off; the end of the trace is lost")
+                        )
                         return
                 piece = data[at : at + (FINE if self.size < BLOCK else SLICE)]
                 at += len(piece)
                 while piece and not engine.eof:
                     try:
                         yield engine.decompress(piece, BLOCK)
-                    except (isal_zlib.IsalError, zlib.error, EOFError) as error:
-                        self.notes.append(("gzip-damaged", f"the gzip stream is damaged ({error}); what follows is lost"))
+                    except _GZIP_ERRORS as error:
+                        self.notes.append(
+                            ("gzip-damaged", f"the gzip stream is damaged ({error}); what follows is lost")
+                        )
                         return
                     piece = engine.unconsumed_tail
             at -= len(engine.unused_data)

@@ -53,9 +53,14 @@ def list_end(error: msgspec.DecodeError, body: bytes) -> int | None:
     return body.rfind(b"]", 0, int(named[1]) - 1)
 
 
-def ends_list(text: bytes, at: int) -> bool:
-    """Whether the bracket before *at* ends the events: the root object goes on or ends, or no event follows."""
-    return _ROOT_GOES_ON.match(text, at) is not None or not BOUNDARY.search(text, at, at + _LOOK_AHEAD)
+def ends_list(text: bytes, at: int, *, last: bool) -> bool:
+    """Whether the bracket before *at* ends the events: the root object goes on or ends, or no event follows.
+
+    Text that is not the *last* of the file ends at a boundary: there a list that ended has a root object behind it.
+    """
+    if _ROOT_GOES_ON.match(text, at):
+        return last or text[at:].strip() not in (b"", b"]")
+    return last and not BOUNDARY.search(text, at, at + _LOOK_AHEAD)
 
 
 class Salvage:
@@ -78,6 +83,10 @@ class Salvage:
         width = len(self.text)
         stop = -1
         while self._more():
+            if self._fragment:
+                if not self._one():
+                    return
+                continue
             end = stop if stop > self.at else self._window(width)
             try:
                 self._decode(self.text[self.at : end].rstrip(_STRIP))
@@ -105,11 +114,15 @@ class Salvage:
             if self.text[start] != 0x5D:
                 return True
             self.at += 1
-            if ends_list(self.text, self.at):
+            # Behind a damaged event a bracket may be a leftover of its args.
+            if _ROOT_GOES_ON.match(self.text, self.at) if self._fragment else self._ends_list(self.at):
                 self.ended = True
                 self.losses.trailing_comma = comma
                 return False
             self._repaired(start)
+
+    def _ends_list(self, at: int) -> bool:
+        return ends_list(self.text, at, last=self.last)
 
     # ---- windows
 
@@ -217,7 +230,7 @@ class Salvage:
             pieces = [(piece, end)]
             if end == len(text):
                 ends = [found.start() + 1 for found in islice(_LIST_ENDS.finditer(text, start), _MOST_ATTEMPTS)]
-                pieces = [(text[start:at], at) for at in ends if ends_list(text, text.index(b"]", at) + 1)] + pieces
+                pieces = [(text[start:at], at) for at in ends if self._ends_list(text.index(b"]", at) + 1)] + pieces
             if any(self._mended(piece, start, at) for piece, at in pieces if not tired or len(piece) <= _SHORT):
                 return
             following = _BLANK.match(text, end)

@@ -150,13 +150,13 @@ class Reader:
             del buffer[:3]
             self.notes.append(("byte-order-mark", "a byte order mark at the start was passed over"))
         stripped = buffer.lstrip()
-        if stripped and stripped[:1] not in (b"[", b"{"):
+        if stripped and not stripped.startswith((b"[", b"{")):
             raise TraceError(
                 f"{self.path}: is not JSON. advisor reads what torch.profiler writes: "
                 "prof.export_chrome_trace('trace.json.gz')."
             )
         buffer[:] = stripped
-        is_list = stripped[:1] == b"["
+        is_list = stripped.startswith(b"[")
         self._offset += start - len(stripped) + is_list
         return is_list
 
@@ -239,7 +239,7 @@ class Reader:
             events = EVENTS.decode(body)
         except msgspec.DecodeError as error:
             close = list_end(error, body)
-            if close is not None and ends_list(body, close + 1):
+            if close is not None and ends_list(body, close + 1, last=last):
                 whole = body[: close + 1]
                 try:
                     events = EVENTS.decode(whole)
@@ -265,7 +265,9 @@ class Reader:
             parts.append(block)
             size += len(block)
             if size > _MOST_TRAILER:
-                self.notes.append(("metadata", f"more than {_MOST_TRAILER >> 20} MB behind the events were passed over"))
+                self.notes.append(
+                    ("metadata", f"more than {_MOST_TRAILER >> 20} MB behind the events were passed over")
+                )
                 break
         return b"".join(parts)
 
@@ -274,7 +276,9 @@ class Reader:
         if self.truncated:
             notes.append(("truncated", f"the file is cut off after {columns.events:,} events; the end is lost"))
         if losses.repaired:
-            notes.append(("repaired", f"{losses.repaired:,} damaged events were repaired{_first(losses.first_repaired)}"))
+            notes.append(
+                ("repaired", f"{losses.repaired:,} damaged events were repaired{_first(losses.first_repaired)}")
+            )
         if losses.skipped:
             what = "damaged events could not be repaired and were left out"
             notes.append(("skipped", f"{losses.skipped:,} {what}{_first(losses.first_skipped)}"))
@@ -284,7 +288,9 @@ class Reader:
             where = f", the first in event {columns.first_coerced:,}" if columns.first_coerced else ""
             notes.append(("bad-values", f"{columns.coerced:,} values that are no numbers were left out{where}"))
         if columns.negative:
-            notes.append(("negative-durations", f"{columns.negative:,} host events with a negative duration count as 0"))
+            notes.append(
+                ("negative-durations", f"{columns.negative:,} host events with a negative duration count as 0")
+            )
         if columns.absurd:
             notes.append(("absurd-durations", f"{columns.absurd:,} host events that last for years count as 0"))
         if columns.unknown:
