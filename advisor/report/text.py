@@ -247,7 +247,7 @@ def price(finding: Finding, summary: Summary | None) -> str:
     """The saving in words: ``saves up to 28.1 ms of 121 ms a step (23.2 %), cautiously 21.0 ms (17.4 %)``."""
     saving = finding.saving
     if saving is None:
-        return "not known" if finding.cost_ms else "a risk, not a cost"
+        return "not known" if finding.cost_ms else "none of its own: a risk, or memory"
     of = f" of {milliseconds(whole_ms(summary))}" if summary else ""
     text = f"saves up to {milliseconds(saving.high_ms)}{of} {_per(summary)} ({percent(saving.high_share)})"
     if saving.low_ms <= 0 < saving.high_ms:
@@ -378,7 +378,7 @@ def _quiet(page: Page, analysis: Analysis) -> None:
     if not analysis.findings:
         page.line("no findings")
     for index, finding in enumerate(analysis.findings, 1):
-        gain = f"up to {percent(finding.saving.high_share)}" if finding.saving else "risk"
+        gain = f"up to {percent(finding.saving.high_share)}" if finding.saving else "unpriced"
         severity = page.paint(pad(finding.severity, 6), _SEVERITY[finding.severity])
         page.line(f"{index:>2}. {severity}  {pad(gain, 12)}  {clean(finding.rule)}: {clean(finding.title)}")
 
