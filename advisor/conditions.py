@@ -8,8 +8,10 @@ limit nor an interrupt stops one call such as ``len(range(1e9))``.
 
 from __future__ import annotations
 
+import math
 import re
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -25,18 +27,19 @@ __all__ = [
     "ConditionError",
     "Limit",
     "Request",
+    "Watch",
     "compile_all",
     "compile_condition",
     "connect",
     "nearest",
     "reason",
     "session",
-    "time_limit",
 ]
 
 MAX_TEXT = 4_000
 MAX_BRACKETS = 48
 CHECK_SECONDS = 5.0
+_GLANCE_SECONDS = 0.02
 
 _BOOLEAN = ("BOOLEAN", "bool")  # as the versions of DuckDB's client name it
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
@@ -66,16 +69,37 @@ def connect() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-@contextmanager
-def time_limit(connection: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[None]:
-    """Interrupt what runs on *connection* after *seconds*; it then raises ``duckdb.InterruptException``."""
-    timer = threading.Timer(seconds, connection.interrupt)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
+class Watch:
+    """Interrupts what runs on a connection for too long. One thread watches all its queries: starting one costs more."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+        self._due = math.inf
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+
+    @contextmanager
+    def limit(self, seconds: float) -> Iterator[None]:
+        """Inside, a query that takes longer raises ``duckdb.InterruptException``."""
+        self._due = time.monotonic() + seconds
+        try:
+            yield
+        finally:
+            with self._lock:  # not while the watch interrupts: it would hit the next query
+                self._due = math.inf
+
+    def _watch(self) -> None:
+        while not self._over.wait(_GLANCE_SECONDS):
+            with self._lock:
+                if time.monotonic() > self._due:
+                    self._connection.interrupt()
 
 
 def reason(error: Exception) -> str:
@@ -113,7 +137,7 @@ def compile_all(requests: Sequence[Request]) -> list[Condition | ConditionError]
                 outcomes.append(Printer(request).condition(_only_item(node, request)))
             except ConditionError as error:
                 outcomes.append(ConditionError(error.problem, request.where))
-        with time_limit(_checker(), CHECK_SECONDS):
+        with Watch(_checker()) as watch, watch.limit(CHECK_SECONDS):
             _check_types(requests, outcomes)
     return outcomes
 

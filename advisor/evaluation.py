@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.analysis import Cell, Evidence
-from advisor.conditions import Condition, reason, session, time_limit
+from advisor.conditions import Condition, Watch, reason, session
 from advisor.errors import AdvisorError
 from advisor.frames.schema import Schema
 from advisor.intervals import Bools
@@ -52,6 +52,7 @@ class Evaluator:
         self._trace = trace
         self._types = {name: {column.name: column.type for column in schemas[name].columns} for name in schemas}
         self._connection = session()
+        self._watch = Watch(self._connection)
         self._deadline = time.monotonic() + TOTAL_SECONDS
         self._frames: dict[str, pd.DataFrame | Exception] = {}
 
@@ -61,6 +62,7 @@ class Evaluator:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
     ) -> None:
+        self._watch.__exit__()
         self._connection.close()
 
     def frame(self, name: str) -> pd.DataFrame:
@@ -152,7 +154,7 @@ class Evaluator:
         items = ", ".join(f"{question.sql} AS c{index}" for index, question in enumerate(questions))
         self._connection.register("rows", view)
         try:
-            with time_limit(self._connection, seconds):
+            with self._watch.limit(seconds):
                 query = f"SELECT {items} FROM (SELECT {', '.join(casts)} FROM rows) {tail}"
                 return fetch(self._connection.execute(query))
         except duckdb.InterruptException:

@@ -272,8 +272,10 @@ class Printer:
             return f"({name}{self.expression(given[0])})"
         if name in ("+", "-", "*", "/", "//", "%") and len(given) == 2:
             left, right = self.list(given)
-            # By zero gives NULL: some versions of DuckDB raise instead, others give infinity.
-            return f"({left} {name} nullif({right}, 0))" if name in ("/", "//", "%") else f"({left} {name} {right})"
+            if name in ("/", "//", "%") and not (given[1].get("class") == "CONSTANT" and _constant(given[1])):
+                # By zero gives NULL: some versions of DuckDB raise instead, others give infinity.
+                right = f"nullif({right}, 0)"
+            return f"({left} {name} {right})"
         if name == "if" and len(given) == 3:
             test, yes, no = self.list(given)
             return f"(CASE WHEN {test} THEN {yes} ELSE {no} END)"

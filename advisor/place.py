@@ -13,6 +13,7 @@ from advisor.analysis import Place
 from advisor.intervals import Bools, Ints
 
 PLACES = 3
+LEAST_SHARE = 0.01
 _LINE = ("file", "line", "function")
 _AROUND = ("library", "module", "op")
 _ROOM = 2**62
@@ -20,6 +21,8 @@ _ROOM = 2**62
 
 def places(frame: pd.DataFrame, rows: Bools, weight: str | None) -> list[Place]:
     """The heaviest places of some rows, at most three, each with its share of their *weight* (a column; None: of rows).
+
+    What carries under 1 % is left out: where most of the time has no place, the little that has one would mislead.
 
     A place is a line of the user's, with what most of its weight has in common; where no line is known, it is the
     library frame, module and operator.
@@ -40,6 +43,8 @@ def places(frame: pd.DataFrame, rows: Bools, weight: str | None) -> list[Place]:
         return []
     found: list[Place] = []
     for number in np.argsort(-totals, kind="stable"):
+        if totals[number] < LEAST_SHARE * whole:
+            break
         members = group == number
         fields = {name: _common(part[name], codes[name], members, weights) for name in (*_LINE, *_AROUND)}
         if all(value is None for value in fields.values()):
