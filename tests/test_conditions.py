@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from advisor.conditions import (
+from advisor.rulebook.conditions import (
     Condition,
     ConditionError,
     Request,

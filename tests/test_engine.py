@@ -16,12 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import advisor
-from advisor import engine, evaluation, rulebook
+from advisor import engine, rulebook
 from advisor.analysis import Finding, Fix
-from advisor.claims import Claim, settle
-from advisor.engine import Outcome
+from advisor.engine import Outcome, evaluation
+from advisor.engine.claims import Claim, settle
 from advisor.frames import SCHEMAS
-from advisor.rule import NEEDS, Compiled, Match, Replay, Rule
+from advisor.rulebook.rule import NEEDS, Compiled, Match, Replay, Rule
 
 MS = 1_000_000
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from advisor.conditions import Condition, Request, compile_all
 from advisor.errors import RuleError
 from advisor.frames import SCHEMAS
 from advisor.frames.schema import Schema
-from advisor.rule import EVIDENCE, TIMELESS
 from advisor.rulebook import Rulebook, builtin_rules_dir, load
+from advisor.rulebook.conditions import Condition, Request, compile_all
+from advisor.rulebook.rule import EVIDENCE, TIMELESS
 
 RULE: dict[str, Any] = {
     "id": "transfer/slow",

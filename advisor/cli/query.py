@@ -100,8 +100,8 @@ def run(trace: Trace, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     """
     import duckdb
 
-    from advisor.conditions import connect
     from advisor.frames import SCHEMAS
+    from advisor.rulebook.conditions import connect
 
     words = set(re.findall(r"\w+", sql.lower()))
     named = [name for name in SCHEMAS if name in words]

@@ -24,7 +24,9 @@ _STRIP = b" \t\r\n,\0"
 _BYTE = re.compile(r"\(byte (\d+)\)")
 _ROOT_GOES_ON = re.compile(rb'\s*(?:,\s*"[^"]{1,80}"\s*:|\}\s*$|$)')
 _LIST_ENDS = re.compile(rb"\}\s*(?=\])")
-_WINDOW = _LOOK_AHEAD = 1 << 16
+_LOOK_AHEAD = _LOOK_BEHIND = 1 << 16
+# Behind a damaged event windows begin small and double: damage comes alone, or in every event.
+_WINDOW = 1 << 11
 # An event that seems to go on beyond its chunk is kept for the next one; longer than this, it is damaged.
 _MOST_HELD = 8 << 20
 _MOST_ATTEMPTS = 6
@@ -164,7 +166,7 @@ class Salvage:
         return max((text.index(b",", start) for start in self._boundaries(at, middle)), default=at)
 
     def _boundaries(self, low: int, high: int) -> Iterator[int]:
-        return (found.start() for found in BOUNDARY.finditer(self.text, max(low, high - (1 << 20)), high))
+        return (found.start() for found in BOUNDARY.finditer(self.text, max(low, high - _LOOK_BEHIND), high))
 
     # ---- one event
 
@@ -183,7 +185,7 @@ class Salvage:
 
     def _whole(self, start: int) -> tuple[bytes | None, bool]:
         """The JSON object at *start*, if it is right; and whether the text ended before it did."""
-        size = _WINDOW
+        size = _LOOK_AHEAD
         if self.text[start : start + 1] != b"{":
             return None, False
         while True:

@@ -17,10 +17,10 @@ import numpy as np
 import pandas as pd
 
 from advisor.analysis import Cell, Evidence
-from advisor.conditions import Condition, Watch, reason, session
 from advisor.errors import AdvisorError
 from advisor.frames.schema import Schema
 from advisor.intervals import Bools
+from advisor.rulebook.conditions import Condition, Watch, reason, session
 
 QUERY_SECONDS = 5.0
 TOTAL_SECONDS = 30.0

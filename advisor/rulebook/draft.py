@@ -14,10 +14,10 @@ from textwrap import dedent
 from typing import Any, TypeGuard
 
 from advisor.analysis import Fix, Reference
-from advisor.conditions import Condition, Request, nearest
-from advisor.expression import Limit as LimitValue
 from advisor.frames.schema import Schema
-from advisor.rule import (
+from advisor.rulebook.conditions import Condition, Request, nearest
+from advisor.rulebook.expression import Limit as LimitValue
+from advisor.rulebook.rule import (
     ACTIONS,
     CONFIDENCES,
     EVIDENCE,

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from advisor.conditions import ConditionError, compile_all, nearest
-from advisor.draft import Draft
 from advisor.errors import RuleError
-from advisor.expression import Limit as LimitValue
 from advisor.frames import SCHEMAS
 from advisor.frames.schema import Schema
-from advisor.rule import Limit, Match, Replay, Rule
+from advisor.rulebook.conditions import ConditionError, compile_all, nearest
+from advisor.rulebook.draft import Draft
+from advisor.rulebook.expression import Limit as LimitValue
+from advisor.rulebook.rule import Limit, Match, Replay, Rule
 
 __all__ = ["Limit", "Match", "Replay", "Rule", "Rulebook", "builtin_rules_dir", "load"]
 
@@ -33,7 +33,7 @@ class Rulebook:
 def builtin_rules_dir() -> Path:
     """The rules that ship with the advisor: inside the wheel, or beside the package in a checkout."""
     shipped = Path(str(files("advisor") / "_rules"))
-    return shipped if shipped.is_dir() else Path(__file__).resolve().parent.parent / "rules"
+    return shipped if shipped.is_dir() else Path(__file__).resolve().parents[2] / "rules"
 
 
 def load(

@@ -18,13 +18,13 @@ import numpy as np
 import pandas as pd
 
 from advisor.analysis import Evidence, Finding, NotApplicable, NotRun, QualityNote, RuleFailure, Verdicts
-from advisor.claims import Claim, Settled, settle
-from advisor.conditions import Condition
-from advisor.evaluation import Evaluator, Question, cell, explain
+from advisor.engine.claims import Claim, Settled, settle
+from advisor.engine.evaluation import Evaluator, Question, cell, explain
+from advisor.engine.place import places
 from advisor.intervals import Bools, Ints
-from advisor.place import places
-from advisor.rule import PLACEHOLDER, PROFILE, Rule
 from advisor.rulebook import Rulebook
+from advisor.rulebook.conditions import Condition
+from advisor.rulebook.rule import PLACEHOLDER, PROFILE, Rule
 
 _ACTIVITIES = "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"
 HOW = {

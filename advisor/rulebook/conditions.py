@@ -1,6 +1,6 @@
 """SQL conditions of rules, bounded before they run.
 
-DuckDB parses the text, ``advisor.expression`` checks every node of the tree against an allowlist, and the SQL that runs
+DuckDB parses the text, ``advisor.rulebook.expression`` checks every node of the tree against an allowlist, and the SQL that runs
 is printed anew from what was checked. So nothing reaches the database that is not named there: no subquery, no table
 function, no file, no list, nothing that could allocate or loop at will. Refusing is all that is safe: neither a memory
 limit nor an interrupt stops one call such as ``len(range(1e9))``.
@@ -20,7 +20,7 @@ from typing import Any
 import duckdb
 import msgspec
 
-from advisor.expression import Condition, ConditionError, Limit, Node, Printer, Request, nearest
+from advisor.rulebook.expression import Condition, ConditionError, Limit, Node, Printer, Request, nearest
 
 __all__ = [
     "Condition",

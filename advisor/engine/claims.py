@@ -15,7 +15,7 @@ import numpy as np
 
 from advisor.analysis import Saving, Severity
 from advisor.intervals import Bools, Ints
-from advisor.rule import CONFIDENCES, SEVERITIES, Rule
+from advisor.rulebook.rule import CONFIDENCES, SEVERITIES, Rule
 
 
 @dataclass(frozen=True)

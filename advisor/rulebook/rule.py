@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from advisor.analysis import Confidence, Fix, Reference, Severity
-from advisor.expression import Condition
-from advisor.expression import Limit as LimitValue
+from advisor.rulebook.expression import Condition
+from advisor.rulebook.expression import Limit as LimitValue
 
 NEEDS = ("gpu", "host", "steps", "shapes", "stacks", "memory", "distributed", "loader", "ranks", "idle")
 CONFIDENCES: Mapping[Confidence, float] = {"certain": 1.0, "likely": 0.7, "possible": 0.4}
