@@ -40,7 +40,7 @@ def width() -> int:
 def put(content: bytes, *, binary: bool = False, color: bool = False) -> None:
     """Write a report to stdout, in the encoding that stdout has. The report's bytes are UTF-8 unless *binary*."""
     if binary:
-        click.get_binary_stream("stdout").write(content)
+        sys.stdout.buffer.write(content)
         return
     text = content.decode("utf-8")
     encoding = sys.stdout.encoding or "utf-8"
