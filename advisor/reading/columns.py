@@ -108,7 +108,6 @@ class Columns:
         self.exact = False
         self._bad_row = -1
         self._parts: dict[str, list[Table]] = {}
-        self._sinks: dict[str | None, list[Event]] = {}
         self._take: dict[str, Callable[[list[Event]], Table]] = {
             "op": self._op,
             "annotation": self._op,
@@ -137,8 +136,10 @@ class Columns:
         except NeedExact:
             self.exact = True
             self.coerced, self.first_coerced, self.shapeless, self.unknown = before
+            sinks.close()
             self.add(events, text)
             return
+        sinks.close()
         for group, table in taken:
             self._parts.setdefault(group, []).append(table)
         self.events += len(events)
@@ -358,6 +359,11 @@ class _Sinks(dict[str | None, Callable[[Event], None]]):
         super().__init__()
         self._columns = columns
         self._lists: dict[str, list[Event]] = {}
+
+    def close(self) -> None:
+        """Let go of all events. The bound methods in here make a cycle, and no collector runs while a trace is read."""
+        self.clear()
+        self._lists.clear()
 
     def __missing__(self, category: str | None) -> Callable[[Event], None]:
         key = (category or "").lower()

@@ -19,6 +19,7 @@ T = TypeVar("T")
 _BARE = re.compile(
     r"([:\[,]\s*)(?:[-+]?(?:NaN|nan|inf(?:inity)?|Inf(?:inity)?|INF|1\.#[A-Z]+)|N/A|None|undefined)(?=\s*[,\]}])"
 )
+_ODD = re.compile(r",\s*[\]}]|[NI#]|nan|inf|und")
 _TRAILING_COMMA = re.compile(r",(\s*[\]}])")
 # What may follow the closing quote of a key, of a value in an object (its end, or another key) and of a list's element.
 _KEY_CLOSES = re.compile(r"\s*:")
@@ -43,9 +44,17 @@ def mend_text(text: str) -> str:
     at = outside_from = 0
     while (quote := text.find('"', at)) >= 0:
         outside = text[outside_from:quote]
-        out += [_mend_outside(outside), '"']
-        at = outside_from = _mend_string(text, quote + 1, _closing(outside, nesting), out)
-        out.append('"')
+        closes = _closing(outside, nesting)
+        plain = _PLAIN.match(text, quote + 1)
+        at = plain.end() if plain else quote + 1
+        if text[at : at + 1] == '"' and closes.match(text, at + 1):
+            out += [_mend_outside(outside), text[quote : at + 1]]
+            at += 1
+        else:
+            out += [_mend_outside(outside), '"']
+            at = _mend_string(text, quote + 1, closes, out)
+            out.append('"')
+        outside_from = at
     out.append(_mend_outside(text[outside_from:]))
     return "".join(out)
 
@@ -99,6 +108,8 @@ def _mend_string(text: str, at: int, closes: re.Pattern[str], out: list[str]) ->
 
 
 def _mend_outside(text: str) -> str:
+    if not _ODD.search(text):
+        return text
     return _TRAILING_COMMA.sub(r"\1", _BARE.sub(r"\1null", text))
 
 

@@ -30,6 +30,7 @@ _WINDOW = 1 << 11
 # An event that seems to go on beyond its chunk is kept for the next one; longer than this, it is damaged.
 _MOST_HELD = 8 << 20
 _MOST_ATTEMPTS = 6
+_MOST_CANDIDATES = 1 << 10
 # Text mended in vain, after which only short pieces are still tried: a file of noise is not to take forever.
 _MOST_WASTED = 8 << 20
 _SHORT = 1 << 12
@@ -79,6 +80,8 @@ class Salvage:
         self._number = number
         self._offset = offset
         self._fragment = False
+        # The last answer of _next: the closing brace and comma that follow the place asked about.
+        self._asked, self._brace, self._comma = 0, -1, -1
 
     def run(self) -> None:
         """Take in what the chunk holds, up to the end of the list or an event that goes on in the next chunk."""
@@ -89,7 +92,12 @@ class Salvage:
                 if not self._one():
                     return
                 continue
-            end = stop if stop > self.at else self._window(width)
+            end = stop if stop > self.at else self._next(self.at + width)
+            if end - self.at > 4 * width + _LOOK_AHEAD:
+                # A boundary so far off says nothing about this event.
+                if not self._one():
+                    return
+                continue
             try:
                 self._decode(self.text[self.at : end].rstrip(_STRIP))
             except BROKEN as error:
@@ -127,10 +135,6 @@ class Salvage:
         return ends_list(self.text, at, last=self.last)
 
     # ---- windows
-
-    def _window(self, width: int) -> int:
-        found = BOUNDARY.search(self.text, min(self.at + width, len(self.text)))
-        return self.text.index(b",", found.start()) if found else len(self.text)
 
     def _decode(self, body: bytes) -> None:
         """Take in a window of whole events. Raises what decoding raises where it is broken or holds the list's end."""
@@ -263,13 +267,17 @@ class Salvage:
 
     def _next(self, start: int) -> int:
         """The comma behind the event at *start*, as far as boundaries tell, or the end of the text."""
-        found = BOUNDARY.search(self.text, start)
-        return self.text.index(b",", found.start()) if found else len(self.text)
+        if not self._asked <= start <= self._brace:
+            found = BOUNDARY.search(self.text, start)
+            self._asked = start
+            self._brace = found.start() if found else len(self.text)
+            self._comma = self.text.index(b",", self._brace) if found else self._brace
+        return self._comma
 
     def _inner(self, low: int, high: int) -> int:
         """Where inside a damaged stretch a whole event begins, its boundary lost; -1 if nowhere."""
         for count, found in enumerate(_START.finditer(self.text, low, high)):
-            if count == 16:
+            if count == _MOST_CANDIDATES:
                 break
             if self._is_event(found.start()):
                 return found.start()
