@@ -68,7 +68,8 @@ class Host:
             return np.concatenate(parts).astype(np.int64) if parts else np.zeros(0, np.int64)
 
         name, thread, start, end, group, row = map(join, (names, threads, starts, ends, groups, rows))
-        order = np.lexsort((row, group, -end, start, thread))
+        # The sort is stable: what starts and ends alike stays in the order of GROUPS, and of the file.
+        order = np.lexsort((-end, start, thread))
         self.name, self.thread, self.start = name[order], thread[order], start[order]
         self.end, self.group, self.row = end[order], group[order], row[order]
         self.size = len(order)
@@ -105,7 +106,7 @@ class Host:
                 if attempt == _MOST_ATTEMPTS:
                     depth, parent, end = _nest_one_by_one(start, end)
                     break
-                _trim(start, end, over, parent)
+                _trim(start, end, over, depth, parent)
             self.depth[low:high], self.end[low:high] = depth, end
             self.parent[low:high] = np.where(parent >= 0, parent + low, -1)
 
@@ -338,7 +339,7 @@ def _nest_thread(start: Ints, end: Ints) -> tuple[Ints, Ints]:
     return depth, parent
 
 
-def _trim(start: Ints, end: Ints, over: Ints, parent: Ints) -> None:
+def _trim(start: Ints, end: Ints, over: Ints, depth: Ints, parent: Ints) -> None:
     """Cut overlaps that do not nest, in place: *over* are spans that outlast what they began in.
 
     Where such a span lies mostly beside its parent the two were siblings, and the earlier ends where the later starts:
@@ -351,10 +352,14 @@ def _trim(start: Ints, end: Ints, over: Ints, parent: Ints) -> None:
         outlasts = end[climber] > end[above]
         beside = still_open & outlasts & (end[above] - start[climber] < end[climber] - end[above])
         np.minimum.at(end, above[beside], start[climber[beside]])
-        inside = still_open & outlasts & ~beside
-        np.minimum.at(end, climber[inside], end[above[inside]])
         on = outlasts & (parent[above] >= 0)
         climber, above = climber[on], parent[above[on]]
+    # The rest lie inside what they began in, and end with it; so does all that lies in them.
+    order = np.argsort(depth, kind="stable")
+    for level in np.split(order, np.cumsum(np.bincount(depth))[:-1])[1:]:
+        above = parent[level]
+        held = (above >= 0) & (end[above] > start[level])
+        end[level] = np.where(held, np.minimum(end[level], end[above]), end[level])
 
 
 def _nest_one_by_one(start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:

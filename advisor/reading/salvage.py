@@ -28,12 +28,14 @@ _LOOK_AHEAD = _LOOK_BEHIND = 1 << 16
 # Behind a damaged event windows begin small and double: damage comes alone, or in every event.
 _WINDOW = 1 << 11
 # An event that seems to go on beyond its chunk is kept for the next one; longer than this, it is damaged.
-_MOST_HELD = 8 << 20
+_MOST_HELD = 64 << 20
 _MOST_ATTEMPTS = 6
 _MOST_CANDIDATES = 1 << 10
 # Text mended in vain, after which only short pieces are still tried: a file of noise is not to take forever.
 _MOST_WASTED = 8 << 20
 _SHORT = 1 << 12
+# Events left out, after which a chunk is given up where no more than half of the file is sound.
+_MOST_SKIPPED = 100_000
 
 
 @dataclass
@@ -88,6 +90,10 @@ class Salvage:
         width = len(self.text)
         stop = -1
         while self._more():
+            if self.losses.skipped > max(_MOST_SKIPPED, self._number + len(self.events)):
+                self.losses.skipped += sum(1 for _ in BOUNDARY.finditer(self.text, self.at)) + 1
+                self.at = len(self.text)
+                return
             if self._fragment:
                 if not self._one():
                     return
@@ -210,8 +216,10 @@ class Salvage:
 
     def _take(self, raw: bytes, start: int) -> None:
         """Take in an object whose JSON is right, whatever its types."""
+        if self._fragment and b'"ph"' not in raw:
+            return
         try:
-            event: Event | None = ONE.decode(raw)
+            event = ONE.decode(raw)
         except BROKEN:
             made = mend_event(raw)
             if made is None:
@@ -219,10 +227,9 @@ class Salvage:
                 return
             event, raw = made
             self._repaired(start)
-        if event is not None and (event.ph or not self._fragment):
-            self.events.append(event)
-            self.texts.append(raw)
-            self._fragment = False
+        self.events.append(event)
+        self.texts.append(raw)
+        self._fragment = False
 
     def _mend(self) -> None:
         """Mend the event at ``self.at``, or pass over it."""
