@@ -61,11 +61,11 @@ class Host:
             threads.append(table["thread"])
             starts.append(table["ts"] - zero_ns)
             ends.append(table["ts"] - zero_ns + np.maximum(table["dur"], 0))
-            groups.append(np.full(size, code, np.int64))
-            rows.append(np.arange(size, dtype=np.int64))
+            groups.append(np.full(size, code, np.int8))
+            rows.append(np.arange(size, dtype=np.int32))
 
         def join(parts: list[Ints]) -> Ints:
-            return np.concatenate(parts).astype(np.int64) if parts else np.zeros(0, np.int64)
+            return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
         name, thread, start, end, group, row = map(join, (names, threads, starts, ends, groups, rows))
         # The sort is stable: what starts and ends alike stays in the order of GROUPS, and of the file.
@@ -83,8 +83,9 @@ class Host:
         edges = np.flatnonzero(np.diff(self.thread)) + 1
         self._bounds = [0, *edges.tolist(), self.size] if self.size else []
         self._thread_ids = [int(self.thread[low]) for low in self._bounds[:-1]]
-        self.depth = np.zeros(self.size, np.int64)
-        self.parent = np.full(self.size, -1, np.int64)
+        # Millions of nodes: codes and indices are kept in 32 bits, times in 64.
+        self.depth = np.zeros(self.size, np.int32)
+        self.parent = np.full(self.size, -1, np.int32)
         self._nest()
         self.levels = self._by_level()
         for level in self.levels[1:]:
@@ -130,7 +131,7 @@ class Host:
 
     def _inherit(self) -> Attributes:
         recorded = self._recorded
-        none = np.full(self.size, -1, np.int64)
+        none = np.full(self.size, -1, np.int32)
         user, library, module, op, phase = none.copy(), none.copy(), none.copy(), none.copy(), none.copy()
         is_python = self.group == PYTHON
         if is_python.any():
@@ -153,7 +154,7 @@ class Host:
         names = recorded.names
         steps = np.array([n.startswith("ProfilerStep#") for n in names], np.bool_)
         acts &= ~steps[self.name] if len(steps) else False
-        op = self._flow(np.where(acts, np.arange(self.size), -1))
+        op = self._flow(np.where(acts, np.arange(self.size, dtype=np.int32), np.int32(-1)))
         phase = self._phases()
         user, library, module = self._backward_inherits(user, library, module, phase)
         return Attributes(user, library, module, op, phase)
@@ -168,7 +169,7 @@ class Host:
     def _place_codes(self, used: Ints) -> Ints:
         """Name code -> place code, for the name codes in use."""
         self._place_index: dict[Place, int] = {}
-        codes = np.full(len(self._recorded.names), -1, np.int64)
+        codes = np.full(len(self._recorded.names), -1, np.int32)
         for code in used.tolist():
             place = parse_frame(self._recorded.names[code], self.libraries)
             if place:
@@ -181,11 +182,11 @@ class Host:
         used = np.unique(self.name[is_python]).tolist()
         short = {code: names[code][11:] for code in used if names[code].startswith("nn.Module: ")}
         if not short:
-            return np.full(self.size, -1, np.int64)
+            return np.full(self.size, -1, np.int32)
         known = np.zeros(len(names), np.bool_)
         known[list(short)] = True
-        own = np.full(self.size, -1, np.int64)
-        around = np.full(self.size, -1, np.int64)
+        own = np.full(self.size, -1, np.int32)
+        around = np.full(self.size, -1, np.int32)
         index: dict[tuple[int, int], int] = {}
         for number, level in enumerate(self.levels):
             if number:
@@ -206,8 +207,8 @@ class Host:
         if not hasattr(self, "_place_index"):
             self._place_index = {}
         stacks = self._recorded.stacks
-        users = np.full(len(stacks), -1, np.int64)
-        libraries = np.full(len(stacks), -1, np.int64)
+        users = np.full(len(stacks), -1, np.int32)
+        libraries = np.full(len(stacks), -1, np.int32)
         seen: dict[str, Place | None] = {}
         for code, stack in enumerate(stacks):
             for text in stack.split(";") if stack else ():
@@ -234,13 +235,13 @@ class Host:
 
     def _phases(self) -> Ints:
         names = self._recorded.names
-        own = np.full(len(names), -1, np.int64)
+        own = np.full(len(names), -1, np.int8)
         for code, name in enumerate(names):
             if name.startswith("Optimizer."):
                 own[code] = ZERO_GRAD if name.startswith("Optimizer.zero_grad") else OPTIMIZER
             elif name.startswith("autograd::engine::evaluate_function"):
                 own[code] = BACKWARD
-        phase = own[self.name] if len(names) else np.zeros(0, np.int64)
+        phase = own[self.name] if len(names) else np.zeros(0, np.int8)
         phase = np.where((self.group == OP) | (self.group == ANNOTATION), phase, -1)
         if "op" in self.node_of:
             nodes = self.node_of["op"]
