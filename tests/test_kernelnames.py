@@ -1,0 +1,84 @@
+"""What kernels' names prove, on names as cuBLAS, cuDNN, CUTLASS, PyTorch, Triton and rocBLAS write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from advisor.frames.kernelnames import classify
+
+NVIDIA = [
+    # name, class, Tensor Cores, number format, alignment
+    ("volta_sgemm_128x64_nn", "gemm", False, "fp32", None),
+    ("volta_fp16_s884gemm_fp16_128x64_ldg8_f2f_nn", "gemm", True, "fp16", None),
+    ("volta_fp16_s884cudnn_fp16_256x128_ldg8_relu_f2f_exp_small_nhwc2nchw_tn_v1", "conv", True, "fp16", None),
+    ("volta_scudnn_128x64_relu_interior_nn_v1", "conv", False, "fp32", None),
+    ("cudnn_infer_volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v0", "conv", False, "fp32", None),
+    ("void cudnn::detail::dgrad_engine<float, 512, 6, 5, 3, 3, 3, false>(int)", "conv", False, "fp32", None),
+    ("ampere_sgemm_32x128_tn", "gemm", False, "fp32", None),
+    ("ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_stages_64x3_tn", "gemm", True, "fp16", None),
+    ("sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize64x64x8_stage3_kernel", "gemm", False, "fp32", None),
+    ("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_cublas", "gemm", True, "bf16", None),
+    ("sm80_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x64x16_kernel", "gemm", True, "tf32", None),
+    ("nvjet_hsh_128x128_64x6_1x2_h_bz_TNT", "gemm", True, None, None),
+    ("void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_64x64_16x6_nn_align4>(P)", "gemm", True, "tf32", 4),
+    ("void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bf16_64x64_nn_align1>(P)", "gemm", True, "bf16", 1),
+    ("void cutlass::Kernel2<cutlass_80_tensorop_f16_s16816gemm_relu_f16_64x64_tn_align8>(P)", "gemm", True, "fp16", 8),
+    ("void pytorch_flash::flash_fwd_kernel<Traits<64, 128, cutlass::bfloat16_t> >(P)", "attention", True, "bf16", None),
+    ("fmha_cutlassF_bf16_aligned_64x64_rf_sm80(Params)", "attention", True, "bf16", None),
+    (
+        "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float> >(int)",
+        "elementwise",
+        False,
+        "fp32",
+        None,
+    ),
+    ("void at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda>()", "copy", False, None, None),
+    ("void cudnn::ops::nchwToNhwcKernel<__half, __half, float>(int)", "layout", False, "fp16", None),
+    ("void (anonymous namespace)::cunn_SoftMaxForward<4, c10::BFloat16, float>()", "softmax", False, "bf16", None),
+    (
+        "void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, int, 512, true, 1, true>()",
+        "normalization",
+        False,
+        "fp32",
+        None,
+    ),
+    (
+        "void at::native::multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float> >()",
+        "optimizer",
+        False,
+        "fp32",
+        None,
+    ),
+    ("triton_poi_fused_add_relu_0", "triton", False, None, None),
+    ("triton_red_fused_mean_1", "triton", False, None, None),
+    ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)", "communication", None, None, None),
+    ("void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>()", "communication", None, None, None),
+    ("void multimem_all_reduce_kernel<16>()", "communication", None, None, None),
+    ("some_vendor_gemm_thing", "gemm", None, None, None),
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "tensor", "dtype", "alignment"), NVIDIA)
+def test_nvidia(name: str, kind: str, tensor: bool | None, dtype: str | None, alignment: int | None) -> None:
+    told = classify(name, "nvidia")
+    assert (told.kind, told.tensor_cores, told.dtype, told.alignment) == (kind, tensor, dtype, alignment)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "dtype"),
+    [
+        ("Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x192x64_MI16x16x1", "gemm", "bf16"),
+        ("Cijk_Ailk_Bljk_HHS_BH_MT128x128x16_MI32x32x8x1", "gemm", "fp16"),
+        ("attn_fwd", "attention", None),
+        ("batched_transpose_32x32_half", "layout", "fp16"),
+    ],
+)
+def test_on_amd_tensor_cores_are_unknown(name: str, kind: str, dtype: str | None) -> None:
+    told = classify(name, "amd")
+    assert (told.kind, told.tensor_cores, told.dtype) == (kind, None, dtype)
+
+
+def test_a_pointwise_kernel_is_told_by_its_name() -> None:
+    assert classify("void at::native::elementwise_kernel<128, 4>()", "nvidia").pointwise
+    assert classify("triton_poi_fused_add_relu_0", "nvidia").pointwise
+    assert not classify("triton_red_fused_mean_1", "nvidia").pointwise

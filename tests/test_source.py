@@ -1,0 +1,65 @@
+"""Places in the source: whose frame it is, and what of a path may be shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from advisor.frames.source import LIBRARIES, clean_path, parse_frame
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("/home/alice/project/train.py", "project/train.py"),
+        ("/Users/alice/project/train.py", "project/train.py"),
+        ("C:\\Users\\alice\\project\\train.py", "project/train.py"),
+        ("/root/train.py", "train.py"),
+        ("/mnt/home/alice/train.py", "train.py"),
+        ("/home/alice/env/lib/python3.11/site-packages/timm/models/vit.py", "timm/models/vit.py"),
+        ("/usr/lib/python3/dist-packages/numpy/core.py", "numpy/core.py"),
+        ("/usr/lib/python3.11/threading.py", "threading.py"),
+        ("train.py", "train.py"),
+    ],
+)
+def test_paths_lose_home_directories_and_everything_up_to_site_packages(path: str, shown: str) -> None:
+    assert clean_path(path) == shown
+
+
+@pytest.mark.parametrize(
+    ("frame", "user"),
+    [
+        ("train.py(54): main", True),
+        ("project/models/vit.py(8): forward", True),
+        ("/home/alice/project/train.py(8): <module>", True),
+        ("test.py(3): main", True),
+        ("torch/nn/functional.py(9): linear", False),
+        ("transformers/models/bert/modeling_bert.py(812): forward", False),
+        ("/home/alice/env/lib/python3.11/site-packages/mylib/x.py(8): f", False),
+        ("/opt/pytorch/torch/nn/modules/conv.py(4): forward", False),
+        ("threading.py(1032): _bootstrap", False),
+        ("<frozen importlib._bootstrap>(1): _find", False),
+        ("<ipython-input-3-abc>(2): <module>", True),
+    ],
+)
+def test_whose_frame_it_is(frame: str, user: bool) -> None:
+    place = parse_frame(frame)
+    assert place is not None
+    assert place.user is user
+
+
+def test_what_is_no_frame() -> None:
+    assert parse_frame("<built-in method mm of type object at 0x7f>") is None
+    assert parse_frame("nn.Module: Linear_0") is None
+    assert parse_frame("torch/nn/modules/module.py(1501): _call_impl") is None  # on every stack, says nothing
+
+
+def test_a_users_own_libraries_can_be_named() -> None:
+    frame = "ourlib/trainer.py(3): fit"
+    assert parse_frame(frame).user  # type: ignore[union-attr]
+    assert not parse_frame(frame, LIBRARIES | {"ourlib"}).user  # type: ignore[union-attr]
+
+
+def test_an_absurd_line_number_stays_a_number() -> None:
+    place = parse_frame(f"train.py({'9' * 400}): main")
+    assert place is not None
+    assert 0 < place.line <= 1 << 30
