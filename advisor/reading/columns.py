@@ -5,6 +5,7 @@ All times leave here as int64 ns on the trace's own clock. Strings become codes 
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
@@ -45,10 +46,11 @@ class Codes(dict[Any, int]):
 
 
 class Threads(dict[Any, int]):
-    """``tid`` in any spelling -> int64. Text that holds no number gets a number of its own, far below any real id."""
+    """``tid`` in any spelling -> int64. Text that holds no number gets one by its hash, far below any real id."""
 
     def __missing__(self, key: Any) -> int:
-        number = -(1 << 40) - len(self)
+        digest = hashlib.blake2b(repr(key).encode("utf-8", "replace"), digest_size=5).digest()
+        number = -(1 << 40) - int.from_bytes(digest, "big")
         if isinstance(key, str):
             digits = key.rsplit(" ", 1)[-1]
             if digits.isascii() and digits.removeprefix("-").isdigit() and len(digits) < 19:

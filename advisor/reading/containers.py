@@ -91,20 +91,15 @@ class Source:
 
     def _inflate(self, block: bytes, handle: BinaryIO) -> Iterator[bytes]:
         """Inflate gzip members one after another; a stream cut off or damaged gives what it holds, and a note."""
-        parts: list[bytes] = []
         for out in self._members(block, handle):
             if not self.size:
                 self._refuse_foreign(out)
             self.size += len(out)
-            parts.append(out)
-            if sum(map(len, parts)) >= BLOCK:
-                yield b"".join(parts)
-                parts = []
+            yield out
         if not self.size:
             damaged = any(code == "gzip-damaged" for code, _ in self.notes)
             what = "is damaged from the start" if damaged else "holds nothing"
             raise TraceError(f"{self.path}: the gzip stream {what}. Copy the file again, in binary mode.")
-        yield b"".join(parts)
 
     def _members(self, data: bytes, handle: BinaryIO) -> Iterator[bytes]:
         """What the members of a gzip stream hold, slice by slice; *data* is what has been read of it."""

@@ -24,15 +24,17 @@ _STRIP = b" \t\r\n,\0"
 _BYTE = re.compile(r"\(byte (\d+)\)")
 _ROOT_GOES_ON = re.compile(rb'\s*(?:,\s*"[^"]{1,80}"\s*:|\}\s*$|$)')
 _LIST_ENDS = re.compile(rb"\}\s*(?=\])")
+_BRACKET = re.compile(rb'\](?=\s*(?:,\s*"|\}\s*$|$))')
+_NEXT_EVENT = re.compile(rb"[\s,\[]*" + _KEYS)
 _LOOK_AHEAD = _LOOK_BEHIND = 1 << 16
 # Behind a damaged event windows begin small and double: damage comes alone, or in every event.
 _WINDOW = 1 << 11
 # An event that seems to go on beyond its chunk is kept for the next one; longer than this, it is damaged.
 _MOST_HELD = 64 << 20
 _MOST_ATTEMPTS = 6
-_MOST_CANDIDATES = 1 << 10
+_MOST_CANDIDATES = 1 << 8
 # Text mended in vain, after which only short pieces are still tried: a file of noise is not to take forever.
-_MOST_WASTED = 8 << 20
+_MOST_WASTED = 2 << 20
 _SHORT = 1 << 12
 # Events left out, after which a chunk is given up where no more than half of the file is sound.
 _MOST_SKIPPED = 100_000
@@ -65,7 +67,7 @@ def ends_list(text: bytes, at: int, *, last: bool) -> bool:
     """
     if _ROOT_GOES_ON.match(text, at):
         return last or text[at:].strip() not in (b"", b"]")
-    return last and not BOUNDARY.search(text, at, at + _LOOK_AHEAD)
+    return last and not _NEXT_EVENT.match(text, at) and not BOUNDARY.search(text, at, at + _LOOK_AHEAD)
 
 
 class Salvage:
@@ -190,6 +192,12 @@ class Salvage:
             return True
         if truncated and not self.last and len(self.text) - start < _MOST_HELD:
             return False
+        if truncated and self.last and self._inner(start + 1, len(self.text)) < 0:
+            # The file is cut off in its last event, which is whole if nothing but its closing brace is lost.
+            if not self._mended(self.text[start:].strip(_STRIP), start, len(self.text)):
+                self._skipped(start)
+            self.at = len(self.text)
+            return True
         self._mend()
         return True
 
@@ -215,8 +223,8 @@ class Salvage:
             return piece, False
 
     def _take(self, raw: bytes, start: int) -> None:
-        """Take in an object whose JSON is right, whatever its types."""
-        if self._fragment and b'"ph"' not in raw:
+        """Take in an object whose JSON is right, whatever its types; what is left of a damaged event's args is none."""
+        if self._fragment and not _is_whole(raw):
             return
         try:
             event = ONE.decode(raw)
@@ -239,30 +247,45 @@ class Salvage:
         end = resume = inner if inner >= 0 else resume
         tired = self.losses.wasted > _MOST_WASTED
         for attempt in range(_MOST_ATTEMPTS + 1):
-            piece = text[start:end].strip(_STRIP)
-            pieces = [(piece, end)]
+            pieces = [(text[start:end].strip(_STRIP), end)]
             if end == len(text):
                 ends = [found.start() + 1 for found in islice(_LIST_ENDS.finditer(text, start), _MOST_ATTEMPTS)]
                 pieces = [(text[start:at], at) for at in ends if self._ends_list(text.index(b"]", at) + 1)] + pieces
             if any(self._mended(piece, start, at) for piece, at in pieces if not tired or len(piece) <= _SHORT):
                 return
+            if inner >= 0 or end == len(text) or tired or attempt == _MOST_ATTEMPTS:
+                break
             following = _BLANK.match(text, end)
             after = following.end() if following else end
-            if inner >= 0 or end == len(text) or tired or attempt == _MOST_ATTEMPTS or self._is_event(after):
+            further = self._next(after)
+            if self._is_event(after) or (b'"ph"' in text[after:further] and b'"ts"' in text[after:further]):
                 break
             # The boundary may have been one inside the event's args.
-            end = self._next(after)
-        fragment = self._fragment and b'"ph"' not in text[start:resume]
-        if not fragment:
+            end = further
+        if not (self._fragment and b'"ph"' not in text[start:resume]):
             self._skipped(start)
         self._fragment = True
-        self.at = resume
+        self.at = self._bracket(start, resume) if self.last and inner < 0 else resume
+
+    def _bracket(self, low: int, high: int) -> int:
+        """Where in a stretch that is passed over the list of events ends; *high* if it does not."""
+        for found in islice(_BRACKET.finditer(self.text, low, high), _MOST_CANDIDATES):
+            # The rest of the file must be the rest of a root object. A glance tells that of most brackets.
+            tail = self.text[found.end() : found.end() + _SHORT]
+            if _closes_root(tail) is None and len(tail) == _SHORT:
+                tail = self.text[found.end() :]
+            if _closes_root(tail):
+                return found.start()
+        return high
 
     def _mended(self, piece: bytes, start: int, end: int) -> bool:
+        """Take in the event that *piece* is, mended; also where it lacks but its closing brace."""
         made = mend_event(piece)
         if made is None and piece.endswith(b"}"):
             made = mend_event(piece + b"}")
-        if made is None or not made[0].ph or (made[0].ph == "X" and (made[0].ts is None or made[0].dur is None)):
+            if made is not None and made[0].ph == "X" and made[0].dur is None:
+                made = None
+        if made is None or not made[0].ph or (made[0].ph == "X" and made[0].ts is None):
             self.losses.wasted += min(len(piece), MOST_MENDED)
             return False
         self._repaired(start)
@@ -292,8 +315,7 @@ class Salvage:
 
     def _is_event(self, start: int) -> bool:
         raw, _ = self._whole(start)
-        event = None if raw is None else (_one_or_none(raw) or loosen(raw))
-        return event is not None and bool(event.ph) and (event.ph != "X" or event.ts is not None)
+        return raw is not None and _is_whole(raw)
 
     # ---- the count
 
@@ -309,11 +331,26 @@ class Salvage:
         self.losses.skipped += 1
 
 
-def _one_or_none(raw: bytes) -> Event | None:
+def _is_whole(raw: bytes) -> bool:
+    """Whether an object is surely an event, and not one of some event's args."""
     try:
-        return ONE.decode(raw)
+        event: Event | None = ONE.decode(raw)
     except BROKEN:
-        return None
+        event = loosen(raw)
+    return event is not None and bool(event.ph) and (event.ph != "X" or event.ts is not None)
+
+
+def _closes_root(tail: bytes) -> bool | None:
+    """Whether *tail*, behind a closing bracket, is the rest of the root object or of a list; None if it is too short."""
+    if not tail.strip():
+        return True
+    try:
+        ANY.decode(b'{"":[]' + tail)
+    except msgspec.DecodeError as error:
+        return None if "truncated" in str(error) else False
+    except RecursionError:
+        return False
+    return True
 
 
 def _invalid_utf8(text: bytes) -> int:
