@@ -124,7 +124,7 @@ def test_steps_copies_and_loader(name: str) -> None:
         source, target = row["source_memory"], row["target_memory"]
         key = f"{row['direction']} {source} -> {target}" if isinstance(source, str) else row["direction"]
         copies[key]["count"] += 1
-        copies[key]["bytes"] += max(int(row["bytes"]), 0)
+        copies[key]["bytes"] += 0 if pd.isna(row["bytes"]) else int(row["bytes"])
         copies[key]["ns"] += int(row["dur_ns"])
     for key, figures in wanted["copies"].items():
         assert copies[key] == {k: figures[k] for k in ("count", "bytes", "ns")}, key

@@ -21,10 +21,10 @@ SCHEMA = Schema(
             "kind",
             "all_reduce, all_gather, reduce_scatter, broadcast, all_to_all, send, recv, reduce, barrier or other",
         ),
-        integer("bytes", "bytes", "size of the message sent in; -1 where unknown", "args.In msg nelems, dtype"),
+        integer("bytes", "bytes", "size of the message sent in; NULL where unknown", "args.In msg nelems, dtype"),
         text("dtype", "number format of the message", "args.dtype"),
         text("group_name", "process group", "args.Process Group Name"),
-        integer("group_size", "", "its ranks; -1 where unknown", "args.Group size"),
+        integer("group_size", "", "its ranks; NULL where unknown", "args.Group size"),
         integer("exposed_ns", "ns", "what no other kernel hides"),
     ),
 )
@@ -73,18 +73,22 @@ def build(study: Study) -> pd.DataFrame:
     elements = study.op_column(launch, "in_elements")
     sizes = np.array([_size(text) for text in texts], np.int64) if texts else np.zeros(1, np.int64)
     width = np.where(dtype >= 0, sizes[np.maximum(dtype, 0)], 0)
+    # ncclKernel_SendRecv carries all-to-all too: what the operator says goes before the kernel's name.
+    host = study.recording.host
+    inside = np.where(launch >= 0, host.attributes.op[np.maximum(launch, 0)], -1) if host.size else launch
+    ops = np.where(inside >= 0, host.name[np.maximum(inside, 0)], -1) if host.size else launch
     kinds = [
-        kind(texts[code] if code >= 0 else "", study.names[name])
-        for code, name in zip(called.tolist(), work.name[rows].tolist(), strict=True)
+        kind(texts[code] if code >= 0 else "", study.names[op] if op >= 0 else "", study.names[name])
+        for code, op, name in zip(called.tolist(), ops.tolist(), work.name[rows].tolist(), strict=True)
     ]
     frame = study.common_of_work(rows)
     frame |= {
         "name": study.labels(work.name[rows], study.names),
         "kind": study.labels(np.array(kinds, np.int64), [name for name, _ in _KINDS] + ["other"]),
-        "bytes": np.where((elements >= 0) & (width > 0), elements * width, -1),
+        "bytes": study.known(np.where((elements >= 0) & (width > 0), elements * width, -1)),
         "dtype": study.labels(dtype, texts),
         "group_name": study.labels(study.op_column(launch, "group_name"), texts),
-        "group_size": study.op_column(launch, "group_size"),
+        "group_size": study.known(study.op_column(launch, "group_size")),
         "exposed_ns": exposed(study, rows),
     }
     return pd.DataFrame(frame)

@@ -22,7 +22,7 @@ SCHEMA = Schema(
         text("source_memory", "kind of memory read, as in the name"),
         text("target_memory", "kind of memory written"),
         text("host_memory", "pageable, pinned, managed or unknown: the host's end; NULL between devices"),
-        integer("bytes", "bytes", "size; -1 where unknown", "args.bytes"),
+        integer("bytes", "bytes", "size; NULL where unknown", "args.bytes"),
         real("bandwidth_gbps", "GB/s", "bytes over duration; NULL where either is unknown or 0"),
         flag("blocking", "whether the host waited for it (a synchronizing call, or a wait right behind it)"),
         integer("call_ns", "ns", "host time in the call and the wait behind it; 0 where the launch is unknown"),
@@ -36,7 +36,7 @@ MEMSETS = Schema(
     (
         *COMMON,
         text("name", "as the profiler calls it", "name"),
-        integer("bytes", "bytes", "size; -1 where unknown", "args.bytes"),
+        integer("bytes", "bytes", "size; NULL where unknown", "args.bytes"),
         text("phase", "forward, backward, optimizer, zero_grad or other"),
     ),
 )
@@ -112,7 +112,7 @@ def build(study: Study) -> pd.DataFrame:
         "source_memory": word(1),
         "target_memory": word(2),
         "host_memory": word(3),
-        "bytes": size,
+        "bytes": study.known(size),
         "bandwidth_gbps": bandwidth,
         "blocking": blocking,
         "call_ns": call,
@@ -131,7 +131,7 @@ def build_memsets(study: Study) -> pd.DataFrame:
     table = study.tables.get("memset", {})
     frame |= {
         "name": study.labels(work.name[rows], study.names),
-        "bytes": table["bytes"][work.row[rows]] if len(rows) else np.zeros(0, np.int64),
+        "bytes": study.known(table["bytes"][work.row[rows]] if len(rows) else np.zeros(0, np.int64)),
         "phase": study.labels(study.phases(launch), study.phase_names),
     }
     return pd.DataFrame(frame)

@@ -41,7 +41,7 @@ SYNCS = Schema(
         ),
         integer("call_ns", "ns", "host time from issuing what is waited for to the end of the wait"),
         integer("bubble_ns", "ns", "idle of the device that follows, until its next work"),
-        integer("copy_bytes", "bytes", "size of the copy waited for; -1 where there is none"),
+        integer("copy_bytes", "bytes", "size of the copy waited for; NULL where there is none"),
     ),
 )
 LOADER = Schema(
@@ -153,7 +153,7 @@ def build_syncs(study: Study) -> pd.DataFrame:
         "kind": study.labels(syncs.kind, w.SYNC_KINDS),
         "call_ns": syncs.end - syncs.begin,
         "bubble_ns": study.waits.bubble,
-        "copy_bytes": size,
+        "copy_bytes": study.known(size),
     }
     return pd.DataFrame(frame)
 

@@ -181,7 +181,7 @@ def parse_frame(text: str, libraries: frozenset[str] = LIBRARIES) -> Place | Non
         return None
     raw = found["file"].replace("\\", "/")
     path = clean_path(raw)
-    if path in _PLUMBING:
+    if path in _PLUMBING or path.startswith("<frozen"):
         return None
     return Place(path, min(int(found["line"][:9]), 1 << 30), found["function"], _is_user(raw, path, libraries))
 

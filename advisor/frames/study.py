@@ -291,6 +291,11 @@ class Study:
         return bool(host.size and (host.attributes.phase == 1).any())
 
     @staticmethod
+    def known(values: Ints) -> pd.arrays.IntegerArray:
+        """Whole numbers of which the negative ones stand for unknown: those are missing, and enter no sum."""
+        return pd.arrays.IntegerArray(values.astype(np.int64), values < 0)
+
+    @staticmethod
     def boolean(values: Bools, unknown: Bools) -> pd.arrays.BooleanArray:
         """Truth values of which some are unknown."""
         return pd.arrays.BooleanArray(values.copy(), unknown.copy())
