@@ -12,6 +12,19 @@ import msgspec
 
 SCHEMA_VERSION = 1
 
+# Characters that steer a terminal or reorder text: raw in JSON they are legal, and still do so where it is printed.
+_STEERING = {
+    code: f"\\u{code:04x}"
+    for code in (*range(0x7F, 0xA0), 0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+}
+
+
+def to_json(value: object) -> bytes:
+    """*value* as indented JSON, safe to print: what could steer a terminal is escaped, lone surrogates are replaced."""
+    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode("utf-8")
+    return text.translate(_STEERING).encode("utf-8")
+
+
 Severity = Literal["high", "medium", "low", "note"]
 Confidence = Literal["certain", "likely", "possible"]
 Cell = str | int | float | bool | None
@@ -186,7 +199,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> bytes:
         """The contract of ``-f json``, indented."""
-        return msgspec.json.format(msgspec.json.encode(self), indent=2)
+        return to_json(self)
 
     @classmethod
     def from_json(cls, text: bytes | str) -> Analysis:

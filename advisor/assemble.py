@@ -40,7 +40,7 @@ def analyze(
         schema_version=SCHEMA_VERSION,
         advisor=Advisor(version=__version__, rules=len(book.rules)),
         trace=_trace_info(trace),
-        quality=[*notes, *outcome.quality],
+        quality=_distinct([*notes, *outcome.quality]),
         summary=_summary(trace),
         findings=outcome.findings,
         plan=[],
@@ -48,11 +48,21 @@ def analyze(
     )
 
 
+def _distinct(notes: Sequence[QualityNote]) -> list[QualityNote]:
+    """One note a fact: what reading said comes before what a rule says of the same; a cut-off stream is a cut-off file."""
+    seen: dict[str, QualityNote] = {}
+    for note in notes:
+        if note.code == "truncated" and "gzip-truncated" in seen:
+            continue
+        seen.setdefault(note.code, note)
+    return list(seen.values())
+
+
 def _trace_info(trace: Trace) -> TraceInfo:
     devices = trace.frame("devices")
     features = trace.features
     return TraceInfo(
-        path=trace.path,
+        path=trace.path.encode("utf-8", "replace").decode("utf-8"),
         events=trace.events,
         span_ms=trace.span_ns / 1e6,
         devices=[_device(row) for row in devices.to_dict("records")],

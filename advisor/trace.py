@@ -94,7 +94,7 @@ class Trace:
     def gpu_expected(self) -> bool:
         """Whether a GPU did or should have done work: GPU work or launches, not just a device in the list."""
         calls = self._recording.tables.get("runtime")
-        if len(self._recording.work):
+        if len(self._recording.work) or self._recording.recorded.truncated:
             return True
         if calls is None:
             return False

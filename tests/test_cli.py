@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -507,3 +508,13 @@ def test_a_folder_of_rules_must_exist() -> None:
 
     with pytest.raises(UsageError, match="--rules nowhere: no such folder"):
         load_rules(Config(), ["nowhere"])
+
+
+@pytest.mark.parametrize("redirect", [">&-", ">/dev/full"])
+def test_a_closed_or_full_standard_output_is_an_error_not_a_bug(redirect: str) -> None:
+    sample = ROOT / "sample_traces" / "article" / "rung7_compile.json.gz"
+    command = f"exec {shlex.quote(sys.executable)} -m advisor analyze -q {shlex.quote(str(sample))} {redirect}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 2
+    assert "standard output" in done.stderr
+    assert "Traceback" not in done.stderr

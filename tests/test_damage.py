@@ -78,6 +78,9 @@ def raw(name: bytes, rest: bytes = b'"ts": 10, "dur": 2, "args": {}') -> bytes:
 
 
 FIVE = {"Sequence number": 5}
+# Args that hold what looks like events, and the same as text.
+DECOYS = {"x": [{"a": 1}, {"name": "decoy", "ts": 3}, {"ph": "X", "name": "decoy"}, {"args": {}}]}
+LIKE_EVENTS = b'"ts": 10, "dur": 2, "args": ' + json.dumps(DECOYS).encode()
 # What is written, and the event that it is read as.
 MENDED: dict[str, tuple[bytes, dict[str, Any]]] = {
     "unescaped quote": (raw(rb'"a/b.py(3): say "hi""'), op('a/b.py(3): say "hi"')),
@@ -94,6 +97,7 @@ MENDED: dict[str, tuple[bytes, dict[str, Any]]] = {
     "NaN and Infinity": (raw(b'"a"', b'"ts": 10, "dur": NaN, "args": {"x": [Infinity, -Infinity, nan, -inf]}'), op("a", dur=0)),
     "None and undefined": (raw(b'"a"', b'"ts": 10, "dur": 2, "args": {"x": None, "y": undefined}'), op("a")),
     "trailing commas": (raw(b'"a"', b'"ts": 10, "dur": 2, "args": {"x": [1, 2,],},'), op("a")),
+    "a quote before args that look like events": (raw(rb'"say "hi""', LIKE_EVENTS), op('say "hi"', args=DECOYS)),
     "no closing brace": (raw(b'"a"')[:-1], op("a")),
     "name is a number": (raw(b"5"), op("5")),
     "name is an object": (raw(b'{"x": 1}'), op('{"x": 1}')),
@@ -111,6 +115,11 @@ LOST: dict[str, bytes] = {
     "a bracket too many": raw(b'"a"', b'"ts": 10, "dur": 2, "args": {"x": [1, 2]]}'),
     "a string never closed": raw(b'"a')[:-20],
     "noise": bytes(range(1, 200)),
+    "colons before args that look like events": raw(b'::: "a"', LIKE_EVENTS),
+    "colons before a list that looks like events": raw(
+        b'::: "a"', b'"x": [{"a": 1}, {"name": "decoy"}, {"name": "decoy"}]'
+    ),
+    "cut inside args that look like events": raw(b'"a"', LIKE_EVENTS)[:-20],
     "not an object": b"[1, 2, 3]",
     "a word": b"oops",
     "nested beyond all bounds": raw(b'"a"', b'"ts": 10, "args": ' + b'{"a": ' * 20_000 + b"1" + b"}" * 20_000),
@@ -128,7 +137,7 @@ def test_a_damaged_event_is_mended(kind: str, size: int) -> None:
     assert recorded.events == 2 * size + 1
     assert (recorded.repaired, recorded.skipped, recorded.truncated) == (1, 0, False)
     assert dict(recorded.notes)["repaired"] == (
-        f"1 damaged events were repaired, the first of them event {number:,} at byte {place:,} of the text"
+        f"1 damaged event was repaired, event {number:,} at byte {place:,} of the text"
     )
     assert recorded.metadata.devices[0].name == "A100"
 
@@ -144,8 +153,7 @@ def test_an_event_beyond_repair_is_left_out_and_nothing_else(kind: str, size: in
     assert recorded.events == 2 * size
     assert (recorded.repaired, recorded.skipped, recorded.truncated) == (0, 1, False)
     assert dict(recorded.notes) == {
-        "skipped": "1 damaged events could not be repaired and were left out, "
-        f"the first of them event {number:,} at byte {place:,} of the text"
+        "skipped": f"1 damaged event was beyond repair and left out, event {number:,} at byte {place:,} of the text"
     }
     assert recorded.metadata.devices[0].name == "A100"
 
@@ -176,7 +184,7 @@ def test_the_trace_tells_what_was_lost_and_what_to_do() -> None:
         ("repaired", f"2 damaged events were repaired, the first of them event 2 at byte {at} of the text"),
         (
             "skipped",
-            "1 damaged events could not be repaired and were left out, the first of them "
+            "1 damaged event was beyond repair and left out, "
             f"event 4 at byte {at + len(mended) + 1 + len(good[1]) + 1} of the text",
         ),
     ]
@@ -204,7 +212,7 @@ def test_damage_in_every_event_takes_linear_time(kind: str) -> None:
 
 
 def test_a_file_of_noise_is_given_up() -> None:
-    with patch.object(salvage, "_MOST_SKIPPED", 50), within(5):
+    with patch.object(salvage, "_MOST_PASSED_OVER", 50), within(5):
         recorded = read(
             b"[" + b",".join([json.dumps(GOOD[0]).encode()] + [LOST["colons"]] * 500) + b"]", chunk=3000, block=3000
         )
@@ -219,18 +227,18 @@ def test_a_file_of_noise_is_given_up() -> None:
     ("fields", "notes", "left"),
     [
         # A correlation past int64 is none; the launch stays.
-        ({"args": {"correlation": 10**30}}, {"bad-values": "1 values that are no numbers were left out, the first in event 2"}, 2),
-        ({"args": {"correlation": "x"}}, {"bad-values": "1 values that are no numbers were left out, the first in event 2"}, 2),
-        ({"args": {"correlation": 2**64}}, {"bad-values": "1 values that are no numbers were left out, the first in event 2"}, 2),
+        ({"args": {"correlation": 10**30}}, {"bad-values": "1 value that is no number was left out, in event 2"}, 2),
+        ({"args": {"correlation": "x"}}, {"bad-values": "1 value that is no number was left out, in event 2"}, 2),
+        ({"args": {"correlation": 2**64}}, {"bad-values": "1 value that is no number was left out, in event 2"}, 2),
         # An event without a usable time cannot be placed.
-        ({"ts": 10**30}, {"bad-values": "1 values that are no numbers were left out, the first in event 2"}, 1),
-        ({"ts": -(2**63)}, {"bad-values": "1 values that are no numbers were left out, the first in event 2"}, 1),
-        ({"ts": "soon"}, {"bad-values": "1 values that are no numbers were left out, the first in event 2"}, 1),
-        ({"ts": None}, {"bad-values": "1 values that are no numbers were left out, the first in event 2"}, 1),
-        ({"dur": "long"}, {"bad-values": "1 values that are no numbers were left out, the first in event 2"}, 2),
-        ({"dur": -3}, {"negative-durations": "1 host events with a negative duration count as 0"}, 2),
-        ({"dur": 7.4e15}, {"absurd-durations": "1 host events that last for years count as 0"}, 2),
-        ({"dur": 10**30}, {"absurd-durations": "1 host events that last for years count as 0"}, 2),
+        ({"ts": 10**30}, {"bad-values": "1 value that is no number was left out, in event 2"}, 1),
+        ({"ts": -(2**63)}, {"bad-values": "1 value that is no number was left out, in event 2"}, 1),
+        ({"ts": "soon"}, {"bad-values": "1 value that is no number was left out, in event 2"}, 1),
+        ({"ts": None}, {"bad-values": "1 value that is no number was left out, in event 2"}, 1),
+        ({"dur": "long"}, {"bad-values": "1 value that is no number was left out, in event 2"}, 2),
+        ({"dur": -3}, {"negative-durations": "1 negative duration counts as 0, on the host"}, 2),
+        ({"dur": 7.4e15}, {"absurd-durations": "1 duration of years counts as 0, on the host"}, 2),
+        ({"dur": 10**30}, {"absurd-durations": "1 duration of years counts as 0, on the host"}, 2),
         ({"ts": "12.5", "tid": "7", "dur": "3"}, {}, 2),
         ({"dur": None}, {}, 2),
     ],
@@ -239,10 +247,23 @@ def test_odd_values(fields: dict[str, Any], notes: dict[str, str], left: int) ->
     calls = [event("a", "cuda_runtime", ts=1), event("b", "cuda_runtime", **fields)]
     recorded = read(dump(calls))
     assert dict(recorded.notes) == notes
-    table = recorded.tables["runtime"]
-    assert len(table["ts"]) == left
-    assert (table["dur"] >= 0).all()
-    assert contents(recorded)["runtime"][0]["name"] == "a"
+    found = contents(recorded)["runtime"]
+    assert [row["name"] for row in found] == ["a", "b"][:left]
+    # What is no duration, or none that a program can take, counts as 0; 2 us and "3" us stay.
+    kept = {"2": "2000", "3": "3000"}.get(str(fields.get("dur", 2)), "0")
+    assert [row["dur"] for row in found] == ["2000", kept][:left]
+
+
+def test_the_first_bad_value_is_named_whatever_its_column() -> None:
+    args = [{"bytes": 1}, {"bytes": "x"}, {"correlation": "x"}, {"bytes": "x", "stream": "y"}]
+    copies = [event("c", "gpu_memcpy", args=fields) for fields in args]
+    texts = [event("a"), *copies]
+    assert dict(read(dump(texts)).notes) == {
+        "bad-values": "4 values that are no numbers were left out, the first in event 3"
+    }
+    # The device, the stream and the correlation are looked at before the bytes.
+    assert dict(read(dump(texts[::-1])).notes)["bad-values"].endswith("left out, the first in event 1")
+    assert dict(read(dump([event("a"), copies[1], copies[2]])).notes)["bad-values"].endswith("the first in event 2")
 
 
 def test_236_years_of_a_kernel_end_where_its_stream_goes_on() -> None:
@@ -295,12 +316,17 @@ def test_a_trailing_comma(tail: str, chunk: int) -> None:
     assert dict(recorded.notes) == {"trailing-comma": "a comma behind the last event was passed over"}
 
 
-@pytest.mark.parametrize("between", [" ", "\n", ";", ",,", "] [", "},"])
-def test_what_stands_between_events_may_be_damaged(between: str) -> None:
+@pytest.mark.parametrize("between", [" ", "\n", ";", ",,", "] [", "},", "], oops, "])
+@pytest.mark.parametrize("after", [1, 3])
+def test_what_stands_between_events_may_be_damaged(between: str, after: int) -> None:
     texts = [json.dumps(e) for e in GOOD]
-    recorded = read('{"traceEvents": [' + texts[0] + "," + texts[1] + between + texts[2] + "]}", chunk=64, block=64)
-    assert rows(recorded) == rows(read("[" + ",".join(texts) + "]"))
-    assert recorded.events == 3
+    text = '{"traceEvents": [' + ", ".join(texts) + between + ", ".join(texts[:after]) + "]}"
+    for size in (64, 1 << 20):
+        if "oops" in between and after == 1:
+            continue  # A bracket, a word and one event: that might as well be the end.
+        recorded = read(text, chunk=size, block=size)
+        assert rows(recorded) == rows(read("[" + ",".join(texts + texts[:after]) + "]"))
+        assert recorded.events == 3 + after
 
 
 def test_a_byte_order_mark() -> None:
@@ -411,6 +437,15 @@ def test_cut_off_in_a_large_file() -> None:
         assert recorded.skipped <= 1
 
 
+def test_a_list_that_is_cut_off() -> None:
+    texts = [json.dumps(e) for e in GOOD]
+    for cut in (", ".join(texts), ", ".join(texts) + ",", ", ".join(texts) + ' , {"ph": "X", "na'):
+        recorded = read("[" + cut)
+        assert recorded.events == 3
+        assert recorded.truncated
+        assert recorded.notes[0] == ("truncated", "the file is cut off after 3 events; the end is lost")
+
+
 def test_a_number_that_was_cut_is_not_taken_for_the_whole() -> None:
     # "dur": 12 of 1234, "correlation": 5 of 567: such an event would be wrong, so it is left out.
     for tail in (
@@ -479,7 +514,7 @@ NOTHING = [
     ("a number", b"5", "is not JSON"),
     ("broken before the events", b'{"schemaVersion": 1, "devi', "is neither whole JSON nor a trace"),
     ("list of numbers", b"[1, 2, 3]", "no other is left"),
-    ("all damaged", b"[" + b",".join([LOST["colons"]] * 3) + b"]", "3 damaged events could not be repaired, and no other is left"),
+    ("all damaged", b"[" + b",".join([LOST["colons"]] * 3) + b"]", "3 damaged events are beyond repair, and no other is left"),
     ("sidecar", b'[{"file": "a.json", "batch_size": 32, "mode": "train"}]', "is JSON, but no trace: what it lists has no ph"),
     ("config", b'{"model": "x", "lr": 0.1}', "is JSON, but no trace: it has no traceEvents .its keys: 'lr, model'"),
     ("speedscope", b'{"$schema": "https://www.speedscope.app/x.json", "profiles": [], "shared": {}}', "speedscope"),

@@ -86,8 +86,8 @@ def test_v100_workers4_the_tensor_cores_lead_and_the_loader_is_quiet() -> None:
 
 def test_dlrm_communication_and_copies_that_are_mostly_hidden() -> None:
     name = "a100_dlrm_rank3of8"
-    wanted = reference()[f"{name}.json.gz"]
     comm = one(name, "distributed/exposed-communication")
+    wanted = reference()[f"{name}.json.gz"]
     assert wanted["comm_ns"] / wanted["window_ns"] == pytest.approx(0.35, abs=0.005)
     assert comm.cost_share == pytest.approx(0.19, abs=0.01)
     copy = one(name, "transfer/large-copy")

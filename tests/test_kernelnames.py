@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.frames.kernelnames import classify
+from advisor.frames.kernelnames import classify, least_capability
 
 NVIDIA = [
     # name, class, Tensor Cores, number format, alignment
@@ -82,3 +82,18 @@ def test_a_pointwise_kernel_is_told_by_its_name() -> None:
     assert classify("void at::native::elementwise_kernel<128, 4>()", "nvidia").pointwise
     assert classify("triton_poi_fused_add_relu_0", "nvidia").pointwise
     assert not classify("triton_red_fused_mean_1", "nvidia").pointwise
+
+
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [
+        ("volta_sgemm_128x64_nn", 7.0),
+        ("cudnn_infer_volta_scudnn_128x64_relu_small_nn_v1", 7.0),
+        ("ampere_sgemm_32x128_tn", 8.0),
+        ("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n", 9.0),
+        ("void cutlass::Kernel<cutlass_75_tensorop_s1688gemm>(P)", 7.5),
+        ("void at::native::vectorized_elementwise_kernel<4>()", 0.0),
+    ],
+)
+def test_the_least_capability_that_a_name_proves(name: str, least: float) -> None:
+    assert least_capability(name) == least

@@ -188,3 +188,63 @@ def test_shifting_the_clock_and_renaming_threads_changes_nothing(tmp_path: Path)
         a, b = one.frame(frame), other.frame(frame)
         drop = [name for name in ("thread", "correlation") if name in a]
         assert a.drop(columns=drop).equals(b.drop(columns=drop)), frame
+
+
+def test_work_launched_after_the_last_step_is_no_part_of_it(tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    for _ in range(3):
+        with builder.step():
+            with builder.op("aten::mm"):
+                builder.kernel("gemm", us=1000, host_us=10)
+            builder.sync("cudaStreamSynchronize")
+    builder.idle(ms=500)
+    with builder.op("aten::mm"):
+        late = builder.kernel("gemm", us=1000, host_us=10)
+    trace = trace_of(builder, tmp_path)
+    steps = trace.steps
+    assert steps["dur_ns"].max() < 2_000_000
+    assert trace.kernels["step"].tolist() == [0, 1, 2, -1]
+    # The window still reaches to the last GPU work; what costs are shares of does not.
+    assert trace.window_ns > 500_000_000
+    assert trace.ledger.counted_ns == steps["dur_ns"].sum()
+    assert late.dur_ns == 1_000_000
+
+
+def test_idle_of_a_cut_off_file_is_not_explained(tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    with builder.step():
+        for _ in range(40):
+            with builder.op("aten::mm"):
+                builder.kernel("gemm", us=10, host_us=100)
+    whole = builder.to_json()
+    cut = tmp_path / "cut.json"
+    cut.write_text(whole[: int(len(whole) * 0.6)])
+    trace = read(str(cut))
+    assert not trace.frame("trace")["idle_trusted"][0]
+    assert "idle" not in trace.features
+    assert trace.ledger.by_cause()["host"] == 0
+    assert trace.gpu_expected
+
+
+def test_a_gap_under_a_first_call_is_start_up(tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    with builder.step():
+        with builder.op("aten::conv2d"):
+            builder.kernel("gemm", us=100, host_us=30_000)  # one launch call of 30 ms: lazy loading
+        with builder.op("aten::conv2d"):
+            builder.kernel("gemm", us=100, host_us=10)
+        builder.idle(ms=10)
+        with builder.op("aten::conv2d"):
+            builder.kernel("gemm", us=100, host_us=10)
+    gaps = trace_of(builder, tmp_path).gaps
+    long = gaps[gaps["dur_ns"] > 5_000_000]
+    assert long["startup"].tolist() == [True, False]
+
+
+def test_the_autograd_profilers_backward_is_training(tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    with builder.step(), builder.op("CudnnConvolutionBackward"), builder.op("aten::cudnn_convolution_backward"):
+        builder.kernel("volta_scudnn_dgrad", us=10, host_us=5)
+    trace = trace_of(builder, tmp_path)
+    assert trace.kernels["phase"].tolist() == ["backward"]
+    assert trace.frame("trace")["training"][0]

@@ -194,7 +194,7 @@ def test_times_turn_exact_in_the_middle_of_a_file() -> None:
     assert recorded.tables["op"]["ts"].tolist() == [5000, 1712195495505582989]
     notes = dict(recorded.notes)
     assert notes["unknown-categories"].endswith("'martian' (1)")
-    assert notes["bad-values"] == "1 values that are no numbers were left out, the first in event 3"
+    assert notes["bad-values"] == "1 value that is no number was left out, in event 3"
 
 
 def test_one_event_without_a_time_does_not_blur_its_neighbours() -> None:

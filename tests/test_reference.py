@@ -43,8 +43,8 @@ def gpu_work(trace: Trace) -> pd.DataFrame:
 
 
 def window(trace: Trace) -> tuple[int, int]:
-    steps = trace.frame("steps")
-    return int(steps["start_ns"].iloc[0]), int(steps["start_ns"].iloc[-1] + steps["dur_ns"].iloc[-1])
+    book = trace.ledger
+    return int(book.start_ns[0]), int(book.end_ns[-1])
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.frames.source import LIBRARIES, clean_path, parse_frame
+from advisor.frames.source import LIBRARIES, clean_path, parse_frame, scrub
 
 
 @pytest.mark.parametrize(
@@ -63,3 +63,21 @@ def test_an_absurd_line_number_stays_a_number() -> None:
     place = parse_frame(f"train.py({'9' * 400}): main")
     assert place is not None
     assert 0 < place.line <= 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("/home/alice/project/train.py(3): main", "project/train.py(3): main"),
+        ("load /scratch/alice/data.bin now", "load data.bin now"),
+        ("/mnt/nfs/users/alice/run.py(1): f", "run.py(1): f"),
+        ("C:\\Users\\alice\\x.py(1): f", "x.py(1): f"),
+        ("//host/home/alice/x.py(1): f", "x.py(1): f"),
+        ("~alice/x.py(1): f", "x.py(1): f"),
+        ("/root/train.py(1): f", "train.py(1): f"),
+        ("aten::homework", "aten::homework"),
+        ("void at::native::user_kernel<float>(float*)", "void at::native::user_kernel<float>(float*)"),
+    ],
+)
+def test_home_directories_leave_every_text(text: str, left: str) -> None:
+    assert scrub(text) == left

@@ -103,6 +103,10 @@ def run(trace: Trace, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     from advisor.frames import SCHEMAS
     from advisor.rulebook.conditions import connect
 
+    try:
+        sql.encode("utf-8")
+    except UnicodeEncodeError:
+        raise UsageError("SQL: is not valid UTF-8") from None
     words = set(re.findall(r"\w+", sql.lower()))
     named = [name for name in SCHEMAS if name in words]
     with _explained(named):

@@ -7,8 +7,11 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from typing import IO
 
 import click
+
+from advisor.errors import UsageError
 
 PIPED_WIDTH = 100
 
@@ -23,22 +26,41 @@ _PLAIN = str.maketrans(
 )
 
 
+def _is_terminal(stream: IO[str] | None) -> bool:
+    """Whether a person watches the stream; a closed one (``>&-``) is None."""
+    return stream is not None and stream.isatty()
+
+
 def wants_color(choice: str) -> bool:
     """Whether stdout gets colours: as ``--color`` says, else on a terminal that has not asked for none."""
     if choice != "auto":
         return choice == "always"
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return _is_terminal(sys.stdout) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def width() -> int:
     """Columns of the terminal, within what still reads well; 100 when piped."""
-    if not sys.stdout.isatty():
+    if not _is_terminal(sys.stdout):
         return PIPED_WIDTH
     return min(140, max(60, shutil.get_terminal_size((PIPED_WIDTH, 24)).columns))
 
 
 def put(content: bytes, *, binary: bool = False, color: bool = False) -> None:
-    """Write a report to stdout, in the encoding that stdout has. The report's bytes are UTF-8 unless *binary*."""
+    """Write a report to stdout, in the encoding that stdout has. The report's bytes are UTF-8 unless *binary*.
+
+    Raises UsageError where stdout is closed or its disk is full.
+    """
+    try:
+        _put(content, binary=binary, color=color)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise UsageError(f"standard output: {error.strerror or error}") from error
+
+
+def _put(content: bytes, *, binary: bool, color: bool) -> None:
+    if sys.stdout is None:
+        raise UsageError("standard output is closed; name a file with -o")
     if binary:
         sys.stdout.buffer.write(content)
         return
@@ -54,7 +76,7 @@ def put(content: bytes, *, binary: bool = False, color: bool = False) -> None:
 @contextlib.contextmanager
 def progress(quiet: bool = False) -> Iterator[Callable[[str], None]]:
     """Say what is under way on stderr, where a person watches it; silent when piped."""
-    if quiet or not sys.stderr.isatty():
+    if quiet or not _is_terminal(sys.stderr):
         yield lambda _text: None
         return
     from rich.console import Console

@@ -215,7 +215,12 @@ class _Run:
     def unknown(self, rule: Rule, condition: Condition | None) -> bool:
         columns = condition.columns if condition else ()
         blank = [name for name in columns if name in self.units and self.facts.get(name) is None]
-        return self.not_applicable(rule, f"unknown: {', '.join(blank or columns)}")
+        names = list(blank or columns)
+        how = (
+            f"The trace does not say: {', '.join(map(_spoken, names))}. A current torch writes the device's properties."
+        )
+        self.verdicts.not_run.append(NotRun(rule=rule.id, needs=names, how=how))
+        return False
 
     # ---- which rows match
 

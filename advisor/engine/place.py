@@ -14,6 +14,8 @@ from advisor.intervals import Bools, Ints
 
 PLACES = 3
 LEAST_SHARE = 0.01
+# An operator or module is named with a place only if it holds this much of it: the share beside it is the place\'s.
+ALIKE = 0.95
 _LINE = ("file", "line", "function")
 _AROUND = ("library", "module", "op")
 _ROOM = 2**62
@@ -77,11 +79,11 @@ def _combine(columns: Sequence[Ints], length: int) -> Ints:
 
 
 def _common(column: pd.Series[Any], codes: Ints, members: Bools, weights: npt.NDArray[np.float64]) -> Any:
-    """The value that holds at least half of the members' weight, or None."""
+    """The value that holds nearly all of the members' weight, or None: it stands beside the share of the whole."""
     inside = codes[members]
     totals = np.bincount(inside + 1, weights[members])
     code = int(totals.argmax()) - 1
-    if code < 0 or 2 * totals[code + 1] < totals.sum():
+    if code < 0 or totals[code + 1] < ALIKE * totals.sum():
         return None
     value = column.iloc[int(np.flatnonzero(members & (codes == code))[0])]
     return value if not isinstance(value, str) else str(value)

@@ -80,7 +80,7 @@ def build(study: Study) -> pd.DataFrame:
     syncs = study.waits.syncs
     call = np.zeros(len(rows), np.int64)
     blocking = np.zeros(len(rows), np.bool_)
-    if len(rows) and recording.has_host:
+    if len(rows) and recording.host.size:
         host = recording.host
         call = np.where(launch >= 0, (host.end - host.start)[np.maximum(launch, 0)], 0)
         waited = syncs.copy >= 0
@@ -93,6 +93,8 @@ def build(study: Study) -> pd.DataFrame:
         mine = work.device[rows] == device
         hidden[mine] = covered(study.hidden_by_kernels(device), start[mine], end[mine])
         busy = recording.busy(device)
+        if not len(busy.start):  # nothing here took any time
+            continue
         last = np.searchsorted(busy.end, start[mine], side="right") - 1
         gap = start[mine] - busy.end[np.maximum(last, 0)]
         alone = covered(busy, start[mine] - 1, start[mine]) == 0

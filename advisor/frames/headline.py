@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from advisor.frames import devices as device_frame
-from advisor.frames.host import OP, RUNTIME
+from advisor.frames.kernelnames import least_capability
 from advisor.frames.ledger import CAUSES
 from advisor.frames.schema import Schema, flag, integer, nullable, real, text
 from advisor.frames.study import Study
-from advisor.intervals import union
 
 TINY_NS = 10_000
-_GENERATED = re.compile(r"^(?:fused_|triton_)")
-_REGIONS = ("Torch-Compiled Region", "## Call CompiledFxGraph")
 _COMPILED = ("triton_", "Torch-Compiled Region", "## Call CompiledFxGraph")
-# A launch, allocation or load that takes so long belongs to the first call of something, not to steady work.
-_WARMUP_CALL_NS = 2_000_000
 
 SCHEMA = Schema(
     "trace",
@@ -28,7 +22,7 @@ SCHEMA = Schema(
     (
         text("vendor", "maker of the device that did the work: nvidia, amd, intel, unknown; cpu where there is none"),
         text("device_name", "its name"),
-        real("capability", "", "CUDA compute capability; NULL unless nvidia"),
+        real("capability", "", "CUDA compute capability, else the least that kernels' names prove; NULL unless nvidia"),
         integer("sms", "", "its SMs or compute units; NULL where unknown"),
         integer("memory_bytes", "bytes", "its memory; NULL where unknown"),
         integer("devices_used", "", "GPUs with work in the trace"),
@@ -114,7 +108,7 @@ def _facts(study: Study) -> dict[str, Any]:
     busy = first.get("busy_ns", 0)
     waits = recording.host_step_of(study.waits.loader.start)
     per_step = np.bincount(waits[waits >= 0], minlength=1)
-    warmup = _warmup_ns(study)
+    warmup = int(study.idle_during(study.startup.start, study.startup.end).sum()) if has_gpu else 0
     peak, reserved = first.get("peak_allocated_bytes"), first.get("peak_reserved_bytes")
     capacity = first.get("memory_bytes")
     work = recording.work
@@ -122,7 +116,7 @@ def _facts(study: Study) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "vendor": recording.vendor if has_gpu or recording.tables.get("runtime") is not None else "cpu",
         "device_name": first.get("name"),
-        "capability": first.get("capability"),
+        "capability": first.get("capability") or _proven_capability(study),
         "sms": first.get("sms"),
         "memory_bytes": capacity,
         "devices_used": len(recording.devices),
@@ -169,6 +163,13 @@ def _facts(study: Study) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     return None if value is None or value is pd.NA or value != value else value
+
+
+def _proven_capability(study: Study) -> float | None:
+    """The compute capability that the names of the kernels prove, for traces without device properties."""
+    if study.recording.vendor != "nvidia":
+        return None
+    return max((least_capability(study.names[code]) for code in study.kernel_names), default=0.0) or None
 
 
 def features(study: Study) -> dict[str, bool]:
@@ -243,29 +244,3 @@ def _kernel_facts(study: Study) -> dict[str, Any]:
         "tf32_gemm_time_share": share(matrix & (dtypes == "tf32"), matrix_time),
         "fp32_gemm_time_share": share(matrix & (dtypes == "fp32"), matrix_time),
     }
-
-
-def _warmup_ns(study: Study) -> int:
-    """Idle of the device under what only first calls take so long for.
-
-    Single runtime calls, other than waits and copies, of over 2 ms (lazy loading of kernels, cuDNN's search, first allocations),
-    and regions compiled just in time whose own time is over 2 ms.
-    """
-    host = study.recording.host
-    if study.device < 0 or not host.size:
-        return 0
-    copying = np.array(["Memcpy" in name for name in study.names], np.bool_)
-    waiting = np.isin(np.arange(host.size), study.waits.syncs.node) | copying[host.name]
-    dur = host.end - host.start
-    long = (host.group == RUNTIME) & ~waiting & (dur > _WARMUP_CALL_NS)
-    generated = np.array([_GENERATED.match(name) is not None for name in study.names], np.bool_)
-    regions = np.array([name.startswith(_REGIONS) for name in study.names], np.bool_)
-    compiled = regions[host.name]
-    around = host.parent[(host.group == OP) & generated[host.name]]
-    while len(around := np.unique(around[around >= 0])):
-        compiled[around] = True
-        around = host.parent[around]
-    slow = compiled & (host.group == OP) & (dur - host.children_ns() > _WARMUP_CALL_NS)
-    nodes = np.flatnonzero(long | slow)
-    merged = union(host.start[nodes], host.end[nodes])
-    return int(study.idle_during(merged.start, merged.end).sum())

@@ -7,6 +7,7 @@ lets spans overlap without nesting; the smaller overhang is cut, and nothing is 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -20,6 +21,8 @@ PYTHON, ANNOTATION, OP, RUNTIME = range(4)
 GROUPS = ("python", "annotation", "op", "runtime")
 FORWARD, BACKWARD, OPTIMIZER, ZERO_GRAD = range(4)
 _MOST_ATTEMPTS = 6
+# Nodes of the autograd graph, which the autograd profiler of 2021 records without the engine around them.
+_AUTOGRAD_NODE = re.compile(r"(?:^|::)\w+Backward\d*$|^torch::autograd::AccumulateGrad$")
 PHASES = ("forward", "backward", "optimizer", "zero_grad", "other")
 
 
@@ -239,7 +242,7 @@ class Host:
         for code, name in enumerate(names):
             if name.startswith("Optimizer."):
                 own[code] = ZERO_GRAD if name.startswith("Optimizer.zero_grad") else OPTIMIZER
-            elif name.startswith("autograd::engine::evaluate_function"):
+            elif name.startswith("autograd::engine::evaluate_function") or _AUTOGRAD_NODE.search(name):
                 own[code] = BACKWARD
         phase = own[self.name] if len(names) else np.zeros(0, np.int8)
         phase = np.where((self.group == OP) | (self.group == ANNOTATION), phase, -1)

@@ -9,7 +9,7 @@ from advisor.frames import waits as w
 from advisor.frames.ledger import CAUSES, IDLE, Ledger
 from advisor.frames.schema import COMMON, Schema, flag, integer, text
 from advisor.frames.study import Study
-from advisor.intervals import Ints
+from advisor.intervals import Ints, covered
 
 GAPS = Schema(
     "gaps",
@@ -22,6 +22,7 @@ GAPS = Schema(
         text("position", "first (before any work of the window), last, or inner"),
         text("next_op", "operator that launched the work which ends the stretch"),
         text("phase", "phase that the launching thread was in: forward, backward, optimizer, zero_grad or other"),
+        flag("startup", "most of it lies under what only first calls take so long for: lazy loading, algorithm search"),
         integer(
             "call_ns",
             "ns",
@@ -130,6 +131,7 @@ def build_gaps(study: Study) -> pd.DataFrame:
         "position": study.labels(position, ["first", "last", "inner"]),
         "next_op": study.labels(inside, study.names),
         "phase": study.labels(study.phases(node), study.phase_names),
+        "startup": 2 * covered(study.startup, start, start + dur) > dur,
         "call_ns": call,
     }
     return pd.DataFrame(frame)

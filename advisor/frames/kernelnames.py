@@ -54,6 +54,24 @@ _ALIGN = re.compile(r"align(\d{1,2})")
 _ANONYMOUS = re.compile(r"\(anonymous namespace\)::|at::native::|c10::|at::cuda::|at::detail::|std::")
 
 
+_BUILT_FOR = re.compile(r"\b(?:cudnn_\w+?_)?(volta|turing|ampere)_|\bsm(\d)(\d)_|cutlass_(\d)(\d)_")
+_ARCHITECTURES = {"volta": 7.0, "turing": 7.5, "ampere": 8.0}
+
+
+def least_capability(name: str) -> float:
+    """The compute capability that a kernel's name proves at the least; 0 where it proves none.
+
+    A kernel built for an architecture runs on later ones too.
+    """
+    found = _BUILT_FOR.search(name)
+    if not found:
+        return 0.0
+    if found[1]:
+        return _ARCHITECTURES[found[1]]
+    major, minor = (found[2], found[3]) if found[2] else (found[4], found[5])
+    return int(major) + int(minor) / 10
+
+
 @dataclass(frozen=True)
 class KernelName:
     """What a name says."""

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from advisor import hardware
 from advisor.frames.host import Host
 from advisor.frames.kernelnames import COMMUNICATION
+from advisor.frames.source import scrub
 from advisor.intervals import Bools, Ints, Spans, union
 from advisor.reading.metadata import Device
 from advisor.reading.stream import Recorded
@@ -61,6 +62,8 @@ class Recording:
     def __init__(self, recorded: Recorded, libraries: Iterable[str] = ()) -> None:
         self.recorded = recorded
         self.libraries = tuple(libraries)
+        recorded.names = [scrub(name) for name in recorded.names]
+        recorded.stacks = [scrub(stack) for stack in recorded.stacks]
         self.names = recorded.names
         self.tables = recorded.tables
         self.metadata = recorded.metadata
@@ -241,6 +244,7 @@ class Recording:
         if not self.steps:
             return np.array([low, high], np.int64)
         starts = np.array([step.start for step in self.steps], np.int64)
+        high = max(self._end_of_steps(high), int(starts[-1]))
         edges = np.append(starts, high)
         work = self.work
         linked = np.flatnonzero(work.launch >= 0)
@@ -259,12 +263,30 @@ class Recording:
         edges[-1] = high
         return edges
 
+    def _end_of_steps(self, high: int) -> int:
+        """Where the last step ends: with the window, but for work that the host launched after its last step.
+
+        Evaluation or a checkpoint behind the last step is no part of it, nor is stray work that begins after all of the
+        steps' own: it lies outside the steps.
+        """
+        work, last = self.work, max(step.end for step in self.steps)
+        if not len(work):
+            return high
+        launched = np.where(work.launch >= 0, self.host.start[np.maximum(work.launch, 0)] if self.host.size else 0, 0)
+        own = np.where(work.launch >= 0, launched < last, False)
+        end = max(last, int(work.end[own].max()) if own.any() else last)
+        unlinked = (work.launch < 0) & (work.start <= end)
+        if unlinked.any():
+            end = max(end, int(work.end[unlinked].max()))
+        return min(end, high)
+
     def step_of(self, times: Ints) -> Ints:
         """Index of the step that each time falls into, -1 outside."""
         edges = self.bounds
         at = np.searchsorted(edges, times, side="right") - 1
-        at = np.where(times == edges[-1], len(edges) - 2, at)
-        return np.where((times >= edges[0]) & (times <= edges[-1]), np.minimum(at, len(edges) - 2), -1)
+        # The end of the window itself belongs to the last step; the end of steps that the window outlasts to none.
+        last = edges[-1] if edges[-1] == self.window[1] else edges[-1] - 1
+        return np.where((times >= edges[0]) & (times <= last), np.minimum(at, len(edges) - 2), -1)
 
     def host_step_of(self, times: Ints) -> Ints:
         """Index of the ProfilerStep that the host was in at each time; -1 before the first, or without steps."""

@@ -146,6 +146,21 @@ _HOME = re.compile(r"^(?:[A-Za-z]:)?/*(?:home|Users|users|root(?=/))(?:/|$)(?:(?
 _HOME_ANYWHERE = re.compile(r"^.*?/(?:home|Users)/[^/]+/")
 
 
+# A home directory, wherever in a text it stands: /home/alice/, /Users/alice/, C:\\Users\\alice\\, ~alice/, and the
+# places where clusters keep their users' files.
+_PERSONAL = re.compile(
+    r"(?:[A-Za-z]:)?[/\\]+(?:[\w.-]+[/\\]+)*?(?:home|[Uu]sers?|scratch|fsx|lustre|gpfs|netscratch)[/\\]+[^/\\\s\"'();,]+[/\\]+|~[\w.-]+/|(?<![\w./])/root/"
+)
+_MARKS = ("home", "sers", "user", "scratch", "fsx", "lustre", "gpfs", "~", "/root/")
+
+
+def scrub(text: str) -> str:
+    """*text* without the home directories in it: what a name or a stack holds of a path must not name a person."""
+    if not any(mark in text for mark in _MARKS):
+        return text
+    return _PERSONAL.sub("", text)
+
+
 @dataclass(frozen=True)
 class Place:
     """One stack frame, cleaned."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -13,9 +14,13 @@ from advisor.frames import waits
 from advisor.frames.host import ANNOTATION, OP, PHASES, RUNTIME
 from advisor.frames.kernelnames import DTYPES, KernelName, classify
 from advisor.frames.recording import COPY, KERNEL, Recording
-from advisor.intervals import Bools, Ints, Spans, covered, union
+from advisor.intervals import EMPTY, Bools, Ints, Spans, covered, union
 
 _UNDERRECORDED_SHARE = 0.05
+_GENERATED = re.compile(r"^(?:fused_|triton_)")
+_REGIONS = ("Torch-Compiled Region", "## Call CompiledFxGraph")
+# A launch, allocation or load that takes so long belongs to the first call of something, not to steady work.
+_WARMUP_CALL_NS = 2_000_000
 Codes = Ints
 
 
@@ -59,8 +64,12 @@ class Study:
 
     @property
     def idle_trusted(self) -> bool:
-        """Whether idle time may be explained: the host was recorded, and replays whole."""
-        return self.recording.has_host and not self.graphs_underrecorded
+        """Whether idle time may be explained: the host was recorded, replays whole, and the file not cut off.
+
+        The exporter writes events in no order of time: what a cut-off file lacks is missing everywhere, and reads as idle.
+        """
+        whole = not self.recording.recorded.truncated
+        return self.recording.has_host and whole and not self.graphs_underrecorded
 
     @cached_property
     def ledger(self) -> ledgers.Ledger:
@@ -107,6 +116,31 @@ class Study:
         """ns of each span that the busiest device idles."""
         return covered(self.idle, start, end)
 
+    @cached_property
+    def startup(self) -> Spans:
+        """When the host was in what only first calls take so long for.
+
+        Single runtime calls, other than waits and copies, of over 2 ms (lazy loading, cuDNN's search, first allocations),
+        and regions compiled just in time whose own time is over 2 ms.
+        """
+        host = self.recording.host
+        if self.device < 0 or not host.size:
+            return EMPTY
+        copying = np.array(["Memcpy" in name for name in self.names], np.bool_)
+        waiting = np.isin(np.arange(host.size), self.waits.syncs.node) | copying[host.name]
+        dur = host.end - host.start
+        long = (host.group == RUNTIME) & ~waiting & (dur > _WARMUP_CALL_NS)
+        generated = np.array([_GENERATED.match(name) is not None for name in self.names], np.bool_)
+        regions = np.array([name.startswith(_REGIONS) for name in self.names], np.bool_)
+        compiled = regions[host.name]
+        around = host.parent[(host.group == OP) & generated[host.name]]
+        while len(around := np.unique(around[around >= 0])):
+            compiled[around] = True
+            around = host.parent[around]
+        slow = compiled & (host.group == OP) & (dur - host.children_ns() > _WARMUP_CALL_NS)
+        nodes = np.flatnonzero(long | slow)
+        return union(host.start[nodes], host.end[nodes])
+
     # ---- kernels' names
 
     @cached_property
@@ -134,6 +168,8 @@ class Study:
         """A column of the operator (or annotation) that each forest node is inside of."""
         host = self.recording.host
         out = np.full(len(node), default, np.int64)
+        if not host.size:
+            return out
         inside = np.where(node >= 0, host.attributes.op[np.maximum(node, 0)], -1)
         for group, key in ((OP, "op"), (ANNOTATION, "annotation")):
             table = self.tables.get(key)

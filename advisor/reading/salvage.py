@@ -36,8 +36,8 @@ _MOST_CANDIDATES = 1 << 8
 # Text mended in vain, after which only short pieces are still tried: a file of noise is not to take forever.
 _MOST_WASTED = 2 << 20
 _SHORT = 1 << 12
-# Events left out, after which a chunk is given up where no more than half of the file is sound.
-_MOST_SKIPPED = 100_000
+# Stretches passed over, after which a chunk is given up where no more than half of the file is sound.
+_MOST_PASSED_OVER = 100_000
 
 
 @dataclass
@@ -46,7 +46,8 @@ class Losses:
 
     repaired: int = 0
     skipped: int = 0
-    wasted: int = 0
+    passed_over: int = 0  # stretches of text, of which one event can make several
+    wasted: int = 0  # bytes mended in vain
     trailing_comma: bool = False
     first_repaired: tuple[int, int] | None = None
     first_skipped: tuple[int, int] | None = None
@@ -92,7 +93,7 @@ class Salvage:
         width = len(self.text)
         stop = -1
         while self._more():
-            if self.losses.skipped > max(_MOST_SKIPPED, self._number + len(self.events)):
+            if self.losses.passed_over > max(_MOST_PASSED_OVER, self._number + len(self.events)):
                 self.losses.skipped += sum(1 for _ in BOUNDARY.finditer(self.text, self.at)) + 1
                 self.at = len(self.text)
                 return
@@ -133,11 +134,12 @@ class Salvage:
                 return True
             self.at += 1
             # Behind a damaged event a bracket may be a leftover of its args.
-            if _ROOT_GOES_ON.match(self.text, self.at) if self._fragment else self._ends_list(self.at):
+            if self._ends_list(self.at) and (not self._fragment or _ROOT_GOES_ON.match(self.text, self.at)):
                 self.ended = True
                 self.losses.trailing_comma = comma
                 return False
-            self._repaired(start)
+            if not self._fragment:
+                self._repaired(start)
 
     def _ends_list(self, at: int) -> bool:
         return ends_list(self.text, at, last=self.last)
@@ -244,7 +246,7 @@ class Salvage:
         start, text = self.at, self.text
         resume = self._next(start)
         inner = self._inner(start + 1, resume)
-        end = resume = inner if inner >= 0 else resume
+        end = resume = self._bracket(start, resume) if inner < 0 else inner
         tired = self.losses.wasted > _MOST_WASTED
         for attempt in range(_MOST_ATTEMPTS + 1):
             pieces = [(text[start:end].strip(_STRIP), end)]
@@ -253,22 +255,25 @@ class Salvage:
                 pieces = [(text[start:at], at) for at in ends if self._ends_list(text.index(b"]", at) + 1)] + pieces
             if any(self._mended(piece, start, at) for piece, at in pieces if not tired or len(piece) <= _SHORT):
                 return
-            if inner >= 0 or end == len(text) or tired or attempt == _MOST_ATTEMPTS:
+            if inner >= 0 or text[end : end + 1] != b"," or tired or attempt == _MOST_ATTEMPTS:
                 break
             following = _BLANK.match(text, end)
             after = following.end() if following else end
-            further = self._next(after)
-            if self._is_event(after) or (b'"ph"' in text[after:further] and b'"ts"' in text[after:further]):
+            further = self._bracket(after, self._next(after))
+            if self._is_event(after) or _has_event_keys(text[after:further]):
                 break
             # The boundary may have been one inside the event's args.
             end = further
-        if not (self._fragment and b'"ph"' not in text[start:resume]):
+        self.losses.passed_over += 1
+        if not self._fragment or _has_event_keys(text[start:resume]):
             self._skipped(start)
         self._fragment = True
-        self.at = self._bracket(start, resume) if self.last and inner < 0 else resume
+        self.at = resume
 
     def _bracket(self, low: int, high: int) -> int:
-        """Where in a stretch that is passed over the list of events ends; *high* if it does not."""
+        """Where in a damaged stretch the list of events ends, if this is the file's last text; else *high*."""
+        if not self.last:
+            return high
         for found in islice(_BRACKET.finditer(self.text, low, high), _MOST_CANDIDATES):
             # The rest of the file must be the rest of a root object. A glance tells that of most brackets.
             tail = self.text[found.end() : found.end() + _SHORT]
@@ -338,6 +343,11 @@ def _is_whole(raw: bytes) -> bool:
     except BROKEN:
         event = loosen(raw)
     return event is not None and bool(event.ph) and (event.ph != "X" or event.ts is not None)
+
+
+def _has_event_keys(piece: bytes) -> bool:
+    """Whether a damaged stretch is an event by its looks, and not what is left of the one before it."""
+    return b'"ph"' in piece and b'"ts"' in piece
 
 
 def _closes_root(tail: bytes) -> bool | None:

@@ -102,8 +102,8 @@ class Reader:
             )
         if losses.skipped > columns.events:
             raise TraceError(
-                f"{self.path}: {losses.skipped:,} damaged events could not be repaired, and no other is left"
-                f"{_first(losses.first_skipped)}. Copy or record it again."
+                f"{self.path}: {_many(losses.skipped, 'damaged event is', 'damaged events are')} beyond repair, and no other "
+                f"is left{_where(losses.skipped, losses.first_skipped)}. Copy or record it again."
             )
         if columns.unknown:
             kinds = ", ".join(f"{name!a}" for name in list(columns.unknown)[:5])
@@ -276,23 +276,25 @@ class Reader:
         if self.truncated:
             notes.append(("truncated", f"the file is cut off after {columns.events:,} events; the end is lost"))
         if losses.repaired:
-            notes.append(
-                ("repaired", f"{losses.repaired:,} damaged events were repaired{_first(losses.first_repaired)}")
-            )
+            what = _many(losses.repaired, "damaged event was", "damaged events were")
+            notes.append(("repaired", f"{what} repaired{_where(losses.repaired, losses.first_repaired)}"))
         if losses.skipped:
-            what = "damaged events could not be repaired and were left out"
-            notes.append(("skipped", f"{losses.skipped:,} {what}{_first(losses.first_skipped)}"))
+            what = _many(losses.skipped, "damaged event was", "damaged events were")
+            notes.append(
+                ("skipped", f"{what} beyond repair and left out{_where(losses.skipped, losses.first_skipped)}")
+            )
         if losses.trailing_comma:
             notes.append(("trailing-comma", "a comma behind the last event was passed over"))
         if columns.coerced:
-            where = f", the first in event {columns.first_coerced:,}" if columns.first_coerced else ""
-            notes.append(("bad-values", f"{columns.coerced:,} values that are no numbers were left out{where}"))
+            what = _many(columns.coerced, "value that is no number was", "values that are no numbers were")
+            first = "the first in event" if columns.coerced > 1 else "in event"
+            notes.append(("bad-values", f"{what} left out, {first} {columns.first_coerced:,}"))
         if columns.negative:
-            notes.append(
-                ("negative-durations", f"{columns.negative:,} host events with a negative duration count as 0")
-            )
+            what = _many(columns.negative, "negative duration counts", "negative durations count")
+            notes.append(("negative-durations", f"{what} as 0, on the host"))
         if columns.absurd:
-            notes.append(("absurd-durations", f"{columns.absurd:,} host events that last for years count as 0"))
+            what = _many(columns.absurd, "duration of years counts", "durations of years count")
+            notes.append(("absurd-durations", f"{what} as 0, on the host"))
         if columns.unknown:
             kinds = ", ".join(f"{name!a} ({count})" for name, count in list(columns.unknown.items())[:5])
             notes.append(("unknown-categories", f"events of unknown categories were passed over: {kinds}"))
@@ -322,9 +324,15 @@ class Reader:
         return metadata.Metadata()
 
 
-def _first(place: tuple[int, int] | None) -> str:
-    """Where the first of several is, in words."""
-    return f", the first of them event {place[0]:,} at byte {place[1]:,} of the text" if place else ""
+def _many(count: int, one: str, more: str) -> str:
+    return f"{count:,} {one if count == 1 else more}"
+
+
+def _where(count: int, place: tuple[int, int] | None) -> str:
+    """Where the first of *count* events is, in words."""
+    if place is None:
+        return ""
+    return f"{',' if count == 1 else ', the first of them'} event {place[0]:,} at byte {place[1]:,} of the text"
 
 
 def _shortened(tail: bytes) -> Iterator[bytes]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from advisor.analysis import SCHEMA_VERSION, Analysis, Finding
+from advisor.analysis import SCHEMA_VERSION, Analysis, Finding, to_json
 
 
 class Several(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,7 +18,7 @@ class Several(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> bytes:
         """The contract of ``-f json`` for more than one trace, indented."""
-        return msgspec.json.format(msgspec.json.encode(self), indent=2)
+        return to_json(self)
 
 
 def analyses(document: Analysis | Several) -> Sequence[Analysis]:

@@ -75,6 +75,12 @@ class Page:
                 label = ""
 
 
+# Below so many steps a spread says less than the steps themselves.
+FEW = 5
+# What reading lost: codes of quality notes that a reader in a hurry must see too.
+DAMAGE = frozenset({"truncated", "gzip-truncated", "gzip-damaged", "skipped", "metadata"})
+
+
 def render(document: Analysis | Several, options: Options) -> str:
     """The report as plain text, with ANSI colours only where ``options.color`` asks for them."""
     page = Page(options)
@@ -163,6 +169,8 @@ def _figures(page: Page, analysis: Analysis) -> None:
         count = len(step.samples)
         which = f"{count} steps" + (" after the first" if count < summary.steps else "")
         spread = f"p10 {number(step.p10)} – p90 {number(step.p90)} ms over {which}"
+        if count < FEW:
+            spread = "of " + ", ".join(number(sample) for sample in step.samples) + f" ms, {which}"
         rows.append(("step time", milliseconds(step.median), f"median; {spread}" if count > 1 else "one step"))
     else:
         rows.append(("step time", None, ""))
@@ -172,8 +180,12 @@ def _figures(page: Page, analysis: Analysis) -> None:
     others = ", ".join(f"GPU {clean(name)} {percent(share)}" for name, share in used.items()) if len(used) > 1 else ""
     rows += [
         ("GPU busy", _share(summary.gpu_busy_share), "kernels, copies and memsets, of the window"),
-        ("GPU utilization", _share(shown), others or "kernels only, as the TensorBoard plugin counts it"),
-        ("SM efficiency", _share(summary.sm_efficiency), "estimated: multiprocessors that had work, over the window"),
+        ("GPU utilization", _share(shown), others or "kernels only, by the TensorBoard plugin's definition and window"),
+        (
+            "SM efficiency",
+            _share(summary.sm_efficiency),
+            "estimated: multiprocessors that had work; the plugin's definition and window",
+        ),
         (
             "achieved occupancy",
             _share(summary.achieved_occupancy),
@@ -238,7 +250,8 @@ def _findings(page: Page, analysis: Analysis) -> None:
     if notes:
         page.heading("Noted")
         for finding in notes:
-            page.labelled("-", f"{finding.title} ({finding.rule}, {percent(finding.cost_share)})", indent=2, room=2)
+            worth = percent(finding.cost_share) if finding.cost_ms else "unpriced"
+            page.labelled("-", f"{finding.title} ({finding.rule}, {worth})", indent=2, room=2)
             if page.verbosity > 0 and finding.fix.title:
                 page.labelled("→", finding.fix.title, indent=4, room=2)
 
@@ -375,6 +388,8 @@ def _verdicts(page: Page, analysis: Analysis) -> None:
 def _quiet(page: Page, analysis: Analysis) -> None:
     summary = analysis.summary
     page.line(f"{_span(summary)} · GPU busy {percent(summary.gpu_busy_share)} · peak memory {_memory(summary)}")
+    if damage := [note.code for note in analysis.quality if note.code in DAMAGE]:
+        page.line(f"incomplete: {', '.join(damage)}; figures speak of what is left")
     if not analysis.findings:
         page.line("no findings")
     for index, finding in enumerate(analysis.findings, 1):

@@ -53,7 +53,7 @@ def load(
         if not folder.is_dir():
             problems.append(f"{folder}: no such folder")
             continue
-        for path in sorted(folder.rglob("*.toml")):
+        for path in sorted(path for path in folder.rglob("*.toml") if path.is_file()):
             draft = Draft(path, schemas, overrides)
             if path.parent.parent != folder:
                 draft.report("", "a rule lies in a folder named for its category, such as transfer/")
