@@ -59,6 +59,8 @@ def load(path: str | Path | None = None, start: str | Path | None = None) -> Con
 def _parse(path: Path) -> dict[str, Any]:
     import tomllib
 
+    if path.exists() and not path.is_file():  # a device or a pipe might never end
+        raise UsageError(f"{path}: is no file")
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

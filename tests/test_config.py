@@ -86,3 +86,8 @@ def test_a_named_file_must_exist_and_hold_the_section(tmp_path: Path) -> None:
         load(write(tmp_path / "pyproject.toml", "[project]\nname = 'x'\n"))
     with pytest.raises(UsageError, match=r"tool\.advisor must be a table"):
         load(write(tmp_path / "pyproject.toml", "[tool]\nadvisor = 1\n"))
+
+
+def test_a_device_is_no_configuration() -> None:
+    with pytest.raises(UsageError, match="no file"):
+        load(Path("/dev/zero"))

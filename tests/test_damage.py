@@ -329,6 +329,26 @@ def test_what_stands_between_events_may_be_damaged(between: str, after: int) -> 
         assert recorded.events == 3 + after
 
 
+@pytest.mark.parametrize(
+    ("tail", "last", "ends"),
+    [
+        (b', "traceName": "x"}', True, True),
+        (b', "traceName": "x"}', False, True),
+        (b"\n}\n", True, True),
+        (b"", True, True),
+        (b' "traceName": "x"}', True, True),
+        (b', {"ph": "X"}]', True, False),
+        (b' [{"ph": "X"}]', True, False),
+        (b'}}, {"ph": "X"}]', True, False),
+        # A chunk that is not the last ends at a boundary: behind a list that ended there would be more.
+        (b"", False, False),
+        (b"}", True, True),
+    ],
+)
+def test_which_bracket_ends_the_events(tail: bytes, last: bool, ends: bool) -> None:
+    assert salvage.ends_list(b"]" + tail, 1, last=last) is ends
+
+
 def test_a_byte_order_mark() -> None:
     for block in (1, 2, 3, 1 << 20):
         recorded = read(b"\xef\xbb\xbf  " + dump(GOOD).encode(), block=block)
@@ -447,9 +467,10 @@ def test_a_list_that_is_cut_off() -> None:
 
 
 def test_a_number_that_was_cut_is_not_taken_for_the_whole() -> None:
-    # "dur": 12 of 1234, "correlation": 5 of 567: such an event would be wrong, so it is left out.
+    # "dur": 12 of 1234, no "dur" yet, "correlation": 5 of 567: such an event would be wrong, so it is left out.
     for tail in (
         '"dur": 12',
+        '"args": {"correlation": 5}',
         '"dur": 1234, "args": {"correlation": 5',
         '"dur": 1234, "args": {"correlation": 5}, "id": 1',
     ):
@@ -599,7 +620,7 @@ def test_a_disk_that_fails_in_the_middle(monkeypatch: pytest.MonkeyPatch, tmp_pa
 # ---- any damage at all
 
 
-@SETTINGS
+@settings(SETTINGS, max_examples=250)
 @given(st.data())
 def test_damage_inside_one_event_spares_all_others(data: st.DataObject) -> None:
     """Whatever happens to some bytes of one event, every other event is read as it was."""
