@@ -230,6 +230,8 @@ def test_a_file_of_noise_is_given_up() -> None:
         ({"args": {"correlation": 10**30}}, {"bad-values": "1 value that is no number was left out, in event 2"}, 2),
         ({"args": {"correlation": "x"}}, {"bad-values": "1 value that is no number was left out, in event 2"}, 2),
         ({"args": {"correlation": 2**64}}, {"bad-values": "1 value that is no number was left out, in event 2"}, 2),
+        ({"args": {"correlation": 2**63 - 1}}, {"bad-values": "1 value that is no number was left out, in event 2"}, 2),
+        ({"args": {"correlation": -(2**63)}}, {"bad-values": "1 value that is no number was left out, in event 2"}, 2),
         # An event without a usable time cannot be placed.
         ({"ts": 10**30}, {"bad-values": "1 value that is no number was left out, in event 2"}, 1),
         ({"ts": -(2**63)}, {"bad-values": "1 value that is no number was left out, in event 2"}, 1),

@@ -97,3 +97,8 @@ def test_a_pointwise_kernel_is_told_by_its_name() -> None:
 )
 def test_the_least_capability_that_a_name_proves(name: str, least: float) -> None:
     assert least_capability(name) == least
+
+
+def test_a_hostile_name_costs_no_square() -> None:
+    for part in ("attention", "xmma_gemm", "Cijk_", "cudnn_"):
+        assert classify(part * 100_000 + "softmax", "nvidia").dtype is None

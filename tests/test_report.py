@@ -356,7 +356,7 @@ def test_redaction_leaves_no_folder() -> None:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("in ~/work/x.py now", "in x.py now"),
+        ("in ~/src/x.py now", "in x.py now"),
         ("src/a/b.py:3 f", "b.py:3 f"),
         ("ResNet_0/Conv2d_3", "ResNet_0/Conv2d_3"),
         ("1/2 and a / b", "1/2 and a / b"),

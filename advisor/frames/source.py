@@ -147,9 +147,10 @@ _HOME_ANYWHERE = re.compile(r"^.*?/(?:home|Users)/[^/]+/")
 
 
 # A home directory, wherever in a text it stands: /home/alice/, /Users/alice/, C:\\Users\\alice\\, ~alice/, and the
-# places where clusters keep their users' files.
+# places where clusters keep their users' files. Anchored and greedy, so that hostile text costs one pass.
+_PATH = re.compile(r"[^\s\"'();,]+")
 _PERSONAL = re.compile(
-    r"(?:[A-Za-z]:)?[/\\]+(?:[\w.-]+[/\\]+)*?(?:home|[Uu]sers?|scratch|fsx|lustre|gpfs|netscratch)[/\\]+[^/\\\s\"'();,]+[/\\]+|~[\w.-]+/|(?<![\w./])/root/"
+    r"^.*(?:[/\\](?:home|[Uu]sers?|scratch|fsx|lustre|gpfs|netscratch)[/\\]+[^/\\]+[/\\]+|~[\w.-]*[/\\]+)|^/+root/+"
 )
 _MARKS = ("home", "sers", "user", "scratch", "fsx", "lustre", "gpfs", "~", "/root/")
 
@@ -158,7 +159,7 @@ def scrub(text: str) -> str:
     """*text* without the home directories in it: what a name or a stack holds of a path must not name a person."""
     if not any(mark in text for mark in _MARKS):
         return text
-    return _PERSONAL.sub("", text)
+    return _PATH.sub(lambda word: _PERSONAL.sub("", word[0], count=1), text)
 
 
 @dataclass(frozen=True)

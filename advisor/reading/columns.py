@@ -29,6 +29,8 @@ MOST_NS = 1 << 61
 _MAX_US = MOST_NS / 1000 - 1
 # CUPTI's 236 years, and what else no program runs: such durations of GPU work are cut by the frames, the host's are 0.
 _YEARS_NS = 10 * 365 * 86400 * 10**9
+# No count, size or id of a real trace comes near; arithmetic on what is larger overflows.
+_MOST_INT = 1 << 62
 _GPU = ("kernel", "copy", "memset")
 _NO_ARGS = Args()
 
@@ -234,16 +236,21 @@ class Columns:
         return None
 
     def _ints(self, values: Sequence[Any], default: int) -> Array:
+        """Whole numbers; *default* where there is none, and counted where there is something else or too much."""
         try:
-            return np.array([default if v is None else v for v in values], np.int64)
+            array = np.array([default if v is None else v for v in values], np.int64)
         except (TypeError, ValueError, OverflowError):
-            out = np.full(len(values), default, np.int64)
+            array = np.full(len(values), default, np.int64)
             for row, value in enumerate(values):
                 try:
-                    out[row] = default if value is None else int(value)
+                    array[row] = default if value is None else int(value)
                 except (TypeError, ValueError, OverflowError):
                     self._bad(row)
-            return out
+        if array.max(initial=0) > _MOST_INT or array.min(initial=0) < -_MOST_INT:
+            for row in np.flatnonzero((array > _MOST_INT) | (array < -_MOST_INT)).tolist():
+                array[row] = default
+                self._bad(row)
+        return array
 
     def _floats(self, values: Sequence[Any]) -> Array:
         try:
