@@ -248,3 +248,22 @@ def test_the_autograd_profilers_backward_is_training(tmp_path: Path) -> None:
     trace = trace_of(builder, tmp_path)
     assert trace.kernels["phase"].tolist() == ["backward"]
     assert trace.frame("trace")["training"][0]
+
+
+def test_an_annotation_that_ends_inside_its_exit_frame_keeps_its_length(tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    with builder.step():
+        builder.event(
+            {
+                "ph": "X",
+                "cat": "user_annotation",
+                "name": "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
+            },
+            us=50,
+            at_us=12_000,
+        )
+        builder.event({"ph": "X", "cat": "python_function", "name": "profiler.py(650): __exit__"}, us=3, at_us=12_049)
+        builder.seek(us=13_000)
+        with builder.op("aten::mm"):
+            builder.kernel("gemm", us=10, host_us=5)
+    assert trace_of(builder, tmp_path).loader["dur_ns"].tolist() == [50_000]

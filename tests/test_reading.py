@@ -15,7 +15,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from conftest import TRACES, WHY, real_trace, reference
+from conftest import TRACES, real_trace, reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -685,7 +685,12 @@ def test_gzip_members_are_one_stream(parts: list[bytes], fine: int, block: int, 
 
 # ---- the real traces
 
-REAL = sorted(reference()) or [pytest.param("absent", marks=pytest.mark.skipif(not TRACES.exists(), reason=WHY))]
+REAL = sorted(reference()) or ["absent"]
+
+
+@pytest.mark.real
+def test_all_real_traces_are_here() -> None:
+    assert {real_trace(name) for name in REAL} == {str(path) for path in TRACES.rglob("*.json.gz")}
 
 
 @pytest.mark.real

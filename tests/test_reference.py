@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import TRACES, WHY, real_trace, reference
+from conftest import real_trace, reference
 
 from advisor.intervals import clip, complement, covered, intersect, subtract, union
 from advisor.trace import Trace, read
 
 pytestmark = pytest.mark.real
-NAMES = sorted(reference()) or [pytest.param("absent", marks=pytest.mark.skipif(not TRACES.exists(), reason=WHY))]
+NAMES = sorted(reference()) or ["absent"]
 # What the plugin errs on: graph replays, unlinked work, copies of steps on the GPU's side, traces without host events.
 PLUGIN_ERRS = {
     "h100_qwen_0.5b.json.gz",

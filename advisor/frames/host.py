@@ -21,6 +21,8 @@ PYTHON, ANNOTATION, OP, RUNTIME = range(4)
 GROUPS = ("python", "annotation", "op", "runtime")
 FORWARD, BACKWARD, OPTIMIZER, ZERO_GRAD = range(4)
 _MOST_ATTEMPTS = 6
+# No program nests so deep; what does is taken in one pass, node by node, rather than level by level again and again.
+_DEEPEST = 2000
 # Nodes of the autograd graph, which the autograd profiler of 2021 records without the engine around them.
 _AUTOGRAD_NODE = re.compile(r"(?:^|::)\w+Backward\d*$|^torch::autograd::AccumulateGrad$")
 PHASES = ("forward", "backward", "optimizer", "zero_grad", "other")
@@ -107,10 +109,10 @@ class Host:
                 over = np.flatnonzero((parent >= 0) & (end > end[np.maximum(parent, 0)]))
                 if not len(over):
                     break
-                if attempt == _MOST_ATTEMPTS:
+                if attempt == _MOST_ATTEMPTS or depth.max() > _DEEPEST:
                     depth, parent, end = _nest_one_by_one(start, end)
                     break
-                _trim(start, end, over, depth, parent)
+                _trim(start, end, over, depth, parent, self.group[low:high] == PYTHON)
             self.depth[low:high], self.end[low:high] = depth, end
             self.parent[low:high] = np.where(parent >= 0, parent + low, -1)
 
@@ -343,18 +345,20 @@ def _nest_thread(start: Ints, end: Ints) -> tuple[Ints, Ints]:
     return depth, parent
 
 
-def _trim(start: Ints, end: Ints, over: Ints, depth: Ints, parent: Ints) -> None:
+def _trim(start: Ints, end: Ints, over: Ints, depth: Ints, parent: Ints, python: Bools) -> None:
     """Cut overlaps that do not nest, in place: *over* are spans that outlast what they began in.
 
     Where such a span lies mostly beside its parent the two were siblings, and the earlier ends where the later starts:
     an annotation opened in an ``__enter__`` frame outlasts several frames so, all the way up. Else the child ends with
-    its parent.
+    its parent. Between an annotation and a python frame it is the frame that is cut: the ``__exit__`` that closes an
+    annotation begins inside it.
     """
     climber, above = over, parent[over]
     while len(climber):
         still_open = end[above] > start[climber]
         outlasts = end[climber] > end[above]
         beside = still_open & outlasts & (end[above] - start[climber] < end[climber] - end[above])
+        beside &= python[above] | ~python[climber]
         np.minimum.at(end, above[beside], start[climber[beside]])
         on = outlasts & (parent[above] >= 0)
         climber, above = climber[on], parent[above[on]]
