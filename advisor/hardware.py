@@ -1,4 +1,4 @@
-"""What the trace's device properties mean: vendor, and what the hardware can do."""
+"""What the trace says of the hardware: its maker."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ _INTEL = re.compile(r"\bIntel\b|Data Center GPU|\bArc\b", re.IGNORECASE)
 _NVIDIA = re.compile(
     r"NVIDIA|Tesla|GeForce|Quadro|TITAN|\b[AHLVPTB]\d{2,3}[A-Z]?\b|RTX|GTX|\bGH200\b|\bGB\d{3}\b", re.IGNORECASE
 )
-_NO_TENSOR_CORES = re.compile(r"GTX\s*16\d\d", re.IGNORECASE)
 
 
 def vendor(name: str | None, *, hip: bool = False, cuda: bool = False) -> str:
@@ -25,10 +24,3 @@ def vendor(name: str | None, *, hip: bool = False, cuda: bool = False) -> str:
             if pattern.search(name):
                 return maker
     return "nvidia" if cuda else "unknown"
-
-
-def has_tensor_cores(maker: str, capability: float | None, name: str | None) -> bool | None:
-    """Whether an NVIDIA device has Tensor Cores; ``None`` for other makers and unknown capability."""
-    if maker != "nvidia" or capability is None:
-        return None
-    return capability >= 7.0 and not (name and _NO_TENSOR_CORES.search(name))

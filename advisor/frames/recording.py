@@ -85,11 +85,6 @@ class Recording:
         """Whether host operators or Python frames were recorded; launch calls alone say too little."""
         return "op" in self.tables or "python" in self.tables or "annotation" in self.tables
 
-    def names_matching(self, pattern: str) -> Bools:
-        """For every name code, whether the name matches at its start."""
-        compiled = re.compile(pattern)
-        return np.array([compiled.match(name) is not None for name in self.names], np.bool_)
-
     # ---- GPU work
 
     @cached_property

@@ -152,7 +152,7 @@ _PATH = re.compile(r"[^\s\"'();,]+")
 _PERSONAL = re.compile(
     r"^.*(?:[/\\](?:home|[Uu]sers?|scratch|fsx|lustre|gpfs|netscratch)[/\\]+[^/\\]+[/\\]+|~[\w.-]*[/\\]+)|^/+root/+"
 )
-_MARKS = ("home", "sers", "user", "scratch", "fsx", "lustre", "gpfs", "~", "/root/")
+_MARKS = ("home", "sers", "user", "scratch", "fsx", "lustre", "gpfs", "~", "root/")
 
 
 def scrub(text: str) -> str:
