@@ -1,18 +1,17 @@
-"""``advisor rules``: list, show and check the rules."""
+"""``advisor rules``: list and show the rules; what writes and checks them is in ``authoring``."""
 
 from __future__ import annotations
 
-import os
 import re
 import textwrap
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from advisor.cli import nearest
 from advisor.cli.analyze import load_rules
+from advisor.cli.authoring import check, new, test
 from advisor.cli.terminal import put, width
 from advisor.errors import UsageError
 
@@ -25,7 +24,7 @@ _CONFIG = click.option("--config", metavar="FILE", help="Read settings from FILE
 
 @click.group("rules")
 def command() -> None:
-    """List, explain and check the rules."""
+    """List, explain, check, test and write rules."""
 
 
 def _loaded(folders: Sequence[str], config: str | None) -> Rulebook:
@@ -164,27 +163,5 @@ def _code(text: str) -> list[str]:
     return clean_lines(text)
 
 
-@command.command("check")
-@click.argument("folders", metavar="[DIR]...", nargs=-1)
-def check(folders: tuple[str, ...]) -> None:
-    """Check the rules in DIR together with those that ship with the advisor, or these alone.
-
-    A DIR that holds a whole catalogue, every file that ships and perhaps more, is checked by itself. Every problem is
-    named on stderr with its file, and the exit code is 2 then.
-    """
-    from advisor import rulebook
-    from advisor.config import Config
-
-    shipped = {path.relative_to(root) for root in [rulebook.builtin_rules_dir()] for path in root.rglob("*.toml")}
-    if len(folders) == 1 and all((Path(folders[0]) / path).is_file() for path in shipped):
-        rules = list(rulebook.load([Path(folders[0])]).rules)
-    else:
-        rules = list(load_rules(Config(), folders).rules)
-    if folders:
-        roots = [os.path.realpath(folder) + os.sep for folder in folders]
-        rules = [rule for rule in rules if any(os.path.realpath(Path(rule.path)).startswith(root) for root in roots)]
-        if not rules:
-            raise UsageError(
-                f"{', '.join(folders)}: no rules there; a rule is a .toml file in a folder of its category"
-            )
-    put(f"{len(rules)} rule{'s' if len(rules) != 1 else ''}, no problem\n".encode())
+for _other in (check, test, new):
+    command.add_command(_other)

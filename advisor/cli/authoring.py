@@ -1,0 +1,119 @@
+"""``advisor rules check | test | new``: for people who write rules."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from advisor.cli import nearest
+from advisor.cli.analyze import load_rules
+from advisor.cli.terminal import put
+from advisor.errors import UsageError
+
+if TYPE_CHECKING:
+    from advisor.rulebook import Rule, Rulebook
+
+
+@click.command("check")
+@click.argument("folders", metavar="[DIR]...", nargs=-1)
+def check(folders: tuple[str, ...]) -> None:
+    """Check the rules in DIR together with those that ship with the advisor, or these alone.
+
+    A DIR that holds a whole catalogue, every file that ships and perhaps more, is checked by itself. Every problem is
+    named on stderr with its file, and the exit code is 2 then.
+    """
+    rules, _ = _rules_in(folders)
+    put(f"{len(rules)} rule{'s' * (len(rules) != 1)}, no problem\n".encode())
+
+
+def _rules_in(folders: Sequence[str]) -> tuple[list[Rule], Rulebook]:
+    """The rules in *folders* (all that ship where there are none), and the book that they were checked in."""
+    from advisor import rulebook
+    from advisor.config import Config
+
+    shipped = {path.relative_to(root) for root in [rulebook.builtin_rules_dir()] for path in root.rglob("*.toml")}
+    if len(folders) == 1 and all((Path(folders[0]) / path).is_file() for path in shipped):
+        book = rulebook.load([Path(folders[0])])
+    else:
+        book = load_rules(Config(), folders)
+    rules = list(book.rules)
+    if folders:
+        roots = [os.path.realpath(folder) + os.sep for folder in folders]
+        rules = [rule for rule in rules if any(os.path.realpath(Path(rule.path)).startswith(root) for root in roots)]
+        if not rules:
+            raise UsageError(
+                f"{', '.join(folders)}: no rules there; a rule is a .toml file in a folder of its category"
+            )
+    return rules, book
+
+
+@click.command("test")
+@click.argument("folders", metavar="[DIR]...", nargs=-1)
+@click.option("--only", multiple=True, metavar="GLOB", help="Only rules whose id fits GLOB.")
+@click.option("-v", "--verbose", is_flag=True, help="Name every case, not only those that fail.")
+def test(folders: tuple[str, ...], only: tuple[str, ...], verbose: bool) -> int:
+    """Run the proofs of the rules in DIR, or of those that ship with the advisor.
+
+    The proof of a rule lies beside it, as NAME.proof.py: Python that builds small traces on which the rule fires, is
+    quiet, stands at its threshold, and lacks what it needs. It is run, so trust it as you would any test. The exit code
+    is 1 where a case does not hold or a proof is not whole.
+    """
+    from advisor.report.plain import clean
+    from advisor.testing.prove import prove
+
+    rules, book = _rules_in(folders)
+    chosen = [rule for rule in rules if not only or any(fnmatchcase(rule.id, glob) for glob in only)]
+    if not chosen:
+        raise UsageError(f"no rule fits {', '.join(only)}{nearest(only[0], [rule.id for rule in rules])}")
+    cases = failures = 0
+    for rule in chosen:
+        results = prove(rule, book)
+        wrong = [result for result in results if result.problem]
+        cases, failures = cases + len(results), failures + len(wrong)
+        counts = ", ".join(f"{kind} {count}" for kind, count in Counter(result.kind for result in results).items())
+        put(f"{'FAIL' if wrong else 'ok':<5}{clean(rule.id)}  {counts}\n".encode())
+        for result in results if verbose else wrong:
+            said = f": {clean(result.problem)}" if result.problem else ""
+            put(f"       {result.kind}: {clean(result.name)}{said}\n".encode())
+    put(f"{len(chosen)} rule{'s' * (len(chosen) != 1)}, {cases} cases, {failures} failed\n".encode())
+    return 1 if failures else 0
+
+
+@click.command("new")
+@click.argument("rule_id", metavar="ID")
+@click.option("--dir", "folder", default="rules", metavar="DIR", help="Where to write it.  [rules]")
+@click.option("--frame", default="kernels", metavar="FRAME", help="The frame whose rows it speaks of.  [kernels]")
+def new(rule_id: str, folder: str, frame: str) -> None:
+    """Begin a rule: DIR/CATEGORY/NAME.toml and its proof beside it, for the id CATEGORY/NAME.
+
+    Both are whole and hold as they stand; change them until they say what you mean.
+    """
+    import re
+
+    from advisor.cli import template
+    from advisor.frames import SCHEMAS
+
+    if not re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+)*/[a-z0-9]+(?:-[a-z0-9]+)*", rule_id):
+        raise UsageError(f"{rule_id!r} is no id: CATEGORY/NAME in lower case, such as checks/nan-guard")
+    if frame not in template.FRAMES:
+        hint = nearest(frame, template.FRAMES)
+        known = "" if frame in SCHEMAS else f"no frame {frame!r}. "
+        raise UsageError(f"{known}A template can begin from {', '.join(template.FRAMES)}{hint}")
+    path = Path(folder) / f"{rule_id}.toml"
+    proof = path.with_suffix(".proof.py")
+    for file in (path, proof):
+        if file.exists():
+            raise UsageError(f"{file} exists; nothing was written")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(template.rule(rule_id, frame), encoding="utf-8")
+        proof.write_text(template.proof(rule_id, frame), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+    put(f"{path}\n{proof}\nadvisor rules check {folder} && advisor rules test {folder}\n".encode())
