@@ -15,11 +15,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["AdvisorError", "Analysis", "Finding", "Trace", "TraceError", "__version__", "analyze", "read"]
+__all__ = [
+    "AdvisorError",
+    "Analysis",
+    "Finding",
+    "Trace",
+    "TraceError",
+    "__version__",
+    "analyze",
+    "analyze_many",
+    "read",
+]
 
 if TYPE_CHECKING:
     from advisor.analysis import Analysis, Finding
-    from advisor.assemble import analyze
+    from advisor.assemble import analyze, analyze_many
     from advisor.errors import AdvisorError, TraceError
     from advisor.trace import Trace, read
 
@@ -30,6 +40,7 @@ _HOMES = {
     "Trace": "advisor.trace",
     "TraceError": "advisor.errors",
     "analyze": "advisor.assemble",
+    "analyze_many": "advisor.assemble",
     "read": "advisor.trace",
 }
 

@@ -6,9 +6,13 @@ loss (``to_json``/``from_json``), so a report can be rendered later and elsewher
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 import msgspec
+
+from advisor.measures import Samples
+from advisor.views import Views
 
 SCHEMA_VERSION = 1
 
@@ -20,10 +24,18 @@ _STEERING = {
 
 
 def to_json(value: object) -> bytes:
-    """*value* as indented JSON, safe to print: what could steer a terminal is escaped, lone surrogates are replaced."""
+    """*value* as indented JSON, safe to print: what could steer a terminal is escaped, lone surrogates are replaced.
+
+    Lists of plain values stand on one line: the columns of a timeline would else be as many lines as it has events.
+    """
     text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode("utf-8")
+    text = _PLAIN_LIST.sub(lambda found: _BREAK.sub(" ", found[0]).replace("[ ", "[", 1)[:-2] + "]", text)
     return text.translate(_STEERING).encode("utf-8")
 
+
+# In what is indented line breaks stand between values only, never inside a string.
+_BREAK = re.compile(r"\n *")
+_PLAIN_LIST = re.compile(r'\[\n(?: *(?:"(?:[^"\\\n]|\\.)*"|[-+.\w]+),?\n)+ *\]')
 
 Severity = Literal["high", "medium", "low", "note"]
 Confidence = Literal["certain", "likely", "possible"]
@@ -185,6 +197,45 @@ class Verdicts(msgspec.Struct, frozen=True, kw_only=True):
     error: list[RuleFailure]
 
 
+class RankRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One rank beside the others. ``None`` where its trace does not hold what is needed."""
+
+    rank: int
+    path: str
+    steps: int
+    step_ms: float | None
+    gpu_busy_share: float | None
+    compute_share: float | None
+    communication_share: float | None
+    wait_ms: float | None
+    wait_share: float | None
+    late_share: float | None
+    caused_ms: float | None
+    clock_offset_ms: float | None
+    clock_residual_ms: float | None
+
+
+class Clocks(msgspec.Struct, frozen=True, kw_only=True):
+    """How well the times of different ranks can be compared, by the ends of the collectives that they share."""
+
+    collectives: int
+    residual_ms: float
+    comparable: bool
+    because: str | None
+
+
+class Across(msgspec.Struct, frozen=True, kw_only=True):
+    """What only the traces of several ranks together show."""
+
+    ranks: list[RankRow]
+    world_size: int | None
+    step_ms: float | None
+    clocks: Clocks
+    quality: list[QualityNote]
+    findings: list[Finding]
+    verdicts: Verdicts
+
+
 class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     """All that the reports show of one trace."""
 
@@ -196,6 +247,10 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     findings: list[Finding]
     plan: list[PlanStep]
     verdicts: Verdicts
+    samples: Samples | None = None
+    """Per-step samples, where they were asked for: what the gate compares."""
+    views: Views | None = None
+    """Tables and pictures, where they were asked for (``--views``)."""
 
     def to_json(self) -> bytes:
         """The contract of ``-f json``, indented."""

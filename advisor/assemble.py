@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from advisor import __version__, rulebook
+from advisor.across.digest import digest
+from advisor.across.summary import clocks_of, notes_of, ranks_of, rows_of, world_size
+from advisor.across.waiting import STRAGGLER, retold
 from advisor.analysis import (
     SCHEMA_VERSION,
+    Across,
     Advisor,
     Analysis,
     DeviceInfo,
@@ -18,19 +23,31 @@ from advisor.analysis import (
     StepTimes,
     Summary,
     TraceInfo,
+    Verdicts,
 )
-from advisor.engine import run
+from advisor.engine import Outcome, chosen, run
 
 if TYPE_CHECKING:
+    from advisor.across.digest import Digest
+    from advisor.across.job import Job
+    from advisor.measures import Samples
     from advisor.rulebook import Rulebook
     from advisor.trace import Trace
+    from advisor.views import Views
 
 
 def analyze(
-    trace: Trace, rules: Rulebook | None = None, *, only: Sequence[str] = (), skip: Sequence[str] = ()
+    trace: Trace,
+    rules: Rulebook | None = None,
+    *,
+    only: Sequence[str] = (),
+    skip: Sequence[str] = (),
+    views: bool = False,
+    samples: bool = False,
 ) -> Analysis:
     """Run every rule over a trace. Without *rules*, the built-in catalogue. *only* and *skip* are globs on rule ids.
 
+    *views* adds what the pictures and tables of a report show, *samples* the per-step figures that the gate compares.
     Raises RuleError if the catalogue is malformed; a rule that fails on this trace is a verdict, not an exception.
     """
     book = rules if rules is not None else rulebook.load([rulebook.builtin_rules_dir()])
@@ -45,7 +62,86 @@ def analyze(
         findings=outcome.findings,
         plan=[],
         verdicts=outcome.verdicts,
+        samples=_samples(trace, outcome) if samples else None,
+        views=_views(trace, outcome) if views else None,
     )
+
+
+def _samples(trace: Trace, outcome: Outcome) -> Samples:
+    from advisor.sampling import collect
+
+    return collect(trace, outcome.rows)
+
+
+def _views(trace: Trace, outcome: Outcome) -> Views:
+    from advisor.viewing import build
+
+    return build(trace, outcome.matches, [finding.rule for finding in outcome.findings])
+
+
+def analyze_many(
+    traces: Iterable[Trace],
+    rules: Rulebook | None = None,
+    *,
+    only: Sequence[str] = (),
+    skip: Sequence[str] = (),
+    views: bool = False,
+) -> tuple[list[Analysis], Across | None]:
+    """Analyze each trace, and what the traces of several ranks of one run show together; None where they are no such.
+
+    The traces are taken one after the other, and none is kept: of each only a digest stays in memory.
+    """
+    book = rules if rules is not None else rulebook.load([rulebook.builtin_rules_dir()])
+    analyses: list[Analysis] = []
+    digests: list[Digest] = []
+    for trace in traces:
+        analyses.append(analyze(trace, book, only=only, skip=skip, views=views))
+        digests.append(digest(trace))
+        del trace  # before the next is read
+    if len(digests) < 2:
+        return analyses, None
+    job, notes = ranks_of(digests)
+    if job is None:
+        return analyses, None
+    wanted = [rule.id for rule in book.rules if "ranks" in rule.needs and chosen(rule, only, skip)]
+    across = _across(job, notes, book, wanted)
+    fired = {finding.rule for finding in across.findings}
+    rows = {id(of): row for of, row in zip(job.digests, across.ranks, strict=True)}
+    told: list[Analysis] = []
+    for analysis, of in zip(analyses, digests, strict=True):
+        row = rows.get(id(of))
+        if row is not None:
+            analysis = _without(analysis, wanted)
+            analysis = retold(analysis, row, job.arrivals.frame) if STRAGGLER in fired else analysis
+        told.append(analysis)
+    return told, across
+
+
+def _across(job: Job, notes: Sequence[QualityNote], book: Rulebook, wanted: Sequence[str]) -> Across:
+    """The rules that need ranks, over all of them."""
+    verdicts = Verdicts(passes=[], not_applicable=[], not_run=[], error=[])
+    outcome = run(job, book, only=wanted) if wanted else Outcome([], verdicts, [])
+    replace = msgspec.structs.replace
+    not_run = [
+        replace(verdict, how=job.obstacle) if "ranks" in verdict.needs and job.obstacle else verdict
+        for verdict in outcome.verdicts.not_run
+    ]
+    return Across(
+        ranks=rows_of(job),
+        world_size=world_size(job),
+        step_ms=job.step_ms,
+        clocks=clocks_of(job),
+        quality=[*notes, *notes_of(job)],
+        findings=outcome.findings,
+        verdicts=replace(outcome.verdicts, not_run=not_run),
+    )
+
+
+def _without(analysis: Analysis, rules: Sequence[str]) -> Analysis:
+    """*analysis* without its verdicts on rules that all ranks together have answered."""
+    verdicts = analysis.verdicts
+    asked = [verdict for verdict in verdicts.not_run if verdict.rule not in rules]
+    return msgspec.structs.replace(analysis, verdicts=msgspec.structs.replace(verdicts, not_run=asked))
 
 
 def _distinct(notes: Sequence[QualityNote]) -> list[QualityNote]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from advisor.errors import UsageError
 from advisor.frames import SCHEMAS, build
+from advisor.frames.cpu import OWNED, shows_device
 from advisor.frames.recording import COPY, KERNEL, MEMSET, Recording
 from advisor.frames.study import Study
 from advisor.intervals import Bools, Ints
@@ -63,6 +64,17 @@ class Trace:
         """Events in the file, of every kind."""
         return self._recording.recorded.events
 
+    @property
+    def zero_ns(self) -> int:
+        """Clock reading of the first event, from which the times of all frames count: ns since the Unix epoch, where
+        the file says what its own clock counts from."""
+        return self._recording.zero_ns + self.metadata.base_ns
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """Start and end of the window, ns since the first event."""
+        return self._recording.window
+
     @cached_property
     def span_ns(self) -> int:
         """From the first event to the end of the last."""
@@ -92,14 +104,11 @@ class Trace:
 
     @cached_property
     def gpu_expected(self) -> bool:
-        """Whether a GPU did or should have done work: GPU work or launches, not just a device in the list."""
-        calls = self._recording.tables.get("runtime")
+        """Whether a GPU did or should have done work: GPU work, launches, or operators that run on GPUs only; not just a
+        device in the list."""
         if len(self._recording.work) or self._recording.recorded.truncated:
             return True
-        if calls is None:
-            return False
-        names = (self._recording.names[code] for code in np.unique(calls["name"]).tolist())
-        return any("Launch" in name for name in names)
+        return shows_device(self._recording)
 
     # ---- time
 
@@ -141,6 +150,11 @@ class Trace:
     def vendor(self) -> str:
         """Maker of that device."""
         return self._recording.vendor
+
+    @property
+    def study(self) -> Study:
+        """What the frames are built from, for pictures that draw single events."""
+        return self._study
 
     @property
     def ledger(self) -> Ledger:
@@ -190,11 +204,22 @@ class Trace:
                 waits = np.flatnonzero(np.isin(syncs.copy, rows) & (syncs.copy >= 0))
                 own = np.union1d(own, self._idle(waits, ("blocking_copy",)))
             return own
+        if frame == "ops" and self._study.cpu_program:
+            # On the CPU operators own their time, each moment the innermost one's.
+            return np.flatnonzero(np.isin(book.cause, OWNED) & np.isin(book.row, np.flatnonzero(mask)))
+        if frame == "patterns":
+            from advisor.frames.patterns import segments as pattern_segments
+
+            return pattern_segments(self._study, mask)
         if frame == "gaps":
             from advisor.frames.idle import gap_segments
 
             segments, row = gap_segments(book)
             return segments[mask[row]] if len(segments) else segments
+        if frame == "compiles":
+            from advisor.frames.compiles import claimed
+
+            return claimed(self._study, mask)
         if frame == "loader":
             return self._idle(np.flatnonzero(mask), ("loader",))
         if frame == "syncs":

@@ -104,7 +104,11 @@ def page(rule: Rule) -> str:
     if rule.replay:
         replay = rule.replay
         part = f"{100 * replay.low:g} to {100 * replay.high:g} % of the time that the rows own"
-        parts += ["## What it is worth", f"`{replay.action}`: the fix is taken to return {part}.", f"Basis: {replay.basis}."]
+        parts += [
+            "## What it is worth",
+            f"`{replay.action}`: the fix is taken to return {part}.",
+            f"Basis: {replay.basis}.",
+        ]
     if rule.references:
         parts += ["## References", "\n".join(f"- [{ref.title}]({ref.url})" for ref in rule.references)]
     found = cases(proof_of(rule)) if proof_of(rule).is_file() else []

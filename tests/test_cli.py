@@ -112,7 +112,9 @@ class Fake:
             raise KeyboardInterrupt
         return path
 
-    def analyze(self, trace: str, rulebook: Any = None, only: Any = (), skip: Any = ()) -> Analysis:
+    def analyze(
+        self, trace: str, rulebook: Any = None, only: Any = (), skip: Any = (), views: bool = False
+    ) -> Analysis:
         self.asked["analyze"] = (only, skip)
         made = analysis(trace, next((name for name in ("high", "low", "note") if name in trace), "medium"))
         if "failing" in trace:
@@ -122,6 +124,11 @@ class Fake:
             verdicts = msgspec.structs.replace(made.verdicts, error=failure)
             made = msgspec.structs.replace(made, verdicts=verdicts)
         return made
+
+    def analyze_many(
+        self, traces: Any, rulebook: Any = None, only: Any = (), skip: Any = (), views: bool = False
+    ) -> Any:
+        return [self.analyze(trace, rulebook, only, skip) for trace in traces], None
 
     def load(self, settings: Any, folders: Any) -> Any:
         self.asked["load"] = (settings, folders)
@@ -135,6 +142,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fake:
     made = Fake()
     monkeypatch.setattr(advisor, "read", made.read, raising=False)
     monkeypatch.setattr(advisor, "analyze", made.analyze, raising=False)
+    monkeypatch.setattr(advisor, "analyze_many", made.analyze_many, raising=False)
     monkeypatch.setattr("advisor.cli.analyze.load_rules", made.load)
     monkeypatch.chdir(tmp_path)
     return made
@@ -233,7 +241,7 @@ def test_one_broken_trace_does_not_hide_the_others(fake: Fake) -> None:
     assert result.exit_code == 3
     report = json.loads(result.stdout)
     assert [made["trace"]["path"] for made in report["traces"]] == ["one", "two"]
-    assert report["across"] == []
+    assert report["across"] is None
     assert "broken.json: not a trace" in result.stderr
 
 
@@ -463,7 +471,8 @@ def rule(**change: Any) -> Any:
 @pytest.fixture
 def book(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
     def put(*rules: Any) -> None:
-        monkeypatch.setattr("advisor.cli.rules.load_rules", lambda *_: SimpleNamespace(rules=list(rules)))
+        for module in ("rules", "authoring"):
+            monkeypatch.setattr(f"advisor.cli.{module}.load_rules", lambda *_: SimpleNamespace(rules=list(rules)))
 
     monkeypatch.chdir(tmp_path)
     put(rule(), rule(id="a/b", title="Another\x1b[2J", needs=()))
@@ -496,7 +505,7 @@ def test_rules_check(book: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     def problems(*_: Any) -> Any:
         raise RuleError(["x.toml: one", "y.toml: two"])
 
-    monkeypatch.setattr("advisor.cli.rules.load_rules", problems)
+    monkeypatch.setattr("advisor.cli.authoring.load_rules", problems)
     result = run("rules", "check", "mine")
     assert result.exit_code == 2
     assert "2 problems in the rules:\n  x.toml: one\n  y.toml: two" in result.stderr

@@ -13,9 +13,11 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+import msgspec
 import numpy as np
 import pytest
 from conftest import real_trace
@@ -24,9 +26,11 @@ from hypothesis import strategies as st
 from test_reading import contents, dump, event, mixture, read, rows, trace_of
 
 import advisor.trace
+from advisor import viewing
 from advisor.errors import TraceError
 from advisor.frames import SCHEMAS
 from advisor.reading import containers, salvage, stream
+from advisor.views import Views
 
 SETTINGS = settings(derandomize=True, deadline=None, max_examples=60)
 GOOD = [event(f"op{at}", ts=20 * at + 1, args={"Sequence number": at}) for at in range(3)]
@@ -38,9 +42,13 @@ def codes(recorded: stream.Recorded) -> list[str]:
 
 def build_all(trace: advisor.trace.Trace) -> None:
     """Everything that a report asks of a trace."""
+    claims: dict[str, Any] = {}
     for name in SCHEMAS:
-        table = trace.frame(name)
-        trace.claims(name, np.ones(len(table), np.bool_))
+        rows = np.ones(len(trace.frame(name)), np.bool_)
+        rule = SimpleNamespace(match=SimpleNamespace(frame=name))
+        claims[name] = SimpleNamespace(rule=rule, rows=rows, segments=trace.claims(name, rows))
+    views = viewing.build(trace, claims, list(claims))
+    assert msgspec.json.decode(msgspec.json.encode(views), type=Views) == views
     repr((trace.quality, trace.features, trace.span_ns, trace.step_ms, trace.gpu_expected, trace.ledger.by_cause()))
 
 

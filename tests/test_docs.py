@@ -56,3 +56,42 @@ def test_every_command_in_the_readme_exists() -> None:
     assert words == {"analyze", "rules", "query"}
     for word in words:
         assert CliRunner().invoke(main, [word, "--help"]).exit_code == 0
+
+
+def test_the_generated_pages_are_current() -> None:
+    """``python docs/renew.py`` renews them."""
+    import runpy
+
+    wanted = dict(runpy.run_path(str(ROOT / "docs" / "renew.py"))["pages"]())
+    stale = [
+        str(path.relative_to(ROOT)) for path, text in wanted.items() if not path.is_file() or path.read_text() != text
+    ]
+    assert stale == []
+    assert set((ROOT / "docs" / "rules").rglob("*.md")) <= set(wanted), "pages of rules that are gone"
+
+
+def test_every_file_that_the_documents_name_exists() -> None:
+    for document in (README, ROOT / "docs" / "writing-rules.md", ROOT / "docs" / "rules" / "README.md"):
+        for link in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", document.read_text()):
+            if not link.startswith("http"):
+                assert (document.parent / link).exists(), f"{document.name}: {link}"
+
+
+def test_the_rules_of_the_catalogue_fit_the_schema_for_editors() -> None:
+    import json
+    import tomllib
+
+    import jsonschema
+
+    schema = jsonschema.Draft202012Validator(json.loads((ROOT / "docs" / "rule.schema.json").read_text()))
+    files = sorted((ROOT / "rules").rglob("*.toml"))
+    assert len(files) > 30
+    for file in files:
+        rule = tomllib.loads(file.read_text())
+        assert [error.message for error in schema.iter_errors(rule)] == []
+        for broken in (
+            rule | {"confidence": "sure"},
+            rule | {"colour": 1},
+            {k: v for k, v in rule.items() if k != "why"},
+        ):
+            assert not schema.is_valid(broken)

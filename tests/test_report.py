@@ -14,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.analysis import (
+    Across,
     Advisor,
     Analysis,
+    Clocks,
     DeviceInfo,
     Evidence,
     Features,
@@ -26,6 +28,7 @@ from advisor.analysis import (
     Place,
     PlanStep,
     QualityNote,
+    RankRow,
     Reference,
     RuleFailure,
     Saving,
@@ -132,6 +135,35 @@ def analysis(*findings: Finding, **change: object) -> Analysis:
         ),
     )
     return REPLACE(made, **change)
+
+
+def together(made: Analysis, path: str = "rank0.json") -> Across:
+    """Two ranks, the first with nothing known, and what *made* says as if it were found across them."""
+    known = RankRow(
+        rank=1,
+        path=path,
+        steps=5,
+        step_ms=121.0,
+        gpu_busy_share=0.691,
+        compute_share=0.6,
+        communication_share=0.09,
+        wait_ms=8.5,
+        wait_share=0.07,
+        late_share=0.25,
+        caused_ms=2.5,
+        clock_offset_ms=0.004,
+        clock_residual_ms=0.012,
+    )
+    blank = {name: None for name in RankRow.__struct_fields__ if name not in ("rank", "path", "steps")}
+    return Across(
+        ranks=[RankRow(rank=0, path=path, steps=0, **blank), known],
+        world_size=8,
+        step_ms=121.0,
+        clocks=Clocks(collectives=84, residual_ms=0.012, comparable=True, because=None),
+        quality=made.quality,
+        findings=made.findings,
+        verdicts=made.verdicts,
+    )
 
 
 def text(document: Analysis | Several, **options: object) -> str:
@@ -256,7 +288,7 @@ def hostile_analysis() -> Analysis:
 @pytest.mark.parametrize("many", [False, True])
 def test_nothing_of_a_trace_moves_the_cursor(verbosity: int, many: bool) -> None:
     made = hostile_analysis()
-    report = text(Several(traces=[made, made], across=made.findings) if many else made, verbosity=verbosity)
+    report = text(Several(traces=[made, made], across=together(made, HOSTILE)) if many else made, verbosity=verbosity)
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", report)
     assert "\\u202e" in report  # an override is spelled out, not swallowed
     assert "owned" not in report  # the inside of an escape sequence is not text
@@ -307,9 +339,44 @@ def test_several_traces_start_with_an_overview() -> None:
     assert report.count("═" * 100) == 2
 
 
+def test_what_many_ranks_show_comes_last() -> None:
+    made = analysis(finding())
+    report = text(Several(traces=[made, made], across=together(made)))
+    last = report[report.index("Across 2 of 8 ranks") :]
+    lines = last.splitlines()
+    header = "rank step GPU busy compute communication waits last others wait trace"
+    assert lines[2].split() == header.split()
+    assert lines[3].split()[:2] == ["0", "–"]
+    row = "1 121 ms 69.1 % 60.0 % 9.0 % 8.50 ms (7.0 %) 25.0 % 2.50 ms rank0.json"
+    assert lines[4].split() == row.split()
+    assert "Clocks aligned on the ends of 84 collectives; they scatter by up to 0.0120 ms." in last
+    assert " 1. HIGH    Batches are loaded in the training process" in last
+    short = text(Several(traces=[made, made], across=together(made)), verbosity=-1)
+    assert short.splitlines()[-2] == "Across 2 of 8 ranks"
+
+
+def test_of_many_ranks_those_that_matter_are_shown() -> None:
+    made = analysis(finding())
+    across = together(made)
+    rows = [REPLACE(across.ranks[1], rank=rank, caused_ms=float(rank % 40)) for rank in range(64)]
+    report = text(Several(traces=[made, made], across=REPLACE(across, ranks=rows)))
+    shown = [line.split()[0] for line in report.splitlines() if line.endswith("rank0.json")]
+    assert shown == [str(rank) for rank in range(24, 40)]
+    assert "and 48 more ranks (-v)" in report
+
+
+def test_clocks_that_do_not_allow_it_are_said() -> None:
+    made = analysis(finding())
+    clocks = Clocks(
+        collectives=9, residual_ms=30.0, comparable=False, because="The clocks do not allow it: so far apart."
+    )
+    report = text(Several(traces=[made, made], across=REPLACE(together(made), clocks=clocks, findings=[])))
+    assert "The clocks do not allow it: so far apart." in report
+
+
 def test_json_round_trips_and_holds_to_the_schema() -> None:
     made = analysis(finding(), REPLACE(finding("a/b"), saving=None))
-    for document in (made, hostile_analysis(), Several(traces=[made], across=[])):
+    for document in (made, hostile_analysis(), Several(traces=[made], across=together(made))):
         jsonschema.validate(json.loads(render("json", document)), analysis_schema())
     assert Analysis.from_json(render("json", made)) == made
     with pytest.raises(jsonschema.ValidationError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,9 +15,11 @@ from advisor.errors import AdvisorError, TraceError, UsageError
 from advisor.report import FORMATS, Format, Options, format_of, render
 
 if TYPE_CHECKING:
-    from advisor.analysis import Analysis
+    from advisor.analysis import Across, Analysis
     from advisor.config import Config
+    from advisor.report.document import Several
     from advisor.rulebook import Rulebook
+    from advisor.trace import Trace
 
 RANK = {"note": 0, "low": 1, "medium": 2, "high": 3}
 
@@ -52,6 +54,7 @@ class Output(NamedTuple):
 @click.option("-v", "--verbose", is_flag=True, help="Everything: all places, references, and what passed.")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colours [auto].")
 @click.option("--redact", is_flag=True, help="Name no folders: paths become base names.")
+@click.option("--views", is_flag=True, help="Add to JSON what the HTML report shows: timeline, tables, curves.")
 def command(
     traces: tuple[str, ...],
     formats: tuple[str, ...],
@@ -66,6 +69,7 @@ def command(
     verbose: bool,
     color: str,
     redact: bool,
+    views: bool,
 ) -> int:
     """Say what slows a program down, from the trace that torch.profiler wrote.
 
@@ -93,23 +97,28 @@ def command(
     chosen = expand(only or settings.only, ids, "--only")
     left_out = expand(skip + settings.skip, ids, "--skip")
 
-    made: list[Analysis] = []
+    import advisor
+
+    views = views or any(output.format.views for output in wanted)
+    across: Across | None = None
     with progress(quiet) as say:
-        for index, path in enumerate(traces, 1):
-            say(f"analyzing {path}" + (f" ({index} of {len(traces)})" if len(traces) > 1 else ""))
-            try:
-                made.append(analyze_one(path, settings, rulebook, chosen, left_out))
-            except TraceError as error:
-                if len(traces) == 1:
-                    raise
-                complain(str(error))
+        found = readable(traces, settings, say)
+        if len(traces) > 1:
+            made, across = advisor.analyze_many(found, rulebook, only=chosen, skip=left_out, views=views)
+        else:
+            made = [advisor.analyze(trace, rulebook, only=chosen, skip=left_out, views=views) for trace in found]
     if redact:
         from advisor.report.redact import redact as cut
+        from advisor.report.redact import redact_across
 
         made = [cut(analysis) for analysis in made]
+        across = redact_across(across) if across else None
     if made:
-        write(wanted, made, len(traces) > 1, color, verbosity=verbose - quiet)
-    return exit_code(made, len(traces), fail_on or settings.fail_on)
+        from advisor.report.document import Several
+
+        document = Several(traces=made, across=across) if len(traces) > 1 else made[0]
+        write(wanted, document, color, verbosity=verbose - quiet)
+    return exit_code(made, across, len(traces), fail_on or settings.fail_on)
 
 
 def pair(formats: Sequence[str], outputs: Sequence[str]) -> list[Output]:
@@ -173,24 +182,31 @@ def expand(globs: Iterable[str], ids: Sequence[str], option: str) -> tuple[str, 
     return tuple(fitting)
 
 
-def analyze_one(
-    path: str, settings: Config, rulebook: Rulebook, only: tuple[str, ...], skip: tuple[str, ...]
-) -> Analysis:
-    """Read and judge one trace. Raises ``TraceError`` where it cannot be read."""
+def readable(traces: Sequence[str], settings: Config, say: Callable[[str], None]) -> Iterator[Trace]:
+    """The traces, each read when it is asked for. Of several, one that cannot be read is complained of and left out.
+
+    Raises ``TraceError`` where the only one cannot be read.
+    """
     import advisor
 
-    try:
-        trace = advisor.read(path, libraries=settings.library)
-    except OSError as error:
-        raise TraceError(f"{path}: {error.strerror or error}") from error
-    return advisor.analyze(trace, rulebook, only=only, skip=skip)
+    for index, path in enumerate(traces, 1):
+        say(f"analyzing {path}" + (f" ({index} of {len(traces)})" if len(traces) > 1 else ""))
+        try:
+            try:
+                trace = advisor.read(path, libraries=settings.library)
+            except OSError as error:
+                raise TraceError(f"{path}: {error.strerror or error}") from error
+        except TraceError as error:
+            if len(traces) == 1:
+                raise
+            complain(str(error))
+            continue
+        yield trace
+        del trace  # before the next is read
 
 
-def write(wanted: Sequence[Output], made: list[Analysis], several: bool, color: str, verbosity: int) -> None:
+def write(wanted: Sequence[Output], document: Analysis | Several, color: str, verbosity: int) -> None:
     """Render each report once and put it where it belongs."""
-    from advisor.report.document import Several
-
-    document = Several(traces=made) if several else made[0]
     for output in wanted:
         if output.path is None:
             colored = wants_color(color)
@@ -204,19 +220,20 @@ def write(wanted: Sequence[Output], made: list[Analysis], several: bool, color: 
             raise UsageError(f"{output.path}: {error.strerror or error}") from error
 
 
-def exit_code(made: Sequence[Analysis], asked: int, fail_on: str | None) -> int:
+def exit_code(made: Sequence[Analysis], across: Across | None, asked: int, fail_on: str | None) -> int:
     """3 where a trace could not be read, 2 where a rule failed, 1 where a finding is bad enough, else 0.
 
     What is incomplete comes first: a verdict on part of the evidence must not look like one on all of it.
     """
     if len(made) < asked:
         return TraceError.exit_code
-    failed = sorted({failure.rule for analysis in made for failure in analysis.verdicts.error})
+    judged: list[Analysis | Across] = [*made, *([across] if across else [])]
+    failed = sorted({failure.rule for part in judged for failure in part.verdicts.error})
     if failed:
         many = "1 rule" if len(failed) == 1 else f"{len(failed)} rules"
         complain(f"{many} failed on a trace and judged nothing there: {', '.join(failed)}")
         return AdvisorError.exit_code
     if fail_on is None:
         return 0
-    worst = max((RANK[finding.severity] for analysis in made for finding in analysis.findings), default=0)
+    worst = max((RANK[finding.severity] for part in judged for finding in part.findings), default=0)
     return 1 if worst >= RANK[fail_on] else 0

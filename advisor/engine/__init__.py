@@ -37,6 +37,10 @@ HOW = {
     "distributed": "Record a run of several processes.",
     "loader": "Profile the loop that takes batches from the DataLoader.",
     "ranks": "Record every rank, and give the advisor the traces of all of them at once.",
+    "gc": (
+        "Record with with_stack=True and experimental_config=torch._C._profiler._ExperimentalConfig("
+        "record_python_gc_info=True), torch 2.9 or later."
+    ),
     "idle": (
         f"Record host and GPU together, profile({_ACTIVITIES}), after a few steps of warm-up, and without CUDA graphs "
         "where their replays come out incomplete: only then can idle time be explained."
@@ -86,12 +90,17 @@ class Trace(Protocol):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the rules came to. ``matches`` holds, for each finding, its rows and the segments of the ledger they own."""
+    """What the rules came to.
+
+    ``matches`` holds, for each finding, its rows and the segments of the ledger they own; ``rows`` the frame and the rows of
+    every rule that found some, whether it fired on them or not.
+    """
 
     findings: list[Finding]
     verdicts: Verdicts
     quality: list[QualityNote]
     matches: dict[str, Claim] = field(default_factory=dict)
+    rows: dict[str, tuple[str, Bools]] = field(default_factory=dict)
 
 
 def run(trace: Trace, rulebook: Rulebook, *, only: Sequence[str] = (), skip: Sequence[str] = ()) -> Outcome:
@@ -99,9 +108,14 @@ def run(trace: Trace, rulebook: Rulebook, *, only: Sequence[str] = (), skip: Seq
 
     What goes wrong inside a rule is its verdict, ``error``, and never an exception.
     """
-    rules = [rule for rule in rulebook.rules if (not only or _fits(rule, only)) and not _fits(rule, skip)]
+    rules = [rule for rule in rulebook.rules if chosen(rule, only, skip)]
     with Evaluator(trace, rulebook.schemas) as evaluator:
         return _Run(trace, rulebook, evaluator).outcome(rules)
+
+
+def chosen(rule: Rule, only: Sequence[str], skip: Sequence[str]) -> bool:
+    """Whether the id of a rule fits one of the globs *only* (any, where there are none) and none of *skip*."""
+    return (not only or _fits(rule, only)) and not _fits(rule, skip)
 
 
 def _fits(rule: Rule, globs: Sequence[str]) -> bool:
@@ -115,6 +129,7 @@ class _Run:
         self.trace, self.evaluator = trace, evaluator
         self.units = {column.name: column.unit for column in rulebook.schemas["trace"].columns}
         self.unmet: dict[str, str] = {}
+        self.found: dict[str, tuple[str, Bools]] = {}
         self.verdicts = Verdicts(passes=[], not_applicable=[], not_run=[], error=[])
 
     def outcome(self, rules: Sequence[Rule]) -> Outcome:
@@ -131,7 +146,7 @@ class _Run:
             not_run=sorted(self.verdicts.not_run, key=lambda verdict: verdict.rule),
             error=sorted(self.verdicts.error, key=lambda verdict: verdict.rule),
         )
-        return Outcome(findings, verdicts, quality, {claim.rule.id: claim for claim in settled.claims})
+        return Outcome(findings, verdicts, quality, {claim.rule.id: claim for claim in settled.claims}, self.found)
 
     # ---- does the rule speak of this trace, and is the symptom there
 
@@ -174,7 +189,9 @@ class _Run:
         if "gpu" not in features and not _NEED_GPU.isdisjoint(missing):
             # What `given` says of a GPU means nothing here.
             if not self.trace.gpu_expected:
-                return self.not_applicable(rule, "the trace shows no GPU: the program ran on the CPU alone")
+                known = self.facts.get("cpu_only")
+                alone = "the program ran on the CPU alone" if known else "the trace shows no GPU and no sign of one"
+                return self.not_applicable(rule, alone)
             return self.not_run(rule, missing)
         if isinstance(given, Exception):
             return self.fail(rule, given, "given")
@@ -248,6 +265,7 @@ class _Run:
                 self.fail(rule, mask, "match.where")
             elif (mask & counted).any():
                 found.append((rule, mask, mask & counted))
+                self.found[rule.id] = (frame, mask & counted)
             else:
                 self.verdicts.passes.append(rule.id)
         return found

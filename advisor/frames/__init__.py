@@ -32,9 +32,13 @@ _PLACES = {
     "syncs": ("idle", "SYNCS", "build_syncs"),
     "loader": ("idle", "LOADER", "build_loader"),
     "collectives": ("collectives", "SCHEMA", "build"),
+    "arrivals": ("arrivals", "SCHEMA", "build"),
     "allocations": ("memory", "ALLOCATIONS", "build_allocations"),
     "memory": ("memory", "MEMORY", "build_memory"),
     "python": ("hosts", "PYTHON_CALLS", "build_python"),
+    "functions": ("functions", "SCHEMA", "build"),
+    "compiles": ("compiles", "SCHEMA", "build"),
+    "patterns": ("patterns", "SCHEMA", "build"),
 }
 
 

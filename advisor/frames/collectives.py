@@ -7,9 +7,11 @@ import re
 import numpy as np
 import pandas as pd
 
+from advisor.frames.host import ANNOTATION, OP
 from advisor.frames.kernels import exposed
-from advisor.frames.schema import COMMON, Schema, integer, text
+from advisor.frames.schema import COMMON, Schema, flag, integer, text
 from advisor.frames.study import Study
+from advisor.intervals import Bools, Ints
 
 SCHEMA = Schema(
     "collectives",
@@ -21,10 +23,22 @@ SCHEMA = Schema(
             "kind",
             "all_reduce, all_gather, reduce_scatter, broadcast, all_to_all, send, recv, reduce, barrier or other",
         ),
-        integer("bytes", "bytes", "size of the message sent in; NULL where unknown", "args.In msg nelems, dtype"),
-        text("dtype", "number format of the message", "args.dtype"),
+        integer(
+            "bytes",
+            "bytes",
+            "size of the message sent in; NULL where unknown",
+            "args.In msg nelems, dtype, else the shape and type of its operand",
+        ),
+        text("dtype", "number format of the message: Float, Half, BFloat16 ...", "args.dtype, else its operand's type"),
         text("group_name", "process group", "args.Process Group Name"),
-        integer("group_size", "", "its ranks; NULL where unknown", "args.Group size"),
+        text("group_ranks", "the ranks in it, as a list; NULL where unknown", "args.Process Group Ranks"),
+        integer("group_size", "", "how many they are; NULL where unknown", "args.Group size"),
+        integer("seq", "", "its number in the process group; NULL where unknown", "args.Seq"),
+        text("phase", "what launched it: forward, backward, optimizer, zero_grad or other"),
+        flag(
+            "accumulating",
+            "reduced in a backward pass after which DDP ran forward again before the optimizer stepped",
+        ),
         integer("exposed_ns", "ns", "what no other kernel hides"),
     ),
 )
@@ -51,6 +65,22 @@ _SIZES = {
     "bool": 1,
     "short": 2,
 }
+# C++ types of operands, as collectives call them.
+_CALLED = {
+    "float": "Float",
+    "double": "Double",
+    "c10::half": "Half",
+    "c10::bfloat16": "BFloat16",
+    "int": "Int",
+    "long int": "Long",
+    "long": "Long",
+    "unsigned char": "Byte",
+    "signed char": "Char",
+    "bool": "Bool",
+}
+# `record_param_comms`, which knows the message, is around the annotation `nccl:...` that the launch lies in.
+_AROUND = 4
+_SHAPE = re.compile(r"^\[+([\d,]*)\]")
 
 
 def kind(*texts: str) -> int:
@@ -68,11 +98,9 @@ def build(study: Study) -> pd.DataFrame:
     rows = np.flatnonzero(work.communication)
     launch = work.launch[rows]
     texts = study.recording.recorded.texts
-    called = study.op_column(launch, "collective")
-    dtype = study.op_column(launch, "comm_dtype")
-    elements = study.op_column(launch, "in_elements")
-    sizes = np.array([_size(text) for text in texts], np.int64) if texts else np.zeros(1, np.int64)
-    width = np.where(dtype >= 0, sizes[np.maximum(dtype, 0)], 0)
+    told = _told(study, launch)
+    called = study.op_column(told, "collective")
+    sent, dtype = _messages(study, told, launch)
     # ncclKernel_SendRecv carries all-to-all too: what the operator says goes before the kernel's name.
     host = study.recording.host
     inside = np.where(launch >= 0, host.attributes.op[np.maximum(launch, 0)], -1) if host.size else launch
@@ -82,16 +110,97 @@ def build(study: Study) -> pd.DataFrame:
         for code, op, name in zip(called.tolist(), ops.tolist(), work.name[rows].tolist(), strict=True)
     ]
     frame = study.common_of_work(rows)
+    phase = study.phases(launch)
     frame |= {
         "name": study.labels(work.name[rows], study.names),
         "kind": study.labels(np.array(kinds, np.int64), [name for name, _ in _KINDS] + ["other"]),
-        "bytes": study.known(np.where((elements >= 0) & (width > 0), elements * width, -1)),
-        "dtype": study.labels(dtype, texts),
-        "group_name": study.labels(study.op_column(launch, "group_name"), texts),
-        "group_size": study.known(study.op_column(launch, "group_size")),
+        "bytes": study.known(sent),
+        "dtype": pd.Categorical(dtype, categories=sorted({name for name in dtype if name is not None})),
+        "group_name": study.labels(study.op_column(told, "group_name"), texts),
+        "group_ranks": study.labels(study.op_column(told, "group_ranks"), texts),
+        "group_size": study.known(study.op_column(told, "group_size")),
+        "seq": study.known(study.op_column(told, "collective_seq")),
+        "phase": study.labels(phase, study.phase_names),
+        "accumulating": _accumulating(study, launch, phase),
         "exposed_ns": exposed(study, rows),
     }
     return pd.DataFrame(frame)
+
+
+def _told(study: Study, launch: Ints) -> Ints:
+    """The node that says what each launch sends: the innermost around it with a collective's name, else the launch itself."""
+    host = study.recording.host
+    told = launch.copy()
+    if not host.size:
+        return told
+    node = np.where(launch >= 0, host.attributes.op[np.maximum(launch, 0)], -1)
+    open_ = np.ones(len(launch), np.bool_)
+    blank = [code for code, text in enumerate(study.recording.recorded.texts) if not text]
+    for _ in range(_AROUND):
+        known = open_ & (node >= 0)
+        known &= ~np.isin(study.op_column(node, "collective"), [-1, *blank])
+        told[known] = node[known]
+        open_ &= ~known & (node >= 0)
+        if not open_.any():
+            break
+        up = np.where(open_, host.parent[np.maximum(node, 0)], -1)
+        node = np.where(up >= 0, host.attributes.op[np.maximum(up, 0)], -1)
+    return told
+
+
+def _messages(study: Study, told: Ints, launch: Ints) -> tuple[Ints, list[str | None]]:
+    """Bytes sent in (-1 where unknown) and number format of each collective: as it says, else by its operand."""
+    texts = study.recording.recorded.texts
+    codes, elements = study.op_column(told, "comm_dtype"), study.op_column(told, "in_elements")
+    names: list[str | None] = [(texts[code] or None) if code >= 0 else None for code in codes.tolist()]
+    dims, types = study.op_column(launch, "dims"), study.op_column(launch, "types")
+    shapes, formats = study.shape_texts, study.raw_dtypes
+    sent = np.full(len(told), -1, np.int64)
+    for at, name in enumerate(names):
+        count = int(elements[at])
+        if (name is None or count < 0) and dims[at] >= 0 and types[at] >= 0:
+            name = names[at] = names[at] or _CALLED.get(formats[types[at]].lower())
+            count = _elements(shapes[dims[at]]) if count < 0 else count
+        width = _size(name) if name else 0
+        if count >= 0 and width:
+            sent[at] = count * width
+    return sent, names
+
+
+def _elements(shape: str) -> int:
+    """Elements of the one operand whose shape is written so: ``[[4,2048,4096]]``; -1 where it is no such list."""
+    found = _SHAPE.match(shape)
+    if not found or shape.count("[") > 2 + shape.startswith("[[["):
+        return -1
+    total = 1
+    for part in found[1].split(","):
+        if not part or len(part) > 15:
+            return -1
+        total *= int(part)
+    return total if 0 <= total < 1 << 48 else -1
+
+
+def _accumulating(study: Study, launch: Ints, phase: Ints) -> Bools:
+    """Which collectives reduce the gradients of a micro-batch that is not the last before the optimizer's step.
+
+    DistributedDataParallel marks each forward pass, and torch each step of an optimizer: where a forward pass comes first
+    after the backward pass that launched the collective, its gradients are still being accumulated.
+    """
+    host = study.recording.host
+    out = np.zeros(len(launch), np.bool_)
+    forward = np.array([name == "DistributedDataParallel.forward" for name in study.names], np.bool_)
+    if not host.size or not forward.any():
+        return out
+    step = np.array([name.startswith("Optimizer.step#") for name in study.names], np.bool_)
+    marks = np.isin(host.group, (ANNOTATION, OP))
+    forwards = np.sort(host.start[marks & forward[host.name]])
+    steps = np.sort(host.start[marks & step[host.name]])
+    at = np.where(launch >= 0, host.start[np.maximum(launch, 0)], np.iinfo(np.int64).max)
+    following = np.searchsorted(forwards, at, side="right")
+    stepping = np.searchsorted(steps, at, side="right")
+    known = (following < len(forwards)) & (stepping < len(steps)) & (phase == study.phase_names.index("backward"))
+    out[known] = forwards[following[known]] < steps[stepping[known]]
+    return out
 
 
 def _size(dtype: str) -> int:

@@ -10,7 +10,7 @@ import pandas as pd
 from advisor.frames.recording import MEMSET
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.frames.study import Study
-from advisor.intervals import covered
+from advisor.intervals import Bools, Ints, covered
 
 SCHEMA = Schema(
     "copies",
@@ -28,6 +28,7 @@ SCHEMA = Schema(
         integer("call_ns", "ns", "host time in the call and the wait behind it; 0 where the launch is unknown"),
         integer("exposed_ns", "ns", "what no kernel of the device hides"),
         integer("idle_before_ns", "ns", "idle of the whole device right before it"),
+        flag("leads", "launched in a step of the host, and begins before all kernels that the same step launched"),
     ),
 )
 MEMSETS = Schema(
@@ -120,8 +121,24 @@ def build(study: Study) -> pd.DataFrame:
         "call_ns": call,
         "exposed_ns": dur - hidden,
         "idle_before_ns": before,
+        "leads": _leads(study, rows),
     }
     return pd.DataFrame(frame)
+
+
+def _leads(study: Study, rows: Ints) -> Bools:
+    """Which copies begin before the first kernel of the step that launched them."""
+    recording, work = study.recording, study.recording.work
+    if not recording.steps or not recording.host.size:
+        return np.zeros(len(rows), np.bool_)
+    linked = np.where(work.launch >= 0, recording.host.start[np.maximum(work.launch, 0)], -1)
+    step = np.where(work.launch >= 0, recording.host_step_of(linked), -1)
+    first = np.full(len(recording.steps) + 1, -1, np.int64)  # the last for work of no step
+    kernels = study.kernel_rows[::-1]
+    first[step[kernels]] = work.start[kernels]
+    first[-1] = -1
+    leads: Bools = work.start[rows] < first[step[rows]]
+    return leads
 
 
 def build_memsets(study: Study) -> pd.DataFrame:

@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 
 from advisor.frames import devices as device_frame
+from advisor.frames import retention
+from advisor.frames.habits import habits
 from advisor.frames.kernelnames import least_capability
 from advisor.frames.ledger import CAUSES
 from advisor.frames.schema import Schema, flag, integer, nullable, real, text
@@ -27,12 +29,14 @@ SCHEMA = Schema(
         integer("memory_bytes", "bytes", "its memory; NULL where unknown"),
         integer("devices_used", "", "GPUs with work in the trace"),
         flag("has_gpu", "GPU work was recorded"),
+        flag("cpu_only", "the program is known to have run on the CPU alone; false where a GPU may just not have been recorded"),
         flag("has_host", "host operators, annotations or Python calls were recorded"),
         flag("has_steps", "ProfilerStep annotations were recorded"),
         flag("has_shapes", "operand shapes or types were recorded"),
         flag("has_stacks", "source places were recorded, as python_function events or as call stacks"),
         flag("has_memory", "memory events with totals were recorded"),
         flag("has_loader", "waits for a DataLoader were recorded"),
+        flag("has_gc", "pauses of Python's garbage collector were recorded"),
         flag("distributed", "one of several ranks, or communication kernels"),
         integer("rank", "", "NULL where unknown"),
         integer("world_size", "", "NULL where unknown"),
@@ -58,6 +62,9 @@ SCHEMA = Schema(
         integer("peak_reserved_bytes", "bytes", "highest Total Reserved; NULL where not recorded"),
         real("peak_share", "share", "peak_allocated_bytes over memory_bytes; NULL where unknown"),
         real("reserved_share", "share", "peak_reserved_bytes over memory_bytes; NULL where unknown"),
+        integer("reserved_at_peak_bytes", "bytes", "Total Reserved when the most is allocated; NULL where not recorded"),
+        integer("unused_when_reserving_bytes", "bytes", "most that lay unused in the cache when more was reserved for less"),
+        integer("memory_growth_bytes", "bytes", "median growth of allocated memory a step; 0 unless all steps but the first grow"),
         flag("training", "a backward pass was seen"),
         flag("optimizer_seen", "an optimizer's step was seen"),
         flag("amp_scaler", "a GradScaler's operators were seen"),
@@ -76,6 +83,10 @@ SCHEMA = Schema(
         integer("skipped_events", "", "damaged events that were left out"),
         real("launches_per_step", "", "calls that launched work, per step"),
         real("small_gaps_share", "share", "of the window: idle for which the host is the cause"),
+        text("optimizers", "classes of the optimizers that stepped, joined by commas; NULL where unknown", "Optimizer.step#"),
+        real("blocking_launch_share", "share", "of kernels of 20 us or more: over when their launch returned; NULL under ten"),
+        integer("anomaly_checks", "", "nodes of the backward pass whose gradients autograd's anomaly mode checks for NaN"),
+        flag("anomaly_mode", "it checks half of all nodes or more"),
         flag("steps_not_iterations", "several loader waits in one step: a step is not an iteration"),
         *(real(f"{cause}_share", "share", f"of the window: what {cause} owns") for cause in CAUSES),
     ),
@@ -120,6 +131,7 @@ def _facts(study: Study) -> dict[str, Any]:
         "sms": first.get("sms"),
         "memory_bytes": capacity,
         "devices_used": len(recording.devices),
+        "cpu_only": study.cpu_program,
         **features(study),
         "rank": study.metadata.rank,
         "world_size": study.metadata.world_size,
@@ -154,6 +166,8 @@ def _facts(study: Study) -> dict[str, Any]:
         "repaired_events": recording.recorded.repaired,
         "skipped_events": recording.recorded.skipped,
         "launches_per_step": float(in_steps.sum() / recording.step_count),
+        **habits(study),
+        **retention.facts(study),
         "small_gaps_share": causes["host"] / whole if whole else 0.0,
         "steps_not_iterations": bool(steps and np.median(per_step) >= 2),
     }
@@ -189,6 +203,7 @@ def features(study: Study) -> dict[str, bool]:
         "has_stacks": "python" in tables or any(stack for stack in recording.recorded.stacks[:50]),
         "has_memory": memory is not None and bool((memory["allocated"] >= 0).any()),
         "has_loader": bool(len(study.waits.loader.start)) if recording.has_host else False,
+        "has_gc": bool(len(study.waits.gc.start)) if recording.has_host else False,
         "distributed": ranks or any(info.kind == "communication" for info in kernels.values()),
     }
 

@@ -7,8 +7,9 @@ import re
 import numpy as np
 import pandas as pd
 
+from advisor.frames import cpu, retention
 from advisor.frames.host import ANNOTATION, BACKWARD, OP, PYTHON, RUNTIME
-from advisor.frames.schema import COMMON, Schema, flag, integer, text
+from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.frames.study import Study
 from advisor.frames.waits import ALLOCATOR_CALL, GRAPH, SYNC_CALL
 from advisor.intervals import Bools, Ints, covered
@@ -30,6 +31,12 @@ OPS = Schema(
         text("dtypes", "types of all inputs", "args.Input type"),
         text("shapes", "shapes of all inputs", "args.Input Dims"),
         flag("top", "no operator around it"),
+        text("kind", "matmul, convolution, recurrent, attention, normalization, pooling, indexing; else its own name"),
+        real(
+            "kind_share",
+            "share",
+            "of the counted time: what all operators of its kind own; 0 unless the program ran on the CPU",
+        ),
     ),
 )
 LAUNCHES = Schema(
@@ -45,6 +52,8 @@ LAUNCHES = Schema(
         integer("gpu_dur_ns", "ns", "duration of that work, summed"),
         integer("gpu_count", "", "pieces of work launched"),
         integer("delay_ns", "ns", "from the call's end to the work's start, negative where it began before; 0 without work"),
+        integer("emptied", "", "frees that emptied the cache which a malloc or free fills again or empties; 0 where none did"),
+        flag("empty_cache", "whether the stack names torch.cuda.empty_cache() as what did"),
     ),
 )  # fmt: skip
 PYTHON_CALLS = Schema(
@@ -58,6 +67,7 @@ PYTHON_CALLS = Schema(
         integer("depth", "", "calls around it"),
     ),
 )
+PYTHON_KINDS = ("function", "builtin", "module", "gc")
 _KINDS = (
     ("graph", GRAPH),
     ("sync", SYNC_CALL),
@@ -69,6 +79,8 @@ _KINDS = (
     ("event", re.compile(r"Event|WaitEvent")),
     ("query", re.compile(r"Get|Query|Is[A-Z]|Peek|Occupancy|Set[A-Z]")),
 )
+
+_ALLOCATING = [code for code, (kind, _) in enumerate(_KINDS) if kind in ("malloc", "free")]
 
 
 def build_ops(study: Study) -> pd.DataFrame:
@@ -96,7 +108,10 @@ def build_ops(study: Study) -> pd.DataFrame:
             mine = level[is_op[level] & (host.parent[level] >= 0)]
             np.subtract.at(own, host.parent[mine], covered(spans, host.start[mine], host.end[mine]))
         cost = np.maximum(own[nodes], 0)
+    if study.cpu_program:
+        cost = cpu.op_cost(study)
     frame = study.common(start=host.start[nodes], dur=dur, cost=cost, node=nodes)
+    kinds, kind = cpu.op_kinds(study.names, host.name[nodes])
     types = table["types"][row] if len(nodes) else np.zeros(0, np.int64)
     dims = table["dims"][row] if len(nodes) else np.zeros(0, np.int64)
     frame |= {
@@ -112,6 +127,8 @@ def build_ops(study: Study) -> pd.DataFrame:
         "dtypes": study.labels(types, study.shape_texts),
         "shapes": study.labels(dims, study.shape_texts),
         "top": ~above_op,
+        "kind": study.labels(kind, kinds),
+        "kind_share": cpu.kind_share(study, kind) if study.cpu_program else np.zeros(len(nodes)),
     }
     return pd.DataFrame(frame)
 
@@ -158,17 +175,19 @@ def build_launches(study: Study) -> pd.DataFrame:
     cost[calls.node] = study.wait_cost(["allocator"], len(calls.start))
     frame = study.common(start=host.start[nodes], dur=host.end[nodes] - host.start[nodes], cost=cost[nodes], node=nodes)
     has = count[nodes] > 0
+    kind = kinds[host.name[nodes]] if len(nodes) else nodes
+    emptied, named = retention.emptied(study, nodes, np.isin(kind, _ALLOCATING))
     frame |= {
         "name": study.labels(host.name[nodes], study.names),
-        "kind": study.labels(
-            kinds[host.name[nodes]] if len(nodes) else nodes, [kind for kind, _ in _KINDS] + ["other"]
-        ),
+        "kind": study.labels(kind, [kind for kind, _ in _KINDS] + ["other"]),
         "correlation": study.tables["runtime"]["correlation"][row] if len(nodes) else nodes,
         "linked": has,
         "gpu_start_ns": first[nodes],
         "gpu_dur_ns": time[nodes],
         "gpu_count": count[nodes],
         "delay_ns": np.where(has, first[nodes] - host.end[nodes], 0),
+        "emptied": emptied,
+        "empty_cache": named,
     }
     return pd.DataFrame(frame)
 
@@ -187,7 +206,7 @@ def build_python(study: Study) -> pd.DataFrame:
     nodes = nodes[np.argsort(host.start[nodes], kind="stable")]
     dur = host.end - host.start
     own = dur - host.children_ns()
-    kinds = np.array([_python_kind(name) for name in study.names], np.int64)
+    kinds = np.array([python_kind(name) for name in study.names], np.int64)
     gc = study.waits.gc
     cost = np.zeros(host.size, np.int64)
     cost[gc.node] = study.wait_cost(["gc"], len(gc.start))
@@ -195,14 +214,15 @@ def build_python(study: Study) -> pd.DataFrame:
     frame = study.common(start=host.start[nodes], dur=dur[nodes], cost=cost[nodes], node=nodes)
     frame |= {
         "name": study.labels(host.name[nodes], study.names),
-        "kind": study.labels(kinds[host.name[nodes]] if len(nodes) else nodes, ["function", "builtin", "module", "gc"]),
+        "kind": study.labels(kinds[host.name[nodes]] if len(nodes) else nodes, PYTHON_KINDS),
         "self_ns": own[nodes],
         "depth": _depth(study, calls)[nodes],
     }
     return pd.DataFrame(frame)
 
 
-def _python_kind(name: str) -> int:
+def python_kind(name: str) -> int:
+    """Index into ``PYTHON_KINDS`` of a call by its name."""
     if name.startswith("nn.Module: "):
         return 2
     if name.startswith("Python GC"):

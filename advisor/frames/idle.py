@@ -7,6 +7,7 @@ import pandas as pd
 
 from advisor.frames import waits as w
 from advisor.frames.ledger import CAUSES, IDLE, Ledger
+from advisor.frames.pythontime import python_outside_operators
 from advisor.frames.schema import COMMON, Schema, flag, integer, text
 from advisor.frames.study import Study
 from advisor.intervals import Ints, covered
@@ -27,6 +28,11 @@ GAPS = Schema(
             "call_ns",
             "ns",
             "length of the one runtime call that the launching thread was in at its middle; 0 if in none",
+        ),
+        integer(
+            "python_ns",
+            "ns",
+            "what of it the launching thread spent in Python outside any operator; NULL without its calls",
         ),
     ),
 )
@@ -55,6 +61,10 @@ LOADER = Schema(
         text("iterator_class", "class of the DataLoader's iterator"),
         integer("idle_ns", "ns", "what of it the device idles"),
         flag("on_launching_thread", "whether the waiting thread also launches the device's work"),
+        flag(
+            "restart",
+            "at the end of an epoch, where workers end and new ones start: the last wait, and the first of the next",
+        ),
     ),
 )
 
@@ -90,6 +100,7 @@ def build_gaps(study: Study) -> pd.DataFrame:
     node = np.full(count, -1, np.int64)
     following = np.full(count, -1, np.int64)
     call = np.zeros(count, np.int64)
+    python = np.full(count, -1, np.int64)
     low, high = recording.window
     begins = np.zeros(count, np.bool_)
     ends = np.zeros(count, np.bool_)
@@ -107,6 +118,7 @@ def build_gaps(study: Study) -> pd.DataFrame:
         for one in np.unique(thread).tolist():
             here = thread == one
             node[here] = host.innermost(one, middle[here])
+            python[here] = python_outside_operators(study, one, start[here], start[here] + dur[here])
         in_call = (node >= 0) & (host.group[np.maximum(node, 0)] == 3)
         call = np.where(in_call, (host.end - host.start)[np.maximum(node, 0)], 0)
     if count:
@@ -133,6 +145,7 @@ def build_gaps(study: Study) -> pd.DataFrame:
         "phase": study.labels(study.phases(node), study.phase_names),
         "startup": 2 * covered(study.startup, start, start + dur) > dur,
         "call_ns": call,
+        "python_ns": study.known(python),
     }
     return pd.DataFrame(frame)
 
@@ -181,5 +194,6 @@ def build_loader(study: Study) -> pd.DataFrame:
         "iterator_class": study.labels(inverse, classes),
         "idle_ns": idle,
         "on_launching_thread": thread == launching,
+        "restart": waits.restart,
     }
     return pd.DataFrame(frame)

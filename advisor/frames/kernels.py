@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from advisor.frames import origin
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.frames.study import Study
 from advisor.intervals import Bools, Ints, covered, union
@@ -38,6 +39,12 @@ SCHEMA = Schema(
         text("shapes", "operand shapes of the launching operator", "args.Input Dims"),
         text("dtypes", "operand types of the launching operator", "args.Input type"),
         integer("exposed_ns", "ns", "for communication: what no other kernel hides; otherwise the duration"),
+        text("outer_op", "outermost operator around the launch: the one that the program or autograd called"),
+        flag("math_attention", "in the unfused form of scaled_dot_product_attention, or in the backward of it"),
+        flag("odd_sizes", "a matrix product with rows of an operand or of the result no multiple of 8 long; NULL where unknown",
+             "args.Input Dims"),
+        integer("alone_ns", "ns", "of dur_ns: with no other kernel on the device"),
+        real("place_share", "share", "of all kernel time: in kernels of the same operator and place in the source; 0 without one"),
     ),
 )  # fmt: skip
 
@@ -103,7 +110,23 @@ def build(study: Study) -> pd.DataFrame:
         "dtypes": study.labels(study.op_column(launch, "types"), study.shape_texts),
         "exposed_ns": exposed(study, rows),
     }
+    frame |= _origins(study, rows, frame)
     return pd.DataFrame(frame)
+
+
+def _origins(study: Study, rows: Ints, frame: dict[str, object]) -> dict[str, object]:
+    """Columns on what each kernel was launched for."""
+    work = study.recording.work
+    launch, start, end = work.launch[rows], work.start[rows], work.end[rows]
+    odd, known = origin.odd_sizes(study, launch, np.asarray(frame["class"]) == "gemm")
+    op, user = origin.places(study, launch)
+    return {
+        "outer_op": study.labels(origin.outermost_ops(study, launch), study.names),
+        "math_attention": origin.in_math_attention(study, launch),
+        "odd_sizes": study.boolean(odd, ~known),
+        "alone_ns": origin.alone_ns(work.device[rows], start, end),
+        "place_share": np.where(op >= 0, origin.place_shares([op, user], end - start), 0.0),
+    }
 
 
 def exposed(study: Study, rows: Ints) -> Ints:

@@ -40,8 +40,9 @@ class Layer:
 class Ledger:
     """Disjoint segments that partition the window exactly, in order of time.
 
-    ``row`` is the owner within its cause: an index into ``Recording.work`` for device work, into the table of waits for
-    idle time, -1 where there is none. ``gap`` numbers the idle stretches of the whole device.
+    ``row`` is the owner within its cause: an index into ``Recording.work`` for device work (into ``Study.op_rows`` where
+    the program ran on the CPU), into the table of waits for idle time, -1 where there is none. ``gap`` numbers the idle
+    stretches of the whole device.
     """
 
     device: int
@@ -74,7 +75,7 @@ class Ledger:
 class HostWaits:
     """All tables of waits, read once."""
 
-    loader: w.Waits
+    loader: w.Batches
     syncs: w.Syncs
     allocator: w.Waits
     compile: w.Waits
@@ -128,9 +129,17 @@ def _startup(recording: Recording, syncs: w.Syncs) -> w.Waits:
 
 
 def build(recording: Recording, device: int, waits: HostWaits, *, trust_idle: bool) -> Ledger:
-    """The ledger of one device; of the host (-1) where no device did anything."""
-    low, high = recording.window
+    """The ledger of one device; of the host (-1) where no device did anything, and it is not known to be a CPU program.
+
+    Programs on the CPU have a ledger of their own: :func:`advisor.frames.cpu.ledger`.
+    """
     layers = _busy_layers(recording, device) + _idle_layers(recording, device, waits, trust_idle=trust_idle)
+    return partition(recording, device, layers)
+
+
+def partition(recording: Recording, device: int, layers: list[Layer]) -> Ledger:
+    """The window divided among layers: each moment is the first layer's that covers it."""
+    low, high = recording.window
     edges = [np.array([low, high], np.int64), recording.bounds]
     for layer in layers:
         edges += [layer.start, layer.end]
@@ -156,7 +165,7 @@ def build(recording: Recording, device: int, waits: HostWaits, *, trust_idle: bo
     return Ledger(device, start, dur, cause, row, step, counted, gap, int(dur[counted].sum()))
 
 
-def _layer(cause: str, start: Ints, end: Ints, row: Ints, rank: Ints | None = None) -> Layer:
+def layer_of(cause: str, start: Ints, end: Ints, row: Ints, rank: Ints | None = None) -> Layer:
     own = exclusive(start, end, rank if rank is not None else np.zeros(len(start), np.int64))
     keep = own.end > own.start
     first, last, who = own.start[keep], own.end[keep], row[keep]
@@ -176,24 +185,24 @@ def _busy_layers(recording: Recording, device: int) -> list[Layer]:
     layers = []
     for cause, mask in kinds:
         rows = np.flatnonzero(mask & here)
-        layers.append(_layer(cause, work.start[rows], work.end[rows], rows, work.stream[rows]))
+        layers.append(layer_of(cause, work.start[rows], work.end[rows], rows, work.stream[rows]))
     return layers
 
 
 def _idle_layers(recording: Recording, device: int, waits: HostWaits, *, trust_idle: bool) -> list[Layer]:
     def of(cause: str, table: w.Waits) -> Layer:
-        return _layer(cause, table.start, table.end, np.arange(len(table.start)))
+        return layer_of(cause, table.start, table.end, np.arange(len(table.start)))
 
     layers = [of("profiler", waits.profiler)]
     if not recording.has_host:
         return layers
     if device >= 0:
         waiting = queued(recording, device)
-        layers.append(_layer("unknown", waiting.start, waiting.end, np.full(len(waiting.start), -1, np.int64)))
+        layers.append(layer_of("unknown", waiting.start, waiting.end, np.full(len(waiting.start), -1, np.int64)))
     if not trust_idle:
         return layers
     early = waits.startup
-    layers.append(_layer("unknown", early.start, early.end, np.full(len(early.start), -1, np.int64)))
+    layers.append(layer_of("unknown", early.start, early.end, np.full(len(early.start), -1, np.int64)))
     layers += [
         of("compile", waits.compile),
         of("allocator", waits.allocator),
@@ -206,13 +215,13 @@ def _idle_layers(recording: Recording, device: int, waits: HostWaits, *, trust_i
         ("sync", np.isin(syncs.kind, (w.SCALAR, w.EXPLICIT, w.EVENT))),
     ):
         rows = np.flatnonzero(chosen)
-        layers.append(_layer(cause, syncs.begin[rows], waits.reach[rows], rows))
-    low, high = _host_extent(recording)
+        layers.append(layer_of(cause, syncs.begin[rows], waits.reach[rows], rows))
+    low, high = host_extent(recording)
     layers.append(Layer(CODE["host"], np.array([low], np.int64), np.array([high], np.int64), np.array([-1], np.int64)))
     return layers
 
 
-def _host_extent(recording: Recording) -> tuple[int, int]:
+def host_extent(recording: Recording) -> tuple[int, int]:
     """From when to when the host was recorded: idle time beyond it has no explanation."""
     host = recording.host
     span = recording.tables.get("span")

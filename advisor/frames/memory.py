@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 
@@ -22,6 +24,8 @@ ALLOCATIONS = Schema(
         integer(
             "reserved_bytes", "bytes", "reserved on the device after it; NULL in old traces", "args.Total Reserved"
         ),
+        integer("freed_ns", "ns", "when it is freed; -1 where the trace holds no free of it, and for frees"),
+        integer("kept_steps", "", "steps that begin on the host while it lives; -1 for frees, and where unknown"),
     ),
 )
 MEMORY = Schema(
@@ -37,13 +41,15 @@ MEMORY = Schema(
 )
 
 
-def _device(table: dict[str, Ints]) -> Ints:
+def device_of(table: Mapping[str, Ints]) -> Ints:
     """GPU of each instant, -1 for the host: device type 0 is the CPU; CUDA, HIP and XPU count their own."""
     return np.where(table["device_type"] == 0, -1, table["device"])
 
 
 def build_allocations(study: Study) -> pd.DataFrame:
     """The frame `allocations`."""
+    from advisor.frames.retention import lifetimes
+
     table = study.tables.get("instant")
     host = study.recording.host
     if table is None:
@@ -59,7 +65,7 @@ def build_allocations(study: Study) -> pd.DataFrame:
         here = table["thread"] == thread
         node[here] = host.innermost(thread, when[here])
     zero = np.zeros(len(when), np.int64)
-    frame = study.common(start=when, dur=zero, cost=zero.copy(), node=node, device=_device(table))
+    frame = study.common(start=when, dur=zero, cost=zero.copy(), node=node, device=device_of(table))
     absent = table["allocated"] < 0
     frame |= {
         "bytes": table["bytes"],
@@ -67,6 +73,7 @@ def build_allocations(study: Study) -> pd.DataFrame:
         "allocated_bytes": pd.arrays.IntegerArray(table["allocated"].copy(), absent),
         "reserved_bytes": pd.arrays.IntegerArray(table["reserved"].copy(), absent | (table["reserved"] < 0)),
     }
+    frame |= lifetimes(study, table, when)
     return pd.DataFrame(frame)
 
 
@@ -75,14 +82,15 @@ def curve(study: Study) -> dict[str, Ints]:
     table = study.tables.get("instant")
     if table is None:
         none = np.zeros(0, np.int64)
-        return {"device": none, "start_ns": none, "allocated_bytes": none, "reserved_bytes": none}
+        return dict.fromkeys(("device", "start_ns", "allocated_bytes", "reserved_bytes", "bytes"), none)
     order = np.argsort(table["ts"], kind="stable")
     order = order[table["allocated"][order] >= 0]
     return {
-        "device": _device(table)[order],
+        "device": device_of(table)[order],
         "start_ns": table["ts"][order] - study.recording.zero_ns,
         "allocated_bytes": table["allocated"][order],
         "reserved_bytes": np.maximum(table["reserved"][order], 0),
+        "bytes": table["bytes"][order],
     }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -25,6 +27,13 @@ SCHEMA = Schema(
         integer("loader_waits", "", "waits for a batch that begin in it, by the host's clock"),
         flag("outlier", "longer than median + 3 * 1.4826 * MAD and than 1.5 medians"),
         integer("excess_ns", "ns", "what it exceeds the median by"),
+        text("excess_cause", "the cause whose share of it exceeds that cause's median over the sampled steps the most"),
+        integer("excess_cause_ns", "ns", "by how much"),
+        integer(
+            "startup_ns",
+            "ns",
+            "idle in it under what only first calls take so long for: lazy loading, algorithm search",
+        ),
     ),
 )
 
@@ -35,7 +44,7 @@ def build(study: Study) -> pd.DataFrame:
     bounds, steps = recording.bounds, recording.steps
     count = len(bounds) - 1
     dur = np.diff(bounds)
-    frame: dict[str, object] = {"step": np.arange(count)}
+    frame: dict[str, Any] = {"step": np.arange(count)}
     if steps:
         frame |= {
             "name": pd.Categorical([step.name for step in steps]),
@@ -62,4 +71,23 @@ def build(study: Study) -> pd.DataFrame:
     frame["loader_waits"] = np.bincount(waits[waits >= 0], minlength=count)[:count]
     frame["outlier"] = recording.sampled & (dur > median + 3 * spread) & (dur >= 1.5 * median) & (count >= 5)
     frame["excess_ns"] = np.maximum(dur - int(median), 0)
+    frame |= _excess(study, frame)
     return pd.DataFrame(frame)
+
+
+def _excess(study: Study, frame: dict[str, Any]) -> dict[str, object]:
+    """What each step has more of than the median step: the difference of their ledgers."""
+    bounds, sampled = study.recording.bounds, study.recording.sampled
+    parts = np.stack([frame[f"{cause}_ns"] for cause in CAUSES], axis=1)
+    over = parts - np.median(parts[sampled], axis=0).astype(np.int64) if sampled.any() else np.zeros_like(parts)
+    most = over.argmax(axis=1)
+    by = np.maximum(over[np.arange(len(over)), most], 0)
+    spans = study.startup
+    at = study.recording.step_of(spans.start)
+    early = np.zeros(len(bounds) - 1, np.int64)
+    np.add.at(early, at[at >= 0], study.idle_during(spans.start, spans.end)[at >= 0])
+    return {
+        "excess_cause": study.labels(np.where(by > 0, most, -1), CAUSES),
+        "excess_cause_ns": by,
+        "startup_ns": early,
+    }

@@ -5,16 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from advisor.frames import cpu, waits
 from advisor.frames import ledger as ledgers
-from advisor.frames import waits
 from advisor.frames.host import ANNOTATION, OP, PHASES, RUNTIME
 from advisor.frames.kernelnames import DTYPES, KernelName, classify
 from advisor.frames.recording import COPY, KERNEL, Recording
 from advisor.intervals import EMPTY, Bools, Ints, Spans, covered, union
+
+if TYPE_CHECKING:
+    from advisor.frames.patterns import Patterns
 
 _UNDERRECORDED_SHARE = 0.05
 _GENERATED = re.compile(r"^(?:fused_|triton_)")
@@ -72,9 +76,14 @@ class Study:
         return self.recording.has_host and whole and not self.graphs_underrecorded
 
     @cached_property
+    def cpu_program(self) -> bool:
+        """Whether the program is known to have run on the CPU alone."""
+        return self.device < 0 and cpu.is_cpu_program(self.recording)
+
+    @cached_property
     def ledger(self) -> ledgers.Ledger:
-        """The ledger of the busiest device, or of the host where there is none."""
-        return self.ledger_of(self.device)
+        """The ledger of the busiest device; of the main thread of a CPU program; else of the host."""
+        return cpu.ledger(self) if self.cpu_program else self.ledger_of(self.device)
 
     def ledger_of(self, device: int) -> ledgers.Ledger:
         """The ledger of any device."""
@@ -154,6 +163,15 @@ class Study:
     def kernel_rows(self) -> Ints:
         """Indices of the kernels in the GPU work."""
         return np.flatnonzero(self.recording.work.kind == KERNEL)
+
+    # ---- patterns
+
+    @cached_property
+    def patterns(self) -> Patterns:
+        """Sequences of operators that are known to cost more than they must."""
+        from advisor.frames.patterns import find
+
+        return find(self)
 
     # ---- operators
 

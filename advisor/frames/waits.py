@@ -26,8 +26,12 @@ ALLOCATOR_CALL = re.compile(
 _COMPILE = re.compile(
     r"^(?:_compile\.|entire_frame_compile|entire_backward_compile|backend_compile|inductor_compile|compile_fx|compile_file"
     r"|create_aot_dispatcher_function|OutputGraph\.call_user_compiler|CachingAutotuner\.(?:benchmark|precompile)|GraphLowering\."
-    r"|AsyncCompile|async_compile|fx_codegen|pad_mm_benchmark|TritonBundler)|torch/_dynamo/convert_frame\.py\(\d+\): _compile\b"
+    r"|AsyncCompile|async_compile|fx_codegen|pad_mm_benchmark|TritonBundler|dynamo$)"
+    r"|torch/_dynamo/convert_frame\.py\(\d+\): _compile\b|\(dynamo_timed\)$"
 )
+_ITERATOR = re.compile(r"torch/utils/data/dataloader\.py\(\d+\): __iter__$")
+# Seeding a new iterator and its sampler takes a few operators; a training step takes more.
+_RESTART_OPS = 20
 GRAPH = re.compile(r"^(?:cuda|hip|cu)GraphLaunch")
 _SCALAR_OPS = frozenset(
     f"aten::{name}"
@@ -75,6 +79,14 @@ class Syncs(Waits):
     begin: Ints
 
 
+@dataclass
+class Batches(Waits):
+    """Waits for a batch. ``restart`` marks the two around the end of an epoch, when workers are started anew: the one
+    that finds the iterator exhausted, and the first of the next, which begins with the making of it where that is recorded."""
+
+    restart: Bools
+
+
 def _none() -> Ints:
     return np.zeros(0, np.int64)
 
@@ -93,7 +105,7 @@ def _waits(recording: Recording, nodes: Ints) -> Waits:
     return Waits(nodes, host.start[nodes], host.end[nodes])
 
 
-def loader_waits(recording: Recording) -> Waits:
+def loader_waits(recording: Recording) -> Batches:
     """Waits for the next batch. Only on threads that launch work or hold the steps: elsewhere they hold nobody up."""
     nodes = nodes_named(recording, LOADER, (ANNOTATION, OP))
     host = recording.host
@@ -107,7 +119,37 @@ def loader_waits(recording: Recording) -> Waits:
         threads |= {main}
         keep = np.isin(host.thread[nodes], sorted(threads))
         nodes = nodes[keep] if keep.any() else nodes
-    return _waits(recording, nodes)
+    found = _waits(recording, nodes)
+    first = _first_of_new_workers(recording, found)
+    restart = first.copy()
+    restart[:-1] |= first[1:]
+    start = found.start
+    if first.any():
+        made = nodes_named(recording, _ITERATOR, (PYTHON,))
+        start = start.copy()
+        for at in np.flatnonzero(first).tolist():
+            between = made[(host.thread[made] == host.thread[nodes[at]]) & (host.start[made] >= found.end[at - 1])]
+            start[at] = min([int(start[at]), *host.start[between].tolist()])
+    return Batches(nodes, start, found.end, restart)
+
+
+def _first_of_new_workers(recording: Recording, waits: Waits) -> Bools:
+    """Waits of worker processes that follow another with no training between: the other found the iterator exhausted."""
+    host, nodes = recording.host, waits.node
+    first = np.zeros(len(nodes), np.bool_)
+    if len(nodes) < 2:
+        return first
+    workers = np.array(["MultiProcessing" in name for name in recording.names], np.bool_)[host.name[nodes]]
+    step = recording.host_step_of(waits.start)
+    pair = workers[1:] & workers[:-1] & (step[1:] == step[:-1]) & (host.thread[nodes[1:]] == host.thread[nodes[:-1]])
+    linked = recording.work.launch
+    launched = np.sort(host.start[linked[linked >= 0]])
+    pair &= np.searchsorted(launched, waits.end[:-1]) == np.searchsorted(launched, waits.start[1:])
+    for at in np.flatnonzero(pair).tolist():
+        between = slice(nodes[at] + 1, nodes[at + 1])
+        ops = (host.group[between] == OP) & (host.start[between] >= waits.end[at])
+        first[at + 1] = ops.sum() <= _RESTART_OPS
+    return first
 
 
 def allocator_calls(recording: Recording) -> Waits:
@@ -117,8 +159,14 @@ def allocator_calls(recording: Recording) -> Waits:
 
 def compiles(recording: Recording) -> Waits:
     """Compilation by torch.compile, outermost spans."""
-    nodes = nodes_named(recording, _COMPILE, (ANNOTATION, OP, PYTHON))
-    return _waits(recording, nodes)
+    host, nodes = recording.host, nodes_named(recording, _COMPILE, (ANNOTATION, OP, PYTHON))
+    # In the forest's order what lies inside another span follows it, and ends no later.
+    outermost = np.ones(len(nodes), np.bool_)
+    for thread in np.unique(host.thread[nodes]).tolist() if len(nodes) else ():
+        here = np.flatnonzero(host.thread[nodes] == thread)
+        reach = np.maximum.accumulate(host.end[nodes[here]])
+        outermost[here[1:]] = host.start[nodes[here[1:]]] >= reach[:-1]
+    return _waits(recording, nodes[outermost])
 
 
 def collections(recording: Recording) -> Waits:

@@ -289,11 +289,13 @@ class Columns:
             table["in_elements"] = self._ints([a.in_elements for a in args], -1)
             table["out_elements"] = self._ints([a.out_elements for a in args], -1)
             table["group_size"] = self._ints([a.group_size for a in args], -1)
+            table["group_ranks"] = np.array([texts[_listed(a.group_ranks)] for a in args], np.int32)
+            table["collective_seq"] = self._ints([a.collective_seq for a in args], -1)
         else:
             blank = np.full(len(args), texts[""], np.int32)
             none = np.full(len(args), -1, np.int64)
             table |= {"comm_dtype": blank, "group_name": blank, "in_elements": none, "out_elements": none}
-            table["group_size"] = none
+            table |= {"group_size": none, "group_ranks": blank, "collective_seq": none}
         return table
 
     def _runtime(self, events: list[Event]) -> Table:
@@ -351,6 +353,11 @@ class Columns:
 
 
 _WORD = (1 << 64) - 1
+
+
+def _listed(raw: msgspec.Raw) -> str:
+    """The ranks of a group as text: newer exporters quote the list, older ones do not."""
+    return bytes(raw)[:4096].decode("utf-8", "replace").strip('"')
 
 
 def _time(raw: msgspec.Raw) -> Times | None:

@@ -50,6 +50,8 @@ class Args(Struct, gc=False):
     out_elements: Number = field(default=None, name="Out msg nelems")
     group_size: Number = field(default=None, name="Group size")
     group_name: str | None = field(default=None, name="Process Group Name")
+    group_ranks: Raw = field(default=NO_TEXT, name="Process Group Ranks")
+    collective_seq: Number = field(default=None, name="Seq")
     wait_stream: Number = field(default=None, name="wait_on_stream")
 
 

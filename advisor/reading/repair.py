@@ -185,5 +185,5 @@ _NUMBER: msgspec.json.Decoder[int | float | str | None] = msgspec.json.Decoder(i
 _TIME: msgspec.json.Decoder[Decimal | None] = msgspec.json.Decoder(Decimal | None)
 _STRING: msgspec.json.Decoder[str | None] = msgspec.json.Decoder(str | None)
 _ARGS = list(zip(Args.__struct_fields__, Args.__struct_encode_fields__, strict=True))
-_RAW = {"grid", "block", "types", "dims", "dims_old"}
+_RAW = {"grid", "block", "types", "dims", "dims_old", "group_ranks"}
 _TEXT = {"stack", "collective", "comm_dtype", "group_name"}

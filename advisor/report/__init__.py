@@ -26,12 +26,13 @@ class Options(NamedTuple):
 
 
 class Format(NamedTuple):
-    """One renderer. ``suffix`` is how its files end, ``target`` is ``module:function``."""
+    """One renderer. ``suffix`` is how its files end, ``target`` is ``module:function``; ``views``: it always asks for them."""
 
     name: str
     suffix: str
     binary: bool
     target: str
+    views: bool = False
 
 
 FORMATS: dict[str, Format] = {

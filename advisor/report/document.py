@@ -6,15 +6,16 @@ from collections.abc import Sequence
 
 import msgspec
 
-from advisor.analysis import SCHEMA_VERSION, Analysis, Finding, to_json
+from advisor.analysis import SCHEMA_VERSION, Across, Analysis, to_json
 
 
 class Several(msgspec.Struct, frozen=True, kw_only=True):
-    """Several traces in one report. ``across`` holds what only many ranks together show."""
+    """Several traces in one report. ``across`` holds what only many ranks together show; None where they are no ranks
+    of one run."""
 
     schema_version: int = SCHEMA_VERSION
     traces: list[Analysis]
-    across: list[Finding] = []
+    across: Across | None = None
 
     def to_json(self) -> bytes:
         """The contract of ``-f json`` for more than one trace, indented."""

@@ -47,7 +47,27 @@ MEANINGS = {
     "NotRun.how": "How to record it.",
     "PlanStep.step_ms_after": "Keys low and high.",
     "Several.traces": "In the order they were given; what could not be read is left out.",
-    "Several.across": "What only many ranks together show.",
+    "Several.across": "What only many ranks together show; null where the traces are not of several ranks.",
+    "RankRow.rank": "As the trace says, else as the name of the file says.",
+    "RankRow.step_ms": "Its median step; null without steps.",
+    "RankRow.gpu_busy_share": "Kernels, copies and memsets, of its window.",
+    "RankRow.compute_share": "Of its steps: kernels that compute.",
+    "RankRow.communication_share": "Of its steps: communication that nothing hides.",
+    "RankRow.wait_ms": "Per step (per window without steps): exposed communication before the last rank has come to the "
+    "collective; null where arrivals cannot be compared.",
+    "RankRow.wait_share": "The same as a share of its steps.",
+    "RankRow.late_share": "Of the collectives whose order of arrival the clocks decide: those to which it came last.",
+    "RankRow.caused_ms": "Per step: what the ranks wait for it, on average over them all.",
+    "RankRow.clock_offset_ms": "How far its clock is ahead of the one that the others are compared with.",
+    "RankRow.clock_residual_ms": "How far its ends of collectives scatter around that, as a robust standard deviation.",
+    "Clocks.collectives": "Collectives that several of the traces hold.",
+    "Clocks.residual_ms": "The largest of the ranks'.",
+    "Clocks.comparable": "Whether arrivals of different ranks can be compared.",
+    "Clocks.because": "Why they cannot; null where they can.",
+    "Across.world_size": "Ranks of the run; null where no trace says it.",
+    "Across.step_ms": "Median of the ranks' median steps; null without steps.",
+    "Across.findings": "Ordered as those of a trace; costs are means over the ranks.",
+    "Across.quality": "What is missing or cannot be compared.",
 }
 
 

@@ -10,8 +10,9 @@ import textwrap
 from collections.abc import Sequence
 from itertools import groupby
 
-from advisor.analysis import Analysis, Finding, Place, Summary
-from advisor.report import Options
+from advisor.analysis import Across, Analysis, Finding, Place, QualityNote, Summary
+from advisor.report import Options, ranks
+from advisor.report.causes import meaning, on_cpu, spoken
 from advisor.report.document import Several, analyses
 from advisor.report.plain import clean, clean_lines, milliseconds, number, pad, percent, percents, shorten, size
 from advisor.report.table import align, evidence
@@ -19,22 +20,6 @@ from advisor.report.table import align, evidence
 FULL_FINDINGS = 8
 PLACES = 5
 BAR = 30
-
-CAUSES = {
-    "compute": "kernels that compute",
-    "communication": "collectives that no computing hides",
-    "copy": "copies that nothing hides",
-    "memset": "memory being set",
-    "loader": "idle: waits for the next batch",
-    "sync": "idle: the host waited for the GPU",
-    "blocking_copy": "idle: a copy held the host",
-    "allocator": "idle: memory allocated or freed",
-    "compile": "idle: compiling",
-    "gc": "idle: Python's garbage collector",
-    "host": "idle: Python and launches",
-    "profiler": "idle: the profiler itself",
-    "unknown": "idle: the trace does not say why",
-}
 
 _SGR = {"bold": "1", "dim": "2", "red": "1;31", "yellow": "33", "green": "32", "cyan": "36", "magenta": "35"}
 _SEVERITY = {"high": "red", "medium": "yellow", "low": "cyan", "note": "dim"}
@@ -94,10 +79,30 @@ def render(document: Analysis | Several, options: Options) -> str:
             page.line()
         _one(page, analysis)
     if isinstance(document, Several) and document.across:
-        page.heading("Across the traces")
-        for index, finding in enumerate(document.across, 1):
-            _finding(page, index, finding, None, full=True)
+        _across(page, document.across)
     return "\n".join(page.lines).lstrip("\n") + "\n"
+
+
+def _across(page: Page, across: Across) -> None:
+    if page.verbosity < 0:
+        page.lines += ["", page.paint(ranks.heading(across), "bold")]
+        _short(page, across.findings)
+        return
+    page.lines += ["", page.paint("═" * page.width, "dim"), page.paint(ranks.heading(across), "bold"), ""]
+    header, *rows = ranks.table(across, page.width - 2, every=page.verbosity > 0)
+    page.lines += ["  " + page.paint(header, "dim"), *("  " + row for row in rows)]
+    if len(rows) < len(across.ranks):
+        page.line(page.paint(f"  and {len(across.ranks) - len(rows):,} more ranks (-v)", "dim"))
+    page.labelled("", ranks.legend(across), indent=2, room=0)
+    page.labelled("", ranks.clocks(across), indent=2, room=0)
+    for index, finding in enumerate(across.findings, 1):
+        _finding(page, index, finding, None, full=True)
+    if not across.findings and across.verdicts.passes:
+        page.line()
+        page.labelled("", "No findings across the ranks.", indent=2, room=0)
+    _notes(page, across.quality, "What is missing across the ranks")
+    for failure in across.verdicts.error:
+        page.labelled("-", f"failed: {failure.rule}: {failure.message}", indent=2, room=2)
 
 
 def _one(page: Page, analysis: Analysis) -> None:
@@ -175,6 +180,10 @@ def _figures(page: Page, analysis: Analysis) -> None:
     else:
         rows.append(("step time", None, ""))
         rows.append(("window", milliseconds(summary.window_ms), "the trace has no steps"))
+    if on_cpu(summary):
+        rows.append(("on the CPU", spoken(summary), "of the main thread's time"))
+        _rows(page, rows)
+        return
     used = summary.gpu_utilization
     shown = used.get(str(summary.device), next(iter(used.values()), None)) if used else None
     others = ", ".join(f"GPU {clean(name)} {percent(share)}" for name, share in used.items()) if len(used) > 1 else ""
@@ -194,10 +203,16 @@ def _figures(page: Page, analysis: Analysis) -> None:
         ("Tensor Cores", _share(summary.tensor_core_share), "of kernel time"),
         ("peak memory", None if summary.peak_memory_bytes is None else _memory(summary), ""),
     ]
+    _rows(page, rows)
+
+
+def _rows(page: Page, rows: Sequence[tuple[str, str | None, str]]) -> None:
+    """Figures with their names and what they mean; those that are absent in one line below."""
     present = [(name, figure, hint) for name, figure, hint in rows if figure is not None]
-    wide = max((len(figure) for name, figure, _ in present if name != "peak memory"), default=0)
+    words = ("peak memory", "on the CPU")
+    wide = max((len(figure) for name, figure, _ in present if name not in words), default=0)
     for name, figure, hint in present:
-        text = f"  {pad(name, 20)}{pad(figure, wide, right=name != 'peak memory')}"
+        text = f"  {pad(name, 20)}{pad(figure, wide, right=name not in words)}"
         page.line((text + ("  " + page.paint(hint, "dim") if hint else "")).rstrip())
     if missing := [name for name, figure, _ in rows if figure is None]:
         page.labelled("not recorded", ", ".join(missing), indent=2, room=20)
@@ -217,6 +232,7 @@ def _causes(page: Page, summary: Summary) -> None:
     whole = whole_ms(summary)
     unit = "a step's" if summary.step_ms else "the window's"
     device = "the host; no GPU work" if summary.device is None else f"GPU {summary.device}"
+    device = "the main thread, on the CPU" if on_cpu(summary) else device
     page.heading(f"Where {unit} {milliseconds(whole)} go ({device})")
     causes = sorted(((share, name) for name, share in summary.causes.items() if share > 0), reverse=True)
     if not causes:
@@ -224,7 +240,7 @@ def _causes(page: Page, summary: Summary) -> None:
         return
     shown = percents([share for share, _ in causes])
     for (share, name), part in zip(causes, shown, strict=True):
-        hint = CAUSES.get(name, "")
+        hint = meaning(name, summary)
         bar = page.paint(pad(_bar(share), BAR), "yellow" if hint.startswith("idle") else "green")
         hint = hint.removeprefix("idle: ") if summary.device is None else hint
         figures = f"{number(share * whole):>8} ms {part:>6.1f} %"
@@ -346,10 +362,14 @@ def _plan(page: Page, analysis: Analysis) -> None:
 
 
 def _quality(page: Page, analysis: Analysis) -> None:
-    if not analysis.quality:
+    _notes(page, analysis.quality, "Quality of this profile")
+
+
+def _notes(page: Page, notes: Sequence[QualityNote], heading: str) -> None:
+    if not notes:
         return
-    page.heading("Quality of this profile")
-    for note in analysis.quality:
+    page.heading(heading)
+    for note in notes:
         page.labelled("-", f"{note.message} ({note.code})", indent=2, room=2)
         if note.advice:
             page.labelled("→", note.advice, indent=4, room=2)
@@ -387,12 +407,17 @@ def _verdicts(page: Page, analysis: Analysis) -> None:
 
 def _quiet(page: Page, analysis: Analysis) -> None:
     summary = analysis.summary
-    page.line(f"{_span(summary)} · GPU busy {percent(summary.gpu_busy_share)} · peak memory {_memory(summary)}")
+    device = f"GPU busy {percent(summary.gpu_busy_share)} · peak memory {_memory(summary)}"
+    page.line(f"{_span(summary)} · {spoken(summary) if on_cpu(summary) else device}")
     if damage := [note.code for note in analysis.quality if note.code in DAMAGE]:
         page.line(f"incomplete: {', '.join(damage)}; figures speak of what is left")
-    if not analysis.findings:
+    _short(page, analysis.findings)
+
+
+def _short(page: Page, findings: Sequence[Finding]) -> None:
+    if not findings:
         page.line("no findings")
-    for index, finding in enumerate(analysis.findings, 1):
+    for index, finding in enumerate(findings, 1):
         gain = f"up to {percent(finding.saving.high_share)}" if finding.saving else "unpriced"
         severity = page.paint(pad(finding.severity, 6), _SEVERITY[finding.severity])
         page.line(f"{index:>2}. {severity}  {pad(gain, 12)}  {clean(finding.rule)}: {clean(finding.title)}")

@@ -10,12 +10,12 @@ from advisor.analysis import Confidence, Fix, Reference, Severity
 from advisor.rulebook.expression import Condition
 from advisor.rulebook.expression import Limit as LimitValue
 
-NEEDS = ("gpu", "host", "steps", "shapes", "stacks", "memory", "distributed", "loader", "ranks", "idle")
+NEEDS = ("gpu", "host", "steps", "shapes", "stacks", "memory", "distributed", "loader", "ranks", "idle", "gc")
 CONFIDENCES: Mapping[Confidence, float] = {"certain": 1.0, "likely": 0.7, "possible": 0.4}
 SEVERITIES: tuple[Severity, ...] = ("note", "low", "medium", "high")
 ACTIONS = ("remove", "hide", "scale", "unblock", "merge", "batch")
 PROFILE = "profile"
-TIMELESS = frozenset({"trace", "devices", "steps", "allocations", "memory"})
+TIMELESS = frozenset({"trace", "devices", "steps", "allocations", "memory", "functions"})
 """Frames whose rows own no time: a rule over them has a fixed severity."""
 PLACEHOLDER = re.compile(r"\{(\w+)(?::(\.\d[%f]|,|d))?\}")
 """A figure of `trace` in the title of a profile rule: ``{overhead_share:.0%}``."""
@@ -30,9 +30,13 @@ EVIDENCE: Mapping[str, tuple[str, ...]] = {
     "syncs": ("kind", "op", "count(*) AS count", *_TIME, "round(sum(bubble_ns) / 1e6, 3) AS idle_after_ms"),
     "loader": ("iterator", "name", "count(*) AS count", *_TIME),
     "collectives": ("kind", "dtype", "count(*) AS count", _MEGABYTES, *_TIME),
+    "arrivals": ("rank", "kind", "count(*) AS count", "round(sum(wait_ns) / 1e6, 3) AS wait_ms"),
     "launches": ("name", "kind", "count(*) AS count", *_TIME),
     "ops": ("name", "count(*) AS count", "round(sum(self_ns) / 1e6, 3) AS self_ms", *_TIME),
     "python": ("name", "kind", "count(*) AS count", "round(sum(self_ns) / 1e6, 3) AS self_ms", *_TIME),
+    "patterns": ("kind", "op", "count(*) AS count", *_TIME),
+    "functions": ("name", "file", "line", "sum(calls) AS calls", "round(sum(self_ns) / 1e6, 3) AS self_ms"),
+    "compiles": ("kind", "region", "reason", "count(*) AS count", *_TIME),
     "steps": ("name", "round(dur_ns / 1e6, 3) AS step_ms"),
     "devices": ("device", "name", "vendor"),
     "allocations": ("op", "count(*) AS count", _MEGABYTES),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from advisor.testing.proof import KINDS, SUFFIX, Case, Expected, Source, cases
 
 if TYPE_CHECKING:
-    from advisor.analysis import Analysis, Finding
+    from advisor.analysis import Across, Analysis, Finding
     from advisor.rulebook import Rule, Rulebook
 
 TOLERANCE = 0.01
@@ -75,13 +75,17 @@ def _run(case: Case, rule: Rule, book: Rulebook) -> list[Result]:
     return results
 
 
-def _analysis(built: Source | list[Source], rule: Rule, book: Rulebook) -> Analysis:
-    from advisor.assemble import analyze
+def _analysis(built: Source | list[Source], rule: Rule, book: Rulebook) -> Analysis | Across:
+    """The analysis of a trace; of several, what they show together where the rule speaks of that."""
+    from advisor.assemble import analyze, analyze_many
     from advisor.trace import read
 
     with tempfile.TemporaryDirectory() as folder:
         paths = [_file(source, Path(folder) / f"{at}.json") for at, source in enumerate(_listed(built))]
-        return analyze(read(str(paths[0])), book, only=[rule.id])
+        if not isinstance(built, list):
+            return analyze(read(str(paths[0])), book, only=[rule.id])
+        analyses, across = analyze_many((read(str(path)) for path in paths), book, only=[rule.id])
+        return across if across is not None and "ranks" in rule.needs else analyses[0]
 
 
 def _listed(built: Source | list[Source]) -> list[Source]:
@@ -95,7 +99,7 @@ def _file(source: Source, path: Path) -> Path:
     return path
 
 
-def _problem(analysis: Analysis, rule: Rule, expected: Expected | None) -> str:
+def _problem(analysis: Analysis | Across, rule: Rule, expected: Expected | None) -> str:
     """What is not as it should be; empty where all is. Without *expected* the rule must not fire."""
     verdict, because = verdict_of(analysis, rule)
     if expected is None:
@@ -133,7 +137,7 @@ def _figures(finding: Finding, expected: Expected) -> str:
     return "; ".join(problems)
 
 
-def verdict_of(analysis: Analysis, rule: Rule) -> tuple[str, str]:
+def verdict_of(analysis: Analysis | Across, rule: Rule) -> tuple[str, str]:
     """What the rule came to on a trace, and why where that is said."""
     verdicts = analysis.verdicts
     for failure in verdicts.error:

@@ -1,0 +1,61 @@
+"""`arrivals`: one row per collective and rank, which only the traces of several ranks together can fill."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from advisor.frames.schema import COMMON, Schema, flag, integer, text
+from advisor.frames.study import Study
+
+_OWN = {
+    "step": "the rank's step that the collective starts in; -1 outside its steps",
+    "start_ns": "when this rank's kernel starts, since the first event of all traces, by the aligned clock",
+    "cost_ns": "the part of wait_ns that nothing hides: what the rank would save if nobody were late",
+}
+
+SCHEMA = Schema(
+    "arrivals",
+    "a collective as one rank ran it, where several ranks of one run were given; empty for one trace",
+    (
+        *(
+            column if column.name not in _OWN else integer(column.name, column.unit, _OWN[column.name])
+            for column in COMMON
+        ),
+        integer("rank", "", "the rank", "distributedInfo.rank, else the file's name"),
+        integer("collective", "", "number of the collective; the same on all ranks that took part in it"),
+        text("kind", "as in `collectives`; only kinds in which all ranks wait for all"),
+        integer("bytes", "bytes", "size of the message sent in; NULL where unknown"),
+        text("group_name", "process group; stream-N where the traces do not name it"),
+        integer("group_size", "", "ranks in the group; NULL where unknown"),
+        integer("ranks_seen", "", "ranks of the group whose traces hold this collective"),
+        integer("ahead_ns", "ns", "how long before the last rank it arrived, by the aligned clock; 0 for the last"),
+        integer("wait_ns", "ns", "how long its kernel ran before the last rank arrived; 0 where the clocks leave that open"),
+        flag("late", "it arrived last, by more than the clocks leave open"),
+        integer("late_rank", "", "who arrived last; NULL where the clocks leave that open"),
+        integer("late_by_ns", "ns", "how long after the median of the other ranks that rank arrived; NULL with late_rank"),
+        text(
+            "late_cause",
+            "what the late rank did longer than the other ranks since the collective before: compute, host, loader ... "
+            "as in `steps`; NULL with late_rank",
+        ),
+    ),
+)  # fmt: skip
+
+
+def build(_study: Study) -> pd.DataFrame:
+    """The frame of a single trace: it has no rows, as one rank does not show when the others arrived."""
+    return empty()
+
+
+def empty() -> pd.DataFrame:
+    """The columns, and no rows."""
+    frame = {}
+    for column in SCHEMA.columns:
+        if column.type == "VARCHAR":
+            frame[column.name] = pd.Series(pd.Categorical([], categories=[]))
+        elif column.type == "BOOLEAN":
+            frame[column.name] = pd.Series(np.zeros(0, np.bool_))
+        else:
+            frame[column.name] = pd.Series(np.zeros(0, np.int64))
+    return pd.DataFrame(frame)

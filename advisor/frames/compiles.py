@@ -1,0 +1,221 @@
+"""`compiles`: what torch.compile does while the program runs: compilations, compiled regions, and graph breaks between them.
+
+A compiled frame runs inside the annotation ``Torch-Compiled Region: N/k``: N numbers the code object, k how often it had
+been compiled before. A frame without a break runs one graph; a region inside another region is what dynamo made of
+the rest of a frame behind a break (or of a function that it could not take in).
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+
+from advisor.frames.host import ANNOTATION, BACKWARD, OP, PYTHON
+from advisor.frames.ledger import CODE
+from advisor.frames.schema import COMMON, Schema, flag, integer, text
+from advisor.frames.study import Study
+from advisor.frames.waits import nodes_named
+from advisor.intervals import Bools, Ints
+
+SCHEMA = Schema(
+    "compiles",
+    "a compilation, a run of a compiled region, or a graph break before one",
+    (
+        *COMMON,
+        text(
+            "kind",
+            "compilation (the first of its code), recompilation (of code that was compiled before), region (a run of "
+            "compiled code), graph-break (the eager stretch before a region inside a region)",
+        ),
+        text("region", "N/k: code object and how often it was compiled before; NULL where the trace does not say"),
+        integer("recompiles", "", "k of it; NULL where the trace does not say"),
+        integer("idle_ns", "ns", "what of it the device idles"),
+        text("reason", "graph-break: the first operator that ran in the stretch, outside any graph; NULL where none did"),
+        flag("backward", "part of a backward pass"),
+    ),
+)  # fmt: skip
+KINDS = ("compilation", "recompilation", "region", "graph-break")
+_COMPILATION, _RECOMPILATION, _REGION, _BREAK = range(4)
+_REGIONS = re.compile(r"^Torch-Compiled Region")
+_GRAPHS = re.compile(r"^(?:Torch-Compiled Region|CompiledFunction$|## Call CompiledFxGraph)")
+_PLUMBING = re.compile(r"^(?:TorchDynamo Cache Lookup|Pregraph bytecode|AOTDispatcher|Torch-Compiled Region)")
+_RESUMES = re.compile(r": torch_dynamo_resume_in_")
+_IDS = re.compile(r"(?:Region: |compile_id=)(\d+/\d+)")
+_IN_ANNOTATION = re.compile(r"compile_id=\d+/\d+")
+_RIGHT_AFTER_NS = 10_000_000
+_NONE = np.zeros(0, np.int64)
+
+
+class _Rows:
+    """Rows in the making, in order: compilations first, then regions with the breaks among them."""
+
+    def __init__(self, study: Study) -> None:
+        self.study, self.host = study, study.recording.host
+        self.ids: list[str] = []
+        self.id_of_name = self._ids()
+        self.compilations = study.waits.compile
+        regions = nodes_named(study.recording, _REGIONS, (OP, ANNOTATION))
+        self.regions = regions
+        outer = self._around(regions)
+        broken = outer >= 0
+        begin, end = self.host.start[regions].copy(), self.host.end[regions].copy()
+        begin[broken] = self._last_graph(regions[broken], outer[broken])
+        end[broken] = self.host.start[regions[broken]]
+        number = len(self.compilations.start)
+        self.kind = np.concatenate([np.full(number, _COMPILATION), np.where(broken, _BREAK, _REGION)]).astype(np.int64)
+        self.start = np.concatenate([self.compilations.start, begin])
+        self.end = np.concatenate([self.compilations.end, np.maximum(begin, end)])
+        self.node = np.concatenate([self.compilations.node, regions])
+        self.region = np.concatenate([self._compiled_ids(), self.id_of_name[self.host.name[regions]]])
+        self.recompiles = np.array([int(label.partition("/")[2][:9]) for label in self.ids] + [-1], np.int64)[
+            self.region
+        ]
+        self.kind[:number] += self.recompiles[:number] > 0
+
+    def _ids(self) -> Ints:
+        """Name code -> code of the region's id that stands in the name, -1 for none."""
+        codes = np.full(max(len(self.study.names), 1), -1, np.int64)
+        known: dict[str, int] = {}
+        for code, name in enumerate(self.study.names):
+            if ("Region: " in name or "compile_id=" in name) and (found := _IDS.search(name)):
+                codes[code] = known.setdefault(found[1], len(known))
+        self.ids = list(known)
+        return codes
+
+    def _around(self, nodes: Ints) -> Ints:
+        """The region that each node runs in, -1 for none."""
+        host = self.host
+        is_region = np.zeros(host.size + 1, np.bool_)  # the last for -1
+        is_region[self.regions] = True
+        above = host.parent[nodes].astype(np.int64)
+        while len(on := np.flatnonzero((above >= 0) & ~is_region[above])):
+            above[on] = host.parent[above[on]]
+        return above
+
+    def _last_graph(self, nodes: Ints, outer: Ints) -> Ints:
+        """When the last compiled graph before each region ended, inside the region around it; else when that began."""
+        host = self.host
+        graphs = nodes_named(self.study.recording, _GRAPHS, (OP, ANNOTATION))
+        last = host.start[outer].copy()
+        for thread in np.unique(host.thread[nodes]).tolist():
+            here = host.thread[nodes] == thread
+            ends = np.sort(host.end[graphs[host.thread[graphs] == thread]])
+            at = np.searchsorted(ends, host.start[nodes[here]], side="right") - 1
+            last[here] = np.maximum(last[here], np.where(at >= 0, ends[np.maximum(at, 0)], 0))
+        return last
+
+    def _compiled_ids(self) -> Ints:
+        """What each compilation compiles: by the annotations inside it, else by the region that runs right after it."""
+        host, spans = self.host, self.compilations
+        out = np.full(len(spans.start), -1, np.int64)
+        if not len(out):
+            return out
+        named = nodes_named(self.study.recording, _IN_ANNOTATION, (OP, ANNOTATION))
+        for thread in np.unique(host.thread[spans.node]).tolist():
+            rows = np.flatnonzero(host.thread[spans.node] == thread)
+            for nodes, edge, until in (
+                (named, spans.start[rows], spans.end[rows]),
+                (self.regions, spans.end[rows], spans.end[rows] + _RIGHT_AFTER_NS),
+            ):
+                mine = nodes[host.thread[nodes] == thread]
+                at = np.searchsorted(host.start[mine], edge)
+                hit = (out[rows] < 0) & (at < len(mine))
+                node = mine[at[hit]]
+                hit[hit] = host.start[node] < until[hit]
+                out[rows[hit]] = self.id_of_name[host.name[mine[at[hit]]]]
+        return out
+
+    def segments(self) -> tuple[Ints, Ints]:
+        """Segments of the ledger that rows own, with the rows: compile time, and idle that lies mostly in a break."""
+        book = self.study.ledger
+        compiling = np.flatnonzero(book.cause == CODE["compile"])
+        waiting = np.flatnonzero(book.cause == CODE["host"])
+        breaks = np.flatnonzero(self.kind == _BREAK)
+        breaks = breaks[np.argsort(self.start[breaks], kind="stable")]
+        if book.device < 0 or not len(breaks) or not len(waiting):
+            return compiling, book.row[compiling]
+        start, end = book.start_ns[waiting], book.end_ns[waiting]
+        at = np.searchsorted(self.start[breaks], (start + end) // 2, side="right") - 1
+        row = breaks[np.maximum(at, 0)]
+        common = np.minimum(end, self.end[row]) - np.maximum(start, self.start[row])
+        inside = (at >= 0) & (2 * common > end - start)
+        return (
+            np.concatenate([compiling, waiting[inside]]),
+            np.concatenate([book.row[compiling], row[inside]]),
+        )
+
+    def places(self) -> Ints:
+        """The node that tells where each row is: behind a break, the frame that dynamo made of the rest of the function."""
+        node = self.node.copy()
+        breaks = np.flatnonzero(self.kind == _BREAK)
+        resumes = nodes_named(self.study.recording, _RESUMES, (PYTHON,)) if len(breaks) else _NONE
+        if len(resumes):
+            first = np.full(self.host.size + 1, -1, np.int64)  # the last for what runs in none
+            first[self._around(resumes)[::-1]] = resumes[::-1]
+            inside = first[self.node[breaks]]
+            node[breaks] = np.where(inside >= 0, inside, self.node[breaks])
+        return node
+
+    def reasons(self) -> Ints:
+        """Name code of the first operator that ran in each break outside a graph, -1 for none."""
+        host, out = self.host, np.full(len(self.kind), -1, np.int64)
+        breaks = np.flatnonzero(self.kind == _BREAK)
+        if not len(breaks):
+            return out
+        plumbing = np.array([_PLUMBING.match(name) is not None for name in self.study.names], np.bool_)
+        ops = np.flatnonzero(host.group == OP)
+        ops = ops[~plumbing[host.name[ops]]]
+        for thread in np.unique(host.thread[self.node[breaks]]).tolist():
+            rows = breaks[host.thread[self.node[breaks]] == thread]
+            mine = ops[host.thread[ops] == thread]
+            at = np.searchsorted(host.start[mine], self.start[rows])
+            node = mine[np.minimum(at, len(mine) - 1)] if len(mine) else np.zeros(len(rows), np.int64)
+            hit = (at < len(mine)) & (host.start[node] < self.end[rows])
+            out[rows[hit]] = host.name[node[hit]]
+        return out
+
+
+def build(study: Study) -> pd.DataFrame:
+    """The frame."""
+    if not study.recording.has_host or not study.recording.host.size:
+        return _empty(study)
+    rows = _Rows(study)
+    cost = np.zeros(len(rows.kind), np.int64)
+    segments, row = rows.segments()
+    np.add.at(cost, row, study.ledger.dur_ns[segments])
+    node = rows.places()
+    frame = study.common(start=rows.start, dur=rows.end - rows.start, cost=cost, node=node)
+    idle = study.idle_during(rows.start, rows.end) if study.device >= 0 else np.zeros(len(rows.kind), np.int64)
+    phase = study.recording.host.attributes.phase
+    frame |= {
+        "kind": study.labels(rows.kind, KINDS),
+        "region": study.labels(rows.region, rows.ids),
+        "recompiles": study.known(rows.recompiles),
+        "idle_ns": idle,
+        "reason": study.labels(rows.reasons(), study.names),
+        "backward": phase[rows.node] == BACKWARD,
+    }
+    return pd.DataFrame(frame)
+
+
+def _empty(study: Study) -> pd.DataFrame:
+    frame = study.common(start=_NONE, dur=_NONE, cost=_NONE, node=_NONE)
+    frame |= {
+        "kind": study.labels(_NONE, KINDS),
+        "region": study.labels(_NONE, KINDS),
+        "recompiles": study.known(_NONE),
+        "idle_ns": _NONE,
+        "reason": study.labels(_NONE, KINDS),
+        "backward": np.zeros(0, np.bool_),
+    }
+    return pd.DataFrame(frame)
+
+
+def claimed(study: Study, mask: Bools) -> Ints:
+    """Segments of the ledger that the chosen rows own."""
+    if not study.recording.has_host or not study.recording.host.size:
+        return _NONE
+    segments, row = _Rows(study).segments()
+    return segments[mask[row]]

@@ -1,0 +1,132 @@
+"""`functions`: Python functions and built-ins, each with all its calls from one place; and what holds a batch up.
+
+Only where Python calls were recorded (with_stack=True, torch 1.12 and later).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from advisor.frames.host import PYTHON
+from advisor.frames.hosts import PYTHON_KINDS, python_kind
+from advisor.frames.schema import Schema, integer, real, text
+from advisor.frames.source import parse_frame
+from advisor.frames.study import Study
+from advisor.intervals import Bools, Ints
+
+SCHEMA = Schema(
+    "functions",
+    "a Python function or built-in with all its calls from one place of the user's",
+    (
+        text("name", "as the profiler writes it: file(line): function; the line is where the function begins", "name"),
+        text("kind", ", ".join(PYTHON_KINDS)),
+        integer("calls", "", "calls"),
+        integer("dur_ns", "ns", "their durations, summed; calls of itself count again"),
+        integer("self_ns", "ns", "that without what they called"),
+        integer(
+            "loader_ns",
+            "ns",
+            "what of dur_ns lies in waits for a batch that the main process loads; itself counts once",
+        ),
+        real("loader_share", "share", "loader_ns over the time of those waits; NULL where there are none"),
+        real(
+            "inner_share",
+            "share",
+            "of the same: the most that one function called by it holds; torch's own do not count",
+        ),
+        text("op", "operator (or annotation) around the first call"),
+        text("module", "path of nn.Module calls around the first call"),
+        text("file", "source file of the user's innermost frame: the function's own, or its caller's"),
+        integer("line", "", "line in that file; -1 where unknown"),
+        text("function", "function of that frame"),
+        text("library", "innermost frame that is a library's: file:line function"),
+    ),
+)
+
+
+def build(study: Study) -> pd.DataFrame:
+    """The frame."""
+    host = study.recording.host
+    nodes = np.flatnonzero(host.group == PYTHON)
+    user = host.attributes.user[nodes].astype(np.int64)
+    pair = host.name[nodes].astype(np.int64) * (len(host.places) + 1) + user + 1
+    _, first, row = np.unique(pair, return_index=True, return_inverse=True)
+    count = len(first)
+    dur = host.end[nodes] - host.start[nodes]
+    own = dur - host.children_ns()[nodes] if len(nodes) else dur
+    row_of = np.full(host.size + 1, -1, np.int64)
+    row_of[nodes] = row
+    loaded, inner, whole = _in_loader(study, nodes, row_of, count)
+    node = nodes[first]
+    common = study.common(start=host.start[node], dur=dur[first], cost=np.zeros(count, np.int64), node=node)
+    kinds = np.array([python_kind(name) for name in study.names], np.int64)
+    share = pd.array(loaded / whole if whole else np.zeros(count), dtype="Float64")
+    within = pd.array(inner / whole if whole else np.zeros(count), dtype="Float64")
+    if not whole:
+        share[:] = within[:] = pd.NA
+    frame = {
+        "name": study.labels(host.name[node], study.names),
+        "kind": study.labels(kinds[host.name[node]] if count else node, PYTHON_KINDS),
+        "calls": np.bincount(row, minlength=count).astype(np.int64),
+        "dur_ns": _summed(row, dur, count),
+        "self_ns": _summed(row, own, count),
+        "loader_ns": loaded,
+        "loader_share": share,
+        "inner_share": within,
+    }
+    return pd.DataFrame(frame | {name: common[name] for name in SCHEMA.names()[len(frame) :]})
+
+
+def _summed(row: Ints, values: Ints, count: int) -> Ints:
+    total = np.zeros(count, np.int64)
+    np.add.at(total, row, values)
+    return total
+
+
+def _in_loader(study: Study, nodes: Ints, row_of: Ints, count: int) -> tuple[Ints, Ints, int]:
+    """Per row: ns inside waits that load in the main process, the most of it in one function below; and those waits' ns."""
+    host, waits = study.recording.host, study.waits.loader
+    none = np.zeros(count, np.int64)
+    single = np.array(["SingleProcess" in name for name in study.names], np.bool_)
+    around = waits.node[single[host.name[waits.node]]] if len(waits.node) else waits.node
+    if not len(around) or not count:
+        return none, none, 0
+    at = np.searchsorted(around, nodes) - 1
+    wait = around[np.maximum(at, 0)]
+    inside = nodes[(at >= 0) & (host.thread[nodes] == host.thread[wait]) & (host.start[nodes] < host.end[wait])]
+    inside = inside[_of_others(study, inside)]
+    above = _nearest(study, inside)
+    mine = row_of[inside]
+    outer = np.where(above >= 0, row_of[above], -1)
+    fresh = mine != outer
+    mine, outer = mine[fresh], outer[fresh]
+    dur = (host.end - host.start)[inside[fresh]]
+    loaded = _summed(mine, dur, count)
+    below = outer >= 0
+    inner = none.copy()
+    if below.any():
+        pairs, back = np.unique(outer[below] * count + mine[below], return_inverse=True)
+        np.maximum.at(inner, pairs // count, _summed(back, dur[below], len(pairs)))
+    return loaded, inner, int((host.end - host.start)[around].sum())
+
+
+def _of_others(study: Study, nodes: Ints) -> Bools:
+    """Which calls are of functions with a place in the source that is not torch's."""
+    host = study.recording.host
+    known = np.zeros(max(len(study.names), 1), np.bool_)
+    for code in np.unique(host.name[nodes]).tolist():
+        place = parse_frame(study.names[code], host.libraries)
+        known[code] = place is not None and not place.file.startswith("torch/")
+    return known[host.name[nodes]]
+
+
+def _nearest(study: Study, nodes: Ints) -> Ints:
+    """The nearest of *nodes* above each of them, -1 for none."""
+    host = study.recording.host
+    chosen = np.zeros(host.size + 1, np.bool_)
+    chosen[nodes] = True
+    above = host.parent[nodes].astype(np.int64)
+    while len(on := np.flatnonzero((above >= 0) & ~chosen[above])):
+        above[on] = host.parent[above[on]]
+    return above

@@ -1,0 +1,62 @@
+"""What cpu/float64 says, and where it is silent."""
+
+from advisor.testing import TraceBuilder
+from advisor.testing.proof import edge, fires, lacks, quiet
+
+FLOAT, DOUBLE = "float", "double"
+
+
+def training(
+    double_us: float = 8000, float_us: float = 2000, *, shapes: bool = True, device: str | None = None
+) -> TraceBuilder:
+    b = TraceBuilder(device, record_shapes=shapes)
+    for _ in range(3):
+        with b.step():
+            for dtype, us in ((DOUBLE, double_us), (FLOAT, float_us)):
+                with b.op("aten::addmm", shapes=[[10], [64, 20], [20, 10]], dtypes=[dtype] * 3, us=us):
+                    pass
+    return b
+
+
+@fires(cost_ms=8.0, cost_share=0.8, occurrences=3, severity="high", op="aten::addmm")  # 8 of 10 ms
+def a_model_in_double() -> TraceBuilder:
+    return training()
+
+
+@fires(cost_ms=6.0)  # a convolution of 6 ms, 1 ms of it in an operator on bytes: what is inside belongs to that
+def only_what_is_its_own() -> TraceBuilder:
+    b = TraceBuilder(None)
+    for _ in range(3):
+        with b.step(), b.op("aten::_slow_conv2d_forward", shapes=[[8, 3, 64, 64]], dtypes=["double"]):
+            with b.op("aten::fill_", shapes=[[8]], dtypes=["unsigned char"], us=1000):
+                pass
+            b.idle(us=6000)
+    return b
+
+
+@quiet
+def a_model_in_float() -> TraceBuilder:
+    return training(0, 10_000)
+
+
+@quiet
+def a_loss_in_double() -> TraceBuilder:
+    return training(500, 9500)
+
+
+@quiet("not_applicable")
+def a_program_on_a_gpu() -> TraceBuilder:
+    b = training(device="Tesla V100-SXM2-16GB")
+    with b.step():
+        b.kernel("volta_dgemm_128x64_nn", us=100)
+    return b
+
+
+@edge
+def a_fifth_of_the_time(over: bool) -> TraceBuilder:
+    return training(2000 if over else 1999, 8000)
+
+
+@lacks("shapes")
+def no_types_recorded() -> TraceBuilder:
+    return training(shapes=False)

@@ -1,0 +1,66 @@
+"""What cpu/hot-operator says, and where it is silent."""
+
+from advisor.testing import TraceBuilder
+from advisor.testing.proof import edge, fires, quiet
+
+SHAPES = [[64, 512], [512, 512]]
+
+
+def training(*times: tuple[str, float], device: str | None = None, dtype: str = "float") -> TraceBuilder:
+    """Steps made of these operators, one after the other."""
+    b = TraceBuilder(device)
+    for _ in range(3):
+        with b.step():
+            for name, us in times:
+                with b.op(name, shapes=SHAPES, dtypes=[dtype] * 2, us=us):
+                    pass
+    return b
+
+
+# Of 10 ms: mm 4, addmm 2 (both matrix products, 60 %), batch_norm 2 (20 %), five others of 4 % each. Shown: 8 ms.
+@fires(cost_ms=8.0, cost_share=0.8, occurrences=9, severity="medium", op="aten::mm")
+def matrix_products_take_more_than_half() -> TraceBuilder:
+    others = ((f"aten::mkldnn_{number}", 400) for number in range(5))
+    return training(("aten::mm", 4000), ("aten::addmm", 2000), ("aten::native_batch_norm", 2000), *others)
+
+
+# 2 ms of its own and 2 ms inside a node of the backward pass, which keeps 0.9 ms: of 10 ms, 4.
+@fires(cost_ms=4.0, cost_share=0.4)
+def operators_own_what_they_do_inside_others() -> TraceBuilder:
+    b = TraceBuilder(None)
+    for _ in range(3):
+        with b.step():
+            with b.op("aten::mkldnn_convolution", us=2000):
+                pass
+            with b.op("ConvolutionBackward0"):
+                with b.op("aten::convolution_backward", us=2000):
+                    pass
+                b.idle(us=900)
+            for number in range(6):
+                with b.op(f"aten::mkldnn_{number}", us=850):
+                    pass
+    return b
+
+
+@quiet
+def ten_operators_that_share_the_time() -> TraceBuilder:
+    return training(*((f"aten::mkldnn_{number}", 1000) for number in range(10)))
+
+
+@quiet
+def compiled_code() -> TraceBuilder:
+    return training(("Torch-Compiled Region: 0/0", 8000), ("aten::mkldnn_convolution", 2000))
+
+
+@quiet("not_applicable")
+def a_program_on_a_gpu() -> TraceBuilder:
+    b = training(("aten::mm", 9000), device="Tesla V100-SXM2-16GB")
+    with b.step():
+        b.kernel("volta_sgemm_128x64_nn", us=100)
+    return b
+
+
+@edge
+def three_tenths_of_the_time(over: bool) -> TraceBuilder:
+    hot = 3000 if over else 2999
+    return training(("aten::mm", hot), *((f"aten::mkldnn_{number}", (10_000 - hot) / 10) for number in range(10)))

@@ -1,0 +1,77 @@
+"""What cpu/python-time says, and where it is silent."""
+
+from contextlib import nullcontext
+
+from advisor.testing import TraceBuilder
+from advisor.testing.proof import edge, fires, lacks, quiet
+
+
+def training(
+    python_us: float = 3000, *, device: str | None = None, steps: bool = True, loader: bool = False
+) -> TraceBuilder:
+    """Four steps of 10 ms: Python for *python_us* at a stretch, and an operator for the rest."""
+    b = TraceBuilder(device)
+    for _ in range(4):
+        with b.step() if steps else nullcontext():
+            with b.loader() if loader else b.python("train.py(21): augment"):
+                b.idle(us=python_us)
+            with b.op("aten::mkldnn_convolution", us=10_000 - python_us):
+                pass
+    return b
+
+
+@fires(cost_ms=3.0, cost_share=0.3, occurrences=4, severity="medium", line="train.py:21")  # 3 of 10 ms
+def a_batch_prepared_in_python() -> TraceBuilder:
+    return training()
+
+
+@quiet
+def the_same_inside_the_loader() -> TraceBuilder:
+    return training(loader=True)
+
+
+@quiet
+def short_gaps_between_operators() -> TraceBuilder:
+    b = TraceBuilder(None)
+    for _ in range(4):
+        with b.step():
+            for _ in range(100):
+                b.idle(us=50)
+                with b.op("aten::mkldnn_convolution", us=50):
+                    pass
+    return b
+
+
+@quiet
+def logging_that_takes_a_little() -> TraceBuilder:
+    return training(500)
+
+
+@quiet("not_applicable")
+def a_program_on_a_gpu() -> TraceBuilder:
+    b = training(device="Tesla V100-SXM2-16GB")
+    with b.step():
+        b.kernel("volta_sgemm_128x64_nn", us=100)
+    return b
+
+
+@edge
+def three_twentieths_of_the_step(over: bool) -> TraceBuilder:
+    return training(1500 if over else 1499)
+
+
+@edge
+def a_tenth_of_a_millisecond_at_a_stretch(over: bool) -> TraceBuilder:
+    b = TraceBuilder(None)
+    for _ in range(4):
+        with b.step():
+            for _ in range(10):
+                b.idle(us=100 if over else 99.9)
+                with b.op("aten::mkldnn_convolution", us=100):
+                    pass
+    return b
+
+
+@lacks("steps")
+def no_steps_recorded() -> TraceBuilder:
+    return training(steps=False)

@@ -1,0 +1,64 @@
+"""What cpu/tiny-operators says, and where it is silent."""
+
+from advisor.testing import TraceBuilder
+from advisor.testing.proof import edge, fires, quiet
+
+
+def loop(
+    count: int = 300, us: float = 5, *, between_us: float = 5, rest_us: float = 0, device: str | None = None
+) -> TraceBuilder:
+    """Steps of *count* operators of *us* with Python between, and one large operator beside them."""
+    b = TraceBuilder(device)
+    for _ in range(3):
+        with b.step():
+            for _ in range(count):
+                with b.op("aten::mul", us=us):
+                    pass
+                b.idle(us=between_us)
+            if rest_us:
+                with b.op("aten::mkldnn_convolution", us=rest_us):
+                    pass
+    return b
+
+
+@fires(cost_ms=1.5, cost_share=0.5, occurrences=900, severity="high")  # 300 x 5 us of 300 x 10 us
+def a_loop_over_small_tensors() -> TraceBuilder:
+    return loop()
+
+
+@fires(cost_ms=1.5, cost_share=0.25, severity="low")  # the same beside 3 ms of real work
+def half_of_the_step_is_real_work() -> TraceBuilder:
+    return loop(rest_us=3000)
+
+
+@quiet
+def the_same_time_in_operators_that_compute() -> TraceBuilder:
+    return loop(300, 50)
+
+
+@quiet
+def small_operators_around_a_large_one() -> TraceBuilder:
+    return loop(rest_us=30_000)
+
+
+@quiet
+def too_few_to_matter() -> TraceBuilder:
+    return loop(100)
+
+
+@quiet("not_applicable")
+def a_program_on_a_gpu() -> TraceBuilder:
+    b = loop(device="Tesla V100-SXM2-16GB")
+    with b.step():
+        b.kernel("volta_sgemm_128x64_nn", us=100)
+    return b
+
+
+@edge
+def operators_of_ten_microseconds(over: bool) -> TraceBuilder:
+    return loop(us=9.999 if over else 10)
+
+
+@edge
+def two_hundred_a_step(over: bool) -> TraceBuilder:
+    return loop(200 if over else 199)

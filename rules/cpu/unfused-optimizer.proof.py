@@ -1,0 +1,72 @@
+"""What cpu/unfused-optimizer says, and where it is silent."""
+
+from advisor.testing import TraceBuilder
+from advisor.testing.proof import edge, fires, quiet
+
+
+def training(
+    parameters: int = 10,
+    *,
+    optimizer: str = "Adam",
+    name: str = "aten::addcdiv_",
+    us: float = 25,
+    device: str | None = None,
+) -> TraceBuilder:
+    """Steps of 9 ms forward and backward, and an optimizer with four operators a parameter; no Python between."""
+    b = TraceBuilder(device)
+    for _ in range(3):
+        with b.step():
+            with b.op("aten::mkldnn_convolution", us=9000):
+                pass
+            with b.annotation(f"Optimizer.step#{optimizer}.step"):
+                for _ in range(4 * parameters):
+                    with b.op(name, us=us):
+                        pass
+    return b
+
+
+@fires(cost_ms=1.0, cost_share=0.1, occurrences=120, severity="low")  # 40 operators of 25 us in 10 ms, three times
+def forty_operators_a_step() -> TraceBuilder:
+    return training()
+
+
+@fires(cost_ms=3.0, severity="medium")  # 120 operators of 25 us in 12 ms: 25 %
+def a_quarter_of_the_step() -> TraceBuilder:
+    return training(30, optimizer="AdamW")
+
+
+@quiet
+def a_fused_step() -> TraceBuilder:
+    return training(name="aten::_fused_adam_")
+
+
+@quiet
+def forward_and_backward_outweigh_it() -> TraceBuilder:
+    return training(us=5)
+
+
+@quiet("not_applicable")
+def an_optimizer_that_has_no_fused_form() -> TraceBuilder:
+    return training(optimizer="LBFGS")
+
+
+@quiet("not_applicable")
+def a_program_on_a_gpu() -> TraceBuilder:
+    b = training(device="Tesla V100-SXM2-16GB")
+    with b.step():
+        b.kernel("volta_sgemm_128x64_nn", us=100)
+    return b
+
+
+@edge
+def twenty_operators_a_step(over: bool) -> TraceBuilder:
+    b = TraceBuilder(None)
+    for step in range(2):
+        with b.step():
+            with b.op("aten::mkldnn_convolution", us=1000):
+                pass
+            with b.annotation("Optimizer.step#SGD.step"):
+                for _ in range(20 if over or step else 19):
+                    with b.op("aten::add_", us=50):
+                        pass
+    return b

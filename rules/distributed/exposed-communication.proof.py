@@ -1,0 +1,56 @@
+"""What distributed/exposed-communication says, and where it is silent."""
+
+from advisor.testing import TraceBuilder
+from advisor.testing.proof import edge, fires, lacks, quiet
+
+GPU = "NVIDIA A100-SXM4-80GB"
+
+
+def training(exposed_us: int, *, hidden_us: int = 0, backward: bool = True, steps: int = 4) -> TraceBuilder:
+    """Steps of 100 ms in which an all-reduce of 100 MB follows the computation; part of it may be hidden behind that."""
+    b = TraceBuilder(GPU, rank=0, world_size=8)
+    for number in range(steps):
+        start = number * 100_000
+        with b.step():
+            with b.op("aten::mm", seq=number):
+                b.kernel("ampere_sgemm_128x64_tn", us=40_000, at_us=start + 200)
+            with b.op("MmBackward0", seq=number, fwd_thread=1) if backward else b.op("aten::mm"):
+                b.kernel("ampere_sgemm_128x64_nt", us=30_000, at_us=start + 40_200)
+                b.collective("all_reduce", 100_000_000, us=hidden_us + exposed_us, at_us=start + 70_200 - hidden_us)
+            b.seek((number + 1) * 100_000)
+    return b
+
+
+# 12 ms of each step of 100 ms, in four steps.
+@fires(cost_ms=12.0, cost_share=0.12, occurrences=4, severity="medium", op="record_param_comms")
+def a_reduction_after_the_backward_pass() -> TraceBuilder:
+    return training(12_000)
+
+
+# 20 ms run beside the backward pass and 7 ms after it: 7 ms count.
+@fires(cost_ms=7.0, severity="low")
+def only_what_computation_does_not_hide() -> TraceBuilder:
+    return training(7_000, hidden_us=20_000)
+
+
+@quiet
+def a_reduction_beside_the_backward_pass() -> TraceBuilder:
+    return training(0, hidden_us=20_000)
+
+
+@quiet("not_applicable")
+def a_forward_pass_alone() -> TraceBuilder:
+    return training(12_000, backward=False)
+
+
+@edge
+def exposed_for_5_percent_of_the_step(over: bool) -> TraceBuilder:
+    return training(5_010 if over else 4_990)
+
+
+@lacks("gpu")
+def launches_but_no_gpu_work() -> TraceBuilder:
+    b = TraceBuilder(GPU, rank=0, world_size=8)
+    with b.step(), b.op("MmBackward0", seq=1, fwd_thread=1):
+        b.call("cudaLaunchKernel", 6)
+    return b

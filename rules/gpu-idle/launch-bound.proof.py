@@ -1,0 +1,101 @@
+"""What gpu-idle/launch-bound says, and where it is silent."""
+
+from contextlib import nullcontext
+
+from advisor.testing import TraceBuilder
+from advisor.testing.proof import edge, fires, lacks, quiet
+
+
+def steps(
+    host_us: int = 10,
+    kernel_us: int = 10,
+    *,
+    launches: int = 20,
+    wait: str = "",
+    graphs: int = 0,
+    steps: int = 4,
+    with_host: bool = True,
+) -> TraceBuilder:
+    """Steps of operators that take the host 20 us each, and whose kernels take 10: the device idles for the other 10."""
+    b = TraceBuilder(host_us=0, latency_us=0)
+    for _ in range(steps):
+        with b.step() if with_host else nullcontext():
+            for _ in range(launches):
+                if wait == "loader":
+                    with b.loader(us=host_us):
+                        pass
+                elif with_host:
+                    with b.op("aten::relu"):
+                        b.idle(us=host_us)
+                b.kernel("elementwise_kernel", us=kernel_us, launched=with_host)
+                b.idle(us=kernel_us)
+            if graphs:
+                b.graph([("elementwise_kernel", 1)] * graphs)
+                b.idle(us=graphs)
+    return b
+
+
+# 20 times a step the device idles for 10 us and works for 10.
+@fires(cost_ms=0.2, cost_share=0.5, occurrences=80, severity="high", op="aten::relu")
+def small_kernels() -> TraceBuilder:
+    return steps()
+
+
+@quiet
+def kernels_longer_than_their_launches() -> TraceBuilder:
+    b = TraceBuilder(host_us=10, latency_us=0)
+    for _ in range(4):
+        with b.step():
+            for _ in range(20):
+                with b.op("aten::relu"):
+                    b.kernel("elementwise_kernel", us=100)
+    return b
+
+
+@quiet
+def waits_for_the_loader() -> TraceBuilder:
+    return steps(wait="loader")
+
+
+@quiet("not_applicable")
+def most_kernels_come_from_graphs() -> TraceBuilder:
+    return steps(graphs=40)
+
+
+@edge
+def gaps_of_a_millisecond(over: bool) -> TraceBuilder:
+    return steps(999 if over else 1000, 1000)
+
+
+@edge
+def twenty_gaps(over: bool) -> TraceBuilder:
+    return steps(launches=5, steps=4 if over else 3)
+
+
+@edge
+def ten_per_cent_of_the_step(over: bool) -> TraceBuilder:
+    # 10 us of idle before each kernel: of 89 us, 10.1 % are idle; of 91 us, 9.9 %.
+    return steps(10, 89 if over else 91)
+
+
+@lacks("gpu", verdict="not_applicable")
+def a_machine_without_a_gpu() -> TraceBuilder:
+    b = TraceBuilder(None)
+    with b.step(), b.op("aten::relu"):
+        b.idle(us=10)
+    return b
+
+
+@lacks("host")
+def no_host() -> TraceBuilder:
+    return steps(with_host=False)
+
+
+# A replay whose kernels are missing from the trace: its idle is not to be trusted.
+@lacks("idle")
+def replays_without_their_kernels() -> TraceBuilder:
+    b = steps()
+    with b.step():
+        b.call("cudaGraphLaunch", 10)
+        b.kernel("elementwise_kernel", us=10)
+    return b

@@ -1,0 +1,56 @@
+"""What kernels/layout-transpose says, and where it is silent."""
+
+from advisor.testing import TraceBuilder
+from advisor.testing.proof import edge, fires, lacks, quiet
+
+INTO, BACK = (
+    f"void cudnn::ops::{way}Kernel<__half, __half, float, false, true>" for way in ("nchwToNhwc", "nhwcToNchw")
+)
+CONVOLUTION = "sm80_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize128x128x32"
+
+
+def steps(
+    us: float = 50, *, around: tuple[str, ...] = (INTO, BACK), device: str = "NVIDIA A100-PCIE-40GB"
+) -> TraceBuilder:
+    """Steps of a convolution of 900 us, with a kernel of *us* before it and one behind it."""
+    b = TraceBuilder(device)
+    for _ in range(4):
+        with b.step():
+            with b.op("aten::conv2d"), b.op("aten::cudnn_convolution"):
+                for name in around[:1]:
+                    b.kernel(name, us=us)
+                b.kernel(CONVOLUTION, us=900)
+                for name in around[1:]:
+                    b.kernel(name, us=us)
+            b.sync()
+    return b
+
+
+# Two transposes of 50 us in each step of about 1 ms.
+@fires(cost_ms=0.1, occurrences=8, severity="medium", op="aten::cudnn_convolution")
+def transposed_before_and_behind() -> TraceBuilder:
+    return steps()
+
+
+@quiet
+def the_same_convolution_in_channels_last() -> TraceBuilder:
+    return steps(around=())
+
+
+@quiet("not_applicable")
+def a_gpu_of_another_maker() -> TraceBuilder:
+    return steps(device="AMD Instinct MI300X")
+
+
+# 2 % of about 930 us is 18.6: two of 10 or of 8.5.
+@edge
+def two_percent_of_the_step(over: bool) -> TraceBuilder:
+    return steps(10 if over else 8.5)
+
+
+@lacks("gpu")
+def no_gpu_recorded() -> TraceBuilder:
+    b = TraceBuilder()
+    with b.step(), b.op("aten::conv2d"):
+        b.call("cudaLaunchKernel", 10)
+    return b

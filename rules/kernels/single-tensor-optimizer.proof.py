@@ -1,0 +1,79 @@
+"""What kernels/single-tensor-optimizer says, and where it is silent."""
+
+from advisor.testing import TraceBuilder
+from advisor.testing.proof import edge, fires, lacks, quiet
+
+ONE = "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>>"
+MANY = "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<TensorListMetadata<2>, BinaryOpScalarFunctor>"
+
+
+def training(
+    kernels: int = 120, us: float = 8, *, product_us: float = 2000, name: str = ONE, extra: str = ""
+) -> TraceBuilder:
+    """Steps of a product, and of an optimizer's kernels, as long as they take the host to launch."""
+    b = TraceBuilder("NVIDIA A100-PCIE-40GB")
+    for _ in range(4):
+        with b.step():
+            with b.op("aten::mm"):
+                b.kernel("ampere_sgemm_128x64_tn", us=product_us)
+            with b.annotation("Optimizer.step#SGD.step"):
+                for _ in range(kernels):
+                    with b.op("aten::add_"):
+                        b.kernel(name, us=us)
+                if extra:
+                    with b.op("aten::mm"):
+                        b.kernel(extra, us=us)
+            b.sync()
+    return b
+
+
+# 120 kernels of 8 us in each step.
+@fires(cost_ms=0.96, occurrences=480, severity="high", op="aten::add_")
+def one_kernel_per_parameter() -> TraceBuilder:
+    return training()
+
+
+@quiet
+def the_foreach_form() -> TraceBuilder:
+    return training(12, 80, name=MANY)
+
+
+@quiet
+def an_optimizer_that_multiplies_matrices() -> TraceBuilder:
+    return training(extra="ampere_sgemm_128x64_tn")
+
+
+@quiet
+def as_many_kernels_outside_the_optimizer() -> TraceBuilder:
+    b = TraceBuilder("NVIDIA A100-PCIE-40GB")
+    with b.step():
+        for _ in range(120):
+            with b.op("aten::add_"):
+                b.kernel(ONE, us=8)
+    return b
+
+
+@edge
+def a_hundred_kernels_in_a_step(over: bool) -> TraceBuilder:
+    return training(100 if over else 99)
+
+
+# 0.3 % of 100 ms and a little is 0.3 ms: 120 of 2.7 us or of 2.3.
+@edge
+def three_thousandths_of_the_step(over: bool) -> TraceBuilder:
+    return training(us=2.7 if over else 2.3, product_us=100_000)
+
+
+@lacks("gpu")
+def no_gpu_recorded() -> TraceBuilder:
+    b = TraceBuilder()
+    with b.step(), b.annotation("Optimizer.step#SGD.step"):
+        b.call("cudaLaunchKernel", 10)
+    return b
+
+
+@lacks("host")
+def no_host_recorded() -> TraceBuilder:
+    b = TraceBuilder()
+    b.kernel(ONE, us=8, launched=False)
+    return b

@@ -1,0 +1,60 @@
+"""What kernels/slow-operator says, and where it is silent."""
+
+from advisor.testing import TraceBuilder
+from advisor.testing.proof import edge, fires, lacks, quiet
+
+
+def training(us: float = 400, op: str = "aten::sort", *, places: int = 1) -> TraceBuilder:
+    """Steps of a product of 600 us, and an operator of *us*, in calls from one line or from more."""
+    b = TraceBuilder("NVIDIA A100-PCIE-40GB")
+    for _ in range(4):
+        with b.step():
+            with b.op("aten::mm"):
+                b.kernel("ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_32x5_tn", us=600)
+            for place in range(places):
+                with b.python(f"train.py({70 + place}): rank"), b.op(op):
+                    b.kernel("void cub::DeviceRadixSortOnesweepKernel<long>", us=us / places)
+            b.sync()
+    return b
+
+
+# One sort of 400 us in each step, 40 % of the kernel time.
+@fires(cost_ms=0.4, occurrences=4, severity="low", op="aten::sort", line="train.py:70")
+def a_sort_of_two_fifths() -> TraceBuilder:
+    return training()
+
+
+@quiet
+def a_short_sort() -> TraceBuilder:
+    return training(60)
+
+
+@quiet
+def sorts_from_many_places() -> TraceBuilder:
+    return training(places=4)
+
+
+@quiet
+def a_product_of_two_fifths() -> TraceBuilder:
+    return training(op="aten::addmm")
+
+
+# 201 of 801 us are 25.1 % of the kernel time, 199 of 799 are 24.9 %.
+@edge
+def a_quarter_of_the_kernel_time(over: bool) -> TraceBuilder:
+    return training(201 if over else 199)
+
+
+@lacks("gpu")
+def no_gpu_recorded() -> TraceBuilder:
+    b = TraceBuilder("NVIDIA A100-PCIE-40GB")
+    with b.step(), b.op("aten::sort"):
+        b.call("cudaLaunchKernel", 10)
+    return b
+
+
+@lacks("host")
+def no_host_recorded() -> TraceBuilder:
+    b = TraceBuilder("NVIDIA A100-PCIE-40GB")
+    b.kernel("void cub::DeviceRadixSortOnesweepKernel<long>", us=20, launched=False)
+    return b

@@ -1,0 +1,64 @@
+"""What memory/near-capacity says, and where it is silent."""
+
+from advisor.testing import TraceBuilder
+from advisor.testing.proof import edge, fires, lacks, quiet
+
+DEVICE = 16_000_000_000
+
+
+def peak(allocated: float, reserved: float, *, memory: bool = True) -> TraceBuilder:
+    """A step whose peak is so much of a device of 16 GB, with so much reserved."""
+    b = TraceBuilder(memory_bytes=DEVICE, profile_memory=memory)
+    b.pool(0, round(reserved * DEVICE))
+    with b.step(), b.op("aten::mm"):
+        b.release(b.memory(round(allocated * DEVICE)))
+        b.kernel("volta_sgemm_128x64_nn", us=1000)
+    return b
+
+
+@fires(severity="low", occurrences=1)
+def tensors_fill_the_device() -> TraceBuilder:
+    return peak(0.95, 0.96)
+
+
+@fires(severity="low", occurrences=1)
+def nothing_is_left_to_reserve() -> TraceBuilder:
+    return peak(0.88, 0.98)
+
+
+@quiet
+def the_cache_holds_what_tensors_do_not_need() -> TraceBuilder:
+    return peak(0.50, 0.98)
+
+
+@quiet
+def four_fifths_in_use() -> TraceBuilder:
+    return peak(0.80, 0.85)
+
+
+@edge
+def ninety_two_hundredths_allocated(over: bool) -> TraceBuilder:
+    return peak(0.92 if over else 0.9199, 0.93)
+
+
+@edge
+def ninety_seven_hundredths_reserved(over: bool) -> TraceBuilder:
+    return peak(0.88, 0.97 if over else 0.9699)
+
+
+@edge
+def eighty_five_hundredths_allocated_of_a_full_cache(over: bool) -> TraceBuilder:
+    return peak(0.85 if over else 0.8499, 0.98)
+
+
+@lacks("memory")
+def no_memory_recorded() -> TraceBuilder:
+    return peak(0.95, 0.96, memory=False)
+
+
+@lacks("gpu")
+def no_gpu_recorded() -> TraceBuilder:
+    b = TraceBuilder()
+    with b.step(), b.op("aten::mm"):
+        b.call("cudaLaunchKernel", 10)
+    return b

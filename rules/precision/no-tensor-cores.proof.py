@@ -1,0 +1,72 @@
+"""What precision/no-tensor-cores says, and where it is silent."""
+
+from advisor.testing import TraceBuilder
+from advisor.testing.proof import edge, fires, lacks, quiet
+
+FP32, FP16 = "volta_sgemm_128x64_nn", "volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_nn"
+POINTWISE = "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>>"
+
+
+def training(*kernels: tuple[str, float], device: str = "Tesla V100-SXM2-16GB") -> TraceBuilder:
+    """Steps of these kernels, each with its us, behind one another."""
+    b = TraceBuilder(device)
+    for _ in range(4):
+        with b.step():
+            for name, us in kernels:
+                with b.op("aten::addmm" if "gemm" in name else "aten::add"):
+                    b.kernel(name, us=us)
+            b.sync()
+    return b
+
+
+# 8 ms of products of a step of 10: what a third to two thirds of can go.
+@fires(cost_ms=8.0, occurrences=4, severity="high", op="aten::addmm")
+def products_in_fp32_on_a_v100() -> TraceBuilder:
+    return training((FP32, 8000), (POINTWISE, 2000))
+
+
+@quiet
+def the_same_under_autocast() -> TraceBuilder:
+    return training((FP16, 3000), (POINTWISE, 1500))
+
+
+@quiet
+def products_in_float64() -> TraceBuilder:
+    return training(("volta_dgemm_128x64_nn", 8000), (POINTWISE, 2000))
+
+
+@quiet
+def products_whose_names_do_not_tell() -> TraceBuilder:
+    return training(("cutlass_kernel_of_my_own", 8000), (FP32, 2000))
+
+
+@quiet("not_applicable")
+def a_turing_without_tensor_cores() -> TraceBuilder:
+    b = TraceBuilder("NVIDIA GeForce GTX 1660 Ti", capability=(7, 5))
+    with b.step(), b.op("aten::addmm"):
+        b.kernel("turing_sgemm_128x64_nn", us=8000)
+    return b
+
+
+@quiet("not_applicable")
+def a_gpu_of_another_maker() -> TraceBuilder:
+    return training(("Cijk_Ailk_Bljk_SB_MT64x64x16", 8000), device="AMD Instinct MI300X")
+
+
+# Of 10 ms of products 450 us on Tensor Cores are 4.5 %, and 550 are 5.5 %.
+@edge
+def a_twentieth_on_tensor_cores(over: bool) -> TraceBuilder:
+    return training((FP32, 9550), (FP16, 450)) if over else training((FP32, 9450), (FP16, 550))
+
+
+@edge
+def a_tenth_of_the_kernel_time(over: bool) -> TraceBuilder:
+    return training((FP32, 1050), (POINTWISE, 8950)) if over else training((FP32, 950), (POINTWISE, 9050))
+
+
+@lacks("gpu")
+def no_gpu_recorded() -> TraceBuilder:
+    b = TraceBuilder()
+    with b.step(), b.op("aten::addmm"):
+        b.call("cudaLaunchKernel", 10)
+    return b

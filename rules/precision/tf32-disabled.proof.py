@@ -1,0 +1,66 @@
+"""What precision/tf32-disabled says, and where it is silent."""
+
+from advisor.testing import TraceBuilder
+from advisor.testing.proof import edge, fires, lacks, quiet
+
+FP32 = "ampere_sgemm_128x64_tn"
+TF32 = "sm80_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x64x32_stage3"
+FP16 = "ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_32x5_tn"
+FP64 = "cutlass_80_tensorop_d884gemm_64x64_16x3_nn_align1"
+
+
+def training(*products: tuple[str, float], device: str = "NVIDIA A100-PCIE-40GB") -> TraceBuilder:
+    """Steps of these products, each with its us."""
+    b = TraceBuilder(device)
+    for _ in range(4):
+        with b.step():
+            for name, us in products:
+                with b.op("aten::addmm"):
+                    b.kernel(name, us=us)
+            b.sync()
+    return b
+
+
+# Products of 4 ms in fp32 in each step, beside others in fp16.
+@fires(cost_ms=4.0, occurrences=4, severity="high", op="aten::addmm")
+def fp32_products_beside_fp16() -> TraceBuilder:
+    return training((FP32, 4000), (FP16, 6000))
+
+
+@quiet
+def the_same_products_in_tf32() -> TraceBuilder:
+    return training((TF32, 1500), (FP16, 6000))
+
+
+@quiet
+def products_of_a_matrix_and_a_vector() -> TraceBuilder:
+    return training(("void gemv2T_kernel_val<int, int, float, float, float, float>", 4000), (FP16, 6000))
+
+
+@quiet
+def products_in_float64() -> TraceBuilder:
+    return training((FP64, 4000), (FP16, 6000))
+
+
+@quiet("not_applicable")
+def a_volta_that_has_no_tf32() -> TraceBuilder:
+    return training(("volta_sgemm_128x64_tn", 4000), device="Tesla V100-SXM2-16GB")
+
+
+# One TF32 product proves that TF32 is allowed: 0.9 % of the fp32 products' time is under the limit, 1.1 % over it.
+@edge
+def a_hundredth_in_tf32(over: bool) -> TraceBuilder:
+    return training((FP32, 4000), (TF32, 36 if over else 44), (FP16, 6000))
+
+
+@edge
+def three_percent_of_the_step(over: bool) -> TraceBuilder:
+    return training((FP32, 320 if over else 280), (FP16, 9690))
+
+
+@lacks("gpu")
+def no_gpu_recorded() -> TraceBuilder:
+    b = TraceBuilder("NVIDIA A100-PCIE-40GB")
+    with b.step(), b.op("aten::addmm"):
+        b.call("cudaLaunchKernel", 10)
+    return b

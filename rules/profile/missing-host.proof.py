@@ -1,0 +1,54 @@
+"""What profile/missing-host says, and where it is silent."""
+
+from advisor.testing import TraceBuilder
+from advisor.testing.proof import edge, fires, lacks, quiet
+
+
+def kernels(*, launched: bool = False) -> TraceBuilder:
+    b = TraceBuilder()
+    for _ in range(4):
+        b.kernel("volta_sgemm_128x64_nn", us=1_000, launched=launched)
+    return b
+
+
+@fires(note="No operators were recorded")
+def kernels_alone() -> TraceBuilder:
+    return kernels()
+
+
+@fires()
+def kernels_and_their_launches() -> TraceBuilder:
+    return kernels(launched=True)
+
+
+@quiet
+def kernels_with_operators() -> TraceBuilder:
+    b = TraceBuilder()
+    with b.step(), b.op("aten::mm"):
+        b.kernel("volta_sgemm_128x64_nn", us=1_000)
+    return b
+
+
+@edge
+def one_operator(over: bool) -> TraceBuilder:
+    b = kernels()
+    if not over:
+        with b.op("aten::mm", us=5):
+            pass
+    return b
+
+
+@lacks("gpu")
+def no_gpu_recorded() -> TraceBuilder:
+    b = TraceBuilder()
+    with b.step(), b.op("aten::mm"):
+        b.call("cudaLaunchKernel", 6)
+    return b
+
+
+@lacks("gpu", verdict="not_applicable")
+def a_program_on_the_cpu() -> TraceBuilder:
+    b = TraceBuilder(None)
+    with b.step(), b.op("aten::mm", us=1_000):
+        pass
+    return b

@@ -1,0 +1,51 @@
+"""What profile/no-steps says, and where it is silent."""
+
+from advisor.testing import TraceBuilder
+from advisor.testing.proof import edge, fires, lacks, quiet
+
+
+def training(*, steps: bool, annotation: str = "") -> TraceBuilder:
+    b = TraceBuilder()
+    for _ in range(4):
+        with b.step() if steps else b.annotation(annotation) if annotation else b.op("aten::mm"):
+            b.kernel("volta_sgemm_128x64_nn", us=1_000)
+    return b
+
+
+@fires(note="has no steps")
+def operators_without_steps() -> TraceBuilder:
+    return training(steps=False)
+
+
+@fires()
+def annotations_that_are_no_steps() -> TraceBuilder:
+    return training(steps=False, annotation="train_step")
+
+
+@fires()
+def a_program_on_the_cpu_without_steps() -> TraceBuilder:
+    b = TraceBuilder(None)
+    with b.op("aten::mm", us=1_000):
+        pass
+    return b
+
+
+@quiet
+def four_steps() -> TraceBuilder:
+    return training(steps=True)
+
+
+@edge
+def one_step(over: bool) -> TraceBuilder:
+    b = training(steps=False)
+    if not over:
+        with b.step():
+            b.kernel("volta_sgemm_128x64_nn", us=1_000)
+    return b
+
+
+@lacks("host")
+def no_host_recorded() -> TraceBuilder:
+    b = TraceBuilder()
+    b.kernel("volta_sgemm_128x64_nn", us=1_000, launched=False)
+    return b

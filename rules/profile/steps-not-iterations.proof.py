@@ -1,0 +1,61 @@
+"""What profile/steps-not-iterations says, and where it is silent."""
+
+from advisor.testing import TraceBuilder
+from advisor.testing.proof import edge, fires, lacks, quiet
+
+
+def training(*batches: int, workers: int = 0) -> TraceBuilder:
+    """Steps with so many batches each."""
+    b = TraceBuilder()
+    for count in batches:
+        with b.step():
+            for _ in range(count):
+                with b.loader(us=500, workers=workers):
+                    pass
+                b.kernel("volta_sgemm_128x64_nn", us=1_000)
+    return b
+
+
+@fires(note="several iterations")
+def epochs_as_steps() -> TraceBuilder:
+    return training(20, 20, 20)
+
+
+@fires()
+def epochs_as_steps_with_workers() -> TraceBuilder:
+    return training(20, 20, 20, workers=4)
+
+
+@quiet
+def a_batch_in_every_step() -> TraceBuilder:
+    return training(1, 1, 1, 1)
+
+
+@quiet
+def one_step_that_validates() -> TraceBuilder:
+    return training(1, 1, 30, 1)
+
+
+@quiet
+def steps_without_a_loader() -> TraceBuilder:
+    b = TraceBuilder()
+    for _ in range(3):
+        with b.step():
+            b.kernel("volta_sgemm_128x64_nn", us=1_000)
+            b.kernel("volta_sgemm_128x64_nn", us=1_000)
+    return b
+
+
+@edge
+def two_batches_in_a_step(over: bool) -> TraceBuilder:
+    return training(2, 2, 2) if over else training(2, 1, 1)
+
+
+@lacks("steps")
+def no_steps() -> TraceBuilder:
+    b = TraceBuilder()
+    for _ in range(4):
+        with b.loader(us=500):
+            pass
+        b.kernel("volta_sgemm_128x64_nn", us=1_000)
+    return b

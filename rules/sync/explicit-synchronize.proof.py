@@ -1,0 +1,101 @@
+"""What sync/explicit-synchronize says, and where it is silent."""
+
+from advisor.testing import TraceBuilder
+from advisor.testing.proof import edge, fires, lacks, quiet
+
+
+def steps(
+    bubble_us: int = 1000,
+    *,
+    work_us: int = 8000,
+    every: int = 1,
+    count: int = 4,
+    call: str = "cudaDeviceSynchronize",
+    ahead: bool = False,
+) -> TraceBuilder:
+    """Steps of 8 ms of kernels, a synchronization, 1 ms in which the host launches nothing, and another ms of kernels."""
+    b = TraceBuilder(host_us=0, latency_us=0)
+    for number in range(count):
+        with b.step(), b.python("train.py(61): train"):
+            first = b.kernel("volta_sgemm_128x64_nn", us=work_us)
+            if number % every == 0 and call:
+                if ahead:
+                    b.kernel("volta_sgemm_128x64_nn", us=2 * bubble_us, stream=20, after=[first])
+                b.sync(call, us=0)
+            with b.op("aten::add", us=bubble_us):
+                pass
+            b.kernel("volta_sgemm_128x64_nn", us=1000)
+            with b.op("aten::mul", us=1000):
+                pass
+    return b
+
+
+# In each step the device idles for 1 ms behind the synchronization, of 10 ms.
+@fires(cost_ms=1.0, cost_share=0.1, occurrences=4, severity="high", line="train.py:61")
+def timing_code_in_every_step() -> TraceBuilder:
+    return steps()
+
+
+@fires(cost_ms=1.0, occurrences=4)
+def one_stream_is_waited_for() -> TraceBuilder:
+    return steps(call="cudaStreamSynchronize")
+
+
+@quiet
+def no_synchronization() -> TraceBuilder:
+    return steps(call="")
+
+
+# One stream is waited for, while another has work for as long as the host needs.
+@quiet
+def the_device_has_other_work() -> TraceBuilder:
+    return steps(call="cudaStreamSynchronize", ahead=True)
+
+
+# The profiler synchronizes when it stops: outside the steps, after the last launch.
+@quiet
+def the_synchronization_of_the_profiler() -> TraceBuilder:
+    b = steps(call="", count=1)
+    b.kernel("volta_sgemm_128x64_nn", ms=20)
+    b.sync("cudaDeviceSynchronize")
+    return b
+
+
+# A wait for a single value is sync/scalar-readback's.
+@quiet
+def a_value_that_is_read() -> TraceBuilder:
+    b = TraceBuilder(host_us=0, latency_us=0)
+    for _ in range(4):
+        with b.step():
+            b.kernel("volta_sgemm_128x64_nn", ms=8)
+            b.item()
+            with b.op("aten::add", us=1000):
+                pass
+            b.kernel("volta_sgemm_128x64_nn", ms=1)
+    return b
+
+
+@edge
+def one_call_per_step(over: bool) -> TraceBuilder:
+    return steps(every=1 if over else 2)
+
+
+@edge
+def one_per_cent_of_the_step(over: bool) -> TraceBuilder:
+    # Behind 19 ms of kernels, with 1 more: 205 us are 1.01 % of the step, 195 us 0.97 %.
+    return steps(205 if over else 195, work_us=19_000)
+
+
+@lacks("gpu", verdict="not_applicable")
+def a_machine_without_a_gpu() -> TraceBuilder:
+    b = TraceBuilder(None)
+    with b.step(), b.op("aten::mm"):
+        b.idle(ms=1)
+    return b
+
+
+@lacks("host")
+def no_host() -> TraceBuilder:
+    b = TraceBuilder()
+    b.kernel("volta_sgemm_128x64_nn", ms=90, launched=False)
+    return b

@@ -1,0 +1,62 @@
+"""What sync/launch-blocking says, and where it is silent."""
+
+from advisor.testing import TraceBuilder
+from advisor.testing.proof import edge, fires, lacks, quiet
+
+
+def training(waiting: int = 20, us: int = 50, *, device: str | None = "NVIDIA A100-PCIE-40GB") -> TraceBuilder:
+    """Steps of 20 operators that take the host 30 us and the GPU *us*; *waiting* of the launches wait for their kernel.
+
+    A launch takes 6 us where it does not wait, and its kernel starts 2 us after it was called where it does.
+    """
+    b = TraceBuilder(device)
+    for _ in range(4):
+        with b.step():
+            for number in range(20):
+                with b.op("aten::mm"):
+                    b.idle(30)
+                    start = b.now_ns / 1000
+                    if number < waiting:
+                        b.kernel("ampere_sgemm_128x64_tn", us=us, at_us=start + 2, host_us=us + 3)
+                    else:
+                        b.kernel("ampere_sgemm_128x64_tn", us=us)
+            b.idle(10)
+    return b
+
+
+# Between two kernels pass the last us of the wait, 30 us on the host and 2 to the start: 33 us, 19 times a step and once
+# more with the step's own 10: 20 * 33 + 10.
+@fires(cost_ms=0.67, severity="high")
+def every_launch_waits() -> TraceBuilder:
+    return training()
+
+
+@quiet
+def launches_that_return_at_once() -> TraceBuilder:
+    return training(0)
+
+
+# Kernels of 5 us end before the call returns with or without the setting: they prove nothing.
+@quiet
+def kernels_too_short_to_tell() -> TraceBuilder:
+    return training(us=5)
+
+
+@edge
+def four_fifths_of_the_launches(over: bool) -> TraceBuilder:
+    return training(16 if over else 15)
+
+
+@lacks("gpu")
+def no_gpu_recorded() -> TraceBuilder:
+    b = TraceBuilder("NVIDIA A100-PCIE-40GB")
+    with b.step(), b.op("aten::mm"):
+        b.call("cudaLaunchKernel", 10)
+    return b
+
+
+@lacks("host")
+def no_host_recorded() -> TraceBuilder:
+    b = TraceBuilder("NVIDIA A100-PCIE-40GB")
+    b.kernel("ampere_sgemm_128x64_tn", us=50, launched=False)
+    return b

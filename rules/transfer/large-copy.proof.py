@@ -1,0 +1,70 @@
+"""What transfer/large-copy says, and where it is silent."""
+
+from advisor.testing import TraceBuilder
+from advisor.testing.proof import edge, fires, lacks, quiet
+
+
+def steps(
+    copy_us: float = 2000,
+    *,
+    hidden_us: float = 0,
+    nbytes: int = 24_000_000,
+    direction: str = "HtoD",
+    small: bool = False,
+) -> TraceBuilder:
+    """Three steps of exactly 10 ms: a pinned copy first, and a kernel that begins *hidden_us* before the copy ends."""
+    b = TraceBuilder(host_us=0, latency_us=0)
+    for number in range(3):
+        start = 10_000 * number
+        with b.step():
+            for part in range(copy_us // 10 if small else 1):
+                long = 10 if small else copy_us
+                b.copy(direction, nbytes, us=long, pinned=True, stream=20, at_us=start + part * long)
+            kernel_at = start + copy_us - hidden_us
+            with b.op("aten::mm"):
+                b.kernel("volta_sgemm_128x64_nn", us=start + 10_000 - kernel_at, at_us=kernel_at)
+            b.seek(us=start + 10_000)
+    return b
+
+
+@fires(cost_ms=2.0, cost_share=0.2, occurrences=3, severity="high")  # 2 of 10 ms, under nothing
+def float_images_in_every_step() -> TraceBuilder:
+    return steps()
+
+
+@fires(cost_ms=0.5, severity="medium")  # 1.5 of the 2 ms run under the kernel
+def what_a_kernel_hides_costs_nothing() -> TraceBuilder:
+    return steps(hidden_us=1500)
+
+
+@quiet
+def a_quarter_of_the_bytes() -> TraceBuilder:
+    return steps(400, nbytes=4_800_000)
+
+
+@quiet
+def all_of_it_behind_kernels() -> TraceBuilder:
+    return steps(hidden_us=1950)
+
+
+@quiet
+def results_on_their_way_back() -> TraceBuilder:
+    return steps(direction="DtoH")
+
+
+@edge
+def a_twentieth_of_the_window(over: bool) -> TraceBuilder:
+    return steps(501 if over else 499)
+
+
+@edge
+def copies_of_64_KiB(over: bool) -> TraceBuilder:
+    return steps(nbytes=65536 if over else 65535, small=True)
+
+
+@lacks("gpu")
+def no_gpu_recorded() -> TraceBuilder:
+    b = TraceBuilder()
+    with b.step(), b.op("aten::copy_"):
+        b.call("cudaLaunchKernel", 10)
+    return b

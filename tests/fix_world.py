@@ -1,0 +1,269 @@
+"""What the reader of a fix has already: a model, its data and functions of their own, small, and on the CPU.
+
+To add a name, put it into ``names``. ``DATA``, ``OF_RULE``, ``RANKS`` and ``USES`` are for rules that need other data, names of
+their own, more ranks, or code that uses what their snippets define.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import math
+import os
+import random
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.nn.parallel import DistributedDataParallel
+from torch.profiler import ProfilerActivity, profile, record_function, schedule, tensorboard_trace_handler
+from torch.utils.checkpoint import checkpoint
+from torch.utils.data import DataLoader, Dataset, Subset
+from torch.utils.data.distributed import DistributedSampler
+
+BATCH, CLASSES = 2, 4
+SAMPLES = 64  # enough for two batches of 32
+RANKS = {
+    "distributed/exposed-forward-communication": 16,
+}
+"""Ranks of a rule's world where one does not do: communication is then only pretended to."""
+
+
+class Images(Dataset[Any]):
+    """Images and their classes."""
+
+    def __len__(self) -> int:
+        return SAMPLES
+
+    def __getitem__(self, at: int) -> tuple[torch.Tensor, int]:
+        if not 0 <= at < SAMPLES:
+            raise IndexError(at)
+        return self.sample(at), at % CLASSES
+
+    def sample(self, at: int) -> torch.Tensor:
+        return torch.full((3, 8, 8), at / SAMPLES)
+
+    def length(self, at: int) -> int:
+        return 3 + at % 5
+
+
+class Vectors(Images):
+    """Vectors and their classes."""
+
+    def sample(self, at: int) -> torch.Tensor:
+        return torch.full((3,), at / SAMPLES)
+
+
+class Texts(Images):
+    """Tokens, more or fewer of them, and their classes."""
+
+    def sample(self, at: int) -> torch.Tensor:
+        return torch.arange(self.length(at))
+
+
+def pad_to_longest(samples: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    texts, classes = zip(*samples, strict=True)
+    return nn.utils.rnn.pad_sequence(texts, batch_first=True), torch.tensor(classes)
+
+
+class Mean(nn.Module):
+    """The mean over the words of a text."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.mean(1)
+
+
+class Net(nn.Module):
+    """An encoder for the kind of data, and two linear layers."""
+
+    data: type[Images] = Images
+
+    def __init__(self) -> None:
+        super().__init__()
+        encoders: dict[type[Images], Callable[[], list[nn.Module]]] = {
+            Images: lambda: [nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()],
+            Vectors: lambda: [nn.Linear(3, 16), nn.ReLU()],
+            Texts: lambda: [nn.Embedding(16, 16), Mean()],
+        }
+        self.encoder = nn.Sequential(*encoders[self.data]())
+        self.trunk = self.encoder
+        self.body = nn.Linear(16, 16)
+        self.head = nn.Linear(16, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = self.head(F.relu(self.body(self.encoder(x))))
+        return out
+
+
+def names(rule: str, code: str) -> dict[str, Any]:
+    """What a snippet may take as given: imports that anyone would guess, a model, its data, and functions of one's own."""
+    ranks = RANKS.get(rule, 1)
+    if rule.startswith("distributed/") or re.search("[Dd]istributed|dist\\.|mesh", code):
+        join(ranks, "init_process_group" in code)
+    data = DATA.get(rule, Images)
+    Own = type("Net", (Net,), {"data": data})  # a class of its own, for a snippet may give it another forward
+    model, dataset, collate = Own(), data(), pad_to_longest if data is Texts else None
+    loader = DataLoader(Subset(dataset, range(4 * BATCH)), batch_size=BATCH, collate_fn=collate)
+    x, y = next(iter(loader))
+    criterion = nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    criterion(model(x), y).backward()
+
+    def train_step(*batch: Any) -> torch.Tensor:
+        x, y = batch if len(batch) == 2 else batch[0]
+        loss: torch.Tensor = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss
+
+    def train() -> None:
+        for batch in loader:
+            train_step(batch)
+
+    def nothing(*args: Any, **named: Any) -> None: ...
+
+    by_length = sorted(range(SAMPLES), key=dataset.length)
+    modules = (contextlib, itertools, logging, math, os, random, threading, time, torch)
+    given = libraries() | {
+        **{module.__name__: module for module in modules}, "F": F, "dist": dist, "nn": nn, "np": np,
+        "DataLoader": DataLoader, "Dataset": Dataset, "checkpoint": checkpoint,
+        "DistributedDataParallel": DistributedDataParallel, "DistributedSampler": DistributedSampler,
+        "init_device_mesh": init_device_mesh, "parallelize_module": parallelize_module,
+        "ProfilerActivity": ProfilerActivity, "profile": profile, "prof": prof(), "record_function": record_function,
+        "schedule": schedule, "tensorboard_trace_handler": tensorboard_trace_handler,
+        # the program
+        "Model": Own, "Net": Own, "SimpleNamespace": SimpleNamespace,
+        "model": model, "criterion": criterion, "optimizer": optimizer, "device": torch.device("cpu"),
+        "scheduler": torch.optim.lr_scheduler.StepLR(optimizer, 10), "config": SimpleNamespace(describe=lambda: "small"),
+        "dataset": dataset, "train_set": dataset, "loader": loader, "batch_size": BATCH, "pad_to_longest": pad_to_longest,
+        "pad_to_multiple_of_64": pad_to_longest, "bucket_by_length": list(zip(by_length[::2], by_length[1::2], strict=True)),
+        "batch": (x, y), "longest_batch": (x, y), "x": x, "y": y, "epoch": 0, "epochs": 2, "num_epochs": 2,
+        "train": train, "run": train, "step": train_step, "train_step": train_step, "training": True, "p": 0.1,
+        "logger": logging.getLogger("fixes"), "path": "checkpoint", "save_checkpoint": nothing,
+        "save_checkpoint_in_background": nothing, "events": [], "history": [], "kept": [], "outputs": [],
+        "predictions": [], "times": [], "total": 0.0,
+        "rank": 0, "local_rank": 0, "world_size": ranks, "cores_of_gpu": [os.sched_getaffinity(0)],
+        "plan": {"body": ColwiseParallel(), "head": RowwiseParallel()},
+        # numbers and tensors
+        "hidden": 8, "labels": [0, 1], "length": 6, "n": 4, "row": [1, 2, 3], "running": 0.0, "scale": 0.5,
+        "texts": ["a", "b"], "values": [1.0, 2.0, 3.0, 4.0], "mean": [0.5, 0.5, 0.5], "std": [0.2, 0.2, 0.2],
+        "features": torch.rand(8, 4, requires_grad=True), "index": torch.tensor([0, 1, 1]), "losses": torch.ones(4),
+        "mask": torch.ones(6, 6).tril(), "table": x.double().numpy(),
+        "weights": torch.zeros(4), **{key: torch.rand(1, 2, 6, 4) for key in "qkv"},
+    }  # fmt: skip
+    return given | OF_RULE.get(rule, lambda given: {})(given)
+
+
+DATA: dict[str, type[Images]] = {
+    "compile/recompilation": Texts,
+    "kernels/for-loop-indexing": Vectors,
+    "memory/fragmentation": Texts,
+    "sync/scalar-readback": Vectors,
+}
+"""What the rules are about whose x is no batch of images."""
+
+OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "distributed/micro-batch-reduction": lambda given: {"model": given["DistributedDataParallel"](given["model"])},
+    "kernels/for-loop-indexing": lambda given: {"scale": torch.rand(BATCH), "index": torch.tensor([0, 2])},
+    "transfer/device-pingpong": lambda given: {"scores": torch.rand(16)},
+    "transfer/cpu-created-tensor": lambda given: {"batch": BATCH},
+    "kernels/slow-operator": lambda given: {"scores": torch.rand(BATCH, 16)},
+    "kernels/small-grid": lambda given: {
+        "batch": torch.rand(BATCH, 16),
+        "scores": torch.exp,
+        "best": [],
+        "metrics": torch.var_mean,
+        "logits": torch.rand(BATCH, 16),
+    },
+    "kernels/sdpa-math-fallback": lambda given: {
+        "self": SimpleNamespace(relative_bias=lambda length: torch.rand(length, length, requires_grad=True))
+    },
+    "memory/unneeded-checkpointing": lambda given: {
+        "self": SimpleNamespace(blocks=[nn.Linear(8, 8), nn.Linear(8, 8)], checkpointed=1)
+    },
+}
+"""Names that mean something else, or something at all, in the snippets of one rule only."""
+
+USES = {
+    "cpu/tiny-operators": "forward(SimpleNamespace(width=4, cell=nn.Linear(4, 4)), torch.rand(2, 3, 4))",
+    "kernels/scatter-embedding-backward": "table(index).sum().backward()",
+    "data-loading/slow-collate-or-transform": """
+photos = Photos()
+photos.paths = ["a.jpg"]
+image = photos[0]
+if "to_batch" in globals():
+    to_batch([image])
+""",
+}
+"""What a rule's reader does with what its snippet defines, where that is no loader, model or optimizer."""
+
+
+def prof() -> Any:
+    """A profiler that runs."""
+    running = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+    running.start()
+    return running
+
+
+def libraries() -> dict[str, Any]:
+    """What snippets use of other libraries, with the arguments that these take."""
+    ns = SimpleNamespace
+    image = ns(convert=lambda mode: np.zeros((8, 8, 3), np.uint8))
+    return {
+        "T": ns(
+            Compose=lambda transforms: transforms,
+            Resize=lambda size, antialias=True: size,
+            ToTensor=lambda: None,
+            PILToTensor=lambda: None,
+            Normalize=lambda mean, std, inplace=False: (mean, std),
+        ),
+        "v2": ns(
+            functional=ns(
+                resize=lambda inpt, size, antialias=True: F.interpolate(inpt[None].float(), size)[0].to(inpt.dtype),
+                to_dtype=lambda inpt, dtype, scale=False: inpt.to(dtype) / 255,
+            )
+        ),
+        "decode_image": lambda input, mode="UNCHANGED": torch.zeros(3, 8, 8, dtype=torch.uint8),
+        "Image": ns(open=lambda fp: image),
+        "scipy": ns(ndimage=ns(zoom=lambda input, zoom, order=3: np.zeros((8, 8, 3)))),
+        "tokenizer": lambda text, padding=False, pad_to_multiple_of=1, return_tensors=None: {
+            "input_ids": torch.ones(2, 8)
+        },
+        "writer": ns(add_scalar=lambda tag, value, step: None, add_histogram=lambda tag, values, step: None),
+        "progress": ns(set_postfix=lambda **figures: None),
+    }
+
+
+def join(ranks: int, itself: bool) -> None:
+    """A group of this process alone, or of as many as are pretended, as torchrun starts it; *itself* makes the group."""
+    if dist.is_initialized():
+        return
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    # As torchrun does.
+    os.environ |= {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1"}
+    os.environ["MASTER_PORT"] = str(port)
+    # DDP's hooks ask for these, and run without.
+    torch.version.cuda, torch.cuda.nccl.version, dist.is_nccl_available = "13.0", lambda: (2, 28, 0), lambda: True
+    if itself:
+        return
+    if ranks == 1:
+        dist.init_process_group("gloo", init_method=f"file://{os.getcwd()}/store", rank=0, world_size=1)
+        return
+    from torch.testing._internal.distributed.fake_pg import FakeStore  # registers the backend
+
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=ranks)

@@ -1,0 +1,63 @@
+"""What every rule comes to on every real trace: read as a diff when a rule or a frame changes.
+
+``UPDATE_REAL=1 pytest tests/test_real_verdicts.py`` renews ``tests/real_verdicts.json``. Each finding in it was read
+against its trace by a person; a new one is to be read too before it is kept.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import cache
+from typing import Any
+
+import pytest
+from conftest import ROOT, TRACES, real_trace
+
+from advisor import rulebook
+from advisor.assemble import analyze
+from advisor.trace import read
+
+RECORD = ROOT / "tests" / "real_verdicts.json"
+KNOWN: dict[str, dict[str, Any]] = json.loads(RECORD.read_text()) if RECORD.is_file() else {}
+RENEW = bool(os.environ.get("UPDATE_REAL"))
+
+
+@cache
+def book() -> rulebook.Rulebook:
+    return rulebook.load([ROOT / "rules"])
+
+
+def verdicts(name: str) -> dict[str, Any]:
+    """What the rules come to: findings with severity and share of the time, quality notes, and what passes."""
+    analysis = analyze(read(real_trace(name)), book())
+    assert analysis.verdicts.error == []
+    return {
+        "findings": {
+            f.rule: f"{f.severity} {f.cost_share:.3f}" for f in sorted(analysis.findings, key=lambda f: f.rule)
+        },
+        "quality": sorted(note.code for note in analysis.quality),
+        "passes": sorted(analysis.verdicts.passes),
+    }
+
+
+def names() -> list[str]:
+    if RENEW:
+        return sorted(str(path.relative_to(TRACES)) for path in TRACES.rglob("*.json.gz"))
+    return sorted(KNOWN)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("name", names())
+def test_the_verdicts_are_those_on_record(name: str) -> None:
+    found = verdicts(name)
+    if RENEW:
+        KNOWN[name] = found
+        RECORD.write_text(json.dumps(KNOWN, indent=1, sort_keys=True) + "\n")
+    assert found == KNOWN[name]
+
+
+def test_all_of_the_real_traces_are_on_record() -> None:
+    assert len(KNOWN) == 41
+    if TRACES.is_dir():
+        assert {str(path.relative_to(TRACES)) for path in TRACES.rglob("*.json.gz")} == set(KNOWN)
