@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.frames import waits as w
+from advisor.frames.cpuwork import computing_on_cpu
 from advisor.frames.ledger import CAUSES, IDLE, Ledger
 from advisor.frames.pythontime import python_outside_operators
 from advisor.frames.schema import COMMON, Schema, flag, integer, text
@@ -33,6 +34,11 @@ GAPS = Schema(
             "python_ns",
             "ns",
             "what of it the launching thread spent in Python outside any operator; NULL without its calls",
+        ),
+        integer(
+            "cpu_work_ns",
+            "ns",
+            "what of it the launching thread spent in operators that compute on the CPU: of 100 us or more, launching nothing",
         ),
     ),
 )
@@ -101,6 +107,7 @@ def build_gaps(study: Study) -> pd.DataFrame:
     following = np.full(count, -1, np.int64)
     call = np.zeros(count, np.int64)
     python = np.full(count, -1, np.int64)
+    computing = np.zeros(count, np.int64)
     low, high = recording.window
     begins = np.zeros(count, np.bool_)
     ends = np.zeros(count, np.bool_)
@@ -119,6 +126,7 @@ def build_gaps(study: Study) -> pd.DataFrame:
             here = thread == one
             node[here] = host.innermost(one, middle[here])
             python[here] = python_outside_operators(study, one, start[here], start[here] + dur[here])
+            computing[here] = computing_on_cpu(study, one, start[here], start[here] + dur[here])
         in_call = (node >= 0) & (host.group[np.maximum(node, 0)] == 3)
         call = np.where(in_call, (host.end - host.start)[np.maximum(node, 0)], 0)
     if count:
@@ -146,6 +154,7 @@ def build_gaps(study: Study) -> pd.DataFrame:
         "startup": 2 * covered(study.startup, start, start + dur) > dur,
         "call_ns": call,
         "python_ns": study.known(python),
+        "cpu_work_ns": computing,
     }
     return pd.DataFrame(frame)
 

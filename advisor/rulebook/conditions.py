@@ -8,6 +8,7 @@ limit nor an interrupt stops one call such as ``len(range(1e9))``.
 
 from __future__ import annotations
 
+import atexit
 import math
 import re
 import threading
@@ -147,7 +148,14 @@ _LOCK = threading.Lock()
 
 @cache
 def _checker() -> duckdb.DuckDBPyConnection:
+    # Closed before Python takes the modules apart: else DuckDB's binding now and then reports leaks on stderr.
+    atexit.register(_close)
     return connect()
+
+
+def _close() -> None:
+    _checker().close()
+    _checker.cache_clear()
 
 
 def session() -> duckdb.DuckDBPyConnection:

@@ -1,0 +1,74 @@
+"""What cpu/work-off-the-gpu says, and where it is silent."""
+
+from advisor.testing import TraceBuilder
+from advisor.testing.proof import edge, fires, lacks, quiet
+
+
+def steps(
+    us: int = 1000, *, name: str = "aten::argsort", launch: bool = False, queued: bool = False, wait_us: int = 0
+) -> TraceBuilder:
+    """Four steps: an operator on the host, then 4 ms of work on the GPU, which take the host as long to launch."""
+    b = TraceBuilder(host_us=0, latency_us=0)
+    for _ in range(4):
+        with b.step(), b.python("train.py(30): mix"):
+            if queued:
+                b.kernel("volta_sgemm_128x64_nn", us=us)
+            with b.op(name, us=us):
+                if launch:
+                    b.kernel("radix_sort_kernel", us=1, host_us=us)
+            if wait_us:
+                b.idle(us=wait_us)
+            with b.op("aten::mm", us=4000):
+                b.kernel("volta_sgemm_128x64_nn", us=4000)
+    return b
+
+
+# Each step the GPU has nothing to do for the 1 ms of the operator.
+@fires(cost_ms=1.0, occurrences=4, severity="high", line="train.py:30", op="aten::argsort")
+def a_sort_on_the_host_in_every_step() -> TraceBuilder:
+    return steps()
+
+
+@quiet
+def a_sort_that_launches_its_kernel() -> TraceBuilder:
+    return steps(launch=True)
+
+
+@quiet
+def a_sort_while_the_gpu_has_work() -> TraceBuilder:
+    return steps(queued=True)
+
+
+@quiet
+def a_thread_held_up_in_a_view() -> TraceBuilder:
+    return steps(name="aten::view")
+
+
+@quiet
+def an_annotation_of_ones_own() -> TraceBuilder:
+    return steps(name="my_model::sort")
+
+
+@edge
+def operators_of_100_us(over: bool) -> TraceBuilder:
+    return steps(100 if over else 99)
+
+
+@edge
+def half_of_the_gap(over: bool) -> TraceBuilder:
+    return steps(1000, wait_us=990 if over else 1010)
+
+
+@lacks("gpu", verdict="not_applicable")
+def no_gpu() -> TraceBuilder:
+    b = TraceBuilder(None)
+    with b.step(), b.op("aten::argsort"):
+        b.idle(ms=1)
+    return b
+
+
+@lacks("host")
+def no_host() -> TraceBuilder:
+    b = TraceBuilder()
+    b.kernel("volta_sgemm_128x64_nn", ms=90, launched=False)
+    return b
