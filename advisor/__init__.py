@@ -24,12 +24,14 @@ __all__ = [
     "__version__",
     "analyze",
     "analyze_many",
+    "gate",
     "read",
 ]
 
 if TYPE_CHECKING:
     from advisor.analysis import Analysis, Finding
     from advisor.assemble import analyze, analyze_many
+    from advisor.ci import gate
     from advisor.errors import AdvisorError, TraceError
     from advisor.trace import Trace, read
 
@@ -41,6 +43,7 @@ _HOMES = {
     "TraceError": "advisor.errors",
     "analyze": "advisor.assemble",
     "analyze_many": "advisor.assemble",
+    "gate": "advisor.ci",
     "read": "advisor.trace",
 }
 

@@ -6,8 +6,10 @@ loss (``to_json``/``from_json``), so a report can be rendered later and elsewher
 
 from __future__ import annotations
 
+import importlib
 import re
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal, cast
 
 import msgspec
 
@@ -40,6 +42,11 @@ _PLAIN_LIST = re.compile(r'\[\n(?: *(?:"(?:[^"\\\n]|\\.)*"|[-+.\w]+),?\n)+ *\]')
 Severity = Literal["high", "medium", "low", "note"]
 Confidence = Literal["certain", "likely", "possible"]
 Cell = str | int | float | bool | None
+
+
+def _renderers(name: str) -> Any:
+    """A module of ``advisor.report``, which reads this one: it is found when somebody asks to see an analysis."""
+    return importlib.import_module("advisor.report" + ("." + name if name else ""))
 
 
 class Advisor(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,11 +89,31 @@ class QualityNote(msgspec.Struct, frozen=True, kw_only=True):
     advice: str
 
 
+_EVEN = 1.15
+
+
+def typical_ms(median: float, mean: float) -> float:
+    """What shares of the steps are shares of, in ms: the median, or the mean of all steps where the two differ.
+
+    Time that only some steps take (a checkpoint, the first batch of an epoch) is not in the median: a share of it in ms would
+    be a figure of no step.
+    """
+    return median if mean <= _EVEN * median and median <= _EVEN * mean else mean
+
+
 class StepTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """The median speaks of the samples; ``mean`` of all steps, as shares and costs do."""
+
     median: float
     p10: float
     p90: float
     samples: list[float]
+    mean: float | None = None
+
+    @property
+    def whole(self) -> float:
+        """What shares are shares of."""
+        return self.median if self.mean is None else typical_ms(self.median, self.mean)
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,6 +192,10 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     fix: Fix
     references: list[Reference]
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows of it."""
+        return cast(str, _renderers("notebook").finding(self))
+
 
 class PlanStep(msgspec.Struct, frozen=True, kw_only=True):
     rules: list[str]
@@ -172,6 +203,8 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True):
     step_ms_before: float
     step_ms_after: dict[str, float]
     speedup: float
+    bound_by: str = ""
+    changes_training: bool = False
 
 
 class NotApplicable(msgspec.Struct, frozen=True, kw_only=True):
@@ -247,6 +280,8 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     findings: list[Finding]
     plan: list[PlanStep]
     verdicts: Verdicts
+    what_if: PlanStep | None = None
+    """What some fixes come to together, where that was asked."""
     samples: Samples | None = None
     """Per-step samples, where they were asked for: what the gate compares."""
     views: Views | None = None
@@ -255,6 +290,18 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     def to_json(self) -> bytes:
         """The contract of ``-f json``, indented."""
         return to_json(self)
+
+    def to_html(self, path: str | Path, *, source_root: str | None = None) -> None:
+        """Write the report of ``-f html`` to *path*. Its pictures and tables need ``analyze(trace, views=True)``.
+
+        Lines of the source are shown of files below *source_root*.
+        """
+        report = _renderers("")
+        Path(path).write_bytes(report.render("html", self, report.Options(source_root=source_root)))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows of it."""
+        return cast(str, _renderers("notebook").analysis(self))
 
     @classmethod
     def from_json(cls, text: bytes | str) -> Analysis:

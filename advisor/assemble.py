@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from advisor import __version__, rulebook
+from advisor import plan as plans
 from advisor.across.digest import digest
 from advisor.across.summary import clocks_of, notes_of, ranks_of, rows_of, world_size
 from advisor.across.waiting import STRAGGLER, retold
@@ -44,14 +45,18 @@ def analyze(
     skip: Sequence[str] = (),
     views: bool = False,
     samples: bool = False,
+    safe: bool = False,
+    what_if: Sequence[str] = (),
 ) -> Analysis:
     """Run every rule over a trace. Without *rules*, the built-in catalogue. *only* and *skip* are globs on rule ids.
 
-    *views* adds what the pictures and tables of a report show, *samples* the per-step figures that the gate compares.
+    *views* adds what the pictures and tables of a report show, *samples* the per-step figures that the gate compares;
+    *safe* keeps fixes that change training out of the plan, *what_if* names rules whose fixes are priced together.
     Raises RuleError if the catalogue is malformed; a rule that fails on this trace is a verdict, not an exception.
     """
     book = rules if rules is not None else rulebook.load([rulebook.builtin_rules_dir()])
     outcome = run(trace, book, only=only, skip=skip)
+    plan = plans.make(trace, outcome, safe=safe, what_if=what_if)
     notes = [QualityNote(code=note.code, message=note.message, advice=note.advice) for note in trace.quality]
     return Analysis(
         schema_version=SCHEMA_VERSION,
@@ -59,11 +64,12 @@ def analyze(
         trace=_trace_info(trace),
         quality=_distinct([*notes, *outcome.quality]),
         summary=_summary(trace),
-        findings=outcome.findings,
-        plan=[],
+        findings=plan.findings,
+        plan=plan.steps,
+        what_if=plan.what_if,
         verdicts=outcome.verdicts,
         samples=_samples(trace, outcome) if samples else None,
-        views=_views(trace, outcome) if views else None,
+        views=_views(trace, outcome, [finding.rule for finding in plan.findings]) if views else None,
     )
 
 
@@ -73,10 +79,10 @@ def _samples(trace: Trace, outcome: Outcome) -> Samples:
     return collect(trace, outcome.rows)
 
 
-def _views(trace: Trace, outcome: Outcome) -> Views:
+def _views(trace: Trace, outcome: Outcome, order: Sequence[str]) -> Views:
     from advisor.viewing import build
 
-    return build(trace, outcome.matches, [finding.rule for finding in outcome.findings])
+    return build(trace, outcome.matches, order)
 
 
 def analyze_many(
@@ -86,6 +92,8 @@ def analyze_many(
     only: Sequence[str] = (),
     skip: Sequence[str] = (),
     views: bool = False,
+    safe: bool = False,
+    what_if: Sequence[str] = (),
 ) -> tuple[list[Analysis], Across | None]:
     """Analyze each trace, and what the traces of several ranks of one run show together; None where they are no such.
 
@@ -95,7 +103,7 @@ def analyze_many(
     analyses: list[Analysis] = []
     digests: list[Digest] = []
     for trace in traces:
-        analyses.append(analyze(trace, book, only=only, skip=skip, views=views))
+        analyses.append(analyze(trace, book, only=only, skip=skip, views=views, safe=safe, what_if=what_if))
         digests.append(digest(trace))
         del trace  # before the next is read
     if len(digests) < 2:
@@ -196,6 +204,7 @@ def _summary(trace: Trace) -> Summary:
             p10=float(np.percentile(samples, 10)),
             p90=float(np.percentile(samples, 90)),
             samples=[float(sample) for sample in samples],
+            mean=whole / trace.steps_recorded / 1e6,
         )
         if len(samples)
         else None,

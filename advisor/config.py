@@ -8,14 +8,18 @@ pyproject.toml without the section is passed over. What is not understood is an 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from advisor.errors import UsageError
+from advisor.settings import Settings
+from advisor.settings import read as read_gate
 
 FAIL_ON = ("low", "medium", "high")
+_BARE_ID = re.compile(r"^[ \t[]*(?:tool\.advisor\.)?limits\.([\w-]+/[\w-]+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -31,9 +35,11 @@ class Config:
     """Top-level packages whose frames are not the user's own, beside those that the advisor knows."""
     limits: dict[str, dict[str, float | str]] = field(default_factory=dict)
     """Rule id to limit to number (or text, where the rule's is text), in the unit that the rule gives."""
+    gate: Settings = field(default_factory=Settings)
+    """What the gate is asked, ``[tool.advisor.gate]``."""
 
 
-KEYS = ("rules", "only", "skip", "fail_on", "library", "limits")
+KEYS = ("rules", "only", "skip", "fail_on", "library", "limits", "gate")
 
 
 def load(path: str | Path | None = None, start: str | Path | None = None) -> Config:
@@ -65,8 +71,12 @@ def _parse(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: not valid TOML: {error}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: is not UTF-8, from byte {error.start} on; save it as UTF-8") from error
+    except tomllib.TOMLDecodeError as error:
+        bare = _BARE_ID.search(path.read_text(encoding="utf-8"))
+        quoted = f'. The id of a rule goes in quotes: limits."{bare[1]}"' if bare else ""
+        raise UsageError(f"{path}: not valid TOML: {error}{quoted}") from error
 
 
 def _section(path: Path, document: dict[str, Any]) -> dict[str, Any] | None:
@@ -100,6 +110,7 @@ def _config(path: Path, table: dict[str, Any]) -> Config:
         fail_on=fail_on,
         library=_texts(path, table, "library"),
         limits=_limits(path, table.get("limits", {})),
+        gate=read_gate(str(path), table.get("gate", {})),
     )
 
 
@@ -123,6 +134,10 @@ def _limits(path: Path, value: object) -> dict[str, dict[str, float | str]]:
         for limit, figure in wanted.items():
             if isinstance(figure, str) and figure:
                 continue
+            if isinstance(figure, dict):
+                raise UsageError(
+                    f'{path}: limits.{rule}.{limit}: the id of a rule goes in quotes: limits."{rule}/{limit}"'
+                )
             if isinstance(figure, bool) or not isinstance(figure, int | float) or not math.isfinite(figure):
                 raise UsageError(f'{path}: limits."{rule}".{limit} must be a number, not {figure!r}')
         limits[rule] = dict(wanted)

@@ -15,14 +15,14 @@ import msgspec
 class Samples(msgspec.Struct, frozen=True, kw_only=True):
     """Per-step samples, over the steps that the median speaks of; over the window, as one sample, where there are none.
 
-    ``metrics`` holds what the trace can tell, by name; ``rules`` the ms of each step that a rule's rows own, ``kernels``
-    the heaviest kernels by name, in ms a step.
+    ``metrics`` holds what the trace can tell, by name; ``rules`` the ms of each step that a rule's rows own. ``parts``
+    says what a metric is made of: the heaviest by name (of a kernel, an operator, a call and its place), a step on average.
     """
 
     steps: int
     metrics: dict[str, list[float]]
     rules: dict[str, list[float]]
-    kernels: dict[str, float]
+    parts: dict[str, dict[str, float]]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ METRICS: dict[str, Metric] = {
         Metric("copied_mb", "MB", "up", 0.05, 1.0, 0.0, "bytes between host and device", _COUNT),
         Metric("pageable_mb", "MB", "up", 0.05, 1.0, 0.0, "of these: from or to pageable memory", _COUNT),
         Metric("launch_count", "", "up", 0.05, 5.0, 0.0, "calls that launch GPU work", _COUNT),
-        Metric("sync_count", "", "up", 0.10, 0.9, 0.0, "calls in which the host waits for the device", _COUNT),
+        Metric("sync_count", "", "up", 0.02, 0.9, 0.0, "calls in which the host waits for the device", _COUNT),
         Metric("operator_count", "", "up", 0.05, 20.0, 0.0, "host operators", _COUNT),
         Metric("peak_memory_mb", "MB", "up", 0.05, 16.0, 0.0, "highest memory allocated on the device", _BLOCKS),
     )

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from advisor.measures import Samples
+from advisor.parts import host_steps, parts
 
 if TYPE_CHECKING:
     from advisor.intervals import Bools
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 _MS = 1e6
 _MB = 1e6
-_KERNELS = 30
-_NAME = 120
 
 
 def collect(trace: Trace, rows: Mapping[str, tuple[str, Bools]]) -> Samples:
@@ -44,19 +43,8 @@ def collect(trace: Trace, rows: Mapping[str, tuple[str, Bools]]) -> Samples:
         steps=int(sampled.sum()) if trace.step_count else 0,
         metrics={name: _listed(values[sampled]) for name, values in figures.items()},
         rules=dict(sorted(rules.items())),
-        kernels=_kernels(trace, sampled),
+        parts={name: made for name, made in parts(trace, sampled, list(figures)) if made},
     )
-
-
-def _kernels(trace: Trace, sampled: npt.NDArray[np.bool_]) -> dict[str, float]:
-    """The heaviest kernels by name, in ms a step."""
-    if "gpu" not in trace.features:
-        return {}
-    kernels = trace.frame("kernels")
-    step = kernels["step"].to_numpy()
-    mine = (step >= 0) & sampled[np.clip(step, 0, len(sampled) - 1)]
-    sums = kernels[mine].groupby("name", observed=True)["dur_ns"].sum().sort_values(ascending=False)[:_KERNELS]
-    return {str(name)[:_NAME]: round(float(ns) / _MS / max(1, int(sampled.sum())), 6) for name, ns in sums.items()}
 
 
 def _listed(values: Floats) -> list[float]:
@@ -88,12 +76,9 @@ def _counts(trace: Trace, steps: pd.DataFrame) -> dict[str, Floats]:
     By the device's clock a kernel that runs late would count for the step behind, and counts that repeat would not.
     """
     found: dict[str, Floats] = {}
-    starts = steps["host_start_ns"].to_numpy() if trace.step_count else np.array([-(1 << 62)])
-    last = int((steps["host_start_ns"] + steps["host_dur_ns"]).max()) if trace.step_count else 1 << 62
 
-    def by_step(frame: pd.DataFrame, when: str, values: Floats | None = None) -> Floats:
-        at = frame[when].to_numpy()
-        step = np.where(at < last, np.searchsorted(starts, at, side="right") - 1, -1)
+    def by_step(frame: pd.DataFrame, values: Floats | None = None) -> Floats:
+        step = host_steps(trace, frame)
         inside = step >= 0
         weights = None if values is None else values[inside]
         return np.bincount(step[inside], weights=weights, minlength=len(steps)).astype(np.float64)
@@ -101,19 +86,19 @@ def _counts(trace: Trace, steps: pd.DataFrame) -> dict[str, Floats]:
     launches = trace.frame("launches") if "host" in trace.features else None
     if launches is not None and len(launches):
         launching = np.asarray(launches["kind"].isin(["kernel", "copy", "memset", "graph"]), np.float64)
-        found["launch_count"] = by_step(launches, "start_ns", launching)
-        found["sync_count"] = by_step(trace.frame("syncs"), "start_ns")
+        found["launch_count"] = by_step(launches, launching)
+        found["sync_count"] = by_step(trace.frame("syncs"))
     if "host" in trace.features:
-        found["operator_count"] = by_step(trace.frame("ops"), "start_ns")
+        found["operator_count"] = by_step(trace.frame("ops"))
     if "gpu" in trace.features:
         copies = trace.frame("copies")
         between = copies[copies["direction"].isin(["HtoD", "DtoH"])]
         if not between["bytes"].isna().any():
             megabytes = between["bytes"].to_numpy(np.float64) / _MB
-            found["copied_mb"] = by_step(between, "start_ns", megabytes)
+            found["copied_mb"] = by_step(between, megabytes)
             pageable = np.asarray(between["host_memory"] == "pageable", np.float64)
             if not (between["host_memory"] == "unknown").any():
-                found["pageable_mb"] = by_step(between, "start_ns", megabytes * pageable)
+                found["pageable_mb"] = by_step(between, megabytes * pageable)
     return found
 
 

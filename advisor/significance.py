@@ -1,12 +1,17 @@
 """Whether a figure changed: medians of per-step samples, a seeded bootstrap, and an honest third answer.
 
 A change is one only where it passes the threshold, the bootstrap of the difference of medians excludes none, and the ranks
-of the samples say the same (steps of one run are few; with five against five, nearly all must lie apart). "Same" is said only
-where the noise would not hide twice the threshold; else the answer is that there is none.
+of the samples say the same (steps of one run are few; with four against four, all must lie apart). That there is *no
+regression* is said only where the noise would not hide one of twice the threshold; else the answer is that there is none.
+
+Two things no arithmetic on one run a side can see: what differs from run to run (clocks, neighbours, the memory's layout),
+for which the tolerance stands; and that neighbouring steps are alike, so that n steps tell less than n. Several runs a side
+answer the first: runs are drawn before steps, and a single run is taken to be off by as much as those of the other side.
 """
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,17 +22,22 @@ import numpy.typing as npt
 
 Outcome = Literal["worse", "better", "same", "inconclusive"]
 Floats = npt.NDArray[np.float64]
-LEAST_STEPS = 5
-"""With fewer on a side, even samples that lie wholly apart happen by chance in 1 of 70 comparisons."""
+LEAST_STEPS = 4
+"""With three on a side, even samples that lie wholly apart happen by chance in 1 of 20 comparisons; with four, in 1 of 70."""
 _DRAWS = 2000
+_MOST = 2_000_000
+_FEW = 40
 _CERTAIN = 0.005
 _HOPEFUL = 0.10
-_CHANCE = 0.01
+_CHANCE = 0.015
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What became of one figure. ``change`` is now less base; ``low`` and ``high`` bound it (99 %); None where unknown."""
+    """What became of one figure. ``change`` is now less base; ``low`` and ``high`` bound it (99 %); None where unknown.
+
+    ``likely`` is how much worse it may have become, at 90 %.
+    """
 
     outcome: Outcome
     base: float | None
@@ -35,6 +45,7 @@ class Decision:
     low: float | None = None
     high: float | None = None
     because: str = ""
+    likely: float | None = None
 
     @property
     def change(self) -> float | None:
@@ -59,7 +70,7 @@ def decide(
     left, right = [run for run in base if len(run)], [run for run in now if len(run)]
     if not left or not right:
         missing = "the baseline" if not left else "the candidate"
-        return Decision("inconclusive", _median(left), _median(right), because=f"{missing} holds no sample of it")
+        return Decision("inconclusive", _median(left), _median(right), because=f"{missing} does not hold it")
     before, after = np.concatenate(left), np.concatenate(right)
     sign = 1.0 if worse == "up" else -1.0
     was, is_now = float(np.median(before)), float(np.median(after))
@@ -69,25 +80,33 @@ def decide(
         outcome: Outcome = "worse" if grown > threshold else "better" if -grown > threshold else "same"
         return Decision(outcome, was, is_now, is_now - was, is_now - was)
     if fewest < LEAST_STEPS:
-        side = "the baseline" if len(before) < LEAST_STEPS else "the candidate"
-        if len(before) < LEAST_STEPS and len(after) < LEAST_STEPS:
-            side = "either side"
-        because = f"{fewest} step{'s' * (fewest != 1)} on {side}; {LEAST_STEPS} are needed"
-        return Decision("inconclusive", was, is_now, because=because)
+        return Decision("inconclusive", was, is_now, because=_too_few(len(before), len(after)))
     rng = np.random.default_rng(zlib.crc32(name.encode()))
-    drawn = sign * (_medians(right, rng) - _medians(left, rng))
+    first, second = _medians(left, rng), _medians(right, rng)
+    count = min(len(first), len(second))
+    drawn = sign * (second[:count] + _between(left, right, count, rng) - first[:count])
     low, high = (float(np.quantile(drawn, q)) for q in (_CERTAIN, 1 - _CERTAIN))
-    bounds = (low, high) if sign > 0 else (-high, -low)
-    if abs(grown) > threshold:
-        clear = (low > 0 if grown > 0 else high < 0) and _apart(
-            before, after, upward=sign * grown > 0, rng=rng
-        ) <= _CHANCE
-        if clear:
-            return Decision("worse" if grown > 0 else "better", was, is_now, *bounds)
-        return Decision("inconclusive", was, is_now, *bounds, because="it changed, but no more than its own noise can")
-    if float(np.quantile(drawn, 1 - _HOPEFUL)) > 2 * threshold:
-        return Decision("inconclusive", was, is_now, *bounds, because="its noise would hide a change that matters")
-    return Decision("same", was, is_now, *bounds)
+    likely = float(np.quantile(drawn, 1 - _HOPEFUL))
+
+    def decided(outcome: Outcome, because: str = "") -> Decision:
+        bounds = (low, high) if sign > 0 else (-high, -low)
+        return Decision(outcome, was, is_now, *bounds, because=because, likely=likely)
+
+    clear = abs(grown) > threshold and (low > 0 if grown > 0 else high < 0)
+    if clear and _chance(before, after, upward=sign * grown > 0) <= _CHANCE:
+        return decided("worse" if grown > 0 else "better")
+    if grown > threshold:
+        return decided("inconclusive", "it got worse, but by no more than its noise can")
+    if likely > 2 * threshold:
+        return decided("inconclusive", "its noise would hide a regression that matters")
+    # Here a regression is excluded, and that is what is asked: an improvement that is not certain is no question.
+    return decided("same", "" if -grown <= threshold else "it got better, but by no more than its noise can")
+
+
+def _too_few(before: int, after: int) -> str:
+    few = [f"{count} on {side}" for count, side in ((before, "the baseline"), (after, "the candidate"))]
+    short = [text for text, count in zip(few, (before, after), strict=True) if count < LEAST_STEPS]
+    return f"too few steps, {' and '.join(short)}; {LEAST_STEPS} are needed"
 
 
 def _median(runs: Sequence[Sequence[float]]) -> float | None:
@@ -101,17 +120,46 @@ def _medians(runs: Sequence[Sequence[float]], rng: np.random.Generator) -> Float
     padded = np.zeros((len(runs), int(lengths.max())))
     for row, run in zip(padded, runs, strict=True):
         row[: len(run)] = run
-    chosen = rng.integers(0, len(runs), (_DRAWS, len(runs)))
-    steps = (rng.random((_DRAWS, len(runs), width)) * lengths[chosen][..., None]).astype(np.int64)
-    values: Floats = padded[chosen[..., None], steps].reshape(_DRAWS, -1)
+    draws = int(np.clip(_MOST // (len(runs) * width), 500, _DRAWS))
+    chosen = rng.integers(0, len(runs), (draws, len(runs)))
+    steps = (rng.random((draws, len(runs), width)) * lengths[chosen][..., None]).astype(np.int64)
+    values: Floats = padded[chosen[..., None], steps].reshape(draws, -1)
     return np.median(values, axis=1)
 
 
-def _apart(before: Floats, after: Floats, *, upward: bool, rng: np.random.Generator) -> float:
-    """How often chance alone would put the ranks of *after* as far up (or down): a permutation test, seeded."""
+def _between(
+    left: Sequence[Sequence[float]], right: Sequence[Sequence[float]], count: int, rng: np.random.Generator
+) -> Floats:
+    """What a single run on one side may be off by, as the runs of the other side differ; 0 where neither or both tell."""
+    several = left if len(left) > 1 else right
+    if (len(left) > 1) == (len(right) > 1):
+        return np.zeros(count)
+    medians = np.array([np.median(run) for run in several])
+    # The mean is of the runs themselves, which makes them look closer than a new one will be.
+    off = (medians - medians.mean()) * math.sqrt(len(medians) / (len(medians) - 1))
+    drawn: Floats = rng.choice(off, count)
+    return drawn
+
+
+def _chance(before: Floats, after: Floats, *, upward: bool) -> float:
+    """How often chance alone would put the ranks of *after* as far up (or down): the rank-sum test, one-sided.
+
+    Exact, ties included, where there are few; by the normal distribution where there are many.
+    """
     pooled = np.concatenate([before, after])
-    ranks = np.searchsorted(np.sort(pooled), pooled, "left") + np.searchsorted(np.sort(pooled), pooled, "right")
-    signed = ranks.astype(np.float64) if upward else -ranks.astype(np.float64)
-    seen = signed[len(before) :].sum()
-    order = np.argsort(rng.random((10_000, len(pooled))), axis=1)[:, : len(after)]
-    return float((signed[order].sum(axis=1) >= seen).mean())
+    ordered = np.sort(pooled)
+    # Twice the rank from 0, the mean of its ties: whole numbers.
+    ranks = np.searchsorted(ordered, pooled, "left") + np.searchsorted(ordered, pooled, "right") - 1
+    if not upward:
+        ranks = 2 * (len(pooled) - 1) - ranks
+    seen, size = int(ranks[len(before) :].sum()), len(after)
+    if len(pooled) > _FEW:
+        mean = size * float(ranks.mean())
+        spread = math.sqrt(float(ranks.var(ddof=1)) * size * len(before) / len(pooled))
+        return 0.5 * math.erfc((seen - 1 - mean) / spread / math.sqrt(2)) if spread else 1.0
+    ways = np.zeros((size + 1, int(ranks.sum()) + 1))
+    ways[0, 0] = 1
+    for rank in ranks.tolist():
+        shifted = ways[:-1, : ways.shape[1] - rank].copy()
+        ways[1:, rank:] += shifted
+    return float(ways[size, seen:].sum() / ways[size].sum())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from advisor.analysis import typical_ms
 from advisor.errors import UsageError
 from advisor.frames import SCHEMAS, build
 from advisor.frames.cpu import OWNED, shows_device
@@ -38,6 +39,7 @@ _ADVICE = {
     "truncated": "Copy the file again once the profiler has closed it: writing goes on for a while after the last step.",
     "gzip-truncated": "Copy the file again once the profiler has closed it.",
     "gzip-damaged": "Copy the file again, in binary mode.",
+    "empty-step": "Nothing: the last prof.step() began a step that the end of the recording cut off.",
     "repaired": "Names with unescaped quotes come from torch before 2.2; a newer torch writes them whole.",
     "skipped": "Record the trace again with a current torch; older exporters write broken JSON.",
 }
@@ -88,8 +90,11 @@ class Trace:
     @cached_property
     def quality(self) -> list[Note]:
         """What reading found wrong with the file; the profile's own weaknesses are what the profile/* rules tell."""
-        work_problems = self._recording.problems if len(self._recording.work) else []
-        notes = [*self._recording.recorded.notes, *work_problems]
+        recording = self._recording
+        # Steps and work find problems as they are worked out.
+        any_work = recording.whole_steps + len(recording.work)
+        problems = recording.problems if any_work else []
+        notes = [*recording.recorded.notes, *problems]
         return [Note(code, message, _ADVICE.get(code, "Nothing, unless figures look odd.")) for code, message in notes]
 
     @cached_property
@@ -120,8 +125,8 @@ class Trace:
 
     @property
     def steps_recorded(self) -> int:
-        """ProfilerStep annotations in the trace."""
-        return len(self._recording.steps)
+        """ProfilerStep annotations in the trace, without a last one in which nothing happens."""
+        return self._recording.whole_steps
 
     @cached_property
     def step_samples_ns(self) -> Ints:
@@ -135,6 +140,13 @@ class Trace:
         """Median step: after the first, over all where there are fewer than three; None without steps."""
         samples = self.step_samples_ns
         return float(np.median(samples)) / 1e6 if len(samples) else None
+
+    @property
+    def whole_ms(self) -> float:
+        """What shares of the time are shares of: the median step, the mean of all where steps differ, or the window."""
+        if not self.step_ms:
+            return self.window_ns / 1e6
+        return typical_ms(self.step_ms, self.ledger.counted_ns / self.step_count / 1e6)
 
     @property
     def step_count(self) -> int:
@@ -160,6 +172,11 @@ class Trace:
     def ledger(self) -> Ledger:
         """Who owns every ns of the window, on the busiest device; on the host where there is none."""
         return self._study.ledger
+
+    @property
+    def warm_ns(self) -> Ints | None:
+        """ns of each of its segments outside start-up, where that is so much that severities are judged without it."""
+        return self._study.warm_ns
 
     # ---- frames
 

@@ -14,6 +14,8 @@ from pathlib import Path
 from advisor import rulebook
 from advisor.engine import HOW
 from advisor.frames import SCHEMAS
+from advisor.measures import METRICS, Metric
+from advisor.report.gate import schema as gate_schema
 from advisor.report.schema import schema_text as analysis_schema
 from advisor.rulebook import Rule
 from advisor.rulebook.schema import schema_text as rule_schema
@@ -31,11 +33,51 @@ def pages() -> Iterator[tuple[Path, str]]:
     rules = rulebook.load([ROOT / "rules"]).rules
     yield DOCS / "analysis.schema.json", analysis_schema()
     yield DOCS / "rule.schema.json", rule_schema()
+    yield DOCS / "judgement.schema.json", gate_schema.text(gate_schema.judgement_schema())
+    yield DOCS / "comparison.schema.json", gate_schema.text(gate_schema.comparison_schema())
+    yield DOCS / "baseline.schema.json", gate_schema.text(gate_schema.baseline_schema())
     yield DOCS / "frames.md", frames()
+    yield DOCS / "gate.md", gate()
     yield DOCS / "rules" / "README.md", index(rules)
     yield DOCS / "proofs.md", proofs(rules)
+    yield DOCS / "replay.md", replay()
     for rule in rules:
         yield DOCS / "rules" / f"{rule.id}.md", page(rule)
+
+
+def gate() -> str:
+    """The page on the gate, with its table of figures renewed; the study's figures are benchmarks/gate_study.py's."""
+    rows = [
+        [f"`{m.name}`", m.unit or "count", m.meaning, f"{100 * m.tolerance:g} %", floor(m), m.basis]
+        for m in METRICS.values()
+    ]
+    made = table(["figure", "unit", "what it is, per step", "tolerance", "floor", "basis"], rows)
+    text = (DOCS / "gate.md").read_text(encoding="utf-8")
+    block = f"<!-- metrics -->\n\n{made}\n\n<!-- /metrics -->"
+    return re.sub(r"<!-- metrics -->.*<!-- /metrics -->", lambda _: block, text, flags=re.DOTALL)
+
+
+def floor(metric: Metric) -> str:
+    """The least absolute change that matters."""
+    parts = [f"{metric.floor:g} {metric.unit}".strip()]
+    parts += [f"{100 * metric.floor_share:g} % of the step"] if metric.floor_share else []
+    return ", ".join(parts)
+
+
+WORDS = {
+    "window": "the time that figures speak of: from the start of the first step (without steps, of the first GPU work) to "
+    "the end of the last step or of the last GPU work, whichever is later. On a trace without GPU work, the host's time.",
+    "step": "one iteration, as the program told the profiler with `prof.step()`. Steps begin where the host begins them, "
+    "each ends where the next begins, and the last with the window. Where over a tenth of the GPU's time runs in a later "
+    "step of the host than its launch, steps end with the last GPU work that they launched. Figures leave the first step "
+    "out, where there are three or more.",
+    "cause": "what a ns of the window is spent on, on each device, one cause each: compute, else communication, else copy, "
+    "else memset; and where the device idles, why: loader, sync, blocking_copy, allocator, compile, gc, host, profiler or "
+    "unknown. Causes add up to the window.",
+    "cost": "the ns of the window that a row owns. What is hidden behind work of a cause named earlier costs nothing, and "
+    "of two rows of one cause that run at once, the one that started first owns the time.",
+    "share": "cost over the time of the steps that figures speak of (without steps, of the window).",
+}
 
 
 def frames() -> str:
@@ -47,6 +89,8 @@ def frames() -> str:
         "pandas DataFrame, `trace.kernels`. Times are whole ns since the first event of the trace. What is unknown is "
         "NULL, never 0; -1 stands for none only where the meaning says so.",
         "\n".join(f"- [`{name}`](#{name}): {schema.row}" for name, schema in SCHEMAS.items()),
+        "## Words",
+        "\n".join(f"- **{word}**: {meaning}" for word, meaning in WORDS.items()),
     ]
     for name, schema in SCHEMAS.items():
         parts += [f"## {name}", f"One row is {schema.row}."]
@@ -139,6 +183,84 @@ def proofs(rules: tuple[Rule, ...]) -> str:
             table(heads, rows),
         ]
     ) + "\n"  # fmt: skip
+
+
+# Images a second that the article gives (80 and 37 ms for 32 images on the first two), state by state.
+RATES = (32 / 0.080, 32 / 0.037, 1200.0, 1584.0, 1670.0, 1670.0, 2477.0, 3268.0)
+# The state's file, the fix that the article made there, its rule, and why a prediction of it misses.
+ARTICLE = (
+    ("rung0_baseline", "num_workers=8", "data-loading/single-process-loader", ""),
+    (
+        "rung1_workers",
+        "pinned memory",
+        "transfer/pageable-copy",
+        "a rule's 90 % of the copies' time is the most that it promises; the article's whole step gained more",
+    ),
+    (
+        "rung2_pinned",
+        "batch 32 to 512",
+        "memory/low-peak",
+        "only the host's gaps are priced; that fuller kernels need less time an image is not",
+    ),
+    ("rung3_batch512", "uint8 to the GPU", "transfer/large-copy", ""),
+    ("rung4_uint8", "set_to_none", "gradient/zeroing-memset", "the article found no gain that matters"),
+    (
+        "rung5_set_to_none",
+        "autocast, batch 1024",
+        "precision/no-tensor-cores",
+        "the article doubled the batch in the same change",
+    ),
+    (
+        "rung6_amp",
+        "torch.compile",
+        "kernels/elementwise-chain",
+        "chains are priced by their traffic; what compiling does to other kernels and to launches is not",
+    ),
+)
+
+
+def replay() -> str:
+    """How prices are got: what the replay is, how well it gives the record back, and the article's ladder."""
+    real = json.loads(REAL.read_text()) if REAL.is_file() else {}
+    rows = []
+    for name, verdicts in sorted(real.items()):
+        found = verdicts.get("replay", {})
+        if "reason" in found:
+            rows.append([name.removesuffix(".json.gz"), "–", "–", "–", "–", f"not run again: {found['reason']}"])
+        else:
+            figures = [f"{found[key]:+.1f} %" for key in ("step_off", "window_off")]
+            figures += [f"{found[key]:.1f} %" for key in ("residual", "linked")]
+            rows.append([name.removesuffix(".json.gz"), *figures, ""])
+    intro = (DOCS / "replay.intro.md").read_text(encoding="utf-8").strip()
+    ladder_rows = [_rung(at, *rung) for at, rung in enumerate(ARTICLE)]
+    return "\n\n".join(
+        [
+            "# What a fix is worth: the replay",
+            MADE,
+            intro,
+            "## How well the record is given back",
+            "Run again unchanged, with all waits worked out anew: the median step (the window where there are no steps) "
+            "and the window against the record; the share of the window that is kept as recorded because nothing in the "
+            "trace explains it; the share of the GPU's time whose launch is in the trace.",
+            table(["trace", "step", "window", "residual", "linked", ""], rows),
+            "## The article's ladder",
+            "Each state of Chaim Rand's article (built from its figures: see `sample_traces/article`), the fix that he made "
+            "there, what the replay says that this fix alone makes of the rate, and what the article measured.",
+            table(["state", "fix", "predicted", "in the article", "why they differ"], ladder_rows),
+        ]
+    ) + "\n"  # fmt: skip
+
+
+def _rung(at: int, name: str, fix: str, rule: str, why: str) -> list[str]:
+    from advisor.assemble import analyze
+    from advisor.trace import read
+
+    asked = analyze(read(str(ROOT / "sample_traces" / "article" / f"{name}.json.gz")), what_if=[rule]).what_if
+    predicted = "nothing to price"
+    if asked is not None:
+        least, most = (asked.step_ms_before / asked.step_ms_after[key] for key in ("high", "low"))
+        predicted = f"{least:.2f} to {most:.2f} times as fast"
+    return [name, fix, predicted, f"{RATES[at + 1] / RATES[at]:.2f} times as fast", why or "–"]
 
 
 def few(names: list[str]) -> str:

@@ -7,6 +7,7 @@ their own, more ranks, or code that uses what their snippets define.
 from __future__ import annotations
 
 import contextlib
+import io
 import itertools
 import logging
 import math
@@ -169,6 +170,7 @@ def names(rule: str, code: str) -> dict[str, Any]:
 
 DATA: dict[str, type[Images]] = {
     "compile/recompilation": Texts,
+    "cpu/python-time": Vectors,
     "kernels/for-loop-indexing": Vectors,
     "memory/fragmentation": Texts,
     "sync/scalar-readback": Vectors,
@@ -176,6 +178,7 @@ DATA: dict[str, type[Images]] = {
 """What the rules are about whose x is no batch of images."""
 
 OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "cpu/python-time": lambda given: {"log": io.StringIO()},
     "distributed/micro-batch-reduction": lambda given: {"model": given["DistributedDataParallel"](given["model"])},
     "kernels/for-loop-indexing": lambda given: {"scale": torch.rand(BATCH), "index": torch.tensor([0, 2])},
     "transfer/device-pingpong": lambda given: {"scores": torch.rand(16)},

@@ -112,10 +112,9 @@ class Fake:
             raise KeyboardInterrupt
         return path
 
-    def analyze(
-        self, trace: str, rulebook: Any = None, only: Any = (), skip: Any = (), views: bool = False
-    ) -> Analysis:
+    def analyze(self, trace: str, rulebook: Any = None, only: Any = (), skip: Any = (), **more: Any) -> Analysis:
         self.asked["analyze"] = (only, skip)
+        self.asked["more"] = more
         made = analysis(trace, next((name for name in ("high", "low", "note") if name in trace), "medium"))
         if "failing" in trace:
             failure = msgspec.convert(
@@ -125,9 +124,7 @@ class Fake:
             made = msgspec.structs.replace(made, verdicts=verdicts)
         return made
 
-    def analyze_many(
-        self, traces: Any, rulebook: Any = None, only: Any = (), skip: Any = (), views: bool = False
-    ) -> Any:
+    def analyze_many(self, traces: Any, rulebook: Any = None, only: Any = (), skip: Any = (), **more: Any) -> Any:
         return [self.analyze(trace, rulebook, only, skip) for trace in traces], None
 
     def load(self, settings: Any, folders: Any) -> Any:
@@ -499,6 +496,8 @@ def test_rules_check(book: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert run("rules", "check").stdout == "2 rules, no problem\n"
     (tmp_path / "mine").mkdir()
     assert run("rules", "check", "mine").exit_code == 2  # none of the rules lies there
+    (tmp_path / "mine/a").mkdir()
+    (tmp_path / "mine/a/b.toml").touch()
     book(rule(), rule(path=str(tmp_path / "mine/a/b.toml")))
     assert run("rules", "check", "mine").stdout == "1 rule, no problem\n"
 

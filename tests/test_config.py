@@ -68,6 +68,8 @@ def test_everything_it_may_hold(tmp_path: Path) -> None:
         ("limits = 3", "limits must be a table of rule ids, not a number"),
         ('limits."a/b" = 3', r'limits\."a/b" must be a table of limits'),
         ('limits."a/b".c = true', r'limits\."a/b"\.c must be a number, not True'),
+        ("limits.a.b.c = 1", r'limits\.a\.b: the id of a rule goes in quotes: limits\."a/b"'),
+        ("limits.a/b.c = 1", r'not valid TOML: .* in quotes: limits\."a/b"'),
         ('limits."a/b".c = nan', r'limits\."a/b"\.c must be a number'),
         ("fail_on = ", "not valid TOML"),
     ],

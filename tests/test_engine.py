@@ -62,8 +62,14 @@ class Trace:
     features: frozenset[str] = frozenset({"gpu", "host", "steps", "shapes", "idle"})
     gpu_expected: bool = True
     step_ms: float | None = 10.0
+
+    @property
+    def whole_ms(self) -> float:
+        return self.step_ms or self.window_ns / 1e6
+
     step_count: int = 2
     window_ns: int = 30 * MS
+    warm_ns: Any = None
 
     def __post_init__(self) -> None:
         step = np.repeat([0, 1, 2], 10)

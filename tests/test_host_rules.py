@@ -120,6 +120,20 @@ def test_a_graph_break_is_the_stretch_from_the_end_of_one_graph_to_the_next_regi
     assert row["idle_ns"] == 300_000
 
 
+def test_what_compiling_runs_breaks_no_graph(tmp_path: Path) -> None:
+    b = fast()
+    with b.step(), b.op("Torch-Compiled Region: 0/0"):
+        with b.annotation("## Call CompiledFxGraph fabc ##", us=100):
+            pass
+        with b.op("_compile.<locals>.compile_inner (dynamo_timed)"), b.op("dynamo"):
+            b.idle(us=50)
+        with b.op("Torch-Compiled Region: 1/0", us=10):
+            b.kernel("triton_a", us=10)
+    rows = trace_of(b, tmp_path).compiles
+    broken = rows[rows["kind"] == "graph-break"]
+    assert (len(broken), broken["reason"].isna().all()) == (1, True)
+
+
 def test_regions_side_by_side_are_no_graph_break(tmp_path: Path) -> None:
     b = fast()
     with b.step():

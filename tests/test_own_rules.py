@@ -85,8 +85,10 @@ def test_what_new_writes_holds_as_it_stands(tmp_path: Path) -> None:
     [
         (["rules", "new", "Slow"], "is no id"),
         (["rules", "new", "../x/y"], "is no id"),
-        (["rules", "new", "team/x", "--frame", "kernel"], "no frame 'kernel'"),
-        (["rules", "test", "nowhere"], "no such folder"),
+        (["rules", "new", "team/x", "--frame", "kernel"], "no frame 'kernel'; nearest: kernels"),
+        (["rules", "new", "team/x", "--frame", "gaps"], "no template begins with 'gaps'. Templates begin with kernels,"),
+        (["rules", "test", "nowhere"], "error: nowhere: no such folder"),
+        (["rules", "check", "nowhere"], "error: nowhere: no such folder"),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, words: list[str], said: str) -> None:
@@ -105,7 +107,7 @@ def test_a_proof_that_does_not_hold_fails_and_says_why(mine: Path) -> None:
     proof.write_text("raise OSError('broken')\n")
     result = advisor("rules", "test", "my_rules", cwd=mine)
     assert result.returncode == 1
-    assert "cannot be run: OSError: broken" in result.stdout
+    assert "cannot be run: OSError: broken (line 1 of slow-augment.proof.py)" in result.stdout
     proof.unlink()
     result = advisor("rules", "test", "my_rules", cwd=mine)
     assert result.returncode == 1
@@ -120,3 +122,61 @@ def test_a_proof_that_is_not_whole_fails(mine: Path) -> None:
     said = advisor("rules", "test", "my_rules", cwd=mine).stdout
     for problem in ("no case of @edge", "no case of @lacks", "no case plants a symptom of known size"):
         assert problem in said
+
+
+def test_what_is_no_trace_is_named(mine: Path) -> None:
+    proof = mine / "my_rules" / "team" / "slow-augment.proof.py"
+    whole = proof.read_text()
+    for returned, said in (("None", "nothing (None)"), ("{}", "dict"), ("[3]", "int"), ("[]", "an empty list")):
+        proof.write_text(whole.replace("    return training(1500)\n", f"    return {returned}\n", 1))
+        result = advisor("rules", "test", "my_rules", cwd=mine)
+        assert (result.returncode, f"returns {said}, not" in result.stdout) == (1, True), result.stdout
+
+
+def test_decorators_with_and_without_parentheses() -> None:
+    from advisor.testing import proof
+
+    for mark in (proof.fires, proof.fires(), proof.quiet, proof.quiet(), proof.edge, proof.edge()):
+        assert mark(lambda: None).__advisor_case__.kind in ("fires", "quiet", "edge")
+    with pytest.raises(TypeError, match="names what is lacking"):
+        proof.lacks(lambda: None)  # type: ignore[arg-type]
+
+
+def test_the_same_rules_from_settings_and_option_count_once(mine: Path) -> None:
+    (mine / "pyproject.toml").write_text('[tool.advisor]\nrules = ["my_rules"]\n')
+    (mine / "linked" / "other").mkdir(parents=True)
+    (mine / "linked" / "team").symlink_to(mine / "my_rules" / "team")
+    words = ["--rules", "my_rules", "--rules", "my_rules/", "--rules", "linked"]
+    listed = advisor("rules", "list", *words, cwd=mine)
+    assert (listed.returncode, listed.stdout.count("team/slow-augment")) == (0, 1), listed.stderr
+    assert advisor("rules", "check", "linked", cwd=mine).stdout == "1 rule, no problem\n"
+
+
+def test_settings_are_named_for_their_mistakes(mine: Path) -> None:
+    for text, said in (
+        ('skip = ["tem/*"]', 'pyproject.toml: skip "tem/*" fits no rule'),
+        ('limits."team/slow-augmen".x = 1', "pyproject.toml: limits: no rule 'team/slow-augmen'; nearest: team/slow-augment"),
+    ):
+        (mine / "pyproject.toml").write_text(f'[tool.advisor]\nrules = ["my_rules"]\n{text}\n')
+        result = advisor("analyze", "trace.json", cwd=mine)
+        assert (result.returncode, said in result.stderr) == (2, True), result.stderr
+
+
+def test_a_proof_that_exits_or_loops_fails(mine: Path) -> None:
+    from advisor import rulebook
+    from advisor.testing import prove as proving
+
+    rules = rulebook.load([mine / "my_rules"])
+    proof = mine / "my_rules" / "team" / "slow-augment.proof.py"
+    whole = proof.read_text()
+    proof.write_text("import sys\nsys.exit(0)\n")
+    assert advisor("rules", "test", "my_rules", cwd=mine).returncode == 1
+    proof.write_text(whole.replace("    return training(1500)\n", "    raise SystemExit\n", 1))
+    assert advisor("rules", "test", "my_rules", cwd=mine).returncode == 1
+    proof.write_text("while True:\n    pass\n")
+    seconds, proving.CASE_SECONDS = proving.CASE_SECONDS, 0.2
+    try:
+        results = proving.prove(rules.rules[0], rules)
+    finally:
+        proving.CASE_SECONDS = seconds
+    assert "took longer than 0.2 s" in results[0].problem

@@ -336,6 +336,36 @@ def test_the_last_step_is_not_dropped() -> None:
     assert (trace.step_count, trace.step_ms) == (6, 0.1)
 
 
+def test_a_last_step_in_which_nothing_happens_is_none() -> None:
+    # prof.step() began it, and the recording stopped 5 us later: the two steps before it take 100 us each, not 68 on average.
+    work = [
+        event
+        for n in range(2)
+        for event in (op("a", 100 * n + 1, 20), launch(n + 1, 100 * n + 5), kernel(100 * n + 30, 10, n + 1))
+    ]
+    trace = read([step(0, 0, 100), step(1, 100, 100), step(2, 200, 5), *work])
+    assert trace.frame("steps")["sampled"].tolist() == [True, True, False]
+    assert (trace.step_count, trace.step_ms, trace.ledger.counted_ns, trace.window_ns) == (2, 0.1, 200_000, 205_000)
+    assert [note.code for note in trace.quality] == ["empty-step"]
+    # An operator in it makes it one, and so does work that it launches.
+    for event in ([op("b", 201, 1)], [launch(9, 201), kernel(203, 1, 9)]):
+        assert read([step(0, 0, 100), step(1, 100, 100), step(2, 200, 5), *work, *event]).step_count == 3
+
+
+def test_behind_the_last_event_of_the_host_nothing_is_known() -> None:
+    # The step goes on for 5 ms in which nothing was recorded; 1 ms more or less is Python between two operators.
+    silent = read([step(0, 0, 5100), op("a", 1, 99), launch(1, 5), kernel(30, 10)])
+    assert silent.ledger.by_cause()["unknown"] == 5_000_000
+    assert read([step(0, 0, 1100), op("a", 1, 99), launch(1, 5), kernel(30, 10)]).ledger.by_cause()["unknown"] == 0
+
+
+def test_a_wait_for_nothing_is_not_pending() -> None:
+    # The first synchronization finds an empty queue, the second a kernel that runs until 140 us, the third none again.
+    calls = [host("cuda_runtime", "cudaDeviceSynchronize", at, dur) for at, dur in ((1, 50), (110, 30), (150, 20))]
+    trace = read([step(0, 0, 200), op("a", 60, 40), launch(1, 65), kernel(70, 70), *calls])
+    assert trace.syncs["pending"].tolist() == [False, True, False]
+
+
 def test_the_last_step_lasts_until_its_gpu_work_ends() -> None:
     # The step ends at 100 us on the host, its kernel at 130 us.
     trace = read([step(0, 0, 100), op("a", 1, 20), launch(1, 5), kernel(30, 100, 1)])

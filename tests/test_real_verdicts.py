@@ -16,7 +16,8 @@ from conftest import ROOT, TRACES, real_trace
 
 from advisor import rulebook
 from advisor.assemble import analyze
-from advisor.trace import read
+from advisor.replay.pricing import Replay
+from advisor.trace import Trace, read
 
 RECORD = ROOT / "tests" / "real_verdicts.json"
 KNOWN: dict[str, dict[str, Any]] = json.loads(RECORD.read_text()) if RECORD.is_file() else {}
@@ -30,7 +31,8 @@ def book() -> rulebook.Rulebook:
 
 def verdicts(name: str) -> dict[str, Any]:
     """What the rules come to: findings with severity and share of the time, quality notes, and what passes."""
-    analysis = analyze(read(real_trace(name)), book())
+    trace = read(real_trace(name))
+    analysis = analyze(trace, book())
     assert analysis.verdicts.error == []
     return {
         "findings": {
@@ -38,6 +40,21 @@ def verdicts(name: str) -> dict[str, Any]:
         },
         "quality": sorted(note.code for note in analysis.quality),
         "passes": sorted(analysis.verdicts.passes),
+        "replay": replayed(trace),
+    }
+
+
+def replayed(trace: Trace) -> dict[str, Any]:
+    """How well the record is given back by running it again, in percent; or why it is not run again."""
+    replay = Replay(trace.study)
+    if replay.reason or replay.graph is None:
+        return {"reason": replay.reason}
+    recorded = trace.step_ms or trace.window_ns / 1e6
+    return {
+        "step_off": round(100 * (replay.base.step_ns / 1e6 / recorded - 1), 1),
+        "window_off": round(100 * (replay.base.window_ns / trace.window_ns - 1), 1),
+        "residual": round(100 * replay.graph.residual_ns / trace.window_ns, 1),
+        "linked": round(100 * replay.graph.linked_share, 1),
     }
 
 

@@ -238,6 +238,17 @@ def test_no_finding_is_said_with_what_could_not_run() -> None:
     assert "No findings\n  No rule that could run fired" in report
 
 
+def test_time_that_another_finding_counts_is_said_to_be_counted_there() -> None:
+    slow = finding("data-loading/slow-collate-or-transform", severity="low", saving=None, cost_ms=0.0)
+    assert "counted under data-loading/single-process-loader" in text(analysis(finding(), slow))
+    assert "none of its own: a risk, or memory" in text(analysis(slow))
+
+
+def test_a_kernel_of_cutlass_is_shown_by_what_tells_it_apart() -> None:
+    name = "void cutlass::Kernel2<cutlass_75_tensorop_bf16_s1688gemm_bf16_256x128_nn_align1>(cutlass_75::Params)"
+    assert evidence_cell("name", name) == "cutlass_75_tensorop_bf16_s1688gemm_bf16_256x128_nn_align1"
+
+
 def test_notes_are_short() -> None:
     report = text(analysis(finding(severity="note")))
     assert "No findings" in report
@@ -450,7 +461,8 @@ def test_only_paths_are_cut_out_of_text(before: str, after: str) -> None:
         (99.96, "100"),
         (121.4, "121"),
         (12345.6, "12,346"),
-        (0.0000123, "1.23e-05"),
+        (0.0000123, "<0.001"),
+        (-0.000999, ">-0.001"),
         (-3.456, "-3.46"),
     ],
 )

@@ -232,12 +232,28 @@ def test_every_problem_of_every_file_is_named(tmp_path: Path) -> None:
     (broken,) = [problem for problem in problems(tmp_path) if problem.startswith("sync/broken")]
     assert "not valid TOML" in broken
     assert "line 2" in broken
+    assert "sync/latin.toml: is not UTF-8, from byte 6 on; save it as UTF-8" in problems(tmp_path)
+
+
+def test_a_byte_order_mark_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path, "transfer/slow")
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert problems(tmp_path) == [
+        "transfer/slow.toml: begins with a byte order mark; save it as UTF-8 without one (no BOM)"
+    ]
 
 
 def test_rules_lie_one_folder_deep(tmp_path: Path) -> None:
     write(tmp_path / "deep", "transfer/slow")
     (problem,) = problems(tmp_path)
     assert problem.startswith("deep/transfer/slow.toml: a rule lies in a folder named for its category")
+
+
+def test_of_a_rule_at_the_top_only_its_place_is_wrong(tmp_path: Path) -> None:
+    write(tmp_path, "transfer/slow").rename(tmp_path / "slow.toml")
+    assert problems(tmp_path) == [
+        f"slow.toml: a rule lies in a folder named for its category: {tmp_path}/CATEGORY/NAME.toml"
+    ]
 
 
 def test_frames_of_a_test_may_lack_columns_that_are_shown_by_default(tmp_path: Path) -> None:
@@ -289,6 +305,23 @@ def test_the_same_id_twice_is_an_error_that_names_both_files(tmp_path: Path) -> 
 def test_the_same_folder_twice_is_read_once(tmp_path: Path) -> None:
     write(tmp_path, "transfer/slow")
     assert len(load([tmp_path, tmp_path]).rules) == 1
+    (tmp_path.parent / "link").symlink_to(tmp_path)
+    assert len(load([tmp_path, tmp_path / "transfer" / "..", tmp_path.parent / "link"]).rules) == 1
+
+
+def test_links_to_files_and_folders_are_followed(tmp_path: Path) -> None:
+    shared, mine = tmp_path / "shared", tmp_path / "mine"
+    write(shared, "transfer/slow")
+    write(shared, "sync/wait")
+    (mine / "sync").mkdir(parents=True)
+    (mine / "transfer").symlink_to(shared / "transfer")
+    (mine / "sync/wait.toml").symlink_to(shared / "sync/wait.toml")
+    (mine / "round").symlink_to(mine)
+    assert [rule.id for rule in load([mine]).rules] == ["sync/wait", "transfer/slow"]
+    assert len(load([mine, shared]).rules) == 2
+    (mine / "sync/gone.toml").symlink_to(tmp_path / "nowhere")
+    (mine / "gone").symlink_to(tmp_path / "nowhere")
+    assert problems(mine) == ["gone: links to nothing", "sync/gone.toml: No such file or directory"]
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -329,16 +362,18 @@ def test_users_set_limits(tmp_path: Path) -> None:
     ("overrides", "expected"),
     [
         ({"transfer/slo": {"min_bytes": 1}}, "limits: no rule 'transfer/slo'; nearest: transfer/slow"),
-        ({"transfer/slow": {"min_byte": 1}}, "limits.transfer/slow: no limit 'min_byte'; nearest: min_bytes"),
-        ({"transfer/slow": {"min_bytes": "x"}}, "transfer/slow.toml: limits.min_bytes: the user's own value"),
-        ({"transfer/slow": {"min_bytes": True}}, "transfer/slow.toml: limits.min_bytes: the user's own value"),
-        ({"transfer/slow": {"min_bytes": float("nan")}}, "transfer/slow.toml: limits.min_bytes: the user's own value"),
+        ({"transfer/slow": {"min_byte": 1}}, "limits.\"transfer/slow\": no limit 'min_byte'; nearest: min_bytes"),
+        ({"transfer/slow": {"min_bytes": "x"}}, "limits.\"transfer/slow\".min_bytes: must be a number, not 'x'"),
+        ({"transfer/slow": {"min_bytes": True}}, 'limits."transfer/slow".min_bytes: must be a number, not True'),
+        ({"transfer/slow": {"min_bytes": float("nan")}}, 'limits."transfer/slow".min_bytes: must be a number, not nan'),
     ],
 )
 def test_what_is_wrong_with_a_users_limit(tmp_path: Path, overrides: Any, expected: str) -> None:
     write(tmp_path, "transfer/slow")
     (problem,) = problems(tmp_path, overrides=overrides)
     assert problem.startswith(expected)
+    (problem,) = problems(tmp_path, overrides=overrides, config="advisor.toml")
+    assert problem.startswith(f"advisor.toml: {expected}")
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:

@@ -120,10 +120,20 @@ class Job:
         return Costs(np.append(cost, rest), steps, np.append(counted, True), whole)
 
     @property
+    def warm_ns(self) -> None:
+        """Start-up shows in the ranks' own traces, not in who waits for whom."""
+        return None
+
+    @property
     def step_ms(self) -> float | None:
         """Median of the ranks' median steps; None where none has steps."""
         steps = [digest.step_ms for digest in self.digests if digest.step_ms is not None]
         return float(np.median(steps)) if steps else None
+
+    @property
+    def whole_ms(self) -> float:
+        """What shares are shares of: that step, or the window."""
+        return self.step_ms or self.window_ns / 1e6
 
     @property
     def step_count(self) -> int:

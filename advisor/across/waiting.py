@@ -40,6 +40,11 @@ def _order(finding: Finding) -> tuple[bool, float, int, float, str]:
     return finding.severity == "note", -worth, -SEVERITIES.index(finding.severity), -finding.cost_ms, finding.rule
 
 
+def _listed(names: Sequence[str]) -> str:
+    """``0, 6 and 2``."""
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
+
+
 def _retold(finding: Finding, row: RankRow, blamed: Sequence[tuple[int, float]]) -> Finding:
     wait, cost = row.wait_ms or 0.0, finding.cost_ms
     share = min(wait / cost, 1.0) if cost else 0.0
@@ -66,5 +71,5 @@ def _retold(finding: Finding, row: RankRow, blamed: Sequence[tuple[int, float]])
     title = finding.title
     if share >= _MOSTLY:
         named = [str(rank) for rank, part in blamed[:_NAMED] if part >= _LEAST]
-        title = f"The GPU waits in collectives, mostly for rank{'s' if len(named) > 1 else ''} {' and '.join(named)}"
+        title = f"The GPU waits in collectives, mostly for rank{'s' if len(named) > 1 else ''} {_listed(named)}"
     return msgspec.structs.replace(finding, title=title, why=f"{told}\n\n{finding.why}", saving=saving)

@@ -19,6 +19,10 @@ from advisor.errors import AdvisorError
 # Name to module; the module holds a click command of the name `command`. The order is that of the help.
 COMMANDS = {
     "analyze": "advisor.cli.analyze",
+    "compare": "advisor.cli.compare",
+    "gate": "advisor.cli.gate",
+    "baseline": "advisor.cli.baseline",
+    "export": "advisor.cli.export",
     "rules": "advisor.cli.rules",
     "query": "advisor.cli.query",
 }
@@ -36,11 +40,11 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f"; nearest: {near[0]}" if near else ""
 
 
-def complain(message: str) -> None:
-    """Say on stderr what went wrong. The text may quote a trace, so it is made printable first."""
+def complain(message: str, kind: str = "error") -> None:
+    """Say on stderr what went wrong, or is worth a ``"note"``. The text may quote a trace, so it is made printable first."""
     from advisor.report.plain import clean
 
-    click.echo("advisor: error: " + "\n".join(clean(line) for line in message.splitlines()), err=True)
+    click.echo(f"advisor: {kind}: " + "\n".join(clean(line) for line in message.splitlines()), err=True)
 
 
 class Commands(click.Group):

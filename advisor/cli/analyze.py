@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import fnmatch
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
 from advisor.cli import complain, nearest
-from advisor.cli.terminal import PIPED_WIDTH, progress, put, wants_color, width
+from advisor.cli.outputs import check_outputs, pair, write
+from advisor.cli.terminal import progress
 from advisor.errors import AdvisorError, TraceError, UsageError
-from advisor.report import FORMATS, Format, Options, format_of, render
+from advisor.report import FORMATS
 
 if TYPE_CHECKING:
     from advisor.analysis import Across, Analysis
     from advisor.config import Config
-    from advisor.report.document import Several
     from advisor.rulebook import Rulebook
     from advisor.trace import Trace
 
 RANK = {"note": 0, "low": 1, "medium": 2, "high": 3}
-
-
-class Output(NamedTuple):
-    """One report to write; ``path`` is None for stdout."""
-
-    format: Format
-    path: Path | None
 
 
 @click.command("analyze", short_help="What slows a program down, where, and what to change.")
@@ -53,8 +47,16 @@ class Output(NamedTuple):
 @click.option("-q", "--quiet", is_flag=True, help="A headline, and one line a finding.")
 @click.option("-v", "--verbose", is_flag=True, help="Everything: all places, references, and what passed.")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colours [auto].")
+@click.option("--source-root", metavar="DIR", help="Show the lines of your source, from files below DIR (HTML).")
 @click.option("--redact", is_flag=True, help="Name no folders: paths become base names.")
 @click.option("--views", is_flag=True, help="Add to JSON what the HTML report shows: timeline, tables, curves.")
+@click.option(
+    "--what-if",
+    multiple=True,
+    metavar="RULE[,RULE...]",
+    help="Predict the step with the fixes of these rules together.",
+)
+@click.option("--safe", is_flag=True, help="Plan without fixes that change training: batch size, precision.")
 def command(
     traces: tuple[str, ...],
     formats: tuple[str, ...],
@@ -68,8 +70,11 @@ def command(
     quiet: bool,
     verbose: bool,
     color: str,
+    source_root: str | None,
     redact: bool,
     views: bool,
+    what_if: tuple[str, ...],
+    safe: bool,
 ) -> int:
     """Say what slows a program down, from the trace that torch.profiler wrote.
 
@@ -86,16 +91,21 @@ def command(
         raise UsageError("-q and -v ask for opposite things; give one of them")
     if traces.count("-") > 1:
         raise UsageError("standard input (-) can be read once only")
-    wanted = pair(formats, outputs)
-    for output in wanted:
-        check_output(output, traces, force)
+    if source_root is not None and redact:
+        raise UsageError("--source-root shows lines of the source, and --redact takes them out; give one of them")
+    if source_root is not None and not Path(source_root).is_dir():
+        raise UsageError(f"--source-root {source_root}: no such folder")
+    traces = once(traces)
+    wanted = pair(formats, outputs, FORMATS)
+    check_outputs(wanted, traces, force)
     from advisor.config import load
 
     settings = load(config)
     rulebook = load_rules(settings, folders)
     ids = [rule.id for rule in rulebook.rules]
-    chosen = expand(only or settings.only, ids, "--only")
-    left_out = expand(skip + settings.skip, ids, "--skip")
+    chosen = expand(only, ids, "--only") if only else expand(settings.only, ids, f"{settings.path}: only")
+    left_out = expand(skip, ids, "--skip") + expand(settings.skip, ids, f"{settings.path}: skip")
+    asked = expand([rule for words in what_if for rule in words.split(",") if rule], ids, "--what-if")
 
     import advisor
 
@@ -104,9 +114,14 @@ def command(
     with progress(quiet) as say:
         found = readable(traces, settings, say)
         if len(traces) > 1:
-            made, across = advisor.analyze_many(found, rulebook, only=chosen, skip=left_out, views=views)
+            made, across = advisor.analyze_many(
+                found, rulebook, only=chosen, skip=left_out, views=views, safe=safe, what_if=asked
+            )
         else:
-            made = [advisor.analyze(trace, rulebook, only=chosen, skip=left_out, views=views) for trace in found]
+            made = [
+                advisor.analyze(trace, rulebook, only=chosen, skip=left_out, views=views, safe=safe, what_if=asked)
+                for trace in found
+            ]
     if redact:
         from advisor.report.redact import redact as cut
         from advisor.report.redact import redact_across
@@ -117,58 +132,26 @@ def command(
         from advisor.report.document import Several
 
         document = Several(traces=made, across=across) if len(traces) > 1 else made[0]
-        write(wanted, document, color, verbosity=verbose - quiet)
+        write(wanted, document, FORMATS, color, verbosity=verbose - quiet, source_root=source_root)
     return exit_code(made, across, len(traces), fail_on or settings.fail_on)
 
 
-def pair(formats: Sequence[str], outputs: Sequence[str]) -> list[Output]:
-    """Which report goes where. Raises ``UsageError`` where formats and outputs do not pair up."""
-    if not outputs:
-        if len(formats) > 1:
-            raise UsageError(f"{len(formats)} formats and no --output: give each format its -o FILE (- is stdout)")
-        return [Output(FORMATS[formats[0] if formats else "text"], None)]
-    if formats and len(formats) != len(outputs):
-        raise UsageError(
-            f"{len(formats)} formats for {len(outputs)} outputs: give each output a format, or none to go by suffix"
-        )
-    chosen: list[Output] = []
-    for index, name in enumerate(outputs):
-        path = None if name == "-" else Path(name)
-        if formats:
-            chosen.append(Output(FORMATS[formats[index]], path))
-        else:
-            chosen.append(Output(FORMATS["text"] if path is None else format_of(name), path))
-    named = [output.path if output.path is None else output.path.absolute() for output in chosen]
-    if len(set(named)) < len(named):
-        raise UsageError("two reports would go to the same place; give each its own --output")
-    return chosen
-
-
-def check_output(output: Output, traces: Sequence[str], force: bool) -> None:
-    """Find before the work what would keep a report from being written. Raises ``UsageError``."""
-    path = output.path
-    if path is None:
-        return
-    if path.is_dir():
-        raise UsageError(f"{path}: is a folder; name a file in it")
-    if not path.parent.is_dir():
-        raise UsageError(f"{path}: no folder {path.parent}; make it first")
-    if not path.is_file():  # a new file, or a device such as /dev/null
-        return
-    if any(trace != "-" and Path(trace).is_file() and path.samefile(trace) for trace in traces):
-        raise UsageError(f"{path}: is a trace to be read; name another --output")
-    if not force:
-        raise UsageError(f"{path}: exists. Give --force to overwrite it, or name another --output.")
+def once(traces: Sequence[str]) -> tuple[str, ...]:
+    """The traces, each once. One that is given twice is named."""
+    first: dict[str, str] = {}
+    for path in traces:
+        if (file := os.path.realpath(path) if path != "-" else path) in first:
+            same = "" if path == first[file] else f", as {first[file]} before"
+            complain(f"{path} is given twice{same}, and counts once", "note")
+        first.setdefault(file, path)
+    return tuple(first.values())
 
 
 def load_rules(settings: Config, folders: Sequence[str]) -> Rulebook:
     """The rules that ship with the advisor, those of the configuration, and those of ``--rules``."""
-    from advisor import rulebook
+    from advisor.ci import rules
 
-    for folder in folders:
-        if not Path(folder).is_dir():
-            raise UsageError(f"--rules {folder}: no such folder")
-    return rulebook.load([rulebook.builtin_rules_dir(), *settings.rules, *map(Path, folders)], settings.limits)
+    return rules(settings, folders)
 
 
 def expand(globs: Iterable[str], ids: Sequence[str], option: str) -> tuple[str, ...]:
@@ -203,21 +186,6 @@ def readable(traces: Sequence[str], settings: Config, say: Callable[[str], None]
             continue
         yield trace
         del trace  # before the next is read
-
-
-def write(wanted: Sequence[Output], document: Analysis | Several, color: str, verbosity: int) -> None:
-    """Render each report once and put it where it belongs."""
-    for output in wanted:
-        if output.path is None:
-            colored = wants_color(color)
-            report = render(output.format.name, document, Options(width(), colored, verbosity))
-            put(report, binary=output.format.binary, color=colored)
-            continue
-        report = render(output.format.name, document, Options(PIPED_WIDTH, color == "always", verbosity))
-        try:
-            output.path.write_bytes(report)
-        except OSError as error:
-            raise UsageError(f"{output.path}: {error.strerror or error}") from error
 
 
 def exit_code(made: Sequence[Analysis], across: Across | None, asked: int, fail_on: str | None) -> int:

@@ -37,6 +37,9 @@ def _rules_in(folders: Sequence[str]) -> tuple[list[Rule], Rulebook]:
     from advisor import rulebook
     from advisor.config import Config
 
+    for folder in folders:
+        if not Path(folder).is_dir():
+            raise UsageError(f"{folder}: {'is no folder' if Path(folder).exists() else 'no such folder'}")
     shipped = {path.relative_to(root) for root in [rulebook.builtin_rules_dir()] for path in root.rglob("*.toml")}
     if len(folders) == 1 and all((Path(folders[0]) / path).is_file() for path in shipped):
         book = rulebook.load([Path(folders[0])])
@@ -44,8 +47,8 @@ def _rules_in(folders: Sequence[str]) -> tuple[list[Rule], Rulebook]:
         book = load_rules(Config(), folders)
     rules = list(book.rules)
     if folders:
-        roots = [os.path.realpath(folder) + os.sep for folder in folders]
-        rules = [rule for rule in rules if any(os.path.realpath(Path(rule.path)).startswith(root) for root in roots)]
+        mine = {os.path.realpath(path) for folder in folders for path in rulebook.files_in(Path(folder))}
+        rules = [rule for rule in rules if os.path.realpath(rule.path) in mine]
         if not rules:
             raise UsageError(
                 f"{', '.join(folders)}: no rules there; a rule is a .toml file in a folder of its category"
@@ -75,24 +78,27 @@ def test(folders: tuple[str, ...], only: tuple[str, ...], verbose: bool) -> int:
     for rule in chosen:
         results = prove(rule, book)
         wrong = [result for result in results if result.problem]
-        cases, failures = cases + len(results), failures + len(wrong)
+        cases += sum(result.kind != "proof" for result in results)
+        failures += len(wrong)
         counts = ", ".join(f"{kind} {count}" for kind, count in Counter(result.kind for result in results).items())
         put(f"{'FAIL' if wrong else 'ok':<5}{clean(rule.id)}  {counts}\n".encode())
         for result in results if verbose else wrong:
             said = f": {clean(result.problem)}" if result.problem else ""
             put(f"       {result.kind}: {clean(result.name)}{said}\n".encode())
-    put(f"{len(chosen)} rule{'s' * (len(chosen) != 1)}, {cases} cases, {failures} failed\n".encode())
+    said = f"{len(chosen)} rule{'s' * (len(chosen) != 1)}, {cases} case{'s' * (cases != 1)}, {failures} failed\n"
+    put(said.encode())
     return 1 if failures else 0
 
 
 @click.command("new")
 @click.argument("rule_id", metavar="ID")
 @click.option("--dir", "folder", default="rules", metavar="DIR", help="Where to write it.  [rules]")
-@click.option("--frame", default="kernels", metavar="FRAME", help="The frame whose rows it speaks of.  [kernels]")
+@click.option("--frame", default="kernels", metavar="FRAME", help="Begin with kernels, copies or memsets.  [kernels]")
 def new(rule_id: str, folder: str, frame: str) -> None:
     """Begin a rule: DIR/CATEGORY/NAME.toml and its proof beside it, for the id CATEGORY/NAME.
 
-    Both are whole and hold as they stand; change them until they say what you mean.
+    Both are whole and hold as they stand; change them until they say what you mean. A template begins with the rows of
+    one of three frames; `frame` in the rule may then name any (advisor query --schema lists them).
     """
     import re
 
@@ -102,9 +108,12 @@ def new(rule_id: str, folder: str, frame: str) -> None:
     if not re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+)*/[a-z0-9]+(?:-[a-z0-9]+)*", rule_id):
         raise UsageError(f"{rule_id!r} is no id: CATEGORY/NAME in lower case, such as checks/nan-guard")
     if frame not in template.FRAMES:
-        hint = nearest(frame, template.FRAMES)
-        known = "" if frame in SCHEMAS else f"no frame {frame!r}. "
-        raise UsageError(f"{known}A template can begin from {', '.join(template.FRAMES)}{hint}")
+        known = f"no template begins with {frame!r}" if frame in SCHEMAS else f"no frame {frame!r}"
+        *others, last = template.FRAMES
+        raise UsageError(
+            f"{known}{nearest(frame, SCHEMAS) if frame not in SCHEMAS else ''}. Templates begin with {', '.join(others)} "
+            f"or {last}; take one, and change match.frame and the conditions in the rule."
+        )
     path = Path(folder) / f"{rule_id}.toml"
     proof = path.with_suffix(".proof.py")
     for file in (path, proof):

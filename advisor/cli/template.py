@@ -33,7 +33,7 @@ What happens, and why it costs.
 
 When it is harmless.
 """
-needs      = ["gpu"]        # gpu host steps shapes stacks memory distributed loader ranks idle
+needs      = ["gpu"]        # gpu host steps shapes stacks memory distributed loader ranks idle gc
 given      = ""             # SQL over `trace`: of which programs the rule speaks at all
 confidence = "possible"     # certain | likely | possible
 yields_to  = []             # rules that own these rows where they fire too

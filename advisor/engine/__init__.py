@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.analysis import Evidence, Finding, NotApplicable, NotRun, QualityNote, RuleFailure, Verdicts
-from advisor.engine.claims import Claim, Settled, settle
+from advisor.engine.claims import Claim, Scale, Settled, settle
 from advisor.engine.evaluation import Evaluator, Question, cell, explain
 from advisor.engine.place import places
 from advisor.intervals import Bools, Ints
@@ -54,6 +54,9 @@ _ABSENT = {
     "loader": "nothing in the trace waits for a DataLoader",
 }
 _NEED_GPU = {"gpu", "idle"}
+_COPIES = "Its profiler leaves this out of copies, as that of AMD GPUs does; CUDA's writes it."
+_UNSAID = {"copy_memory": _COPIES, "bytes_copied": _COPIES}
+"""What would make a trace say what is unknown in a column of `trace`, where that is not the device's properties."""
 
 
 class Ledger(Protocol):
@@ -79,7 +82,11 @@ class Trace(Protocol):
     @property
     def ledger(self) -> Ledger: ...
     @property
+    def warm_ns(self) -> Ints | None: ...
+    @property
     def step_ms(self) -> float | None: ...
+    @property
+    def whole_ms(self) -> float: ...
     @property
     def step_count(self) -> int: ...
     @property
@@ -233,9 +240,8 @@ class _Run:
         columns = condition.columns if condition else ()
         blank = [name for name in columns if name in self.units and self.facts.get(name) is None]
         names = list(blank or columns)
-        how = (
-            f"The trace does not say: {', '.join(map(_spoken, names))}. A current torch writes the device's properties."
-        )
+        advice = dict.fromkeys(_UNSAID.get(name, "A current torch writes the device's properties.") for name in names)
+        how = " ".join([f"The trace does not say: {', '.join(map(_spoken, names))}.", *advice])
         self.verdicts.not_run.append(NotRun(rule=rule.id, needs=names, how=how))
         return False
 
@@ -304,8 +310,8 @@ class _Run:
 
     @property
     def whole_ms(self) -> float:
-        """What a share is a share of: the median step, or the window of a trace without steps."""
-        return self.trace.step_ms or self.trace.window_ns / 1e6
+        """What a share is a share of: the typical step, or the window of a trace without steps."""
+        return self.trace.whole_ms
 
     def settle(self, matches: Sequence[tuple[Rule, Bools, Bools]]) -> Settled:
         if not matches:
@@ -319,7 +325,21 @@ class _Run:
                 self.fail(rule, error, "cost")
                 continue
             claims.append(Claim(rule, rows, segments[ledger.counted[segments]]))
-        return settle(claims, ledger.dur_ns, ledger.counted_ns, self.whole_ms)
+        return settle(claims, ledger.dur_ns, ledger.counted_ns, self.whole_ms, self.scale)
+
+    @cached_property
+    def scale(self) -> Scale | None:
+        """What severities are judged by where start-up is much of the counted time; else None."""
+        warm = self.trace.warm_ns
+        return None if warm is None else Scale(warm, int(warm[self.trace.ledger.counted].sum()))
+
+    def why(self, claim: Claim) -> str:
+        """The rule's own words; and what the severity is judged by, where that is not the share beside it."""
+        if self.scale is None or not claim.rule.levels or not claim.cost_ns:
+            return claim.rule.why
+        share = 100 * self.scale.share(claim.segments)
+        said = f"Severity is judged without the start-up that the trace holds: this is {share:.1f} % of the time left."
+        return f"{claim.rule.why.rstrip()}\n\n{said}\n"
 
     def finding(self, claim: Claim) -> Finding:
         rule, frame = claim.rule, claim.rule.match.frame
@@ -342,7 +362,7 @@ class _Run:
             saving=claim.saving,
             where=places(self.evaluator.frame(frame), claim.rows, self.evaluator.weight(frame, claim.rows)),
             evidence=evidence,
-            why=rule.why,
+            why=self.why(claim),
             fix=rule.fix,
             references=list(rule.references),
         )

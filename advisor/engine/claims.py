@@ -36,6 +36,21 @@ class Claim:
 
 
 @dataclass(frozen=True)
+class Scale:
+    """What severities are judged by: ns of each segment that count, and their sum over all counted segments.
+
+    It is the counted time itself, but where much of that is start-up: then what is left without it.
+    """
+
+    ns: Ints
+    whole_ns: int
+
+    def share(self, segments: Ints) -> float:
+        """Share of the whole that some segments hold."""
+        return int(self.ns[segments].sum()) / self.whole_ns if self.whole_ns else 0.0
+
+
+@dataclass(frozen=True)
 class Settled:
     """The claims that stand, best first; the rules that pass; and those whose time others own, with the reason."""
 
@@ -44,22 +59,26 @@ class Settled:
     owned: dict[str, str]
 
 
-def settle(matches: Sequence[Claim], dur_ns: Ints, whole_ns: int, whole_ms: float) -> Settled:
+def settle(
+    matches: Sequence[Claim], dur_ns: Ints, whole_ns: int, whole_ms: float, scale: Scale | None = None
+) -> Settled:
     """Divide the time among the rules that match.
 
     *dur_ns* holds the length of each segment, *whole_ns* that of all counted ones, *whole_ms* what a share is a share
-    of: the median step, or the window. The segments of a match are counted ones, each once.
+    of: the median step, or the window. The segments of a match are counted ones, each once. *scale* is what severities
+    are judged by, where that is not the counted time.
     """
+    scale = scale or Scale(dur_ns, whole_ns)
     passes: list[str] = []
     standing: list[Claim] = []
     for match in matches:
         cost = int(dur_ns[match.segments].sum())
-        severity = severity_of(match.rule, cost / whole_ns if whole_ns else 0.0)
+        severity = severity_of(match.rule, scale.share(match.segments))
         if severity is None:
             passes.append(match.rule.id)
         else:
             standing.append(replace(match, cost_ns=cost, severity=severity))
-    kept, owned = _yielded(standing, dur_ns, whole_ns)
+    kept, owned = _yielded(standing, dur_ns, scale)
     priced = _priced(kept, dur_ns, whole_ns, whole_ms)
     return Settled(sorted(priced, key=_order), passes, owned)
 
@@ -77,7 +96,7 @@ def _order(claim: Claim) -> tuple[bool, float, int, int, str]:
     return note, -claim.rank, -SEVERITIES.index(claim.severity), -claim.cost_ns, claim.rule.id
 
 
-def _yielded(standing: Sequence[Claim], dur_ns: Ints, whole_ns: int) -> tuple[list[Claim], dict[str, str]]:
+def _yielded(standing: Sequence[Claim], dur_ns: Ints, scale: Scale) -> tuple[list[Claim], dict[str, str]]:
     """What is left of each claim once the rules that it yields to have theirs; and who lost all that mattered, to whom."""
     claims = {claim.rule.id: claim for claim in standing}
     settled: dict[str, Claim | None] = {}
@@ -98,7 +117,7 @@ def _yielded(standing: Sequence[Claim], dur_ns: Ints, whole_ns: int) -> tuple[li
             if len(left) < len(segments) or less.sum() < rows.sum():
                 takers.append(other)
             rows, segments = less, left
-        settled[rule] = _remainder(claim, rows, segments, dur_ns, whole_ns)
+        settled[rule] = _remainder(claim, rows, segments, dur_ns, scale)
         if settled[rule] is None:
             owned[rule] = f"its time is already owned by {' and '.join(takers)}"
         return settled[rule]
@@ -107,9 +126,9 @@ def _yielded(standing: Sequence[Claim], dur_ns: Ints, whole_ns: int) -> tuple[li
     return kept, owned
 
 
-def _remainder(claim: Claim, rows: Bools, segments: Ints, dur_ns: Ints, whole_ns: int) -> Claim | None:
+def _remainder(claim: Claim, rows: Bools, segments: Ints, dur_ns: Ints, scale: Scale) -> Claim | None:
     cost = int(dur_ns[segments].sum())
-    severity = severity_of(claim.rule, cost / whole_ns if whole_ns else 0.0)
+    severity = severity_of(claim.rule, scale.share(segments))
     if severity is None or not rows.any():
         return None
     return replace(claim, rows=rows, segments=segments, cost_ns=cost, severity=severity)

@@ -26,6 +26,7 @@ QUERY_SECONDS = 5.0
 TOTAL_SECONDS = 30.0
 EVIDENCE_ROWS = 8
 _DIGITS = 6
+PYTHON, NOT_LINKED = "(Python, outside operators)", "(not linked)"
 
 Answer = TypeVar("Answer")
 Key = TypeVar("Key", bound=Hashable)
@@ -108,11 +109,15 @@ class Evaluator:
         weight = self.weight(name, rows)
         questions = [Question(item.sql, item.columns) for item in items]
         also = [weight] if weight else []
+        also += ["linked"] if name == "kernels" and any("op" in item.columns for item in items) else []
         chosen = frame.loc[rows, _columns(questions, also) or [str(frame.columns[0])]]
         for column in chosen.columns:
             if isinstance(chosen[column].dtype, pd.CategoricalDtype):
                 # DuckDB makes a type of all categories; a few rows need a few of thousands.
                 chosen = chosen.assign(**{column: chosen[column].cat.remove_unused_categories()})
+        if "op" in chosen:
+            recorded = bool(frame["op"].notna().any())
+            chosen = chosen.assign(op=_named(name, chosen) if recorded else chosen["op"])
         groups = ", ".join(str(place) for place, item in enumerate(items, 1) if not item.aggregate)
         order = [f'sum("{weight}") DESC'] if weight else []
         order += ["count(*) DESC", *([groups] if groups else [])]
@@ -161,6 +166,18 @@ class Evaluator:
             raise AdvisorError(f"took longer than {seconds:.0f} s") from None
         finally:
             self._connection.unregister("rows")
+
+
+def _named(name: str, chosen: pd.DataFrame) -> pd.Series[Any]:
+    """Operators in words: where there is none, why there is none, as far as the frame knows."""
+    op = chosen["op"].astype(object)
+    missing = op.isna().to_numpy()
+    if name == "gaps":
+        return op.mask(missing, PYTHON)
+    if name == "kernels":
+        linked = chosen["linked"].to_numpy(np.bool_)
+        return op.mask(missing & ~linked, NOT_LINKED).mask(missing & linked, PYTHON)
+    return op
 
 
 def _columns(questions: Sequence[Question], also: Sequence[str]) -> list[str]:

@@ -17,7 +17,7 @@ from advisor.frames.ledger import CODE
 from advisor.frames.schema import COMMON, Schema, flag, integer, text
 from advisor.frames.study import Study
 from advisor.frames.waits import nodes_named
-from advisor.intervals import Bools, Ints
+from advisor.intervals import Bools, Ints, covered, union
 
 SCHEMA = Schema(
     "compiles",
@@ -32,7 +32,7 @@ SCHEMA = Schema(
         text("region", "N/k: code object and how often it was compiled before; NULL where the trace does not say"),
         integer("recompiles", "", "k of it; NULL where the trace does not say"),
         integer("idle_ns", "ns", "what of it the device idles"),
-        text("reason", "graph-break: the first operator that ran in the stretch, outside any graph; NULL where none did"),
+        text("reason", "graph-break: the first operator that ran in the stretch, outside graphs and compiling; NULL where none did"),
         flag("backward", "part of a backward pass"),
     ),
 )  # fmt: skip
@@ -167,9 +167,11 @@ class _Rows:
         plumbing = np.array([_PLUMBING.match(name) is not None for name in self.study.names], np.bool_)
         ops = np.flatnonzero(host.group == OP)
         ops = ops[~plumbing[host.name[ops]]]
+        compiling = union(self.compilations.start, self.compilations.end)  # what compiling runs is no reason for it
         for thread in np.unique(host.thread[self.node[breaks]]).tolist():
             rows = breaks[host.thread[self.node[breaks]] == thread]
             mine = ops[host.thread[ops] == thread]
+            mine = mine[covered(compiling, host.start[mine], host.start[mine] + 1) == 0]
             at = np.searchsorted(host.start[mine], self.start[rows])
             node = mine[np.minimum(at, len(mine) - 1)] if len(mine) else np.zeros(len(rows), np.int64)
             hit = (at < len(mine)) & (host.start[node] < self.end[rows])

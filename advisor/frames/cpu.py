@@ -32,6 +32,8 @@ _ON_DEVICE = re.compile(
     r"|thnn_fused|aten::linear_backward|flash_attention(?!\w*for_cpu)|efficient_attention",
     re.IGNORECASE,
 )
+_TORCHS_OWN = re.compile(r"^(?:nccl|gloo|mpi|ucc|c10d):|^Optimizer\.|^DistributedDataParallel\.|^ProfilerStep#")
+_OPERATOR = re.compile(r"^[\w.]+::|^(?:nccl|gloo|mpi|ucc|c10d):|^(?:record_param_comms|\w+Backward\w*)$|^cpp_fused")
 _ON_CPU = re.compile(r"mkldnn|mkl_linear|_for_cpu|nnpack|^cpp_fused")
 _DEVICE_CALL = re.compile(r"Launch|Memcpy|Memset|Malloc|MemAlloc")
 _COLLECTIVE_OP = re.compile(r"^(?:c10d|_?c10d_functional)::|^record_param_comms$")
@@ -92,11 +94,14 @@ def is_cpu_program(recording: Recording) -> bool:
 
 
 def _named(recording: Recording) -> list[str]:
-    """Distinct names of operators and annotations; not of compiled graphs, whose hashes may spell anything."""
-    tables = [recording.tables[group] for group in ("op", "annotation") if group in recording.tables]
-    used = {code for table in tables for code in np.unique(table["name"]).tolist()}
-    names = (recording.names[code] for code in used)
-    return [name for name in names if not name.startswith("## Call")]
+    """Distinct names of operators, and of annotations that torch itself makes.
+
+    Not of compiled graphs, whose hashes may spell anything, nor what a user calls a block of code.
+    """
+    tables = [(group, recording.tables[group]) for group in ("op", "annotation") if group in recording.tables]
+    used = {(group, code) for group, table in tables for code in np.unique(table["name"]).tolist()}
+    names = ((group, recording.names[code]) for group, code in used)
+    return [name for group, name in names if (_TORCHS_OWN if group == "annotation" else _OPERATOR).match(name)]
 
 
 def main_thread(recording: Recording) -> int:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from advisor.frames.host import PYTHON
 from advisor.frames.hosts import PYTHON_KINDS, python_kind
-from advisor.frames.schema import Schema, integer, real, text
+from advisor.frames.schema import LINE, Schema, integer, real, text
 from advisor.frames.source import parse_frame
 from advisor.frames.study import Study
 from advisor.intervals import Bools, Ints
@@ -38,7 +38,7 @@ SCHEMA = Schema(
         text("op", "operator (or annotation) around the first call"),
         text("module", "path of nn.Module calls around the first call"),
         text("file", "source file of the user's innermost frame: the function's own, or its caller's"),
-        integer("line", "", "line in that file; -1 where unknown"),
+        integer("line", "", LINE),
         text("function", "function of that frame"),
         text("library", "innermost frame that is a library's: file:line function"),
     ),

@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from advisor.frames import copies, retention
 from advisor.frames import devices as device_frame
-from advisor.frames import retention
+from advisor.frames.cpu import shows_device
 from advisor.frames.habits import habits
 from advisor.frames.kernelnames import least_capability
 from advisor.frames.ledger import CAUSES
 from advisor.frames.schema import Schema, flag, integer, nullable, real, text
+from advisor.frames.startup import is_warm
 from advisor.frames.study import Study
 
 TINY_NS = 10_000
@@ -30,6 +32,7 @@ SCHEMA = Schema(
         integer("devices_used", "", "GPUs with work in the trace"),
         flag("has_gpu", "GPU work was recorded"),
         flag("cpu_only", "the program is known to have run on the CPU alone; false where a GPU may just not have been recorded"),
+        flag("gpu_used", "GPU work, or what only a program on one has: launches, its memory, operators that run nowhere else"),
         flag("has_host", "host operators, annotations or Python calls were recorded"),
         flag("has_steps", "ProfilerStep annotations were recorded"),
         flag("has_shapes", "operand shapes or types were recorded"),
@@ -40,9 +43,9 @@ SCHEMA = Schema(
         flag("distributed", "one of several ranks, or communication kernels"),
         integer("rank", "", "NULL where unknown"),
         integer("world_size", "", "NULL where unknown"),
-        integer("step_count", "", "steps recorded"),
+        integer("step_count", "", "steps recorded, without a last one in which nothing happens"),
         real("step_ns", "ns", "median step after the first; over all where there are fewer than three; NULL without steps"),
-        integer("window_ns", "ns", "the window (design: window)"),
+        integer("window_ns", "ns", "the window (see Words in docs/frames.md)"),
         integer("busy_ns", "ns", "what of it the busiest device works"),
         integer("idle_ns", "ns", "what of it that device idles; NULL without GPU work"),
         real("busy_share", "share", "busy_ns over window_ns; NULL without GPU work"),
@@ -77,7 +80,7 @@ SCHEMA = Schema(
         real("overhead_share", "share", "of the window: the profiler's own buffer requests and flushes"),
         flag("stack_recorded", "Python stacks were recorded, which slows the host"),
         flag("warm", "no cost of first calls inside the window"),
-        integer("warmup_ns", "ns", "idle under single runtime calls of over 2 ms: lazy loading, algorithm search, allocations"),
+        integer("warmup_ns", "ns", "idle under calls of over 2 ms that set up something: kernels, algorithms, allocations"),
         flag("truncated", "the file is cut off"),
         integer("repaired_events", "", "damaged events that were repaired"),
         integer("skipped_events", "", "damaged events that were left out"),
@@ -87,6 +90,8 @@ SCHEMA = Schema(
         real("blocking_launch_share", "share", "of kernels of 20 us or more: over when their launch returned; NULL under ten"),
         integer("anomaly_checks", "", "nodes of the backward pass whose gradients autograd's anomaly mode checks for NaN"),
         flag("anomaly_mode", "it checks half of all nodes or more"),
+        text("copy_memory", "host memory that copies use, as pageable, pinned; empty without copies; NULL where none says"),
+        integer("bytes_copied", "bytes", "copied between host and device; NULL where no copy says its size"),
         flag("steps_not_iterations", "several loader waits in one step: a step is not an iteration"),
         *(real(f"{cause}_share", "share", f"of the window: what {cause} owns") for cause in CAUSES),
     ),
@@ -132,10 +137,11 @@ def _facts(study: Study) -> dict[str, Any]:
         "memory_bytes": capacity,
         "devices_used": len(recording.devices),
         "cpu_only": study.cpu_program,
+        "gpu_used": has_gpu or shows_device(recording),
         **features(study),
         "rank": study.metadata.rank,
         "world_size": study.metadata.world_size,
-        "step_count": len(steps),
+        "step_count": recording.whole_steps,
         "step_ns": float(np.median(sampled)) if steps else None,
         "window_ns": window,
         "busy_ns": busy,
@@ -160,7 +166,7 @@ def _facts(study: Study) -> dict[str, Any]:
         "unlinked_share": float(time[work.launch < 0].sum() / time.sum()) if has_gpu and time.sum() else None,
         "overhead_share": causes["profiler"] / whole if whole else 0.0,
         "stack_recorded": "python" in study.tables,
-        "warm": warmup <= 0.1 * max(window - busy, 1),
+        "warm": is_warm(warmup, window - busy),
         "warmup_ns": warmup,
         "truncated": recording.recorded.truncated,
         "repaired_events": recording.recorded.repaired,
@@ -168,6 +174,7 @@ def _facts(study: Study) -> dict[str, Any]:
         "launches_per_step": float(in_steps.sum() / recording.step_count),
         **habits(study),
         **retention.facts(study),
+        **copies.facts(study),
         "small_gaps_share": causes["host"] / whole if whole else 0.0,
         "steps_not_iterations": bool(steps and np.median(per_step) >= 2),
     }

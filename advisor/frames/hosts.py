@@ -61,7 +61,7 @@ PYTHON_CALLS = Schema(
     "a Python call",
     (
         *COMMON,
-        text("name", "as the profiler writes it: file(line): function", "name"),
+        text("name", "as the profiler writes it: file(line): function; the line is where the function begins", "name"),
         text("kind", "function, builtin, module or gc"),
         integer("self_ns", "ns", "its time without what it called"),
         integer("depth", "", "calls around it"),

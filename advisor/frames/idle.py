@@ -11,7 +11,7 @@ from advisor.frames.ledger import CAUSES, IDLE, Ledger
 from advisor.frames.pythontime import python_outside_operators
 from advisor.frames.schema import COMMON, Schema, flag, integer, text
 from advisor.frames.study import Study
-from advisor.intervals import Ints, covered
+from advisor.intervals import Bools, Ints, covered
 
 GAPS = Schema(
     "gaps",
@@ -55,6 +55,7 @@ SYNCS = Schema(
         integer("call_ns", "ns", "host time from issuing what is waited for to the end of the wait"),
         integer("bubble_ns", "ns", "idle of the device that follows, until its next work"),
         integer("copy_bytes", "bytes", "size of the copy waited for; NULL where there is none"),
+        flag("pending", "it had something to wait for: work launched before it had not ended when it began"),
     ),
 )
 LOADER = Schema(
@@ -178,8 +179,23 @@ def build_syncs(study: Study) -> pd.DataFrame:
         "call_ns": syncs.end - syncs.begin,
         "bubble_ns": study.waits.bubble,
         "copy_bytes": study.known(size),
+        "pending": _pending(study),
     }
     return pd.DataFrame(frame)
+
+
+def _pending(study: Study) -> Bools:
+    """Whether work launched before each synchronization had not ended when the wait for it began."""
+    syncs, work, host = study.waits.syncs, study.recording.work, study.recording.host
+    if not len(work) or not len(syncs.start):
+        return np.zeros(len(syncs.start), np.bool_)
+    # Work without a launch in the trace was launched before it.
+    launched = np.where(work.launch >= 0, host.start[np.maximum(work.launch, 0)], -1)
+    order = np.argsort(launched, kind="stable")
+    latest = np.maximum.accumulate(work.end[order])
+    before = np.searchsorted(launched[order], syncs.start, side="right") - 1
+    found: Bools = (before >= 0) & (latest[np.maximum(before, 0)] > syncs.begin)
+    return found
 
 
 def build_loader(study: Study) -> pd.DataFrame:

@@ -10,8 +10,9 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-# The one definition of a communication kernel, the same as in the reference figures.
-COMMUNICATION = re.compile(r"nccl|rccl|multimem_all|cross_device_reduce", re.IGNORECASE)
+# The one definition of a communication kernel, as in the reference figures; a word that begins with the library's name, so that
+# a kernel of one's own that merely holds it is none.
+COMMUNICATION = re.compile(r"\b(?:nccl|rccl)(?:[A-Z_]|\b)|\b(?:NCCL|RCCL)|multimem_all|cross_device_reduce")
 
 _CLASSES = (
     ("attention", r"fmha|flash_(?:fwd|bwd|attn)|flash::|attn_fwd|attn_bwd|attention(?!.*softmax)|\bmha_|sdpa"),

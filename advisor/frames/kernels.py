@@ -40,6 +40,7 @@ SCHEMA = Schema(
         text("dtypes", "operand types of the launching operator", "args.Input type"),
         integer("exposed_ns", "ns", "for communication: what no other kernel hides; otherwise the duration"),
         text("outer_op", "outermost operator around the launch: the one that the program or autograd called"),
+        flag("in_attention", "of attention computed in steps (a pattern of that kind), its products included"),
         flag("math_attention", "in the unfused form of scaled_dot_product_attention, or in the backward of it"),
         flag("odd_sizes", "a matrix product with rows of an operand or of the result no multiple of 8 long; NULL where unknown",
              "args.Input Dims"),
@@ -47,6 +48,10 @@ SCHEMA = Schema(
         real("place_share", "share", "of all kernel time: in kernels of the same operator and place in the source; 0 without one"),
     ),
 )  # fmt: skip
+
+
+_REST_NS = 100_000
+"""A stream that rests for longer has ended a chain of kernels: a launch costs the host a tenth of it."""
 
 
 def build(study: Study) -> pd.DataFrame:
@@ -77,7 +82,10 @@ def build(study: Study) -> pd.DataFrame:
 
     raws = study.recording.recorded.raws
     size = np.array([_product(raw) for raw in raws], np.int64)
-    length, chain = _chains(work.device[rows], work.stream[rows], start, pointwise)
+    # A fill reads nothing: it is no link of a chain.
+    fills = told(["FillFunctor" in study.names[code] for code in info], np.bool_).astype(np.bool_)
+    step = study.recording.step_of(start)
+    length, chain = _chains(work.device[rows], work.stream[rows], start, work.end[rows], step, pointwise & ~fills)
     host = recording.host if len(rows) and (launch >= 0).any() else None
     graph = np.zeros(len(rows), np.bool_)
     launched = np.full(len(rows), -1, np.int64)
@@ -122,11 +130,22 @@ def _origins(study: Study, rows: Ints, frame: dict[str, object]) -> dict[str, ob
     op, user = origin.places(study, launch)
     return {
         "outer_op": study.labels(origin.outermost_ops(study, launch), study.names),
+        "in_attention": _in_attention(study, rows),
         "math_attention": origin.in_math_attention(study, launch),
         "odd_sizes": study.boolean(odd, ~known),
         "alone_ns": origin.alone_ns(work.device[rows], start, end),
         "place_share": np.where(op >= 0, origin.place_shares([op, user], end - start), 0.0),
     }
+
+
+def _in_attention(study: Study, rows: Ints) -> Bools:
+    """Whether each kernel is of a pattern `attention`; the search for one is spared where nothing is named as it would be."""
+    if not any("softmax" in name.lower() for name in study.names if name.startswith("aten::")):
+        return np.zeros(len(rows), np.bool_)
+    patterns = study.patterns
+    kinds = np.array([one.kind == "attention" for one in patterns.found for _ in range(len(one))], np.bool_)
+    inside: Bools = np.isin(rows, patterns.inside.index[kinds[patterns.inside.row]] if len(kinds) else rows[:0])
+    return inside
 
 
 def exposed(study: Study, rows: Ints) -> Ints:
@@ -154,8 +173,11 @@ def _product(raw: bytes) -> int:
     return total if total < 1 << 62 else -1
 
 
-def _chains(device: Ints, stream: Ints, start: Ints, pointwise: Bools) -> tuple[Ints, Ints]:
-    """Length and number of the run of consecutive pointwise kernels on its stream that each kernel belongs to."""
+def _chains(device: Ints, stream: Ints, start: Ints, end: Ints, step: Ints, pointwise: Bools) -> tuple[Ints, Ints]:
+    """Length and number of the run of consecutive pointwise kernels on its stream that each kernel belongs to.
+
+    A run ends with the step, and where the stream rests: what comes then is another piece of the program.
+    """
     size = len(start)
     length, chain = np.zeros(size, np.int64), np.full(size, -1, np.int64)
     if not size:
@@ -164,7 +186,8 @@ def _chains(device: Ints, stream: Ints, start: Ints, pointwise: Bools) -> tuple[
     along = pointwise[order]
     fresh = np.ones(size, np.bool_)
     same = (device[order][1:] == device[order][:-1]) & (stream[order][1:] == stream[order][:-1])
-    fresh[1:] = ~(same & (along[1:] == along[:-1]))
+    near = (start[order][1:] - end[order][:-1] <= _REST_NS) & (step[order][1:] == step[order][:-1])
+    fresh[1:] = ~(same & near & (along[1:] == along[:-1]))
     number = np.cumsum(fresh) - 1
     count = np.bincount(number)
     length[order] = np.where(along, count[number], 0)

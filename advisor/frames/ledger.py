@@ -21,6 +21,8 @@ CAUSES = (
 )  # fmt: skip
 CODE = {name: code for code, name in enumerate(CAUSES)}
 IDLE = CAUSES[4:]
+# So long behind the last event of the host, nothing is known of what it did.
+_SILENCE_NS = 1_000_000
 _LATENCY_NS = 100_000
 _STARTUP_NS = 2_000_000
 _STARTUP_TIMES = 3
@@ -160,7 +162,7 @@ def partition(recording: Recording, device: int, layers: list[Layer]) -> Ledger:
     fresh = idle & ~np.concatenate([np.zeros(1, np.bool_), idle[:-1]])
     gap = np.where(idle, np.cumsum(fresh) - 1, -1)
     step = recording.step_of(start)
-    counted = step >= 0
+    counted = (step >= 0) & (step < max(recording.whole_steps, 1))
     dur = end - start
     return Ledger(device, start, dur, cause, row, step, counted, gap, int(dur[counted].sum()))
 
@@ -217,8 +219,18 @@ def _idle_layers(recording: Recording, device: int, waits: HostWaits, *, trust_i
         rows = np.flatnonzero(chosen)
         layers.append(layer_of(cause, syncs.begin[rows], waits.reach[rows], rows))
     low, high = host_extent(recording)
+    if high - (last := last_event(recording)) > _SILENCE_NS:
+        high = last
     layers.append(Layer(CODE["host"], np.array([low], np.int64), np.array([high], np.int64), np.array([-1], np.int64)))
     return layers
+
+
+def last_event(recording: Recording) -> int:
+    """When the last event of the host ended, but for the steps: these go on whether anything is recorded or not."""
+    host = recording.host
+    steps = np.array([name.startswith("ProfilerStep#") for name in recording.names], np.bool_)
+    ends = host.end[~steps[host.name]]
+    return int(ends.max()) if len(ends) else int(host.end.max())
 
 
 def host_extent(recording: Recording) -> tuple[int, int]:

@@ -27,6 +27,23 @@ _LATE_SHARE = 0.10
 Floats = npt.NDArray[np.float64]
 
 
+def _runs_ahead(launched: Ints, ran: Ints, time: Ints, steps: int) -> bool:
+    """Whether the host runs ahead: much of the GPU's time lies in a later step than its launch, or most of most steps' does.
+
+    One long copy in some steps must not hide that all the others' work runs later.
+    """
+    if time.sum() == 0:
+        return False
+    late = ran > launched
+    if time[late].sum() > _LATE_SHARE * time.sum():
+        return True
+    inside = launched >= 0
+    own = np.bincount(launched[inside], time[inside], steps)
+    later = np.bincount(launched[inside & late], time[inside & late], steps)
+    working = own > 0
+    return bool(np.median(later[working] / own[working]) > 0.5) if working.any() else False
+
+
 @dataclass
 class Work:
     """All GPU work, sorted by start: kernels, copies and memsets. Times are ns since the first event."""
@@ -214,6 +231,35 @@ class Recording:
         return sorted(found, key=lambda step: (step.start, step.number))
 
     @cached_property
+    def whole_steps(self) -> int:
+        """Steps that figures speak of: all but a last one in which nothing happens.
+
+        prof.step() began it, and the recording stopped.
+        """
+        steps = self.steps
+        if len(steps) < 2 or not self._is_empty(steps[-1]) or all(self._is_empty(step) for step in steps[:-1]):
+            return len(steps)
+        what = f"{steps[-1].name} at the end holds no operator and no GPU work: figures a step leave it out"
+        self.problems.append(("empty-step", what))
+        return len(steps) - 1
+
+    def _is_empty(self, step: Step) -> bool:
+        """Whether a step holds no operator, no annotation but its own, and launches no GPU work."""
+        work, names = self.work, self.names
+        for group in ("op", "annotation"):
+            table = self.tables.get(group)
+            if table is None:
+                continue
+            at = table["ts"] - self.zero_ns
+            inside = np.unique(table["name"][(at >= step.start) & (at < max(step.end, step.start + 1))])
+            if any(not names[code].startswith("ProfilerStep#") for code in inside.tolist()):
+                return False
+        launched = (
+            np.where(work.launch >= 0, self.host.start[np.maximum(work.launch, 0)], work.start) if len(work) else ()
+        )
+        return not bool(np.any((np.asarray(launched) >= step.start) & (np.asarray(launched) < step.end)))
+
+    @cached_property
     def window(self) -> tuple[int, int]:
         """First step's start (else the first GPU event's) to the later of the last step's end and the last GPU event's."""
         work, steps = self.work, self.steps
@@ -248,7 +294,7 @@ class Recording:
         launched = np.searchsorted(starts, self.host.start[work.launch[linked]], side="right") - 1
         ran = np.searchsorted(starts, work.start[linked], side="right") - 1
         time = (work.end - work.start)[linked]
-        if time.sum() == 0 or time[ran > launched].sum() <= _LATE_SHARE * time.sum():
+        if not _runs_ahead(launched, ran, time, len(starts)):
             return edges
         # The host runs ahead: a step of the GPU ends with the last work that the host's step launched.
         last = np.full(len(starts), low, np.int64)
@@ -297,6 +343,7 @@ class Recording:
     def sampled(self) -> Bools:
         """Which steps `step_ms` is the median of: those after the first, all where there are fewer than three."""
         flags = np.ones(self.step_count, np.bool_)
-        if self.step_count >= 3:
+        flags[self.whole_steps or 1 :] = False
+        if self.whole_steps >= 3:
             flags[0] = False
         return flags

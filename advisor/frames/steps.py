@@ -20,7 +20,7 @@ SCHEMA = Schema(
         integer("number", "", "N; -1"),
         integer("host_start_ns", "ns", "start of the annotation on the host", "ts"),
         integer("host_dur_ns", "ns", "its duration there; misleading where the host runs ahead", "dur"),
-        integer("start_ns", "ns", "start by the clock that divides the window (design: step)"),
+        integer("start_ns", "ns", "start by the clock that divides the window (see Words in docs/frames.md)"),
         integer("dur_ns", "ns", "duration by that clock"),
         flag("sampled", "whether the median step time speaks of it: steps after the first, all where fewer than three"),
         *(integer(f"{cause}_ns", "ns", f"what {cause} owns of it") for cause in CAUSES),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -15,16 +14,12 @@ from advisor.frames import ledger as ledgers
 from advisor.frames.host import ANNOTATION, OP, PHASES, RUNTIME
 from advisor.frames.kernelnames import DTYPES, KernelName, classify
 from advisor.frames.recording import COPY, KERNEL, Recording
-from advisor.intervals import EMPTY, Bools, Ints, Spans, covered, union
+from advisor.intervals import Bools, Ints, Spans, covered, union
 
 if TYPE_CHECKING:
     from advisor.frames.patterns import Patterns
 
 _UNDERRECORDED_SHARE = 0.05
-_GENERATED = re.compile(r"^(?:fused_|triton_)")
-_REGIONS = ("Torch-Compiled Region", "## Call CompiledFxGraph")
-# A launch, allocation or load that takes so long belongs to the first call of something, not to steady work.
-_WARMUP_CALL_NS = 2_000_000
 Codes = Ints
 
 
@@ -127,28 +122,17 @@ class Study:
 
     @cached_property
     def startup(self) -> Spans:
-        """When the host was in what only first calls take so long for.
+        """When the host was in what only first calls take so long for (lazy loading, cuDNN's search, first allocations)."""
+        from advisor.frames.startup import startup
 
-        Single runtime calls, other than waits and copies, of over 2 ms (lazy loading, cuDNN's search, first allocations),
-        and regions compiled just in time whose own time is over 2 ms.
-        """
-        host = self.recording.host
-        if self.device < 0 or not host.size:
-            return EMPTY
-        copying = np.array(["Memcpy" in name for name in self.names], np.bool_)
-        waiting = np.isin(np.arange(host.size), self.waits.syncs.node) | copying[host.name]
-        dur = host.end - host.start
-        long = (host.group == RUNTIME) & ~waiting & (dur > _WARMUP_CALL_NS)
-        generated = np.array([_GENERATED.match(name) is not None for name in self.names], np.bool_)
-        regions = np.array([name.startswith(_REGIONS) for name in self.names], np.bool_)
-        compiled = regions[host.name]
-        around = host.parent[(host.group == OP) & generated[host.name]]
-        while len(around := np.unique(around[around >= 0])):
-            compiled[around] = True
-            around = host.parent[around]
-        slow = compiled & (host.group == OP) & (dur - host.children_ns() > _WARMUP_CALL_NS)
-        nodes = np.flatnonzero(long | slow)
-        return union(host.start[nodes], host.end[nodes])
+        return startup(self)
+
+    @cached_property
+    def warm_ns(self) -> Ints | None:
+        """ns of each segment of the ledger outside start-up; None where start-up is no reason to judge without it."""
+        from advisor.frames.startup import warm_ns
+
+        return warm_ns(self)
 
     # ---- kernels' names
 

@@ -7,13 +7,10 @@ until it is rendered, so that ``advisor --help`` can list the formats for free.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, NamedTuple, cast
+from collections.abc import Mapping
+from typing import NamedTuple, cast
 
 from advisor.errors import UsageError
-
-if TYPE_CHECKING:
-    from advisor.analysis import Analysis
-    from advisor.report.document import Several
 
 
 class Options(NamedTuple):
@@ -23,6 +20,8 @@ class Options(NamedTuple):
     color: bool = False
     verbosity: int = 0
     """-1: headline and a line a finding; 0: the report; 1: everything."""
+    source_root: str | None = None
+    """The folder below which reports may look up lines of the user's source."""
 
 
 class Format(NamedTuple):
@@ -40,21 +39,25 @@ FORMATS: dict[str, Format] = {
     for entry in (
         Format("text", ".txt", False, "advisor.report.text:render"),
         Format("json", ".json", False, "advisor.report.json:render"),
+        Format("html", ".html", False, "advisor.report.html:render", views=True),
+        Format("markdown", ".md", False, "advisor.report.markdown:render"),
     )
 }
 
 
-def format_of(path: str) -> Format:
+def format_of(path: str, formats: Mapping[str, Format] = FORMATS) -> Format:
     """The format whose suffix *path* ends in, the longest that fits. Raises ``UsageError`` where none does."""
-    fitting = [entry for entry in FORMATS.values() if entry.suffix and path.lower().endswith(entry.suffix)]
+    fitting = [entry for entry in formats.values() if entry.suffix and path.lower().endswith(entry.suffix)]
     if not fitting:
-        known = ", ".join(f"{entry.suffix} ({entry.name})" for entry in FORMATS.values() if entry.suffix)
+        known = ", ".join(f"{entry.suffix} ({entry.name})" for entry in formats.values() if entry.suffix)
         raise UsageError(f"{path}: no format has this suffix. Name the file {known}, or give --format.")
     return max(fitting, key=lambda entry: len(entry.suffix))
 
 
-def render(name: str, document: Analysis | Several, options: Options | None = None) -> bytes:
-    """The bytes of the report called *name*, in UTF-8 where it is text."""
-    module, function = FORMATS[name].target.split(":")
+def render(
+    name: str, document: object, options: Options | None = None, formats: Mapping[str, Format] = FORMATS
+) -> bytes:
+    """The bytes of the report called *name*, in UTF-8 where it is text. *document* is what the formats are of."""
+    module, function = formats[name].target.split(":")
     made = getattr(importlib.import_module(module), function)(document, options or Options())
     return made.encode("utf-8") if isinstance(made, str) else cast(bytes, made)

@@ -60,6 +60,16 @@ def shorten(text: str, width: int = NAME_WIDTH) -> str:
     return f"{first}…{last}"
 
 
+# void cutlass::Kernel2<cutlass_75_tensorop_bf16_s1688gemm_bf16_256x128_nn_align1>(Params): what tells it apart is inside.
+_CUTLASS = re.compile(r"^(?:void )?cutlass::\w+<(\w+)>(?:\(.*)?$", re.DOTALL)
+
+
+def kernel(name: str) -> str:
+    """A kernel's name; of CUTLASS's without what all of them have around theirs."""
+    found = _CUTLASS.match(name)
+    return found[1] if found else name
+
+
 def pad(text: str, width: int, right: bool = False) -> str:
     """*text* filled up with blanks to *width* columns."""
     blanks = " " * max(0, width - columns(text))
@@ -67,7 +77,7 @@ def pad(text: str, width: int, right: bool = False) -> str:
 
 
 def number(value: float) -> str:
-    """Three significant digits, thousands set apart: 0.0123, 1.23, 123, 12,345."""
+    """Three significant digits, thousands set apart: 0.0123, 1.23, 123, 12,345; what is less than 0.001 is only that."""
     if math.isnan(value):
         return MISSING
     if math.isinf(value):
@@ -76,7 +86,7 @@ def number(value: float) -> str:
     if rounded == 0:
         return "0"
     if abs(rounded) < 0.001:
-        return f"{value:.2e}"
+        return "<0.001" if value > 0 else ">-0.001"
     if abs(rounded) >= 100:
         return f"{value:,.0f}"
     return f"{rounded:.{2 - math.floor(math.log10(abs(rounded)))}f}"

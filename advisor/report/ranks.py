@@ -8,6 +8,7 @@ from advisor.report.table import ABSENT, align
 
 SHOWN = 16
 """Ranks in the table where not everything is asked for: the first of those that are late or wait most."""
+HEADER = ("rank", "step", "GPU busy", "compute", "communication", "waits", "last", "others wait", "trace")
 
 
 def table(across: Across, width: int, *, every: bool) -> list[str]:
@@ -16,12 +17,12 @@ def table(across: Across, width: int, *, every: bool) -> list[str]:
     if len(rows) > SHOWN and not every:
         weighty = sorted(rows, key=lambda row: (-(row.caused_ms or 0.0), -(row.wait_ms or 0.0), row.rank))[:SHOWN]
         rows = sorted(weighty, key=lambda row: row.rank)
-    header = ["rank", "step", "GPU busy", "compute", "communication", "waits", "last", "others wait", "trace"]
     right = [True] * 8 + [False]
-    return align(header, [_cells(row) for row in rows], right, width)
+    return align(HEADER, [cells(row) for row in rows], right, width)
 
 
-def _cells(row: RankRow) -> list[str]:
+def cells(row: RankRow) -> list[str]:
+    """A rank's line of the table."""
     return [
         str(row.rank),
         _ms(row.step_ms),
@@ -49,7 +50,8 @@ def legend(across: Across) -> str:
         return "communication: what no computation hides"
     return (
         "communication: what no computation hides; waits: of that, before the last rank has come; last: of the collectives "
-        "to which a rank came late, those where it was this one; others wait: for it, on average over all ranks"
+        "to which a rank came late, those where it was this one; others wait: for it, on average over all ranks. What ranks wait "
+        "for one another is part of their own findings too, and is not to be added to them"
     )
 
 

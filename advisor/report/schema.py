@@ -41,6 +41,7 @@ MEANINGS = {
     "Finding.saving": "null for a risk that costs no time by itself.",
     "Saving.basis": "How the two figures were got.",
     "Place.file": "The innermost frame that is the user's own.",
+    "Place.line": "Where its function is defined, or was when the recording began; in traces of 2021 the line that ran.",
     "Place.library": "The innermost frame that is a library's: file:line function.",
     "Place.share": "Of the finding's cost.",
     "NotRun.needs": "What the trace lacks.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from advisor.analysis import Cell
-from advisor.report.plain import NAME_WIDTH, clean, columns, number, pad, percent, shorten, size
+from advisor.report.plain import NAME_WIDTH, clean, columns, kernel, number, pad, percent, shorten, size
 
 NARROWEST = 12
 GAP = 2
@@ -47,7 +47,13 @@ def _fit(widths: list[int], right: Sequence[bool], room: int) -> None:
 
 
 def evidence(columns_: Sequence[str], rows: Sequence[Sequence[Cell]], width: int) -> list[str]:
-    """The table under a finding. Cells carry their unit, so headings drop it: ``dur_ns`` is ``dur``, in ms."""
+    """The table under a finding. Cells carry their unit, so headings drop it: ``dur_ns`` is ``dur``, in ms.
+
+    A column of which nothing is known is left out.
+    """
+    known = [index for index in range(len(columns_)) if any(row[index] is not None for row in rows)] if rows else []
+    if known:
+        columns_, rows = [columns_[index] for index in known], [[row[index] for index in known] for row in rows]
     figures = [
         all(value is None or (isinstance(value, int | float) and not isinstance(value, bool)) for value in column)
         for column in (zip(*rows, strict=True) if rows else [()] * len(columns_))
@@ -72,7 +78,7 @@ def evidence_cell(column: str, value: Cell) -> str:
     if value is None or value != value:  # NaN is what an unknown figure of a frame looks like
         return ABSENT
     if isinstance(value, str):
-        return clean(value)
+        return clean(kernel(value) if column == "name" else value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if column.endswith("_ns"):

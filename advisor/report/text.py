@@ -8,13 +8,30 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from itertools import groupby
 
-from advisor.analysis import Across, Analysis, Finding, Place, QualityNote, Summary
+from advisor.analysis import Across, Analysis, Finding, QualityNote, Summary
 from advisor.report import Options, ranks
-from advisor.report.causes import meaning, on_cpu, spoken
+from advisor.report.causes import on_cpu, spoken
 from advisor.report.document import Several, analyses
-from advisor.report.plain import clean, clean_lines, milliseconds, number, pad, percent, percents, shorten, size
+from advisor.report.figures import (
+    DAMAGE,
+    causes,
+    circumstances,
+    cost,
+    counts,
+    describe,
+    headline,
+    memory,
+    not_run,
+    over,
+    plan_note,
+    plan_step,
+    price,
+    span,
+    whole_ms,
+    whose_time,
+)
+from advisor.report.plain import clean, clean_lines, milliseconds, number, pad, percent
 from advisor.report.table import align, evidence
 
 FULL_FINDINGS = 8
@@ -58,12 +75,6 @@ class Page:
             if paragraph.strip():
                 self.labelled(label, paragraph)
                 label = ""
-
-
-# Below so many steps a spread says less than the steps themselves.
-FEW = 5
-# What reading lost: codes of quality notes that a reader in a hurry must see too.
-DAMAGE = frozenset({"truncated", "gzip-truncated", "gzip-damaged", "skipped", "metadata"})
 
 
 def render(document: Analysis | Several, options: Options) -> str:
@@ -115,95 +126,17 @@ def _one(page: Page, analysis: Analysis) -> None:
     _causes(page, analysis.summary)
     _findings(page, analysis)
     _plan(page, analysis)
+    _what_if(page, analysis)
     _quality(page, analysis)
     _verdicts(page, analysis)
 
 
 def _title(analysis: Analysis) -> str:
-    trace, steps = analysis.trace, analysis.summary.steps
-    names = [
-        (clean(device.name) if device.name else f"unnamed {device.vendor} GPU")
-        + (f" ({size(device.memory_bytes)})" if device.memory_bytes else "")
-        for device in trace.devices
-    ]
-    devices = [
-        f"{count} × {name}" if count > 1 else name
-        for name, group in groupby(sorted(names))
-        for count in (len(list(group)),)
-    ]
-    parts = [clean(trace.path), *(devices or ["a GPU of no name" if trace.features.gpu else "no GPU in the trace"])]
-    parts.append(f"{steps} step{'s' if steps != 1 else ''}" if steps else "no steps")
-    if trace.torch:
-        parts.append(f"torch {clean(trace.torch)}")
-    if trace.rank is not None and trace.world_size and trace.world_size > 1:
-        parts.append(f"rank {trace.rank} of {trace.world_size}")
-    return " · ".join(parts)
-
-
-def _span(summary: Summary) -> str:
-    step = summary.step_ms
-    return f"step {milliseconds(step.median)}" if step else f"window {milliseconds(summary.window_ms)}"
-
-
-def whole_ms(summary: Summary) -> float:
-    """What a share is a share of: the median step, or the window of a trace without steps."""
-    return summary.step_ms.median if summary.step_ms else summary.window_ms
-
-
-def _per(summary: Summary | None) -> str:
-    return "a step" if summary is None or summary.step_ms else "in the window"
-
-
-def _over(summary: Summary | None, word: str) -> str:
-    """`` in 5 steps``: what counts and sums of rows cover, where that is more than one step."""
-    count = summary.steps if summary else 0
-    return f" {word} {count} steps" if count > 1 else ""
-
-
-def _memory(summary: Summary) -> str:
-    text = size(summary.peak_memory_bytes)
-    if summary.memory_bytes and summary.peak_memory_bytes is not None:
-        text += f" of {size(summary.memory_bytes)} ({percent(summary.peak_memory_bytes / summary.memory_bytes)})"
-    return text
+    return " · ".join([clean(analysis.trace.path), *circumstances(analysis)])
 
 
 def _figures(page: Page, analysis: Analysis) -> None:
-    summary = analysis.summary
-    rows: list[tuple[str, str | None, str]] = []
-    if step := summary.step_ms:
-        count = len(step.samples)
-        which = f"{count} steps" + (" after the first" if count < summary.steps else "")
-        spread = f"p10 {number(step.p10)} – p90 {number(step.p90)} ms over {which}"
-        if count < FEW:
-            spread = "of " + ", ".join(number(sample) for sample in step.samples) + f" ms, {which}"
-        rows.append(("step time", milliseconds(step.median), f"median; {spread}" if count > 1 else "one step"))
-    else:
-        rows.append(("step time", None, ""))
-        rows.append(("window", milliseconds(summary.window_ms), "the trace has no steps"))
-    if on_cpu(summary):
-        rows.append(("on the CPU", spoken(summary), "of the main thread's time"))
-        _rows(page, rows)
-        return
-    used = summary.gpu_utilization
-    shown = used.get(str(summary.device), next(iter(used.values()), None)) if used else None
-    others = ", ".join(f"GPU {clean(name)} {percent(share)}" for name, share in used.items()) if len(used) > 1 else ""
-    rows += [
-        ("GPU busy", _share(summary.gpu_busy_share), "kernels, copies and memsets, of the window"),
-        ("GPU utilization", _share(shown), others or "kernels only, by the TensorBoard plugin's definition and window"),
-        (
-            "SM efficiency",
-            _share(summary.sm_efficiency),
-            "estimated: multiprocessors that had work; the plugin's definition and window",
-        ),
-        (
-            "achieved occupancy",
-            _share(summary.achieved_occupancy),
-            "estimated: warps that were resident, of those that fit",
-        ),
-        ("Tensor Cores", _share(summary.tensor_core_share), "of kernel time"),
-        ("peak memory", None if summary.peak_memory_bytes is None else _memory(summary), ""),
-    ]
-    _rows(page, rows)
+    _rows(page, [(figure.name, figure.text, figure.hint) for figure in headline(analysis.summary)])
 
 
 def _rows(page: Page, rows: Sequence[tuple[str, str | None, str]]) -> None:
@@ -218,10 +151,6 @@ def _rows(page: Page, rows: Sequence[tuple[str, str | None, str]]) -> None:
         page.labelled("not recorded", ", ".join(missing), indent=2, room=20)
 
 
-def _share(share: float | None) -> str | None:
-    return None if share is None else percent(share)
-
-
 def _bar(share: float) -> str:
     """A bar to the eighth of a column; whatever is there at all shows."""
     eighths = max(1, round(8 * BAR * share))
@@ -231,36 +160,35 @@ def _bar(share: float) -> str:
 def _causes(page: Page, summary: Summary) -> None:
     whole = whole_ms(summary)
     unit = "a step's" if summary.step_ms else "the window's"
-    device = "the host; no GPU work" if summary.device is None else f"GPU {summary.device}"
-    device = "the main thread, on the CPU" if on_cpu(summary) else device
-    page.heading(f"Where {unit} {milliseconds(whole)} go ({device})")
-    causes = sorted(((share, name) for name, share in summary.causes.items() if share > 0), reverse=True)
-    if not causes:
+    page.heading(f"Where {unit} {milliseconds(whole)} go ({whose_time(summary)})")
+    parts = causes(summary)
+    if not parts:
         page.line("  not recorded")
         return
-    shown = percents([share for share, _ in causes])
-    for (share, name), part in zip(causes, shown, strict=True):
-        hint = meaning(name, summary)
-        bar = page.paint(pad(_bar(share), BAR), "yellow" if hint.startswith("idle") else "green")
-        hint = hint.removeprefix("idle: ") if summary.device is None else hint
-        figures = f"{number(share * whole):>8} ms {part:>6.1f} %"
-        page.line(f"  {pad(clean(name), 14)}{bar}{figures}  {page.paint(hint, 'dim')}".rstrip())
-    total = sum(share for share, _ in causes)
-    page.line(f"  {pad('together', 14)}{' ' * BAR}{number(total * whole):>8} ms {sum(shown):>6.1f} %")
+    for part in parts:
+        bar = page.paint(pad(_bar(part.share), BAR), "yellow" if part.meaning.startswith("idle") else "green")
+        hint = part.meaning.removeprefix("idle: ") if summary.device is None else part.meaning
+        figures = f"{number(part.ms):>8} ms {part.percent:>6.1f} %"
+        page.line(f"  {pad(clean(part.cause), 14)}{bar}{figures}  {page.paint(hint, 'dim')}".rstrip())
+    total, shown = sum(part.share for part in parts), sum(part.percent for part in parts)
+    page.line(f"  {pad('together', 14)}{' ' * BAR}{number(total * whole):>8} ms {shown:>6.1f} %")
 
 
 def _findings(page: Page, analysis: Analysis) -> None:
     real = [finding for finding in analysis.findings if finding.severity != "note"]
     notes = [finding for finding in analysis.findings if finding.severity == "note"]
     if not real:
-        page.heading("No findings")
+        page.heading("No findings but what is noted below" if notes else "No findings")
         if analysis.verdicts.not_run:
             page.line("  No rule that could run fired; what could not run is named below.")
     else:
         page.heading(f"{len(real)} finding{'s' if len(real) > 1 else ''}, first things first")
+        if len(real) > 1:
+            order = "In the order of what they return, weighed by confidence; severity is the share of the time they own."
+            page.labelled("", order, indent=2, room=0)
     full = len(real) if page.verbosity > 0 else FULL_FINDINGS
     for index, finding in enumerate(real, 1):
-        _finding(page, index, finding, analysis.summary, full=index <= full)
+        _finding(page, index, finding, analysis.summary, real, full=index <= full)
     if len(real) > full:
         page.line(page.paint(f"\n    From number {full + 1} on in short; -v shows them whole.", "dim"))
     if notes:
@@ -272,30 +200,21 @@ def _findings(page: Page, analysis: Analysis) -> None:
                 page.labelled("→", finding.fix.title, indent=4, room=2)
 
 
-def price(finding: Finding, summary: Summary | None) -> str:
-    """The saving in words: ``saves up to 28.1 ms of 121 ms a step (23.2 %), cautiously 21.0 ms (17.4 %)``."""
-    saving = finding.saving
-    if saving is None:
-        return "not known" if finding.cost_ms else "none of its own: a risk, or memory"
-    of = f" of {milliseconds(whole_ms(summary))}" if summary else ""
-    text = f"saves up to {milliseconds(saving.high_ms)}{of} {_per(summary)} ({percent(saving.high_share)})"
-    if saving.low_ms <= 0 < saving.high_ms:
-        text += ", perhaps nothing"
-    elif saving.low_ms < saving.high_ms:
-        text += f", cautiously {milliseconds(saving.low_ms)} ({percent(saving.low_share)})"
-    return text
-
-
-def _finding(page: Page, index: int, finding: Finding, summary: Summary | None, *, full: bool) -> None:
+def _finding(
+    page: Page,
+    index: int,
+    finding: Finding,
+    summary: Summary | None,
+    others: Sequence[Finding] = (),
+    *,
+    full: bool,
+) -> None:
     severity = page.paint(pad(finding.severity.upper(), 6), _SEVERITY[finding.severity])
     page.line()
     page.line(f"{index:>2}. {severity}  {page.paint(clean(finding.title), 'bold')}")
     page.line(f"    {page.paint(clean(finding.rule), 'cyan')} · {finding.confidence}")
-    page.labelled("price", price(finding, summary))
-    times = f"{finding.occurrences:,} occurrence{'s' if finding.occurrences != 1 else ''}{_over(summary, 'in')}"
-    if finding.cost_ms:
-        times = f"{milliseconds(finding.cost_ms)} {_per(summary)} ({percent(finding.cost_share)}), {times}"
-    page.labelled("cost", times)
+    page.labelled("price", price(finding, summary, others))
+    page.labelled("cost", cost(finding, summary))
     if finding.saving is not None and full:
         page.labelled("got by", finding.saving.basis)
     shown = finding.where if page.verbosity > 0 else finding.where[: PLACES if full else 1]
@@ -310,8 +229,8 @@ def _finding(page: Page, index: int, finding: Finding, summary: Summary | None, 
         page.line()
         header, *rows = evidence(finding.evidence.columns, finding.evidence.rows, page.width - 4)
         page.lines += ["    " + page.paint(header, "dim"), *("    " + row for row in rows)]
-        if over := _over(summary, "counts and sums over"):
-            page.line("    " + page.paint(f"({over.strip()})", "dim"))
+        if extent := over(summary, "counts and sums over"):
+            page.line("    " + page.paint(f"({extent.strip()})", "dim"))
         page.line()
     page.prose("why", finding.why)
     effort = f" ({finding.fix.effort})" if finding.fix.effort else ""
@@ -333,32 +252,29 @@ def _code(page: Page, label: str, code: str) -> None:
     page.lines += ["      " + page.paint(line, style) if line else "" for line in clean_lines(code)]
 
 
-def describe(place: Place) -> str:
-    """``train.py:54 in train → torch/optim/sgd.py:80 step (module ResNet_0, op aten::add_) 84.0 %``."""
-    user = ""
-    if place.file:
-        user = place.file + (f":{place.line}" if place.line is not None and place.line >= 0 else "")
-        user += f" in {place.function}" if place.function else ""
-    text = " → ".join(shorten(clean(part)) for part in (user, place.library) if part)
-    inside = ", ".join(
-        f"{kind} {shorten(clean(name))}" for kind, name in (("module", place.module), ("op", place.op)) if name
-    )
-    if inside:
-        text = f"{text} ({inside})" if text else inside
-    return f"{text or 'no place recorded'}  {percent(place.share)}"
-
-
 def _plan(page: Page, analysis: Analysis) -> None:
     if not analysis.plan:
         return
     page.heading("In this order")
     rows = []
     for index, step in enumerate(analysis.plan, 1):
-        after = [number(step.step_ms_after[key]) for key in ("low", "high") if key in step.step_ms_after]
-        then = f"{number(step.step_ms_before)} → {' – '.join(dict.fromkeys(after))} ms"
+        then = plan_step(step.step_ms_before, step.step_ms_after)
         rows.append([str(index), clean(step.title), then, f"{step.speedup:.2f}×"])
     lines = align(["", "fix", "step", ""], rows, [True, False, False, True], page.width - 2)
-    page.lines += ["  " + line for line in lines]
+    page.lines.append("  " + lines[0])
+    for line, step in zip(lines[1:], analysis.plan, strict=True):
+        page.lines.append("  " + line)
+        if note := plan_note(step):
+            page.lines.append(page.paint(f"     {note}", "dim"))
+
+
+def _what_if(page: Page, analysis: Analysis) -> None:
+    asked = analysis.what_if
+    if asked is None:
+        return
+    page.heading(f"What if: {', '.join(clean(rule) for rule in asked.rules)}")
+    then = plan_step(asked.step_ms_before, asked.step_ms_after)
+    page.line(f"  step {then}, up to {asked.speedup:.2f}×{'; changes training' if asked.changes_training else ''}")
 
 
 def _quality(page: Page, analysis: Analysis) -> None:
@@ -377,25 +293,13 @@ def _notes(page: Page, notes: Sequence[QualityNote], heading: str) -> None:
 
 def _verdicts(page: Page, analysis: Analysis) -> None:
     verdicts = analysis.verdicts
-    fired = len({finding.rule for finding in analysis.findings})
-    counts = [
-        (fired, "fired"),
-        (len(verdicts.passes), "passed"),
-        (len(verdicts.not_applicable), "not applicable"),
-        (len(verdicts.not_run), "not run"),
-        (len(verdicts.error), "failed"),
-    ]
-    text = ", ".join(f"{count} {name}" for count, name in counts if count or name in ("fired", "passed"))
     page.line()
-    page.labelled("Rules", text, indent=0)
-    by_how: dict[str, list[tuple[str, list[str]]]] = {}
-    for skipped in verdicts.not_run:
-        by_how.setdefault(skipped.how, []).append((skipped.rule, skipped.needs))
-    for how, rules in by_how.items():
-        needs = ", ".join(dict.fromkeys(need for _, missing in rules for need in missing))
-        page.labelled("-", f"{len(rules)} not run, for want of {needs}: {how}", indent=2, room=2)
+    page.labelled("Rules", counts(analysis), indent=0)
+    for group in not_run(verdicts):
+        text = f"{len(group.rules)} not run, for want of {', '.join(group.needs)}: {group.how}"
+        page.labelled("-", text, indent=2, room=2)
         if page.verbosity > 0:
-            page.labelled("", ", ".join(rule for rule, _ in rules), indent=4, room=0)
+            page.labelled("", ", ".join(group.rules), indent=4, room=0)
     for failure in verdicts.error:
         page.labelled("-", f"failed: {failure.rule}: {failure.message}", indent=2, room=2)
     if page.verbosity > 0:
@@ -407,8 +311,8 @@ def _verdicts(page: Page, analysis: Analysis) -> None:
 
 def _quiet(page: Page, analysis: Analysis) -> None:
     summary = analysis.summary
-    device = f"GPU busy {percent(summary.gpu_busy_share)} · peak memory {_memory(summary)}"
-    page.line(f"{_span(summary)} · {spoken(summary) if on_cpu(summary) else device}")
+    device = f"GPU busy {percent(summary.gpu_busy_share)} · peak memory {memory(summary)}"
+    page.line(f"{span(summary)} · {spoken(summary) if on_cpu(summary) else device}")
     if damage := [note.code for note in analysis.quality if note.code in DAMAGE]:
         page.line(f"incomplete: {', '.join(damage)}; figures speak of what is left")
     _short(page, analysis.findings)
@@ -428,7 +332,7 @@ def _overview(page: Page, many: Sequence[Analysis]) -> None:
     for analysis in many:
         summary = analysis.summary
         first = next((finding.rule for finding in analysis.findings), "no findings")
-        rows.append([clean(analysis.trace.path), _span(summary), percent(summary.gpu_busy_share), clean(first)])
+        rows.append([clean(analysis.trace.path), span(summary), percent(summary.gpu_busy_share), clean(first)])
     page.heading(f"{len(many)} traces")
     header, *lines = align(["trace", "time", "GPU busy", "first"], rows, [False, True, True, False], page.width - 2)
     page.lines += ["  " + page.paint(header, "dim"), *("  " + line for line in lines)]

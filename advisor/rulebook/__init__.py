@@ -6,6 +6,7 @@ found in one go and raised as one ``RuleError``; a rule that loads cannot fail f
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -15,11 +16,11 @@ from advisor.errors import RuleError
 from advisor.frames import SCHEMAS
 from advisor.frames.schema import Schema
 from advisor.rulebook.conditions import ConditionError, compile_all, nearest
-from advisor.rulebook.draft import Draft
+from advisor.rulebook.draft import Draft, limit_problem
 from advisor.rulebook.expression import Limit as LimitValue
 from advisor.rulebook.rule import Limit, Match, Replay, Rule
 
-__all__ = ["Limit", "Match", "Replay", "Rule", "Rulebook", "builtin_rules_dir", "load"]
+__all__ = ["Limit", "Match", "Replay", "Rule", "Rulebook", "builtin_rules_dir", "files_in", "load"]
 
 
 @dataclass(frozen=True)
@@ -36,33 +37,49 @@ def builtin_rules_dir() -> Path:
     return shipped if shipped.is_dir() else Path(__file__).resolve().parents[2] / "rules"
 
 
+def files_in(folder: Path) -> list[Path]:
+    """The files of rules in a folder, those that lie too high or too deep included. Links are followed, never in circles."""
+    found = {*folder.glob("*/*.toml"), *folder.rglob("*.toml")}
+    return sorted(path for path in found if path.is_file() or (path.is_symlink() and not path.is_dir()))
+
+
 def load(
     dirs: Sequence[Path],
     overrides: Mapping[str, Mapping[str, LimitValue]] | None = None,
     *,
     schemas: Mapping[str, Schema] = SCHEMAS,
+    config: str = "",
 ) -> Rulebook:
-    """Read and check all rules in *dirs*. *overrides* are the user's limits by rule id.
+    """Read and check all rules in *dirs*. *overrides* are the user's limits by rule id, from the file *config*.
 
-    Raises ``RuleError`` with every problem found.
+    A folder or file that is reached twice, by whatever path, counts once. Raises ``RuleError`` with every problem found.
     """
     overrides = overrides or {}
     drafts: list[Draft] = []
     problems: list[str] = []
-    for folder in dict.fromkeys(Path(folder) for folder in dirs):
+    folders: dict[str, Path] = {}
+    for given in dirs:
+        folders.setdefault(os.path.realpath(given), Path(given))
+    seen: set[tuple[str, str]] = set()
+    for folder in folders.values():
         if not folder.is_dir():
-            problems.append(f"{folder}: no such folder")
+            problems.append(f"{folder}: {'is no folder' if folder.exists() else 'no such folder'}")
             continue
-        for path in sorted(path for path in folder.rglob("*.toml") if path.is_file()):
+        broken = [entry for entry in folder.iterdir() if entry.is_symlink() and not entry.exists()]
+        problems += [f"{entry}: links to nothing" for entry in sorted(broken) if entry.suffix != ".toml"]
+        for path in files_in(folder):
             draft = Draft(path, schemas, overrides)
+            file = (os.path.realpath(path), draft.id)
             if path.parent.parent != folder:
-                draft.report("", "a rule lies in a folder named for its category, such as transfer/")
-            drafts.append(draft)
+                problems.append(f"{draft.label}: a rule lies in a folder named for its category: {folder}/CATEGORY/NAME.toml")
+            elif file not in seen:
+                seen.add(file)
+                drafts.append(draft)
     for draft in drafts:
         draft.read()
     _compile(drafts)
     known = _unique(drafts)
-    _check_overrides(overrides, known, problems)
+    _check_overrides(overrides, known, problems, config)
     _check_order(known)
     problems += [f"{draft.label}: {problem}" for draft in drafts for problem in draft.problems]
     if problems:
@@ -116,17 +133,19 @@ def _unique(drafts: Sequence[Draft]) -> dict[str, Draft]:
 
 
 def _check_overrides(
-    overrides: Mapping[str, Mapping[str, LimitValue]], known: Mapping[str, Draft], problems: list[str]
+    overrides: Mapping[str, Mapping[str, LimitValue]], known: Mapping[str, Draft], problems: list[str], config: str
 ) -> None:
+    at = f"{config}: " if config else ""
     for rule, limits in overrides.items():
         if rule not in known:
-            problems.append(f"limits: no rule '{rule}'{nearest(rule, known)}")
+            problems.append(f"{at}limits: no rule '{rule}'{nearest(rule, known)}")
             continue
-        problems += [
-            f"limits.{rule}: no limit '{name}'{nearest(name, known[rule].limits)}"
-            for name in limits
-            if name not in known[rule].limits
-        ]
+        draft = known[rule]
+        for name, value in limits.items():
+            if name not in draft.limits:
+                problems.append(f'{at}limits."{rule}": no limit \'{name}\'{nearest(name, draft.limits)}')
+            elif problem := limit_problem(value, draft.limits[name].value):
+                problems.append(f'{at}limits."{rule}".{name}: {problem}')
 
 
 def _check_order(known: Mapping[str, Draft]) -> None:

@@ -88,10 +88,15 @@ class Draft:
 
     def read(self) -> None:
         try:
-            self.table = tomllib.loads(self.path.read_text(encoding="utf-8"))
+            text = self.path.read_text(encoding="utf-8")
+            if text.startswith("\ufeff"):
+                return self.report("", "begins with a byte order mark; save it as UTF-8 without one (no BOM)")
+            self.table = tomllib.loads(text)
         except OSError as error:
             return self.report("", str(error.strerror or error))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        except UnicodeDecodeError as error:
+            return self.report("", f"is not UTF-8, from byte {error.start} on; save it as UTF-8")
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
             return self.report("", f"not valid TOML: {error}")
         self.known("", self.table)
         fields, profile = self.fields, self.path.parent.name == PROFILE
@@ -144,8 +149,7 @@ class Draft:
                 self.report(f"{key}.value", "is missing" if value is None else "must be a finite number or text")
                 value = 0
             chosen = override.get(name, value)
-            if not _is_limit(chosen) or isinstance(chosen, str) != isinstance(value, str):
-                self.report(key, f"the user's own value must be a {_kind(value)}, not {chosen!r}")
+            if limit_problem(chosen, value):  # the user's mistake, and named as such, not as one of the rule
                 chosen = value
             self.limits[name] = Limit(chosen, unit, basis)
 
@@ -300,6 +304,13 @@ class Draft:
         words = list(words)
         if word and word not in words:
             self.report(key, f"'{word}' is none of {', '.join(words)}{nearest(word, words)}")
+
+
+def limit_problem(chosen: object, value: LimitValue) -> str:
+    """What is wrong with a user's own value for a limit, or nothing."""
+    if _is_limit(chosen) and isinstance(chosen, str) == isinstance(value, str):
+        return ""
+    return f"must be a {_kind(value)}, not {chosen!r}"
 
 
 def _is_number(value: object) -> TypeGuard[float]:

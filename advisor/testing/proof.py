@@ -65,6 +65,8 @@ class Case:
 
 
 def fires(
+    build: Any = None,
+    /,
     *,
     cost_ms: float | None = None,
     cost_share: float | None = None,
@@ -73,13 +75,14 @@ def fires(
     line: str | None = None,
     op: str | None = None,
     note: str | None = None,
-) -> Callable[[Build], Build]:
-    """The rule fires. *cost_ms* (per step) and *cost_share* are checked to 1 %.
+) -> Any:
+    """The rule fires, with ``@fires`` alone or on these terms. *cost_ms* (per step) and *cost_share* are checked to 1 %.
 
     *line* is the end of the first place, as in ``"train.py:54"``, *op* its operator, *note* a part of what a profile rule says.
     """
     expected = Expected("fires", "", cost_ms, cost_share, occurrences, severity, line, op, note)
-    return _marked("fires", expected)
+    mark = _marked("fires", expected)
+    return mark if build is None else mark(build)
 
 
 def quiet(verdict: Any = "passes") -> Any:
@@ -89,13 +92,16 @@ def quiet(verdict: Any = "passes") -> Any:
     return _marked("quiet", Expected(str(verdict)))
 
 
-def edge(build: Build) -> Build:
+def edge(build: Any = None, /) -> Any:
     """Both sides of a threshold: *build* is called with True, and the rule fires; with False, and it does not."""
-    return _marked("edge", Expected("fires"))(build)
+    mark = _marked("edge", Expected("fires"))
+    return mark if build is None else mark(build)
 
 
 def lacks(need: str, *, verdict: str = "not_run") -> Callable[[Build], Build]:
     """The trace lacks *need*: the rule is not run and names it, or is ``"not_applicable"`` where it could never speak."""
+    if not isinstance(need, str):
+        raise TypeError('@lacks names what is lacking, as in @lacks("gpu")')
     return _marked("lacks", Expected(verdict, need))
 
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import signal
 import tempfile
-from collections.abc import Iterable
+import threading
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
+from advisor.testing.builder import TraceBuilder
 from advisor.testing.proof import KINDS, SUFFIX, Case, Expected, Source, cases
 
 if TYPE_CHECKING:
     from advisor.analysis import Across, Analysis, Finding
     from advisor.rulebook import Rule, Rulebook
 
+CASE_SECONDS = 60.0
+"""A case that takes longer is stopped, and fails."""
 TOLERANCE = 0.01
 """A planted symptom is priced at its size to this share."""
 
@@ -38,11 +46,31 @@ def prove(rule: Rule, book: Rulebook) -> list[Result]:
     if not path.is_file():
         return [Result("proof", path.name, "is missing; `advisor rules new` writes a template of one")]
     try:
-        found = cases(path)
-    except Exception as error:  # noqa: BLE001  (a proof is anyone's Python)
-        return [Result("proof", path.name, f"cannot be run: {_said(error)}")]
+        with _limit(CASE_SECONDS):
+            found = cases(path)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  (a proof is anyone's Python)
+        return [Result("proof", path.name, f"cannot be run: {_said(error, path)}")]
     results = [result for case in found for result in _run(case, rule, book)]
     return [*results, *(Result("proof", path.name, problem) for problem in missing(rule, found))]
+
+
+@contextmanager
+def _limit(seconds: float) -> Iterator[None]:
+    """Stop what takes longer, where that can be done: on the main thread, of a system that has timers."""
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def late(*_: object) -> None:
+        raise TimeoutError(f"it took longer than {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def missing(rule: Rule, found: Iterable[Case]) -> list[str]:
@@ -67,10 +95,11 @@ def _run(case: Case, rule: Rule, book: Rulebook) -> list[Result]:
     for over, expected in sides:
         name = case.name if over is None else f"{case.name}, {'over' if over else 'under'}"
         try:
-            built = case.build() if over is None else case.build(over)
-            problem = _problem(_analysis(built, rule, book), rule, expected)
-        except Exception as error:  # noqa: BLE001
-            problem = f"cannot be run: {_said(error)}"
+            with _limit(CASE_SECONDS):
+                built = case.build() if over is None else case.build(over)
+                problem = _no_trace(built) or _problem(_analysis(built, rule, book), rule, expected)
+        except (Exception, SystemExit) as error:  # noqa: BLE001
+            problem = f"cannot be run: {_said(error, proof_of(rule))}"
         results.append(Result(case.kind, name, problem))
     return results
 
@@ -86,6 +115,17 @@ def _analysis(built: Source | list[Source], rule: Rule, book: Rulebook) -> Analy
             return analyze(read(str(paths[0])), book, only=[rule.id])
         analyses, across = analyze_many((read(str(path)) for path in paths), book, only=[rule.id])
         return across if across is not None and "ranks" in rule.needs else analyses[0]
+
+
+def _no_trace(built: object) -> str:
+    """What is wrong with what a case returned, where it is no trace; else empty."""
+    if built == []:
+        return "returns an empty list, not traces"
+    for source in built if isinstance(built, list) else [built]:
+        if not isinstance(source, TraceBuilder | bytes | str | Path):
+            kind = "nothing (None)" if source is None else f"{type(source).__name__}"
+            return f"returns {kind}, not a TraceBuilder, the bytes or the path of a trace, or a list of these"
+    return ""
 
 
 def _listed(built: Source | list[Source]) -> list[Source]:
@@ -152,5 +192,12 @@ def verdict_of(analysis: Analysis | Across, rule: Rule) -> tuple[str, str]:
     return ("passes", "") if rule.id in verdicts.passes else ("fires", "")
 
 
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+def _said(error: BaseException, proof: Path) -> str:
+    """An error in a proof, with the innermost line of the proof that led to it."""
+    lines = [number for frame, number in traceback.walk_tb(error.__traceback__) if _is_of(frame, proof)]
+    at = f" (line {lines[-1]} of {proof.name})" if lines else ""
+    return f"{type(error).__name__}: {error}".rstrip(": ") + at
+
+
+def _is_of(frame: FrameType, proof: Path) -> bool:
+    return frame.f_code.co_filename == str(proof)

@@ -48,6 +48,35 @@ def ten_operators_that_share_the_time() -> TraceBuilder:
 
 
 @quiet
+def matrix_products_in_bfloat16_already() -> TraceBuilder:
+    return training(("aten::mm", 8000), ("aten::mkldnn_1", 2000), dtype="c10::BFloat16")
+
+
+@quiet
+def a_decomposition_that_neither_helps() -> TraceBuilder:
+    return training(("aten::_linalg_svd", 8000), ("aten::mm", 2000))
+
+
+# Of 10 ms: 4 in float32, 5 in bfloat16, which are left out.
+@fires(cost_ms=4.0, occurrences=3)
+def half_of_the_products_in_bfloat16() -> TraceBuilder:
+    b = TraceBuilder(None)
+    for _ in range(3):
+        with b.step():
+            for dtype, us in (("float", 4000), ("c10::BFloat16", 5000)):
+                with b.op("aten::mm", shapes=SHAPES, dtypes=[dtype] * 2, us=us):
+                    pass
+            with b.op("aten::sort", us=1000):
+                pass
+    return b
+
+
+@fires(cost_ms=4.0, occurrences=3)
+def an_activation_that_could_be_fused() -> TraceBuilder:
+    return training(("aten::gelu_backward", 4000), ("aten::sort", 6000))
+
+
+@quiet
 def compiled_code() -> TraceBuilder:
     return training(("Torch-Compiled Region: 0/0", 8000), ("aten::mkldnn_convolution", 2000))
 

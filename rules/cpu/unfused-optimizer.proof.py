@@ -35,6 +35,22 @@ def a_quarter_of_the_step() -> TraceBuilder:
     return training(30, optimizer="AdamW")
 
 
+# Seven passes of 3 ms over an embedding, and fourteen operators of 5 us on two small parameters, beside 9 ms.
+@fires(cost_ms=21.07, occurrences=63, severity="high")
+def one_large_embedding_and_two_small_parameters() -> TraceBuilder:
+    b = TraceBuilder(None)
+    for _ in range(3):
+        with b.step():
+            with b.op("aten::mkldnn_convolution", us=9000):
+                pass
+            with b.annotation("Optimizer.step#Adam.step"):
+                for us in (3000, 5, 5):
+                    for _ in range(7):
+                        with b.op("aten::mul_", us=us):
+                            pass
+    return b
+
+
 @quiet
 def a_fused_step() -> TraceBuilder:
     return training(name="aten::_fused_adam_")

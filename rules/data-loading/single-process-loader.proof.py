@@ -70,3 +70,11 @@ def no_host() -> TraceBuilder:
     b = TraceBuilder()
     b.kernel("volta_sgemm_128x64_nn", ms=90, launched=False)
     return b
+
+
+@lacks("loader", verdict="not_applicable")
+def no_loader() -> TraceBuilder:
+    b = TraceBuilder()
+    with b.step(), b.op("aten::mm"):
+        b.kernel("volta_sgemm_128x64_nn", ms=20)
+    return b

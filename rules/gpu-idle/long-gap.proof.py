@@ -50,6 +50,29 @@ def the_end_of_the_recording() -> TraceBuilder:
     return b
 
 
+def script(kernels: int) -> TraceBuilder:
+    """So many kernels without steps, with 9 ms in the middle in which the host does something else."""
+    b = TraceBuilder(host_us=0, latency_us=0)
+    with b.python("script.py(3): main"):
+        for number in range(kernels):
+            if number == kernels // 2:
+                b.idle(ms=9)
+            with b.op("aten::mm", us=100):
+                b.kernel("volta_sgemm_128x64_nn", us=100)
+    return b
+
+
+@edge
+def twenty_kernels_without_steps(over: bool) -> TraceBuilder:
+    return script(20 if over else 19)
+
+
+# 60 % of the time, but what the thread did is only possibly known.
+@fires(severity="medium", cost_share=0.6)
+def no_more_than_medium() -> TraceBuilder:
+    return steps(30_000, work_us=20_000)
+
+
 # Start-up is left out row by row, and where it is most of the idle time the rule does not speak.
 @quiet("not_applicable")
 def mostly_start_up() -> TraceBuilder:

@@ -37,9 +37,41 @@ def the_same_convolution_in_channels_last() -> TraceBuilder:
     return steps(around=())
 
 
+# MIOpen's transposes: also two of 50 us in each step of about 1 ms, and known by their names where no operator is.
+@fires(cost_ms=0.1, severity="medium", op="aten::cudnn_convolution")
+def miopen_transposes_too() -> TraceBuilder:
+    return steps(around=("batched_transpose_16x32_half", "batched_transpose_32x16_half"), device="AMD Instinct MI300X")
+
+
+@fires(cost_share=0.1, occurrences=4, severity="high")
+def miopen_transposes_without_a_host() -> TraceBuilder:
+    # 0.1 of 1 ms, four times over.
+    b = TraceBuilder("AMD Instinct MI210")
+    for number in range(4):
+        b.kernel("batched_transpose_16x64_pack_1x4_ediv_1x2_half", us=100, launched=False, at_us=1000 * number)
+        b.kernel("igemm_fwd_gtcx2_nhwc_bf16", us=900, launched=False, at_us=1000 * number + 100)
+    return b
+
+
+# A transpose that no convolution asked for.
+@quiet
+def a_transpose_of_the_program_s_own() -> TraceBuilder:
+    b = TraceBuilder("AMD Instinct MI300X")
+    for _ in range(4):
+        with b.step():
+            with b.op("aten::copy_"):
+                b.kernel("batched_transpose_kernel(float*)", us=100)
+            b.kernel("Cijk_Alik_Bljk_HHS_BH_MT128x128x32", us=900)
+            b.sync()
+    return b
+
+
 @quiet("not_applicable")
 def a_gpu_of_another_maker() -> TraceBuilder:
-    return steps(device="AMD Instinct MI300X")
+    b = TraceBuilder("Intel Data Center GPU Max 1550", vendor="intel")
+    with b.step():
+        b.kernel(INTO, us=100)
+    return b
 
 
 # 2 % of about 930 us is 18.6: two of 10 or of 8.5.

@@ -24,7 +24,7 @@ def steps(count: int = 30, us: float = 5, *, product_us: float = 100, host_us: f
 
 
 # 30 kernels of 5 us in each step: 150 us. The idle between them is not in it.
-@fires(cost_ms=0.15, occurrences=120, severity="high")
+@fires(cost_ms=0.15, occurrences=120, severity="medium")
 def thirty_kernels_of_5_us() -> TraceBuilder:
     return steps()
 

@@ -37,6 +37,15 @@ def launches_of_hip() -> TraceBuilder:
     return b
 
 
+# No call was recorded at all, but cuDNN runs on GPUs only.
+@fires()
+def operators_that_run_on_gpus_only() -> TraceBuilder:
+    b = TraceBuilder(None)
+    with b.step(), b.op("aten::conv2d"), b.op("aten::cudnn_convolution"):
+        b.idle(1_000)
+    return b
+
+
 @quiet
 def a_program_on_the_cpu() -> TraceBuilder:
     return calls(device=None)

@@ -55,6 +55,34 @@ def a_long_wait_is_no_start_up() -> TraceBuilder:
     return b
 
 
+# In the third step the same kernel again: it is loaded, so the thread was not running.
+@quiet
+def a_later_launch_of_a_kernel_that_takes_30_ms() -> TraceBuilder:
+    b = TraceBuilder()
+    for number in range(4):
+        with b.step():
+            b.kernel("volta_sgemm_128x64_nn", us=20_000, host_us=30_000 if number == 2 else 6)
+            b.sync()
+    return b
+
+
+@quiet
+def an_event_that_takes_30_ms_to_record() -> TraceBuilder:
+    return training(30_000, call="cudaEventRecord")
+
+
+# The kernel ran before the recording began: it is loaded.
+@quiet
+def a_kernel_launched_before_the_recording() -> TraceBuilder:
+    b = TraceBuilder()
+    b.kernel("volta_sgemm_128x64_nn", us=100, launched=False, at_us=0)
+    for number in range(4):
+        with b.step():
+            b.kernel("volta_sgemm_128x64_nn", us=20_000, host_us=6 if number else 30_000)
+            b.sync()
+    return b
+
+
 @quiet
 def start_up_that_is_a_small_part_of_much_idle_time() -> TraceBuilder:
     # 4 ms of 204 ms of idle.

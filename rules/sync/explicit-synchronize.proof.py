@@ -61,6 +61,21 @@ def the_synchronization_of_the_profiler() -> TraceBuilder:
     return b
 
 
+# Once a step, before its first work: the queue is empty, so the call waits for nothing, however long it takes.
+@quiet
+def nothing_to_wait_for() -> TraceBuilder:
+    b = TraceBuilder(host_us=0, latency_us=0)
+    for _ in range(4):
+        with b.step():
+            b.sync("cudaDeviceSynchronize", us=900)
+            with b.op("aten::add", us=900):
+                pass
+            b.kernel("volta_sgemm_128x64_nn", ms=8)
+            with b.op("aten::mul", us=9000):
+                pass
+    return b
+
+
 # A wait for a single value is sync/scalar-readback's.
 @quiet
 def a_value_that_is_read() -> TraceBuilder:

@@ -68,3 +68,15 @@ def no_gpu_recorded() -> TraceBuilder:
     with b.step(), b.op("aten::copy_"):
         b.call("cudaLaunchKernel", 10)
     return b
+
+
+@lacks("bytes_copied")
+def copies_that_do_not_say_how_large_they_are() -> TraceBuilder:
+    b = TraceBuilder("AMD Instinct MI250X")
+    for _ in range(3):
+        with b.step():
+            place = {"cat": "gpu_memcpy", "pid": 0, "tid": 0, "args": {"device": 0, "stream": 0, "kind": "HtoD"}}
+            b.event({"ph": "X", "name": "Memcpy HtoD (Host -> Device)", **place}, us=1000)
+            b.idle(us=1000)
+            b.kernel("Cijk_Ailk_Bjlk_SB", us=9000)
+    return b

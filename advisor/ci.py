@@ -1,0 +1,104 @@
+"""The gate from traces to answer: what ``advisor gate``, the pytest plugin and ``advisor.gate`` share."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from advisor.errors import TraceError, UsageError
+
+if TYPE_CHECKING:
+    from advisor.analysis import Analysis
+    from advisor.baseline import Baseline
+    from advisor.config import Config
+    from advisor.judgement import Judgement
+    from advisor.rulebook import Rulebook
+    from advisor.trace import Trace
+
+
+def gate(
+    traces: str | Path | Trace | Analysis | Sequence[str | Path | Trace | Analysis],
+    *,
+    baseline: str | Path | Baseline | None = None,
+    config: str | Path | Config | None = None,
+) -> Judgement:
+    """Hold a trace (or several, repeated runs of one workload) against a baseline and the project's assertions.
+
+    Traces are paths, or what ``advisor.read`` or ``advisor.analyze(…, samples=True)`` returned; *config* is a file, else the
+    nearest one. The answer's ``verdict`` is passed, failed or inconclusive, its ``headline`` one line. Raises
+    ``UsageError`` for a baseline, a setting or traces that cannot be used, ``TraceError`` for a trace that cannot be read.
+    """
+    from advisor import gating
+    from advisor.baseline import Baseline, load
+
+    settings = configured(config)
+    if baseline is None and not settings.gate.assertions:
+        raise UsageError("the gate has nothing to hold the trace against: give a baseline, or assert something")
+    base = baseline if baseline is None or isinstance(baseline, Baseline) else load(Path(baseline))
+    name = str(baseline) if isinstance(baseline, str | Path) else ""
+    book = rules(settings)
+    asked = dataclasses.replace(settings.gate, today=today())
+    asked.fitting(rule.id for rule in book.rules)
+    return gating.judge(analyses(traces, settings, book), base, asked, baseline_name=name)
+
+
+def configured(config: str | Path | Config | None) -> Config:
+    """The settings in a file, else in the nearest one."""
+    from advisor.config import Config, load
+
+    return config if isinstance(config, Config) else load(config)
+
+
+def rules(settings: Config, folders: Iterable[str] = ()) -> Rulebook:
+    """The rules that ship with the advisor, those of the configuration, and those in *folders*."""
+    from advisor import rulebook
+
+    for folder in folders:
+        if not Path(folder).is_dir():
+            raise UsageError(f"--rules {folder}: no such folder")
+    dirs = [rulebook.builtin_rules_dir(), *settings.rules, *map(Path, folders)]
+    return rulebook.load(dirs, settings.limits, config=str(settings.path or ""))
+
+
+def analyses(
+    traces: str | Path | Trace | Analysis | Sequence[str | Path | Trace | Analysis],
+    settings: Config,
+    book: Rulebook,
+    *,
+    views: bool = False,
+    say: Callable[[str], None] = lambda _text: None,
+) -> list[Analysis]:
+    """Each trace analyzed with its samples, one after the other; what is analyzed already is taken as it is."""
+    from advisor.analysis import Analysis
+    from advisor.assemble import analyze
+    from advisor.trace import Trace, read
+
+    given = [traces] if isinstance(traces, str | Path | Trace | Analysis) else list(traces)
+    found = []
+    for number, one in enumerate(given, 1):
+        if isinstance(one, Analysis):
+            found.append(one)
+            continue
+        if isinstance(one, Trace):
+            trace = one
+        else:
+            say(f"analyzing {one}" + (f" ({number} of {len(given)})" if len(given) > 1 else ""))
+            try:
+                trace = read(str(one), libraries=settings.library)
+            except OSError as error:
+                raise TraceError(f"{one}: {error.strerror or error}") from error
+        found.append(analyze(trace, book, only=settings.only, skip=settings.skip, views=views, samples=True))
+        del trace  # before the next is read
+    return found
+
+
+def today() -> str:
+    """Today's date, for the waivers; that of SOURCE_DATE_EPOCH where it is set, so that a run can be repeated."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    if epoch.isdigit():
+        return datetime.datetime.fromtimestamp(int(epoch), datetime.UTC).date().isoformat()
+    return datetime.datetime.now(datetime.UTC).date().isoformat()

@@ -1,0 +1,79 @@
+"""``advisor baseline``: write down what a workload costs today, for the gate to compare with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from advisor.cli.terminal import progress
+from advisor.errors import UsageError
+
+
+@click.command("baseline", short_help="Write down what a workload costs, for the gate.")
+@click.argument("traces", metavar="TRACE...", nargs=-1, required=True)
+@click.option("-o", "--output", default="advisor-baseline.json", metavar="FILE", help="[advisor-baseline.json]")
+@click.option("--update", is_flag=True, help="Replace the figures of a baseline that exists; its history stays.")
+@click.option("--reason", default="", metavar="TEXT", help="Why it changes; --update needs one.")
+@click.option("--workload", metavar="NAME", help="What was run; only recordings of the same name are compared.")
+@click.option("--force", is_flag=True, help="Overwrite a baseline that exists, history and all.")
+@click.option("--rules", "folders", multiple=True, metavar="DIR", help="Add the rules in DIR.")
+@click.option("--config", metavar="FILE", help="Read settings from FILE, not from the nearest pyproject.toml.")
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing.")
+def command(
+    traces: tuple[str, ...],
+    output: str,
+    update: bool,
+    reason: str,
+    workload: str | None,
+    force: bool,
+    folders: tuple[str, ...],
+    config: str | None,
+    quiet: bool,
+) -> int:
+    """Write the baseline of a workload: a small file to commit, with no path and no name of a machine in it.
+
+    Several traces are repeated runs of the same workload: the more, the better the gate knows its noise. Steps after the
+    first count, so a trace wants five steps or more.
+
+    \b
+      advisor baseline trace.json.gz -o advisor-baseline.json
+      advisor baseline run1.json run2.json run3.json --workload resnet50-bs64
+      advisor baseline trace.json.gz --update --reason "four loader workers"
+    """
+    path = Path(output)
+    if path.is_dir() or not path.parent.is_dir():
+        raise UsageError(f"{path}: {'is a folder' if path.is_dir() else f'no folder {path.parent}'}; name a file")
+    if path.exists() and not (update or force):
+        raise UsageError(f"{path}: exists. Give --update --reason '…' to renew it, or --force to begin anew.")
+    if update and not reason.strip():
+        raise UsageError("an update of a baseline needs a reason: --reason '…'")
+    from advisor import baseline, ci
+    from advisor.significance import LEAST_STEPS
+
+    old = baseline.load(path) if update else None
+    settings = ci.configured(config)
+    label = workload if workload is not None else settings.gate.workload or (old.fingerprint.workload if old else "")
+    with progress(quiet) as say:
+        found = ci.analyses(traces, settings, ci.rules(settings, folders), say=say)
+    made = baseline.make(found, workload=label, reason=reason.strip() or "first baseline")
+    if old is not None:
+        made = baseline.merged(old, made, reason)
+    try:
+        path.write_bytes(baseline.dumped(made))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+    if not quiet:
+        click.echo(f"{path}: {_counted(made.runs, 'run')} of {_counted(sum(made.steps), 'step')}, "
+                   f"{len(made.metrics)} metrics, {len(made.rules)} rules")  # fmt: skip
+        if sum(made.steps) < LEAST_STEPS:
+            click.echo(
+                f"advisor: note: the gate needs {LEAST_STEPS} steps after the first to decide on times; with these it "
+                "will decide on exact counts only. Give the profiler a schedule of five steps or more.",
+                err=True,
+            )
+    return 0
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"

@@ -1,0 +1,76 @@
+"""``advisor export``: the part of a trace that holds the evidence, annotated, to open in Perfetto."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+from advisor.cli.analyze import expand, load_rules
+from advisor.cli.terminal import progress, put
+from advisor.errors import TraceError, UsageError
+
+
+@click.command("export", short_help="The evidence as a small annotated trace, for Perfetto.")
+@click.argument("trace", metavar="TRACE")
+@click.option(
+    "--findings", is_flag=True, help="The representative step with the findings' evidence marked (the default)."
+)
+@click.option("-o", "--output", required=True, metavar="FILE", help="Where to write it: .json, or .json.gz.")
+@click.option("--force", is_flag=True, help="Overwrite an output that exists.")
+@click.option("--rules", "folders", multiple=True, metavar="DIR", help="Add the rules in DIR.")
+@click.option("--config", metavar="FILE", help="Read settings from FILE.")
+@click.option("--only", multiple=True, metavar="GLOB", help="Only findings of rules whose id fits.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+def command(
+    trace: str,
+    findings: bool,
+    output: str,
+    force: bool,
+    folders: tuple[str, ...],
+    config: str | None,
+    only: tuple[str, ...],
+    quiet: bool,
+) -> None:
+    """Write the step that the report shows as a trace of its own, to open at ui.perfetto.dev or chrome://tracing.
+
+    Every event that is evidence carries the rule in its arguments (search for advisor in Perfetto), and a process "advisor"
+    holds a track for each finding and one for the cause of every moment of the GPU. Names are those of the report:
+    nothing else of the file is kept.
+    """
+    import gzip
+    from contextlib import ExitStack
+
+    from advisor.assemble import analyze
+    from advisor.config import load
+    from advisor.engine import run
+    from advisor.trace import read
+    from advisor.viewing.evidence import evidence
+
+    path = Path(output)
+    if path.exists() and (path.is_dir() or not force):
+        raise UsageError(f"{path}: exists. Give --force to overwrite it, or name another --output.")
+    if not path.parent.is_dir():
+        raise UsageError(f"{path}: no folder {path.parent}; make it first")
+    if trace != "-" and path.exists() and path.samefile(trace):
+        raise UsageError(f"{path}: is the trace to be read; name another --output")
+    settings = load(config)
+    book = load_rules(settings, folders)
+    chosen = expand(only or settings.only, [rule.id for rule in book.rules], "--only")
+    with progress(quiet) as say:
+        say(f"reading {trace}")
+        try:
+            recorded = read(trace, libraries=settings.library)
+        except OSError as error:
+            raise TraceError(f"{trace}: {error.strerror or error}") from error
+        outcome = run(recorded, book, only=chosen, skip=settings.skip)
+        analysis = analyze(recorded, book, only=chosen, skip=settings.skip)
+        pieces = evidence(recorded, outcome, analysis.findings)
+        with ExitStack() as stack:
+            file: BinaryIO | gzip.GzipFile = stack.enter_context(path.open("wb"))
+            if path.suffix == ".gz":  # no name and no time of writing: the same trace gives the same bytes
+                file = stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0))
+            for piece in pieces:
+                file.write(piece)
+    put(f"{path}: {path.stat().st_size / 1e6:.1f} MB, {len(analysis.findings)} findings\n".encode())

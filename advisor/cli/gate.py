@@ -1,0 +1,87 @@
+"""``advisor gate``: hold a trace against its baseline; exit 1 on a regression, 4 where there is no answer."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import click
+
+from advisor.cli.outputs import check_outputs, pair, write
+from advisor.cli.terminal import progress
+from advisor.errors import UsageError
+from advisor.report.gate import FORMATS
+
+EXIT = {"passed": 0, "failed": 1, "inconclusive": 4}
+
+
+@click.command("gate", short_help="Fail on a regression against a baseline.")
+@click.argument("traces", metavar="TRACE...", nargs=-1, required=True)
+@click.option("-b", "--baseline", metavar="FILE", help="What `advisor baseline` wrote; none: assertions only.")
+@click.option(
+    "-f", "--format", "formats", multiple=True, type=click.Choice(list(FORMATS)), help="Format of the report [text]."
+)
+@click.option(
+    "-o",
+    "--output",
+    "outputs",
+    multiple=True,
+    metavar="FILE",
+    help="Write to FILE, in the format of its suffix; - is stdout. Several -f and -o pair up in order.",
+)
+@click.option("--force", is_flag=True, help="Overwrite an output that exists.")
+@click.option(
+    "--inconclusive",
+    type=click.Choice(["exit", "pass", "fail"]),
+    default="exit",
+    help="What no answer comes to: exit code 4, 0 or 1 [exit].",
+)
+@click.option("--rules", "folders", multiple=True, metavar="DIR", help="Add the rules in DIR.")
+@click.option("--config", metavar="FILE", help="Read settings from FILE, not from the nearest pyproject.toml.")
+@click.option("-q", "--quiet", is_flag=True, help="Two lines at most.")
+@click.option("-v", "--verbose", is_flag=True, help="Every check, also what stayed the same.")
+@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colours [auto].")
+def command(
+    traces: tuple[str, ...],
+    baseline: str | None,
+    formats: tuple[str, ...],
+    outputs: tuple[str, ...],
+    force: bool,
+    inconclusive: str,
+    folders: tuple[str, ...],
+    config: str | None,
+    quiet: bool,
+    verbose: bool,
+    color: str,
+) -> int:
+    """Fail on a regression: per metric and per rule, past a tolerance and a floor, and no noise.
+
+    Several traces are repeated runs of the same workload. Exit codes: 0 no regression; 1 a regression, or an assertion
+    that does not hold; 4 inconclusive: too few steps, or recordings that are not alike.
+
+    \b
+      advisor gate trace.json.gz --baseline advisor-baseline.json
+      advisor gate trace.json.gz -b advisor-baseline.json -o gate.sarif -o gate.xml -o -
+    """
+    if quiet and verbose:
+        raise UsageError("-q and -v ask for opposite things; give one of them")
+    if traces.count("-") > 1:
+        raise UsageError("standard input (-) can be read once only")
+    wanted = pair(formats, outputs, FORMATS)
+    check_outputs(wanted, [*traces, *([baseline] if baseline else [])], force)
+    from advisor import ci, gating
+    from advisor.baseline import load
+
+    settings = ci.configured(config)
+    if baseline is None and not settings.gate.assertions:
+        raise UsageError("nothing to hold the trace against: give --baseline FILE, or assert in [tool.advisor.gate]")
+    base = load(Path(baseline)) if baseline is not None else None
+    book = ci.rules(settings, folders)
+    asked = dataclasses.replace(settings.gate, today=ci.today())
+    asked.fitting(rule.id for rule in book.rules)
+    with progress(quiet) as say:
+        found = ci.analyses(traces, settings, book, say=say)
+    judgement = gating.judge(found, base, asked, baseline_name=baseline or "")
+    write(wanted, judgement, FORMATS, color, verbosity=verbose - quiet)
+    code = EXIT[judgement.verdict]
+    return code if code != EXIT["inconclusive"] else {"exit": code, "pass": 0, "fail": 1}[inconclusive]

@@ -1,0 +1,125 @@
+"""The plan: findings priced by the replay, in the order to fix them, with the step that each fix leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from advisor.analysis import Finding, PlanStep, Saving
+from advisor.rulebook.rule import CONFIDENCES, SEVERITIES
+
+if TYPE_CHECKING:
+    from advisor.engine import Outcome
+    from advisor.engine.claims import Claim
+    from advisor.replay.pricing import Replay
+    from advisor.trace import Trace
+
+TRAINING = frozenset({"batch"})
+"""Actions whose fixes change what the program learns, and so do those of the category ``precision``."""
+
+
+def changes_training(claim: Claim) -> bool:
+    """Whether the fix changes training: the batch, or the numbers that it computes with."""
+    replay = claim.rule.replay
+    return claim.rule.category == "precision" or (replay is not None and replay.action in TRAINING)
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """Findings with their replayed prices, best first; the plan; and why there is none, empty where there is."""
+
+    findings: list[Finding]
+    steps: list[PlanStep]
+    reason: str
+    what_if: PlanStep | None = None
+
+
+def make(trace: Trace, outcome: Outcome, *, safe: bool = False, what_if: Sequence[str] = ()) -> Plan:
+    """Price the findings by running the trace again with their fixes.
+
+    *safe* leaves fixes that change training out of the plan; *what_if* asks what some fixes come to together. Where the
+    recording cannot be trusted to be run again, prices stay bounds, and say why.
+    """
+    claims = [claim for claim in outcome.matches.values() if claim.rule.replay is not None and len(claim.segments)]
+    if not claims:
+        return Plan(findings=outcome.findings, steps=[], reason="")
+    from advisor.replay.pricing import Replay
+
+    replay = Replay(trace.study)
+    if replay.reason:
+        return Plan(findings=[_bound(f, replay.reason) for f in outcome.findings], steps=[], reason=replay.reason)
+    whole = trace.whole_ms
+    priced = replay.price(claims, whole)
+    findings = [_priced(f, outcome.matches.get(f.rule), priced.savings.get(f.rule), whole) for f in outcome.findings]
+    rungs = priced.plan
+    if safe:
+        rungs = replay.price([claim for claim in claims if not changes_training(claim)], whole).plan
+    titles = {finding.rule: finding.fix.title for finding in findings}
+    steps = [
+        PlanStep(
+            rules=[rung.rule],
+            title=titles[rung.rule],
+            step_ms_before=rung.before,
+            step_ms_after={"low": rung.high, "high": rung.low},
+            speedup=whole / rung.high if rung.high > 0 else 1.0,
+            bound_by=rung.bound_by,
+            changes_training=changes_training(outcome.matches[rung.rule]),
+        )
+        for rung in rungs
+        if rung.before - rung.high >= _LEAST_SHARE * whole
+    ]
+    return Plan(
+        findings=sorted(findings, key=_order),
+        steps=steps,
+        reason="",
+        what_if=_what_if(replay, claims, what_if, whole) if what_if else None,
+    )
+
+
+_LEAST_SHARE = 0.001
+"""A fix that returns less of the step than this is no step of a plan."""
+
+
+def _what_if(replay: Replay, claims: Sequence[Claim], rules: Sequence[str], whole: float) -> PlanStep | None:
+    chosen = [claim for claim in claims if claim.rule.id in rules]
+    if not chosen:
+        return None
+    savings = replay.price(chosen, whole).savings.values()
+    low, high = sum(low for low, _ in savings), sum(high for _, high in savings)
+    return PlanStep(
+        rules=[claim.rule.id for claim in chosen],
+        title="what if",
+        step_ms_before=whole,
+        step_ms_after={"low": whole - high, "high": whole - low},
+        speedup=whole / (whole - high) if high < whole else 1.0,
+        bound_by="",
+        changes_training=any(changes_training(claim) for claim in chosen),
+    )
+
+
+def _bound(finding: Finding, reason: str) -> Finding:
+    if finding.saving is None:
+        return finding
+    saving = msgspec.structs.replace(finding.saving, basis=f"{finding.saving.basis} (not replayed: {reason})")
+    return msgspec.structs.replace(finding, saving=saving)
+
+
+def _priced(finding: Finding, claim: Claim | None, saving: tuple[float, float] | None, whole: float) -> Finding:
+    if saving is None or claim is None or claim.rule.replay is None or whole <= 0:
+        return finding
+    replay, (low, high) = claim.rule.replay, saving
+    assumed = f"{100 * replay.low:.3g} to {100 * replay.high:.3g} %"
+    how = f"the trace's own dependencies run again beside the fixes before it in the plan, without {assumed} of its rows' time"
+    basis = f"replay: {how}; {replay.basis}"
+    return msgspec.structs.replace(
+        finding,
+        saving=Saving(low_ms=low, high_ms=high, low_share=low / whole, high_share=high / whole, basis=basis),
+    )
+
+
+def _order(finding: Finding) -> tuple[bool, float, int, float, str]:
+    """Best first: by what it returns, less what is uncertain about it; notes last."""
+    high = finding.saving.high_ms if finding.saving else 0.0
+    rank = high * CONFIDENCES[finding.confidence]
+    return finding.severity == "note", -rank, -SEVERITIES.index(finding.severity), -finding.cost_ms, finding.rule

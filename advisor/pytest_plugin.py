@@ -1,0 +1,100 @@
+"""The gate in a test: ``def test_training(advisor_gate): advisor_gate("trace.json.gz")``.
+
+Nothing of the advisor is imported before a test uses the fixture.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_BASELINE = "advisor-baseline.json"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of the fixture."""
+    group = parser.getgroup("advisor", "performance gate of advisor")
+    group.addoption(
+        "--advisor-baseline",
+        metavar="PATH",
+        help=f"baseline of advisor_gate: a file for one test, or a folder that holds one a test [{_BASELINE}]",
+    )
+    group.addoption(
+        "--advisor-update",
+        metavar="REASON",
+        help="write the baselines anew instead of comparing; the reason goes into their history",
+    )
+    group.addoption(
+        "--advisor-inconclusive",
+        choices=["skip", "pass", "fail"],
+        default="skip",
+        help="what becomes of a test to which the gate has no answer [skip]",
+    )
+
+
+@pytest.fixture
+def advisor_gate(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """Fail the test where a trace regressed against its baseline; returns the judgement.
+
+    ``advisor_gate(trace, baseline=None, config=None)``: *trace* is a path, a Trace, or a list of them (repeated runs).
+    """
+
+    def gate(trace: Any, *, baseline: str | Path | None = None, config: str | Path | None = None) -> Any:
+        __tracebackhide__ = True
+        option = request.config.getoption
+        path = _path(request, baseline)
+        if option("--advisor-update"):
+            return _write(trace, path, config, option("--advisor-update"))
+        import advisor
+        from advisor.errors import AdvisorError
+
+        if not path.is_file():
+            pytest.fail(f"no baseline {path}. Make it: pytest --advisor-update 'first baseline'", pytrace=False)
+        try:
+            judgement = advisor.gate(trace, baseline=path, config=config)
+        except AdvisorError as error:
+            pytest.fail(str(error), pytrace=False)
+        return _settle(judgement, option("--advisor-inconclusive"))
+
+    return gate
+
+
+def _path(request: pytest.FixtureRequest, baseline: str | Path | None) -> Path:
+    """Where the baseline of this test lies, below pytest's root folder."""
+    chosen = Path(baseline or request.config.getoption("--advisor-baseline") or _BASELINE)
+    path = request.config.rootpath / chosen
+    if path.is_dir() or chosen.suffix != ".json":
+        path /= re.sub(r"[^\w.-]+", "-", request.node.name).strip("-") + ".json"
+    return path
+
+
+def _write(trace: Any, path: Path, config: str | Path | None, reason: str) -> Any:
+    from advisor import baseline, ci
+
+    settings = ci.configured(config)
+    found = ci.analyses(trace, settings, ci.rules(settings))
+    old = baseline.load(path) if path.is_file() else None
+    label = settings.gate.workload or (old.fingerprint.workload if old else "")
+    made = baseline.make(found, workload=label, reason=reason)
+    made = made if old is None else baseline.merged(old, made, reason)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(baseline.dumped(made))
+    return made
+
+
+def _settle(judgement: Any, inconclusive: str) -> Any:
+    """The judgement, where the test goes on; else the test ends here, with what the command would print."""
+    __tracebackhide__ = True
+    if judgement.verdict == "passed" or (judgement.verdict == "inconclusive" and inconclusive == "pass"):
+        return judgement
+    from advisor.report import Options, render
+    from advisor.report.gate import FORMATS
+
+    said = render("text", judgement, Options(), FORMATS).decode("utf-8", "replace")
+    if judgement.verdict == "inconclusive" and inconclusive == "skip":
+        pytest.skip(said.splitlines()[0])
+    pytest.fail(said, pytrace=False)

@@ -1,0 +1,155 @@
+"""What a rule's fix does to the graph: which part of which durations it leaves, and which waits no longer wait.
+
+One assumption is a share, from the rule's ``[replay]``. On the device it is taken from the matched work: all of its time
+where the fix removes, merges or scales it; what it owns where the fix hides it. On the host it is taken from what the matched
+idle time, waits and calls consist of; where work is removed or merged, its launches go with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from advisor.engine.claims import Claim
+from advisor.frames.host import PYTHON, RUNTIME
+from advisor.frames.recording import COPY, KERNEL, MEMSET
+from advisor.frames.study import Study
+from advisor.intervals import Bools, Ints, Spans, covered, union
+from advisor.replay.clock import Change
+from advisor.replay.graph import BLOCKING, PLAIN, WAIT, Graph
+
+Floats = npt.NDArray[np.float64]
+_USUAL = 5
+"""Think time before a launch that goes with it is at most this many times the median."""
+_KINDS = {"kernels": KERNEL, "copies": COPY, "memsets": MEMSET}
+
+
+@dataclass
+class Keep:
+    """What is left of think times, calls and work, as shares; and the waits that no longer wait."""
+
+    think: Floats
+    call: Floats
+    dur: Floats
+    free: Bools
+
+    @classmethod
+    def all_of(cls, graph: Graph) -> Keep:
+        """Nothing changed."""
+        nodes = len(graph)
+        return cls(np.ones(nodes), np.ones(nodes), np.ones(len(graph.work)), np.zeros(nodes, np.bool_))
+
+    def and_(self, other: Keep) -> Keep:
+        """Both fixes: what is left of what the other left."""
+        return Keep(self.think * other.think, self.call * other.call, self.dur * other.dur, self.free | other.free)
+
+    def change(self, graph: Graph) -> Change:
+        """For the clock."""
+        think = np.maximum(graph.think, 0) * (1 - self.think)
+        call = graph.length * (1 - self.call)
+        return Change(
+            np.rint(think).astype(np.int64),
+            np.rint(call).astype(np.int64),
+            np.rint(graph.dur * (1 - self.dur)).astype(np.int64),
+            self.free,
+        )
+
+
+def effect(study: Study, graph: Graph, claim: Claim, share: float) -> Keep:
+    """What the fix of a claim leaves, at one assumption."""
+    keep = Keep.all_of(graph)
+    replay = claim.rule.replay
+    if replay is None or share <= 0:
+        return keep
+    frame, action = claim.rule.match.frame, replay.action
+    rows = np.flatnonzero(claim.rows)
+    works = _works(study, frame, claim)
+    if len(works):
+        at = np.full(len(study.recording.work), -1, np.int64)
+        at[graph.work] = np.arange(len(graph.work))
+        _on_device(study, graph, keep, at[works], action, share)
+    spans = _host_spans(study, frame, claim, rows)
+    if len(spans.start):
+        _on_host(graph, keep, spans, share)
+    waits = _freed(study, frame, rows, works) if action in ("unblock", "hide", "remove") else np.zeros(0, np.int64)
+    if len(waits):
+        nodes = np.flatnonzero(np.isin(graph.node, waits) & np.isin(graph.kind, (WAIT, BLOCKING)))
+        # The share of the waits that the fix does away with, spread evenly.
+        order = np.arange(len(nodes))
+        keep.free[nodes[np.floor((order + 1) * share + 1e-9) > np.floor(order * share + 1e-9)]] = True
+    return keep
+
+
+def _works(study: Study, frame: str, claim: Claim) -> Ints:
+    """The work that the rows are, or own."""
+    work, book = study.recording.work, study.ledger
+    if frame in _KINDS:
+        return np.flatnonzero(work.kind == _KINDS[frame])[claim.rows]
+    if frame == "collectives":
+        return np.flatnonzero(work.communication)[claim.rows]
+    busy = claim.segments[book.cause[claim.segments] < 4]
+    owners = np.unique(book.row[busy])
+    return owners[owners >= 0]
+
+
+def _on_device(study: Study, graph: Graph, keep: Keep, at: Ints, action: str, share: float) -> None:
+    at = at[at >= 0]
+    if action == "hide":
+        owned = study.work_cost[graph.work[at]] / np.maximum(graph.dur[at], 1)
+        keep.dur[at] = 1 - share * np.minimum(owned, 1.0)
+        return
+    keep.dur[at] = 1 - share
+    if action in ("remove", "merge"):
+        node = np.searchsorted(graph.last, at, side="right")
+        node = node[(node < len(graph)) & (at >= (graph.first[0] if len(graph) else 0))]
+        size = np.maximum(graph.last - graph.first, 1)
+        gone = np.bincount(node, minlength=len(graph)) / size
+        plain = graph.kind == PLAIN
+        gone = np.where(plain, share * np.minimum(gone, 1.0), 0.0)
+        keep.call *= 1 - gone
+        # What a launch costs the host, and not what happened to come before it.
+        usual = float(np.median(graph.think[plain])) if plain.any() else 0.0
+        part = np.minimum(graph.think, _USUAL * max(usual, 1.0)) / np.maximum(graph.think, 1)
+        keep.think *= 1 - gone * np.clip(part, 0.0, 1.0)
+
+
+def _host_spans(study: Study, frame: str, claim: Claim, rows: Ints) -> Spans:
+    """The stretches of the host's time that the fix shortens."""
+    host, waits = study.recording.host, study.waits
+    if frame == "loader":
+        return union(waits.loader.start[rows], waits.loader.end[rows])
+    if frame in ("launches", "python"):
+        group = RUNTIME if frame == "launches" else PYTHON
+        nodes = np.flatnonzero(host.group == group)
+        nodes = nodes[np.argsort(host.start[nodes], kind="stable")][claim.rows]
+        return union(host.start[nodes], host.end[nodes])
+    if frame in (*_KINDS, "collectives", "syncs"):
+        return union(rows[:0], rows[:0])
+    book = study.ledger
+    idle = claim.segments[book.cause[claim.segments] >= 4]
+    return union(book.start_ns[idle], book.start_ns[idle] + book.dur_ns[idle])
+
+
+def _on_host(graph: Graph, keep: Keep, spans: Spans, share: float) -> None:
+    begin = graph.start - np.maximum(graph.think, 0)
+    length = np.maximum(graph.start - begin, 1)
+    keep.think *= 1 - share * covered(spans, begin, graph.start) / length
+    call = np.maximum(graph.length, 1)
+    inside = share * covered(spans, graph.start, graph.end) / call
+    keep.call *= 1 - np.where(graph.kind == PLAIN, inside, 0.0)
+
+
+def _freed(study: Study, frame: str, rows: Ints, works: Ints) -> Ints:
+    """Forest nodes of the waits that the fix does away with."""
+    waits = study.waits.syncs
+    if frame == "syncs":
+        # The copy whose end is waited for holds the host in its own call, too, where the memory is pageable.
+        copies = waits.copy[rows]
+        return np.concatenate([waits.node[rows], study.recording.work.launch[copies[copies >= 0]]])
+    if frame == "copies":
+        return np.concatenate(
+            [waits.node[np.isin(waits.copy, works) & (waits.copy >= 0)], study.recording.work.launch[works]]
+        )
+    return np.zeros(0, np.int64)

@@ -1,0 +1,302 @@
+"""The dependency graph of a recording, as columns: what the host does in order, what that launches, what waits for what.
+
+**Host.** All calls of the runtime that matter (launches, waits, step marks) in one order of time. Threads hand over to each
+other (the main thread waits while the backward thread runs), so one line through all of them holds the handovers; what
+passes between two such calls is the *think time* of the later one: Python, operators, smaller calls, the loader's waits.
+
+**Device.** Each piece of work follows the one before it on its stream, the call that launched it (a constant later), and
+where a stream waited on an event the work of another stream.
+
+**Waits** carry no duration of their own: a synchronization ends when the work that it waits for has, and so does a copy
+that blocks. What none of this explains is kept as recorded, and counted: the residual.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from advisor.frames.host import RUNTIME
+from advisor.frames.recording import COPY
+from advisor.frames.study import Study
+from advisor.intervals import Bools, Ints
+
+_SLACK_NS = 2_000
+"""Clocks of host and device agree no better than this."""
+_LATE_NS = 20_000
+"""Work that starts later than this after all that is known to hold it was held by something else."""
+_DEPENDS_NS = 20_000
+"""Work that waited on an event starts within this of the end of the work that the event stands for."""
+_QUEUE = 900
+"""A queue this deep is taken to have been full: NVIDIA's takes 1,024 launches."""
+_LONG_CALL = 10
+"""A launch call this many times as long as the median did something else first: lazy loading, a search, a full queue."""
+PLAIN, WAIT, BLOCKING, MARK = range(4)
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass
+class Graph:
+    """Nodes of the host line, and work in the order of its launch (work of no recorded launch first).
+
+    Times are ns. ``first``/``last`` slice the work of a host node; ``target``/``target_of`` the work that a wait waits for.
+    """
+
+    # host nodes
+    start: Ints
+    end: Ints
+    think: Ints
+    length: Ints  # of the call itself; what a launch waited for room in the queue is left out
+    after: Ints  # from the end of a blocking copy to its call's return; can be negative
+    kind: Ints
+    node: Ints  # in the host's forest; -1 for marks
+    first: Ints
+    last: Ints
+    target_first: Ints
+    target_last: Ints
+    target: Ints
+    # work
+    work: Ints  # index into Recording.work
+    stream: Ints
+    dur: Ints
+    lag: Ints  # from the start of the launching node to when the work could start; from the window's start without one
+    depends: Ints  # position of work on another stream that it waits for, or -1
+    # constants of the trace
+    queue: int  # pieces of work that fit the device's queue; 0 where it was never full
+    latency_ns: int
+    return_ns: int
+    wait_ns: int
+    # how much of the record is used as it stands
+    residual_ns: int
+    linked_share: float
+    low: int
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+def build(study: Study) -> Graph | None:
+    """The graph; None where there is no host or no device work to replay."""
+    recording = study.recording
+    host, work = recording.host, recording.work
+    if not len(work) or not host.size:
+        return None
+    calls = np.flatnonzero(host.group == RUNTIME)
+    calls = calls[np.argsort(host.start[calls], kind="stable")]
+    launching = np.isin(calls, work.launch)
+    waiting = np.isin(calls, study.waits.syncs.node)
+    keep = launching | waiting
+    calls = calls[keep]
+    if not len(calls):
+        return None
+    nodes, start, end, kind = _host_line(study, calls)
+    order = _launch_order(work.launch, work.start, nodes, host.size)
+    graph_of = order.owner
+    positions = order.work
+    stream = np.unique(np.stack([work.device[positions], work.stream[positions]]), axis=1, return_inverse=True)[
+        1
+    ].ravel()
+    begun, ended = work.start[positions], work.end[positions]
+    latency, typical = _latency(start, end, graph_of, stream, begun, ended)
+    copies = work.kind[positions] == COPY
+    lag, depends, residual = _holds(
+        start, end, copies, graph_of, stream, begun, ended, latency, typical, recording.window[0]
+    )
+    blocking, after = _blocking(kind, start, end, graph_of, copies, begun, ended)
+    kind = np.where(blocking, BLOCKING, kind)
+    queue, full = _queue(start, end, graph_of, ended, typical)
+    length = np.where(full, np.minimum(end - start, typical), end - start)
+    reach = np.maximum.accumulate(end)
+    think = np.diff(start, prepend=start[0])
+    think[1:] = start[1:] - reach[:-1]
+    first = np.searchsorted(graph_of, np.arange(len(start)), side="left")
+    last = np.searchsorted(graph_of, np.arange(len(start)), side="right")
+    waits = _targets(kind, end, last, stream, ended)
+    time = (ended - begun).sum()
+    linked = float((ended - begun)[graph_of >= 0].sum() / time) if time else 1.0
+    wait_ns, return_ns, fixed = _tails(kind, start, end, ended, waits)
+    return Graph(
+        start=start, end=end, think=think, length=length, after=after, kind=kind, node=nodes, first=first, last=last,
+        target_first=waits.first, target_last=waits.last, target=waits.position,
+        work=positions, stream=stream, dur=ended - begun, lag=lag, depends=depends,
+        queue=queue, latency_ns=latency, return_ns=return_ns, wait_ns=wait_ns,
+        residual_ns=residual + fixed, linked_share=linked, low=recording.window[0],
+    )  # fmt: skip
+
+
+def _host_line(study: Study, calls: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """The nodes in order of time: calls, and a mark where each step begins and the last one ends."""
+    recording, host = study.recording, study.recording.host
+    steps = recording.steps
+    marks = np.array([step.start for step in steps] + ([max(step.end for step in steps)] if steps else []), np.int64)
+    waiting = np.isin(calls, study.waits.syncs.node)
+    nodes = np.concatenate([calls, np.full(len(marks), -1, np.int64)])
+    start = np.concatenate([host.start[calls], marks])
+    end = np.concatenate([host.end[calls], marks])
+    kind = np.concatenate([np.where(waiting, WAIT, PLAIN), np.full(len(marks), MARK, np.int64)])
+    # A mark comes before a call of the same moment.
+    order = np.lexsort((kind != MARK, start))
+    return nodes[order], start[order], end[order], kind[order]
+
+
+@dataclass
+class _Order:
+    work: Ints
+    owner: Ints
+
+
+def _launch_order(launch: Ints, begun: Ints, nodes: Ints, size: int) -> _Order:
+    """Work by the host node that launched it, then by start; -1 for work launched before the recording or elsewhere."""
+    at = np.full(size + 1, -1, np.int64)
+    calls = np.flatnonzero(nodes >= 0)
+    at[nodes[calls]] = calls
+    owner = np.where(launch >= 0, at[np.maximum(launch, 0)], -1)
+    order = np.lexsort((begun, owner))
+    return _Order(order, owner[order])
+
+
+def _latency(start: Ints, end: Ints, owner: Ints, stream: Ints, begun: Ints, ended: Ints) -> tuple[int, int]:
+    """From a launch call's start to its work's, where nothing else held it; and how long such a call takes: medians."""
+    mine = np.flatnonzero(owner >= 0)
+    if not len(mine):
+        return 0, 0
+    typical = int(np.median((end - start)[owner[mine]]))
+    before = _previous_end(stream, begun, ended)
+    call = start[owner[mine]]
+    free = (before[mine] < call) & (begun[mine] >= call) & ((end - start)[owner[mine]] <= _LONG_CALL * max(typical, 1))
+    alone = np.ones(len(mine), np.bool_)
+    alone[1:] = owner[mine][1:] != owner[mine][:-1]
+    free &= alone
+    return (int(np.median((begun[mine] - call)[free])) if free.any() else typical), typical
+
+
+def _previous_end(stream: Ints, begun: Ints, ended: Ints) -> Ints:
+    """When the work before each one on its stream had ended; far in the past for the first."""
+    before = np.full(len(begun), np.iinfo(np.int64).min // 4, np.int64)
+    for one in np.unique(stream).tolist():
+        mine = np.flatnonzero(stream == one)
+        mine = mine[np.argsort(begun[mine], kind="stable")]
+        before[mine[1:]] = np.maximum.accumulate(ended[mine])[:-1]
+    return before
+
+
+def _holds(
+    start: Ints,
+    end: Ints,
+    copies: Bools,
+    owner: Ints,
+    stream: Ints,
+    begun: Ints,
+    ended: Ints,
+    latency: int,
+    typical: int,
+    low: int,
+) -> tuple[Ints, Ints, int]:
+    """What holds each piece of work back beside its stream: the launch, other streams, and what is not known."""
+    call = np.where(owner >= 0, start[np.maximum(owner, 0)], low)
+    length = np.where(owner >= 0, (end - start)[np.maximum(owner, 0)], 0)
+    # What a long call does first (lazy loading, a search, waiting for room in the queue) comes before the launch itself;
+    # but a long call of a copy waits for the copy.
+    late_call = np.where((length > _LONG_CALL * max(typical, 1)) & ~copies, length - typical, 0)
+    lag = np.where(owner >= 0, latency + late_call, begun - low)
+    before = _previous_end(stream, begun, ended)
+    base = np.maximum(call + lag, before)
+    depends = np.full(len(begun), -1, np.int64)
+    wants = np.flatnonzero((owner >= 0) & (begun - base > _SLACK_NS))
+    by_end = np.argsort(ended, kind="stable")
+    sorted_end = ended[by_end]
+    for at in wants.tolist():
+        # The latest end before this start, on another stream, of work that was launched before it.
+        stop = int(np.searchsorted(sorted_end, begun[at] + _SLACK_NS, side="right"))
+        for back in range(stop - 1, max(stop - 12, -1), -1):
+            other = int(by_end[back])
+            if begun[at] - ended[other] > _DEPENDS_NS:
+                break
+            if stream[other] != stream[at] and other < at and ended[other] > base[at]:
+                depends[at] = other
+                base[at] = max(base[at], ended[other])
+                break
+    unexplained = np.where(owner >= 0, begun - base, 0)
+    late = unexplained > _LATE_NS
+    # Inside one replayed graph the gaps between its kernels are part of the graph.
+    same = np.zeros(len(begun), np.bool_)
+    same[1:] = (owner[1:] == owner[:-1]) & (owner[1:] >= 0)
+    lag = np.where(late, lag + (begun - np.maximum(call + lag, 0)), lag)
+    return lag.astype(np.int64), depends, int(unexplained[late].sum())
+
+
+def _blocking(
+    kind: Ints, start: Ints, end: Ints, owner: Ints, copies: Bools, begun: Ints, ended: Ints
+) -> tuple[Bools, Ints]:
+    """Copy calls that were held for most of their copy, and when they returned after its end (pageable memory is staged:
+    the call can return a little before)."""
+    found, after = np.zeros(len(kind), np.bool_), np.zeros(len(kind), np.int64)
+    mine = np.flatnonzero(copies & (owner >= 0))
+    call = owner[mine]
+    held = np.minimum(end[call], ended[mine]) - begun[mine]
+    waits = (2 * held >= ended[mine] - begun[mine]) & (end[call] - start[call] > _LATE_NS) & (kind[call] == PLAIN)
+    found[call[waits]] = True
+    after[call[waits]] = np.minimum(end[call] - ended[mine], _LATE_NS)[waits]
+    return found, after
+
+
+def _queue(start: Ints, end: Ints, owner: Ints, ended: Ints, typical: int) -> tuple[int, Bools]:
+    """How much work the device's queue takes (0 where it was never full), and the launches that waited for room in it."""
+    calls = np.unique(owner[owner >= 0])
+    full = np.zeros(len(start), np.bool_)
+    if not len(calls):
+        return 0, full
+    launched = np.searchsorted(owner, calls, side="right") - np.searchsorted(owner, 0, side="left")
+    done = np.searchsorted(np.sort(ended[owner >= 0]), end[calls], side="right")
+    depth = launched - done
+    if depth.max() < _QUEUE:
+        return 0, full
+    size = int(depth.max())
+    full[calls[(depth >= 0.95 * size) & ((end - start)[calls] > 2 * max(typical, 1))]] = True
+    return size, full
+
+
+@dataclass
+class _Targets:
+    first: Ints
+    last: Ints
+    position: Ints
+
+
+def _targets(kind: Ints, end: Ints, last: Ints, stream: Ints, ended: Ints) -> _Targets:
+    """For each wait, the last work of every stream that had run dry when it ended: that is what it can have waited for."""
+    firsts, lasts = np.zeros(len(kind), np.int64), np.zeros(len(kind), np.int64)
+    found: list[int] = []
+    waits = np.flatnonzero(kind == WAIT)
+    streams = [np.flatnonzero(stream == one) for one in np.unique(stream).tolist()]
+    reach = [np.maximum.accumulate(ended[mine]) for mine in streams]
+    for at in waits.tolist():
+        firsts[at] = len(found)
+        for mine, until in zip(streams, reach, strict=True):
+            count = int(np.searchsorted(mine, last[at], side="left"))
+            if count and until[count - 1] <= end[at] + _SLACK_NS:
+                found.append(int(mine[count - 1]))
+        lasts[at] = len(found)
+    return _Targets(firsts, lasts, np.array(found, np.int64))
+
+
+def _tails(kind: Ints, start: Ints, end: Ints, ended: Ints, waits: _Targets) -> tuple[int, int, int]:
+    """How long a wait takes that finds nothing to wait for; from the end of the work to a wait's return: medians.
+
+    The third figure is the time of waits that no known work explains, which is kept as recorded.
+    """
+    dry: list[int] = []
+    tails: list[int] = []
+    fixed = 0
+    for at in np.flatnonzero(kind == WAIT).tolist():
+        until = ended[waits.position[waits.first[at] : waits.last[at]]]
+        if len(until) and until.max() > start[at]:
+            tails.append(int(end[at] - until.max()))
+        else:
+            dry.append(int(end[at] - start[at]))
+            fixed += dry[-1]
+    wait = int(np.median(dry)) if dry else 4_000
+    tail = max(0, int(np.median(tails))) if tails else 4_000
+    return wait, tail, fixed

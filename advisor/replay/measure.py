@@ -1,0 +1,86 @@
+"""What a replayed timeline amounts to: its steps and its window, by the recording's own definitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.frames.study import Study
+from advisor.intervals import Ints, union
+from advisor.replay.clock import Timeline
+from advisor.replay.graph import BLOCKING, MARK, WAIT, Graph
+
+_LATE_SHARE = 0.10
+"""As in the recording: more GPU time than this in a later step than its launch, and steps go by the GPU's clock."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """``step_ns`` is the median step and ``mean_ns`` the mean of all (the window where there are none)."""
+
+    step_ns: float
+    mean_ns: float
+    window_ns: int
+
+
+def measure(study: Study, graph: Graph, timeline: Timeline) -> Measured:
+    """Steps and window of a replayed timeline: as design has them, by the replayed marks and work."""
+    recording = study.recording
+    if not recording.steps:
+        window = int(timeline.ended.max() - timeline.begun.min()) if len(timeline.begun) else 0
+        return Measured(float(window), float(window), window)
+    marks = timeline.start[graph.kind == MARK]
+    starts, finish = marks[:-1], max(int(marks[-1]), int(timeline.ended.max()))
+    first = graph.first[0] if len(graph) else 0
+    linked = np.arange(len(graph.work)) >= first
+    node = np.minimum(np.searchsorted(graph.last, np.arange(len(graph.work)), side="right"), len(graph) - 1)
+    launched = np.searchsorted(starts, timeline.start[node], side="right") - 1
+    ran = np.searchsorted(starts, timeline.begun, side="right") - 1
+    time = timeline.ended - timeline.begun
+    edges = np.append(starts, finish)
+    if len(starts) > 1 and time[linked & (ran > launched)].sum() > _LATE_SHARE * time[linked].sum():
+        # The host runs ahead: a step ends with the last work that it launched.
+        last = np.full(len(starts), int(marks[0]), np.int64)
+        mine = linked & (launched >= 0)
+        np.maximum.at(last, launched[mine], timeline.ended[mine])
+        edges = np.concatenate([marks[:1], np.maximum.accumulate(last)])
+    elif recording.bounds[-1] != recording.window[1]:  # what follows the last step is outside of it
+        edges[-1] = min(starts[-1] + (recording.bounds[-1] - recording.bounds[-2]), finish)
+    durations = np.diff(edges)[recording.sampled]
+    mean = float(edges[-1] - edges[0]) / (len(edges) - 1)
+    return Measured(float(np.median(durations)), mean, finish - int(marks[0]))
+
+
+BOUND_BY = {
+    "work": "the GPU's own work",
+    "waits": "synchronizations and blocking copies",
+    "loader": "the data loader",
+    "launches": "the host: Python and launches",
+}
+
+
+def bound_by(study: Study, graph: Graph, timeline: Timeline, loader: Ints) -> str:
+    """What holds the replayed program back most: a key of ``BOUND_BY``. *loader* is the loader's part of each think time."""
+    busy = union(timeline.begun, timeline.ended)
+    if not len(busy.start):
+        return "launches"
+    idle_start, idle_end = busy.end[:-1], busy.start[1:]
+    idle = int((idle_end - idle_start).sum())
+    work = int((busy.end - busy.start).sum())
+    if idle < 0.15 * (idle + work):
+        return "work"
+    begin = np.concatenate([timeline.start[:1], np.maximum.accumulate(timeline.end)[:-1]])
+    parts = {"waits": 0.0, "loader": 0.0, "launches": 0.0}
+    gaps = union(idle_start, idle_end)
+    from advisor.intervals import covered
+
+    thinking = covered(gaps, np.minimum(begin, timeline.start), timeline.start)
+    calling = covered(gaps, timeline.start, timeline.end)
+    think = np.maximum(timeline.start - begin, 1)
+    of_loader = np.minimum(loader, think) / think
+    waits = (graph.kind == WAIT) | (graph.kind == BLOCKING)
+    parts["loader"] = float((thinking * of_loader).sum())
+    parts["waits"] = float(calling[waits].sum())
+    parts["launches"] = float((thinking * (1 - of_loader)).sum() + calling[~waits].sum())
+    return max(parts, key=lambda name: parts[name])

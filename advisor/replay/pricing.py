@@ -1,0 +1,206 @@
+"""Prices and the plan: each fix replayed alone and in company, so that no millisecond is promised twice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from advisor.analysis import typical_ms
+from advisor.engine.claims import Claim
+from advisor.frames.study import Study
+from advisor.intervals import Ints, Spans, covered, union
+from advisor.replay import clock
+from advisor.replay import graph as graphs
+from advisor.replay.effect import Keep, effect
+from advisor.replay.graph import PLAIN
+from advisor.replay.measure import Measured, bound_by, measure
+from advisor.rulebook.rule import CONFIDENCES
+
+LEAST_LINKED = 0.90
+MOST_OFF = 0.05
+MOST_RESIDUAL = 0.25
+_MOST_STEPS = 12
+_WITHOUT_STACKS = 0.5
+"""Prior: recording stacks makes the host one and a half to three times as slow."""
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One step of the plan, in ms; ``bound_by`` is what holds the program back after it."""
+
+    rule: str
+    before: float
+    low: float
+    high: float
+    bound_by: str
+
+
+@dataclass(frozen=True)
+class Priced:
+    """What each fix returns in ms: cautious and hopeful, beside the fixes that come before it; and the plan."""
+
+    savings: dict[str, tuple[float, float]]
+    plan: list[Rung]
+
+
+class _World:
+    """The recording with a host of some speed, and the fixes taken so far: hopefully and cautiously."""
+
+    def __init__(self, replay: Replay, fixes: Sequence[Claim], host: float) -> None:
+        assert replay.graph is not None
+        self.replay = replay
+        base = Keep.all_of(replay.graph)
+        if host < 1:
+            # Stacks slow Python and operators down, not what waits for data, for a compiler or for a collector.
+            waiting = replay.waiting / np.maximum(replay.graph.think, 1)
+            base.think *= host + (1 - host) * np.clip(waiting, 0.0, 1.0)
+            base.call[replay.graph.kind == PLAIN] *= host
+        self.high, self.low = base, base
+        self.timeline, measured = replay.run(base)
+        self.at_high = self.at_low = replay.step_ns(measured)
+        shares = [(claim, claim.rule.replay) for claim in fixes]
+        self.hopeful = {c.rule.id: effect(replay.study, replay.graph, c, r.high) for c, r in shares if r}
+        self.cautious = {c.rule.id: effect(replay.study, replay.graph, c, r.low) for c, r in shares if r}
+
+    def gain(self, rule: str) -> float:
+        """ns that a fix would return beside those that are taken."""
+        return max(0.0, self.at_high - self.replay.step_ns(self.replay.run(self.high.and_(self.hopeful[rule]))[1]))
+
+    def take(self, rule: str) -> tuple[float, float]:
+        """Take a fix: the ns that it returns, cautiously and hopefully."""
+        self.high, self.low = self.high.and_(self.hopeful[rule]), self.low.and_(self.cautious[rule])
+        self.timeline, measured = self.replay.run(self.high)
+        high, low = self.replay.step_ns(measured), self.replay.step_ns(self.replay.run(self.low)[1])
+        gains = max(0.0, self.at_low - low), max(0.0, self.at_high - high)
+        self.at_low, self.at_high = min(self.at_low, low), min(self.at_high, high)
+        return gains
+
+
+class Replay:
+    """A recording that can be run again. ``reason`` says why it cannot be trusted; empty where it can."""
+
+    def __init__(self, study: Study) -> None:
+        self.study = study
+        self.graph = graphs.build(study)
+        self.reason = ""
+        if self.graph is None:
+            self.reason = "nothing was recorded that could be run again"
+            return
+        self.prepared = clock.Prepared(self.graph)
+        self.timeline = clock.run(self.prepared)
+        self.base = measure(study, self.graph, self.timeline)
+        self.reason = self._distrust(self.graph)
+
+    def _distrust(self, graph: graphs.Graph) -> str:
+        recording = self.study.recording
+        low, high = recording.window
+        if not self.study.idle_trusted:
+            return "idle time cannot be explained in this recording"
+        if graph.linked_share < LEAST_LINKED:
+            return f"the launches of {100 * (1 - graph.linked_share):.0f} % of the GPU's time are not in the trace"
+        if graph.residual_ns > MOST_RESIDUAL * (high - low):
+            return f"{100 * graph.residual_ns / (high - low):.0f} % of the time is held by what the trace does not show"
+        recorded = (
+            float(np.median(np.diff(recording.bounds)[recording.sampled])) if recording.steps else float(high - low)
+        )
+        off = (
+            max(abs(self.base.step_ns / recorded - 1), abs(self.base.window_ns / max(high - low, 1) - 1))
+            if recorded
+            else 1.0
+        )
+        if off > MOST_OFF:
+            return f"run again unchanged, it is {100 * off:.0f} % off the record"
+        return ""
+
+    # ---- what if
+
+    def step_ns(self, measured: Measured) -> float:
+        """The step that is priced: the median, or the mean of all where the recorded ones differ."""
+        return measured.step_ns if self._even else measured.mean_ns
+
+    @cached_property
+    def _even(self) -> bool:
+        recording = self.study.recording
+        if not recording.steps:
+            return True
+        lengths = np.diff(recording.bounds)
+        median = float(np.median(lengths[recording.sampled]))
+        return typical_ms(median, float(lengths.mean())) == median
+
+    def run(self, keep: Keep) -> tuple[clock.Timeline, Measured]:
+        """The timeline with a change, and what it amounts to."""
+        assert self.graph is not None
+        timeline = clock.run(self.prepared, keep.change(self.graph))
+        return timeline, measure(self.study, self.graph, timeline)
+
+    def price(self, claims: Sequence[Claim], whole_ms: float) -> Priced:
+        """Price the fixes and order them: the one that returns most, weighed by confidence, comes first, and so on.
+
+        *whole_ms* is the step (or window) that shares are of; replayed times are scaled to it. Where stacks slowed the host
+        down, the hopeful price is that of the host as recorded or of a faster one, whichever returns more: behind a host
+        that only the recording slows down, work on the GPU would look free.
+        """
+        if self.graph is None:
+            return Priced({}, [])
+        fixes = [claim for claim in claims if claim.rule.replay is not None and len(claim.segments)]
+        worlds = [_World(self, fixes, host) for host in self._hosts()]
+        base = self.step_ns(self.base)
+        scale = whole_ms / base if base else 0.0
+        confidence = {claim.rule.id: CONFIDENCES[claim.rule.confidence] for claim in fixes}
+        counted = max(self.study.ledger.counted_ns, 1)
+        owned = {claim.rule.id: claim.cost_ns / counted * whole_ms for claim in fixes}
+        left = list(owned)
+        worth = dict.fromkeys(left, float("inf"))
+        savings: dict[str, tuple[float, float]] = {}
+        plan: list[Rung] = []
+        high_ms = low_ms = whole_ms
+        while left:
+            best, best_worth = "", -1.0
+            # A fix can rarely return more beside others than alone: what was worth least before is looked at last.
+            for rule in sorted(left, key=lambda rule: (-worth[rule], rule)):
+                if best and (worth[rule] <= best_worth or len(savings) >= _MOST_STEPS):
+                    break
+                gain = min(max(world.gain(rule) for world in worlds) * scale, owned[rule])
+                worth[rule] = gain * confidence[rule]
+                if worth[rule] > best_worth:
+                    best, best_worth = rule, worth[rule]
+            left.remove(best)
+            taken = [world.take(best) for world in worlds]
+            # Launches go with the work that they launch; but nothing is promised beyond what the rows own.
+            high = min(max(gain for _, gain in taken) * scale, owned[best], high_ms)
+            low = min(taken[0][0] * scale, high)
+            savings[best] = (low, high)
+            if high > 0:
+                bound = bound_by(self.study, self.graph, worlds[0].timeline, self._loader(worlds[0].high))
+                plan.append(Rung(best, high_ms, low_ms - low, high_ms - high, bound))
+            high_ms, low_ms = high_ms - high, low_ms - low
+        return Priced(savings, plan)
+
+    def _hosts(self) -> list[float]:
+        """How fast the host may be, as a share of its recorded time."""
+        slowed = self.study.recording.has_host and (
+            "python" in self.study.tables or any(self.study.recording.recorded.stacks[:50])
+        )
+        return [1.0, _WITHOUT_STACKS] if slowed else [1.0]
+
+    def _loader(self, keep: Keep) -> Ints:
+        """The loader's part of each think time that is left."""
+        assert self.graph is not None
+        waits = self.study.waits.loader
+        return np.rint(self._within(union(waits.start, waits.end)) * keep.think).astype(np.int64)
+
+    @cached_property
+    def waiting(self) -> Ints:
+        """The part of each think time that is no Python and no operator: the loader, a compiler, a collector, the profiler."""
+        waits = self.study.waits
+        tables = (waits.loader, waits.compile, waits.gc, waits.profiler)
+        start = np.concatenate([table.start for table in tables])
+        return self._within(union(start, np.concatenate([table.end for table in tables])))
+
+    def _within(self, spans: Spans) -> Ints:
+        assert self.graph is not None
+        begin = self.graph.start - np.maximum(self.graph.think, 0)
+        return covered(spans, begin, self.graph.start)

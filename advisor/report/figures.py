@@ -1,0 +1,287 @@
+"""What every report for people says of an analysis, in the same words: headline figures, prices, places, what was not run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from advisor.analysis import Analysis, Finding, Place, PlanStep, Summary, Verdicts
+from advisor.report.causes import meaning, on_cpu, spoken
+from advisor.report.plain import NAME_WIDTH, clean, milliseconds, number, percent, percents, shorten, size
+
+# Below so many steps a spread says less than the steps themselves.
+FEW = 5
+# From so much on, as a share, two figures that a reader compares get a word on why they differ.
+APART = 0.10
+# What reading lost: codes of quality notes that a reader in a hurry must see too.
+DAMAGE = frozenset({"truncated", "gzip-truncated", "gzip-damaged", "skipped", "metadata"})
+
+
+class Figure(NamedTuple):
+    """A headline figure. ``text`` is None where it was not recorded; ``key`` is where the JSON has it, "" for words."""
+
+    name: str
+    text: str | None
+    hint: str
+    key: str = ""
+
+
+class Part(NamedTuple):
+    """One cause of a step's time. The parts' ``percent`` add up as their shares do."""
+
+    cause: str
+    share: float
+    ms: float
+    percent: float
+    meaning: str
+
+
+class NotRunGroup(NamedTuple):
+    """Rules that would need the same recording: ``how`` says how to make it."""
+
+    how: str
+    needs: list[str]
+    rules: list[str]
+
+
+def devices(analysis: Analysis) -> list[str]:
+    """The GPUs as a reader would list them: ``8 × NVIDIA H100 (80 GiB)``."""
+    names = [
+        (clean(device.name) if device.name else f"unnamed {device.vendor} GPU")
+        + (f" ({size(device.memory_bytes)})" if device.memory_bytes else "")
+        for device in analysis.trace.devices
+    ]
+    told = [
+        f"{count} × {name}" if count > 1 else name
+        for name, group in groupby(sorted(names))
+        for count in (len(list(group)),)
+    ]
+    return told or ["a GPU of no name" if analysis.trace.features.gpu else "no GPU in the trace"]
+
+
+def circumstances(analysis: Analysis) -> list[str]:
+    """Devices, steps, torch and rank: what is said beside the trace's name."""
+    trace, steps = analysis.trace, analysis.summary.steps
+    parts = devices(analysis)
+    parts.append(f"{steps} step{'s' if steps != 1 else ''}" if steps else "no steps")
+    if trace.torch:
+        parts.append(f"torch {clean(trace.torch)}")
+    if trace.rank is not None and trace.world_size and trace.world_size > 1:
+        parts.append(f"rank {trace.rank} of {trace.world_size}")
+    return parts
+
+
+def span(summary: Summary) -> str:
+    """``step 80.0 ms``, or the window where there are no steps."""
+    step = summary.step_ms
+    return f"step {milliseconds(step.median)}" if step else f"window {milliseconds(summary.window_ms)}"
+
+
+def whole_ms(summary: Summary) -> float:
+    """What a share is a share of: the typical step, or the window of a trace without steps."""
+    return summary.step_ms.whole if summary.step_ms else summary.window_ms
+
+
+def uneven(summary: Summary | None) -> bool:
+    """Whether steps differ so much that figures a step are the mean of all."""
+    return bool(summary and summary.step_ms and summary.step_ms.whole != summary.step_ms.median)
+
+
+def per(summary: Summary | None) -> str:
+    """What a cost is counted by; None speaks of all ranks."""
+    if uneven(summary):
+        return "a step on average"
+    return "a step" if summary is None or summary.step_ms else "in the window"
+
+
+def over(summary: Summary | None, word: str) -> str:
+    """`` in 5 steps``: what counts and sums of rows cover, where that is more than one step."""
+    count = summary.steps if summary else 0
+    return f" {word} {count} steps" if count > 1 else ""
+
+
+def memory(summary: Summary) -> str:
+    """``846 MiB of 15.8 GiB (5.2 %)``."""
+    text = size(summary.peak_memory_bytes)
+    if summary.memory_bytes and summary.peak_memory_bytes is not None:
+        text += f" of {size(summary.memory_bytes)} ({percent(summary.peak_memory_bytes / summary.memory_bytes)})"
+    return text
+
+
+def headline(summary: Summary) -> list[Figure]:
+    """The figures at the head of a report, each with what it means."""
+    rows: list[Figure] = []
+    if step := summary.step_ms:
+        count = len(step.samples)
+        which = f"{count} steps" + (" after the first" if count < summary.steps else "")
+        spread = f"p10 {number(step.p10)} – p90 {number(step.p90)} ms over {which}"
+        if count < FEW:
+            spread = "of " + ", ".join(number(sample) for sample in step.samples) + f" ms, {which}"
+        hint = f"median; {spread}" if count > 1 else "one step"
+        if uneven(summary):
+            hint += f"; all {summary.steps} steps differ, on average {milliseconds(step.whole)}: figures a step are that mean's"
+        rows.append(Figure("step time", milliseconds(step.median), hint, "summary.step_ms.median"))
+    else:
+        rows.append(Figure("step time", None, "", "summary.step_ms"))
+        window = milliseconds(summary.window_ms)
+        rows.append(Figure("window", window, "the trace has no steps", "summary.window_ms"))
+    if on_cpu(summary):
+        return [*rows, Figure("on the CPU", spoken(summary), "of the main thread's time")]
+    used = summary.gpu_utilization
+    shown = str(summary.device) if str(summary.device) in used else next(iter(used), None)
+    others = ", ".join(f"GPU {clean(name)} {percent(share)}" for name, share in used.items()) if len(used) > 1 else ""
+    hint = others or "kernels only, by the TensorBoard plugin's definition and window"
+    utilization = None if shown is None else used[shown]
+    busy, efficiency = summary.gpu_busy_share, summary.sm_efficiency
+    if utilization is not None and not others and abs(utilization - (busy or 0.0)) > APART:
+        hint += ": another stretch of time than ours"
+    return [
+        *rows,
+        Figure("GPU busy", _share(busy), "kernels, copies and memsets, of the window", "summary.gpu_busy_share"),
+        Figure("GPU utilization", _share(utilization), hint, f"summary.gpu_utilization.{shown}" if shown else ""),
+        Figure(
+            "SM efficiency",
+            _share(efficiency),
+            "estimated: multiprocessors that had work; the plugin's definition and window",
+            "summary.sm_efficiency",
+        ),
+        Figure(
+            "achieved occupancy",
+            _share(summary.achieved_occupancy),
+            "estimated: warps that were resident, of those that fit",
+            "summary.achieved_occupancy",
+        ),
+        Figure("Tensor Cores", _share(summary.tensor_core_share), "of kernel time", "summary.tensor_core_share"),
+        Figure(
+            "peak memory",
+            None if summary.peak_memory_bytes is None else memory(summary),
+            "",
+            "summary.peak_memory_bytes",
+        ),
+    ]
+
+
+def _share(share: float | None) -> str | None:
+    return None if share is None else percent(share)
+
+
+def causes(summary: Summary) -> list[Part]:
+    """What the step's time goes to, the most first; causes of no time are left out."""
+    found = sorted(((share, name) for name, share in summary.causes.items() if share > 0), reverse=True)
+    shown = percents([share for share, _ in found])
+    whole = whole_ms(summary)
+    return [
+        Part(name, share, share * whole, part, meaning(name, summary))
+        for (share, name), part in zip(found, shown, strict=True)
+    ]
+
+
+def tenths(parts: Sequence[Part]) -> str:
+    """What some parts are together, in percent, as the sum of what is shown of each."""
+    return f"{sum(part.percent for part in parts):.1f}"
+
+
+def whose_time(summary: Summary) -> str:
+    """Whose time the causes divide."""
+    if on_cpu(summary):
+        return "the main thread, on the CPU"
+    return "the host; no GPU work" if summary.device is None else f"GPU {summary.device}"
+
+
+def price(finding: Finding, summary: Summary | None, others: Sequence[Finding] = ()) -> str:
+    """The saving in words: ``saves up to 28.1 ms of 121 ms a step (23.2 %), cautiously 21.0 ms (17.4 %)``.
+
+    *others* are the findings beside it: what one of them counts is said to be counted there.
+    """
+    saving = finding.saving
+    if saving is None and not finding.cost_ms and finding.rule.startswith("data-loading/"):
+        for other in others:
+            if other.rule.startswith("data-loading/") and other.cost_ms:
+                return f"counted under {clean(other.rule)}"
+    if saving is None:
+        return "not known" if finding.cost_ms else "none of its own: a risk, or memory"
+    of = f" of {milliseconds(whole_ms(summary))}" if summary else ""
+    text = f"saves up to {milliseconds(saving.high_ms)}{of} {per(summary)} ({percent(saving.high_share)})"
+    if saving.low_ms <= 0 < saving.high_ms:
+        text += ", perhaps nothing"
+    elif saving.low_ms < saving.high_ms:
+        text += f", cautiously {milliseconds(saving.low_ms)} ({percent(saving.low_share)})"
+    return text
+
+
+def cost(finding: Finding, summary: Summary | None) -> str:
+    """What it takes now: ``27.9 ms a step (34.8 %), 6 occurrences in 3 steps``."""
+    times = f"{finding.occurrences:,} occurrence{'s' if finding.occurrences != 1 else ''}{over(summary, 'in')}"
+    if not finding.cost_ms:
+        return times
+    return f"{milliseconds(finding.cost_ms)} {per(summary)} ({percent(finding.cost_share)}), {times}"
+
+
+def user_frame(place: Place) -> str:
+    """``train.py:54 in train``; nothing where no frame of the user's own is known."""
+    if not place.file:
+        return ""
+    line = f":{place.line}" if place.line is not None and place.line >= 0 else ""
+    return f"{place.file}{line}" + (f" in {place.function}" if place.function else "")
+
+
+def _cut(frame: str) -> str:
+    """A stack frame cut to a width, at its path: the line and the function are what one looks for."""
+    path, colon, rest = frame.partition(":")
+    return shorten(path, max(NAME_WIDTH - len(colon + rest), NAME_WIDTH // 3)) + shorten(colon + rest)
+
+
+def describe(place: Place) -> str:
+    """``train.py:54 in train → torch/optim/sgd.py:80 step (module ResNet_0, op aten::add_) 84.0 %``."""
+    text = " → ".join(_cut(clean(part)) for part in (user_frame(place), place.library) if part)
+    inside = ", ".join(
+        f"{kind} {shorten(clean(name))}" for kind, name in (("module", place.module), ("op", place.op)) if name
+    )
+    if inside:
+        text = f"{text} ({inside})" if text else inside
+    return f"{text or 'no place recorded'}  {percent(place.share)}"
+
+
+BOUND_BY = {
+    "work": "then the GPU's own work sets the pace",
+    "waits": "then the GPU waits behind synchronizations and blocking copies",
+    "loader": "then the GPU waits for data",
+    "launches": "then the GPU waits for the host: Python and launches",
+}
+"""What holds the program back after a step of the plan."""
+
+
+def plan_note(step: PlanStep) -> str:
+    """What a step of the plan leads to, and whether it changes training; empty where nothing is known of either."""
+    parts = [BOUND_BY.get(step.bound_by, ""), "changes training" if step.changes_training else ""]
+    return "; ".join(part for part in parts if part)
+
+
+def plan_step(before: float, after: dict[str, float]) -> str:
+    """``80.0 → 36.2 – 58.1 ms``."""
+    then = [number(after[key]) for key in ("low", "high") if key in after]
+    return f"{number(before)} → {' – '.join(dict.fromkeys(then))} ms"
+
+
+def counts(analysis: Analysis) -> str:
+    """``5 fired, 60 passed, 10 not applicable, 4 not run``."""
+    verdicts = analysis.verdicts
+    told = [
+        (len({finding.rule for finding in analysis.findings}), "fired"),
+        (len(verdicts.passes), "passed"),
+        (len(verdicts.not_applicable), "not applicable"),
+        (len(verdicts.not_run), "not run"),
+        (len(verdicts.error), "failed"),
+    ]
+    return ", ".join(f"{count} {name}" for count, name in told if count or name in ("fired", "passed"))
+
+
+def not_run(verdicts: Verdicts) -> list[NotRunGroup]:
+    """The rules that were not run, by what would let them run."""
+    groups: dict[str, NotRunGroup] = {}
+    for skipped in verdicts.not_run:
+        group = groups.setdefault(skipped.how, NotRunGroup(skipped.how, [], []))
+        group.rules.append(skipped.rule)
+        group.needs.extend(need for need in skipped.needs if need not in group.needs)
+    return list(groups.values())

@@ -1,0 +1,17 @@
+"""Renderers of a judgement of the gate, one a file; each has a ``render(judgement, options)``."""
+
+from __future__ import annotations
+
+from advisor.report import Format
+
+FORMATS: dict[str, Format] = {
+    entry.name: entry
+    for entry in (
+        Format("text", ".txt", False, "advisor.report.gate.text:render"),
+        Format("json", ".json", False, "advisor.report.gate.json:render"),
+        Format("markdown", ".md", False, "advisor.report.gate.markdown:render"),
+        Format("sarif", ".sarif", False, "advisor.report.gate.sarif:render"),
+        Format("junit", ".xml", False, "advisor.report.gate.junit:render"),
+        Format("github", "", False, "advisor.report.gate.github:render"),
+    )
+}

@@ -1,0 +1,117 @@
+"""Cells of the page's tables: what is shown, and what they are sorted by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from advisor.analysis import Cell
+from advisor.report.plain import number, percent, shorten
+from advisor.report.table import ABSENT, evidence_cell, evidence_heading
+from advisor.views import Grid, Heading
+
+LONGEST_CELL = 400
+DEEPEST = 12
+LONG = 40
+
+
+class Shown(NamedTuple):
+    """A cell: its text, and the figure behind it; None for text."""
+
+    text: str
+    value: int | float | None
+
+
+class Row(NamedTuple):
+    """A row of a table. ``parent`` and ``depth`` place it in a tree; -1 and 0 where there is none above it."""
+
+    cells: list[Shown]
+    parent: int
+    depth: int
+
+
+def title(heading: Heading) -> str:
+    """A heading with its unit, where cells leave that out."""
+    return f"{heading.name} ({heading.unit})" if heading.unit not in ("", "count", "share") else heading.name
+
+
+def figures(heading: Heading) -> bool:
+    """Whether a column holds figures."""
+    return heading.unit != ""
+
+
+def shown(value: Cell, unit: str) -> Shown:
+    """A cell of a view, in the unit of its column."""
+    if value is None or value != value:
+        return Shown(ABSENT, None)
+    if isinstance(value, bool):
+        return Shown("yes" if value else "no", None)
+    if isinstance(value, str):
+        return Shown(short(value), None)
+    if unit == "share":
+        return Shown(percent(value), value)
+    if isinstance(value, int) and unit == "count":
+        return Shown(f"{value:,}", value)
+    return Shown(number(value), value)
+
+
+def short(text: str) -> str:
+    """A text of a trace, cut in the middle where it is longer than a cell can be."""
+    return text if len(text) <= LONGEST_CELL else shorten(text[:LONGEST_CELL] + text[-LONGEST_CELL:], LONGEST_CELL)
+
+
+def halves(text: str) -> tuple[str, str] | None:
+    """A long path parted before its last name, which tells it apart; None for what is no path."""
+    head, slash, tail = text.rpartition("/")
+    return (head, slash + tail) if len(text) > LONG and slash and " " not in text and 0 < len(tail) < LONG else None
+
+
+def rows(grid: Grid) -> list[Row]:
+    """All rows of a view's table."""
+    units = [heading.unit for heading in grid.columns]
+    depth: list[int] = []
+    made = []
+    for at, row in enumerate(grid.rows):
+        parent = grid.parents[at] if at < len(grid.parents) else -1
+        parent = parent if -1 <= parent < at else -1
+        depth.append(depth[parent] + 1 if parent >= 0 else 0)
+        cells = [shown(value, unit) for value, unit in zip(row, units, strict=True)]
+        made.append(Row(cells, parent, min(depth[at], DEEPEST)))
+    return made
+
+
+def evidence(
+    columns: Sequence[str], found: Sequence[Sequence[Cell]]
+) -> tuple[list[tuple[str, bool]], list[list[Shown]]]:
+    """Headings, with whether they are of figures, and cells of a finding's table, as the text report words them.
+
+    A column of which nothing is known is left out.
+    """
+    known = [at for at in range(len(columns)) if any(row[at] is not None for row in found)]
+    columns, found = [columns[at] for at in known], [[row[at] for at in known] for row in found]
+    heads = []
+    for at, name in enumerate(columns):
+        column = [row[at] for row in found]
+        heads.append((evidence_heading(name), all(value is None or _is_figure(value) for value in column)))
+    cells = [
+        [Shown(short(evidence_cell(name, value)), None) for name, value in zip(columns, row, strict=True)]
+        for row in found
+    ]
+    return heads, cells
+
+
+def _is_figure(value: Cell) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
+
+
+def resolve(root: Any, key: str) -> Any:
+    """What stands under *key* (``summary.step_ms.median``) in an analysis."""
+    parts = key.split(".")
+    while parts:
+        if isinstance(root, dict):  # the name of a device or of a cause may hold dots
+            return root[".".join(parts)]
+        part = parts.pop(0)
+        root = getattr(root, part) if isinstance(root, msgspec.Struct) else root[int(part)]
+    return root

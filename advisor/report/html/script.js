@@ -1,0 +1,486 @@
+"use strict";
+const root = document.documentElement;
+root.classList.add("js");
+const all = (selector, from) => [...(from || document).querySelectorAll(selector)];
+const make = (tag, name = "", text = "") => Object.assign(document.createElement(tag), { className: name, textContent: text });
+const many = (count) => count.toLocaleString("en");
+const redraw = [];
+
+// Theme: as the system has it, until it is switched; forgotten with the page.
+const dark = () =>
+  root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+const toggle = document.getElementById("theme");
+const named = () => {
+  toggle.textContent = dark() ? "Light theme" : "Dark theme";
+  redraw.forEach((draw) => draw());
+};
+toggle.addEventListener("click", () => {
+  root.dataset.theme = dark() ? "light" : "dark";
+  named();
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", named);
+
+// Copy the new code of a fix: what is the same, and what comes.
+for (const button of all("button.copy")) {
+  const code = document.getElementById(button.dataset.of);
+  button.addEventListener("click", async () => {
+    const text = all(".new code, .same code", code).map((line) => line.textContent).join("\n") + "\n";
+    let done = true;
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      const area = make("textarea");
+      area.value = text;
+      document.body.append(area);
+      area.select();
+      done = document.execCommand("copy");
+      area.remove();
+    }
+    button.textContent = done ? "Copied" : "Not allowed";
+    setTimeout(() => (button.textContent = "Copy the new code"), 1500);
+  });
+}
+
+// Long names are cut to two lines until they are clicked; the whole is their title.
+document.addEventListener("mouseover", (event) => {
+  const cell = event.target.closest && event.target.closest(".clip");
+  if (cell && !cell.title && cell.scrollHeight > cell.clientHeight + 1) cell.title = cell.textContent;
+});
+document.addEventListener("click", (event) => {
+  const cell = event.target.closest && event.target.closest(".clip");
+  if (cell && !String(getSelection())) cell.classList.toggle("open");
+});
+
+// On paper everything is open.
+let closed = [];
+addEventListener("beforeprint", () => {
+  closed = all("details:not([open])");
+  closed.forEach((one) => (one.open = true));
+});
+addEventListener("afterprint", () => closed.forEach((one) => (one.open = false)));
+
+// Tables: sorted by their headings, filtered by a box, folded where they are trees.
+const value = (cell) => {
+  if (!cell) return null;
+  if (cell.dataset.v !== undefined) return Number(cell.dataset.v);
+  const text = cell.textContent.trim();
+  return text === "–" ? null : text.toLowerCase();
+};
+const compare = (a, b, down) => {
+  if (a === null || b === null) return (a === null) - (b === null); // what is missing comes last either way
+  const order = typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
+  return down ? -order : order;
+};
+for (const table of all("table.grid")) {
+  const body = table.tBodies[0];
+  const rows = [...body.rows].map((row, index) => ({ row, index, below: [], open: true, text: row.textContent.toLowerCase() }));
+  rows.forEach((one) => {
+    one.parent = rows[Number(one.row.dataset.p ?? -1)] || null;
+    if (one.parent) one.parent.below.push(one);
+  });
+  let wanted = "";
+  const show = () => {
+    const fits = new Set();
+    for (const one of rows) {
+      if (!one.text.includes(wanted)) continue;
+      for (let at = one; at; at = at.parent) fits.add(at);
+    }
+    let count = 0;
+    for (const one of rows) {
+      let hidden = !fits.has(one);
+      if (!wanted) for (let at = one.parent; at; at = at.parent) if (!at.open) hidden = true;
+      one.row.hidden = hidden;
+      count += !hidden && one.text.includes(wanted);
+    }
+    return count;
+  };
+  const heads = [...table.tHead.rows[0].cells];
+  heads.forEach((head, column) => {
+    const button = make("button", "", head.textContent);
+    head.textContent = "";
+    head.append(button);
+    button.addEventListener("click", () => {
+      const now = head.getAttribute("aria-sort");
+      const figures = head.classList.contains("n");
+      const down = now === "none" ? figures : now === "ascending";
+      heads.forEach((other) => other.setAttribute("aria-sort", other === head ? (down ? "descending" : "ascending") : "none"));
+      const place = (list) => {
+        const keyed = list.map((one) => [value(one.row.cells[column]), one]);
+        keyed.sort((a, b) => compare(a[0], b[0], down) || a[1].index - b[1].index);
+        for (const [, one] of keyed) {
+          body.append(one.row);
+          place(one.below);
+        }
+      };
+      place(rows.filter((one) => !one.parent));
+    });
+  });
+  for (const one of rows) {
+    if (!one.below.length) {
+      if (one.row.dataset.d) one.row.cells[0].prepend(make("span", "fold"));
+      continue;
+    }
+    const button = make("button", "fold");
+    const fold = (open) => {
+      one.open = open;
+      button.textContent = open ? "▾" : "▸";
+      button.setAttribute("aria-expanded", String(open));
+    };
+    button.setAttribute("aria-label", "Rows below " + one.row.cells[0].textContent.trim().slice(0, 80));
+    button.addEventListener("click", (event) => {
+      event.stopPropagation();
+      fold(!one.open);
+      show();
+    });
+    one.row.cells[0].prepend(button);
+    fold(Number(table.dataset.open ?? 0) > Number(one.row.dataset.d ?? 0));
+  }
+  show();
+  if (rows.length > 8) {
+    const box = make("input", "filter");
+    box.type = "search";
+    box.placeholder = "filter";
+    box.setAttribute("aria-label", "Filter: " + table.getAttribute("aria-label"));
+    const said = make("span", "said");
+    said.setAttribute("role", "status");
+    box.addEventListener("input", () => {
+      wanted = box.value.trim().toLowerCase();
+      const count = show();
+      said.textContent = wanted ? count + " of " + rows.length : "";
+    });
+    const bar = make("div", "tools");
+    bar.append(box, said);
+    table.parentElement.before(bar);
+  }
+}
+
+// The timeline.
+const ROW = 17, HEAD = 18, GAP = 5, AXIS = 20;
+const spoken = (ns) => {
+  const ms = ns / 1e6;
+  if (ns < 1e3) return ns.toFixed(0) + " ns";
+  if (ns < 1e6) return Number((ns / 1e3).toPrecision(3)) + " µs";
+  return ms < 100 ? Number(ms.toPrecision(3)) + " ms" : many(Math.round(ms)) + " ms";
+};
+const colours = (names) => {
+  const probe = make("span");
+  document.body.append(probe);
+  const found = names.map((name) => {
+    probe.style.color = "";
+    probe.style.color = "var(--" + name + ")";
+    return getComputedStyle(probe).color;
+  });
+  probe.remove();
+  return found;
+};
+const ink = (colour) => {
+  const [r, g, b] = (colour.match(/[\d.]+/g) || [0, 0, 0]).map(Number);
+  return 0.299 * r + 0.587 * g + 0.114 * b > 128 ? "#000" : "#fff";
+};
+
+for (const box of all(".timeline")) {
+  const data = JSON.parse(document.getElementById(box.dataset.of).textContent);
+  const total = data.start.length;
+  const every = [...Array(total).keys()];
+  const pane = box.querySelector(".pane");
+  const canvas = make("canvas");
+  const tip = make("div", "tip");
+  const readout = box.querySelector(".readout");
+  const search = box.querySelector("input");
+  const said = box.querySelector(".said");
+  const context = canvas.getContext("2d");
+  canvas.tabIndex = 0;
+  canvas.setAttribute("role", "application");
+  canvas.setAttribute("aria-label", box.dataset.label);
+  canvas.setAttribute("aria-describedby", box.querySelector(".keys").id);
+  tip.setAttribute("aria-hidden", "true");
+  tip.hidden = true;
+  pane.append(canvas, tip);
+
+  let height = AXIS;
+  const tracks = data.tracks.map(([label, , depth]) => {
+    const top = height;
+    height += HEAD + depth * ROW + GAP;
+    return { label, depth, top };
+  });
+  const lanes = new Map();
+  for (const i of every) {
+    const key = data.track[i] * 100 + data.row[i];
+    if (!lanes.has(key)) lanes.set(key, []);
+    lanes.get(key).push(i); // the columns are in order of start
+  }
+
+  let from = 0, to = data.dur, width = 0, lit = null, chosen = -1, over = -1, paint = {}, waiting = 0;
+  const style = () => {
+    const kinds = data.categories.map((name) => "c-" + name);
+    const [text, muted, line, page, accent, ...fills] = colours(["ink", "muted", "line", "card", "accent", ...kinds]);
+    paint = { text, muted, line, page, accent, fills, inks: fills.map(ink) };
+  };
+  const later = () => {
+    if (!waiting) waiting = requestAnimationFrame(draw);
+  };
+  const view = (a, b) => {
+    const span = Math.min(data.dur, Math.max(200, b - a));
+    from = Math.min(Math.max(0, a), data.dur - span);
+    to = from + span;
+    box.dataset.from = Math.round(from);
+    box.dataset.to = Math.round(to);
+    later();
+  };
+  const zoom = (factor, x) => {
+    const middle = from + (to - from) * (x === undefined ? 0.5 : x / width);
+    view(middle - (middle - from) * factor, middle + (to - middle) * factor);
+  };
+  const size = () => {
+    width = pane.clientWidth;
+    const scale = Math.min(devicePixelRatio || 1, 16384 / Math.max(height, width));
+    canvas.width = Math.round(width * scale);
+    canvas.height = Math.round(height * scale);
+    canvas.style.width = width + "px";
+    canvas.style.height = height + "px";
+    context.setTransform(scale, 0, 0, scale, 0, 0);
+    later();
+  };
+  const top = (i) => tracks[data.track[i]].top + HEAD + data.row[i] * ROW;
+
+  function draw() {
+    waiting = 0;
+    context.clearRect(0, 0, width, height);
+    context.font = "11px ui-monospace, Menlo, Consolas, monospace";
+    context.textBaseline = "middle";
+    const letter = context.measureText("M").width;
+    const scale = width / (to - from);
+    const raw = (to - from) / Math.max(2, width / 110);
+    const power = 10 ** Math.floor(Math.log10(raw));
+    const tick = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= raw);
+    context.strokeStyle = paint.line;
+    context.lineWidth = 1;
+    const marks = [];
+    for (let at = Math.ceil(from / tick) * tick; at <= to; at += tick) {
+      const x = Math.round((at - from) * scale) + 0.5;
+      marks.push([x, at]);
+      context.beginPath();
+      context.moveTo(x, AXIS);
+      context.lineTo(x, height);
+      context.stroke();
+    }
+    for (let pass = 0; pass < 2; pass++) {
+      for (let i = 0; i < total; i++) {
+        const end = data.start[i] + data.len[i];
+        // What is lit is drawn after, and so above, the rest.
+        if (end < from || data.start[i] > to || Number(lit && lit[i]) !== pass) continue;
+        const x = Math.max(-2, (data.start[i] - from) * scale);
+        const wide = Math.max(0.7, Math.min(width + 2, (end - from) * scale) - x);
+        const y = top(i), kind = data.category[i], dim = lit && !lit[i];
+        context.globalAlpha = dim ? 0.25 : 1;
+        context.fillStyle = paint.fills[kind];
+        context.fillRect(x, y, wide > 3 ? wide - 0.5 : wide, ROW - 2);
+        const room = Math.floor((wide - 6) / letter);
+        if (room >= 3) {
+          const name = data.count[i] > 1 ? many(data.count[i]) + " events" : data.names[data.name[i]];
+          context.fillStyle = dim ? paint.text : paint.inks[kind];
+          if (dim) context.globalAlpha = 0.6;
+          context.fillText(name.length > room ? name.slice(0, room - 1) + "…" : name, Math.max(0, x) + 3, y + ROW / 2 - 0.5);
+        }
+        if (pass && wide > 4) {
+          context.strokeStyle = paint.text;
+          context.strokeRect(x + 0.5, y + 0.5, wide - 1.5, ROW - 3);
+        }
+      }
+    }
+    context.globalAlpha = 1;
+    for (const i of [over, chosen]) {
+      if (i < 0) continue;
+      const x = (data.start[i] - from) * scale;
+      context.strokeStyle = paint.accent;
+      context.lineWidth = 2;
+      context.strokeRect(x - 1, top(i) - 1, Math.max(2, data.len[i] * scale) + 1, ROW);
+    }
+    context.fillStyle = paint.muted;
+    for (const track of tracks) context.fillText(track.label, 4, track.top + HEAD / 2 + 1);
+    const up = pane.scrollTop;
+    context.fillStyle = paint.page;
+    context.fillRect(0, up, width, AXIS - 2);
+    context.fillStyle = paint.muted;
+    for (const [x, at] of marks) context.fillText(spoken(at), Math.min(x + 3, width - 60), up + 9);
+  }
+
+  const what = (i) => {
+    const name = data.names[data.name[i]], count = data.count[i];
+    const about = data.findings[data.finding[i]];
+    const lines = [count > 1 ? `${many(count)} events, merged; the longest is ${name}` : name];
+    lines.push(`${data.categories[data.category[i]].replace("_", " ")} · ${spoken(data.len[i])} · from ${spoken(data.start[i])}`);
+    if (about) lines.push("evidence of " + about[1]);
+    return lines;
+  };
+  const choose = (i, move) => {
+    chosen = i;
+    readout.textContent = i < 0 ? "" : what(i).slice(0, 2).join(" · ");
+    const about = i >= 0 && data.findings[data.finding[i]];
+    if (about) {
+      const link = make("a", "", about[1]);
+      link.href = "#" + about[0];
+      readout.append(" · evidence of ", link);
+    }
+    if (i >= 0 && move) {
+      const span = Math.max(data.len[i] * 6, Math.min(to - from, data.dur / 20));
+      if (data.start[i] < from || data.start[i] + data.len[i] > to || data.len[i] < (to - from) / 200)
+        view(data.start[i] + data.len[i] / 2 - span / 2, data.start[i] + data.len[i] / 2 + span / 2);
+      const y = top(i);
+      if (y < pane.scrollTop + AXIS || y > pane.scrollTop + pane.clientHeight - ROW) pane.scrollTop = y - pane.clientHeight / 2;
+    }
+    later();
+  };
+  const light = (test, words) => {
+    lit = test && Uint8Array.from({ length: total }, (_, i) => test(i));
+    const count = lit ? lit.reduce((sum, one) => sum + one, 0) : 0;
+    box.dataset.lit = lit ? count : "";
+    said.textContent = lit ? words(count) : "";
+    box.querySelector(".clear").hidden = !lit;
+    later();
+    return count;
+  };
+  const clear = () => {
+    search.value = "";
+    light(null);
+    choose(-1);
+  };
+  const next = (way) => {
+    const order = every.filter((i) => (lit ? lit[i] : chosen < 0 || data.track[i] === data.track[chosen]));
+    if (!order.length) return;
+    order.sort((a, b) => data.start[a] - data.start[b]);
+    const at = order.indexOf(chosen);
+    choose(order[at < 0 ? (way > 0 ? 0 : order.length - 1) : (at + way + order.length) % order.length], true);
+  };
+  const show = (index) => {
+    search.value = "";
+    const mine = every.filter((i) => data.finding[i] === index);
+    const begin = Math.min(...mine.map((i) => data.start[i]));
+    const end = Math.max(...mine.map((i) => data.start[i] + data.len[i]));
+    const events = mine.reduce((sum, i) => sum + data.count[i], 0);
+    light((i) => data.finding[i] === index, () => `${many(events)} ${events === 1 ? "event" : "events"}: evidence of ${data.findings[index][1]}`);
+    choose(-1);
+    const margin = (end - begin) * 0.06 + 1000;
+    view(begin - margin, end + margin);
+    pane.scrollTop = top(mine[0]) - 80;
+    box.scrollIntoView({ block: "start" });
+    canvas.focus({ preventScroll: true });
+  };
+  search.addEventListener("input", () => {
+    const text = search.value.trim().toLowerCase();
+    if (!text) return light(null);
+    const names = data.names.map((name) => name.toLowerCase().includes(text));
+    return light((i) => names[data.name[i]], (count) => `${many(count)} of ${many(total)} spans`);
+  });
+  search.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && lit) next(event.shiftKey ? -1 : 1);
+    if (event.key === "Escape") clear();
+  });
+  for (const [name, act] of [
+    ["in", () => zoom(0.5)],
+    ["out", () => zoom(2)],
+    ["fit", () => view(0, data.dur)],
+    ["before", () => next(-1)],
+    ["after", () => next(1)],
+    ["clear", clear],
+  ]) box.querySelector("." + name).addEventListener("click", act);
+  for (const button of all(`button.show[data-of="${box.dataset.of}"]`)) {
+    const index = Number(button.dataset.finding);
+    button.addEventListener("click", () => show(index));
+  }
+
+  const at = (event) => {
+    const place = canvas.getBoundingClientRect();
+    return [event.clientX - place.left, event.clientY - place.top];
+  };
+  const hit = ([x, y]) => {
+    const index = tracks.findIndex((track) => y >= track.top + HEAD && y < track.top + HEAD + track.depth * ROW);
+    if (index < 0) return -1;
+    const lane = lanes.get(index * 100 + Math.floor((y - tracks[index].top - HEAD) / ROW)) || [];
+    const when = from + ((to - from) * x) / width, slack = ((to - from) / width) * 2;
+    let low = 0, high = lane.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (data.start[lane[middle]] <= when + slack) low = middle + 1;
+      else high = middle;
+    }
+    for (let k = low - 1; k >= Math.max(0, low - 4); k--)
+      if (data.start[lane[k]] + data.len[lane[k]] >= when - slack) return lane[k];
+    return -1;
+  };
+  const touches = new Map();
+  let moved = 0;
+  canvas.addEventListener("pointerdown", (event) => {
+    touches.set(event.pointerId, at(event));
+    canvas.setPointerCapture(event.pointerId);
+    moved = 0;
+  });
+  canvas.addEventListener("pointermove", (event) => {
+    const here = at(event), before = touches.get(event.pointerId);
+    if (before) {
+      const other = [...touches].find(([id]) => id !== event.pointerId);
+      moved += Math.abs(here[0] - before[0]) + Math.abs(here[1] - before[1]);
+      if (other) {
+        const was = Math.abs(before[0] - other[1][0]), is = Math.abs(here[0] - other[1][0]);
+        if (was > 4 && is > 4) zoom(was / is, (here[0] + other[1][0]) / 2);
+      } else {
+        const shift = ((before[0] - here[0]) / width) * (to - from);
+        view(from + shift, to + shift);
+      }
+      touches.set(event.pointerId, here);
+    }
+    over = hit(here);
+    tip.hidden = over < 0 || touches.size > 0;
+    if (!tip.hidden) {
+      tip.replaceChildren(...what(over).map((line) => make("div", "", line)));
+      const left = Math.min(here[0] + 14, width - tip.offsetWidth - 4);
+      const below = here[1] + 18 + tip.offsetHeight < pane.scrollTop + pane.clientHeight;
+      tip.style.transform = `translate(${Math.max(2, left)}px, ${below ? here[1] + 16 : here[1] - tip.offsetHeight - 10}px)`;
+    }
+    later();
+  });
+  const drop = (event) => {
+    if (event.type === "pointerup" && touches.size === 1 && moved < 5) choose(hit(at(event)));
+    touches.delete(event.pointerId);
+  };
+  canvas.addEventListener("pointerup", drop);
+  canvas.addEventListener("pointercancel", drop);
+  canvas.addEventListener("pointerleave", () => {
+    over = -1;
+    tip.hidden = true;
+    later();
+  });
+  canvas.addEventListener("wheel", (event) => {
+    // A wheel scrolls the page until the timeline is in use; with Ctrl, as a pinch comes, it always zooms.
+    const sideways = event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY);
+    if (!event.ctrlKey && !sideways && document.activeElement !== canvas) return;
+    event.preventDefault();
+    if (sideways && !event.ctrlKey) {
+      const shift = ((event.deltaX || event.deltaY) / width) * (to - from);
+      view(from + shift, to + shift);
+    } else zoom(Math.exp(Math.max(-100, Math.min(100, event.deltaY)) * 0.004), at(event)[0]);
+  }, { passive: false });
+  const keys = {
+    "+": () => zoom(0.6), "=": () => zoom(0.6), "-": () => zoom(1 / 0.6), "0": () => view(0, data.dur),
+    ArrowLeft: () => view(from - (to - from) * 0.15, to - (to - from) * 0.15),
+    ArrowRight: () => view(from + (to - from) * 0.15, to + (to - from) * 0.15),
+    ArrowUp: () => (pane.scrollTop -= 60), ArrowDown: () => (pane.scrollTop += 60),
+    n: () => next(1), p: () => next(-1), Escape: clear,
+  };
+  canvas.addEventListener("keydown", (event) => {
+    const act = keys[event.key];
+    if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    act();
+  });
+  pane.addEventListener("scroll", later);
+  new ResizeObserver(size).observe(pane);
+  redraw.push(() => {
+    style();
+    later();
+  });
+  style();
+  size();
+  view(0, data.dur);
+}
+named();

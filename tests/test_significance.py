@@ -1,0 +1,141 @@
+"""The statistics of the gate, with probabilities that can be counted by hand."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import comb
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor import significance
+from advisor.significance import LEAST_STEPS, decide
+
+QUIET = [100.0, 101.0, 99.5, 100.5, 100.2]
+
+
+def test_steps_that_lie_wholly_apart_are_a_regression() -> None:
+    found = decide([QUIET], [[value + 10 for value in QUIET]], threshold=5)
+    assert (found.outcome, found.base, found.now, found.change) == ("worse", 100.2, 110.2, 10.0)
+    assert found.low is not None
+    assert found.high is not None
+    assert 5 < found.low <= 10 <= found.high < 15
+    assert decide([[value + 10 for value in QUIET]], [QUIET], threshold=5).outcome == "better"
+
+
+def test_a_share_gets_worse_by_falling() -> None:
+    high, low = [0.9, 0.91, 0.9, 0.89, 0.9], [0.7, 0.71, 0.7, 0.69, 0.7]
+    assert decide([high], [low], threshold=0.05, worse="down").outcome == "worse"
+    assert decide([low], [high], threshold=0.05, worse="down").outcome == "better"
+
+
+def test_under_the_threshold_it_is_the_same() -> None:
+    assert decide([QUIET], [[value + 4 for value in QUIET]], threshold=5).outcome == "same"
+
+
+def test_noise_that_would_hide_a_regression_is_no_pass() -> None:
+    noisy = [80.0, 125.0, 90.0, 130.0, 100.0]
+    found = decide([noisy], [noisy], threshold=5)
+    assert (found.outcome, found.because) == ("inconclusive", "its noise would hide a regression that matters")
+    found = decide([noisy], [[value + 12 for value in noisy]], threshold=5)
+    assert (found.outcome, found.because) == ("inconclusive", "it got worse, but by no more than its noise can")
+
+
+def test_an_improvement_that_is_not_certain_is_no_regression() -> None:
+    # One step of five as slow as before: not proof of a gain, and a regression is excluded all the same.
+    found = decide([[149.0, 149, 152, 153, 167]], [[124.0, 127, 126, 164, 124]], threshold=7.6)
+    assert (found.outcome, found.because) == ("same", "it got better, but by no more than its noise can")
+
+
+def test_too_few_steps() -> None:
+    found = decide([[1.0, 1.0, 1.0]], [[9.0] * 5], threshold=1)
+    assert (found.outcome, found.because) == ("inconclusive", "too few steps, 3 on the baseline; 4 are needed")
+    found = decide([[1.0]], [[9.0]], threshold=1)
+    assert found.because == "too few steps, 1 on the baseline and 1 on the candidate; 4 are needed"
+
+
+def test_exact_figures_need_two_steps_that_agree() -> None:
+    assert decide([[10.0, 10.0]], [[12.0, 12.0]], threshold=1, exact=True).outcome == "worse"
+    assert decide([[10.0, 10.0]], [[10.5, 10.5]], threshold=1, exact=True).outcome == "same"
+    assert decide([[10.0]], [[12.0]], threshold=1, exact=True).outcome == "inconclusive"
+    assert decide([[10.0, 11.0]], [[12.0, 12.0]], threshold=1, exact=True).outcome == "inconclusive"
+
+
+def test_what_a_side_lacks_has_no_answer() -> None:
+    found = decide([], [[1.0]], threshold=1)
+    assert (found.outcome, found.base, found.now) == ("inconclusive", None, 1.0)
+    assert found.because == "the baseline does not hold it"
+    assert decide([[1.0]], [[]], threshold=1).because == "the candidate does not hold it"
+
+
+def test_runs_that_differ_widen_what_is_needed() -> None:
+    # Five steps at 100 and five at 120, all quiet, are one run of ten quiet steps only if the runs are thrown together.
+    run = [100.0, 100.1, 99.9, 100.05, 99.95]
+    other = [value + 20 for value in run]
+    third = [value + 13 for value in run]
+    assert decide([run, other], [third, third], threshold=2).outcome == "inconclusive"
+    assert decide([run, run], [third, third], threshold=2).outcome == "worse"
+
+
+def test_a_single_run_may_be_off_by_what_runs_differ() -> None:
+    # 107 is past the tolerance, and past every step of runs at 96, 100 and 104: but so far may the next run be.
+    run = [0.0, 0.1, -0.1, 0.05, -0.05]
+    runs = [[centre + value for value in run] for centre in (96.0, 100.0, 104.0)]
+    candidate = [107.0 + value for value in run]
+    assert decide(runs[1:2], [candidate], threshold=5).outcome == "worse"
+    assert decide(runs, [candidate], threshold=5).outcome == "inconclusive"
+    assert decide(runs, [[120.0 + value for value in run]], threshold=5).outcome == "worse"
+
+
+def test_the_same_samples_give_the_same_answer() -> None:
+    noisy = [80.0, 125.0, 90.0, 130.0, 100.0]
+    assert decide([QUIET], [noisy], threshold=5, name="x") == decide([QUIET], [noisy], threshold=5, name="x")
+
+
+@given(
+    st.lists(st.integers(0, 6), min_size=2, max_size=5),
+    st.lists(st.integers(0, 6), min_size=2, max_size=5),
+    st.booleans(),
+)
+def test_the_chance_is_that_of_all_ways_to_deal_the_steps(before: list[int], after: list[int], upward: bool) -> None:
+    pooled = np.array([*before, *after], float)
+    ranks = np.array([(pooled < value).sum() + (pooled <= value).sum() for value in pooled])
+    sign = 1 if upward else -1
+    seen = sign * ranks[len(before) :].sum()
+    ways = [sign * ranks[list(chosen)].sum() >= seen for chosen in combinations(range(len(pooled)), len(after))]
+    chance = significance._chance(np.array(before, float), np.array(after, float), upward=upward)
+    assert chance == pytest.approx(sum(ways) / comb(len(pooled), len(after)))
+
+
+def test_four_steps_a_side_are_enough_where_all_lie_apart() -> None:
+    assert LEAST_STEPS == 4
+    first, second = np.arange(4.0), np.arange(4.0, 8.0)
+    assert significance._chance(first, second, upward=True) == pytest.approx(1 / 70)
+    assert 1 / 70 <= significance._CHANCE < 2 / 70
+
+
+def test_many_steps_go_by_the_normal_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    first, second = rng.normal(size=20), rng.normal(0.6, size=20)
+    exact = significance._chance(first, second, upward=True)
+    monkeypatch.setattr(significance, "_FEW", 10)
+    assert significance._chance(first, second, upward=True) == pytest.approx(exact, rel=0.25)
+    same = np.ones(30)
+    assert significance._chance(same, same, upward=True) == 1.0
+
+
+def test_long_runs_are_quick_and_certain() -> None:
+    rng = np.random.default_rng(2)
+    first, second = rng.normal(100, 3, 5000).tolist(), rng.normal(106, 3, 5000).tolist()
+    assert decide([first], [second], threshold=5).outcome == "worse"
+
+
+@pytest.mark.parametrize("count", [4, 5, 8])
+def test_false_alarms_of_a_noisy_figure_are_rare(count: int) -> None:
+    # Noise of 8 % against a tolerance of 5 %: half of all differences pass the tolerance, few may count.
+    rng = np.random.default_rng(count)
+    drawn = [rng.normal(100, 8, (2, count)).tolist() for _ in range(400)]
+    alarms = [decide([first], [second], threshold=5).outcome == "worse" for first, second in drawn]
+    assert sum(alarms) <= 0.02 * len(alarms)
