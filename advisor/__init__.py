@@ -26,6 +26,7 @@ __all__ = [
     "analyze_many",
     "gate",
     "read",
+    "what_if",
 ]
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from advisor.assemble import analyze, analyze_many
     from advisor.ci import gate
     from advisor.errors import AdvisorError, TraceError
+    from advisor.plan import what_if
     from advisor.trace import Trace, read
 
 _HOMES = {
@@ -45,6 +47,7 @@ _HOMES = {
     "analyze_many": "advisor.assemble",
     "gate": "advisor.ci",
     "read": "advisor.trace",
+    "what_if": "advisor.plan",
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -11,9 +11,12 @@ from advisor.analysis import Finding, PlanStep, Saving
 from advisor.rulebook.rule import CONFIDENCES, SEVERITIES
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from advisor.engine import Outcome
     from advisor.engine.claims import Claim
     from advisor.replay.pricing import Replay
+    from advisor.rulebook import Rulebook
     from advisor.trace import Trace
 
 TRAINING = frozenset({"batch"})
@@ -75,6 +78,60 @@ def make(trace: Trace, outcome: Outcome, *, safe: bool = False, what_if: Sequenc
         reason="",
         what_if=_what_if(replay, claims, what_if, whole) if what_if else None,
     )
+
+
+class Prediction(NamedTuple):
+    """What some fixes come to together: the step, and the work of the device as it would run.
+
+    ``timeline`` has a row a kernel, copy or memset: ``name``, ``device``, ``stream``, ``start_ns`` and ``dur_ns`` as replayed with
+    the hopeful assumptions, ``recorded_start_ns`` and ``recorded_dur_ns`` as in the trace; ns since its first event.
+    """
+
+    step: PlanStep
+    timeline: pd.DataFrame
+
+
+def what_if(trace: Trace, rules: Sequence[str], book: Rulebook | None = None) -> Prediction:
+    """The step with the fixes of some rules together, and the timeline that it would have.
+
+    Raises ``UsageError`` where none of the rules fires with a price, or where the trace cannot be run again, and says why.
+    """
+    import pandas as pd
+
+    from advisor import rulebook
+    from advisor.engine import run
+    from advisor.errors import UsageError
+    from advisor.replay.effect import Keep, effect
+    from advisor.replay.pricing import Replay
+
+    book = book or rulebook.load([rulebook.builtin_rules_dir()])
+    outcome = run(trace, book)
+    claims = [outcome.matches[rule] for rule in rules if rule in outcome.matches]
+    claims = [claim for claim in claims if claim.rule.replay is not None and len(claim.segments)]
+    replay = Replay(trace.study)
+    if replay.reason or replay.graph is None:
+        raise UsageError(f"{trace.path}: cannot be run again: {replay.reason}")
+    step = _what_if(replay, claims, rules, trace.whole_ms)
+    if step is None:
+        raise UsageError(f"{trace.path}: none of {', '.join(rules)} fires there with a price")
+    keep = Keep.all_of(replay.graph)
+    for claim in claims:
+        assert claim.rule.replay is not None
+        keep = keep.and_(effect(trace.study, replay.graph, claim, claim.rule.replay.high))
+    replayed = replay.run(keep)[0]
+    work, at = trace.study.recording.work, replay.graph.work
+    timeline = pd.DataFrame(
+        {
+            "name": trace.study.labels(work.name[at], trace.study.names),
+            "device": work.device[at],
+            "stream": work.stream[at],
+            "start_ns": replayed.begun,
+            "dur_ns": replayed.ended - replayed.begun,
+            "recorded_start_ns": work.start[at],
+            "recorded_dur_ns": work.end[at] - work.start[at],
+        }
+    )
+    return Prediction(step, timeline.sort_values("start_ns", kind="stable", ignore_index=True))
 
 
 _LEAST_SHARE = 0.001

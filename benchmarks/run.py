@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -79,6 +80,32 @@ def show(what: str, walls: list[float], peak: float, budget: str, beside: list[f
     print(f"{what:44} {middle:6.2f} s ({low:.2f}-{high:.2f}), {peak:5.0f} MB{ratio}   [{budget}]")
 
 
+def open_in_browser(page: Path, runs: int) -> list[float]:
+    """Seconds from asking for the page to its scripts being done and it painted; empty without Playwright or a Chromium."""
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        return []
+    browser = next(
+        (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
+    )
+    if browser is None:
+        return []
+    seconds = []
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        for run in range(runs + 1):
+            tab = started.new_page()
+            begin = time.perf_counter()
+            tab.goto(page.as_uri(), wait_until="load")
+            tab.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+            if run:
+                seconds.append(time.perf_counter() - begin)
+            tab.close()
+        started.close()
+    return seconds
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--traces", default=os.environ.get("ADVISOR_TRACES", str(ROOT.parent / "shared" / "traces")))
@@ -105,13 +132,18 @@ def main() -> None:
         print(f"{'reading alone, text to columns':44} {speed:6.0f} MB/s   [200 MB/s]")
         out = subprocess.check_output([python, "-c", STAGES, str(trace)], cwd=ROOT).split()
         loaded, read, frames, rules, replay = map(float, out)
-        stages = f"rulebook {loaded:.2f}, read {read:.2f}, frames {frames:.2f}, rules {rules:.2f}, replay {replay:.2f} s"
+        stages = (
+            f"rulebook {loaded:.2f}, read {read:.2f}, frames {frames:.2f}, rules {rules:.2f}, replay {replay:.2f} s"
+        )
         print(f"{'stages in one process':44} {stages}   [rules 0.3 s, replay 0.7 s]")
         page = Path(folder) / "report.html"
         html = [python, "-m", "advisor", "analyze", str(trace), "-f", "html", "-o", str(page), "--force"]
         walls, peak = measure(html, options.runs)
         show("analyze owlv2, HTML", walls, peak, "400 kB and the timeline's data", imports)
         print(f"{'  size of the page':44} {page.stat().st_size / 1e3:6.0f} kB")
+        if opened := open_in_browser(page, options.runs):
+            middle = statistics.median(opened)
+            print(f"{'  opened in headless Chromium':44} {middle:6.2f} s ({min(opened):.2f}-{max(opened):.2f})   [1 s]")
         if options.large:
             large = Path(folder) / "owlv2_30.json"
             tool = Path(options.traces).parent / "tools" / "repeat_trace.py"

@@ -179,6 +179,13 @@ DATA: dict[str, type[Images]] = {
 
 OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "cpu/python-time": lambda given: {"log": io.StringIO()},
+    "distributed/exposed-communication": lambda given: {
+        "sent": torch.rand(4, 16),
+        "received": torch.zeros(4, 16),
+        "dense": torch.rand(4, 3),
+        "bottom_mlp": nn.Linear(3, 16),
+        "interact": torch.mul,
+    },
     "distributed/micro-batch-reduction": lambda given: {"model": given["DistributedDataParallel"](given["model"])},
     "kernels/for-loop-indexing": lambda given: {"scale": torch.rand(BATCH), "index": torch.tensor([0, 2])},
     "transfer/device-pingpong": lambda given: {"scores": torch.rand(16)},

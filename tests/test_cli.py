@@ -193,6 +193,12 @@ def test_text_goes_to_stdout(fake: Fake) -> None:
     assert "\x1b" in run("analyze", "trace.json", "--color", "always").stdout
 
 
+def test_a_trace_given_twice_counts_once(fake: Fake) -> None:
+    result = run("analyze", "trace.json", "./trace.json")
+    assert result.stderr == "advisor: note: ./trace.json is given twice, as trace.json before, and counts once\n"
+    assert result.stdout == run("analyze", "trace.json").stdout
+
+
 def test_quiet_verbose_and_redacted(fake: Fake) -> None:
     assert len(run("analyze", "dir/trace.json", "-q").stdout.splitlines()) == 3
     report = run("analyze", "dir/trace.json", "--redact", "-v").stdout

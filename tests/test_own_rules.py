@@ -86,7 +86,10 @@ def test_what_new_writes_holds_as_it_stands(tmp_path: Path) -> None:
         (["rules", "new", "Slow"], "is no id"),
         (["rules", "new", "../x/y"], "is no id"),
         (["rules", "new", "team/x", "--frame", "kernel"], "no frame 'kernel'; nearest: kernels"),
-        (["rules", "new", "team/x", "--frame", "gaps"], "no template begins with 'gaps'. Templates begin with kernels,"),
+        (
+            ["rules", "new", "team/x", "--frame", "gaps"],
+            "no template begins with 'gaps'. Templates begin with kernels,",
+        ),
         (["rules", "test", "nowhere"], "error: nowhere: no such folder"),
         (["rules", "check", "nowhere"], "error: nowhere: no such folder"),
     ],
@@ -155,7 +158,10 @@ def test_the_same_rules_from_settings_and_option_count_once(mine: Path) -> None:
 def test_settings_are_named_for_their_mistakes(mine: Path) -> None:
     for text, said in (
         ('skip = ["tem/*"]', 'pyproject.toml: skip "tem/*" fits no rule'),
-        ('limits."team/slow-augmen".x = 1', "pyproject.toml: limits: no rule 'team/slow-augmen'; nearest: team/slow-augment"),
+        (
+            'limits."team/slow-augmen".x = 1',
+            "pyproject.toml: limits: no rule 'team/slow-augmen'; nearest: team/slow-augment",
+        ),
     ):
         (mine / "pyproject.toml").write_text(f'[tool.advisor]\nrules = ["my_rules"]\n{text}\n')
         result = advisor("analyze", "trace.json", cwd=mine)

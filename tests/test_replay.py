@@ -297,3 +297,23 @@ def test_work_launched_before_the_recording_is_kept_where_it_was() -> None:
     assert graph.first[0] == 1
     assert drift(trace, graph) < 0.01
     assert set(np.unique(graph.kind).tolist()) >= {PLAIN, WAIT}
+
+
+@pytest.mark.real
+def test_what_if_in_python_gives_the_step_and_the_timeline() -> None:
+    import advisor
+
+    trace = real("v100_resnet50_workers0")
+    found = advisor.what_if(trace, ["data-loading/single-process-loader"])
+    assert found.step.step_ms_after["low"] == pytest.approx(117, abs=1)
+    assert len(found.timeline) == len(trace.study.recording.work)
+    assert (
+        found.timeline["dur_ns"].sum() == found.timeline["recorded_dur_ns"].sum()
+    )  # the loader's wait is no kernel's time
+    ends = found.timeline["start_ns"] + found.timeline["dur_ns"]
+    recorded = found.timeline["recorded_start_ns"] + found.timeline["recorded_dur_ns"]
+    assert (recorded.max() - ends.max()) / 1e6 == pytest.approx(6 * (152 - 117), rel=0.1)
+    with pytest.raises(advisor.AdvisorError, match="none of memory/growth fires"):
+        advisor.what_if(trace, ["memory/growth"])
+    with pytest.raises(advisor.AdvisorError, match="cannot be run again"):
+        advisor.what_if(real("cpu_only"), ["memory/growth"])

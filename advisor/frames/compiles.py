@@ -32,7 +32,7 @@ SCHEMA = Schema(
         text("region", "N/k: code object and how often it was compiled before; NULL where the trace does not say"),
         integer("recompiles", "", "k of it; NULL where the trace does not say"),
         integer("idle_ns", "ns", "what of it the device idles"),
-        text("reason", "graph-break: the first operator that ran in the stretch, outside graphs and compiling; NULL where none did"),
+        text("reason", "graph-break: the first operator of the stretch outside graphs and compiling; NULL where none ran"),
         flag("backward", "part of a backward pass"),
     ),
 )  # fmt: skip

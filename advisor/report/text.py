@@ -184,7 +184,9 @@ def _findings(page: Page, analysis: Analysis) -> None:
     else:
         page.heading(f"{len(real)} finding{'s' if len(real) > 1 else ''}, first things first")
         if len(real) > 1:
-            order = "In the order of what they return, weighed by confidence; severity is the share of the time they own."
+            order = (
+                "In the order of what they return, weighed by confidence; severity is the share of the time they own."
+            )
             page.labelled("", order, indent=2, room=0)
     full = len(real) if page.verbosity > 0 else FULL_FINDINGS
     for index, finding in enumerate(real, 1):

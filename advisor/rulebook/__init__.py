@@ -71,7 +71,9 @@ def load(
             draft = Draft(path, schemas, overrides)
             file = (os.path.realpath(path), draft.id)
             if path.parent.parent != folder:
-                problems.append(f"{draft.label}: a rule lies in a folder named for its category: {folder}/CATEGORY/NAME.toml")
+                problems.append(
+                    f"{draft.label}: a rule lies in a folder named for its category: {folder}/CATEGORY/NAME.toml"
+                )
             elif file not in seen:
                 seen.add(file)
                 drafts.append(draft)
@@ -143,7 +145,7 @@ def _check_overrides(
         draft = known[rule]
         for name, value in limits.items():
             if name not in draft.limits:
-                problems.append(f'{at}limits."{rule}": no limit \'{name}\'{nearest(name, draft.limits)}')
+                problems.append(f"{at}limits.\"{rule}\": no limit '{name}'{nearest(name, draft.limits)}")
             elif problem := limit_problem(value, draft.limits[name].value):
                 problems.append(f'{at}limits."{rule}".{name}: {problem}')
 
