@@ -74,7 +74,7 @@ def make(trace: Trace, outcome: Outcome, *, safe: bool = False, what_if: Sequenc
     ]
     return Plan(
         findings=sorted(findings, key=_order),
-        steps=steps,
+        steps=steps + ([] if safe else _unpriced(findings, claims, steps, whole)),
         reason="",
         what_if=_what_if(replay, claims, what_if, whole) if what_if else None,
     )
@@ -136,6 +136,31 @@ def what_if(trace: Trace, rules: Sequence[str], book: Rulebook | None = None) ->
 
 _LEAST_SHARE = 0.001
 """A fix that returns less of the step than this is no step of a plan."""
+
+
+def _unpriced(
+    findings: Sequence[Finding], claims: Sequence[Claim], steps: Sequence[PlanStep], whole: float
+) -> list[PlanStep]:
+    """A larger batch that the plan could not price: it comes last, and leaves the step as it is.
+
+    Its gain is in the time per sample, where fuller kernels need less; a trace of the small batch does not show that.
+    """
+    planned = {rule for step in steps for rule in step.rules}
+    left = steps[-1].step_ms_after if steps else {"low": whole, "high": whole}
+    larger = {claim.rule.id for claim in claims if claim.rule.replay and claim.rule.replay.action == "batch"}
+    return [
+        PlanStep(
+            rules=[finding.rule],
+            title=finding.fix.title,
+            step_ms_before=left["low"],
+            step_ms_after=dict(left),
+            speedup=whole / left["low"] if left["low"] > 0 else 1.0,
+            bound_by="unpriced",
+            changes_training=True,
+        )
+        for finding in findings
+        if finding.rule in larger - planned and finding.severity != "note"
+    ]
 
 
 def _what_if(replay: Replay, claims: Sequence[Claim], rules: Sequence[str], whole: float) -> PlanStep | None:

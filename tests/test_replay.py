@@ -252,6 +252,9 @@ def test_savings_never_exceed_the_step_and_the_plan_goes_down(name: str) -> None
     for step in analysis.plan:
         assert step.step_ms_before <= before + 1e-9
         assert 0 <= step.step_ms_after["low"] <= step.step_ms_after["high"]
+        if step.bound_by == "unpriced":
+            assert step is analysis.plan[-1]
+            continue
         assert step.step_ms_after["low"] < step.step_ms_before
         assert step.bound_by in ("work", "waits", "loader", "launches")
         before = step.step_ms_before
@@ -317,3 +320,20 @@ def test_what_if_in_python_gives_the_step_and_the_timeline() -> None:
         advisor.what_if(trace, ["memory/growth"])
     with pytest.raises(advisor.AdvisorError, match="cannot be run again"):
         advisor.what_if(real("cpu_only"), ["memory/growth"])
+
+
+@pytest.mark.parametrize(
+    ("rung", "rule"),
+    [
+        ("rung0_baseline", "data-loading/single-process-loader"),
+        ("rung1_workers", "transfer/pageable-copy"),
+        ("rung2_pinned", "memory/low-peak"),
+        ("rung3_batch512", "transfer/large-copy"),
+        ("rung4_uint8", "gradient/zeroing-memset"),
+        ("rung5_set_to_none", "precision/no-tensor-cores"),
+        ("rung6_amp", "kernels/elementwise-chain"),
+    ],
+)
+def test_the_plan_of_each_state_of_the_article_names_its_fix(rung: str, rule: str) -> None:
+    plan = analyze(read(str(ROOT / "sample_traces" / "article" / f"{rung}.json.gz")), book()).plan
+    assert rule in [name for step in plan for name in step.rules]

@@ -248,6 +248,7 @@ BOUND_BY = {
     "waits": "then the GPU waits behind synchronizations and blocking copies",
     "loader": "then the GPU waits for data",
     "launches": "then the GPU waits for the host: Python and launches",
+    "unpriced": "its gain is in the time per sample, which this trace cannot price",
 }
 """What holds the program back after a step of the plan."""
 
