@@ -224,7 +224,9 @@ def replay() -> str:
     real = json.loads(REAL.read_text()) if REAL.is_file() else {}
     rows = []
     for name, verdicts in sorted(real.items()):
-        found = verdicts.get("replay", {})
+        found = verdicts.get("replay")
+        if found is None:  # several traces together
+            continue
         if "reason" in found:
             rows.append([name.removesuffix(".json.gz"), "–", "–", "–", "–", f"not run again: {found['reason']}"])
         else:

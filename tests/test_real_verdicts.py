@@ -15,7 +15,7 @@ import pytest
 from conftest import ROOT, TRACES, real_trace
 
 from advisor import rulebook
-from advisor.assemble import analyze
+from advisor.assemble import analyze, analyze_many
 from advisor.replay.pricing import Replay
 from advisor.trace import Trace, read
 
@@ -27,6 +27,22 @@ RENEW = bool(os.environ.get("UPDATE_REAL"))
 @cache
 def book() -> rulebook.Rulebook:
     return rulebook.load([ROOT / "rules"])
+
+
+TOGETHER = "a100_megatron_tp8, eight ranks together"
+
+
+def across() -> dict[str, Any]:
+    """What the eight ranks of one run show together."""
+    ranks = [f"a100_megatron_tp8/rank{rank}.json.gz" for rank in range(8)]
+    _, found = analyze_many((read(real_trace(name)) for name in ranks), book())
+    assert found is not None
+    assert found.verdicts.error == []
+    return {
+        "findings": {finding.rule: f"{finding.severity} {finding.cost_share:.3f}" for finding in found.findings},
+        "quality": sorted(note.code for note in found.quality),
+        "passes": sorted(found.verdicts.passes),
+    }
 
 
 def verdicts(name: str) -> dict[str, Any]:
@@ -60,14 +76,14 @@ def replayed(trace: Trace) -> dict[str, Any]:
 
 def names() -> list[str]:
     if RENEW:
-        return sorted(str(path.relative_to(TRACES)) for path in TRACES.rglob("*.json.gz"))
+        return [*sorted(str(path.relative_to(TRACES)) for path in TRACES.rglob("*.json.gz")), TOGETHER]
     return sorted(KNOWN)
 
 
 @pytest.mark.real
 @pytest.mark.parametrize("name", names())
 def test_the_verdicts_are_those_on_record(name: str) -> None:
-    found = verdicts(name)
+    found = across() if name == TOGETHER else verdicts(name)
     if RENEW:
         KNOWN[name] = found
         RECORD.write_text(json.dumps(KNOWN, indent=1, sort_keys=True) + "\n")
@@ -75,6 +91,6 @@ def test_the_verdicts_are_those_on_record(name: str) -> None:
 
 
 def test_all_of_the_real_traces_are_on_record() -> None:
-    assert len(KNOWN) == 41
+    assert len(KNOWN) == 42
     if TRACES.is_dir():
-        assert {str(path.relative_to(TRACES)) for path in TRACES.rglob("*.json.gz")} == set(KNOWN)
+        assert {str(path.relative_to(TRACES)) for path in TRACES.rglob("*.json.gz")} == set(KNOWN) - {TOGETHER}
