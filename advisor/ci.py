@@ -64,6 +64,16 @@ def rules(settings: Config, folders: Iterable[str] = ()) -> Rulebook:
     return rulebook.load(dirs, settings.limits, config=str(settings.path or ""))
 
 
+def _fitting(settings: Config, book: Rulebook) -> None:
+    """Raise ``UsageError`` for a glob in the settings that fits no rule: a gate must not ask less than it was told to."""
+    from fnmatch import fnmatchcase
+
+    for key in ("only", "skip"):
+        for glob in getattr(settings, key):
+            if not any(fnmatchcase(rule.id, glob) for rule in book.rules):
+                raise UsageError(f'{settings.path}: {key}: "{glob}" fits no rule. List them: advisor rules list.')
+
+
 def analyses(
     traces: str | Path | Trace | Analysis | Sequence[str | Path | Trace | Analysis],
     settings: Config,
@@ -77,6 +87,7 @@ def analyses(
     from advisor.assemble import analyze
     from advisor.trace import Trace, read
 
+    _fitting(settings, book)
     given = [traces] if isinstance(traces, str | Path | Trace | Analysis) else list(traces)
     found = []
     for number, one in enumerate(given, 1):

@@ -236,3 +236,21 @@ def test_the_plugin_costs_nothing_unused() -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, env=environment
     )
     assert found.stdout.strip() == "['advisor', 'advisor.pytest_plugin']"
+
+
+def test_a_glob_that_fits_no_rule_is_a_mistake(tmp_path: Path) -> None:
+    """A misspelt ``only`` would leave a gate that asks nothing of the rules."""
+    import advisor
+
+    (tmp_path / "advisor.toml").write_text('only = ["transfr/*"]\n')
+    sample = ROOT / "sample_traces" / "gate" / "workers.json.gz"
+    with pytest.raises(advisor.AdvisorError, match=r'only: "transfr/\*" fits no rule'):
+        advisor.gate(sample, baseline=_baseline(sample), config=tmp_path / "advisor.toml")
+
+
+def _baseline(sample: Path) -> object:
+    from advisor import baseline
+    from advisor.assemble import analyze
+    from advisor.trace import read
+
+    return baseline.make([analyze(read(str(sample)), samples=True)])
