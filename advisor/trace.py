@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -266,17 +267,23 @@ class Trace:
         return np.flatnonzero(np.isin(waits.node, nodes[mask]))
 
 
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Without the garbage collector: many small objects are made, none is cyclic, and it would look at them again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 def read(path: str, *, source: str | None = None, libraries: Iterable[str] = ()) -> Trace:
     """Read a trace: ``.json`` or ``.json.gz`` by content, ``-`` for standard input. Raises TraceError.
 
     *source* is the name to show for it; *libraries* are top-level packages whose frames are not the user's own.
     """
-    # Millions of small objects are made and none is cyclic: the collector would only look at them again and again.
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
+    with uncollected():
         recorded = stream.read(path)
-    finally:
-        if enabled:
-            gc.enable()
     return Trace(recorded, source or path, libraries)

@@ -118,10 +118,13 @@ def command(
                 found, rulebook, only=chosen, skip=left_out, views=views, safe=safe, what_if=asked
             )
         else:
-            made = [
-                advisor.analyze(trace, rulebook, only=chosen, skip=left_out, views=views, safe=safe, what_if=asked)
-                for trace in found
-            ]
+            from advisor.trace import uncollected
+
+            with uncollected():
+                made = [
+                    advisor.analyze(trace, rulebook, only=chosen, skip=left_out, views=views, safe=safe, what_if=asked)
+                    for trace in found
+                ]
     if redact:
         from advisor.report.redact import redact as cut
         from advisor.report.redact import redact_across

@@ -43,13 +43,22 @@ _PLACES = {
 
 
 class _Schemas(Mapping[str, Schema]):
-    """Schemas by frame, each imported when it is asked for."""
+    """Schemas by frame, each imported when it is first asked for."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Schema] = {}
 
     def __getitem__(self, frame: str) -> Schema:
-        module, name, _ = _PLACES[frame]
-        schema = getattr(importlib.import_module(f"advisor.frames.{module}"), name)
-        assert isinstance(schema, Schema)
+        schema = self._known.get(frame)
+        if schema is None:
+            module, name, _ = _PLACES[frame]
+            schema = getattr(importlib.import_module(f"advisor.frames.{module}"), name)
+            assert isinstance(schema, Schema)
+            self._known[frame] = schema
         return schema
+
+    def __contains__(self, frame: object) -> bool:
+        return frame in _PLACES
 
     def __iter__(self) -> Iterator[str]:
         return iter(_PLACES)

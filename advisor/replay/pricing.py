@@ -65,18 +65,35 @@ class _World:
         self.hopeful = {c.rule.id: effect(replay.study, replay.graph, c, r.high) for c, r in shares if r}
         self.cautious = {c.rule.id: effect(replay.study, replay.graph, c, r.low) for c, r in shares if r}
 
+        self._tried: dict[str, tuple[Keep, clock.Timeline, float]] = {}
+
+    def _try(self, rule: str) -> tuple[Keep, clock.Timeline, float]:
+        """What is left, the timeline and the step with one more fix; each is run once until a fix is taken."""
+        if rule not in self._tried:
+            keep = self.high.and_(self.hopeful[rule])
+            timeline, measured = self.replay.run(keep)
+            self._tried[rule] = keep, timeline, self.replay.step_ns(measured)
+        return self._tried[rule]
+
     def gain(self, rule: str) -> float:
         """ns that a fix would return beside those that are taken."""
-        return max(0.0, self.at_high - self.replay.step_ns(self.replay.run(self.high.and_(self.hopeful[rule]))[1]))
+        return max(0.0, self.at_high - self._try(rule)[2])
 
-    def take(self, rule: str) -> tuple[float, float]:
-        """Take a fix: the ns that it returns, cautiously and hopefully."""
-        self.high, self.low = self.high.and_(self.hopeful[rule]), self.low.and_(self.cautious[rule])
-        self.timeline, measured = self.replay.run(self.high)
-        high, low = self.replay.step_ns(measured), self.replay.step_ns(self.replay.run(self.low)[1])
-        gains = max(0.0, self.at_low - low), max(0.0, self.at_high - high)
-        self.at_low, self.at_high = min(self.at_low, low), min(self.at_high, high)
-        return gains
+    def take(self, rule: str) -> float:
+        """Take a fix: the ns that it returns, hopefully."""
+        self.high, self.timeline, step = self._try(rule)
+        self._tried = {}
+        gain = max(0.0, self.at_high - step)
+        self.at_high = min(self.at_high, step)
+        return gain
+
+    def take_cautiously(self, rule: str) -> float:
+        """The same with the cautious assumptions, beside those of the fixes taken so."""
+        self.low = self.low.and_(self.cautious[rule])
+        step = self.replay.step_ns(self.replay.run(self.low)[1])
+        gain = max(0.0, self.at_low - step)
+        self.at_low = min(self.at_low, step)
+        return gain
 
 
 class Replay:
@@ -168,10 +185,9 @@ class Replay:
                 if worth[rule] > best_worth:
                     best, best_worth = rule, worth[rule]
             left.remove(best)
-            taken = [world.take(best) for world in worlds]
             # Launches go with the work that they launch; but nothing is promised beyond what the rows own.
-            high = min(max(gain for _, gain in taken) * scale, owned[best], high_ms)
-            low = min(taken[0][0] * scale, high)
+            high = min(max([world.take(best) for world in worlds]) * scale, owned[best], high_ms)
+            low = min(worlds[0].take_cautiously(best) * scale, high)
             savings[best] = (low, high)
             if high > 0:
                 bound = bound_by(self.study, self.graph, worlds[0].timeline, self._loader(worlds[0].high))
