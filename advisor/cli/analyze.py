@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from advisor.cli import complain, nearest
+from advisor.cli import complain, nearest, options
 from advisor.cli.outputs import check_outputs, pair, write
 from advisor.cli.terminal import progress
 from advisor.errors import AdvisorError, TraceError, UsageError
@@ -27,26 +27,14 @@ RANK = {"note": 0, "low": 1, "medium": 2, "high": 3}
 
 @click.command("analyze", short_help="What slows a program down, where, and what to change.")
 @click.argument("traces", metavar="TRACE...", nargs=-1, required=True)
-@click.option(
-    "-f", "--format", "formats", multiple=True, type=click.Choice(list(FORMATS)), help="Format of the report [text]."
-)
-@click.option(
-    "-o",
-    "--output",
-    "outputs",
-    multiple=True,
-    metavar="FILE",
-    help="Write to FILE, in the format of its suffix; - is stdout. Several -f and -o pair up in order.",
-)
-@click.option("--force", is_flag=True, help="Overwrite an output that exists.")
-@click.option("--rules", "folders", multiple=True, metavar="DIR", help="Add the rules in DIR.")
-@click.option("--config", metavar="FILE", help="Read settings from FILE, not from the nearest pyproject.toml.")
+@options.reports(FORMATS)
+@options.catalogue
 @click.option("--fail-on", type=click.Choice(["low", "medium", "high"]), help="Exit with 1 from this severity on.")
 @click.option("--only", multiple=True, metavar="GLOB", help="Run only rules whose id fits, such as 'precision/*'.")
 @click.option("--skip", multiple=True, metavar="GLOB", help="Leave out rules whose id fits.")
 @click.option("-q", "--quiet", is_flag=True, help="A headline, and one line a finding.")
 @click.option("-v", "--verbose", is_flag=True, help="Everything: all places, references, and what passed.")
-@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colours [auto].")
+@options.color
 @click.option("--source-root", metavar="DIR", help="Show the lines of your source, from files below DIR (HTML).")
 @click.option("--redact", is_flag=True, help="Name no folders: paths become base names.")
 @click.option("--views", is_flag=True, help="Add to JSON what the HTML report shows: timeline, tables, curves.")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from advisor.cli import options
 from advisor.cli.terminal import progress
 from advisor.errors import UsageError
 
@@ -17,8 +18,7 @@ from advisor.errors import UsageError
 @click.option("--reason", default="", metavar="TEXT", help="Why it changes; --update needs one.")
 @click.option("--workload", metavar="NAME", help="What was run; only recordings of the same name are compared.")
 @click.option("--force", is_flag=True, help="Overwrite a baseline that exists, history and all.")
-@click.option("--rules", "folders", multiple=True, metavar="DIR", help="Add the rules in DIR.")
-@click.option("--config", metavar="FILE", help="Read settings from FILE, not from the nearest pyproject.toml.")
+@options.catalogue
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing.")
 def command(
     traces: tuple[str, ...],

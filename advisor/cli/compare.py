@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from advisor.cli import options
 from advisor.cli.outputs import check_outputs, pair, write
 from advisor.cli.terminal import progress
 from advisor.errors import UsageError
@@ -13,22 +14,10 @@ from advisor.report.comparison import FORMATS
 @click.command("compare", short_help="Two traces side by side, for people.")
 @click.argument("before")
 @click.argument("after")
-@click.option(
-    "-f", "--format", "formats", multiple=True, type=click.Choice(list(FORMATS)), help="Format of the report [text]."
-)
-@click.option(
-    "-o",
-    "--output",
-    "outputs",
-    multiple=True,
-    metavar="FILE",
-    help="Write to FILE, in the format of its suffix; - is stdout. Several -f and -o pair up in order.",
-)
-@click.option("--force", is_flag=True, help="Overwrite an output that exists.")
-@click.option("--rules", "folders", multiple=True, metavar="DIR", help="Add the rules in DIR.")
-@click.option("--config", metavar="FILE", help="Read settings from FILE, not from the nearest pyproject.toml.")
+@options.reports(FORMATS)
+@options.catalogue
 @click.option("-q", "--quiet", is_flag=True, help="One line.")
-@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colours [auto].")
+@options.color
 def command(
     before: str,
     after: str,

@@ -7,6 +7,7 @@ from typing import BinaryIO
 
 import click
 
+from advisor.cli import options
 from advisor.cli.analyze import expand, load_rules
 from advisor.cli.terminal import progress, put
 from advisor.errors import TraceError, UsageError
@@ -18,9 +19,8 @@ from advisor.errors import TraceError, UsageError
     "--findings", is_flag=True, help="The representative step with the findings' evidence marked (the default)."
 )
 @click.option("-o", "--output", required=True, metavar="FILE", help="Where to write it: .json, or .json.gz.")
-@click.option("--force", is_flag=True, help="Overwrite an output that exists.")
-@click.option("--rules", "folders", multiple=True, metavar="DIR", help="Add the rules in DIR.")
-@click.option("--config", metavar="FILE", help="Read settings from FILE.")
+@options.force
+@options.catalogue
 @click.option("--only", multiple=True, metavar="GLOB", help="Only findings of rules whose id fits.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 def command(

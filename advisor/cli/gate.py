@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from advisor.cli import options
 from advisor.cli.outputs import check_outputs, pair, write
 from advisor.cli.terminal import progress
 from advisor.errors import UsageError
@@ -18,29 +19,17 @@ EXIT = {"passed": 0, "failed": 1, "inconclusive": 4}
 @click.command("gate", short_help="Fail on a regression against a baseline.")
 @click.argument("traces", metavar="TRACE...", nargs=-1, required=True)
 @click.option("-b", "--baseline", metavar="FILE", help="What `advisor baseline` wrote; none: assertions only.")
-@click.option(
-    "-f", "--format", "formats", multiple=True, type=click.Choice(list(FORMATS)), help="Format of the report [text]."
-)
-@click.option(
-    "-o",
-    "--output",
-    "outputs",
-    multiple=True,
-    metavar="FILE",
-    help="Write to FILE, in the format of its suffix; - is stdout. Several -f and -o pair up in order.",
-)
-@click.option("--force", is_flag=True, help="Overwrite an output that exists.")
+@options.reports(FORMATS)
 @click.option(
     "--inconclusive",
     type=click.Choice(["exit", "pass", "fail"]),
     default="exit",
     help="What no answer comes to: exit code 4, 0 or 1 [exit].",
 )
-@click.option("--rules", "folders", multiple=True, metavar="DIR", help="Add the rules in DIR.")
-@click.option("--config", metavar="FILE", help="Read settings from FILE, not from the nearest pyproject.toml.")
+@options.catalogue
 @click.option("-q", "--quiet", is_flag=True, help="Two lines at most.")
 @click.option("-v", "--verbose", is_flag=True, help="Every check, also what stayed the same.")
-@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colours [auto].")
+@options.color
 def command(
     traces: tuple[str, ...],
     baseline: str | None,

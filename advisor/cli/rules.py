@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from advisor.cli import nearest
+from advisor.cli import nearest, options
 from advisor.cli.analyze import load_rules
 from advisor.cli.authoring import check, new, test
 from advisor.cli.terminal import put, width
@@ -17,9 +17,6 @@ from advisor.errors import UsageError
 
 if TYPE_CHECKING:
     from advisor.rulebook import Rule, Rulebook
-
-_FOLDERS = click.option("--rules", "folders", multiple=True, metavar="DIR", help="Add the rules in DIR.")
-_CONFIG = click.option("--config", metavar="FILE", help="Read settings from FILE.")
 
 
 @click.group("rules")
@@ -34,8 +31,8 @@ def _loaded(folders: Sequence[str], config: str | None) -> Rulebook:
 
 
 @command.command("list")
-@_FOLDERS
-@_CONFIG
+@options.folders
+@options.config
 @click.option("-f", "--format", "form", type=click.Choice(["text", "json"]), default="text", help="[text]")
 def list_(folders: tuple[str, ...], config: str | None, form: str) -> None:
     """List the rules, by category: id, confidence, what a trace must hold, title."""
@@ -76,8 +73,8 @@ def summary(rule: Rule) -> dict[str, Any]:
 
 @command.command("show")
 @click.argument("rule_id", metavar="RULE")
-@_FOLDERS
-@_CONFIG
+@options.folders
+@options.config
 def show(rule_id: str, folders: tuple[str, ...], config: str | None) -> None:
     """Explain one rule: why it matters, when it fires, with which limits and on what basis, and the fix."""
     rules = {rule.id: rule for rule in _loaded(folders, config).rules}
