@@ -117,9 +117,7 @@ class Host:
             self.parent[low:high] = np.where(parent >= 0, parent + low, -1)
 
     def _by_level(self) -> list[Ints]:
-        order = np.argsort(self.depth, kind="stable")
-        counts = np.bincount(self.depth) if self.size else np.zeros(0, np.int64)
-        return np.split(order, np.cumsum(counts)[:-1]) if self.size else []
+        return _levels(self.depth)
 
     # ---- inheritance
 
@@ -319,6 +317,14 @@ class Host:
         return total
 
 
+def _levels(depth: Ints) -> list[Ints]:
+    """The nodes of each depth, in their order."""
+    if not len(depth):
+        return []
+    small = depth.astype(np.int16) if depth.max() < 1 << 15 else depth  # numpy sorts 16 bits by radix: several times as fast
+    return np.split(np.argsort(small, kind="stable"), np.cumsum(np.bincount(depth))[:-1])
+
+
 def _nest_thread(start: Ints, end: Ints) -> tuple[Ints, Ints]:
     """Depth and parent of spans of one thread, sorted by start and then by falling end."""
     size = len(start)
@@ -327,17 +333,16 @@ def _nest_thread(start: Ints, end: Ints) -> tuple[Ints, Ints]:
     # Spans without length open nothing: they are placed among the others afterwards.
     long = end > start
     spans = np.flatnonzero(long)
-    opened = np.arange(len(spans)) - np.searchsorted(np.sort(end[spans]), start[spans], side="right")
+    ends = np.sort(end[spans], kind="stable")  # nearly in order already
+    opened = np.arange(len(spans)) - np.searchsorted(ends, start[spans], side="right")
     depth[spans] = opened
     points = np.flatnonzero(~long)
     if len(points):
         before = np.searchsorted(spans, points)
-        closed = np.searchsorted(np.sort(end[spans]), start[points], side="right")
+        closed = np.searchsorted(ends, start[points], side="right")
         depth[points] = np.maximum(before - closed, 0)
-    order = np.argsort(depth, kind="stable")
-    counts = np.bincount(depth) if size else np.zeros(0, np.int64)
     above: Ints = np.zeros(0, np.int64)
-    for level in np.split(order, np.cumsum(counts)[:-1]) if size else []:
+    for level in _levels(depth):
         if len(above):
             at = np.searchsorted(above, level) - 1
             parent[level] = np.where(at >= 0, above[np.maximum(at, 0)], -1)
@@ -363,8 +368,7 @@ def _trim(start: Ints, end: Ints, over: Ints, depth: Ints, parent: Ints, python:
         on = outlasts & (parent[above] >= 0)
         climber, above = climber[on], parent[above[on]]
     # The rest lie inside what they began in, and end with it; so does all that lies in them.
-    order = np.argsort(depth, kind="stable")
-    for level in np.split(order, np.cumsum(np.bincount(depth))[:-1])[1:]:
+    for level in _levels(depth)[1:]:
         above = parent[level]
         held = (above >= 0) & (end[above] > start[level])
         end[level] = np.where(held, np.minimum(end[level], end[above]), end[level])

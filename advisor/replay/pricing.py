@@ -170,7 +170,7 @@ class Replay:
         counted = max(self.study.ledger.counted_ns, 1)
         owned = {claim.rule.id: claim.cost_ns / counted * whole_ms for claim in fixes}
         left = list(owned)
-        worth = dict.fromkeys(left, float("inf"))
+        worth = {rule: owned[rule] * confidence[rule] for rule in left}  # at most
         savings: dict[str, tuple[float, float]] = {}
         plan: list[Rung] = []
         high_ms = low_ms = whole_ms
@@ -180,7 +180,10 @@ class Replay:
             for rule in sorted(left, key=lambda rule: (-worth[rule], rule)):
                 if best and (worth[rule] <= best_worth or len(savings) >= _MOST_STEPS):
                     break
-                gain = min(max(world.gain(rule) for world in worlds) * scale, owned[rule])
+                gain = 0.0
+                for world in worlds:
+                    if gain < owned[rule]:  # else a faster host has nothing to add
+                        gain = min(max(gain, world.gain(rule) * scale), owned[rule])
                 worth[rule] = gain * confidence[rule]
                 if worth[rule] > best_worth:
                     best, best_worth = rule, worth[rule]
