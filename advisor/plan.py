@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from advisor.engine import Outcome
     from advisor.engine.claims import Claim
     from advisor.replay.pricing import Replay
+    from advisor.replay.thread import Thread
     from advisor.rulebook import Rulebook
     from advisor.trace import Trace
 
@@ -47,14 +48,13 @@ def make(trace: Trace, outcome: Outcome, *, safe: bool = False, what_if: Sequenc
     claims = [claim for claim in outcome.matches.values() if claim.rule.replay is not None and len(claim.segments)]
     if not claims:
         return Plan(findings=outcome.findings, steps=[], reason="")
-    from advisor.replay.pricing import Replay
-
-    replay = Replay(trace.study)
+    replay = _replay(trace)
     if replay.reason:
         return Plan(findings=[_bound(f, replay.reason) for f in outcome.findings], steps=[], reason=replay.reason)
     whole = trace.whole_ms
     priced = replay.price(claims, whole)
-    findings = [_priced(f, outcome.matches.get(f.rule), priced.savings.get(f.rule), whole) for f in outcome.findings]
+    how, matches = replay.how, outcome.matches
+    findings = [_priced(f, matches.get(f.rule), priced.savings.get(f.rule), whole, how) for f in outcome.findings]
     rungs = priced.plan
     if safe:
         rungs = replay.price([claim for claim in claims if not changes_training(claim)], whole).plan
@@ -81,10 +81,11 @@ def make(trace: Trace, outcome: Outcome, *, safe: bool = False, what_if: Sequenc
 
 
 class Prediction(NamedTuple):
-    """What some fixes come to together: the step, and the work of the device as it would run.
+    """What some fixes come to together: the step, and the work as it would run.
 
     ``timeline`` has a row a kernel, copy or memset: ``name``, ``device``, ``stream``, ``start_ns`` and ``dur_ns`` as replayed with
-    the hopeful assumptions, ``recorded_start_ns`` and ``recorded_dur_ns`` as in the trace; ns since its first event.
+    the hopeful assumptions, ``recorded_start_ns`` and ``recorded_dur_ns`` as in the trace; ns since its first event. Of a
+    program on the CPU a row is a stretch of the main thread, its name the cause, device and stream -1.
     """
 
     step: PlanStep
@@ -96,42 +97,29 @@ def what_if(trace: Trace, rules: Sequence[str], book: Rulebook | None = None) ->
 
     Raises ``UsageError`` where none of the rules fires with a price, or where the trace cannot be run again, and says why.
     """
-    import pandas as pd
-
     from advisor import rulebook
     from advisor.engine import run
     from advisor.errors import UsageError
-    from advisor.replay.effect import Keep, effect
-    from advisor.replay.pricing import Replay
 
     book = book or rulebook.load([rulebook.builtin_rules_dir()])
     outcome = run(trace, book)
     claims = [outcome.matches[rule] for rule in rules if rule in outcome.matches]
     claims = [claim for claim in claims if claim.rule.replay is not None and len(claim.segments)]
-    replay = Replay(trace.study)
-    if replay.reason or replay.graph is None:
+    replay = _replay(trace)
+    if replay.reason:
         raise UsageError(f"{trace.path}: cannot be run again: {replay.reason}")
     step = _what_if(replay, claims, rules, trace.whole_ms)
     if step is None:
         raise UsageError(f"{trace.path}: none of {', '.join(rules)} fires there with a price")
-    keep = Keep.all_of(replay.graph)
-    for claim in claims:
-        assert claim.rule.replay is not None
-        keep = keep.and_(effect(trace.study, replay.graph, claim, claim.rule.replay.high))
-    replayed = replay.run(keep)[0]
-    work, at = trace.study.recording.work, replay.graph.work
-    timeline = pd.DataFrame(
-        {
-            "name": trace.study.labels(work.name[at], trace.study.names),
-            "device": work.device[at],
-            "stream": work.stream[at],
-            "start_ns": replayed.begun,
-            "dur_ns": replayed.ended - replayed.begun,
-            "recorded_start_ns": work.start[at],
-            "recorded_dur_ns": work.end[at] - work.start[at],
-        }
-    )
-    return Prediction(step, timeline.sort_values("start_ns", kind="stable", ignore_index=True))
+    return Prediction(step, replay.timeline_with(claims))
+
+
+def _replay(trace: Trace) -> Replay | Thread:
+    """What runs the trace again: its graph, or the one thread of a program on the CPU."""
+    from advisor.replay.pricing import Replay
+    from advisor.replay.thread import Thread
+
+    return Thread(trace.study) if trace.study.cpu_program else Replay(trace.study)
 
 
 _LEAST_SHARE = 0.001
@@ -163,7 +151,7 @@ def _unpriced(
     ]
 
 
-def _what_if(replay: Replay, claims: Sequence[Claim], rules: Sequence[str], whole: float) -> PlanStep | None:
+def _what_if(replay: Replay | Thread, claims: Sequence[Claim], rules: Sequence[str], whole: float) -> PlanStep | None:
     chosen = [claim for claim in claims if claim.rule.id in rules]
     if not chosen:
         return None
@@ -187,13 +175,14 @@ def _bound(finding: Finding, reason: str) -> Finding:
     return msgspec.structs.replace(finding, saving=saving)
 
 
-def _priced(finding: Finding, claim: Claim | None, saving: tuple[float, float] | None, whole: float) -> Finding:
+def _priced(
+    finding: Finding, claim: Claim | None, saving: tuple[float, float] | None, whole: float, how: str
+) -> Finding:
     if saving is None or claim is None or claim.rule.replay is None or whole <= 0:
         return finding
     replay, (low, high) = claim.rule.replay, saving
     assumed = f"{100 * replay.low:.3g} to {100 * replay.high:.3g} %"
-    how = f"the trace's own dependencies run again beside the fixes before it in the plan, without {assumed} of its rows' time"
-    basis = f"replay: {how}; {replay.basis}"
+    basis = f"replay: {how} {assumed} of its rows' time; {replay.basis}"
     return msgspec.structs.replace(
         finding,
         saving=Saving(low_ms=low, high_ms=high, low_share=low / whole, high_share=high / whole, basis=basis),

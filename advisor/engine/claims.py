@@ -79,8 +79,8 @@ def settle(
         else:
             standing.append(replace(match, cost_ns=cost, severity=severity))
     kept, owned = _yielded(standing, dur_ns, scale)
-    priced = _priced(kept, dur_ns, whole_ns, whole_ms)
-    return Settled(sorted(priced, key=_order), passes, owned)
+    worth = priced(kept, dur_ns, whole_ns, whole_ms)
+    return Settled(sorted(worth, key=_order), passes, owned)
 
 
 def severity_of(rule: Rule, share: float) -> Severity | None:
@@ -134,11 +134,11 @@ def _remainder(claim: Claim, rows: Bools, segments: Ints, dur_ns: Ints, scale: S
     return replace(claim, rows=rows, segments=segments, cost_ns=cost, severity=severity)
 
 
-def _priced(claims: Sequence[Claim], dur_ns: Ints, whole_ns: int, whole_ms: float) -> list[Claim]:
+def priced(claims: Sequence[Claim], dur_ns: Ints, whole_ns: int, whole_ms: float) -> list[Claim]:
     """Each claim with its saving; the most valuable first, each ns once."""
     owner = np.full(len(dur_ns), -1, np.int64)
     left_ms = whole_ms
-    priced: dict[int, Claim] = {}
+    done: dict[int, Claim] = {}
 
     def free(index: int) -> Ints:
         segments = claims[index].segments
@@ -165,8 +165,8 @@ def _priced(claims: Sequence[Claim], dur_ns: Ints, whole_ns: int, whole_ms: floa
         if saving is not None:
             owner[segments] = index
             left_ms -= saving.high_ms
-        priced[index] = replace(claim, saving=saving)
-    return [priced[index] for index in range(len(claims))]
+        done[index] = replace(claim, saving=saving)
+    return [done[index] for index in range(len(claims))]
 
 
 def _saving(

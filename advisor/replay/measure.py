@@ -52,16 +52,8 @@ def measure(study: Study, graph: Graph, timeline: Timeline) -> Measured:
     return Measured(float(np.median(durations)), mean, finish - int(marks[0]))
 
 
-BOUND_BY = {
-    "work": "the GPU's own work",
-    "waits": "synchronizations and blocking copies",
-    "loader": "the data loader",
-    "launches": "the host: Python and launches",
-}
-
-
 def bound_by(study: Study, graph: Graph, timeline: Timeline, loader: Ints) -> str:
-    """What holds the replayed program back most: a key of ``BOUND_BY``. *loader* is the loader's part of each think time."""
+    """What holds the replayed program back most: work, waits, loader or launches. *loader* is its part of each think time."""
     busy = union(timeline.begun, timeline.ended)
     if not len(busy.start):
         return "launches"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,7 +17,11 @@ from advisor.replay import graph as graphs
 from advisor.replay.effect import Keep, effect
 from advisor.replay.graph import PLAIN
 from advisor.replay.measure import Measured, bound_by, measure
+from advisor.replay.rungs import Priced, Rung
 from advisor.rulebook.rule import CONFIDENCES
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LEAST_LINKED = 0.90
 MOST_OFF = 0.05
@@ -25,25 +29,6 @@ MOST_RESIDUAL = 0.25
 _MOST_STEPS = 12
 _WITHOUT_STACKS = 0.5
 """Prior: recording stacks makes the host one and a half to three times as slow."""
-
-
-@dataclass(frozen=True)
-class Rung:
-    """One step of the plan, in ms; ``bound_by`` is what holds the program back after it."""
-
-    rule: str
-    before: float
-    low: float
-    high: float
-    bound_by: str
-
-
-@dataclass(frozen=True)
-class Priced:
-    """What each fix returns in ms: cautious and hopeful, beside the fixes that come before it; and the plan."""
-
-    savings: dict[str, tuple[float, float]]
-    plan: list[Rung]
 
 
 class _World:
@@ -98,6 +83,8 @@ class _World:
 
 class Replay:
     """A recording that can be run again. ``reason`` says why it cannot be trusted; empty where it can."""
+
+    how = "the trace's own dependencies run again beside the fixes before it in the plan, without"
 
     def __init__(self, study: Study) -> None:
         self.study = study
@@ -197,6 +184,28 @@ class Replay:
                 plan.append(Rung(best, high_ms, low_ms - low, high_ms - high, bound))
             high_ms, low_ms = high_ms - high, low_ms - low
         return Priced(savings, plan)
+
+    def timeline_with(self, claims: Sequence[Claim]) -> pd.DataFrame:
+        """The device's work as it would run with the hopeful assumptions of all fixes: see :class:`advisor.plan.Prediction`."""
+        import pandas as pd
+
+        assert self.graph is not None
+        keep = Keep.all_of(self.graph)
+        for claim in claims:
+            if claim.rule.replay is not None:
+                keep = keep.and_(effect(self.study, self.graph, claim, claim.rule.replay.high))
+        replayed = self.run(keep)[0]
+        work, at = self.study.recording.work, self.graph.work
+        columns = {
+            "name": self.study.labels(work.name[at], self.study.names),
+            "device": work.device[at],
+            "stream": work.stream[at],
+            "start_ns": replayed.begun,
+            "dur_ns": replayed.ended - replayed.begun,
+            "recorded_start_ns": work.start[at],
+            "recorded_dur_ns": work.end[at] - work.start[at],
+        }
+        return pd.DataFrame(columns).sort_values("start_ns", kind="stable", ignore_index=True)
 
     def _hosts(self) -> list[float]:
         """How fast the host may be, as a share of its recorded time."""

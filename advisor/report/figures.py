@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from advisor.analysis import Analysis, Finding, Place, PlanStep, Summary, Verdicts
+from advisor.analysis import Analysis, Finding, Place, PlanStep, Setting, Summary, Verdicts
 from advisor.report.causes import meaning, on_cpu, spoken
 from advisor.report.plain import NAME_WIDTH, clean, milliseconds, number, percent, percents, shorten, size
 
@@ -243,11 +243,29 @@ def describe(place: Place) -> str:
     return f"{text or 'no place recorded'}  {percent(place.share)}"
 
 
+def setting(one: Setting) -> str:
+    """``DataLoader(num_workers=0) at train.py:42``: how the program was run."""
+    said = f"{one.name}={one.value}"
+    if one.of:
+        said = f"{one.of}({said})"
+    if one.file:
+        said += f" at {one.file}" + (f":{one.line}" if one.line else "")
+    return said
+
+
+def advised(one: Setting) -> str:
+    """`` → 8``, and what it follows from or means, as far as either is known."""
+    return (f" → {one.advice}" if one.advice else "") + (f": {one.because}" if one.because else "")
+
+
 BOUND_BY = {
     "work": "then the GPU's own work sets the pace",
     "waits": "then the GPU waits behind synchronizations and blocking copies",
     "loader": "then the GPU waits for data",
     "launches": "then the GPU waits for the host: Python and launches",
+    "operators": "then the CPU's own operators set the pace",
+    "collectives": "then the collectives set the pace",
+    "python": "then Python between the operators sets the pace",
     "unpriced": "its gain is in the time per sample, which this trace cannot price",
 }
 """What holds the program back after a step of the plan."""
@@ -266,10 +284,11 @@ def plan_step(before: float, after: dict[str, float]) -> str:
 
 
 def counts(analysis: Analysis) -> str:
-    """``5 fired, 60 passed, 10 not applicable, 4 not run``."""
+    """``5 fired, 2 noted on the profile, 60 passed, 10 not applicable, 4 not run``: all rules that ran, each once."""
     verdicts = analysis.verdicts
     told = [
         (len({finding.rule for finding in analysis.findings}), "fired"),
+        (len(verdicts.noted), "noted on the profile"),
         (len(verdicts.passes), "passed"),
         (len(verdicts.not_applicable), "not applicable"),
         (len(verdicts.not_run), "not run"),
