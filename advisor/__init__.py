@@ -25,6 +25,7 @@ __all__ = [
     "analyze",
     "analyze_many",
     "gate",
+    "profile",
     "read",
     "what_if",
 ]
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from advisor.ci import gate
     from advisor.errors import AdvisorError, TraceError
     from advisor.plan import what_if
+    from advisor.record.block import profile
     from advisor.trace import Trace, read
 
 _HOMES = {
@@ -46,6 +48,7 @@ _HOMES = {
     "analyze": "advisor.assemble",
     "analyze_many": "advisor.assemble",
     "gate": "advisor.ci",
+    "profile": "advisor.record.block",
     "read": "advisor.trace",
     "what_if": "advisor.plan",
 }

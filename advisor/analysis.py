@@ -176,6 +176,31 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
     url: str
 
 
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting of the program that a finding speaks of, as ``advisor record`` saw it, and what to set instead."""
+
+    of: str | None
+    name: str
+    value: str
+    advice: str | None
+    because: str
+    file: str | None
+    line: int | None
+
+    @property
+    def as_run(self) -> str:
+        """``DataLoader(num_workers=0) at train.py:42``: how the program was run."""
+        said = f"{self.name}={self.value}"
+        if self.of:
+            said = f"{self.of}({said})"
+        if self.file:
+            said += f" at {self.file}" + (f":{self.line}" if self.line else "")
+        return said
+
+    def __str__(self) -> str:
+        return self.as_run + (f" → {self.advice}" if self.advice else "")
+
+
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     rule: str
     title: str
@@ -191,6 +216,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     why: str
     fix: Fix
     references: list[Reference]
+    settings: list[Setting] = []
+    """What the program was run with, where the trace says so."""
 
     def _repr_html_(self) -> str:
         """What a notebook shows of it."""
@@ -224,10 +251,14 @@ class RuleFailure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verdicts(msgspec.Struct, frozen=True, kw_only=True):
+    """What each rule came to that is no finding. With the rules of the findings, these are all that ran, each once."""
+
     passes: list[str]
     not_applicable: list[NotApplicable]
     not_run: list[NotRun]
     error: list[RuleFailure]
+    noted: list[str] = []
+    """Rules on the quality of the profile that fired: they speak in ``quality``."""
 
 
 class RankRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -246,6 +277,71 @@ class RankRow(msgspec.Struct, frozen=True, kw_only=True):
     caused_ms: float | None
     clock_offset_ms: float | None
     clock_residual_ms: float | None
+    trace: int | None = None
+    loader_share: float | None = None
+    peak_memory_bytes: int | None = None
+
+
+class Spread(msgspec.Struct, frozen=True, kw_only=True):
+    """How one figure spreads over the ranks that tell it."""
+
+    figure: str
+    ranks: int
+    min: float
+    median: float
+    max: float
+    min_rank: int
+    max_rank: int
+
+
+class Traffic(msgspec.Struct, frozen=True, kw_only=True):
+    """Collectives of one kind and size in one process group, per step: means over the ranks that run them."""
+
+    group: str
+    kind: str
+    bytes: int | None
+    ranks: int
+    count: float
+    time_ms: float
+    exposed_ms: float
+    wait_ms: float | None
+
+
+class Lag(msgspec.Struct, frozen=True, kw_only=True):
+    """A collective that ranks waited in, from the first that came to the last."""
+
+    collective: int
+    kind: str | None
+    group: str | None
+    bytes: int | None
+    op: str | None
+    step: int | None
+    start_ms: float
+    late_rank: int
+    late_by_ms: float
+    late_cause: str | None
+    wait_ms: float
+    """The exposed wait of a rank in it, on average over the ranks that took part."""
+
+
+class Wait(msgspec.Struct, frozen=True, kw_only=True):
+    """What one rank waits for another, per step."""
+
+    rank: int
+    late_rank: int
+    wait_ms: float
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """Work in which some ranks differ from most: a kernel, or the shapes of an operator."""
+
+    ranks: list[int]
+    what: str
+    name: str
+    here: str
+    usual: str
+    ms: float
+    """GPU time of it per step there, less what it takes on a usual rank: how much more or less that work is."""
 
 
 class Clocks(msgspec.Struct, frozen=True, kw_only=True):
@@ -267,6 +363,11 @@ class Across(msgspec.Struct, frozen=True, kw_only=True):
     quality: list[QualityNote]
     findings: list[Finding]
     verdicts: Verdicts
+    spreads: list[Spread] = []
+    traffic: list[Traffic] = []
+    lags: list[Lag] = []
+    waits: list[Wait] = []
+    differences: list[Difference] = []
 
 
 class Analysis(msgspec.Struct, frozen=True, kw_only=True):

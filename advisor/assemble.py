@@ -10,9 +10,11 @@ import numpy as np
 
 from advisor import __version__, rulebook
 from advisor import plan as plans
+from advisor.across.difference import differences
 from advisor.across.digest import digest
+from advisor.across.spread import lags, spreads, traffic, waits
 from advisor.across.summary import clocks_of, notes_of, ranks_of, rows_of, world_size
-from advisor.across.waiting import STRAGGLER, retold
+from advisor.across.waiting import LATE, retold
 from advisor.analysis import (
     SCHEMA_VERSION,
     Across,
@@ -106,21 +108,37 @@ def analyze_many(
         analyses.append(analyze(trace, book, only=only, skip=skip, views=views, safe=safe, what_if=what_if))
         digests.append(digest(trace))
         del trace  # before the next is read
+    return combine(analyses, digests, book, only=only, skip=skip)
+
+
+def combine(
+    analyses: Sequence[Analysis],
+    digests: Sequence[Digest],
+    rules: Rulebook,
+    *,
+    only: Sequence[str] = (),
+    skip: Sequence[str] = (),
+) -> tuple[list[Analysis], Across | None]:
+    """What the digests of several ranks of one run show together, None where they are no such; and the analyses with it."""
     if len(digests) < 2:
-        return analyses, None
+        return list(analyses), None
     job, notes = ranks_of(digests)
     if job is None:
-        return analyses, None
-    wanted = [rule.id for rule in book.rules if "ranks" in rule.needs and chosen(rule, only, skip)]
-    across = _across(job, notes, book, wanted)
-    fired = {finding.rule for finding in across.findings}
-    rows = {id(of): row for of, row in zip(job.digests, across.ranks, strict=True)}
+        return list(analyses), None
+    wanted = [rule.id for rule in rules.rules if "ranks" in rule.needs and chosen(rule, only, skip)]
+    across = _across(job, notes, rules, wanted)
+    telling = [finding.rule for finding in across.findings if finding.rule in LATE]
+    places = {id(of): index for index, of in enumerate(digests)}
+    replace = msgspec.structs.replace
+    ranked = [replace(row, trace=places[id(of)]) for of, row in zip(job.digests, across.ranks, strict=True)]
+    across = replace(across, ranks=ranked)
+    rows = {id(of): row for of, row in zip(job.digests, ranked, strict=True)}
     told: list[Analysis] = []
     for analysis, of in zip(analyses, digests, strict=True):
         row = rows.get(id(of))
         if row is not None:
             analysis = _without(analysis, wanted)
-            analysis = retold(analysis, row, job.arrivals.frame) if STRAGGLER in fired else analysis
+            analysis = retold(analysis, row, job.arrivals.frame, telling) if telling else analysis
         told.append(analysis)
     return told, across
 
@@ -134,14 +152,20 @@ def _across(job: Job, notes: Sequence[QualityNote], book: Rulebook, wanted: Sequ
         replace(verdict, how=job.obstacle) if "ranks" in verdict.needs and job.obstacle else verdict
         for verdict in outcome.verdicts.not_run
     ]
+    rows = rows_of(job)
     return Across(
-        ranks=rows_of(job),
+        ranks=rows,
         world_size=world_size(job),
         step_ms=job.step_ms,
         clocks=clocks_of(job),
         quality=[*notes, *notes_of(job)],
         findings=outcome.findings,
         verdicts=replace(outcome.verdicts, not_run=not_run),
+        spreads=spreads(job, rows),
+        traffic=traffic(job),
+        lags=lags(job),
+        waits=waits(job),
+        differences=differences(job),
     )
 
 

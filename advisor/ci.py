@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import os
-from collections.abc import Callable, Iterable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from advisor.errors import TraceError, UsageError
 
@@ -43,7 +44,7 @@ def gate(
     book = rules(settings)
     asked = dataclasses.replace(settings.gate, today=today())
     asked.fitting(rule.id for rule in book.rules)
-    return gating.judge(analyses(traces, settings, book), base, asked, baseline_name=name)
+    return gating.judge(runs(traces, settings, book), base, asked, baseline_name=name)
 
 
 def configured(config: str | Path | Config | None) -> Config:
@@ -81,8 +82,12 @@ def analyses(
     *,
     views: bool = False,
     say: Callable[[str], None] = lambda _text: None,
+    reading: Mapping[str, Any] | None = None,
 ) -> list[Analysis]:
-    """Each trace analyzed with its samples, one after the other; what is analyzed already is taken as it is."""
+    """Each trace analyzed with its samples, one after the other; what is analyzed already is taken as it is.
+
+    *reading* holds further arguments of ``advisor.read``; what was read anew is kept where these ask for a cache.
+    """
     from advisor.analysis import Analysis
     from advisor.assemble import analyze
     from advisor.trace import Trace, read
@@ -99,11 +104,38 @@ def analyses(
         else:
             say(f"analyzing {one}" + (f" ({number} of {len(given)})" if len(given) > 1 else ""))
             try:
-                trace = read(str(one), libraries=settings.library)
+                trace = read(str(one), libraries=settings.library, **(reading or {}))
             except OSError as error:
                 raise TraceError(f"{one}: {error.strerror or error}") from error
         found.append(analyze(trace, book, only=settings.only, skip=settings.skip, views=views, samples=True))
+        trace.keep()
         del trace  # before the next is read
+    return found
+
+
+def runs(
+    traces: str | Path | Trace | Analysis | Sequence[str | Path | Trace | Analysis],
+    settings: Config,
+    book: Rulebook,
+    *,
+    say: Callable[[str], None] = lambda _text: None,
+    note: Callable[[str], None] = warnings.warn,
+) -> list[Analysis]:
+    """Repeated runs of one workload, analyzed. A recording that is given twice counts once, and *note* is told.
+
+    No two runs have the same events and the same times to the ns, so that is one recording, however it is named or packed:
+    taken for a second run it would show the gate a noise that is too small.
+    """
+    first: dict[tuple[object, ...], str] = {}
+    found = []
+    for analysis in analyses(traces, settings, book, say=say):
+        path, samples = analysis.trace.path, analysis.samples
+        same = (analysis.trace.events, analysis.trace.span_ms, repr(samples and samples.metrics))
+        if same in first:
+            note(f"{path} holds the same recording as {first[same]} before, and counts once")
+            continue
+        first[same] = path
+        found.append(analysis)
     return found
 
 

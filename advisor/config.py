@@ -18,6 +18,7 @@ from advisor.errors import UsageError
 from advisor.settings import Settings
 from advisor.settings import read as read_gate
 
+DEFAULT_CACHE_GB = 4.0
 FAIL_ON = ("low", "medium", "high")
 _BARE_ID = re.compile(r"^[ \t[]*(?:tool\.advisor\.)?limits\.([\w-]+/[\w-]+)", re.MULTILINE)
 
@@ -35,11 +36,13 @@ class Config:
     """Top-level packages whose frames are not the user's own, beside those that the advisor knows."""
     limits: dict[str, dict[str, float | str]] = field(default_factory=dict)
     """Rule id to limit to number (or text, where the rule's is text), in the unit that the rule gives."""
+    cache_gb: float = DEFAULT_CACHE_GB
+    """What the cache of large traces may take of the disk; 0 keeps none."""
     gate: Settings = field(default_factory=Settings)
     """What the gate is asked, ``[tool.advisor.gate]``."""
 
 
-KEYS = ("rules", "only", "skip", "fail_on", "library", "limits", "gate")
+KEYS = ("rules", "only", "skip", "fail_on", "library", "limits", "cache_gb", "gate")
 
 
 def load(path: str | Path | None = None, start: str | Path | None = None) -> Config:
@@ -110,6 +113,7 @@ def _config(path: Path, table: dict[str, Any]) -> Config:
         fail_on=fail_on,
         library=_texts(path, table, "library"),
         limits=_limits(path, table.get("limits", {})),
+        cache_gb=_gigabytes(path, table.get("cache_gb", DEFAULT_CACHE_GB)),
         gate=read_gate(str(path), table.get("gate", {})),
     )
 
@@ -142,6 +146,12 @@ def _limits(path: Path, value: object) -> dict[str, dict[str, float | str]]:
                 raise UsageError(f'{path}: limits."{rule}".{limit} must be a number, not {figure!r}')
         limits[rule] = dict(wanted)
     return limits
+
+
+def _gigabytes(path: Path, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise UsageError(f"{path}: cache_gb must be a number of GB, 0 or more, not {value!r}")
+    return float(value)
 
 
 def _nearest(key: str, known: Iterable[str] = KEYS) -> str:

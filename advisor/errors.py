@@ -30,3 +30,7 @@ class TraceError(AdvisorError):
     """The trace cannot be read at all."""
 
     exit_code = 3
+
+
+class NotATrace(TraceError):
+    """The file is sound, but holds something else."""

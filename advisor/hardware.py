@@ -1,8 +1,9 @@
-"""What the trace says of the hardware: its maker."""
+"""What is known of the hardware beside the trace: its maker, and its peak rates."""
 
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 _AMD = re.compile(r"\bAMD\b|Instinct|Radeon|\bgfx\d", re.IGNORECASE)
 _INTEL = re.compile(r"\bIntel\b|Data Center GPU|\bArc\b", re.IGNORECASE)
@@ -24,3 +25,70 @@ def vendor(name: str | None, *, hip: bool = False, cuda: bool = False) -> str:
             if pattern.search(name):
                 return maker
     return "nvidia" if cuda else "unknown"
+
+
+class Peaks(NamedTuple):
+    """Peak rates in TFLOP/s, dense: ordinary fp32 units, and Tensor Cores in TF32 (None: they have none) and in 16 bits.
+
+    16-bit products add up in fp32, as torch's do. Source: the makers' architecture papers and data sheets; of boards of
+    one name the fastest, as what is asked of the table is how the rates compare.
+    """
+
+    fp32: float
+    tf32: float | None
+    half: float
+
+    @property
+    def half_times(self) -> float:
+        """How many times as fast as fp32 the 16-bit Tensor Cores are at most."""
+        return self.half / self.fp32
+
+    @property
+    def tf32_times(self) -> float | None:
+        """The same for TF32."""
+        return self.tf32 / self.fp32 if self.tf32 else None
+
+    @property
+    def half_times_tf32(self) -> float | None:
+        """How many times as fast as TF32 16 bits are at most."""
+        return self.half / self.tf32 if self.tf32 else None
+
+
+# The first that fits. On GeForce cards TF32 is as fast as fp32, and 16 bits are twice that.
+_PEAKS = tuple(
+    (re.compile(rf"(?<![A-Za-z\d]){name}(?![A-Za-z\d])"), peaks)
+    for name, peaks in (
+        ("V100S?", Peaks(15.7, None, 125.0)),
+        ("(?:Tesla )?T4", Peaks(8.1, None, 65.0)),
+        ("TITAN RTX|Quadro RTX [68]000", Peaks(16.3, None, 130.5)),
+        ("RTX 2080 Ti", Peaks(13.4, None, 53.8)),
+        ("A(?:100|800)(?:X|-\\w+)*", Peaks(19.5, 156.0, 312.0)),
+        ("A30", Peaks(10.3, 82.6, 165.2)),
+        ("A10", Peaks(31.2, 62.5, 125.0)),
+        ("A10G", Peaks(31.5, 35.0, 70.0)),
+        ("A40", Peaks(37.4, 74.8, 149.7)),
+        ("RTX A6000", Peaks(38.7, 77.4, 154.8)),
+        ("RTX A5000", Peaks(27.8, 55.6, 111.1)),
+        ("RTX 3090 Ti", Peaks(40.0, 40.0, 80.0)),
+        ("RTX 3090", Peaks(35.6, 35.6, 71.0)),
+        ("RTX 3080", Peaks(29.8, 29.8, 59.5)),
+        ("H100 PCIe", Peaks(51.2, 378.0, 756.0)),
+        ("(?:H[12]00|H800|GH200)(?:-\\w+)*", Peaks(66.9, 494.7, 989.4)),
+        ("H20", Peaks(44.0, 74.0, 148.0)),
+        ("L4", Peaks(30.3, 60.6, 121.0)),
+        ("L40S", Peaks(91.6, 183.2, 362.1)),
+        ("L40", Peaks(90.5, 90.5, 181.0)),
+        ("RTX 6000 Ada(?: Generation)?", Peaks(91.1, 182.1, 364.2)),
+        ("RTX 4090", Peaks(82.6, 82.6, 165.2)),
+        ("RTX 4080", Peaks(48.7, 48.7, 97.5)),
+    )
+)
+
+
+def peaks(name: str | None) -> Peaks | None:
+    """The peak rates of a device, by the name that the trace gives it; None where the table does not have it."""
+    if name:
+        for pattern, known in _PEAKS:
+            if pattern.search(name[:200]):
+                return known
+    return None

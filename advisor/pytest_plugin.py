@@ -76,7 +76,7 @@ def _write(trace: Any, path: Path, config: str | Path | None, reason: str) -> An
     from advisor import baseline, ci
 
     settings = ci.configured(config)
-    found = ci.analyses(trace, settings, ci.rules(settings))
+    found = ci.runs(trace, settings, ci.rules(settings))
     old = baseline.load(path) if path.is_file() else None
     label = settings.gate.workload or (old.fingerprint.workload if old else "")
     made = baseline.make(found, workload=label, reason=reason)

@@ -10,6 +10,8 @@ from msgspec import Struct
 
 KEY = "advisor"
 VERSION = 1
+STACKS_APART = "second pass"
+"""``Recorded.stacks`` where the stacks come from a pass of their own, and slowed none of the steps in the trace."""
 
 
 class Loader(Struct, frozen=True, omit_defaults=True):
@@ -56,7 +58,11 @@ class Compiled(Struct, frozen=True, omit_defaults=True):
 
 
 class Recorded(Struct, frozen=True, omit_defaults=True):
-    """The settings of one recording. ``None`` where the recorder could not tell."""
+    """The settings of one recording. ``None`` where the recorder could not tell.
+
+    ``cores`` are those that the process may use (by affinity and quota, not the machine's), ``threads`` what
+    ``torch.get_num_threads()`` says in the training process. Lists are empty where there was nothing of the kind.
+    """
 
     version: int = VERSION
     recorder: str = ""
@@ -77,3 +83,26 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     backwards_per_step: float | None = None
     unprofiled_step_ms: tuple[float, ...] = ()
     stacks: str | None = None
+
+
+NAMES = (
+    "num_workers",
+    "pin_memory",
+    "prefetch_factor",
+    "persistent_workers",
+    "batch_size",
+    "foreach",
+    "fused",
+    "mode",
+    "dynamic",
+    "fullgraph",
+    "torch.autocast",
+    "CPU cores",
+    "torch.get_num_threads()",
+    "torch.backends.cuda.matmul.allow_tf32",
+    "torch.backends.cudnn.allow_tf32",
+    "torch.backends.cudnn.benchmark",
+    "deterministic algorithms",
+    "backward passes per optimizer step",
+)
+"""What settings are called: by their argument or attribute, as a program writes it, where there is one."""

@@ -20,11 +20,15 @@ from advisor.frames.study import Study
 from advisor.intervals import Bools, Ints
 from advisor.reading import stream
 from advisor.reading.metadata import Metadata
+from advisor.reading.remote import is_url, public
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from advisor.cache import Kept
     from advisor.frames.ledger import Ledger
+    from advisor.frames.part import Ends
+    from advisor.reading.watch import Told
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,7 @@ _ADVICE = {
     "gzip-truncated": "Copy the file again once the profiler has closed it.",
     "gzip-damaged": "Copy the file again, in binary mode.",
     "empty-step": "Nothing: the last prof.step() began a step that the end of the recording cut off.",
+    "part": "Nothing: without --steps and --window the whole trace is read.",
     "repaired": "Names with unescaped quotes come from torch before 2.2; a newer torch writes them whole.",
     "skipped": "Record the trace again with a current torch; older exporters write broken JSON.",
 }
@@ -49,9 +54,12 @@ _ADVICE = {
 class Trace:
     """What was recorded, as frames. ``trace.kernels`` is ``trace.frame("kernels")``."""
 
-    def __init__(self, recorded: stream.Recorded, path: str, libraries: Iterable[str] = ()) -> None:
+    def __init__(
+        self, recorded: stream.Recorded, path: str, libraries: Iterable[str] = (), kept: Kept | None = None
+    ) -> None:
         self.path = path
-        self._recording = Recording(recorded, libraries)
+        self._kept = kept
+        self._recording = Recording(recorded, libraries, kept.host if kept is not None else None)
         self._study = Study(self._recording)
         self._frames: dict[str, pd.DataFrame] = {}
 
@@ -145,7 +153,7 @@ class Trace:
     @property
     def whole_ms(self) -> float:
         """What shares of the time are shares of: the median step, the mean of all where steps differ, or the window."""
-        if not self.step_ms:
+        if self.step_ms is None:
             return self.window_ns / 1e6
         return typical_ms(self.step_ms, self.ledger.counted_ns / self.step_count / 1e6)
 
@@ -199,6 +207,13 @@ class Trace:
 
     def __repr__(self) -> str:
         return f"<Trace {self.path!r}: {self.events:,} events, {self.steps_recorded} steps>"
+
+    def keep(self) -> str:
+        """Put what reading came to into the cache that it was looked for in, for the next time.
+
+        Small traces, parts and standard input are not kept. Returns why it could not be done, in words; else nothing.
+        """
+        return "" if self._kept is None else self._kept.keep(self._recording)
 
     # ---- who owns what
 
@@ -279,11 +294,42 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def read(path: str, *, source: str | None = None, libraries: Iterable[str] = ()) -> Trace:
-    """Read a trace: ``.json`` or ``.json.gz`` by content, ``-`` for standard input. Raises TraceError.
+def read(
+    path: str,
+    *,
+    source: str | None = None,
+    libraries: Iterable[str] = (),
+    steps: Ends | None = None,
+    window_ms: Ends | None = None,
+    cache: bool | float = False,
+    told: Told | None = None,
+) -> Trace:
+    """Read a trace: ``.json`` or ``.json.gz`` by content, a URL, ``-`` for standard input. Raises TraceError.
 
-    *source* is the name to show for it; *libraries* are top-level packages whose frames are not the user's own.
+    *source* is the name to show for it; *libraries* are top-level packages whose frames are not the user's own. *steps*
+    ``(3, 6)`` reads ProfilerStep#3 to #5 alone, *window_ms* ``(10.0, 20.0)`` that stretch of the window; None leaves an end
+    open. *cache* looks for what ``Trace.keep`` left of the same file; a number is the most GB that the cache may take.
+    *told* hears, as the file is read, how many bytes are done, and of how many (None for a pipe).
     """
+    kept: Kept | None = None
+    libraries = tuple(libraries)
+    if cache and path != "-" and not is_url(str(path)):
+        from advisor import cache as caching
+
+        folder = caching.folder()
+        most = caching.DEFAULT_GB if cache is True else cache
+        if folder is not None:
+            kept = caching.Kept(caching.Store(folder, int(most * 1e9)), str(path), libraries)
     with uncollected():
-        recorded = stream.read(path)
-    return Trace(recorded, source or path, libraries)
+        recorded = kept.recorded() if kept is not None else None
+        if recorded is None:
+            try:
+                recorded = stream.read(path, told, kept.see if kept is not None else None)
+            finally:
+                if kept is not None:
+                    kept.done()
+        if steps is not None or window_ms is not None:
+            from advisor.frames.part import take
+
+            recorded, kept = take(recorded, public(path), steps=steps, window_ms=window_ms), None
+    return Trace(recorded, source or public(path), libraries, kept)

@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 TRACES = Path(os.environ.get("ADVISOR_TRACES", ROOT.parent / "shared" / "traces"))
+os.environ["ADVISOR_CACHE"] = "off"  # a test that wants a cache names its own
 WHY = "the real traces are not here; set ADVISOR_TRACES to their folder"
 
 

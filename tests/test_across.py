@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import advisor
 from advisor import rulebook
@@ -183,7 +184,9 @@ def test_the_order_of_the_traces_changes_nothing(tmp_path: Path) -> None:
     names = [f"r{number}.json" for number in range(4)]
     _, one = together(tmp_path, there, names)
     _, other = together(tmp_path, back, names[::-1])
-    assert one == other
+    places = [replace(across, ranks=[replace(row, trace=None) for row in across.ranks]) for across in (one, other)]
+    assert places[0] == places[1]
+    assert [row.trace for row in one.ranks] == [row.trace for row in reversed(other.ranks)] == [0, 1, 2, 3]
     assert [row.rank for row in other.ranks] == [0, 1, 2, 3]
 
 
@@ -273,8 +276,7 @@ def test_clocks_that_jump_forbid_a_verdict_and_say_so(tmp_path: Path) -> None:
     assert across.findings == []
     assert not across.clocks.comparable
     assert across.clocks.residual_ms > 10
-    (unmet,) = across.verdicts.not_run
-    assert unmet.rule == "distributed/straggler"
+    (unmet,) = (verdict for verdict in across.verdicts.not_run if verdict.rule == "distributed/straggler")
     assert unmet.how == across.clocks.because
     assert "clocks do not allow it: the ends of collectives scatter by" in unmet.how
     assert all(row.wait_ms is None and row.late_share is None and row.caused_ms is None for row in across.ranks)

@@ -415,7 +415,7 @@ def test_in_python_a_trace_a_path_or_an_analysis_will_do(tmp_path: Path, monkeyp
     analysis = advisor.analyze(advisor.read(str(trace)), samples=True)
     base = baseline.make([analysis])
     (tmp_path / "b.json").write_bytes(baseline.dumped(base))
-    for given in (trace, str(trace), [trace, trace], advisor.read(str(trace)), analysis):
+    for given in (trace, str(trace), [trace], advisor.read(str(trace)), analysis):
         assert advisor.gate(given, baseline="b.json").verdict == "passed"
     assert advisor.gate(trace, baseline=base).verdict == "passed"
     with pytest.raises(UsageError, match="nothing to hold the trace against"):

@@ -319,7 +319,7 @@ def test_what_if_in_python_gives_the_step_and_the_timeline() -> None:
     with pytest.raises(advisor.AdvisorError, match="none of memory/growth fires"):
         advisor.what_if(trace, ["memory/growth"])
     with pytest.raises(advisor.AdvisorError, match="cannot be run again"):
-        advisor.what_if(real("cpu_only"), ["memory/growth"])
+        advisor.what_if(real("mi210_gpu_only"), ["memory/growth"])
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,7 @@ def analysis(*findings: Finding, **change: object) -> Analysis:
                 NotRun(rule="precision/b", needs=["shapes"], how="profile(record_shapes=True)"),
             ],
             error=[],
+            noted=["profile/no-warmup"],
         ),
     )
     return REPLACE(made, **change)
@@ -183,7 +184,7 @@ def test_the_report_says_first_things_first() -> None:
     assert "          num_workers=8)" in rest  # six columns of margin, and the tab as four
     assert "none of its own" in rest
     assert "- 2 not run, for want of shapes: profile(record_shapes=True)" in rest
-    assert "Rules    2 fired, 1 passed, 1 not applicable, 2 not run" in rest
+    assert "Rules    2 fired, 1 noted on the profile, 1 passed, 1 not applicable, 2 not run" in rest
 
 
 def test_causes_add_up_and_lie_in_order() -> None:
@@ -235,7 +236,7 @@ def test_an_unknown_figure_is_never_zero() -> None:
 
 def test_no_finding_is_said_with_what_could_not_run() -> None:
     report = text(analysis())
-    assert "No findings\n  No rule that could run fired" in report
+    assert "No findings\n  No rule that could run has a finding" in report
 
 
 def test_time_that_another_finding_counts_is_said_to_be_counted_there() -> None:
@@ -333,6 +334,7 @@ def test_quiet_is_a_line_a_finding_and_verbose_names_what_passed() -> None:
     ]
     verbose = text(made, verbosity=1)
     assert "passed: kernels/many-tiny" in verbose
+    assert "noted on the profile: profile/no-warmup" in verbose
     assert "https://pytorch.org/tutorials/recipes/tuning.html" in verbose
     assert "precision/a, precision/b" in verbose
 

@@ -12,6 +12,7 @@ import pandas as pd
 from advisor.across.clocks import Clocks, ends, kinds_of, starts
 from advisor.across.digest import Digest
 from advisor.across.matching import KINDS, TOGETHER, Group
+from advisor.across.work import more_compute, same_work
 from advisor.frames.arrivals import SCHEMA, empty
 from advisor.frames.ledger import CAUSES, CODE
 from advisor.intervals import Ints
@@ -109,6 +110,8 @@ def _of_group(
     undecided = int(np.minimum(raw, cost)[~decided & (steps >= 0).any(axis=1)].sum())
     wait = np.where(decided[:, None], raw, 0)
     who = np.array([ranks[member] for member in members], np.int64)
+    same = same_work([digests[member] for member in members])
+    more = more_compute([digests[member] for member in members])
     lead, cause = _held_up(digests, members, rows, start, there, late)
     cells = np.flatnonzero(there.ravel())
     collective, who_row = np.divmod(cells, shape[1])
@@ -130,9 +133,16 @@ def _of_group(
         "late_cause": pd.Categorical(
             np.array([*CAUSES, None], dtype=object)[np.where(known, cause[collective], -1)], categories=list(CAUSES)
         ),
+        "late_more_compute": np.where(known, more[late][collective], np.nan),
+        "late_same_work": _flags(same)[late][collective],
         "_cell": cells,
     }
     return pd.DataFrame(frame), undecided, impossible
+
+
+def _flags(told: Sequence[bool | None]) -> Any:
+    """Flags of which some are unknown."""
+    return pd.array([pd.NA if one is None else one for one in told], dtype="boolean")
 
 
 def _held_up(

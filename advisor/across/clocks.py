@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.across.digest import Digest
-from advisor.across.matching import KINDS, LEAST_SHARED, TOGETHER, Group
+from advisor.across.matching import KINDS, LEAST_SHARED, TOGETHER, Group, kind_codes
 from advisor.intervals import Bools, Ints
 
 _SIGMA = 1.4826
@@ -55,8 +55,7 @@ def kinds_of(digests: Sequence[Digest], group: Group) -> Ints:
     """The kind of each collective of a group: what any of its ranks calls it."""
     out = np.full(len(group.rows), len(KINDS) - 1, np.int64)
     for column, member in enumerate(group.members):
-        named = digests[member].collectives["kind"].astype(object).to_numpy()
-        codes = np.array([KINDS.index(kind) if kind in KINDS else len(KINDS) - 1 for kind in named.tolist()], np.int64)
+        codes = kind_codes(digests[member])
         rows = group.rows[:, column]
         if len(codes):
             out = np.minimum(out, np.where(rows >= 0, codes[np.maximum(rows, 0)], out))

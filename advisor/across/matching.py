@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from advisor.across.digest import Digest
 from advisor.intervals import Bools, Ints
@@ -27,6 +28,8 @@ _MAX_SHIFTS = 512
 _STEADY_NS = 50_000
 _FAR_STEADIER = 10
 _BASES = 8
+# Collectives that a first look at a shift compares, and how much more than wanted they may scatter.
+_STRETCH, _COARSE = 256, 4.0
 # Kinds whose message is as large on each rank.
 _ALIKE = ("all_reduce", "broadcast")
 
@@ -112,21 +115,14 @@ def _group(name: str, base: Order, found: Sequence[Order], shifts: dict[int, int
 
 
 def _sequences(member: int, digest: Digest) -> list[tuple[str, Order]]:
-    """The collectives of one rank, by group. A stream is one communicator's: it lends its name to rows that have none."""
+    """The collectives of one rank, by group."""
     table = digest.collectives
     if table.empty:
         return []
-    streams = table["stream"].to_numpy()
-    names = _labels(table["group_name"].astype(object).to_numpy(), table["group_ranks"].astype(object).to_numpy())
-    for number, stream in enumerate(np.unique(streams).tolist()):
-        mine = streams == stream
-        told = [name for name in names[mine].tolist() if name]
-        usual = max(set(told), key=lambda name: (told.count(name), name)) if told else f"stream-{number}"
-        names[mine & (names == "")] = usual
-    kinds = table["kind"].astype(object).to_numpy()
-    codes = np.array([KINDS.index(kind) if kind in KINDS else _OTHER for kind in kinds.tolist()], np.int64)
+    names = labels(digest)
+    codes = kind_codes(digest)
     size = table["bytes"].fillna(-1).to_numpy(np.int64)
-    size = np.where(np.isin(kinds.astype(str), _ALIKE), size, -1)
+    size = np.where(np.isin(codes, [KINDS.index(kind) for kind in _ALIKE]), size, -1)
     end = digest.zero_ns + table["start_ns"].to_numpy(np.int64) + table["dur_ns"].to_numpy(np.int64)
     at = table["step"].to_numpy(np.int64)
     number_of = digest.step_numbers
@@ -140,13 +136,36 @@ def _sequences(member: int, digest: Digest) -> list[tuple[str, Order]]:
     return found
 
 
-def _labels(names: Texts, ranks: Texts) -> Texts:
+def labels(digest: Digest) -> Texts:
+    """The group of each collective of a rank. A stream is one communicator's: it lends its name to rows that have none."""
+    table = digest.collectives
+    streams = table["stream"].to_numpy()
+    names = _labels(table["group_name"], table["group_ranks"])
+    for number, stream in enumerate(np.unique(streams).tolist()):
+        mine = streams == stream
+        told = [name for name in names[mine].tolist() if name]
+        usual = max(set(told), key=lambda name: (told.count(name), name)) if told else f"stream-{number}"
+        names[mine & (names == "")] = usual
+    return names
+
+
+def _labels(names: pd.Series[str], ranks: pd.Series[str]) -> Texts:
     """What each row says of its group: name and ranks; empty where it says neither."""
-    out = np.empty(len(names), dtype=object)
-    for at, (name, members) in enumerate(zip(names.tolist(), ranks.tolist(), strict=True)):
-        said = [text for text in (name, members) if isinstance(text, str) and text]
-        out[at] = " ".join(said)
-    return out
+    told = [["", *map(str, column.cat.categories)] for column in (names, ranks)]
+    first, second = (column.cat.codes.to_numpy(np.int64) + 1 for column in (names, ranks))
+    pairs, which = np.unique(first * len(told[1]) + second, return_inverse=True)
+    texts = [
+        " ".join(filter(None, (told[0][one // len(told[1])], told[1][one % len(told[1])]))) for one in pairs.tolist()
+    ]
+    return np.array(texts, dtype=object)[which]
+
+
+def kind_codes(digest: Digest) -> Ints:
+    """The kind of each collective of a rank, as its place in ``KINDS``; what is not named there is other."""
+    kinds = digest.collectives["kind"]
+    places = [KINDS.index(kind) if kind in KINDS else _OTHER for kind in kinds.cat.categories]
+    codes: Ints = np.array([*places, _OTHER], np.int64)[kinds.cat.codes.to_numpy(np.int64)]  # -1, none, is the last
+    return codes
 
 
 # ---- how far the order of one rank is shifted against another's
@@ -160,7 +179,7 @@ def find_shift(base: Order, other: Order) -> int | None:
     steadiest = min((entry[2] for entry in good), default=np.inf)
     if steadiest > _STEADY_NS:
         # None of the likely ones is steady: one that nothing speaks for must be far steadier.
-        every = sorted(range(1 - len(other), len(base)), key=abs)[:_MAX_SHIFTS]
+        every = _promising(base, other, steadiest / _FAR_STEADIER)
         more = [(shift, *_score(base, other, shift)) for shift in every if shift not in likely]
         good += [entry for entry in more if entry[1] >= LEAST_AGREE and entry[2] <= steadiest / _FAR_STEADIER]
         steadiest = min((entry[2] for entry in good), default=np.inf)
@@ -183,6 +202,27 @@ def _candidates(base: Order, other: Order) -> list[int]:
     plain = [0, len(base) - len(other)]
     likely += [*plain, by_clock] if len(base) == len(other) else [by_clock, by_clock + 1, by_clock - 1, *plain]
     return list(dict.fromkeys(likely))
+
+
+def _promising(base: Order, other: Order, wanted: float) -> list[int]:
+    """Shifts at which the ends of a stretch scatter little enough, near zero first: all at once, before any is looked at whole.
+
+    Half of the shorter order lies in every overlap that counts, so its first or its last stretch does.
+    """
+    short, long = (other, base) if len(other) <= len(base) else (base, other)
+    wide = min(max(LEAST_SHARED, len(short) // 2), _STRETCH)
+    if len(short) < wide or len(long) < wide:
+        return []
+    view = np.lib.stride_tricks.sliding_window_view(long.end, wide)
+    found: set[int] = set()
+    for first in {0, len(short) - wide}:
+        starts = np.arange(len(view))
+        starts = starts[np.argsort(np.abs(starts - first), kind="stable")][:_MAX_SHIFTS]
+        apart = view[starts] - short.end[first : first + wide]
+        scatter = np.median(np.abs(apart - np.median(apart, axis=1)[:, None]), axis=1)
+        near = starts[scatter <= _COARSE * wanted] - first
+        found.update((near if short is other else -near).tolist())
+    return sorted(found, key=lambda shift: (abs(shift), shift))
 
 
 def _score(base: Order, other: Order, shift: int) -> tuple[float, float]:

@@ -23,17 +23,20 @@ def ranks_of(digests: Sequence[Digest]) -> tuple[Job | None, list[QualityNote]]:
     for digest in digests:
         if digest.rank is None:
             continue
-        if digest.rank in chosen:
-            notes.append(
-                QualityNote(
-                    code="rank-twice",
-                    message=f"rank {digest.rank} was given twice: {digest.path} is left out beside "
-                    f"{chosen[digest.rank].path}",
-                    advice="Give one trace of each rank.",
-                )
-            )
+        if digest.rank not in chosen:
+            chosen[digest.rank] = digest
             continue
-        chosen[digest.rank] = digest
+        # The newest recording, by its own clock: the last one is furthest from warm-up.
+        kept, other = sorted((chosen[digest.rank], digest), key=lambda one: -one.zero_ns)
+        chosen[digest.rank] = kept
+        newer = ", which is newer" if kept.zero_ns > other.zero_ns else ""
+        notes.append(
+            QualityNote(
+                code="rank-twice",
+                message=f"rank {digest.rank} was given twice: {other.path} is left out beside {kept.path}{newer}",
+                advice="Give one trace of each rank.",
+            )
+        )
     alone = {rank for rank, digest in chosen.items() if not {"distributed", "gpu"} <= digest.features}
     together = {rank: digest for rank, digest in chosen.items() if rank not in alone}
     if len(together) < 2:
@@ -152,6 +155,7 @@ def _row(
     counted = job.ledger.counted_ns
     seen = int(last["count"].get(rank, 0))
     busy = digest.facts.get("busy_share")
+    peak = digest.facts.get("peak_allocated_bytes")
     return RankRow(
         rank=rank,
         path=digest.path.encode("utf-8", "replace").decode("utf-8"),
@@ -160,6 +164,8 @@ def _row(
         gpu_busy_share=None if pd.isna(busy) else float(busy),
         compute_share=digest.causes["compute"] / whole if whole else None,
         communication_share=digest.causes["communication"] / whole if whole else None,
+        loader_share=digest.causes["loader"] / whole if whole and "loader" in digest.features else None,
+        peak_memory_bytes=None if peak is None else int(peak),
         wait_ms=share * per_step if there else None,
         wait_share=share if there else None,
         late_share=(int(last["sum"].get(rank, 0)) / seen if seen else 0.0) if there else None,

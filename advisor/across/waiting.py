@@ -11,18 +11,19 @@ from advisor.analysis import Analysis, Finding, RankRow
 from advisor.rulebook.rule import CONFIDENCES, SEVERITIES
 
 EXPOSED = ("distributed/exposed-communication", "distributed/exposed-forward-communication")
-STRAGGLER = "distributed/straggler"
+LATE = ("distributed/straggler", "distributed/uneven-work", "distributed/slow-gpu")
+"""Rules that say of all ranks what holds the late ones up."""
 # Of the exposed time: from here on waiting is what the finding is about.
 _MOSTLY = 0.5
 _LEAST = 0.05
 _NAMED = 3
 
 
-def retold(analysis: Analysis, row: RankRow, arrivals: pd.DataFrame) -> Analysis:
+def retold(analysis: Analysis, row: RankRow, arrivals: pd.DataFrame, telling: Sequence[str]) -> Analysis:
     """*analysis* with what is said of exposed communication parted into waiting and transfer.
 
     Waiting is no fault of the network, and what hides or shrinks messages does not return it: the saving is cut down to
-    the rest. *arrivals* is the frame of all ranks, *row* this one's.
+    the rest. *arrivals* is the frame of all ranks, *row* this one's; the rules *telling* say what holds the late ranks up.
     """
     mine = arrivals[(arrivals["rank"] == row.rank) & (arrivals["step"] >= 0) & (arrivals["cost_ns"] > 0)]
     by_rank = mine.groupby("late_rank")["cost_ns"].sum().sort_values(ascending=False)
@@ -30,7 +31,9 @@ def retold(analysis: Analysis, row: RankRow, arrivals: pd.DataFrame) -> Analysis
         return analysis
     whole = float(by_rank.sum())
     blamed = [(int(rank), float(spent) / whole) for rank, spent in zip(by_rank.index, by_rank, strict=True)]
-    findings = [_retold(finding, row, blamed) if finding.rule in EXPOSED else finding for finding in analysis.findings]
+    findings = [
+        _retold(finding, row, blamed, telling) if finding.rule in EXPOSED else finding for finding in analysis.findings
+    ]
     return msgspec.structs.replace(analysis, findings=sorted(findings, key=_order))
 
 
@@ -45,17 +48,18 @@ def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
 
 
-def _retold(finding: Finding, row: RankRow, blamed: Sequence[tuple[int, float]]) -> Finding:
+def _retold(finding: Finding, row: RankRow, blamed: Sequence[tuple[int, float]], telling: Sequence[str]) -> Finding:
     wait, cost = row.wait_ms or 0.0, finding.cost_ms
     share = min(wait / cost, 1.0) if cost else 0.0
     if share < _LEAST:
         return finding
     worst = [f"rank {rank} ({100 * part:.0f} % of the waiting)" for rank, part in blamed[:_NAMED] if part >= _LEAST]
     more = f" and {len(blamed) - len(worst)} more" if len(blamed) > len(worst) else ""
+    say = "says" if len(telling) == 1 else "say"
     told = (
         f"The traces of the other ranks show: {100 * share:.0f} % of this time ({wait:.3g} of {cost:.3g} ms) passes before the "
         f"last rank has come to the collective. Rank {row.rank} waits for {', '.join(worst)}{more}. Larger messages, a faster "
-        f"network or more overlap would not return that; {STRAGGLER} says what holds the late ranks up."
+        f"network or more overlap would not return that; {_listed(telling)} {say} what holds the late ranks up."
     )
     saving = finding.saving
     if saving is not None:

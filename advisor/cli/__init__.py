@@ -23,6 +23,8 @@ COMMANDS = {
     "gate": "advisor.cli.gate",
     "baseline": "advisor.cli.baseline",
     "export": "advisor.cli.export",
+    "record": "advisor.cli.record",
+    "ladder": "advisor.cli.ladder",
     "rules": "advisor.cli.rules",
     "query": "advisor.cli.query",
 }

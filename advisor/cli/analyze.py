@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import fnmatch
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from advisor.cli import complain, nearest, options
 from advisor.cli.outputs import check_outputs, pair, write
-from advisor.cli.terminal import progress
+from advisor.cli.terminal import Progress, progress
 from advisor.errors import AdvisorError, TraceError, UsageError
+from advisor.reading.remote import shown
 from advisor.report import FORMATS
 
 if TYPE_CHECKING:
@@ -45,6 +45,9 @@ RANK = {"note": 0, "low": 1, "medium": 2, "high": 3}
     help="Predict the step with the fixes of these rules together.",
 )
 @click.option("--safe", is_flag=True, help="Plan without fixes that change training: batch size, precision.")
+@options.part
+@options.no_cache
+@options.workers
 def command(
     traces: tuple[str, ...],
     formats: tuple[str, ...],
@@ -63,32 +66,46 @@ def command(
     views: bool,
     what_if: tuple[str, ...],
     safe: bool,
+    steps: options.Ends | None,
+    window: options.Ends | None,
+    no_cache: bool,
+    jobs: int | None,
+    scheduler: str | None,
 ) -> int:
     """Say what slows a program down, from the trace that torch.profiler wrote.
 
-    TRACE is a .json or .json.gz file; - reads standard input. Findings come first things first, each with its price,
-    its places in the source and the fix. With several traces, one that cannot be read does not keep the others from
-    being reported; the exit code is 3 then.
+    TRACE is a .json or .json.gz file, a folder of such files (one of each rank), or a URL that fsspec knows; - reads
+    standard input. Findings come first things first, each with its price, its places in the source and the fix. With
+    several traces, one that cannot be read does not keep the others from being reported; the exit code is 3 then.
 
     \b
       advisor analyze trace.json.gz
       advisor analyze trace.json -f json -o report.json --fail-on high
-      advisor analyze rank*.json.gz --only 'distributed/*' -q
+      advisor analyze traces/ -o report.html
+      advisor analyze 's3://bucket/run/*.json.gz' --scheduler tcp://host:8786
     """
     if quiet and verbose:
         raise UsageError("-q and -v ask for opposite things; give one of them")
-    if traces.count("-") > 1:
-        raise UsageError("standard input (-) can be read once only")
     if source_root is not None and redact:
         raise UsageError("--source-root shows lines of the source, and --redact takes them out; give one of them")
     if source_root is not None and not Path(source_root).is_dir():
         raise UsageError(f"--source-root {source_root}: no such folder")
-    traces = once(traces)
+    from advisor.running import inputs
+
+    files = inputs.find(options.once(traces))
+    many = len(files.addresses) > 1 or inputs.several(traces)
+    for note in files.notes:
+        complain(note, "note")
+    if scheduler is not None and "-" in traces:
+        raise UsageError("--scheduler: workers cannot read this command's standard input (-); name a file or a URL")
     wanted = pair(formats, outputs, FORMATS)
-    check_outputs(wanted, traces, force)
+    check_outputs(wanted, files.addresses, force)
     from advisor.config import load
 
     settings = load(config)
+    reading = options.reading(settings, no_cache, steps, window)
+    if window is not None and many:
+        raise UsageError("--window: each trace has a window of its own; give one trace, or --steps")
     rulebook = load_rules(settings, folders)
     ids = [rule.id for rule in rulebook.rules]
     chosen = expand(only, ids, "--only") if only else expand(settings.only, ids, f"{settings.path}: only")
@@ -99,19 +116,46 @@ def command(
 
     views = views or any(output.format.views for output in wanted)
     across: Across | None = None
+    unread = 0
+    trace: Trace | None = None
     with progress(quiet) as say:
-        found = readable(traces, settings, say)
-        if len(traces) > 1:
-            made, across = advisor.analyze_many(
-                found, rulebook, only=chosen, skip=left_out, views=views, safe=safe, what_if=asked
+        if many or scheduler is not None or jobs is not None:
+            if scheduler is not None:
+                reading.pop("cache", None)  # the workers' disks are not this user's
+            from advisor.running import many as running
+            from advisor.running.work import settings as every
+
+            same = every(
+                rulebook,
+                only=chosen,
+                skip=left_out,
+                views=views,
+                safe=safe,
+                what_if=asked,
+                libraries=settings.library,
+                reading=reading,
             )
+            came = running.run(
+                files.addresses, same, jobs=jobs, scheduler=scheduler, say=say, foreign=files.found.__contains__
+            )
+            made, across, unread = came.analyses, came.across, len(came.failed)
+            for text in came.foreign:
+                complain(f"left out: {text}", "note")
+            for text in came.failed:
+                complain(text)
+            if came.unkept:
+                options.unkept(came.unkept)
+            if not made:
+                if not came.failed:
+                    complain("none of the files is a trace")
+                return TraceError.exit_code
         else:
             from advisor.trace import uncollected
 
             with uncollected():
+                trace = readable(files.addresses[0], settings, say, reading)
                 made = [
                     advisor.analyze(trace, rulebook, only=chosen, skip=left_out, views=views, safe=safe, what_if=asked)
-                    for trace in found
                 ]
     if redact:
         from advisor.report.redact import redact as cut
@@ -122,20 +166,10 @@ def command(
     if made:
         from advisor.report.document import Several
 
-        document = Several(traces=made, across=across) if len(traces) > 1 else made[0]
+        document = Several(traces=made, across=across) if many else made[0]
         write(wanted, document, FORMATS, color, verbosity=verbose - quiet, source_root=source_root)
-    return exit_code(made, across, len(traces), fail_on or settings.fail_on)
-
-
-def once(traces: Sequence[str]) -> tuple[str, ...]:
-    """The traces, each once. One that is given twice is named."""
-    first: dict[str, str] = {}
-    for path in traces:
-        if (file := os.path.realpath(path) if path != "-" else path) in first:
-            same = "" if path == first[file] else f", as {first[file]} before"
-            complain(f"{path} is given twice{same}, and counts once", "note")
-        first.setdefault(file, path)
-    return tuple(first.values())
+    options.keep(trace)
+    return exit_code(made, across, len(made) + unread, fail_on or settings.fail_on)
 
 
 def load_rules(settings: Config, folders: Sequence[str]) -> Rulebook:
@@ -156,27 +190,15 @@ def expand(globs: Iterable[str], ids: Sequence[str], option: str) -> tuple[str, 
     return tuple(fitting)
 
 
-def readable(traces: Sequence[str], settings: Config, say: Callable[[str], None]) -> Iterator[Trace]:
-    """The traces, each read when it is asked for. Of several, one that cannot be read is complained of and left out.
-
-    Raises ``TraceError`` where the only one cannot be read.
-    """
+def readable(path: str, settings: Config, say: Progress, reading: dict[str, Any]) -> Trace:
+    """The trace, or the part of it that *reading* says. Raises ``TraceError`` where it cannot be read."""
     import advisor
 
-    for index, path in enumerate(traces, 1):
-        say(f"analyzing {path}" + (f" ({index} of {len(traces)})" if len(traces) > 1 else ""))
-        try:
-            try:
-                trace = advisor.read(path, libraries=settings.library)
-            except OSError as error:
-                raise TraceError(f"{path}: {error.strerror or error}") from error
-        except TraceError as error:
-            if len(traces) == 1:
-                raise
-            complain(str(error))
-            continue
-        yield trace
-        del trace  # before the next is read
+    say(f"analyzing {shown(path)}")
+    try:
+        return advisor.read(path, libraries=settings.library, told=say.told, **reading)
+    except OSError as error:
+        raise TraceError(f"{shown(path)}: {error.strerror or error}") from error
 
 
 def exit_code(made: Sequence[Analysis], across: Across | None, asked: int, fail_on: str | None) -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from advisor.cli import options
+from advisor.cli import complain, options
 from advisor.cli.terminal import progress
 from advisor.errors import UsageError
 
@@ -55,7 +55,13 @@ def command(
     settings = ci.configured(config)
     label = workload if workload is not None else settings.gate.workload or (old.fingerprint.workload if old else "")
     with progress(quiet) as say:
-        found = ci.analyses(traces, settings, ci.rules(settings, folders), say=say)
+        found = ci.runs(
+            options.once(traces),
+            settings,
+            ci.rules(settings, folders),
+            say=say,
+            note=lambda text: complain(text, "note"),
+        )
     made = baseline.make(found, workload=label, reason=reason.strip() or "first baseline")
     if old is not None:
         made = baseline.merged(old, made, reason)

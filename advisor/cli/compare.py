@@ -18,6 +18,7 @@ from advisor.report.comparison import FORMATS
 @options.catalogue
 @click.option("-q", "--quiet", is_flag=True, help="One line.")
 @options.color
+@options.no_cache
 def command(
     before: str,
     after: str,
@@ -28,6 +29,7 @@ def command(
     config: str | None,
     quiet: bool,
     color: str,
+    no_cache: bool,
 ) -> int:
     """Show two traces side by side: the step, its causes, what became of each finding and of what its fix promised.
 
@@ -46,6 +48,8 @@ def command(
 
     settings = ci.configured(config)
     with progress(quiet) as say:
-        first, second = ci.analyses([before, after], settings, ci.rules(settings, folders), views=True, say=say)
+        reading = {**options.reading(settings, no_cache), "told": say.told}
+        book = ci.rules(settings, folders)
+        first, second = ci.analyses([before, after], settings, book, views=True, say=say, reading=reading)
     write(wanted, compare(first, second), FORMATS, color, verbosity=-quiet)
     return 0

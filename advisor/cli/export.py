@@ -22,6 +22,7 @@ from advisor.errors import TraceError, UsageError
 @options.force
 @options.catalogue
 @click.option("--only", multiple=True, metavar="GLOB", help="Only findings of rules whose id fits.")
+@options.no_cache
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 def command(
     trace: str,
@@ -31,6 +32,7 @@ def command(
     folders: tuple[str, ...],
     config: str | None,
     only: tuple[str, ...],
+    no_cache: bool,
     quiet: bool,
 ) -> None:
     """Write the step that the report shows as a trace of its own, to open at ui.perfetto.dev or chrome://tracing.
@@ -45,6 +47,8 @@ def command(
     from advisor.assemble import analyze
     from advisor.config import load
     from advisor.engine import run
+    from advisor.report.figures import numbered
+    from advisor.report.plain import size
     from advisor.trace import read
     from advisor.viewing.evidence import evidence
 
@@ -61,7 +65,7 @@ def command(
     with progress(quiet) as say:
         say(f"reading {trace}")
         try:
-            recorded = read(trace, libraries=settings.library)
+            recorded = read(trace, libraries=settings.library, told=say.told, **options.reading(settings, no_cache))
         except OSError as error:
             raise TraceError(f"{trace}: {error.strerror or error}") from error
         outcome = run(recorded, book, only=chosen, skip=settings.skip)
@@ -73,4 +77,5 @@ def command(
                 file = stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0))
             for piece in pieces:
                 file.write(piece)
-    put(f"{path}: {path.stat().st_size / 1e6:.1f} MB, {len(analysis.findings)} findings\n".encode())
+    put(f"{path}: {size(path.stat().st_size)}, {numbered(analysis.findings)}\n".encode())
+    options.keep(recorded)

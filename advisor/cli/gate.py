@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from advisor.cli import options
+from advisor.cli import complain, options
 from advisor.cli.outputs import check_outputs, pair, write
 from advisor.cli.terminal import progress
 from advisor.errors import UsageError
@@ -54,8 +54,7 @@ def command(
     """
     if quiet and verbose:
         raise UsageError("-q and -v ask for opposite things; give one of them")
-    if traces.count("-") > 1:
-        raise UsageError("standard input (-) can be read once only")
+    traces = options.once(traces)
     wanted = pair(formats, outputs, FORMATS)
     check_outputs(wanted, [*traces, *([baseline] if baseline else [])], force)
     from advisor import ci, gating
@@ -69,7 +68,7 @@ def command(
     asked = dataclasses.replace(settings.gate, today=ci.today())
     asked.fitting(rule.id for rule in book.rules)
     with progress(quiet) as say:
-        found = ci.analyses(traces, settings, book, say=say)
+        found = ci.runs(traces, settings, book, say=say, note=lambda text: complain(text, "note"))
     judgement = gating.judge(found, base, asked, baseline_name=baseline or "")
     write(wanted, judgement, FORMATS, color, verbosity=verbose - quiet)
     code = EXIT[judgement.verdict]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from advisor.cli import nearest
+from advisor.cli import nearest, options
 from advisor.cli.terminal import progress, put, width
 from advisor.errors import UsageError
 
@@ -31,8 +31,18 @@ FORMATS = ("text", "json", "csv")
     metavar="[FRAME]",
     help="List the frames, or the columns of FRAME with their units. Needs no trace.",
 )
+@options.part
+@options.no_cache
 @click.option("-f", "--format", "form", type=click.Choice(FORMATS), default="text", help="Format of the rows [text].")
-def command(trace: str | None, sql: str | None, schema: str | None, form: str) -> None:
+def command(
+    trace: str | None,
+    sql: str | None,
+    schema: str | None,
+    steps: options.Ends | None,
+    window: options.Ends | None,
+    no_cache: bool,
+    form: str,
+) -> None:
     """Run SQL over the frames of TRACE: kernels, copies, gaps, steps and more.
 
     Any one SELECT of DuckDB runs, as it is written and for as long as it takes; files and the network are out of its
@@ -54,12 +64,16 @@ def command(trace: str | None, sql: str | None, schema: str | None, form: str) -
             "a trace and one SELECT are needed: advisor query TRACE SQL. What can be asked: advisor query --schema"
         )
     import advisor
+    from advisor.config import load
 
+    settings = load()
+    reading = options.reading(settings, no_cache, steps, window)
     with progress() as say:
         say(f"reading {trace}")
-        frames = advisor.read(trace)
+        frames = advisor.read(trace, libraries=settings.library, told=say.told, **reading)
         names, rows = run(frames, sql)
     put(show(names, rows, form).encode("utf-8", "backslashreplace"))
+    options.keep(frames)
 
 
 def describe(frame: str | None, form: str) -> str:

@@ -107,6 +107,7 @@ def explain(rule: Rule, wide: int) -> str:
     section("After", _code(rule.fix.after))
     section("Caveat", _prose(rule.fix.caveat, wide - 2))
     section("How to verify", _prose(rule.fix.verify, wide - 2))
+    section("Settings that it says", list(dict.fromkeys(shown.name for shown in rule.settings)))
     section("References", [_one_line(f"{reference.title}: {reference.url}") for reference in rule.references])
     section("File", [_one_line(str(rule.path))])
     return "\n".join(lines) + "\n"

@@ -80,6 +80,7 @@ _PROOF = '''\
 """What {id} says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 
@@ -113,10 +114,7 @@ def rows_of_a_tenth_of_a_millisecond(over: bool) -> TraceBuilder:
 
 @lacks("gpu")
 def launches_without_gpu_work() -> TraceBuilder:
-    b = TraceBuilder()
-    with b.step(), b.op("aten::mm"):
-        b.call("cudaLaunchKernel", 10)
-    return b
+    return launches_alone("aten::mm")
 '''
 
 

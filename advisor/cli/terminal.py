@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import IO
 
 import click
@@ -73,17 +73,23 @@ def _put(content: bytes, *, binary: bool, color: bool) -> None:
     click.echo(text, nl=False, color=color)
 
 
+class Progress:
+    """What is under way, and how far a file has been read. Nobody watches this one."""
+
+    def __call__(self, text: str) -> None:
+        """Say what begins."""
+
+    def told(self, done: int, whole: int | None) -> None:
+        """So many bytes of the file are read, and of how many; None where nobody knows."""
+
+
 @contextlib.contextmanager
-def progress(quiet: bool = False) -> Iterator[Callable[[str], None]]:
+def progress(quiet: bool = False) -> Iterator[Progress]:
     """Say what is under way on stderr, where a person watches it; silent when piped."""
     if quiet or not _is_terminal(sys.stderr):
-        yield lambda _text: None
+        yield Progress()
         return
-    from rich.console import Console
-    from rich.text import Text
+    from advisor.cli.bar import watched
 
-    from advisor.report.plain import clean, shorten
-
-    console = Console(stderr=True)
-    with console.status("") as status:
-        yield lambda text: status.update(Text(shorten(clean(text), max(20, console.width - 4))))
+    with watched() as bar:
+        yield bar

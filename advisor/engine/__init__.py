@@ -10,17 +10,18 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 
-from advisor.analysis import Evidence, Finding, NotApplicable, NotRun, QualityNote, RuleFailure, Verdicts
+from advisor.analysis import Evidence, Finding, NotApplicable, NotRun, QualityNote, RuleFailure, Setting, Verdicts
 from advisor.engine.claims import Claim, Scale, Settled, settle
 from advisor.engine.evaluation import Evaluator, Question, cell, explain
 from advisor.engine.place import places
+from advisor.engine.told import settings
 from advisor.intervals import Bools, Ints
 from advisor.rulebook import Rulebook
 from advisor.rulebook.conditions import Condition
@@ -140,7 +141,7 @@ class _Run:
         self.verdicts = Verdicts(passes=[], not_applicable=[], not_run=[], error=[])
 
     def outcome(self, rules: Sequence[Rule]) -> Outcome:
-        matches = self.matches(self.able(rules))
+        matches = self.matches(self.able([self.within(rule) for rule in rules]))
         quality = [self.note(rule) for rule, _, _ in matches if rule.is_profile]
         settled = self.settle([match for match in matches if not match[0].is_profile])
         self.verdicts.passes.extend(settled.passes)
@@ -152,8 +153,19 @@ class _Run:
             not_applicable=sorted(self.verdicts.not_applicable, key=lambda verdict: verdict.rule),
             not_run=sorted(self.verdicts.not_run, key=lambda verdict: verdict.rule),
             error=sorted(self.verdicts.error, key=lambda verdict: verdict.rule),
+            noted=sorted(rule.id for rule, _, _ in matches if rule.is_profile),
         )
         return Outcome(findings, verdicts, quality, {claim.rule.id: claim for claim in settled.claims}, self.found)
+
+    def within(self, rule: Rule) -> Rule:
+        """The rule with a price that this hardware's peak rates allow, where it names the figure that says so."""
+        if rule.replay is None or not rule.replay.times:
+            return rule
+        try:
+            (times,) = self.evaluator.frame("trace")[rule.replay.times]
+        except Exception:  # noqa: BLE001  (whatever keeps the frame from being built is the verdict of `given`)
+            return rule
+        return replace(rule, replay=rule.replay.within(None if pd.isna(times) else float(times)))
 
     # ---- does the rule speak of this trace, and is the symptom there
 
@@ -365,7 +377,18 @@ class _Run:
             why=self.why(claim),
             fix=rule.fix,
             references=list(rule.references),
+            settings=self.settings(rule),
         )
+
+    def settings(self, rule: Rule) -> list[Setting]:
+        """What the rule says of the settings in the trace, where `advisor record` wrote them there."""
+        if not rule.settings or not self.facts.get("settings_recorded"):
+            return []
+        try:
+            return settings(self.evaluator, rule, self.figure)
+        except Exception as error:  # noqa: BLE001  (the finding stands; that its settings failed is said beside it)
+            self.fail(rule, error, "settings")
+            return []
 
     def evidence(self, claim: Claim) -> Evidence:
         rule, items = claim.rule, claim.rule.compiled.evidence

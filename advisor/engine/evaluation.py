@@ -125,6 +125,22 @@ class Evaluator:
         found = self._query(name, chosen, questions, also=also, tail=tail)
         return Evidence(columns=names, rows=[[cell(value) for value in row] for row in found])
 
+    def settings(self, questions: Sequence[Question]) -> list[tuple[dict[str, Any], list[Any]]]:
+        """Each row of `settings` and, beside it, what the expressions over it and the one row of `trace` come to.
+
+        Where there are settings; raises what DuckDB raises.
+        """
+        settings, trace = self.frame("settings"), self.frame("trace")
+        if settings.empty:
+            return []
+        names = [name for name in _columns(questions, ()) if name not in settings]
+        both = settings.assign(**{name: trace[name].iloc[0] for name in names})
+        rows = [
+            {str(key): None if pd.isna(value) else value for key, value in row.items()}
+            for row in settings.to_dict("records")
+        ]
+        return list(zip(rows, map(list, self._query("settings", both, questions)), strict=True))
+
     def weight(self, name: str, rows: Bools) -> str | None:
         """The column that says how much a row matters: what it costs, else how long it is; None where neither is known."""
         frame = self.frame(name)
@@ -148,7 +164,8 @@ class Evaluator:
         seconds = min(QUERY_SECONDS, self._deadline - time.monotonic())
         if seconds <= 0:
             raise AdvisorError(f"the rules ran out of time after {TOTAL_SECONDS:g} s")
-        types = self._types[name]
+        # Of a setting what `trace` says of its program is asked too.
+        types = self._types["trace"] | self._types[name] if name == "settings" else self._types[name]
         columns = _columns(questions, also)
         if missing := [column for column in columns if column not in frame]:
             raise AdvisorError(f"frame '{name}' lacks {', '.join(missing)}")

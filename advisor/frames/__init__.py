@@ -39,6 +39,7 @@ _PLACES = {
     "functions": ("functions", "SCHEMA", "build"),
     "compiles": ("compiles", "SCHEMA", "build"),
     "patterns": ("patterns", "SCHEMA", "build"),
+    "settings": ("settings", "SCHEMA", "build"),
 }
 
 

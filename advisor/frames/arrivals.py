@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from advisor.frames.schema import COMMON, Schema, flag, integer, text
+from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.frames.study import Study
 
 _OWN = {
@@ -39,6 +39,16 @@ SCHEMA = Schema(
             "what the late rank did longer than the other ranks since the collective before: compute, host, loader ... "
             "as in `steps`; NULL with late_rank",
         ),
+        real(
+            "late_more_compute",
+            "",
+            "by which share that rank computes longer per step than the median of the group's other ranks; NULL with late_rank",
+        ),
+        flag(
+            "late_same_work",
+            "that rank runs the kernels of the group's other ranks, on their shapes and as often: but for 2 % of its time; "
+            "NULL without shapes, or where its list of kernels does not tell",
+        ),
     ),
 )  # fmt: skip
 
@@ -56,6 +66,8 @@ def empty() -> pd.DataFrame:
             frame[column.name] = pd.Series(pd.Categorical([], categories=[]))
         elif column.type == "BOOLEAN":
             frame[column.name] = pd.Series(np.zeros(0, np.bool_))
+        elif column.type == "DOUBLE":
+            frame[column.name] = pd.Series(np.zeros(0, np.float64))
         else:
             frame[column.name] = pd.Series(np.zeros(0, np.int64))
     return pd.DataFrame(frame)

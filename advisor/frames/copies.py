@@ -69,14 +69,18 @@ def parse(name: str) -> tuple[str, str, str, str]:
 def facts(study: Study) -> dict[str, str | int | None]:
     """What the copies between host and device say of their memory and size, by column of `trace`."""
     work, rows = study.recording.work, study.copies_of()
-    memory = {code: parse(study.names[code])[3] for code in np.unique(work.name[rows]).tolist()}
+    named = {code: parse(study.names[code]) for code in np.unique(work.name[rows]).tolist()}
+    memory = {code: found[3] for code, found in named.items()}
     rows = rows[np.isin(work.name[rows], [code for code, kind in memory.items() if kind])]
     kinds = {memory[code] for code in np.unique(work.name[rows]).tolist()}
     size = study.tables["copy"]["bytes"][work.row[rows]] if len(rows) else np.zeros(0, np.int64)
+    staged = [code for code, found in named.items() if found[0] == "HtoD" and found[3] == "pageable"]
+    to_device = int(np.maximum(size[np.isin(work.name[rows], staged)], 0).sum())
     size = size[size >= 0]
     return {
         "copy_memory": None if kinds == {"unknown"} else ", ".join(sorted(kinds)),
         "bytes_copied": None if len(rows) and not len(size) else int(size.sum()),
+        "pageable_to_device_bytes": to_device,
     }
 
 

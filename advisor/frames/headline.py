@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from advisor.frames import copies, retention
+from advisor import hardware
+from advisor.frames import copies, retention, settings
 from advisor.frames import devices as device_frame
 from advisor.frames.cpu import shows_device
 from advisor.frames.habits import habits
@@ -18,6 +19,8 @@ from advisor.frames.startup import is_warm
 from advisor.frames.study import Study
 
 TINY_NS = 10_000
+_ROOM = 0.9
+"""Of the device's memory: more leaves the allocator no room. What does not grow with the batch makes the estimate careful."""
 _COMPILED = ("triton_", "Torch-Compiled Region", "## Call CompiledFxGraph")
 
 SCHEMA = Schema(
@@ -61,10 +64,14 @@ SCHEMA = Schema(
         real("half_gemm_time_share", "share", "of gemm, conv and attention time: in fp16, bf16 or fp8"),
         real("tf32_gemm_time_share", "share", "of gemm, conv and attention time: in tf32"),
         real("fp32_gemm_time_share", "share", "of gemm, conv and attention time: in plain fp32"),
+        real("half_times", "", "16-bit Tensor Cores' peak rate over that of fp32 units, by a table; NULL for a GPU not in it"),
+        real("tf32_times", "", "the same of TF32; NULL also where the GPU has none"),
+        real("half_times_tf32", "", "16-bit peak rate over that of TF32; NULL likewise"),
         integer("peak_allocated_bytes", "bytes", "highest Total Allocated of the busiest device; NULL where not recorded"),
         integer("peak_reserved_bytes", "bytes", "highest Total Reserved; NULL where not recorded"),
         real("peak_share", "share", "peak_allocated_bytes over memory_bytes; NULL where unknown"),
         real("reserved_share", "share", "peak_reserved_bytes over memory_bytes; NULL where unknown"),
+        real("batch_times", "", "0.9 over peak_share, at least 1: how many times as large a batch surely fits; NULL where unknown"),
         integer("reserved_at_peak_bytes", "bytes", "Total Reserved when the most is allocated; NULL where not recorded"),
         integer("unused_when_reserving_bytes", "bytes", "most that lay unused in the cache when more was reserved for less"),
         integer("memory_growth_bytes", "bytes", "median growth of allocated memory a step; 0 unless all steps but the first grow"),
@@ -92,8 +99,11 @@ SCHEMA = Schema(
         flag("anomaly_mode", "it checks half of all nodes or more"),
         text("copy_memory", "host memory that copies use, as pageable, pinned; empty without copies; NULL where none says"),
         integer("bytes_copied", "bytes", "copied between host and device; NULL where no copy says its size"),
+        integer("pageable_to_device_bytes", "bytes", "of these from pageable memory to a device, as far as copies say"),
         flag("steps_not_iterations", "several loader waits in one step: a step is not an iteration"),
         *(real(f"{cause}_share", "share", f"of the window: what {cause} owns") for cause in CAUSES),
+        *settings.FIGURES,
+        *settings.COLUMNS,
     ),
 )  # fmt: skip
 
@@ -129,11 +139,15 @@ def _facts(study: Study) -> dict[str, Any]:
     capacity = first.get("memory_bytes")
     work = recording.work
     time = work.end - work.start
+    rates = hardware.peaks(first.get("name"))
     facts: dict[str, Any] = {
         "vendor": recording.vendor if has_gpu or recording.tables.get("runtime") is not None else "cpu",
         "device_name": first.get("name"),
         "capability": first.get("capability") or _proven_capability(study),
         "sms": first.get("sms"),
+        "half_times": rates.half_times if rates else None,
+        "tf32_times": rates.tf32_times if rates else None,
+        "half_times_tf32": rates.half_times_tf32 if rates else None,
         "memory_bytes": capacity,
         "devices_used": len(recording.devices),
         "cpu_only": study.cpu_program,
@@ -153,6 +167,7 @@ def _facts(study: Study) -> dict[str, Any]:
         "peak_reserved_bytes": reserved,
         "peak_share": peak / capacity if peak is not None and capacity else None,
         "reserved_share": reserved / capacity if reserved is not None and capacity else None,
+        "batch_times": max(_ROOM * capacity / peak, 1.0) if peak and capacity else None,
         "training": study.training(),
         "optimizer_seen": any(name.startswith("Optimizer.step") for name in study.names),
         "amp_scaler": any(
@@ -179,7 +194,7 @@ def _facts(study: Study) -> dict[str, Any]:
         "steps_not_iterations": bool(steps and np.median(per_step) >= 2),
     }
     facts |= {f"{cause}_share": ns / whole if whole else 0.0 for cause, ns in causes.items()}
-    return facts
+    return facts | settings.figures(study) | settings.facts(study)
 
 
 def _plain(value: Any) -> Any:

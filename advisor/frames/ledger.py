@@ -95,7 +95,9 @@ def host_waits(recording: Recording) -> HostWaits:
     bubble = np.zeros(len(syncs.start), np.int64)
     if len(busy.start) and len(syncs.start):
         after = np.searchsorted(busy.start, syncs.end, side="left")
-        following = np.where(after < len(busy.start), busy.start[np.minimum(after, len(busy.start) - 1)], syncs.end)
+        part = recording.part
+        nothing = np.maximum(syncs.end, part.edges[-1]) if part is not None and part.goes_on else syncs.end
+        following = np.where(after < len(busy.start), busy.start[np.minimum(after, len(busy.start) - 1)], nothing)
         running = covered(busy, syncs.end, syncs.end + 1) > 0
         bubble = np.where(running, 0, np.maximum(following - syncs.end, 0))
     startup = _startup(recording, syncs)

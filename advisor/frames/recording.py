@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -76,9 +76,16 @@ class Step:
 class Recording:
     """What the builders of frames read from. Everything is worked out on first use and kept."""
 
-    def __init__(self, recorded: Recorded, libraries: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        recorded: Recorded,
+        libraries: Iterable[str] = (),
+        kept: Callable[[Recorded], Host | None] | None = None,
+    ) -> None:
         self.recorded = recorded
         self.libraries = tuple(libraries)
+        self._kept = kept  # may know the host's forest from last time
+        self.part = recorded.part
         recorded.names = [scrub(name) for name in recorded.names]
         recorded.stacks = [scrub(stack) for stack in recorded.stacks]
         self.names = recorded.names
@@ -89,13 +96,16 @@ class Recording:
     @cached_property
     def zero_ns(self) -> int:
         """Clock reading of the first event, on the file's own clock."""
+        if self.part is not None:
+            return self.part.zero_ns
         work = [self.tables[g]["ts"].min() for g in self.tables if g != "span"]
         return int(min(work)) if work else int(self.tables["span"]["ts"].min())
 
     @cached_property
     def host(self) -> Host:
         """The host's forest."""
-        return Host(self.recorded, self.zero_ns, self.libraries)
+        kept = self._kept(self.recorded) if self._kept is not None else None
+        return kept or Host(self.recorded, self.zero_ns, self.libraries)
 
     @property
     def has_host(self) -> bool:
@@ -216,6 +226,8 @@ class Recording:
     @cached_property
     def steps(self) -> list[Step]:
         """ProfilerStep#N on the host, by start. Their copies on the GPU's side (gpu_user_annotation) are none."""
+        if self.part is not None:
+            return [Step(*step) for step in self.part.steps]
         found: list[Step] = []
         for group in ("annotation", "op"):
             table = self.tables.get(group)
@@ -262,6 +274,8 @@ class Recording:
     @cached_property
     def window(self) -> tuple[int, int]:
         """First step's start (else the first GPU event's) to the later of the last step's end and the last GPU event's."""
+        if self.part is not None:
+            return self.part.edges[0], self.part.edges[-1]
         work, steps = self.work, self.steps
         if len(work):
             start = steps[0].start if steps else int(work.start[0])
@@ -282,6 +296,8 @@ class Recording:
     def bounds(self) -> Ints:
         """Edges of the steps: n + 1 times for n steps (or for the one window where there are none)."""
         low, high = self.window
+        if self.part is not None:
+            return np.array(self.part.edges, np.int64)
         if not self.steps:
             return np.array([low, high], np.int64)
         starts = np.array([step.start for step in self.steps], np.int64)
@@ -332,7 +348,10 @@ class Recording:
     def host_step_of(self, times: Ints) -> Ints:
         """Index of the ProfilerStep that the host was in at each time; -1 before the first, or without steps."""
         starts = np.array([step.start for step in self.steps], np.int64)
-        return np.searchsorted(starts, times, side="right") - 1
+        step = np.searchsorted(starts, times, side="right") - 1
+        if self.part is not None and self.part.later:
+            step = np.where(times < self.part.later[0], step, -1)
+        return step
 
     @property
     def step_count(self) -> int:

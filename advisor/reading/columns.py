@@ -32,6 +32,7 @@ _YEARS_NS = 10 * 365 * 86400 * 10**9
 # No count, size or id of a real trace comes near; arithmetic on what is larger overflows.
 _MOST_INT = 1 << 62
 _GPU = ("kernel", "copy", "memset")
+_ROOM = 1 << 12
 _NO_ARGS = Args()
 
 
@@ -42,8 +43,12 @@ class NeedExact(Exception):
 class Codes(dict[Any, int]):
     """Value -> code, numbered in order of first sight."""
 
+    characters = 0
+    """Length of all values together."""
+
     def __missing__(self, key: Any) -> int:
         code = self[key] = len(self)
+        self.characters += len(key)
         return code
 
 
@@ -111,7 +116,7 @@ class Columns:
         self.unknown: dict[str, int] = {}
         self.exact = False
         self._bad_row = -1
-        self._parts: dict[str, list[Table]] = {}
+        self._grown: dict[str, _Grown] = {}
         self._take: dict[str, Callable[[list[Event]], Table]] = {
             "op": self._op,
             "annotation": self._op,
@@ -145,7 +150,7 @@ class Columns:
             return
         sinks.close()
         for group, table in taken:
-            self._parts.setdefault(group, []).append(table)
+            self._grown.setdefault(group, _Grown()).append(table)
         self.events += len(events)
 
     def _taken(self, group: str, batch: list[Event], events: list[Event]) -> Table:
@@ -178,10 +183,10 @@ class Columns:
         """The columns of every group, in file order; rows without a usable start are dropped and counted."""
         tables: dict[str, Table] = {}
         for group in self._take:
-            parts = self._parts.pop(group, [])
-            if not parts:
+            grown = self._grown.pop(group, None)
+            if grown is None:
                 continue
-            table = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+            table = grown.finish()
             bad = table["ts"] == MISSING
             if bad.any():
                 table = {key: column[~bad] for key, column in table.items()}
@@ -350,6 +355,32 @@ class Columns:
         folded = [a.address & _WORD if isinstance(a.address, int) else 0 for a in args]
         table["address"] = np.array(folded, np.uint64).astype(np.int64)
         return table
+
+
+class _Grown:
+    """A table that grows in place: thousands of small arrays would leave gaps in memory that nothing fits into."""
+
+    def __init__(self) -> None:
+        self._columns: Table = {}
+        self._size = 0
+
+    def append(self, table: Table) -> None:
+        """Add rows. Every table has the same columns."""
+        size = self._size + len(table["ts"])
+        for key, column in table.items():
+            room = self._columns.get(key)
+            if room is None:
+                room = self._columns[key] = np.empty(max(size, _ROOM), column.dtype)
+            if len(room) < size:
+                room.resize(max(size, len(room) * 5 // 4), refcheck=False)
+            room[self._size : size] = column
+        self._size = size
+
+    def finish(self) -> Table:
+        """The whole table."""
+        for column in self._columns.values():
+            column.resize(self._size, refcheck=False)
+        return self._columns
 
 
 _WORD = (1 << 64) - 1

@@ -7,11 +7,15 @@ import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeAlias
 
 from isal import isal_zlib
 
 from advisor.errors import TraceError
+from advisor.reading import limits, remote
+from advisor.reading.watch import Readable, Seen, Told, Watched
+
+Handle: TypeAlias = "BinaryIO | remote.Remote"
 
 BLOCK = 1 << 20
 # Compressed bytes are inflated in slices this small, so that where a stream is damaged no more than a slice is lost;
@@ -40,16 +44,21 @@ _FOREIGN = (
 class Source:
     """A readable trace file: ``blocks()`` yields its uncompressed bytes; ``notes`` says what was wrong with it."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = os.fspath(path)
+    def __init__(self, path: str | os.PathLike[str], told: Told | None = None, seen: Seen | None = None) -> None:
+        self.address = os.fspath(path)
+        self._told, self._seen = told, seen
+        self.path = remote.shown(self.address)  # as messages name it
         self.notes: list[tuple[str, str]] = []
         self.size = 0
+        self._packed = 0  # compressed bytes that the text so far came from
 
-    def _open(self) -> BinaryIO:
+    def _open(self) -> Handle:
         if self.path == "-":
             if sys.stdin is None:
                 raise TraceError("-: there is no standard input. Pass the trace's path.")
             return sys.stdin.buffer
+        if remote.is_url(self.address):
+            return remote.Remote(self.address)
         path = Path(self.path)
         try:
             if path.is_dir():
@@ -63,7 +72,7 @@ class Source:
 
     def blocks(self) -> Iterator[bytes]:
         """Uncompressed bytes, about a megabyte at a time. Raises TraceError on what is no trace file at all."""
-        handle = self._open()
+        handle = Watched(self._open(), self._told, self._seen)
         try:
             first = handle.read(BLOCK)
             if not first:
@@ -89,19 +98,20 @@ class Source:
             if head.startswith(magic):
                 raise TraceError(f"{self.path}: is {what}.")
 
-    def _inflate(self, block: bytes, handle: BinaryIO) -> Iterator[bytes]:
+    def _inflate(self, block: bytes, handle: Readable) -> Iterator[bytes]:
         """Inflate gzip members one after another; a stream cut off or damaged gives what it holds, and a note."""
         for out in self._members(block, handle):
             if not self.size:
                 self._refuse_foreign(out)
             self.size += len(out)
+            limits.unpacked(self.path, self._packed, self.size)
             yield out
         if not self.size:
             damaged = any(code == "gzip-damaged" for code, _ in self.notes)
             what = "is damaged from the start" if damaged else "holds nothing"
             raise TraceError(f"{self.path}: the gzip stream {what}. Copy the file again, in binary mode.")
 
-    def _members(self, data: bytes, handle: BinaryIO) -> Iterator[bytes]:
+    def _members(self, data: bytes, handle: Readable) -> Iterator[bytes]:
         """What the members of a gzip stream hold, slice by slice; *data* is what has been read of it."""
         at = 0
         while True:
@@ -116,6 +126,7 @@ class Source:
                         return
                 piece = data[at : at + (FINE if self.size < BLOCK else SLICE)]
                 at += len(piece)
+                self._packed += len(piece)
                 while piece and not engine.eof:
                     try:
                         yield engine.decompress(piece, BLOCK)

@@ -7,6 +7,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
+from advisor.reading.loose import flag, positive, whole, word
+from advisor.reading.recorder import recorded
+from advisor.recorded import KEY, Recorded
+
 Loose = Any
 
 
@@ -37,6 +41,8 @@ class Metadata(Struct, frozen=True):
     cuda_runtime: int | None = None
     hip: bool = False
     built: bool = False
+    recorded: Recorded | None = None
+    """What ``advisor record`` wrote of the program's settings. Its paths are as written: frames clean them."""
 
 
 class _Root(Struct):
@@ -52,7 +58,8 @@ class _Root(Struct):
     roctracer_version: Loose = None
     pytorch_version: Loose = None
     torch_version: Loose = None
-    built: Loose = field(default=None)
+    built: Loose = None
+    settings: Loose = field(default=None, name=KEY)
 
 
 def parse(text: bytes) -> Metadata | None:
@@ -68,60 +75,34 @@ def parse(text: bytes) -> Metadata | None:
     listed = root.deviceProperties if isinstance(root.deviceProperties, list) else []
     devices = [_device(entry, at) for at, entry in enumerate(listed[:4096]) if isinstance(entry, dict)]
     version = root.torch_version or root.pytorch_version
+    settings = recorded(root.settings)
     return Metadata(
         devices=tuple(devices),
-        base_ns=_int(root.baseTimeNanoseconds) or 0,
-        rank=_int(info.get("rank")),
-        world_size=_int(info.get("world_size")),
-        backend=_word(info.get("backend")),
-        torch=_word(version),
-        record_shapes=_flag(root.record_shapes),
-        profile_memory=_flag(root.profile_memory),
-        with_stack=_flag(root.with_stack),
-        with_modules=_flag(root.with_modules),
-        cuda_runtime=_int(root.cuda_runtime_version),
+        base_ns=whole(root.baseTimeNanoseconds) or 0,
+        rank=whole(info.get("rank")),
+        world_size=whole(info.get("world_size")),
+        backend=word(info.get("backend")),
+        torch=word(version) or (settings.torch if settings else None),
+        record_shapes=flag(root.record_shapes),
+        profile_memory=flag(root.profile_memory),
+        with_stack=flag(root.with_stack),
+        with_modules=flag(root.with_modules),
+        cuda_runtime=whole(root.cuda_runtime_version),
         hip=root.hip_runtime_version is not None or root.roctracer_version is not None,
         built=root.built is not None,
+        recorded=settings,
     )
 
 
 def _device(entry: dict[str, Any], at: int) -> Device:
-    major, minor = _int(entry.get("computeMajor")), _int(entry.get("computeMinor"))
+    major, minor = whole(entry.get("computeMajor")), whole(entry.get("computeMinor"))
     known = major is not None and 0 <= major < 100 and minor is not None and 0 <= minor < 10
-    number = _int(entry.get("id"))
+    number = whole(entry.get("id"))
     return Device(
         id=at if number is None else number,
-        name=_word(entry.get("name"), 80),
-        memory_bytes=_positive(entry.get("totalGlobalMem")),
+        name=word(entry.get("name"), 80),
+        memory_bytes=positive(entry.get("totalGlobalMem")),
         capability=round((major or 0) + (minor or 0) / 10, 1) if known else None,
-        sms=_positive(entry.get("numSms")),
-        max_threads_per_sm=_positive(entry.get("maxThreadsPerMultiprocessor")),
+        sms=positive(entry.get("numSms")),
+        max_threads_per_sm=positive(entry.get("maxThreadsPerMultiprocessor")),
     )
-
-
-def _int(value: Any) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        number = int(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if abs(number) < 1 << 62 else None
-
-
-def _positive(value: Any) -> int | None:
-    number = _int(value)
-    return number if number is not None and number > 0 else None
-
-
-def _flag(value: Any) -> bool | None:
-    number = _int(value) if not isinstance(value, bool) else int(value)
-    return None if number is None else bool(number)
-
-
-def _word(value: Any, most: int = 40) -> str | None:
-    """Short printable text, or nothing."""
-    if not isinstance(value, str):
-        return None
-    clean = "".join(char for char in value if char.isprintable())[:most].strip()
-    return clean or None

@@ -23,8 +23,9 @@ _ODD = re.compile(r",\s*[\]}]|[NI#]|nan|inf|und")
 _TRAILING_COMMA = re.compile(r",(\s*[\]}])")
 # What may follow the closing quote of a key, of a value in an object (its end, or another key) and of a list's element.
 _KEY_CLOSES = re.compile(r"\s*:")
-_VALUE_CLOSES = re.compile(r'\s*(?:,\s*"(?:[^"\\]|\\.){0,80}"\s*:|,?\s*\}\s*(?:[,\]}]|$)|$)')
-_ELEMENT_CLOSES = re.compile(r'\s*(?:,\s*(?:["\[{\]]|-?\d|true\b|false\b|null\b|$)|\]|$)')
+# White space is never given back: a quarter of a megabyte of it would else be tried in as many ways squared.
+_VALUE_CLOSES = re.compile(r'\s*+(?:,\s*+"(?:[^"\\]|\\.){0,80}"\s*+:|(?:,\s*+)?\}\s*+(?:[,\]}]|$)|$)')
+_ELEMENT_CLOSES = re.compile(r'\s*+(?:,\s*+(?:["\[{\]]|-?\d|true\b|false\b|null\b|$)|\]|$)')
 # Half a surrogate pair is no character: it stays as the six characters that it is written with.
 _GOOD_ESCAPE = re.compile(
     r'\\(?:["\\/bfnrt]|u(?![dD][89a-fA-F])[0-9a-fA-F]{4}|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})'

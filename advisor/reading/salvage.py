@@ -64,10 +64,11 @@ def list_end(error: msgspec.DecodeError, body: bytes) -> int | None:
 def ends_list(text: bytes, at: int, *, last: bool) -> bool:
     """Whether the bracket before *at* ends the events: the root object goes on or ends, or no event follows.
 
-    Text that is not the *last* of the file ends at a boundary: there a list that ended has a root object behind it.
+    Text that is not the *last* of the file ends with an event's brace, and another event follows: there a list that ended
+    has more behind it than a brace.
     """
     if _ROOT_GOES_ON.match(text, at):
-        return last or text[at:].strip() not in (b"", b"]")
+        return last or text[at:].strip() not in (b"", b"]", b"}")
     return last and not _NEXT_EVENT.match(text, at) and not BOUNDARY.search(text, at, at + _LOOK_AHEAD)
 
 

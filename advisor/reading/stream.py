@@ -13,13 +13,15 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from advisor.errors import TraceError
-from advisor.reading import metadata
+from advisor.errors import NotATrace, TraceError
+from advisor.reading import limits, metadata
 from advisor.reading.columns import Columns, Table
 from advisor.reading.containers import Source
 from advisor.reading.events import BROKEN, EVENTS
+from advisor.reading.part import Part
 from advisor.reading.repair import mend
 from advisor.reading.salvage import BOUNDARY, Losses, Salvage, ends_list, list_end
+from advisor.reading.watch import Seen, Told
 
 CHUNK = 2 << 20
 # Text without an event for so long is no trace: no root object and no event is so large.
@@ -53,13 +55,14 @@ class Recorded:
     skipped: int = 0
     truncated: bool = False
     size: int = 0
+    part: Part | None = None
 
 
 class Reader:
     """Reads one file into :class:`Recorded`."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.source = Source(path)
+    def __init__(self, path: str | os.PathLike[str], told: Told | None = None, seen: Seen | None = None) -> None:
+        self.source = Source(path, told, seen)
         self.path = self.source.path
         self.blocks: Iterator[bytes] = self.source.blocks()
         self.columns = Columns()
@@ -78,6 +81,8 @@ class Reader:
         tables = columns.finish()
         if not tables:
             self._refuse_empty()
+        limits.growing(self.path, columns)
+        limits.whole(self.path, tables)
         return Recorded(
             tables=tables,
             names=[name[:_MOST_NAME] for name in columns.names],
@@ -96,7 +101,7 @@ class Reader:
     def _refuse_empty(self) -> None:
         columns, losses = self.columns, self.losses
         if columns.shapeless and columns.shapeless == columns.events:
-            raise TraceError(
+            raise NotATrace(
                 f"{self.path}: is JSON, but no trace: what it lists has no ph. "
                 "advisor reads prof.export_chrome_trace('trace.json.gz')."
             )
@@ -107,7 +112,7 @@ class Reader:
             )
         if columns.unknown:
             kinds = ", ".join(f"{name!a}" for name in list(columns.unknown)[:5])
-            raise TraceError(
+            raise NotATrace(
                 f"{self.path}: a trace of something else: its events are of categories that torch.profiler does not write "
                 f"({kinds}). advisor reads prof.export_chrome_trace('trace.json.gz')."
             )
@@ -181,7 +186,7 @@ class Reader:
         else:
             keys = ", ".join(sorted(root)[:5])[:120]
             what = "JSON, but no trace: it has no traceEvents" + (f" (its keys: {keys!a})" if keys else "")
-        raise TraceError(f"{self.path}: is {what}. advisor reads prof.export_chrome_trace('trace.json.gz').")
+        raise NotATrace(f"{self.path}: is {what}. advisor reads prof.export_chrome_trace('trace.json.gz').")
 
     # ---- events
 
@@ -206,6 +211,7 @@ class Reader:
                     f"{self.path}: {size >> 20} MB of text without an event. advisor reads what torch.profiler writes: "
                     "prof.export_chrome_trace('trace.json.gz')."
                 )
+            limits.growing(self.path, self.columns)
             self._offset += at
             parts = [text[at:]]
             size = len(parts[0])
@@ -343,6 +349,6 @@ def _shortened(tail: bytes) -> Iterator[bytes]:
         yield tail + b"}"
 
 
-def read(path: str | os.PathLike[str]) -> Recorded:
-    """Read a trace file, or standard input (``-``)."""
-    return Reader(path).read()
+def read(path: str | os.PathLike[str], told: Told | None = None, seen: Seen | None = None) -> Recorded:
+    """Read a trace file, or standard input (``-``). *told* hears how far it is, *seen* is shown the bytes of the file."""
+    return Reader(path, told, seen).read()

@@ -6,18 +6,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints
-from advisor.replay.graph import BLOCKING, WAIT, Graph
+from advisor.intervals import Ints
+from advisor.replay.graph import BLOCKING, WAIT, Floats, Graph
 
 
 @dataclass
 class Change:
-    """What a fix does: ns taken from the think time and the calls of the host and from the work; waits that do not wait."""
+    """What a fix does: ns taken from the think time and the calls of the host and from the work; the part of waits that goes."""
 
     think: Ints | None = None
     call: Ints | None = None
     dur: Ints | None = None
-    free: Bools | None = None
+    free: Floats | None = None
 
 
 @dataclass
@@ -39,6 +39,8 @@ class Prepared:
     length: list[int] = field(init=False)
     after: list[int] = field(init=False)
     kind: list[int] = field(init=False)
+    line: list[int] = field(init=False)
+    tied: list[int] = field(init=False)
     before: int = field(init=False)
     last: list[int] = field(init=False)
     targets: list[list[int]] = field(init=False)
@@ -53,6 +55,7 @@ class Prepared:
         self.length, self.after = graph.length.tolist(), graph.after.tolist()
         self.before = int(graph.first[0]) if len(graph) else 0  # pieces of work that nothing here launched
         self.last = graph.last.tolist()
+        self.line, self.tied = graph.line.tolist(), graph.tied.tolist()
         target = graph.target.tolist()
         bounds = zip(graph.target_first.tolist(), graph.target_last.tolist(), strict=True)
         self.targets = [target[low:high] for low, high in bounds]
@@ -64,16 +67,16 @@ def run(prepared: Prepared, change: Change | None = None) -> Timeline:
     """Run the graph. Unchanged, it gives the record back, but for residuals: waits are worked out, never copied."""
     graph = prepared.graph
     change = change or Change()
-    think = (
-        prepared.think
-        if change.think is None
-        else np.maximum(graph.think - change.think, np.minimum(graph.think, 0)).tolist()
-    )
+    think = prepared.think
+    if change.think is not None:
+        # What a tied node counts from moves with the main line.
+        less = np.where(graph.tied < 0, change.think, 0)
+        think = np.maximum(graph.think - less, np.minimum(graph.think, 0)).tolist()
     length = prepared.length
     if change.call is not None:
         length = np.maximum(graph.length - change.call, 0).tolist()
     dur = prepared.dur if change.dur is None else np.maximum(graph.dur - change.dur, 0).tolist()
-    free = [False] * len(graph) if change.free is None else change.free.tolist()
+    free = [0.0] * len(graph) if change.free is None else change.free.tolist()
     stream, lag, depends = prepared.stream, prepared.lag, prepared.depends
     lanes = [graph.low - (1 << 60)] * (max(stream, default=0) + 1)
     begun, ended = [0] * len(dur), [0] * len(dur)
@@ -86,11 +89,17 @@ def run(prepared: Prepared, change: Change | None = None) -> Timeline:
             begin = max(begin, ended[depends[at]])
         begun[at] = begin
         lanes[stream[at]] = ended[at] = begin + dur[at]
-    now = int(graph.start[0]) if len(graph) else low
+    nows = [int(graph.start[0]) if len(graph) else low] * (max(prepared.line, default=0) + 1)
     at = prepared.before
     # One pass over plain numbers, a few hundred thousand a second: it is run a dozen times a report, so no calls in it.
-    for node, (pause, call, kind, until) in enumerate(zip(think, length, prepared.kind, prepared.last, strict=True)):
+    columns = zip(think, length, prepared.kind, prepared.last, prepared.line, prepared.tied, strict=True)
+    for node, (pause, call, kind, until, line, tied) in enumerate(columns):
+        now = nows[line]
         ready = now + pause
+        if tied >= 0:
+            ready = starts[tied] + pause
+            if now > ready:
+                ready = now
         starts[node] = ready
         end = ready + call
         first = at
@@ -108,17 +117,21 @@ def run(prepared: Prepared, change: Change | None = None) -> Timeline:
         if kind == WAIT:
             targets = prepared.targets[node]
             done = max([ended[one] for one in targets], default=ready)
-            if free[node]:
-                end = ready + min(call, wait_ns)
-            elif done > ready:
-                end = max(done + return_ns, ready + min(call, wait_ns))
+            least = ready + min(call, wait_ns)
+            if done > ready:
+                end = max(done + return_ns, least)
             elif targets:
-                end = ready + min(call, wait_ns)
+                end = least
+            if free[node] and end > least:
+                end -= int((end - least) * free[node])
         elif kind == BLOCKING:
-            end = ready + wait_ns if free[node] else max(max(ended[first:at]) + after[node], ready + wait_ns)
+            least = ready + wait_ns
+            end = max(max(ended[first:at]) + after[node], least)
+            if free[node]:
+                end -= int((end - least) * free[node])
         if queue and at > queue and at > first and ended[at - 1 - queue] > end:
             end = ended[at - 1 - queue]  # the queue is full
         ends[node] = end
         if end > now:
-            now = end
+            nows[line] = end
     return Timeline(*(np.array(column, np.int64) for column in (starts, ends, begun, ended)))

@@ -16,7 +16,8 @@ from advisor.engine.claims import Claim
 from advisor.frames.host import PYTHON, RUNTIME
 from advisor.frames.recording import COPY, KERNEL, MEMSET
 from advisor.frames.study import Study
-from advisor.intervals import Bools, Ints, Spans, covered, union
+from advisor.intervals import Ints, Spans, covered, union
+from advisor.replay import batch
 from advisor.replay.clock import Change
 from advisor.replay.graph import BLOCKING, PLAIN, WAIT, Graph
 
@@ -28,22 +29,23 @@ _KINDS = {"kernels": KERNEL, "copies": COPY, "memsets": MEMSET}
 
 @dataclass
 class Keep:
-    """What is left of think times, calls and work, as shares; and the waits that no longer wait."""
+    """What is left of think times, calls and work, as shares; and the part of each wait that goes."""
 
     think: Floats
     call: Floats
     dur: Floats
-    free: Bools
+    free: Floats
 
     @classmethod
     def all_of(cls, graph: Graph) -> Keep:
         """Nothing changed."""
         nodes = len(graph)
-        return cls(np.ones(nodes), np.ones(nodes), np.ones(len(graph.work)), np.zeros(nodes, np.bool_))
+        return cls(np.ones(nodes), np.ones(nodes), np.ones(len(graph.work)), np.zeros(nodes))
 
     def and_(self, other: Keep) -> Keep:
         """Both fixes: what is left of what the other left."""
-        return Keep(self.think * other.think, self.call * other.call, self.dur * other.dur, self.free | other.free)
+        free = np.maximum(self.free, other.free)
+        return Keep(self.think * other.think, self.call * other.call, self.dur * other.dur, free)
 
     def change(self, graph: Graph) -> Change:
         """For the clock."""
@@ -57,13 +59,16 @@ class Keep:
         )
 
 
-def effect(study: Study, graph: Graph, claim: Claim, share: float) -> Keep:
-    """What the fix of a claim leaves, at one assumption."""
+def effect(study: Study, graph: Graph, claim: Claim, *, hopeful: bool) -> Keep:
+    """What the fix of a claim leaves, by its rule's hopeful or its cautious assumption."""
     keep = Keep.all_of(graph)
     replay = claim.rule.replay
+    share = 0.0 if replay is None else replay.high if hopeful else replay.low
     if replay is None or share <= 0:
         return keep
     frame, action = claim.rule.match.frame, replay.action
+    if action == "batch":
+        return _in_a_larger_batch(study, graph, share, fuller=hopeful)
     rows = np.flatnonzero(claim.rows)
     works = _works(study, frame, claim)
     if len(works):
@@ -75,10 +80,26 @@ def effect(study: Study, graph: Graph, claim: Claim, share: float) -> Keep:
         _on_host(graph, keep, spans, share)
     waits = _freed(study, frame, rows, works) if action in ("unblock", "hide", "remove") else np.zeros(0, np.int64)
     if len(waits):
-        nodes = np.flatnonzero(np.isin(graph.node, waits) & np.isin(graph.kind, (WAIT, BLOCKING)))
-        # The share of the waits that the fix does away with, spread evenly.
-        order = np.arange(len(nodes))
-        keep.free[nodes[np.floor((order + 1) * share + 1e-9) > np.floor(order * share + 1e-9)]] = True
+        # Every wait is shortened by the share: which of them go entirely, nobody knows.
+        keep.free[np.isin(graph.node, waits) & np.isin(graph.kind, (WAIT, BLOCKING))] = share
+    return keep
+
+
+def waiting(study: Study, graph: Graph) -> Floats:
+    """The part of each think time that is no Python and no operator: the loader, a compiler, a collector, the profiler."""
+    waits = study.waits
+    tables = (waits.loader, waits.compile, waits.gc, waits.profiler)
+    spans = union(np.concatenate([t.start for t in tables]), np.concatenate([t.end for t in tables]))
+    begin = graph.start - np.maximum(graph.think, 0)
+    return np.clip(covered(spans, begin, graph.start) / np.maximum(graph.think, 1), 0.0, 1.0)
+
+
+def _in_a_larger_batch(study: Study, graph: Graph, share: float, *, fuller: bool) -> Keep:
+    """What a batch of today's size leaves within a larger one: see :mod:`advisor.replay.batch`."""
+    keep = Keep.all_of(graph)
+    keep.think *= 1 - share * (1 - waiting(study, graph))
+    keep.call[graph.kind == PLAIN] *= 1 - share
+    keep.dur *= batch.left(study, share, fuller=fuller)[graph.work]
     return keep
 
 

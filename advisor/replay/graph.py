@@ -1,8 +1,9 @@
 """The dependency graph of a recording, as columns: what the host does in order, what that launches, what waits for what.
 
-**Host.** All calls of the runtime that matter (launches, waits, step marks) in one order of time. Threads hand over to each
-other (the main thread waits while the backward thread runs), so one line through all of them holds the handovers; what
-passes between two such calls is the *think time* of the later one: Python, operators, smaller calls, the loader's waits.
+**Host.** All calls of the runtime that matter (launches, waits, step marks), in lines (:mod:`advisor.replay.lines`): threads
+that hand over to each other (the main thread waits while the backward thread runs) make one line, which holds the handovers;
+a thread that runs beside it is a line of its own. What passes between two calls of a line is the *think time* of the later
+one: Python, operators, smaller calls, the loader's waits.
 
 **Device.** Each piece of work follows the one before it on its stream, the call that launched it (a constant later), and
 where a stream waited on an event the work of another stream.
@@ -22,6 +23,7 @@ from advisor.frames.host import RUNTIME
 from advisor.frames.recording import COPY
 from advisor.frames.study import Study
 from advisor.intervals import Bools, Ints
+from advisor.replay import lines
 
 _SLACK_NS = 2_000
 """Clocks of host and device agree no better than this."""
@@ -52,6 +54,8 @@ class Graph:
     after: Ints  # from the end of a blocking copy to its call's return; can be negative
     kind: Ints
     node: Ints  # in the host's forest; -1 for marks
+    line: Ints
+    tied: Ints  # node of the main line whose start a think time counts from, where that is not the end of the line so far; -1
     first: Ints
     last: Ints
     target_first: Ints
@@ -99,7 +103,8 @@ def build(study: Study) -> Graph | None:
         1
     ].ravel()
     begun, ended = work.start[positions], work.end[positions]
-    latency, typical = _latency(start, end, graph_of, stream, begun, ended)
+    collective = work.communication[positions]
+    latency, typical = _latency(start, end, np.where(collective, -1, graph_of), graph_of, stream, begun, ended)
     copies = work.kind[positions] == COPY
     lag, depends, residual = _holds(
         start, end, copies, graph_of, stream, begun, ended, latency, typical, recording.window[0]
@@ -108,17 +113,17 @@ def build(study: Study) -> Graph | None:
     kind = np.where(blocking, BLOCKING, kind)
     queue, full = _queue(start, end, graph_of, ended, typical)
     length = np.where(full, np.minimum(end - start, typical), end - start)
-    reach = np.maximum.accumulate(end)
-    think = np.diff(start, prepend=start[0])
-    think[1:] = start[1:] - reach[:-1]
+    line, tied = lines.of(study, nodes, start, end)
+    think = lines.think(start, end, line, tied)
     first = np.searchsorted(graph_of, np.arange(len(start)), side="left")
     last = np.searchsorted(graph_of, np.arange(len(start)), side="right")
-    waits = _targets(kind, end, last, stream, ended)
+    waits = _targets(kind, start, end, last, stream, ended)
     time = (ended - begun).sum()
     linked = float((ended - begun)[graph_of >= 0].sum() / time) if time else 1.0
     wait_ns, return_ns, fixed = _tails(kind, start, end, ended, waits)
     return Graph(
-        start=start, end=end, think=think, length=length, after=after, kind=kind, node=nodes, first=first, last=last,
+        start=start, end=end, think=think, length=length, after=after, kind=kind, node=nodes,
+        line=line, tied=tied, first=first, last=last,
         target_first=waits.first, target_last=waits.last, target=waits.position,
         work=positions, stream=stream, dur=ended - begun, lag=lag, depends=depends,
         queue=queue, latency_ns=latency, return_ns=return_ns, wait_ns=wait_ns,
@@ -157,12 +162,17 @@ def _launch_order(launch: Ints, begun: Ints, nodes: Ints, size: int) -> _Order:
     return _Order(order, owner[order])
 
 
-def _latency(start: Ints, end: Ints, owner: Ints, stream: Ints, begun: Ints, ended: Ints) -> tuple[int, int]:
-    """From a launch call's start to its work's, where nothing else held it; and how long such a call takes: medians."""
-    mine = np.flatnonzero(owner >= 0)
-    if not len(mine):
+def _latency(
+    start: Ints, end: Ints, sure: Ints, owner: Ints, stream: Ints, begun: Ints, ended: Ints
+) -> tuple[int, int]:
+    """From a launch call's start to its work's, where nothing else held it; and how long such a call takes: medians.
+
+    *sure* is *owner* without collectives, which begin when their stream's event, or the other ranks, let them.
+    """
+    if not (owner >= 0).any():
         return 0, 0
-    typical = int(np.median((end - start)[owner[mine]]))
+    typical = int(np.median((end - start)[owner[owner >= 0]]))
+    mine = np.flatnonzero(sure >= 0)
     before = _previous_end(stream, begun, ended)
     call = start[owner[mine]]
     free = (before[mine] < call) & (begun[mine] >= call) & ((end - start)[owner[mine]] <= _LONG_CALL * max(typical, 1))
@@ -236,7 +246,10 @@ def _blocking(
     mine = np.flatnonzero(copies & (owner >= 0))
     call = owner[mine]
     held = np.minimum(end[call], ended[mine]) - begun[mine]
-    waits = (2 * held >= ended[mine] - begun[mine]) & (end[call] - start[call] > _LATE_NS) & (kind[call] == PLAIN)
+    # Where the clocks differ by more than a small copy takes, it seems to run after the call that held it.
+    until = np.abs(end[call] - ended[mine]) <= _LATE_NS
+    long = (end[call] - start[call] > _LATE_NS) & (kind[call] == PLAIN)
+    waits = long & ((2 * held >= ended[mine] - begun[mine]) | until)
     found[call[waits]] = True
     after[call[waits]] = np.minimum(end[call] - ended[mine], _LATE_NS)[waits]
     return found, after
@@ -265,18 +278,20 @@ class _Targets:
     position: Ints
 
 
-def _targets(kind: Ints, end: Ints, last: Ints, stream: Ints, ended: Ints) -> _Targets:
+def _targets(kind: Ints, start: Ints, end: Ints, last: Ints, stream: Ints, ended: Ints) -> _Targets:
     """For each wait, the last work of every stream that had run dry when it ended: that is what it can have waited for."""
     firsts, lasts = np.zeros(len(kind), np.int64), np.zeros(len(kind), np.int64)
     found: list[int] = []
     waits = np.flatnonzero(kind == WAIT)
     streams = [np.flatnonzero(stream == one) for one in np.unique(stream).tolist()]
     reach = [np.maximum.accumulate(ended[mine]) for mine in streams]
+    # A long wait ended with its work even where the clocks are further apart.
+    limit = end + np.clip((end - start) // 10, _SLACK_NS, _LATE_NS)
     for at in waits.tolist():
         firsts[at] = len(found)
         for mine, until in zip(streams, reach, strict=True):
             count = int(np.searchsorted(mine, last[at], side="left"))
-            if count and until[count - 1] <= end[at] + _SLACK_NS:
+            if count and until[count - 1] <= limit[at]:
                 found.append(int(mine[count - 1]))
         lasts[at] = len(found)
     return _Targets(firsts, lasts, np.array(found, np.int64))

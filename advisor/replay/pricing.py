@@ -14,7 +14,7 @@ from advisor.frames.study import Study
 from advisor.intervals import Ints, Spans, covered, union
 from advisor.replay import clock
 from advisor.replay import graph as graphs
-from advisor.replay.effect import Keep, effect
+from advisor.replay.effect import Floats, Keep, effect, waiting
 from advisor.replay.graph import PLAIN
 from advisor.replay.measure import Measured, bound_by, measure
 from advisor.replay.rungs import Priced, Rung
@@ -40,16 +40,14 @@ class _World:
         base = Keep.all_of(replay.graph)
         if host < 1:
             # Stacks slow Python and operators down, not what waits for data, for a compiler or for a collector.
-            waiting = replay.waiting / np.maximum(replay.graph.think, 1)
-            base.think *= host + (1 - host) * np.clip(waiting, 0.0, 1.0)
+            base.think *= host + (1 - host) * replay.waiting
             base.call[replay.graph.kind == PLAIN] *= host
         self.high, self.low = base, base
         self.timeline, measured = replay.run(base)
         self.at_high = self.at_low = replay.step_ns(measured)
-        shares = [(claim, claim.rule.replay) for claim in fixes]
-        self.hopeful = {c.rule.id: effect(replay.study, replay.graph, c, r.high) for c, r in shares if r}
-        self.cautious = {c.rule.id: effect(replay.study, replay.graph, c, r.low) for c, r in shares if r}
-
+        study, graph = replay.study, replay.graph
+        self.hopeful = {claim.rule.id: effect(study, graph, claim, hopeful=True) for claim in fixes}
+        self.cautious = {claim.rule.id: effect(study, graph, claim, hopeful=False) for claim in fixes}
         self._tried: dict[str, tuple[Keep, clock.Timeline, float]] = {}
 
     def _try(self, rule: str) -> tuple[Keep, clock.Timeline, float]:
@@ -155,7 +153,13 @@ class Replay:
         scale = whole_ms / base if base else 0.0
         confidence = {claim.rule.id: CONFIDENCES[claim.rule.confidence] for claim in fixes}
         counted = max(self.study.ledger.counted_ns, 1)
-        owned = {claim.rule.id: claim.cost_ns / counted * whole_ms for claim in fixes}
+        # Nothing is promised beyond what the rows own; a larger batch is worth more than the gaps that show the room for it.
+        owned = {
+            claim.rule.id: whole_ms
+            if claim.rule.replay and claim.rule.replay.action == "batch"
+            else claim.cost_ns / counted * whole_ms
+            for claim in fixes
+        }
         left = list(owned)
         worth = {rule: owned[rule] * confidence[rule] for rule in left}  # at most
         savings: dict[str, tuple[float, float]] = {}
@@ -192,8 +196,7 @@ class Replay:
         assert self.graph is not None
         keep = Keep.all_of(self.graph)
         for claim in claims:
-            if claim.rule.replay is not None:
-                keep = keep.and_(effect(self.study, self.graph, claim, claim.rule.replay.high))
+            keep = keep.and_(effect(self.study, self.graph, claim, hopeful=True))
         replayed = self.run(keep)[0]
         work, at = self.study.recording.work, self.graph.work
         columns = {
@@ -221,12 +224,10 @@ class Replay:
         return np.rint(self._within(union(waits.start, waits.end)) * keep.think).astype(np.int64)
 
     @cached_property
-    def waiting(self) -> Ints:
-        """The part of each think time that is no Python and no operator: the loader, a compiler, a collector, the profiler."""
-        waits = self.study.waits
-        tables = (waits.loader, waits.compile, waits.gc, waits.profiler)
-        start = np.concatenate([table.start for table in tables])
-        return self._within(union(start, np.concatenate([table.end for table in tables])))
+    def waiting(self) -> Floats:
+        """The part of each think time that is no Python and no operator."""
+        assert self.graph is not None
+        return waiting(self.study, self.graph)
 
     def _within(self, spans: Spans) -> Ints:
         assert self.graph is not None

@@ -243,18 +243,8 @@ def describe(place: Place) -> str:
     return f"{text or 'no place recorded'}  {percent(place.share)}"
 
 
-def setting(one: Setting) -> str:
-    """``DataLoader(num_workers=0) at train.py:42``: how the program was run."""
-    said = f"{one.name}={one.value}"
-    if one.of:
-        said = f"{one.of}({said})"
-    if one.file:
-        said += f" at {one.file}" + (f":{one.line}" if one.line else "")
-    return said
-
-
 def advised(one: Setting) -> str:
-    """`` → 8``, and what it follows from or means, as far as either is known."""
+    """`` → 8``, and what it follows from or means, as far as either is known; it stands behind how the program was run."""
     return (f" → {one.advice}" if one.advice else "") + (f": {one.because}" if one.because else "")
 
 
@@ -281,6 +271,17 @@ def plan_step(before: float, after: dict[str, float]) -> str:
     """``80.0 → 36.2 – 58.1 ms``."""
     then = [number(after[key]) for key in ("low", "high") if key in after]
     return f"{number(before)} → {' – '.join(dict.fromkeys(then))} ms"
+
+
+def numbered(findings: Sequence[Finding]) -> str:
+    """``4 findings and 1 note``: how many there are, those that are no more than a note apart; ``No findings``."""
+    notes = sum(finding.severity == "note" for finding in findings)
+    parts = [
+        f"{count} {name}{'s' * (count > 1)}"
+        for count, name in ((len(findings) - notes, "finding"), (notes, "note"))
+        if count
+    ]
+    return " and ".join(parts) if len(findings) > notes else ", ".join(["No findings", *parts])
 
 
 def counts(analysis: Analysis) -> str:

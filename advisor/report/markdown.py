@@ -13,12 +13,14 @@ from advisor.report import Options, ranks
 from advisor.report.document import Several, analyses
 from advisor.report.figures import (
     DAMAGE,
+    advised,
     causes,
     circumstances,
     cost,
     counts,
     headline,
     not_run,
+    numbered,
     plan_step,
     price,
     span,
@@ -44,13 +46,16 @@ _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 def render(document: Analysis | Several, _options: Options) -> str:
     """The report; what no longer fits is left out from the end, and that is said."""
     many = analyses(document)
+    told = ranks.at_length(many, document.across if isinstance(document, Several) else None)
     blocks: list[str] = []
     if isinstance(document, Several):
-        blocks += _overview(many)
+        blocks += _overview([many[index] for index in told], len(many))
         if document.across:
             blocks += _across(document.across)
-    for analysis in many:
-        blocks += _one(analysis)
+    for index in told:
+        blocks += _one(many[index])
+    if len(told) < len(many):
+        blocks.append(plain(ranks.untold(many, told)))
     return _fitted(blocks)
 
 
@@ -111,7 +116,7 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence
     return "\n".join([line(header), line(["---:" if one else "---" for one in right]), *map(line, rows)])
 
 
-def _overview(many: Sequence[Analysis]) -> list[str]:
+def _overview(many: Sequence[Analysis], total: int) -> list[str]:
     rows = [
         [
             code(analysis.trace.path, cell=True),
@@ -122,7 +127,7 @@ def _overview(many: Sequence[Analysis]) -> list[str]:
         for analysis in many
     ]
     return [
-        f"## {len(many)} traces",
+        f"## {total:,} traces" + (f", of which {len(many)} are shown" if total > len(many) else ""),
         _table(["trace", "time", "GPU busy", "first finding"], rows, [False, True, True, False]),
     ]
 
@@ -159,11 +164,11 @@ def _causes(summary: Summary) -> Iterator[str]:
 
 def _findings(findings: Sequence[Finding], summary: Summary | None, analysis: Analysis | None) -> Iterator[str]:
     if not findings:
-        yield "### No findings"
+        yield f"### {numbered(findings)}"
         if analysis and analysis.verdicts.not_run:
-            yield "No rule that could run fired; what could not run is named below."
+            yield "No rule that could run has a finding; what could not run is named below."
         return
-    yield f"### {len(findings)} finding{'s' if len(findings) > 1 else ''}, first things first"
+    yield f"### {numbered(findings)}, first things first"
     rows = [
         [
             str(index),
@@ -228,6 +233,9 @@ def _finding(index: int, finding: Finding, summary: Summary | None) -> Iterator[
             for row in found
         ]
         yield _table([plain(evidence_heading(name)) for name in columns], rows, [not one for one in text])
+    if finding.settings:
+        lines = [f"- {code(one.as_run)}{' ' * bool(one.advice)}{plain(advised(one))}" for one in finding.settings]
+        yield "Run with:\n\n" + "\n".join(lines)
     effort = f" ({plain(finding.fix.effort)})" if finding.fix.effort else ""
     yield f"**Fix: {plain(finding.fix.title)}**{effort}"
     for label, text_of in (("before", finding.fix.before), ("after", finding.fix.after)):
@@ -246,9 +254,19 @@ def _finding(index: int, finding: Finding, summary: Summary | None) -> Iterator[
 
 def _across(across: Across) -> Iterator[str]:
     yield f"## {ranks.heading(across)}"
-    rows = [[*ranks.cells(row)[:-1], code(row.path, cell=True)] for row in across.ranks]
+    rows = [[*ranks.cells(row)[:-1], code(row.path, cell=True)] for row in ranks.shown(across)]
     yield _table(ranks.HEADER, rows, [True] * 8 + [False])
-    yield plain(f"{ranks.legend(across)}. {ranks.clocks(across)}")
+    more = ranks.rest(across)
+    yield plain(f"{more + '. ' if more else ''}{ranks.legend(across)}. {ranks.clocks(across)}")
+    for section in ranks.sections(across):
+        yield f"### {plain(section.title)}"
+        told = [
+            [text if figure else code(text, cell=True) for text, figure in zip(row, section.right, strict=True)]
+            for row in section.rows
+        ]
+        yield _table([plain(name) for name in section.header], told, list(section.right))
+        if section.note:
+            yield plain(section.note)
     if across.findings:
         yield from _findings(across.findings, None, None)
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from markupsafe import Markup, escape
 
 from advisor.analysis import Analysis, Finding
-from advisor.report.figures import causes, circumstances, cost, describe, headline, price
+from advisor.report.figures import advised, causes, circumstances, cost, describe, headline, price
 from advisor.report.plain import clean, percent, shorten
 from advisor.report.table import evidence_cell, evidence_heading
 
@@ -42,11 +42,12 @@ def analysis(found: Analysis) -> Markup:
 def finding(found: Finding) -> Markup:
     """One finding with its evidence and its fix."""
     places = Markup("").join(Markup("<li>{}</li>").format(_safe(describe(place))) for place in found.where[:5])
+    ran = "; ".join(f"{one.as_run}{advised(one)}" for one in found.settings)
     rows = [[evidence_cell(name, cell) for name, cell in zip(found.evidence.columns, row, strict=True)]
             for row in found.evidence.rows[:5]]  # fmt: skip
     table = _table([evidence_heading(name) for name in found.evidence.columns], rows) if rows else Markup("")
     code = "\n".join(clean(line) for line in found.fix.after.split("\n"))
-    return Markup("<div><p><b>{}</b> ({}, {}; {})</p><p>{}; {}</p><ul>{}</ul>{}<p>Fix: {}</p>{}</div>").format(
+    return Markup("<div><p><b>{}</b> ({}, {}; {})</p><p>{}; {}</p><ul>{}</ul>{}{}<p>Fix: {}</p>{}</div>").format(
         _safe(found.title),
         found.severity,
         found.confidence,
@@ -55,6 +56,7 @@ def finding(found: Finding) -> Markup:
         cost(found, None),
         places,
         table,
+        Markup("<p>Run with {}</p>").format(escape(clean(ran))) if ran else "",
         _safe(found.fix.title),
         Markup("<pre>{}</pre>").format(code) if code.strip() else "",
     )

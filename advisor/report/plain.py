@@ -23,13 +23,22 @@ _HIDDEN = re.compile(
     "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
 )
 
+# GitHub's runner looks for these where a line begins, and lines are broken at blanks; ##[ and ##vso[ it finds anywhere.
+_COMMAND = re.compile(
+    r"(?:(?<=\s)|^):(?=:(?:error|warning|notice|debug|group|endgroup|echo|add-\w+|remove-\w+|set-\w+|save-\w+|stop-\w+"
+    r"|internal-[\w-]+)[ :])|##(?=\[|vso\[)"
+)
+
 
 def clean(text: str) -> str:
-    """*text* on one line without anything that moves the cursor; what is invisible is spelled out as ``\\u202e``."""
-    if text.isascii() and text.isprintable():
-        return text
-    text = _BREAK.sub(" ", _ANSI.sub("", text))
-    return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+    """*text* on one line without anything that moves the cursor; what is invisible is spelled out as ``\\u202e``.
+
+    What a CI's runner would take for one of its commands is parted by a blank.
+    """
+    if not (text.isascii() and text.isprintable()):
+        text = _BREAK.sub(" ", _ANSI.sub("", text))
+        text = _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+    return _COMMAND.sub(r"\g<0> ", text) if "::" in text or "##" in text else text
 
 
 def clean_lines(text: str) -> list[str]:

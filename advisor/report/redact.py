@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from advisor.analysis import Across, Analysis, Cell, Evidence, Finding, Place, QualityNote, Verdicts
+from advisor.analysis import Across, Analysis, Cell, Evidence, Finding, Place, QualityNote, Setting, Verdicts
 from advisor.views import Grid, Views
 
 # An absolute path of two parts or more, on either kind of system, not the rest of a URL or of a module path; or a
@@ -46,6 +46,7 @@ def redact_across(across: Across) -> Across:
     return replace(
         across,
         ranks=[replace(row, path=base_name(row.path)) for row in across.ranks],
+        lags=[replace(lag, op=None if lag.op is None else scrub(lag.op)) for lag in across.lags],
         quality=_notes(across.quality),
         findings=[redact_finding(finding) for finding in across.findings],
         verdicts=_verdicts(across.verdicts),
@@ -74,7 +75,13 @@ def redact_finding(finding: Finding) -> Finding:
         title=scrub(finding.title),
         where=[_place(place) for place in finding.where],
         evidence=_evidence(finding.evidence),
+        settings=[_setting(one) for one in finding.settings],
     )
+
+
+def _setting(one: Setting) -> Setting:
+    file = None if one.file is None else base_name(one.file)
+    return msgspec.structs.replace(one, file=file, value=scrub(one.value), because=scrub(one.because))
 
 
 def _place(place: Place) -> Place:

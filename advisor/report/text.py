@@ -15,6 +15,7 @@ from advisor.report.causes import on_cpu, spoken
 from advisor.report.document import Several, analyses
 from advisor.report.figures import (
     DAMAGE,
+    advised,
     causes,
     circumstances,
     cost,
@@ -23,6 +24,7 @@ from advisor.report.figures import (
     headline,
     memory,
     not_run,
+    numbered,
     over,
     plan_note,
     plan_step,
@@ -81,14 +83,19 @@ def render(document: Analysis | Several, options: Options) -> str:
     """The report as plain text, with ANSI colours only where ``options.color`` asks for them."""
     page = Page(options)
     many = analyses(document)
+    told = ranks.at_length(many, document.across if isinstance(document, Several) else None)
+    listed = range(len(many)) if page.verbosity > 0 else told
     if isinstance(document, Several) and len(many) > 1 and page.verbosity >= 0:
-        _overview(page, many)
-    for index, analysis in enumerate(many):
+        _overview(page, [many[index] for index in listed], len(many))
+    for index, analysis in ((index, many[index]) for index in listed):
         if isinstance(document, Several) and page.verbosity >= 0:
             page.lines += ["", page.paint("═" * page.width, "dim")]
         elif index:
             page.line()
         _one(page, analysis)
+    if len(listed) < len(many):
+        page.line()
+        page.labelled("", f"{ranks.untold(many, told)} -v shows each.", indent=0, room=0)
     if isinstance(document, Several) and document.across:
         _across(page, document.across)
     return "\n".join(page.lines).lstrip("\n") + "\n"
@@ -103,9 +110,15 @@ def _across(page: Page, across: Across) -> None:
     header, *rows = ranks.table(across, page.width - 2, every=page.verbosity > 0)
     page.lines += ["  " + page.paint(header, "dim"), *("  " + row for row in rows)]
     if len(rows) < len(across.ranks):
-        page.line(page.paint(f"  and {len(across.ranks) - len(rows):,} more ranks (-v)", "dim"))
+        page.line(page.paint(f"  {ranks.rest(across)} (-v)", "dim"))
     page.labelled("", ranks.legend(across), indent=2, room=0)
     page.labelled("", ranks.clocks(across), indent=2, room=0)
+    for section in ranks.sections(across):
+        page.heading(f"  {section.title}")
+        header, *rows = align(section.header, section.rows, section.right, page.width - 2)
+        page.lines += ["  " + page.paint(header, "dim"), *("  " + row for row in rows)]
+        if section.note:
+            page.labelled("", section.note, indent=2, room=0)
     for index, finding in enumerate(across.findings, 1):
         _finding(page, index, finding, None, full=True)
     if not across.findings and across.verdicts.passes:
@@ -178,11 +191,11 @@ def _findings(page: Page, analysis: Analysis) -> None:
     real = [finding for finding in analysis.findings if finding.severity != "note"]
     notes = [finding for finding in analysis.findings if finding.severity == "note"]
     if not real:
-        page.heading("No findings but what is noted below" if notes else "No findings")
-        if analysis.verdicts.not_run:
-            page.line("  No rule that could run fired; what could not run is named below.")
+        page.heading(numbered(analysis.findings))
+        if not notes and analysis.verdicts.not_run:
+            page.line("  No rule that could run has a finding; what could not run is named below.")
     else:
-        page.heading(f"{len(real)} finding{'s' if len(real) > 1 else ''}, first things first")
+        page.heading(f"{numbered(analysis.findings)}, first things first")
         if len(real) > 1:
             order = (
                 "In the order of what they return, weighed by confidence; severity is the share of the time they own."
@@ -227,6 +240,8 @@ def _finding(
     if not full:
         page.labelled("fix", finding.fix.title)
         return
+    for number_, one in enumerate(finding.settings):
+        page.labelled("" if number_ else "run with", one.as_run + advised(one))
     if finding.evidence.rows:
         page.line()
         header, *rows = evidence(finding.evidence.columns, finding.evidence.rows, page.width - 4)
@@ -305,6 +320,8 @@ def _verdicts(page: Page, analysis: Analysis) -> None:
     for failure in verdicts.error:
         page.labelled("-", f"failed: {failure.rule}: {failure.message}", indent=2, room=2)
     if page.verbosity > 0:
+        if verdicts.noted:
+            page.labelled("-", "noted on the profile: " + ", ".join(verdicts.noted), indent=2, room=2)
         if verdicts.passes:
             page.labelled("-", "passed: " + ", ".join(verdicts.passes), indent=2, room=2)
         for item in verdicts.not_applicable:
@@ -329,12 +346,12 @@ def _short(page: Page, findings: Sequence[Finding]) -> None:
         page.line(f"{index:>2}. {severity}  {pad(gain, 12)}  {clean(finding.rule)}: {clean(finding.title)}")
 
 
-def _overview(page: Page, many: Sequence[Analysis]) -> None:
+def _overview(page: Page, many: Sequence[Analysis], total: int) -> None:
     rows = []
     for analysis in many:
         summary = analysis.summary
         first = next((finding.rule for finding in analysis.findings), "no findings")
         rows.append([clean(analysis.trace.path), span(summary), percent(summary.gpu_busy_share), clean(first)])
-    page.heading(f"{len(many)} traces")
+    page.heading(f"{total:,} traces" + (f", of which {len(many)} are shown" if total > len(many) else ""))
     header, *lines = align(["trace", "time", "GPU busy", "first"], rows, [False, True, True, False], page.width - 2)
     page.lines += ["  " + page.paint(header, "dim"), *("  " + line for line in lines)]

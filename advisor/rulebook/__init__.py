@@ -99,7 +99,7 @@ def _compile(drafts: Sequence[Draft]) -> None:
         elif slot != "default":  # frames of a test may lack columns that are shown where a rule does not choose
             draft.report(request.where, outcome.problem)
     for draft in drafts:
-        if any(problem.startswith(("given", "match")) for problem in draft.problems):
+        if any(problem.startswith(("given", "match", "settings")) for problem in draft.problems):
             continue  # a condition that failed may be the one that uses the limit
         used = {name for conditions in draft.conditions.values() for c in conditions for name in c.limits}
         for name in sorted(draft.limits.keys() - used):

@@ -15,6 +15,7 @@ from typing import Any, TypeGuard
 
 from advisor.analysis import Fix, Reference
 from advisor.frames.schema import Schema
+from advisor.recorded import NAMES
 from advisor.rulebook.conditions import Condition, Request, nearest
 from advisor.rulebook.expression import Limit as LimitValue
 from advisor.rulebook.rule import (
@@ -26,11 +27,13 @@ from advisor.rulebook.rule import (
     PROFILE,
     SEVERITIES,
     TIMELESS,
+    TIMES,
     Compiled,
     Limit,
     Match,
     Replay,
     Rule,
+    Shown,
 )
 
 _ID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*/[a-z0-9]+(?:-[a-z0-9]+)*")
@@ -53,13 +56,15 @@ _KEYS: Mapping[str, Sequence[str]] = {
         "fix",
         "replay",
         "references",
+        "settings",
     ],
     "match": ["frame", "where", "when", "having", "evidence"],
     "limits": ["value", "unit", "basis"],
     "levels": list(SEVERITIES),
     "fix": ["title", "effort", "before", "after", "caveat", "verify"],
-    "replay": ["action", "low", "high", "basis"],
+    "replay": ["action", "low", "high", "times", "basis"],
     "references": ["title", "url"],
+    "settings": ["name", "where", "advice", "because"],
 }
 
 
@@ -119,6 +124,7 @@ class Draft:
         self.read_replay()
         self.read_fix(profile)
         self.read_references()
+        self.read_settings(profile)
         return None
 
     def read_title(self, title: str, profile: bool) -> None:
@@ -192,7 +198,9 @@ class Draft:
         self.one_of("replay.action", action, ACTIONS)
         low, high = table.get("low"), table.get("high")
         if _is_number(low) and _is_number(high) and 0 <= low <= high <= 1:
-            self.fields["replay"] = Replay(action, float(low), float(high), basis)
+            times = self.text(table, "times", "replay", required=False)
+            self.one_of("replay.times", times, TIMES)
+            self.fields["replay"] = Replay(action, float(low), float(high), basis, times)
         else:
             self.report("replay", "low and high are shares of the matched time, 0 <= low <= high <= 1")
 
@@ -220,6 +228,30 @@ class Draft:
             found.append(Reference(title=title, url=url))
         self.fields["references"] = tuple(found)
 
+    def read_settings(self, profile: bool) -> None:
+        entries = self.table.get("settings", [])
+        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+            self.report("settings", "must be [[settings]] with the name of one, and what to say of it")
+            entries = []
+        if entries and profile:
+            self.report("settings", "are for findings; a profile rule has none")
+        found: list[Shown] = []
+        for entry in entries:
+            self.known("settings", entry)
+            name = self.text(entry, "name", "settings")
+            parts = {key: self.text(entry, key, "settings", required=False) for key in _KEYS["settings"][1:]}
+            self.one_of("settings.name", name, NAMES)
+            if parts["advice"] and not parts["because"]:
+                self.report("settings.because", "is missing: what the advised value follows from")
+            rest, columns = PLACEHOLDER.sub("", parts["because"]), self.columns("settings") | self.columns("trace")
+            if "{" in rest or "}" in rest:
+                self.report("settings.because", "figures of `trace` and `settings` stand in it as {column}")
+            for column, _ in PLACEHOLDER.findall(parts["because"]):
+                if columns and column not in columns:
+                    self.report("settings.because", f"no column '{column}'{nearest(column, columns)}")
+            found.append(Shown(name, **parts))
+        self.fields["settings"] = tuple(found)
+
     def requests(self) -> list[tuple[str, Request]]:
         """Every condition to compile, with the slot that it belongs in."""
         if "match" not in self.fields:
@@ -241,6 +273,13 @@ class Draft:
             wanted += [
                 (slot, Request(item, frame, columns, values, True, item=True, where="match.evidence")) for item in items
             ]
+        both = self.columns("settings") | trace
+        for at, shown in enumerate(self.fields["settings"]):
+            here = f"settings {at}"
+            wanted += [
+                (f"{here} where", Request(shown.where, "settings", both, values, where="settings.where")),
+                (f"{here} advice", Request(shown.advice, "settings", both, values, item=True, where="settings.advice")),
+            ]
         return [(slot, request) for slot, request in wanted if request.text]
 
     def columns(self, frame: str) -> dict[str, str]:
@@ -255,6 +294,7 @@ class Draft:
         compiled = Compiled(
             **{slot: found[0] if found else None for slot, found in single.items()},
             evidence=tuple(self.conditions.get("evidence") or self.conditions.get("default") or ()),
+            shown=tuple(self.shown(at) for at in range(len(self.fields["settings"]))),
         )
         fields: dict[str, Any] = {
             **self.fields,
@@ -263,6 +303,11 @@ class Draft:
             "severity": self.fields["severity"] or None,
         }
         return Rule(**fields, limits=self.limits, path=str(self.path), compiled=compiled)
+
+    def shown(self, at: int) -> tuple[Condition | None, Condition | None]:
+        """The conditions of one of the settings that a finding says."""
+        where, advice = (self.conditions.get(f"settings {at} {key}", [None])[0] for key in ("where", "advice"))
+        return where, advice
 
     # ---- reading one value
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from advisor.analysis import Confidence, Fix, Reference, Severity
 from advisor.rulebook.expression import Condition
@@ -14,8 +14,15 @@ NEEDS = ("gpu", "host", "steps", "shapes", "stacks", "memory", "distributed", "l
 CONFIDENCES: Mapping[Confidence, float] = {"certain": 1.0, "likely": 0.7, "possible": 0.4}
 SEVERITIES: tuple[Severity, ...] = ("note", "low", "medium", "high")
 ACTIONS = ("remove", "hide", "scale", "unblock", "merge", "batch")
+TIMES = {
+    "half_times": "this GPU's 16-bit Tensor Cores peak at {:.3g} times the rate of its fp32 units",
+    "tf32_times": "this GPU's TF32 peaks at {:.3g} times the rate of its fp32 units",
+    "half_times_tf32": "this GPU's 16-bit Tensor Cores peak at {:.3g} times the rate of TF32",
+    "batch_times": "no batch over {:.3g} times as large surely fits the memory",
+}
+"""Figures of `trace` that bound what a fix returns, and how a price says so."""
 PROFILE = "profile"
-TIMELESS = frozenset({"trace", "devices", "steps", "allocations", "memory", "functions"})
+TIMELESS = frozenset({"trace", "devices", "steps", "allocations", "memory", "functions", "settings"})
 """Frames whose rows own no time: a rule over them has a fixed severity."""
 PLACEHOLDER = re.compile(r"\{(\w+)(?::(\.\d[%f]|,|d))?\}")
 """A figure of `trace` in the title of a profile rule: ``{overhead_share:.0%}``."""
@@ -41,6 +48,7 @@ EVIDENCE: Mapping[str, tuple[str, ...]] = {
     "devices": ("device", "name", "vendor"),
     "allocations": ("op", "count(*) AS count", _MEGABYTES),
     "memory": ("device", "round(max(allocated_bytes) / 1e9, 3) AS allocated_gb"),
+    "settings": ("of", "name", "value", "file", "line"),
 }
 """What a rule shows of the matched rows of a frame where it does not say so itself: ``match.evidence``."""
 
@@ -66,24 +74,51 @@ class Match:
 
 
 @dataclass(frozen=True)
+class Shown:
+    """Settings that a finding says where the recorder wrote them: which rows of `settings`, and what to set instead.
+
+    ``where`` and ``advice`` are SQL over the columns of `settings` and of `trace`; ``because`` is a sentence with figures of
+    either, as in ``{cores}``.
+    """
+
+    name: str
+    where: str = ""
+    advice: str = ""
+    because: str = ""
+
+
+@dataclass(frozen=True)
 class Compiled:
-    """The conditions of a rule, checked; None where there is none."""
+    """The conditions of a rule, checked; None where there is none. ``shown`` holds ``where`` and ``advice`` of each setting."""
 
     given: Condition | None = None
     when: Condition | None = None
     where: Condition | None = None
     having: Condition | None = None
     evidence: tuple[Condition, ...] = ()
+    shown: tuple[tuple[Condition | None, Condition | None], ...] = ()
 
 
 @dataclass(frozen=True)
 class Replay:
-    """What the fix does to the matched rows, and the share of their time that it returns, cautious and hopeful."""
+    """What the fix does to the matched rows, and the share of their time that it returns, cautious and hopeful.
+
+    ``times`` is one of ``TIMES``, figures of `trace` that say how many times as fast the rows can become; empty for none.
+    """
 
     action: str
     low: float
     high: float
     basis: str
+    times: str = ""
+
+    def within(self, times: float | None) -> Replay:
+        """The same where the rows become no more than *times* as fast; None where that is not known."""
+        most = 1 - 1 / max(times, 1.0) if times is not None else 1.0
+        if self.high <= most:
+            return self
+        basis = f"{self.basis}; here no more than {100 * most:.3g} %: {TIMES[self.times].format(times)}"
+        return replace(self, low=min(self.low, most), high=most, basis=basis)
 
 
 @dataclass(frozen=True)
@@ -108,6 +143,7 @@ class Rule:
     references: tuple[Reference, ...]
     path: str
     compiled: Compiled
+    settings: tuple[Shown, ...] = ()
 
     @property
     def category(self) -> str:

@@ -10,7 +10,8 @@ import json
 from typing import Any
 
 from advisor.frames import SCHEMAS
-from advisor.rulebook.rule import ACTIONS, CONFIDENCES, NEEDS, SEVERITIES
+from advisor.recorded import NAMES
+from advisor.rulebook.rule import ACTIONS, CONFIDENCES, NEEDS, SEVERITIES, TIMES
 
 _TEXT = {"type": "string", "minLength": 1}
 _SHARE = {"type": "number", "exclusiveMinimum": 0, "maximum": 1}
@@ -63,7 +64,20 @@ def rule_schema() -> dict[str, Any]:
             "action": {"enum": list(ACTIONS), "description": "what the fix does to the matched rows"},
             "low": {**_PART, "description": "the part of their time that it returns, cautiously"},
             "high": {**_PART, "description": "and at most"},
+            "times": {
+                "enum": list(TIMES),
+                "description": "the figure of `trace` that bounds how much faster they become",
+            },
             "basis": {**_TEXT, "description": "where both come from; a prior says that it is one"},
+        },
+    )
+    setting = _table(
+        ["name"],
+        {
+            "name": {"enum": list(NAMES), "description": "which rows of `settings`"},
+            "where": {"type": "string", "description": f"which of them; over `settings` and `trace`{_SQL}"},
+            "advice": {"type": "string", "description": f"the value to set instead, NULL for none; likewise{_SQL}"},
+            "because": {"type": "string", "description": "what it follows from, with figures of either as {column}"},
         },
     )
     reference = _table(["title", "url"], {"title": _TEXT, "url": {"type": "string", "pattern": "^https?://"}})
@@ -93,6 +107,11 @@ def rule_schema() -> dict[str, Any]:
                 "fix": fix,
                 "replay": replay,
                 "references": {"type": "array", "items": reference},
+                "settings": {
+                    "type": "array",
+                    "items": setting,
+                    "description": "what the finding says of the settings that `advisor record` wrote into the trace",
+                },
             },
         ),
     }  # fmt: skip

@@ -20,8 +20,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+from msgspec import to_builtins
+
+from advisor.recorded import KEY, Recorded
 from advisor.testing import layout
 from advisor.testing.devices import Device, device_named
 from advisor.testing.host import HostSide
@@ -291,6 +294,11 @@ class TraceBuilder(HostSide):
         return Span(event.start_ns, event.end_ns)
 
     # ---- anything else
+
+    def ran_with(self, **settings: Any) -> Self:
+        """What ``advisor record`` writes of a program: the fields of ``advisor.recorded.Recorded``. Returns the builder."""
+        self._metadata[KEY] = to_builtins(Recorded(**settings))
+        return self
 
     def event(self, fields: Mapping[str, Any], *, us: Micros | None = None, at_us: Micros | None = None) -> Span:
         """An event as it stands. ``ts`` is filled in where it is missing (the cursor, or *at_us*), ``dur`` where *us* is given."""

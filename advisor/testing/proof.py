@@ -48,6 +48,7 @@ class Expected:
     line: str | None = None
     op: str | None = None
     note: str | None = None
+    setting: str | None = None
 
 
 @dataclass(frozen=True)
@@ -75,12 +76,14 @@ def fires(
     line: str | None = None,
     op: str | None = None,
     note: str | None = None,
+    setting: str | None = None,
 ) -> Any:
     """The rule fires, with ``@fires`` alone or on these terms. *cost_ms* (per step) and *cost_share* are checked to 1 %.
 
-    *line* is the end of the first place, as in ``"train.py:54"``, *op* its operator, *note* a part of what a profile rule says.
+    *line* is the end of the first place, as in ``"train.py:54"``, *op* its operator, *note* a part of what a profile rule says,
+    *setting* one of the settings that it says, as in ``"DataLoader(num_workers=0) at train.py:42 → 3"``.
     """
-    expected = Expected("fires", "", cost_ms, cost_share, occurrences, severity, line, op, note)
+    expected = Expected("fires", "", cost_ms, cost_share, occurrences, severity, line, op, note, setting)
     mark = _marked("fires", expected)
     return mark if build is None else mark(build)
 

@@ -174,6 +174,9 @@ def _figures(finding: Finding, expected: Expected) -> str:
         problems.append(f"the first place is {first and first.file}:{first and first.line}, not {expected.line}")
     if expected.op is not None and (first.op if first else None) != expected.op:
         problems.append(f"its operator is {first and first.op}, not {expected.op}")
+    said = [str(one) for one in finding.settings]
+    if expected.setting is not None and expected.setting not in said:
+        problems.append(f"its settings are {', '.join(said) or 'none'}, not {expected.setting}")
     return "; ".join(problems)
 
 

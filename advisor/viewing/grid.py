@@ -69,6 +69,10 @@ class Labels:
         """What a code stands for."""
         return None if code < 0 else short(str(self.texts[code]))
 
+    def spelled(self, codes: Ints) -> list[str | None]:
+        """What codes stand for, each None where it is missing."""
+        return [self.text(code) for code in codes.tolist()]
+
 
 class Groups:
     """Rows that agree in some columns of codes."""
@@ -142,13 +146,11 @@ def ms(ns: Values) -> list[float]:
     return [value / 1e6 for value in ns.tolist()]
 
 
-def table(
-    headings: Sequence[Heading], columns: Sequence[Sequence[Cell]], weight: Values, note: str, most: int = MOST_ROWS
-) -> Grid:
-    """The heaviest rows of *columns* as a grid."""
+def table(columns: Sequence[tuple[Heading, Sequence[Cell]]], weight: Values, note: str, most: int = MOST_ROWS) -> Grid:
+    """The heaviest rows of *columns*, each with its heading, as a grid."""
     order = np.argsort(-weight, kind="stable")[:most].tolist()
-    rows = [[column[at] for column in columns] for at in order]
-    return Grid(columns=list(headings), rows=rows, total=len(weight), note=note)
+    rows = [[values[at] for _, values in columns] for at in order]
+    return Grid(columns=[heading for heading, _ in columns], rows=rows, total=len(weight), note=note)
 
 
 def of_places(frame: pd.DataFrame, keep: Bools) -> tuple[Ints, list[str]]:

@@ -101,7 +101,7 @@ def _holders(trace: Trace, device: int, peak: int) -> Grid:
         [value / peak if peak else None for value in bytes_.tolist()],
         groups.sizes().tolist(),
     ]
-    grid = table(_HEADINGS, columns, bytes_, "", _MOST_HOLDERS)
+    grid = table(list(zip(_HEADINGS, columns, strict=True)), bytes_, "", _MOST_HOLDERS)
     shown = np.argsort(-bytes_, kind="stable")[:_MOST_HOLDERS]
     others = int(bytes_.sum() - bytes_[shown].sum())
     rest: list[list[Cell]] = []

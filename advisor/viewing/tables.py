@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from advisor.intervals import Bools
 from advisor.viewing.grid import Groups, Labels, Values, counted, ms, of_places, spoken_extent, table
-from advisor.views import Grid, Heading
+from advisor.views import Cell, Grid, Heading
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,23 +27,18 @@ def classes(trace: Trace) -> Grid:
     time = groups.sum(dur)
     on, unsaid = groups.sum(np.where(yes, dur, 0)), groups.sum(np.where(unknown, dur, 0))
     silent = groups.sum(unknown.astype(np.int64)) == groups.sizes()
-    columns: list[list[Any]] = [
-        [kind.text(code) for code in kind.codes[groups.first].tolist()],
-        groups.sizes().tolist(),
-        ms(time),
-        _shares(time),
-        [None if none else value for none, value in zip(silent.tolist(), ms(on), strict=True)],
-        ms(unsaid),
+    columns: list[tuple[Heading, Sequence[Cell]]] = [
+        (Heading(name="class", meaning="what the kernels do, by their names"), kind.spelled(kind.codes[groups.first])),
+        (Heading(name="kernels", unit="count"), groups.sizes().tolist()),
+        (Heading(name="GPU time", unit="ms", meaning="their durations, summed"), ms(time)),
+        (Heading(name="share", unit="share", meaning="of all kernel time"), _shares(time)),
+        (
+            Heading(name="on Tensor Cores", unit="ms", meaning="of that time; missing where no name says"),
+            [None if none else value for none, value in zip(silent.tolist(), ms(on), strict=True)],
+        ),
+        (Heading(name="unsaid", unit="ms", meaning="of that time: in kernels whose names do not say"), ms(unsaid)),
     ]
-    headings = [
-        Heading(name="class", meaning="what the kernels do, by their names"),
-        Heading(name="kernels", unit="count"),
-        Heading(name="GPU time", unit="ms", meaning="their durations, summed"),
-        Heading(name="share", unit="share", meaning="of all kernel time"),
-        Heading(name="on Tensor Cores", unit="ms", meaning="of that time; missing where no name says"),
-        Heading(name="unsaid", unit="ms", meaning="of that time: in kernels whose names do not say"),
-    ]
-    return table(headings, columns, time, spoken_extent(trace))
+    return table(columns, time, spoken_extent(trace))
 
 
 def kernels(trace: Trace) -> Grid:
@@ -56,37 +52,46 @@ def kernels(trace: Trace) -> Grid:
     groups = Groups(name.codes)
     time, count = groups.sum(dur), groups.sizes()
     first = groups.first
-    columns: list[list[Any]] = [
-        [name.text(code) or "(no name)" for code in name.codes[first].tolist()],
-        [kind.text(code) for code in kind.codes[first].tolist()],
-        [dtype.text(code) for code in groups.heaviest(dtype.codes, dur).tolist()],
-        count.tolist(),
-        ms(time),
-        _shares(time),
-        [total / n / 1e6 for total, n in zip(time.tolist(), count.tolist(), strict=True)],
-        ms(groups.most(dur)),
-        [None if no else bool(tc) for no, tc in zip(unknown[first].tolist(), yes[first].tolist(), strict=True)],
-        groups.mean(frame["blocks_per_sm"].to_numpy()[keep], dur),
-        [None if v is None else v / 100 for v in groups.mean(frame["occupancy"].to_numpy()[keep], dur)],
-        [op.text(code) for code in groups.heaviest(op.codes, dur).tolist()],
-        [module.text(code) for code in groups.heaviest(module.codes, dur).tolist()],
+    columns: list[tuple[Heading, Sequence[Cell]]] = [
+        (
+            Heading(name="kernel", meaning="its name"),
+            [name.text(code) or "(no name)" for code in name.codes[first].tolist()],
+        ),
+        (Heading(name="class", meaning="what it does, by its name"), kind.spelled(kind.codes[first])),
+        (
+            Heading(name="dtype", meaning="number format, by its name, else by its operator's operands"),
+            dtype.spelled(groups.heaviest(dtype.codes, dur)),
+        ),
+        (Heading(name="calls", unit="count"), count.tolist()),
+        (Heading(name="total", unit="ms", meaning="durations, summed"), ms(time)),
+        (Heading(name="share", unit="share", meaning="of all kernel time"), _shares(time)),
+        (
+            Heading(name="mean", unit="ms", meaning="mean duration"),
+            [total / n / 1e6 for total, n in zip(time.tolist(), count.tolist(), strict=True)],
+        ),
+        (Heading(name="max", unit="ms", meaning="longest duration"), ms(groups.most(dur))),
+        (
+            Heading(name="Tensor Cores", meaning="whether it runs on them; missing where the name does not say"),
+            [None if no else bool(tc) for no, tc in zip(unknown[first].tolist(), yes[first].tolist(), strict=True)],
+        ),
+        (
+            Heading(name="blocks per SM", unit="count", meaning="mean by duration"),
+            groups.mean(frame["blocks_per_sm"].to_numpy()[keep], dur),
+        ),
+        (
+            Heading(name="occupancy", unit="share", meaning="estimated by the profiler; mean by duration"),
+            [None if v is None else v / 100 for v in groups.mean(frame["occupancy"].to_numpy()[keep], dur)],
+        ),
+        (
+            Heading(name="operator", meaning="the operator that launched most of its time"),
+            op.spelled(groups.heaviest(op.codes, dur)),
+        ),
+        (
+            Heading(name="module", meaning="the nn.Module that launched most of its time"),
+            module.spelled(groups.heaviest(module.codes, dur)),
+        ),
     ]
-    headings = [
-        Heading(name="kernel", meaning="its name"),
-        Heading(name="class", meaning="what it does, by its name"),
-        Heading(name="dtype", meaning="number format, by its name, else by its operator's operands"),
-        Heading(name="calls", unit="count"),
-        Heading(name="total", unit="ms", meaning="durations, summed"),
-        Heading(name="share", unit="share", meaning="of all kernel time"),
-        Heading(name="mean", unit="ms", meaning="mean duration"),
-        Heading(name="max", unit="ms", meaning="longest duration"),
-        Heading(name="Tensor Cores", meaning="whether it runs on them; missing where the name does not say"),
-        Heading(name="blocks per SM", unit="count", meaning="mean by duration"),
-        Heading(name="occupancy", unit="share", meaning="estimated by the profiler; mean by duration"),
-        Heading(name="operator", meaning="the operator that launched most of its time"),
-        Heading(name="module", meaning="the nn.Module that launched most of its time"),
-    ]
-    return table(headings, columns, time, spoken_extent(trace))
+    return table(columns, time, spoken_extent(trace))
 
 
 def copies(trace: Trace) -> Grid:
@@ -104,31 +109,42 @@ def copies(trace: Trace) -> Grid:
     moved, any_known = groups.sum(np.where(known, size, 0)), groups.sum(known.astype(np.int64)) > 0
     timed = known & (dur > 0)
     fast_bytes, fast_time = groups.sum(np.where(timed, size, 0)), groups.sum(np.where(timed, dur, 0))
-    columns: list[list[Any]] = [
-        [way.text(code) for code in way.codes[first].tolist()],
-        [memory.text(code) for code in memory.codes[first].tolist()],
-        [op.text(code) for code in op.codes[first].tolist()],
-        [places[code] if code >= 0 else None for code in place[first].tolist()],
-        groups.sizes().tolist(),
-        [value / 1e6 if told else None for value, told in zip(moved.tolist(), any_known.tolist(), strict=True)],
-        ms(time),
-        [value / ns if ns else None for value, ns in zip(fast_bytes.tolist(), fast_time.tolist(), strict=True)],
-        groups.sum(frame["blocking"].to_numpy()[keep].astype(np.int64)).tolist(),
-        ms(groups.sum(frame["exposed_ns"].to_numpy()[keep])),
+    columns: list[tuple[Heading, Sequence[Cell]]] = [
+        (
+            Heading(
+                name="direction", meaning="HtoD: host to device; DtoH: device to host; DtoD, PtoP: between devices"
+            ),
+            way.spelled(way.codes[first]),
+        ),
+        (
+            Heading(name="host memory", meaning="pageable or pinned; missing between devices"),
+            memory.spelled(memory.codes[first]),
+        ),
+        (Heading(name="operator", meaning="the operator that copies"), op.spelled(op.codes[first])),
+        (
+            Heading(name="place", meaning="in the source"),
+            [places[code] if code >= 0 else None for code in place[first].tolist()],
+        ),
+        (Heading(name="copies", unit="count"), groups.sizes().tolist()),
+        (
+            Heading(name="size", unit="MB", meaning="bytes moved, in millions; missing where unknown"),
+            [value / 1e6 if told else None for value, told in zip(moved.tolist(), any_known.tolist(), strict=True)],
+        ),
+        (Heading(name="GPU time", unit="ms", meaning="durations, summed"), ms(time)),
+        (
+            Heading(name="rate", unit="GB/s", meaning="bytes over duration, together"),
+            [value / ns if ns else None for value, ns in zip(fast_bytes.tolist(), fast_time.tolist(), strict=True)],
+        ),
+        (
+            Heading(name="blocking", unit="count", meaning="of the copies: the host waited for them"),
+            groups.sum(frame["blocking"].to_numpy()[keep].astype(np.int64)).tolist(),
+        ),
+        (
+            Heading(name="exposed", unit="ms", meaning="of the GPU time: no kernel ran meanwhile"),
+            ms(groups.sum(frame["exposed_ns"].to_numpy()[keep])),
+        ),
     ]
-    headings = [
-        Heading(name="direction", meaning="HtoD: host to device; DtoH: device to host; DtoD, PtoP: between devices"),
-        Heading(name="host memory", meaning="pageable or pinned; missing between devices"),
-        Heading(name="operator", meaning="the operator that copies"),
-        Heading(name="place", meaning="in the source"),
-        Heading(name="copies", unit="count"),
-        Heading(name="size", unit="MB", meaning="bytes moved, in millions; missing where unknown"),
-        Heading(name="GPU time", unit="ms", meaning="durations, summed"),
-        Heading(name="rate", unit="GB/s", meaning="bytes over duration, together"),
-        Heading(name="blocking", unit="count", meaning="of the copies: the host waited for them"),
-        Heading(name="exposed", unit="ms", meaning="of the GPU time: no kernel ran meanwhile"),
-    ]
-    return table(headings, columns, time, spoken_extent(trace))
+    return table(columns, time, spoken_extent(trace))
 
 
 def syncs(trace: Trace) -> Grid:
@@ -140,31 +156,30 @@ def syncs(trace: Trace) -> Grid:
     first = groups.first
     wait = groups.sum(frame["dur_ns"].to_numpy()[keep])
     idle = groups.sum(frame["bubble_ns"].to_numpy()[keep])
-    columns: list[list[Any]] = [
-        [places[code] if code >= 0 else None for code in place[first].tolist()],
-        [kind.text(code) for code in kind.codes[first].tolist()],
-        [op.text(code) for code in op.codes[first].tolist()],
-        [name.text(code) for code in name.codes[first].tolist()],
-        groups.sizes().tolist(),
-        ms(wait),
-        ms(idle),
-        ms(groups.sum(frame["cost_ns"].to_numpy()[keep])),
-    ]
-    headings = [
-        Heading(name="place", meaning="in the source"),
-        Heading(
-            name="kind",
-            meaning="scalar: a value read back; copy: a blocking copy; explicit; event; allocator; "
-            "profiler: its own stop",
+    columns: list[tuple[Heading, Sequence[Cell]]] = [
+        (
+            Heading(name="place", meaning="in the source"),
+            [places[code] if code >= 0 else None for code in place[first].tolist()],
         ),
-        Heading(name="operator", meaning="the operator that waits"),
-        Heading(name="call", meaning="the runtime call"),
-        Heading(name="waits", unit="count"),
-        Heading(name="host waits", unit="ms", meaning="durations of the calls, summed"),
-        Heading(name="GPU idle after", unit="ms", meaning="until the GPU's next work, summed"),
-        Heading(name="cost", unit="ms", meaning="idle time of the GPU that the wait owns"),
+        (
+            Heading(
+                name="kind",
+                meaning="scalar: a value read back; copy: a blocking copy; explicit; event; allocator; "
+                "profiler: its own stop",
+            ),
+            kind.spelled(kind.codes[first]),
+        ),
+        (Heading(name="operator", meaning="the operator that waits"), op.spelled(op.codes[first])),
+        (Heading(name="call", meaning="the runtime call"), name.spelled(name.codes[first])),
+        (Heading(name="waits", unit="count"), groups.sizes().tolist()),
+        (Heading(name="host waits", unit="ms", meaning="durations of the calls, summed"), ms(wait)),
+        (Heading(name="GPU idle after", unit="ms", meaning="until the GPU's next work, summed"), ms(idle)),
+        (
+            Heading(name="cost", unit="ms", meaning="idle time of the GPU that the wait owns"),
+            ms(groups.sum(frame["cost_ns"].to_numpy()[keep])),
+        ),
     ]
-    return table(headings, columns, wait + idle, spoken_extent(trace))
+    return table(columns, wait + idle, spoken_extent(trace))
 
 
 def _rows(trace: Trace, name: str) -> tuple[pd.DataFrame, Bools]:

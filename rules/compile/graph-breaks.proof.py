@@ -2,7 +2,9 @@
 
 from contextlib import ExitStack
 
+from advisor.recorded import Compiled
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import kernels_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 
@@ -87,6 +89,9 @@ def three_graphs_and_two(over: bool) -> TraceBuilder:
 
 @lacks("host")
 def no_host() -> TraceBuilder:
-    b = TraceBuilder()
-    b.kernel("triton_poi_fused_relu_0", ms=70, launched=False)
-    return b
+    return kernels_alone("triton_poi_fused_relu_0")
+
+
+@fires(cost_ms=1.0, setting="torch.compile(fullgraph=False) at train.py:20 → True")
+def a_call_of_compile_that_lets_graphs_break() -> TraceBuilder:
+    return model().ran_with(compiled=[Compiled(file="train.py", line=20)])

@@ -1,6 +1,8 @@
 """What compile/recompilation says, and where it is silent."""
 
+from advisor.recorded import Compiled
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import kernels_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 
@@ -125,6 +127,9 @@ def no_steps() -> TraceBuilder:
 
 @lacks("host")
 def no_host() -> TraceBuilder:
-    b = TraceBuilder()
-    b.kernel("triton_poi_fused_relu_0", ms=70, launched=False)
-    return b
+    return kernels_alone("triton_poi_fused_relu_0")
+
+
+@fires(cost_ms=30, setting="torch.compile(dynamic=False) at train.py:20 → None")
+def a_call_of_compile_that_fixes_shapes() -> TraceBuilder:
+    return steps().ran_with(compiled=[Compiled(dynamic=False, file="train.py", line=20)])

@@ -1,5 +1,6 @@
 """What cpu/loader-wait says, and where it is silent."""
 
+from advisor.recorded import Loader
 from advisor.testing import TraceBuilder
 from advisor.testing.proof import edge, fires, lacks, quiet
 
@@ -84,3 +85,22 @@ def no_loader_in_the_loop() -> TraceBuilder:
         with b.step(), b.op("aten::mkldnn_convolution", us=1000):
             pass
     return b
+
+
+LOADER = Loader(0, file="train.py", line=42)
+
+
+# 2 ms of loading beside 8 ms: one worker keeps up, one is to spare, and both take a core from the operators.
+@fires(cost_ms=2.0, setting="DataLoader(num_workers=0) at train.py:42 → 2")
+def eight_cores_that_the_operators_use() -> TraceBuilder:
+    return training().ran_with(cores=8, threads=8, loaders=[LOADER])
+
+
+@fires(cost_ms=2.0, setting="torch.get_num_threads()=8 → 6")
+def threads_that_leave_cores_to_the_workers() -> TraceBuilder:
+    return training().ran_with(cores=8, threads=8, loaders=[LOADER])
+
+
+@fires(cost_ms=2.0, setting="DataLoader(num_workers=0) at train.py:42")
+def two_cores_on_which_nothing_can_be_said() -> TraceBuilder:
+    return training().ran_with(cores=2, threads=2, loaders=[LOADER])

@@ -1,5 +1,6 @@
 """What cpu/unfused-optimizer says, and where it is silent."""
 
+from advisor.recorded import Optimizer
 from advisor.testing import TraceBuilder
 from advisor.testing.proof import edge, fires, quiet
 
@@ -86,3 +87,13 @@ def twenty_operators_a_step(over: bool) -> TraceBuilder:
                     with b.op("aten::add_", us=50):
                         pass
     return b
+
+
+@fires(cost_ms=1.0, setting="Adam(fused=None) at train.py:50 → True")
+def an_optimizer_left_to_itself() -> TraceBuilder:
+    return training().ran_with(optimizers=[Optimizer("Adam", file="train.py", line=50)])
+
+
+@quiet
+def an_optimizer_known_to_be_fused() -> TraceBuilder:
+    return training().ran_with(optimizers=[Optimizer("Adam", fused=True)])

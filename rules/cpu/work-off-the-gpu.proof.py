@@ -1,6 +1,7 @@
 """What cpu/work-off-the-gpu says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import host_alone, kernels_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 
@@ -61,14 +62,9 @@ def half_of_the_gap(over: bool) -> TraceBuilder:
 
 @lacks("gpu", verdict="not_applicable")
 def no_gpu() -> TraceBuilder:
-    b = TraceBuilder(None)
-    with b.step(), b.op("aten::argsort"):
-        b.idle(ms=1)
-    return b
+    return host_alone("aten::argsort")
 
 
 @lacks("host")
 def no_host() -> TraceBuilder:
-    b = TraceBuilder()
-    b.kernel("volta_sgemm_128x64_nn", ms=90, launched=False)
-    return b
+    return kernels_alone("volta_sgemm_128x64_nn")

@@ -1,7 +1,10 @@
 """What data-loading/loader-stall says, and where it is silent."""
 
+from advisor.recorded import Loader
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import kernels_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
+from advisor.testing.workloads import kernels
 
 
 def steps(
@@ -79,14 +82,28 @@ def a_machine_without_a_gpu() -> TraceBuilder:
 
 @lacks("host")
 def no_host() -> TraceBuilder:
-    b = TraceBuilder()
-    b.kernel("volta_sgemm_128x64_nn", ms=90, launched=False)
-    return b
+    return kernels_alone("volta_sgemm_128x64_nn")
 
 
 @lacks("loader", verdict="not_applicable")
 def no_loader() -> TraceBuilder:
-    b = TraceBuilder()
-    with b.step(), b.op("aten::mm"):
-        b.kernel("volta_sgemm_128x64_nn", ms=20)
-    return b
+    return kernels(("volta_sgemm_128x64_nn", 20_000))
+
+
+LOADER = Loader(4, file="train.py", line=42)
+
+
+# 20 of 50 ms are waited: four workers deliver in 50 ms what 6.7 would in 30.
+@fires(cost_ms=20, setting="DataLoader(num_workers=4) at train.py:42 → 7")
+def cores_that_are_free() -> TraceBuilder:
+    return steps().ran_with(cores=16, loaders=[LOADER])
+
+
+@fires(cost_ms=20, setting="DataLoader(num_workers=4) at train.py:42 → 6")
+def fewer_free_cores_than_workers_needed() -> TraceBuilder:
+    return steps().ran_with(cores=6, loaders=[LOADER])
+
+
+@fires(cost_ms=20, setting="DataLoader(num_workers=4) at train.py:42")
+def a_worker_on_every_core_already() -> TraceBuilder:
+    return steps().ran_with(cores=4, loaders=[LOADER])

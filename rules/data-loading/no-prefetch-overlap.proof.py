@@ -1,6 +1,7 @@
 """What data-loading/no-prefetch-overlap says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import copies_unsaid, host_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 MIB = 1 << 20
@@ -85,19 +86,9 @@ def no_steps() -> TraceBuilder:
 
 @lacks("gpu", verdict="not_applicable")
 def no_gpu() -> TraceBuilder:
-    b = TraceBuilder(None)
-    with b.step(), b.op("aten::mm"):
-        b.idle(ms=9)
-    return b
+    return host_alone("aten::mm")
 
 
 @lacks("copy_memory")
 def copies_that_do_not_say_which_memory_they_read() -> TraceBuilder:
-    b = TraceBuilder("AMD Instinct MI250X")
-    for _ in range(3):
-        with b.step():
-            place = {"cat": "gpu_memcpy", "pid": 0, "tid": 0, "args": {"device": 0, "stream": 0, "kind": "HtoD"}}
-            b.event({"ph": "X", "name": "Memcpy HtoD (Host -> Device)", **place}, us=1000)
-            b.idle(us=1000)
-            b.kernel("Cijk_Ailk_Bjlk_SB", us=9000)
-    return b
+    return copies_unsaid()

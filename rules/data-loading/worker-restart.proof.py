@@ -1,7 +1,10 @@
 """What data-loading/worker-restart says, and where it is silent."""
 
+from advisor.recorded import Loader
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import kernels_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
+from advisor.testing.workloads import kernels
 
 
 def epochs(
@@ -84,14 +87,19 @@ def three_per_cent_of_the_steps(over: bool) -> TraceBuilder:
 
 @lacks("loader", verdict="not_applicable")
 def no_loader() -> TraceBuilder:
-    b = TraceBuilder()
-    with b.step(), b.op("aten::mm"):
-        b.kernel("volta_sgemm_128x64_nn", ms=20)
-    return b
+    return kernels(("volta_sgemm_128x64_nn", 20_000))
 
 
 @lacks("host")
 def no_host() -> TraceBuilder:
-    b = TraceBuilder()
-    b.kernel("volta_sgemm_128x64_nn", ms=90, launched=False)
-    return b
+    return kernels_alone("volta_sgemm_128x64_nn")
+
+
+@fires(cost_share=50 / 250.9, setting="DataLoader(persistent_workers=False) at train.py:42 → True")
+def workers_known_to_end_with_the_epoch() -> TraceBuilder:
+    return epochs().ran_with(loaders=[Loader(4, file="train.py", line=42)])
+
+
+@quiet
+def workers_known_to_stay() -> TraceBuilder:
+    return epochs().ran_with(loaders=[Loader(4, persistent=True)])

@@ -1,6 +1,7 @@
 """What distributed/exposed-forward-communication says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 GPU = "NVIDIA A100-SXM4-80GB"
@@ -44,10 +45,7 @@ def exposed_for_5_percent_of_the_step(over: bool) -> TraceBuilder:
 
 @lacks("gpu")
 def launches_but_no_gpu_work() -> TraceBuilder:
-    b = TraceBuilder(GPU, rank=0, world_size=8)
-    with b.step(), b.op("aten::mm"):
-        b.call("cudaLaunchKernel", 6)
-    return b
+    return launches_alone("aten::mm", device=GPU, rank=0, world_size=8)
 
 
 @lacks("host")

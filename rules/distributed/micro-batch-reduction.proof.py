@@ -1,6 +1,7 @@
 """What distributed/micro-batch-reduction says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 GPU = "NVIDIA A100-SXM4-80GB"
@@ -55,10 +56,7 @@ def one_percent_of_the_step(over: bool) -> TraceBuilder:
 
 @lacks("gpu")
 def launches_but_no_gpu_work() -> TraceBuilder:
-    b = TraceBuilder(GPU, rank=0, world_size=8)
-    with b.step(), b.op("MmBackward0", seq=1, fwd_thread=1):
-        b.call("cudaLaunchKernel", 6)
-    return b
+    return launches_alone(backward="MmBackward0", device=GPU, rank=0, world_size=8)
 
 
 @lacks("distributed", verdict="not_applicable")
@@ -67,3 +65,8 @@ def a_program_of_one_process() -> TraceBuilder:
     with b.step(), b.op("MmBackward0", seq=1, fwd_thread=1):
         b.kernel("ampere_sgemm_128x64_nt", us=1_000)
     return b
+
+
+@fires(cost_ms=6.0, setting="backward passes per optimizer step=2")
+def a_known_number_of_micro_batches() -> TraceBuilder:
+    return accumulation(6_000).ran_with(backwards_per_step=2)

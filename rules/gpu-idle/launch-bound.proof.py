@@ -2,7 +2,9 @@
 
 from contextlib import nullcontext
 
+from advisor.recorded import Compiled
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import host_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 
@@ -80,10 +82,7 @@ def ten_per_cent_of_the_step(over: bool) -> TraceBuilder:
 
 @lacks("gpu", verdict="not_applicable")
 def a_machine_without_a_gpu() -> TraceBuilder:
-    b = TraceBuilder(None)
-    with b.step(), b.op("aten::relu"):
-        b.idle(us=10)
-    return b
+    return host_alone("aten::relu")
 
 
 @lacks("host")
@@ -99,3 +98,13 @@ def replays_without_their_kernels() -> TraceBuilder:
         b.call("cudaGraphLaunch", 10)
         b.kernel("elementwise_kernel", us=10)
     return b
+
+
+@fires(cost_ms=0.2, setting="torch.compile(mode='default') at train.py:20 → 'reduce-overhead'")
+def a_call_of_compile_without_graphs() -> TraceBuilder:
+    return steps().ran_with(compiled=[Compiled(file="train.py", line=20)])
+
+
+@fires(cost_ms=0.2, setting="torch.compile(mode='reduce-overhead') at train.py:20")
+def a_call_of_compile_with_graphs() -> TraceBuilder:
+    return steps().ran_with(compiled=[Compiled("reduce-overhead", file="train.py", line=20)])

@@ -1,6 +1,7 @@
 """What gpu-idle/long-gap says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import host_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 
@@ -98,10 +99,7 @@ def five_per_cent_of_the_step(over: bool) -> TraceBuilder:
 
 @lacks("gpu", verdict="not_applicable")
 def a_machine_without_a_gpu() -> TraceBuilder:
-    b = TraceBuilder(None)
-    with b.step(), b.op("aten::mm"):
-        b.idle(ms=10)
-    return b
+    return host_alone("aten::mm")
 
 
 @lacks("host")

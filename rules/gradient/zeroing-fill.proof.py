@@ -1,26 +1,23 @@
 """What gradient/zeroing-fill says, and where it is silent."""
 
+from typing import Any
+
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import host_alone, kernels_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
+from advisor.testing.workloads import zeroed
 
 FILL = "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, at::detail::Array<char*, 1>>"
 
 
-def steps(
-    fill_us: int = 10, *, fills: int = 60, work_us: int = 9400, inside: str = "Optimizer.zero_grad#SGD.zero_grad"
-) -> TraceBuilder:
-    """Steps of 9.4 ms of kernels behind 60 fills of 10 us."""
-    b = TraceBuilder(host_us=1, latency_us=0)
-    for _ in range(4):
-        with b.step():
-            with b.annotation(inside):
-                for _ in range(fills):
-                    with b.op("aten::zero_"), b.op("aten::fill_"):
-                        b.kernel(FILL, us=fill_us)
-            with b.op("aten::mm"):
-                b.kernel("volta_sgemm_128x64_nn", us=work_us)
-                b.sync(us=0)
-    return b
+def steps(fills: int = 60, **options: Any) -> TraceBuilder:
+    """Steps of 10 ms that begin with so many fills of 10 us; *options* are those of ``zeroed``."""
+
+    def fill(b: TraceBuilder) -> None:
+        with b.op("aten::fill_"):
+            b.kernel(FILL, us=10)
+
+    return zeroed(fill, fills, **options)
 
 
 # 60 x 10 us = 0.6 ms of 10 ms.
@@ -31,7 +28,7 @@ def a_fill_for_every_parameter() -> TraceBuilder:
 
 @quiet
 def gradients_that_are_dropped() -> TraceBuilder:
-    return steps(fills=0)
+    return steps(0)
 
 
 @quiet
@@ -42,19 +39,14 @@ def fills_in_the_model() -> TraceBuilder:
 @edge
 def a_thousandth_of_the_step(over: bool) -> TraceBuilder:
     # One fill of 10 us: before 9.9 ms 0.101 %, before 10.1 ms 0.099 %.
-    return steps(fills=1, work_us=9900 if over else 10_100)
+    return steps(1, work_us=9900 if over else 10_100)
 
 
 @lacks("gpu", verdict="not_applicable")
 def a_machine_without_a_gpu() -> TraceBuilder:
-    b = TraceBuilder(None)
-    with b.step(), b.annotation("Optimizer.zero_grad#SGD.zero_grad"), b.op("aten::zero_"):
-        b.idle(ms=1)
-    return b
+    return host_alone("aten::zero_", annotation="Optimizer.zero_grad#SGD.zero_grad")
 
 
 @lacks("host")
 def no_host() -> TraceBuilder:
-    b = TraceBuilder()
-    b.kernel(FILL, ms=90, launched=False)
-    return b
+    return kernels_alone(FILL)

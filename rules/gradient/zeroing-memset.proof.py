@@ -1,22 +1,16 @@
 """What gradient/zeroing-memset says, and where it is silent."""
 
+from typing import Any
+
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import host_alone, launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
+from advisor.testing.workloads import zeroed
 
 
-def steps(memsets: int = 60, *, work_us: int = 9400, inside: str = "Optimizer.zero_grad#SGD.zero_grad") -> TraceBuilder:
-    """Steps of 9.4 ms of kernels behind 60 memsets of 10 us."""
-    b = TraceBuilder(host_us=1, latency_us=0)
-    for _ in range(4):
-        with b.step():
-            with b.annotation(inside):
-                for _ in range(memsets):
-                    with b.op("aten::zero_"):
-                        b.memset(4096, 10)
-            with b.op("aten::mm"):
-                b.kernel("volta_sgemm_128x64_nn", us=work_us)
-                b.sync(us=0)
-    return b
+def steps(memsets: int = 60, **options: Any) -> TraceBuilder:
+    """Steps of 10 ms that begin with so many memsets of 10 us; *options* are those of ``zeroed``."""
+    return zeroed(lambda b: b.memset(4096, 10), memsets, **options)
 
 
 # 60 x 10 us = 0.6 ms of 10 ms.
@@ -43,15 +37,9 @@ def a_thousandth_of_the_step(over: bool) -> TraceBuilder:
 
 @lacks("gpu", verdict="not_applicable")
 def a_machine_without_a_gpu() -> TraceBuilder:
-    b = TraceBuilder(None)
-    with b.step(), b.annotation("Optimizer.zero_grad#SGD.zero_grad"), b.op("aten::zero_"):
-        b.idle(ms=1)
-    return b
+    return host_alone("aten::zero_", annotation="Optimizer.zero_grad#SGD.zero_grad")
 
 
 @lacks("gpu")
 def no_gpu_recorded() -> TraceBuilder:
-    b = TraceBuilder()
-    with b.step(), b.annotation("Optimizer.zero_grad#SGD.zero_grad"), b.op("aten::zero_"):
-        b.call("cudaLaunchKernel", 10)
-    return b
+    return launches_alone("aten::zero_", annotation="Optimizer.zero_grad#SGD.zero_grad")

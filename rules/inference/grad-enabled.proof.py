@@ -1,6 +1,7 @@
 """What inference/grad-enabled says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import kernels_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 
@@ -64,6 +65,4 @@ def a_machine_without_a_gpu() -> TraceBuilder:
 
 @lacks("host")
 def no_host() -> TraceBuilder:
-    b = TraceBuilder()
-    b.kernel("volta_sgemm_128x64_nn", ms=90, launched=False)
-    return b
+    return kernels_alone("volta_sgemm_128x64_nn")

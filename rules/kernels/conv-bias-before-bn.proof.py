@@ -1,6 +1,7 @@
 """What kernels/conv-bias-before-bn says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import kernels_alone, launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 CONV = "cudnn::cnn::implicit_convolve_sgemm<float, float, 1024, 5, 5, 3, 3, 3, 1>"
@@ -114,10 +115,7 @@ def a_thousandth_of_the_step(over: bool) -> TraceBuilder:
 
 @lacks("gpu")
 def no_gpu_recorded() -> TraceBuilder:
-    b = TraceBuilder()
-    with b.step(), b.op("aten::conv2d", shapes=[X, W, [128]]):
-        b.call("cudaLaunchKernel", 10)
-    return b
+    return launches_alone("aten::conv2d", shapes=[X, W, [128]])
 
 
 @lacks("shapes")
@@ -133,6 +131,4 @@ def no_shapes_recorded() -> TraceBuilder:
 
 @lacks("host", verdict="not_applicable")
 def no_host_recorded() -> TraceBuilder:
-    b = TraceBuilder()
-    b.kernel(CONV, us=400, launched=False)
-    return b
+    return kernels_alone(CONV)

@@ -1,6 +1,7 @@
 """What kernels/cudnn-autotune-off says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 GENERAL = "void implicit_convolve_sgemm<float, float, 1024, 5, 5, 3, 3, 3, 1, false, false, true>"
@@ -81,7 +82,20 @@ def no_steps_recorded() -> TraceBuilder:
 
 @lacks("gpu")
 def no_gpu_recorded() -> TraceBuilder:
-    b = TraceBuilder("Tesla T4")
-    with b.step(), b.op("aten::conv2d", shapes=[[1, 3, 8, 8]]):
-        b.call("cudaLaunchKernel", 10)
-    return b
+    return launches_alone("aten::conv2d", shapes=[[1, 3, 8, 8]], device="Tesla T4")
+
+
+@fires(cost_ms=0.3, setting="torch.backends.cudnn.benchmark=False → True")
+def a_search_known_to_be_off() -> TraceBuilder:
+    return training().ran_with(cudnn_benchmark=False)
+
+
+@fires(cost_ms=0.3, setting="torch.backends.cudnn.benchmark=False")
+def a_search_that_determinism_forbids() -> TraceBuilder:
+    return training().ran_with(cudnn_benchmark=False, deterministic=True)
+
+
+# These algorithms have won the search.
+@quiet
+def a_search_known_to_be_on() -> TraceBuilder:
+    return training().ran_with(cudnn_benchmark=True)

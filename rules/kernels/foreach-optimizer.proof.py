@@ -1,6 +1,8 @@
 """What kernels/foreach-optimizer says, and where it is silent."""
 
+from advisor.recorded import Optimizer
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 FOREACH = (
@@ -60,12 +62,20 @@ def five_percent_of_the_step(over: bool) -> TraceBuilder:
 
 @lacks("gpu")
 def no_gpu_recorded() -> TraceBuilder:
-    b = TraceBuilder()
-    with b.step(), b.annotation("Optimizer.step#AdamW.step"), b.op("aten::_foreach_mul_"):
-        b.call("cudaLaunchKernel", 10)
-    return b
+    return launches_alone("aten::_foreach_mul_", annotation="Optimizer.step#AdamW.step")
 
 
 @lacks("host")
 def no_host_recorded() -> TraceBuilder:
     return training(host=False)
+
+
+@fires(cost_ms=0.2, setting="AdamW(fused=None) at train.py:50 → True")
+def an_optimizer_left_to_itself() -> TraceBuilder:
+    return training().ran_with(optimizers=[Optimizer("AdamW", file="train.py", line=50)])
+
+
+# What is left of foreach beside a fused step is not for this rule.
+@quiet
+def an_optimizer_known_to_be_fused() -> TraceBuilder:
+    return training().ran_with(optimizers=[Optimizer("AdamW", fused=True)])

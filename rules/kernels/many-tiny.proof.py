@@ -1,6 +1,7 @@
 """What kernels/many-tiny says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 GPU = "NVIDIA A100-PCIE-40GB"
@@ -68,7 +69,4 @@ def twenty_kernels(over: bool) -> TraceBuilder:
 
 @lacks("gpu")
 def no_gpu_recorded() -> TraceBuilder:
-    b = TraceBuilder(GPU)
-    with b.step(), b.op("aten::add"):
-        b.call("cudaLaunchKernel", 10)
-    return b
+    return launches_alone("aten::add", device=GPU)

@@ -1,6 +1,7 @@
 """What kernels/scatter-embedding-backward says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import kernels_alone, launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 SORT = "void cub::DeviceRadixSortOnesweepKernel<cub::DeviceRadixSortPolicy<long, long>>"
@@ -65,14 +66,9 @@ def five_percent_of_the_step(over: bool) -> TraceBuilder:
 
 @lacks("gpu")
 def no_gpu_recorded() -> TraceBuilder:
-    b = TraceBuilder()
-    with b.step(), b.backward("EmbeddingBackward0", seq=1), b.op("aten::embedding_dense_backward"):
-        b.call("cudaLaunchKernel", 10)
-    return b
+    return launches_alone("aten::embedding_dense_backward", backward="EmbeddingBackward0")
 
 
 @lacks("host", verdict="not_applicable")
 def no_host_recorded() -> TraceBuilder:
-    b = TraceBuilder()
-    b.kernel(SORT, us=100, launched=False)
-    return b
+    return kernels_alone(SORT)

@@ -1,6 +1,7 @@
 """What kernels/sdpa-math-fallback says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import kernels_alone, launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 MATH, FLASH = "aten::_scaled_dot_product_attention_math", "aten::_scaled_dot_product_flash_attention"
@@ -60,14 +61,9 @@ def three_percent_of_the_step(over: bool) -> TraceBuilder:
 
 @lacks("gpu")
 def no_gpu_recorded() -> TraceBuilder:
-    b = TraceBuilder("NVIDIA A100-PCIE-40GB")
-    with b.step(), b.op(MATH):
-        b.call("cudaLaunchKernel", 10)
-    return b
+    return launches_alone(MATH, device="NVIDIA A100-PCIE-40GB")
 
 
 @lacks("host")
 def no_host_recorded() -> TraceBuilder:
-    b = TraceBuilder("NVIDIA A100-PCIE-40GB")
-    b.kernel("void softmax_warp_forward<c10::Half, float>", us=200, launched=False)
-    return b
+    return kernels_alone("void softmax_warp_forward<c10::Half, float>", device="NVIDIA A100-PCIE-40GB")

@@ -1,6 +1,8 @@
 """What kernels/single-tensor-optimizer says, and where it is silent."""
 
+from advisor.recorded import Optimizer
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import kernels_alone, launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 ONE = "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>>"
@@ -66,14 +68,20 @@ def three_thousandths_of_the_step(over: bool) -> TraceBuilder:
 
 @lacks("gpu")
 def no_gpu_recorded() -> TraceBuilder:
-    b = TraceBuilder()
-    with b.step(), b.annotation("Optimizer.step#SGD.step"):
-        b.call("cudaLaunchKernel", 10)
-    return b
+    return launches_alone(annotation="Optimizer.step#SGD.step")
 
 
 @lacks("host")
 def no_host_recorded() -> TraceBuilder:
-    b = TraceBuilder()
-    b.kernel(ONE, us=8, launched=False)
-    return b
+    return kernels_alone(ONE)
+
+
+@fires(cost_ms=0.96, setting="SGD(foreach=False) at train.py:50 → fused=True")
+def an_optimizer_whose_foreach_was_turned_off() -> TraceBuilder:
+    return training().ran_with(optimizers=[Optimizer("SGD", foreach=False, file="train.py", line=50)])
+
+
+# It has no fused form.
+@fires(cost_ms=0.96, setting="RMSprop(foreach=False) → True")
+def one_without_a_fused_form() -> TraceBuilder:
+    return training().ran_with(optimizers=[Optimizer("RMSprop", foreach=False)])

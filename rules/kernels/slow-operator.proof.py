@@ -1,6 +1,7 @@
 """What kernels/slow-operator says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import kernels_alone, launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 
@@ -47,14 +48,9 @@ def a_quarter_of_the_kernel_time(over: bool) -> TraceBuilder:
 
 @lacks("gpu")
 def no_gpu_recorded() -> TraceBuilder:
-    b = TraceBuilder("NVIDIA A100-PCIE-40GB")
-    with b.step(), b.op("aten::sort"):
-        b.call("cudaLaunchKernel", 10)
-    return b
+    return launches_alone("aten::sort", device="NVIDIA A100-PCIE-40GB")
 
 
 @lacks("host")
 def no_host_recorded() -> TraceBuilder:
-    b = TraceBuilder("NVIDIA A100-PCIE-40GB")
-    b.kernel("void cub::DeviceRadixSortOnesweepKernel<long>", us=20, launched=False)
-    return b
+    return kernels_alone("void cub::DeviceRadixSortOnesweepKernel<long>", device="NVIDIA A100-PCIE-40GB")

@@ -1,6 +1,7 @@
 """What kernels/small-grid says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 SCAN = "void at::native::tensor_kernel_scan_outer_dim<float, std::plus<float>>"
@@ -66,7 +67,4 @@ def kernels_of_10_us(over: bool) -> TraceBuilder:
 
 @lacks("gpu")
 def no_gpu_recorded() -> TraceBuilder:
-    b = TraceBuilder("NVIDIA A100-PCIE-40GB")
-    with b.step(), b.op("aten::cumsum"):
-        b.call("cudaLaunchKernel", 10)
-    return b
+    return launches_alone("aten::cumsum", device="NVIDIA A100-PCIE-40GB")

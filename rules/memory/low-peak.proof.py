@@ -2,7 +2,9 @@
 
 from contextlib import nullcontext
 
+from advisor.recorded import Loader
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 DEVICE = 16_000_000_000
@@ -87,7 +89,14 @@ def no_memory_recorded() -> TraceBuilder:
 
 @lacks("gpu")
 def no_gpu_recorded() -> TraceBuilder:
-    b = TraceBuilder()
-    with b.step(), b.backward("AddmmBackward0", 1):
-        b.call("cudaLaunchKernel", 10)
-    return b
+    return launches_alone(backward="AddmmBackward0")
+
+
+@fires(cost_ms=2.0, setting="DataLoader(batch_size=32) at train.py:42")
+def a_known_batch_size() -> TraceBuilder:
+    return training().ran_with(loaders=[Loader(4, batch_size=32, file="train.py", line=42)])
+
+
+@fires(cost_ms=2.0, setting="backward passes per optimizer step=4")
+def gradients_accumulated_while_memory_is_free() -> TraceBuilder:
+    return training().ran_with(backwards_per_step=4)

@@ -1,6 +1,7 @@
 """What memory/near-capacity says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 DEVICE = 16_000_000_000
@@ -58,7 +59,4 @@ def no_memory_recorded() -> TraceBuilder:
 
 @lacks("gpu")
 def no_gpu_recorded() -> TraceBuilder:
-    b = TraceBuilder()
-    with b.step(), b.op("aten::mm"):
-        b.call("cudaLaunchKernel", 10)
-    return b
+    return launches_alone("aten::mm")

@@ -1,6 +1,7 @@
 """What memory/unneeded-checkpointing says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import kernels_alone, launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 GEMM = "volta_sgemm_128x64_nn"
@@ -115,14 +116,9 @@ def no_memory_recorded() -> TraceBuilder:
 
 @lacks("gpu")
 def no_gpu_recorded() -> TraceBuilder:
-    b = TraceBuilder()
-    with b.step(), b.backward("CheckpointFunctionBackward", 1):
-        b.call("cudaLaunchKernel", 10)
-    return b
+    return launches_alone(backward="CheckpointFunctionBackward")
 
 
 @lacks("host", verdict="not_applicable")
 def no_host_recorded() -> TraceBuilder:
-    b = TraceBuilder()
-    b.kernel(GEMM, us=300, launched=False)
-    return b
+    return kernels_alone(GEMM)

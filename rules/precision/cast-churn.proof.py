@@ -1,6 +1,7 @@
 """What precision/cast-churn says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 CAST = "void at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda>"
@@ -58,7 +59,4 @@ def no_shapes_recorded() -> TraceBuilder:
 
 @lacks("gpu")
 def no_gpu_recorded() -> TraceBuilder:
-    b = TraceBuilder()
-    with b.step(), b.op("aten::copy_", shapes=[[8], [8]]):
-        b.call("cudaLaunchKernel", 10)
-    return b
+    return launches_alone("aten::copy_", shapes=[[8], [8]])

@@ -1,6 +1,7 @@
 """What precision/float64 says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import kernels_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 NAME = "void at::native::vectorized_elementwise_kernel<4, at::native::BinaryFunctor<double, double, double>>"
@@ -57,6 +58,4 @@ def no_gpu_recorded() -> TraceBuilder:
 
 @lacks("host")
 def no_host_recorded() -> TraceBuilder:
-    b = TraceBuilder("NVIDIA A100-PCIE-40GB")
-    b.kernel(NAME, us=20, launched=False)
-    return b
+    return kernels_alone(NAME, device="NVIDIA A100-PCIE-40GB")

@@ -1,6 +1,8 @@
 """What precision/fp16-on-bf16-gpu says, and where it is silent."""
 
+from advisor.recorded import Autocast
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import kernels_alone, launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 UNSCALE = "aten::_amp_foreach_non_finite_check_and_unscale_"
@@ -42,14 +44,14 @@ def two_thousandths_of_the_step(over: bool) -> TraceBuilder:
 
 @lacks("gpu")
 def no_gpu_recorded() -> TraceBuilder:
-    b = TraceBuilder("NVIDIA A100-PCIE-40GB")
-    with b.step(), b.op(UNSCALE):
-        b.call("cudaLaunchKernel", 10)
-    return b
+    return launches_alone(UNSCALE, device="NVIDIA A100-PCIE-40GB")
 
 
 @lacks("host")
 def no_host_recorded() -> TraceBuilder:
-    b = TraceBuilder("NVIDIA A100-PCIE-40GB")
-    b.kernel("void multi_tensor_apply_kernel<TensorListMetadata<1>>", us=20, launched=False)
-    return b
+    return kernels_alone("void multi_tensor_apply_kernel<TensorListMetadata<1>>", device="NVIDIA A100-PCIE-40GB")
+
+
+@fires(cost_ms=0.02, setting="torch.autocast=float16 at train.py:30 → bfloat16")
+def a_region_known_to_be_in_fp16() -> TraceBuilder:
+    return training().ran_with(autocast=[Autocast("cuda", "float16", "train.py", 30)])

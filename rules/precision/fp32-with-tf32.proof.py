@@ -1,23 +1,18 @@
 """What precision/fp32-with-tf32 says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
+from advisor.testing.workloads import kernels
 
 TF32 = "sm80_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x64x32_stage3"
 BF16 = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn"
 POINTWISE = "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>>"
 
 
-def training(*kernels: tuple[str, float], device: str = "NVIDIA A100-PCIE-40GB") -> TraceBuilder:
-    """Steps of these kernels, each with its us."""
-    b = TraceBuilder(device)
-    for _ in range(4):
-        with b.step():
-            for name, us in kernels:
-                with b.op("aten::addmm" if "gemm" in name else "aten::add"):
-                    b.kernel(name, us=us)
-            b.sync()
-    return b
+def training(*products: tuple[str, float], device: str = "NVIDIA A100-PCIE-40GB") -> TraceBuilder:
+    """Steps of these kernels, each with its us, on a device that has TF32."""
+    return kernels(*products, device=device)
 
 
 # Products of 5 ms in TF32 of a step of 10.
@@ -50,7 +45,9 @@ def a_tenth_of_the_step(over: bool) -> TraceBuilder:
 
 @lacks("gpu")
 def no_gpu_recorded() -> TraceBuilder:
-    b = TraceBuilder("NVIDIA A100-PCIE-40GB")
-    with b.step(), b.op("aten::addmm"):
-        b.call("cudaLaunchKernel", 10)
-    return b
+    return launches_alone("aten::addmm", device="NVIDIA A100-PCIE-40GB")
+
+
+@fires(cost_ms=5.0, setting="torch.autocast=never entered → bfloat16")
+def products_known_to_run_without_autocast() -> TraceBuilder:
+    return training((TF32, 5000), (POINTWISE, 5000)).ran_with()

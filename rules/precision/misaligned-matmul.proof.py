@@ -1,6 +1,7 @@
 """What precision/misaligned-matmul says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 FULL = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1"
@@ -74,7 +75,4 @@ def two_percent_of_the_step(over: bool) -> TraceBuilder:
 
 @lacks("gpu")
 def no_gpu_recorded() -> TraceBuilder:
-    b = TraceBuilder("NVIDIA H100 80GB HBM3")
-    with b.step(), b.op("aten::bmm"):
-        b.call("cudaLaunchKernel", 10)
-    return b
+    return launches_alone("aten::bmm", device="NVIDIA H100 80GB HBM3")

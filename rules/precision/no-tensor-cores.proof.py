@@ -1,22 +1,13 @@
 """What precision/no-tensor-cores says, and where it is silent."""
 
+from advisor.recorded import Autocast
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
+from advisor.testing.workloads import kernels as training
 
 FP32, FP16 = "volta_sgemm_128x64_nn", "volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_nn"
 POINTWISE = "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>>"
-
-
-def training(*kernels: tuple[str, float], device: str = "Tesla V100-SXM2-16GB") -> TraceBuilder:
-    """Steps of these kernels, each with its us, behind one another."""
-    b = TraceBuilder(device)
-    for _ in range(4):
-        with b.step():
-            for name, us in kernels:
-                with b.op("aten::addmm" if "gemm" in name else "aten::add"):
-                    b.kernel(name, us=us)
-            b.sync()
-    return b
 
 
 # 8 ms of products of a step of 10: what a third to two thirds of can go.
@@ -66,7 +57,21 @@ def a_tenth_of_the_kernel_time(over: bool) -> TraceBuilder:
 
 @lacks("gpu")
 def no_gpu_recorded() -> TraceBuilder:
-    b = TraceBuilder()
-    with b.step(), b.op("aten::addmm"):
-        b.call("cudaLaunchKernel", 10)
-    return b
+    return launches_alone("aten::addmm")
+
+
+@fires(cost_ms=8.0, setting="torch.autocast=never entered → float16")
+def a_v100_known_to_run_without_autocast() -> TraceBuilder:
+    return training((FP32, 8000), (POINTWISE, 2000)).ran_with()
+
+
+@fires(cost_ms=8.0, setting="torch.autocast=never entered → bfloat16")
+def an_a100_known_to_run_without_autocast() -> TraceBuilder:
+    return training(("ampere_sgemm_128x64_nn", 8000), (POINTWISE, 2000), device="NVIDIA A100-PCIE-40GB").ran_with()
+
+
+# A region of the CPU is none for the GPU; these products run outside of the region that there is.
+@fires(cost_ms=8.0, setting="torch.autocast=float16 at train.py:30")
+def products_outside_of_the_region() -> TraceBuilder:
+    regions = [Autocast("cpu", "bfloat16", "eval.py", 3), Autocast("cuda", "float16", "train.py", 30)]
+    return training((FP32, 8000), (POINTWISE, 2000)).ran_with(autocast=regions)

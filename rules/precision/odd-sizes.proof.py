@@ -1,6 +1,7 @@
 """What precision/odd-sizes says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 PLAIN = "nvjet_hsh_128x256_64x4_1x2_h_bz_coopA_NNT"
@@ -88,7 +89,4 @@ def no_shapes_recorded() -> TraceBuilder:
 
 @lacks("gpu")
 def no_gpu_recorded() -> TraceBuilder:
-    b = TraceBuilder("NVIDIA H100 80GB HBM3")
-    with b.step(), b.op("aten::mm", shapes=[[64, 65], [65, 65]]):
-        b.call("cudaLaunchKernel", 10)
-    return b
+    return launches_alone("aten::mm", shapes=[[64, 65], [65, 65]], device="NVIDIA H100 80GB HBM3")

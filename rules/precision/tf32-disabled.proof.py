@@ -1,7 +1,9 @@
 """What precision/tf32-disabled says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
+from advisor.testing.workloads import kernels
 
 FP32 = "ampere_sgemm_128x64_tn"
 TF32 = "sm80_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x64x32_stage3"
@@ -10,21 +12,20 @@ FP64 = "cutlass_80_tensorop_d884gemm_64x64_16x3_nn_align1"
 
 
 def training(*products: tuple[str, float], device: str = "NVIDIA A100-PCIE-40GB") -> TraceBuilder:
-    """Steps of these products, each with its us."""
-    b = TraceBuilder(device)
-    for _ in range(4):
-        with b.step():
-            for name, us in products:
-                with b.op("aten::addmm"):
-                    b.kernel(name, us=us)
-            b.sync()
-    return b
+    """Steps of these kernels, each with its us, on a device that has TF32."""
+    return kernels(*products, device=device)
 
 
 # Products of 4 ms in fp32 in each step, beside others in fp16.
 @fires(cost_ms=4.0, occurrences=4, severity="high", op="aten::addmm")
 def fp32_products_beside_fp16() -> TraceBuilder:
     return training((FP32, 4000), (FP16, 6000))
+
+
+# There TF32 is no faster than fp32: nothing is to be had.
+@quiet("not_applicable")
+def a_geforce_card() -> TraceBuilder:
+    return training((FP32, 4000), (FP16, 6000), device="NVIDIA GeForce RTX 3090")
 
 
 @quiet
@@ -60,7 +61,15 @@ def three_percent_of_the_step(over: bool) -> TraceBuilder:
 
 @lacks("gpu")
 def no_gpu_recorded() -> TraceBuilder:
-    b = TraceBuilder("NVIDIA A100-PCIE-40GB")
-    with b.step(), b.op("aten::addmm"):
-        b.call("cudaLaunchKernel", 10)
-    return b
+    return launches_alone("aten::addmm", device="NVIDIA A100-PCIE-40GB")
+
+
+@fires(cost_ms=4.0, setting="torch.backends.cuda.matmul.allow_tf32=False → True")
+def tf32_known_to_be_off() -> TraceBuilder:
+    return training((FP32, 4000), (FP16, 6000)).ran_with(tf32_matmul=False)
+
+
+# Then the library has chosen the fp32 kernel.
+@quiet
+def tf32_known_to_be_on() -> TraceBuilder:
+    return training((FP32, 4000), (FP16, 6000)).ran_with(tf32_matmul=True)

@@ -1,6 +1,8 @@
 """What profile/inflated-host-time says, and where it is silent."""
 
+from advisor.recorded import STACKS_APART
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import kernels_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 
@@ -57,6 +59,9 @@ def no_gpu_recorded() -> TraceBuilder:
 
 @lacks("host")
 def no_host_recorded() -> TraceBuilder:
-    b = TraceBuilder()
-    b.kernel("volta_sgemm_128x64_nn", us=8_000, launched=False)
-    return b
+    return kernels_alone("volta_sgemm_128x64_nn")
+
+
+@quiet
+def stacks_from_a_pass_of_their_own() -> TraceBuilder:
+    return training(2_000).ran_with(stacks=STACKS_APART)

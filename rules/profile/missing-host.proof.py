@@ -1,6 +1,7 @@
 """What profile/missing-host says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 
@@ -40,10 +41,7 @@ def one_operator(over: bool) -> TraceBuilder:
 
 @lacks("gpu")
 def no_gpu_recorded() -> TraceBuilder:
-    b = TraceBuilder()
-    with b.step(), b.op("aten::mm"):
-        b.call("cudaLaunchKernel", 6)
-    return b
+    return launches_alone("aten::mm")
 
 
 @lacks("gpu", verdict="not_applicable")

@@ -1,6 +1,7 @@
 """What profile/no-warmup says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import kernels_alone, launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 
@@ -118,14 +119,9 @@ def calls_of_2_ms(over: bool) -> TraceBuilder:
 
 @lacks("gpu")
 def no_gpu_recorded() -> TraceBuilder:
-    b = TraceBuilder()
-    with b.step(), b.op("aten::mm"):
-        b.call("cudaLaunchKernel", 30_000)
-    return b
+    return launches_alone("aten::mm")
 
 
 @lacks("host")
 def no_host_recorded() -> TraceBuilder:
-    b = TraceBuilder()
-    b.kernel("volta_sgemm_128x64_nn", us=20_000, launched=False)
-    return b
+    return kernels_alone("volta_sgemm_128x64_nn")

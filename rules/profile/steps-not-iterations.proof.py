@@ -59,3 +59,9 @@ def no_steps() -> TraceBuilder:
             pass
         b.kernel("volta_sgemm_128x64_nn", us=1_000)
     return b
+
+
+# advisor record counts four backward passes to one step of the optimizer: gradients are accumulated.
+@quiet
+def micro_batches_of_a_known_number() -> TraceBuilder:
+    return training(4, 4, 4).ran_with(backwards_per_step=4)

@@ -1,6 +1,7 @@
 """What profile/unlinked-gpu-time says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import kernels_alone, launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 
@@ -42,14 +43,9 @@ def a_twentieth_of_the_gpu_time(over: bool) -> TraceBuilder:
 
 @lacks("gpu")
 def no_gpu_recorded() -> TraceBuilder:
-    b = TraceBuilder()
-    with b.step(), b.op("aten::mm"):
-        b.call("cudaLaunchKernel", 6)
-    return b
+    return launches_alone("aten::mm")
 
 
 @lacks("host")
 def no_host_recorded() -> TraceBuilder:
-    b = TraceBuilder()
-    b.kernel("volta_sgemm_128x64_nn", us=10_000, launched=False)
-    return b
+    return kernels_alone("volta_sgemm_128x64_nn")

@@ -1,6 +1,7 @@
 """What sync/debug-api says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import kernels_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 
@@ -64,6 +65,4 @@ def five_checks(over: bool) -> TraceBuilder:
 
 @lacks("host")
 def no_host_recorded() -> TraceBuilder:
-    b = TraceBuilder("NVIDIA A100-PCIE-40GB")
-    b.kernel("vectorized_elementwise_kernel", us=50, launched=False)
-    return b
+    return kernels_alone("vectorized_elementwise_kernel", device="NVIDIA A100-PCIE-40GB")

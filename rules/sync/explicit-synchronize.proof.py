@@ -1,33 +1,16 @@
 """What sync/explicit-synchronize says, and where it is silent."""
 
+from typing import Any
+
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import host_alone, kernels_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
+from advisor.testing.workloads import stalled
 
 
-def steps(
-    bubble_us: int = 1000,
-    *,
-    work_us: int = 8000,
-    every: int = 1,
-    count: int = 4,
-    call: str = "cudaDeviceSynchronize",
-    ahead: bool = False,
-) -> TraceBuilder:
-    """Steps of 8 ms of kernels, a synchronization, 1 ms in which the host launches nothing, and another ms of kernels."""
-    b = TraceBuilder(host_us=0, latency_us=0)
-    for number in range(count):
-        with b.step(), b.python("train.py(61): train"):
-            first = b.kernel("volta_sgemm_128x64_nn", us=work_us)
-            if number % every == 0 and call:
-                if ahead:
-                    b.kernel("volta_sgemm_128x64_nn", us=2 * bubble_us, stream=20, after=[first])
-                b.sync(call, us=0)
-            with b.op("aten::add", us=bubble_us):
-                pass
-            b.kernel("volta_sgemm_128x64_nn", us=1000)
-            with b.op("aten::mul", us=1000):
-                pass
-    return b
+def steps(bubble_us: int = 1000, *, call: str = "cudaDeviceSynchronize", **options: Any) -> TraceBuilder:
+    """Steps of 10 ms, 1 of them behind a synchronization; *options* are those of ``stalled``."""
+    return stalled((lambda b: b.sync(call, us=0)) if call else None, bubble_us, **options)
 
 
 # In each step the device idles for 1 ms behind the synchronization, of 10 ms.
@@ -55,7 +38,7 @@ def the_device_has_other_work() -> TraceBuilder:
 # The profiler synchronizes when it stops: outside the steps, after the last launch.
 @quiet
 def the_synchronization_of_the_profiler() -> TraceBuilder:
-    b = steps(call="", count=1)
+    b = steps(call="", steps=1)
     b.kernel("volta_sgemm_128x64_nn", ms=20)
     b.sync("cudaDeviceSynchronize")
     return b
@@ -103,14 +86,9 @@ def one_per_cent_of_the_step(over: bool) -> TraceBuilder:
 
 @lacks("gpu", verdict="not_applicable")
 def a_machine_without_a_gpu() -> TraceBuilder:
-    b = TraceBuilder(None)
-    with b.step(), b.op("aten::mm"):
-        b.idle(ms=1)
-    return b
+    return host_alone("aten::mm")
 
 
 @lacks("host")
 def no_host() -> TraceBuilder:
-    b = TraceBuilder()
-    b.kernel("volta_sgemm_128x64_nn", ms=90, launched=False)
-    return b
+    return kernels_alone("volta_sgemm_128x64_nn")

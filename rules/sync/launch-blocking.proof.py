@@ -1,6 +1,7 @@
 """What sync/launch-blocking says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import kernels_alone, launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 
@@ -49,14 +50,9 @@ def four_fifths_of_the_launches(over: bool) -> TraceBuilder:
 
 @lacks("gpu")
 def no_gpu_recorded() -> TraceBuilder:
-    b = TraceBuilder("NVIDIA A100-PCIE-40GB")
-    with b.step(), b.op("aten::mm"):
-        b.call("cudaLaunchKernel", 10)
-    return b
+    return launches_alone("aten::mm", device="NVIDIA A100-PCIE-40GB")
 
 
 @lacks("host")
 def no_host_recorded() -> TraceBuilder:
-    b = TraceBuilder("NVIDIA A100-PCIE-40GB")
-    b.kernel("ampere_sgemm_128x64_tn", us=50, launched=False)
-    return b
+    return kernels_alone("ampere_sgemm_128x64_tn", device="NVIDIA A100-PCIE-40GB")

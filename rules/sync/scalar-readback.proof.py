@@ -1,40 +1,22 @@
 """What sync/scalar-readback says, and where it is silent."""
 
+from typing import Any
+
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import host_alone, kernels_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
+from advisor.testing.workloads import Part, stalled
 
 
-def steps(
-    bubble_us: int = 1000,
-    *,
-    work_us: int = 8000,
-    reads: int = 1,
-    every: int = 1,
-    count: int = 4,
-    op: str = "item",
-    ahead: bool = False,
-) -> TraceBuilder:
-    """Steps of 8 ms of kernels, a value read back, 1 ms in which the host launches nothing, and another ms of kernels."""
-    b = TraceBuilder(host_us=0, latency_us=0)
-    for number in range(count):
-        with b.step(), b.python("train.py(61): train"):
-            first = b.kernel("volta_sgemm_128x64_nn", us=work_us)
-            for _ in range(reads if number % every == 0 else 0):
-                if ahead:
-                    b.kernel("volta_sgemm_128x64_nn", us=2 * bubble_us, stream=20, after=[first])
-                if op == "item":
-                    b.item()
-                elif op == "copy":
-                    b.copy("DtoH", 4, us=1)
-                else:
-                    with b.op(op):
-                        b.copy("DtoH", 8, us=1, op=None)
-            with b.op("aten::add", us=bubble_us):
-                pass
-            b.kernel("volta_sgemm_128x64_nn", us=999)
-            with b.op("aten::mul", us=999):
-                pass
-    return b
+def nonzero(b: TraceBuilder) -> None:
+    """The size of the result is read back."""
+    with b.op("aten::nonzero"):
+        b.copy("DtoH", 8, us=1, op=None)
+
+
+def steps(bubble_us: int = 1000, *, read: Part | None = TraceBuilder.item, **options: Any) -> TraceBuilder:
+    """Steps of 10 ms, 1 of them behind a value that is read back in 1 us; *options* are those of ``stalled``."""
+    return stalled(read, bubble_us, last_us=999, **options)
 
 
 # In each step the device idles for 1 ms behind the read, of 8 + 0.001 + 1 + 0.999 = 10 ms.
@@ -45,17 +27,17 @@ def loss_item_in_every_step() -> TraceBuilder:
 
 @fires(cost_ms=1.0, occurrences=4)
 def a_mask_whose_size_is_read() -> TraceBuilder:
-    return steps(op="aten::nonzero")
+    return steps(read=nonzero)
 
 
 @quiet
 def nothing_is_read() -> TraceBuilder:
-    return steps(reads=0)
+    return steps(read=None)
 
 
 @quiet
 def a_copy_that_is_no_scalar() -> TraceBuilder:
-    return steps(op="copy")
+    return steps(read=lambda b: b.copy("DtoH", 4, us=1))
 
 
 # The value is waited for, but another stream has work for as long as the host needs.
@@ -77,14 +59,9 @@ def one_per_cent_of_the_step(over: bool) -> TraceBuilder:
 
 @lacks("gpu", verdict="not_applicable")
 def a_machine_without_a_gpu() -> TraceBuilder:
-    b = TraceBuilder(None)
-    with b.step(), b.op("aten::item"):
-        b.idle(ms=1)
-    return b
+    return host_alone("aten::item")
 
 
 @lacks("host")
 def no_host() -> TraceBuilder:
-    b = TraceBuilder()
-    b.kernel("volta_sgemm_128x64_nn", ms=90, launched=False)
-    return b
+    return kernels_alone("volta_sgemm_128x64_nn")

@@ -1,6 +1,7 @@
 """What transfer/cpu-created-tensor says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import kernels_alone, launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 GEMM = "volta_sgemm_128x64_nn"
@@ -95,10 +96,7 @@ def once_a_step(over: bool) -> TraceBuilder:
 
 @lacks("gpu")
 def no_gpu_recorded() -> TraceBuilder:
-    b = TraceBuilder()
-    with b.step(), b.op("aten::to", shapes=[SHAPE]):
-        b.call("cudaLaunchKernel", 10)
-    return b
+    return launches_alone("aten::to", shapes=[SHAPE])
 
 
 @lacks("shapes")
@@ -108,6 +106,4 @@ def no_shapes_recorded() -> TraceBuilder:
 
 @lacks("host")
 def no_host_recorded() -> TraceBuilder:
-    b = TraceBuilder()
-    b.kernel(GEMM, us=400, launched=False)
-    return b
+    return kernels_alone(GEMM)

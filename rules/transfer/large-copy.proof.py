@@ -1,6 +1,7 @@
 """What transfer/large-copy says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import copies_unsaid, launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 
@@ -64,19 +65,9 @@ def copies_of_64_KiB(over: bool) -> TraceBuilder:
 
 @lacks("gpu")
 def no_gpu_recorded() -> TraceBuilder:
-    b = TraceBuilder()
-    with b.step(), b.op("aten::copy_"):
-        b.call("cudaLaunchKernel", 10)
-    return b
+    return launches_alone("aten::copy_")
 
 
 @lacks("bytes_copied")
 def copies_that_do_not_say_how_large_they_are() -> TraceBuilder:
-    b = TraceBuilder("AMD Instinct MI250X")
-    for _ in range(3):
-        with b.step():
-            place = {"cat": "gpu_memcpy", "pid": 0, "tid": 0, "args": {"device": 0, "stream": 0, "kind": "HtoD"}}
-            b.event({"ph": "X", "name": "Memcpy HtoD (Host -> Device)", **place}, us=1000)
-            b.idle(us=1000)
-            b.kernel("Cijk_Ailk_Bjlk_SB", us=9000)
-    return b
+    return copies_unsaid()

@@ -1,6 +1,8 @@
 """What transfer/pageable-copy says, and where it is silent."""
 
+from advisor.recorded import Loader
 from advisor.testing import TraceBuilder
+from advisor.testing.lacking import copies_unsaid, launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 
@@ -68,19 +70,20 @@ def copies_of_64_KiB(over: bool) -> TraceBuilder:
 
 @lacks("gpu")
 def no_gpu_recorded() -> TraceBuilder:
-    b = TraceBuilder()
-    with b.step(), b.op("aten::copy_"):
-        b.call("cudaLaunchKernel", 10)
-    return b
+    return launches_alone("aten::copy_")
 
 
 @lacks("copy_memory")
 def copies_that_do_not_say_which_memory_they_read() -> TraceBuilder:
-    b = TraceBuilder("AMD Instinct MI250X")
-    for _ in range(3):
-        with b.step():
-            place = {"cat": "gpu_memcpy", "pid": 0, "tid": 0, "args": {"device": 0, "stream": 0, "kind": "HtoD"}}
-            b.event({"ph": "X", "name": "Memcpy HtoD (Host -> Device)", **place}, us=1000)
-            b.idle(us=1000)
-            b.kernel("Cijk_Ailk_Bjlk_SB", us=9000)
-    return b
+    return copies_unsaid()
+
+
+@fires(cost_ms=1.65, setting="DataLoader(pin_memory=False) at train.py:42 → True")
+def a_loader_known_not_to_pin() -> TraceBuilder:
+    return batches().ran_with(loaders=[Loader(4, file="train.py", line=42)])
+
+
+# It pins, and the copies are pageable all the same: they are not of its batches, and another value would change nothing.
+@fires(cost_ms=1.65, setting="DataLoader(pin_memory=True) at train.py:42")
+def a_loader_known_to_pin() -> TraceBuilder:
+    return batches().ran_with(loaders=[Loader(4, pin_memory=True, file="train.py", line=42)])

@@ -1,0 +1,197 @@
+"""What ``advisor record`` wrote of the program's settings: columns of `trace`, and the frame `settings` with a row a setting.
+
+Without the recorder all of it is NULL, and the frame is empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from advisor.frames.ledger import CODE
+from advisor.frames.schema import Schema, flag, integer, nullable, real, text
+from advisor.frames.source import clean_path
+from advisor.frames.study import Study
+from advisor.frames.waits import LOADER
+from advisor.recorded import STACKS_APART, Autocast, Loader, Recorded
+
+_BY = "advisor record"
+_ENOUGH = 3
+_WAITED = "of the loaders of the kind that the trace waits for (with workers or without)"
+
+COLUMNS = (
+    flag("settings_recorded", "`advisor record` wrote the program's settings into the trace: the columns from here on"),
+    integer("cores", "", "CPU cores that the process may use; NULL where not recorded", _BY),
+    integer("threads", "", "threads that an operator on the CPU uses; NULL where not recorded", _BY),
+    integer("loader_workers", "", f"worker processes {_WAITED}; NULL where they differ or none was recorded", _BY),
+    integer("loader_batch_size", "", f"batch size {_WAITED}; NULL likewise, or where the sampler decides", _BY),
+    integer("loader_prefetch", "", f"batches that each worker keeps ready, {_WAITED}; NULL likewise", _BY),
+    flag("loader_pin_memory", f"batches are pinned: {_WAITED}; NULL likewise", _BY),
+    flag("loader_persistent", f"workers outlive the epoch: {_WAITED}; NULL likewise", _BY),
+    flag("optimizer_fused", "all optimizers that stepped have fused=True; false if none; NULL else or where not recorded", _BY),
+    text("autocast", "dtypes of autocast regions entered, joined by commas; empty where none was; NULL where not recorded", _BY),
+    text("compile_modes", "modes of the calls of torch.compile, likewise", _BY),
+    flag("tf32_matmul", "fp32 matrix products may use TF32; NULL where not recorded", _BY),
+    flag("tf32_cudnn", "fp32 convolutions may use TF32; NULL where not recorded", _BY),
+    flag("cudnn_benchmark", "cuDNN searches for the fastest algorithm; NULL where not recorded", _BY),
+    flag("deterministic", "deterministic algorithms were asked for; NULL where not recorded", _BY),
+    real("backwards_per_step", "", "backward passes per step of the optimizer; NULL where not recorded", _BY),
+    real("unprofiled_step_ns", "ns", "median step of the same run without the profiler; NULL where not recorded", _BY),
+    real("profiled_excess_share", "share", "what steps are longer, by medians or by the shortest, the less; NULL under three", _BY),
+    flag("stacks_apart", "the stacks are from a pass of their own, and slowed none of these steps; NULL where not recorded", _BY),
+)  # fmt: skip
+"""Columns of `trace` that only the recorder fills."""
+
+FIGURES = (
+    real("loader_ns", "ns", "median over the steps that step_ns is of: time in waits for batches; NULL without steps or waits"),
+    real("fed_step_ns", "ns", "median over these steps: what is left without the time that the loader owns; NULL without steps"),
+)  # fmt: skip
+"""Columns of `trace` beside them, from its events: what advice on a setting is worked out from."""
+
+SCHEMA = Schema(
+    "settings",
+    "a setting of the program, as `advisor record` saw it",
+    (
+        text("of", "what it is a setting of: DataLoader, the class of an optimizer, torch.compile; NULL for the whole program"),
+        integer("number", "", "which of these, from 0"),
+        text("name", "its name, as the program writes it", _BY),
+        text("value", "its value, as Python writes it", _BY),
+        integer("workers", "", "the worker processes of the DataLoader whose setting it is; NULL for other settings"),
+        text("file", "source file of the user's call that set it; NULL where unknown", _BY),
+        integer("line", "", "line of that call; NULL where unknown", _BY),
+    ),
+)  # fmt: skip
+
+Row = tuple[str | None, int, str, str, int | None, str | None, int | None]
+
+
+def build(study: Study) -> pd.DataFrame:
+    """The frame `settings`."""
+    found = study.metadata.recorded
+    rows = list(_rows(found, _regions(found, study))) if found else []
+    frame = {}
+    for at, column in enumerate(SCHEMA.columns):
+        frame[column.name] = nullable(pd.Series([row[at] for row in rows], dtype=object), column)
+    return pd.DataFrame(frame)
+
+
+def _regions(found: Recorded, study: Study) -> list[Autocast]:
+    """The autocast regions of the device that the program computes on."""
+    return [region for region in found.autocast if (region.device == "cpu") == study.cpu_program]
+
+
+def _rows(found: Recorded, regions: Sequence[Autocast]) -> Iterator[Row]:
+    for at, loader in enumerate(found.loaders):
+        where = (loader.workers, *_place(loader.file, loader.line))
+        yield "DataLoader", at, "num_workers", str(loader.workers), *where
+        yield "DataLoader", at, "pin_memory", str(loader.pin_memory), *where
+        yield "DataLoader", at, "prefetch_factor", str(loader.prefetch), *where
+        yield "DataLoader", at, "persistent_workers", str(loader.persistent), *where
+        yield "DataLoader", at, "batch_size", str(loader.batch_size), *where
+    for at, optimizer in enumerate(found.optimizers):
+        for name, flagged in (("foreach", optimizer.foreach), ("fused", optimizer.fused)):
+            yield optimizer.kind, at, name, str(flagged), None, *_place(optimizer.file, optimizer.line)
+    for at, call in enumerate(found.compiled):
+        said = {"mode": repr(call.mode), "dynamic": str(call.dynamic), "fullgraph": str(call.fullgraph)}
+        for name, written in said.items():
+            yield "torch.compile", at, name, written, None, *_place(call.file, call.line)
+    for at, region in enumerate(regions):
+        yield None, at, "torch.autocast", region.dtype, None, *_place(region.file, region.line)
+    if not regions:
+        yield None, 0, "torch.autocast", "never entered", None, None, None
+    whole = {
+        "CPU cores": found.cores,
+        "torch.get_num_threads()": found.threads,
+        "torch.backends.cuda.matmul.allow_tf32": found.tf32_matmul,
+        "torch.backends.cudnn.allow_tf32": found.tf32_cudnn,
+        "torch.backends.cudnn.benchmark": found.cudnn_benchmark,
+        "deterministic algorithms": found.deterministic,
+        "backward passes per optimizer step": found.backwards_per_step,
+    }
+    for name, value in whole.items():
+        if value is not None:
+            yield None, 0, name, f"{value:g}" if isinstance(value, float) else str(value), None, None, None
+
+
+def _place(file: str, line: int) -> tuple[str | None, int | None]:
+    return (clean_path(file), line or None) if file else (None, None)
+
+
+def facts(study: Study) -> dict[str, Any]:
+    """The columns of `trace` that the recorder fills."""
+    found = study.metadata.recorded
+    if found is None:
+        return {**{column.name: None for column in COLUMNS}, "settings_recorded": False}
+    loaders = _waited(found.loaders, study)
+    fused = _common(optimizer.fused is True for optimizer in found.optimizers)
+    bare = float(np.median(found.unprofiled_step_ms)) * 1e6 if found.unprofiled_step_ms else None
+    return {
+        "settings_recorded": True,
+        "cores": found.cores,
+        "threads": found.threads,
+        "loader_workers": _common(loader.workers for loader in loaders),
+        "loader_batch_size": _common(loader.batch_size for loader in loaders),
+        "loader_prefetch": _common(loader.prefetch for loader in loaders),
+        "loader_pin_memory": _common(loader.pin_memory for loader in loaders),
+        "loader_persistent": _common(loader.persistent for loader in loaders),
+        "optimizer_fused": fused,
+        "autocast": ", ".join(sorted({region.dtype for region in _regions(found, study)})),
+        "compile_modes": ", ".join(sorted({call.mode for call in found.compiled})),
+        "tf32_matmul": found.tf32_matmul,
+        "tf32_cudnn": found.tf32_cudnn,
+        "cudnn_benchmark": found.cudnn_benchmark,
+        "deterministic": found.deterministic,
+        "backwards_per_step": found.backwards_per_step,
+        "unprofiled_step_ns": bare,
+        "profiled_excess_share": _excess(study, found.unprofiled_step_ms),
+        "stacks_apart": None if found.stacks is None else found.stacks == STACKS_APART,
+    }
+
+
+def _excess(study: Study, bare_ms: Sequence[float]) -> float | None:
+    """What steps under the profiler are longer than those without, as a share. A busy machine can make a median of few."""
+    recording = study.recording
+    profiled = np.diff(recording.bounds)[recording.sampled] if recording.steps else np.zeros(0)
+    if min(len(profiled), len(bare_ms)) < _ENOUGH:
+        return None
+    bare = np.array(bare_ms) * 1e6
+    return float(min(np.median(profiled) / np.median(bare), profiled.min() / bare.min())) - 1
+
+
+def _waited(loaders: Sequence[Loader], study: Study) -> list[Loader]:
+    """The loaders with workers where batches are mostly waited for from workers, else those without; all without waits."""
+    waits, host = study.waits.loader, study.recording.host
+    if not len(waits.start):
+        return list(loaders)
+    classes = [found[1] if (found := LOADER.match(name)) else "" for name in study.names]
+    workers = np.array(["MultiProcessing" in name for name in classes], np.bool_)[host.name[waits.node]]
+    length = waits.end - waits.start
+    mostly = bool(length[workers].sum() > length[~workers].sum())
+    return [loader for loader in loaders if (loader.workers > 0) == mostly]
+
+
+def _common(values: Iterable[Any]) -> Any:
+    """The value that all have; None where they differ or there is none."""
+    found = set(values)
+    return found.pop() if len(found) == 1 else None
+
+
+def figures(study: Study) -> dict[str, Any]:
+    """The columns of `trace` that advice on settings is worked out from."""
+    recording, waits, book = study.recording, study.waits.loader, study.ledger
+    if not recording.steps:
+        return {"loader_ns": None, "fed_step_ns": None}
+    sampled = recording.sampled
+    step = recording.host_step_of(waits.start)
+    inside = (step >= 0) & (step < len(sampled))
+    loading = np.bincount(step[inside], (waits.end - waits.start)[inside], len(sampled))[sampled]
+    mine = (book.cause == CODE["loader"]) & (book.step >= 0)
+    owned = np.bincount(book.step[mine], book.dur_ns[mine], len(sampled))[sampled]
+    fed = np.diff(recording.bounds)[sampled] - owned
+    return {
+        "loader_ns": float(np.median(loading)) if inside.any() and len(loading) else None,
+        "fed_step_ns": float(np.median(fed)) if len(fed) else None,
+    }

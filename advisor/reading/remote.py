@@ -1,0 +1,95 @@
+"""Files that lie elsewhere: any URL that fsspec knows, streamed, never fetched whole.
+
+Credentials are found by the libraries' own ways and never looked at here; what an address may carry of them (a user and
+password, the query of a signed URL) is cut from all that is shown.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+from advisor.errors import TraceError, UsageError
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_ANY_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://[^\s'\"<>]+")
+_SECRET = re.compile(r"(?<=://)[^/@]*@")
+# What a torch worker calls itself: its host's name and its process. It is the host that nobody need know.
+_WORKER = re.compile(r"^(?!rank[-_ ]?\d+\.)[^/\\]+(?=_\d+\.\d{9,}\.pt\.trace\.json)", re.IGNORECASE)
+_RANK = re.compile(r"rank[-_ ]?\d{1,9}", re.IGNORECASE)
+BLOCK = 8 << 20
+NEEDS = "pip install 'trace-advisor[cluster]'"
+
+
+def is_url(address: str) -> bool:
+    """Whether *address* is a URL and no path."""
+    return _URL.match(address) is not None
+
+
+def shown(address: str) -> str:
+    """*address* without what may be secret: user and password, query and fragment. A path stays as it is."""
+    return re.split(r"[?#]", _SECRET.sub("", address))[0] if is_url(address) else address
+
+
+def public(address: str | os.PathLike[str]) -> str:
+    """*address* as a report names it: also without the host's name in what torch's trace handler calls its files."""
+    told = shown(os.fspath(address))
+    at = max(told.rfind("/"), told.rfind("\\")) + 1
+    return told[:at] + _WORKER.sub(_nameless, told[at:])
+
+
+def _nameless(found: re.Match[str]) -> str:
+    rank = _RANK.search(found[0])
+    return f"*{rank[0]}*" if rank else "*"
+
+
+def cleaned(text: str) -> str:
+    """A library's message, with every URL in it cut as :func:`shown` does."""
+    return _ANY_URL.sub(lambda found: shown(found[0]), text)
+
+
+def file_system(address: str) -> tuple[Any, str]:
+    """The file system of a URL, and the path there. Raises ``UsageError`` where a package for it is missing."""
+    try:
+        import fsspec
+    except ImportError:
+        raise UsageError(f"{shown(address)}: URLs are read by fsspec, which is not installed: {NEEDS}") from None
+    try:
+        system, path = fsspec.core.url_to_fs(address)
+    except ImportError as error:
+        raise UsageError(f"{shown(address)}: {cleaned(str(error))}. Most of it: {NEEDS}") from None
+    except ValueError as error:
+        raise UsageError(f"{shown(address)}: {cleaned(str(error))}") from None
+    return system, str(path)
+
+
+class Remote:
+    """A remote file, open for reading from its beginning. Whatever its library raises becomes an ``OSError``."""
+
+    def __init__(self, address: str) -> None:
+        system, path = file_system(address)
+        try:
+            self._file = system.open(path, "rb", block_size=BLOCK, cache_type="readahead")
+        except FileNotFoundError as error:
+            if isinstance(error.__cause__, OSError):  # as fsspec puts it where no server answers
+                raise TraceError(f"{shown(address)}: cannot be opened: {said(error.__cause__)}") from None
+            raise TraceError(f"{shown(address)}: no such file") from None
+        except Exception as error:  # noqa: BLE001  (each protocol has exceptions of its own)
+            raise TraceError(f"{shown(address)}: cannot be opened: {said(error)}") from None
+
+    def read(self, size: int) -> bytes:
+        """Up to *size* bytes; none at the end."""
+        try:
+            return bytes(self._file.read(size))
+        except Exception as error:  # noqa: BLE001  (as above)
+            raise OSError(said(error)) from None
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self._file.close()
+
+
+def said(error: Exception) -> str:
+    """What went wrong, on one line, in the library's words without addresses' secrets."""
+    return " ".join(cleaned(str(error)).split())[:300] or type(error).__name__

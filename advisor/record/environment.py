@@ -1,0 +1,72 @@
+"""What of the machine and of torch's switches a trace does not hold. Nothing here sets a device up."""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+_DRIVER = Path("/proc/driver/nvidia/version")
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+_QUOTA_1 = Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us")
+
+
+def usable_cores() -> int | None:
+    """Cores that this process may use: by its affinity and by the quota of its control group."""
+    try:
+        cores = len(os.sched_getaffinity(0))
+    except (AttributeError, OSError):
+        return os.cpu_count()
+    quota = _quota()
+    return cores if quota is None else max(1, min(cores, int(quota)))
+
+
+def _quota() -> float | None:
+    """Cores that the control group's quota is worth; None without one."""
+    try:
+        if _QUOTA.exists():
+            most, _, period = _QUOTA.read_text().strip().partition(" ")
+        else:
+            most, period = (path.read_text().strip() for path in _QUOTA_1)
+        cores = int(most) / int(period)
+    except (OSError, ValueError, ZeroDivisionError):
+        return None
+    return cores if cores > 0 else None
+
+
+def driver() -> str | None:
+    """Version of NVIDIA's kernel driver; None where there is none."""
+    try:
+        found = re.search(r"(?:Kernel Module|Open Kernel Module)\D*?(\d+\.\d+[.\d]*)", _DRIVER.read_text())
+    except OSError:
+        return None
+    return found[1] if found else None
+
+
+def facts(torch: Any) -> dict[str, Any]:
+    """The settings of :class:`advisor.recorded.Recorded` that hold for the whole process; None what cannot be told."""
+    version = torch.version
+    gpu = bool(version.cuda)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {
+            "torch": str(torch.__version__),
+            "cuda": version.cuda or getattr(version, "hip", None),
+            "driver": driver(),
+            "cores": usable_cores(),
+            "threads": torch.get_num_threads(),
+            "tf32_matmul": _told(torch, "_get_cublas_allow_tf32") if gpu else None,
+            "tf32_cudnn": _told(torch, "_get_cudnn_allow_tf32") if gpu else None,
+            "cudnn_benchmark": _told(torch, "_get_cudnn_benchmark") if gpu else None,
+            "deterministic": _told(torch, "_get_deterministic_algorithms"),
+        }
+
+
+def _told(torch: Any, name: str) -> bool | None:
+    """What one of torch's switches says; None where this torch has it no more, or refuses to say."""
+    try:
+        return bool(getattr(torch._C, name)())
+    except (AttributeError, RuntimeError):
+        return None

@@ -1,0 +1,251 @@
+"""The ladder as climbed: each state's figures, the advice that led to it, what was predicted of it and what it became."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+import advisor
+from advisor.analysis import Analysis, Finding, to_json
+from advisor.record.ladder import running
+from advisor.record.ladder.machine import Machine
+from advisor.record.ladder.states import Article, Settings, State, change, on_cpu, on_cuda
+from advisor.trace import Trace
+
+SCHEMA_VERSION = 1
+_SHOWN = 5
+
+
+class Times(Struct, frozen=True, kw_only=True):
+    """Steps without the profiler, in ms."""
+
+    median: float
+    p10: float
+    p90: float
+    count: int
+
+
+class Led(Struct, frozen=True, kw_only=True):
+    """The finding that led to a change: its rule, and where it stands among the findings of the state before."""
+
+    rule: str
+    title: str
+    place: str | None
+    rank: int
+    of: int
+
+
+class Predicted(Struct, frozen=True, kw_only=True):
+    """What the trace of the state before says that the change makes of the rate: times as fast, cautiously and at most."""
+
+    low: float
+    high: float
+    by: Literal["replay", "bound"]
+    basis: str
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """A finding in short. ``cost_share`` is of the step."""
+
+    rule: str
+    title: str
+    cost_share: float
+
+
+class Rung(Struct, frozen=True, kw_only=True):
+    """A state of the ladder. Figures are None where the state did not run (``because`` says why) or the trace holds none.
+
+    ``step_ms`` and ``samples_per_s`` are without the profiler, ``recorded_step_ms`` is the trace's median with it.
+    ``became`` is its rate over that of the state ``since``, the last before it that ran; ``predicted`` speaks of the same.
+    """
+
+    number: int
+    name: str
+    title: str
+    outcome: Literal["climbed", "skipped", "failed"]
+    because: str = ""
+    settings: Settings
+    trace: str | None = None
+    step_ms: Times | None = None
+    recorded_step_ms: float | None = None
+    samples_per_s: float | None = None
+    threads: int | None = None
+    gpu_busy_share: float | None = None
+    gpu_utilization: float | None = None
+    tensor_core_share: float | None = None
+    operators_share: float | None = None
+    loader_share: float | None = None
+    peak_memory_bytes: int | None = None
+    findings: list[Found] = []
+    since: int | None = None
+    became: float | None = None
+    led: Led | None = None
+    not_led: str = ""
+    predicted: Predicted | None = None
+    not_predicted: str = ""
+    article: Article | None = None
+
+
+class Ladder(Struct, frozen=True, kw_only=True):
+    """All states, in order. What is timed is timed without the profiler; shares are the trace's."""
+
+    schema_version: int
+    advisor: str
+    machine: Machine
+    network: str
+    parameters: int
+    steps: int
+    rungs: list[Rung]
+
+    def to_json(self) -> bytes:
+        """The whole table, indented."""
+        return to_json(self)
+
+    @classmethod
+    def from_json(cls, text: bytes | str) -> Ladder:
+        """The inverse of :meth:`to_json`."""
+        return msgspec.json.decode(text, type=cls)
+
+
+class Climbed(NamedTuple):
+    """The last state that ran: its number, its rate, and its trace."""
+
+    number: int
+    rate: float
+    trace: Trace
+
+
+def climb(
+    machine: Machine,
+    folder: Path,
+    *,
+    steps: int,
+    states: int | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> Ladder:
+    """Climb the first *states* states (all without a number) on *machine*, and leave their traces in *folder*.
+
+    A state that cannot run is told, and its change left out of those after it.
+    """
+    settings, order = (on_cuda if machine.device == "cuda" else on_cpu)(machine.cores)
+    rungs: list[Rung] = []
+    last: Climbed | None = None
+    network, parameters = "", 0
+    for number, state in enumerate(order[:states]):
+        say(f"state {number} of {len(order[:states]) - 1}: {state.title}")
+        asked = change(settings, state)
+        trace = folder / f"state{number}_{state.name}.json.gz"
+        rung = Rung(
+            number=number, name=state.name, title=state.title, outcome="climbed", settings=asked, article=state.article
+        )
+        if lacking := lacks(machine, state):
+            rungs.append(replace(rung, outcome="skipped", because=lacking))
+            continue
+        try:
+            run = running.run(asked, steps, folder, trace)
+        except running.Failed as error:
+            rungs.append(replace(rung, outcome="failed", because=str(error)))
+            continue
+        settings, network, parameters = asked, run.measured.network, run.measured.parameters
+        recorded = advisor.read(str(run.trace))
+        rung = figures(rung, run, recorded)
+        if last is not None:
+            rung = against(last, rung, state)
+        rungs.append(rung)
+        last = Climbed(number, rung.samples_per_s or 0.0, recorded)
+    return Ladder(
+        schema_version=SCHEMA_VERSION,
+        advisor=advisor.__version__,
+        machine=machine,
+        network=network,
+        parameters=parameters,
+        steps=steps,
+        rungs=rungs,
+    )
+
+
+def lacks(machine: Machine, state: State) -> str:
+    """Why this machine cannot run the state; empty where it can."""
+    if state.needs == "bf16" and not machine.bf16:
+        return "the processor lists neither amx_bf16 nor avx512_bf16; without them bfloat16 is slower than float32"
+    if state.needs == "compiler" and not machine.compiler:
+        return "torch.compile needs a C++ compiler, and there is none on the PATH"
+    return ""
+
+
+def figures(rung: Rung, run: running.Run, recorded: Trace) -> Rung:
+    """The rung with what was measured, and what the advisor says of its trace."""
+    analysis = advisor.analyze(recorded)
+    laps, summary = np.asarray(run.measured.laps_ms), analysis.summary
+    on_cpu = rung.settings.device == "cpu"
+    p10, median, p90 = (float(value) for value in np.percentile(laps, (10, 50, 90)))
+    return replace(
+        rung,
+        trace=run.trace.name,
+        step_ms=Times(median=median, p10=p10, p90=p90, count=len(laps)),
+        recorded_step_ms=summary.step_ms.median if summary.step_ms else None,
+        samples_per_s=1000 * rung.settings.batch * len(laps) / float(laps.sum()),
+        threads=run.measured.threads,
+        gpu_busy_share=summary.gpu_busy_share,
+        gpu_utilization=summary.gpu_utilization.get(str(summary.device)),
+        tensor_core_share=summary.tensor_core_share,
+        operators_share=summary.causes.get("compute", 0.0) if on_cpu and summary.causes else None,
+        loader_share=summary.causes.get("loader", 0.0) if summary.causes else None,
+        peak_memory_bytes=run.measured.peak_memory_bytes,
+        findings=[
+            Found(rule=found.rule, title=found.title, cost_share=found.cost_share)
+            for found in analysis.findings[:_SHOWN]
+        ],
+    )
+
+
+def against(last: Climbed, rung: Rung, state: State) -> Rung:
+    """The rung beside the one before it: what led here, what was predicted, what it became."""
+    became = (rung.samples_per_s or 0.0) / last.rate
+    rung = replace(rung, since=last.number, became=became)
+    if not state.rules:
+        return replace(rung, not_led="no rule speaks of this change", not_predicted="no rule speaks of this change")
+    analysis = advisor.analyze(last.trace, what_if=state.rules)
+    found = next((finding for finding in analysis.findings if finding.rule in state.rules), None)
+    if found is None:
+        quiet = f"{' and '.join(state.rules)} did not fire on state {last.number}"
+        return replace(rung, not_led=quiet, not_predicted=quiet)
+    predicted = prediction(analysis, found)
+    return replace(
+        rung,
+        led=Led(
+            rule=found.rule,
+            title=found.title,
+            place=place(found),
+            rank=analysis.findings.index(found) + 1,
+            of=len(analysis.findings),
+        ),
+        predicted=predicted,
+        not_predicted="" if predicted else f"{found.rule} has no price on state {last.number}",
+    )
+
+
+def prediction(analysis: Analysis, found: Finding) -> Predicted | None:
+    """What the fix makes of the rate: by the replay where the trace could be run again, else by the finding's own bound."""
+    step, saving = analysis.what_if, found.saving
+    if step is not None and min(step.step_ms_after.values()) > 0:
+        low, high = (step.step_ms_before / step.step_ms_after[key] for key in ("high", "low"))
+        return Predicted(low=low, high=high, by="replay", basis=saving.basis if saving else "")
+    if saving is None or saving.high_share >= 1:
+        return None
+    low, high = (1 / (1 - share) for share in (saving.low_share, saving.high_share))
+    return Predicted(low=low, high=high, by="bound", basis=saving.basis)
+
+
+def place(found: Finding) -> str | None:
+    """Where in the source most of the finding's cost lies."""
+    first = next((where for where in found.where if where.file is not None), None)
+    if first is None:
+        return None
+    return f"{first.file}:{first.line}" if first.line is not None else first.file

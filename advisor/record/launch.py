@@ -1,0 +1,63 @@
+"""``advisor record``: a script from its start to its end, with a recording around it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from advisor.record import script
+from advisor.record.session import Finished, Options, Session
+
+NOTHING = 2
+
+
+def rank() -> int | None:
+    """The rank of this process where torchrun started several; None where it is alone."""
+    size, number = os.environ.get("WORLD_SIZE", ""), os.environ.get("RANK", "")
+    return int(number) if size.isdigit() and number.isdigit() and int(size) > 1 else None
+
+
+def record(
+    target: str, arguments: Sequence[str], options: Options, say: Callable[[str], None], *, module: bool = False
+) -> int:
+    """Run a script and record it; returns the exit status: the script's, or 2 where it went well and left no recording.
+
+    Whatever ends the script, what was recorded until then is written first.
+    """
+    script.prepare(target, arguments, module=module)
+    session = Session(options, say)
+    session.begin()
+    try:
+        status = script.run(target, module=module)
+    except Finished:
+        session.end()
+        return 0
+    except KeyboardInterrupt:
+        say("interrupted")
+        session.end()
+        raise
+    except SystemExit as leaving:
+        if session.inherited:
+            if isinstance(leaving.code, str):
+                sys.stderr.write(leaving.code + "\n")
+            _end_fork(leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None))
+        session.end()
+        if leaving.code in (None, 0) and session.written is None:
+            return NOTHING
+        raise
+    if session.inherited:
+        _end_fork(status)
+    session.end()
+    return status or (0 if session.written else NOTHING)
+
+
+def _end_fork(status: int) -> NoReturn:
+    """End a child that was forked under a profiler, as multiprocessing ends its own.
+
+    The profiler's threads did not come along, and Python's way out would wait for them for ever.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)

@@ -1,0 +1,118 @@
+"""The lines that run: torch's own stacks name where a function begins, and not the line that called an operator.
+
+While the pass for stacks runs, every line of the user's own code becomes a span in the profiler's record, named by a number.
+Spans of a function's lines lie inside the span of the line that called it, so those around an operator are its stack.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any
+
+from advisor.record.places import shown
+
+MARK = "advisor.line#"
+# Lines of Python without tensors are spans too; after so many no more are marked, and what follows has no place.
+MOST = 300_000
+
+Span = Callable[[str], Any]
+
+
+class Lines:
+    """Marks lines from :meth:`start` to :meth:`stop`, on one thread. *span* makes a span of a name, as a context manager.
+
+    ``frames`` are the marked places by number, written ``file(line): function``.
+    """
+
+    def __init__(self, span: Span) -> None:
+        self.frames: list[str] = []
+        self._span = span
+        self._numbers: dict[tuple[CodeType, int], str] = {}
+        self._files: dict[CodeType, str] = {}
+        self._open: list[tuple[FrameType, Any]] = []
+        self._left = MOST
+        self._running = False
+        self._pid = os.getpid()
+
+    def start(self) -> None:
+        """Mark from here on: the lines that the callers are at, and all that follow. Not where a debugger traces already."""
+        if self._running or sys.gettrace() is not None or self._left <= 0:
+            return
+        self._running = True
+        around: list[FrameType] = []
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            if self._file(frame.f_code):
+                around.append(frame)
+            frame = frame.f_back
+        for frame in reversed(around):
+            self._enter(frame)
+            frame.f_trace = self._traced
+        sys.settrace(self._called)
+
+    def stop(self) -> None:
+        """Mark no more; spans that are open end here."""
+        if not self._running:
+            return
+        self._running = False
+        if sys.gettrace() == self._called:
+            sys.settrace(None)
+        while self._open:
+            self._leave()[0].f_trace = None
+
+    def _called(self, frame: FrameType, event: str, _argument: Any) -> Any:
+        if os.getpid() != self._pid:
+            # A child that was forked in the meantime, such as a loader's worker: it is not recorded.
+            self._running = False
+            sys.settrace(None)
+        if not self._running or not self._file(frame.f_code):
+            return None
+        self._enter(frame)
+        return self._traced
+
+    def _traced(self, frame: FrameType, event: str, _argument: Any) -> Any:
+        if not self._running:
+            return None
+        if event == "line" or event == "return":
+            # Whatever was left open above, such as by a generator that was thrown away, is over.
+            while self._open and self._open[-1][0] is not frame:
+                if not any(entry[0] is frame for entry in self._open):
+                    return self._traced
+                self._leave()
+            if self._open:
+                self._leave()
+            if event == "line":
+                self._enter(frame)
+        return self._traced
+
+    def _enter(self, frame: FrameType) -> None:
+        self._left -= 1
+        if self._left == 0:
+            self.stop()
+            return
+        span = self._span(self._name(frame.f_code, frame.f_lineno))
+        span.__enter__()
+        self._open.append((frame, span))
+
+    def _leave(self) -> tuple[FrameType, Any]:
+        entry = self._open.pop()
+        entry[1].__exit__(None, None, None)
+        return entry
+
+    def _file(self, code: CodeType) -> str:
+        """The path of the user's own code; empty for any other."""
+        file = self._files.get(code)
+        if file is None:
+            path, mine = shown(code.co_filename)
+            file = self._files[code] = path if mine else ""
+        return file
+
+    def _name(self, code: CodeType, line: int) -> str:
+        name = self._numbers.get((code, line))
+        if name is None:
+            name = self._numbers[code, line] = f"{MARK}{len(self.frames)}"
+            self.frames.append(f"{self._file(code)}({line}): {code.co_name}".replace(";", ","))
+        return name

@@ -1,0 +1,221 @@
+"""The two passes of a recording: one for the timings, and a short one for the stacks, which would distort them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerAction, ProfilerActivity
+
+from advisor.record.lines import Lines
+
+# Steps of the pass for stacks: a second one where the first takes another way than the steps that were timed.
+STACK_STEPS = 2
+WARMUP = 1
+_RECORDS = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
+SECOND_PASS, INLINE, NONE = STACKS = ("second pass", "inline", "none")
+
+
+@dataclass
+class Pass:
+    """One run of torch.profiler: *warmup* steps that it throws away, then *active* ones that it records."""
+
+    name: str
+    warmup: int
+    active: int
+    with_stack: bool
+    path: Path
+
+
+def activities() -> list[ProfilerActivity]:
+    """The host, and the devices that this process has set up by now: asking for others would set them up."""
+    known = torch.profiler.supported_activities()
+    unused = {ProfilerActivity.CUDA} if not torch.cuda.is_initialized() else set()
+    return [activity for activity in known if activity not in unused]
+
+
+class Passes:
+    """Runs torch.profiler over the steps that :meth:`boundary` divides. *finished* is called once, with no profiler running.
+
+    *around* is told before ours begins or ends (True) and after (False). ``files`` are the traces by pass, ``steps`` how many
+    whole steps each holds.
+    """
+
+    def __init__(self, steps: int, stacks: str, finished: Callable[[], None], around: Callable[[bool], None]) -> None:
+        self.files: dict[str, Path] = {}
+        self.steps: dict[str, int] = {}
+        self.blocked = False  # by another profiler
+        self._folder = folder = Path(tempfile.mkdtemp(prefix="advisor-"))
+        self._plan = [Pass("timing", WARMUP, steps, stacks == INLINE, folder / "timing.json")]
+        if stacks == SECOND_PASS:
+            self._plan.append(Pass("stacks", 0, min(STACK_STEPS, steps), True, folder / "stacks.json"))
+        # torch before 2.2 has no spans that are cheap enough to mark lines with.
+        span = getattr(torch._C._profiler, "_RecordFunctionFast", None)
+        self.lines = Lines(span) if span is not None and stacks == SECOND_PASS else None
+        self._passes = tuple(self._plan)
+        self.whole = False
+        self._finished = finished
+        self._around = around
+        self._profiler: Any = None
+        self._at = 0
+        self._pid = os.getpid()
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left to record."""
+        return not self._plan
+
+    @property
+    def recording(self) -> bool:
+        """Whether a profiler of ours is running."""
+        return self._profiler is not None
+
+    def open(self) -> None:
+        """Record from here on without steps, until :meth:`stop` or :meth:`withdraw`."""
+        self.whole = True
+        del self._plan[1:]
+        self._profiler = self._make(torch.profiler.supported_activities(), None)
+        self._ours(self._profiler.start)
+
+    def withdraw(self) -> None:
+        """There are steps: what was recorded without them is dropped, and the passes begin at the next boundary."""
+        if self.whole and self._profiler is not None:
+            self._ours(self._stop)
+            self._profiler = None
+        self.whole = False
+        self._plan = list(self._passes)
+
+    def boundary(self) -> None:
+        """A step ends here and the next begins."""
+        if self.done:
+            return
+        if self._profiler is None:
+            if not self.blocked and not torch._C._autograd._profiler_enabled():
+                self._start()
+            return
+        self._at += 1
+        current = self._plan[0]
+        self._ours(self._profiler.step)
+        if self._at == current.warmup + current.active:
+            self._keep(current.active)
+            self._next()
+
+    def stop(self) -> None:
+        """The program ends, or another profiler begins: keep the whole steps that there are. No pass follows."""
+        if self._profiler is None:
+            self._plan.clear()
+            return
+        self._cut()
+        self._plan.clear()
+
+    def interrupt(self) -> None:
+        """Another profiler begins. What was not recorded whole by then is recorded when it is over, if any steps are left."""
+        self.blocked = True
+        if self._profiler is not None:
+            self._cut()
+            if self._plan[0].name in self.files:
+                self._plan.clear()
+                self._finished()
+
+    def discard(self) -> None:
+        """Remove the temporary files."""
+        if os.getpid() == self._pid:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def abandon(self) -> None:
+        """Something went wrong: leave no profiler running."""
+        self._plan.clear()
+        if self.lines is not None:
+            self.lines.stop()
+        if self._profiler is not None:
+            self._around(True)
+            with suppress(Exception):  # it may be what failed
+                self._profiler.stop()
+            self._around(False)
+            self._profiler = None
+
+    def _cut(self) -> None:
+        """End the pass now."""
+        whole = self._at - self._plan[0].warmup
+        self._ours(self._stop)
+        if whole > 0 or self.whole:
+            self._keep(max(whole, 0))
+        self._profiler, self._at = None, 0
+
+    def _stop(self) -> None:
+        self._profiler.stop()
+        self._profiler.current_action = ProfilerAction.NONE
+
+    def _start(self) -> None:
+        current = self._plan[0]
+
+        def schedule(step: int) -> ProfilerAction:
+            if step < current.warmup:
+                return ProfilerAction.WARMUP
+            left = current.warmup + current.active - step
+            if left == 1:
+                return ProfilerAction.RECORD_AND_SAVE
+            return ProfilerAction.RECORD if left > 1 else ProfilerAction.NONE
+
+        self._profiler = self._make(activities(), schedule)
+        self._at = 0
+        self._ours(self._profiler.start)
+
+    def _make(self, kinds: Iterable[ProfilerActivity], schedule: Callable[[int], ProfilerAction] | None) -> Any:
+        return torch.profiler.profile(
+            activities=kinds,
+            schedule=schedule,
+            record_shapes=True,
+            profile_memory=self._plan[0].name == "timing",
+            with_stack=self._plan[0].with_stack,
+        )
+
+    def _keep(self, steps: int) -> None:
+        current = self._plan[0]
+        self._ours(lambda: self._profiler.export_chrome_trace(str(current.path)))
+        self.files[current.name], self.steps[current.name] = current.path, steps
+
+    def _next(self) -> None:
+        self._profiler = None
+        del self._plan[0]
+        if self._plan:
+            self._start()
+        else:
+            self._finished()
+
+    def _ours(self, act: Callable[[], Any]) -> None:
+        self._around(True)
+        if self.lines is not None:
+            self.lines.stop()
+        try:
+            if self._plan and self._plan[0].with_stack:
+                with _whole_paths():
+                    act()
+            else:
+                act()
+        finally:
+            self._around(False)
+        if self.lines is not None and self._plan[0].name == "stacks" and self._profiler.current_action in _RECORDS:
+            self.lines.start()
+
+
+class _whole_paths:
+    """Has the profiler write whole paths, so that whose a file is can be told by where it lies."""
+
+    def __enter__(self) -> None:
+        from torch.profiler import python_tracer
+
+        self._original = python_tracer._prefix_regex
+        python_tracer._prefix_regex = list
+
+    def __exit__(self, *_: object) -> None:
+        from torch.profiler import python_tracer
+
+        python_tracer._prefix_regex = self._original

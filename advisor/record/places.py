@@ -1,0 +1,84 @@
+"""Which source files are the user's own, by where they lie, and how their paths are written into a trace.
+
+The recorder runs where the files are, so it need not guess from names: what lies in the standard library, among installed
+packages, in torch or here is not the user's. Paths are written as seen from the working directory, without home directories.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from functools import lru_cache
+from types import FrameType
+
+from advisor.frames.source import clean_path
+
+_PACKAGES = ("site-packages/", "dist-packages/")
+_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def _folder(path: str) -> str:
+    return os.path.abspath(path).replace("\\", "/").rstrip("/") + "/"
+
+
+@lru_cache(maxsize=1)
+def _standard() -> tuple[str, ...]:
+    """Folders of the standard library."""
+    paths = sysconfig.get_paths()
+    return tuple({_folder(paths[key]) for key in ("stdlib", "platstdlib")} | {_folder(os.path.dirname(os.__file__))})
+
+
+@lru_cache(maxsize=1)
+def _installed() -> tuple[tuple[str, str], ...]:
+    """Folders of packages that no name tells: torch's, where it is a checkout, and the advisor's own, with what to write."""
+    torch = getattr(sys.modules.get("torch"), "__file__", None)
+    own = [("advisor/", _folder(_HERE))]
+    return tuple(own + ([("torch/", _folder(os.path.dirname(torch)))] if torch else []))
+
+
+@lru_cache(maxsize=1)
+def _working() -> tuple[str, ...]:
+    """Folders that paths are written relative to: where the program began to run, and where its script is."""
+    return tuple(_folder(entry) for entry in (os.getcwd(), *sys.path[:1]) if entry)
+
+
+def begin() -> None:
+    """Remember where the program begins: it may change its working directory."""
+    for cached in (shown, _working, _installed):
+        cached.cache_clear()
+    _working()
+
+
+@lru_cache(maxsize=1 << 14)
+def shown(path: str) -> tuple[str, bool]:
+    """*path* as it is written into a trace, and whether the file is the user's own.
+
+    A library's path keeps the folder that tells it is one.
+    """
+    if path.startswith("<"):
+        return path, path.startswith("<ipython")
+    full = os.path.abspath(path).replace("\\", "/")
+    for mark in _PACKAGES:
+        if mark in full:
+            return mark + full.rpartition(mark)[2], False
+    for name, folder in _installed():
+        if full.startswith(folder):
+            return name + full[len(folder) :], False
+    for folder in _standard():
+        if full.startswith(folder):
+            return f"/lib/python{sys.version_info[0]}.{sys.version_info[1]}/{full[len(folder) :]}", False
+    for folder in _working():
+        if full.startswith(folder) and folder != "/":
+            return full[len(folder) :], True
+    return clean_path(full), True
+
+
+def caller(frame: FrameType | None) -> tuple[str, int]:
+    """File and line of the user's innermost frame at *frame* or around it; ``""`` and 0 where there is none."""
+    while frame is not None:
+        path, mine = shown(frame.f_code.co_filename)
+        if mine:
+            return path, frame.f_lineno
+        frame = frame.f_back
+    return "", 0

@@ -1,0 +1,259 @@
+"""One recording: hooks listen, steps are found, passes run, a file is written. The same for a script and for a block of code."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from advisor import __version__, recorded
+from advisor.record import environment, places
+from advisor.record.hooks import Hooks
+from advisor.record.passes import INLINE, NONE, SECOND_PASS, Passes
+from advisor.record.settings import Settings
+from advisor.record.steps import Steps
+from advisor.record.writing import write
+
+WORDS = {"optimizer": "optimizer step", "batches": "batch", "calls": "call of the model", "marked": "p.step()"}
+MARKED = "marked"
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to record: *skip* steps are left out, *steps* are recorded, and then stacks in the way *stacks* names."""
+
+    path: Path
+    steps: int = 5
+    skip: int = 5
+    stacks: str = SECOND_PASS
+    unit: str | None = None
+    stop: bool = False
+
+
+class Finished(SystemExit):
+    """Ends a script once its recording is done, with exit status 0."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+
+class Session:
+    """Records into ``options.path``. *say* is told what became of it, line by line, in words for the user.
+
+    ``written`` is the file once there is one. What goes wrong in here is said, ends the recording, and never the program.
+    """
+
+    def __init__(self, options: Options, say: Callable[[str], None], *, finds_steps: bool = True) -> None:
+        self.options = options
+        self.written: Path | None = None
+        self._say = say
+        self._settings = Settings()
+        self._passes = Passes(options.steps, options.stacks, self._finish, self._around)
+        self._steps: Steps[Any] | None = None
+        if finds_steps:
+            self._steps = Steps(options.skip, self._boundary, clock, options.unit)
+        self._hooks = Hooks(self._settings, self._steps, self._foreign)
+        self._target = options.path.absolute()  # the program may change its working directory
+        self._pid = os.getpid()
+        self._unprofiled: tuple[float, ...] = ()
+        self._backwards = [0, 0]
+        self._foreign_seen = False
+        self._marks: list[Any] = []
+        self._over = False
+
+    def begin(self, *, whole: bool = False) -> None:
+        """Start to listen. *whole*: record from here on, until the first mark of a step tells that there are steps."""
+        places.begin()
+        self._hooks.install()
+        if whole:
+            self._guarded(self._passes.open)
+            self._hooks.recording = self._passes.recording
+
+    def mark(self) -> None:
+        """A step ends here: for programs that say so themselves."""
+        if not self._marks:
+            self._guarded(self._passes.withdraw)
+            self._hooks.recording = False
+        self._marks.append(clock())
+        if len(self._marks) >= max(self.options.skip, 1):
+            self._boundary()
+
+    @property
+    def inherited(self) -> bool:
+        """Whether this is a child that was forked while a profiler ran, and must not shut that down."""
+        return os.getpid() != self._pid and self._passes.recording
+
+    def end(self) -> None:
+        """The program is over: write what there is, if it was not done already."""
+        if os.getpid() != self._pid or self._over:
+            return
+        self._guarded(self._passes.stop)
+        self._finish()
+
+    # ---- while the program runs
+
+    def _boundary(self) -> None:
+        if self._over:
+            return
+        self._guarded(self._step)
+        if self._over and self.options.stop and self.written:
+            raise Finished
+
+    def _step(self) -> None:
+        before = self._passes.recording
+        if not before and not self._unprofiled:
+            self._unprofiled = milliseconds(self._steps.stamps if self._steps else self._marks)
+        timing = "timing" not in self._passes.files
+        self._passes.boundary()
+        self._hooks.recording = self._passes.recording
+        if self._steps is None:
+            return
+        # Backward passes of the steps that are timed: from the end of the warm-up to the end of the pass.
+        if timing and before and not self._backwards[0]:
+            self._backwards[0] = self._steps.backwards + 1
+        if timing and "timing" in self._passes.files:
+            self._backwards[1] = self._steps.backwards + 1
+
+    def _around(self, ours: bool) -> None:
+        self._hooks.own = ours
+
+    def _foreign(self, begins: bool) -> None:
+        self._foreign_seen = True
+        if begins and not self._over:
+            self._guarded(self._passes.interrupt)
+        elif not begins:
+            self._passes.blocked = False
+
+    def _guarded(self, act: Callable[[], None]) -> None:
+        """Do something of the recorder's that must not bring the program down."""
+        try:
+            act()
+        except Exception as error:  # noqa: BLE001  (whatever fails in the profiler, the training goes on)
+            self._close()
+            self._passes.abandon()
+            self._passes.discard()
+            self._say(f"recording failed, the program goes on: {type(error).__name__}: {error}")
+
+    # ---- at the end
+
+    def _close(self) -> None:
+        self._over = True
+        self._hooks.remove()
+
+    def _finish(self) -> None:
+        if self._over:
+            return
+        self._close()
+        try:
+            self._guarded(self._write)
+        finally:
+            self._passes.discard()
+
+    def _write(self) -> None:
+        files, steps = self._passes.files, self._passes.steps
+        if "timing" not in files:
+            self._say(self._nothing())
+            return
+        stacks = self.options.stacks
+        if stacks == SECOND_PASS and "stacks" not in files:
+            stacks = NONE
+        lines = self._passes.lines.frames if self._passes.lines is not None else ()
+        settings = self._recorded(stacks)
+        write(self._target, files["timing"], files.get("stacks"), lines, settings, whole_steps=steps["timing"])
+        self.written = self.options.path
+        self._report(steps["timing"], stacks)
+
+    def _recorded(self, stacks: str) -> recorded.Recorded:
+        counted = self._passes.steps["timing"]
+        first, last = self._backwards
+        return recorded.Recorded(
+            recorder=f"advisor {__version__}",
+            **environment.facts(torch),
+            **self._settings.summary(),
+            steps_by=self._unit,
+            backwards_per_step=round((last - first) / counted, 3) if first and last else None,
+            unprofiled_step_ms=self._unprofiled,
+            stacks=stacks,
+        )
+
+    @property
+    def _unit(self) -> str | None:
+        if self._passes.whole:
+            return None
+        return self._steps.unit if self._steps is not None else MARKED
+
+    def _report(self, steps: int, stacks: str) -> None:
+        if self._passes.whole:
+            lines = "" if stacks == INLINE else '; source lines need stacks="inline", or p.step() after every step'
+            self._say(f"recorded the whole block, as p.step() was not called{lines}")
+        else:
+            self._report_steps(steps, stacks)
+        if self._foreign_seen:
+            self._say("the program runs a profiler itself; only one can run at a time, and ours made way for it")
+        self._say(f"wrote {self.options.path}; next: advisor analyze {self.options.path}")
+
+    def _report_steps(self, steps: int, stacks: str) -> None:
+        word = WORDS[self._unit or MARKED]
+        many = f"{steps} step{'s' if steps != 1 else ''}"
+        fed = self._steps is not None and self._steps.unit == "optimizer" and self._steps.fed
+        what = f"recorded {many}, a step being one {word}" + (", from the request for its batch" if fed else "")
+        if steps < self.options.steps:
+            why = "another profiler began" if self._foreign_seen else "the program ended"
+            what += f" ({why} before all {self.options.steps})"
+        self._say(f"{what}; skipped {self.options.skip} before")
+        if stacks == NONE and self.options.stacks == SECOND_PASS:
+            self._say("no source lines: there was no time for the pass that records stacks")
+
+    def _nothing(self) -> str:
+        if self._foreign_seen:
+            return (
+                "nothing was recorded: the program runs torch.profiler itself, and only one profiler can run in a process. "
+                "Switch it off, or read the trace that it writes."
+            )
+        if self._steps is None:
+            return f"nothing was recorded: {len(self._marks)} calls of p.step(), and {self.options.skip} are skipped. Lower skip=."
+        seen = [(unit, self._steps.seen(unit)) for unit in ("optimizer", "batches", "calls")]
+        what = ", ".join(f"{count} {_plural(WORDS[unit], count)}" for unit, count in seen if count)
+        if not what:
+            return (
+                "nothing was recorded: no optimizer step, no batch of a DataLoader and no call of a module was seen in the main "
+                "thread of this process. Child processes are not recorded (start ranks with torchrun). For a loop that only you "
+                "can see, use advisor.profile: docs/record.md."
+            )
+        return (
+            f"nothing was recorded: the program ended after {what}; {self.options.skip} steps are skipped, 1 warms the "
+            f"profiler up, {self.options.steps} are recorded. Let it run longer, lower --skip, or say what a step is with --by."
+        )
+
+
+def _plural(word: str, count: int) -> str:
+    if count == 1:
+        return word
+    return {"batch": "batches", "call of the model": "calls of the model"}.get(word, word + "s")
+
+
+def clock() -> Any:
+    """Now: a CUDA event where this process uses a GPU, so that nothing has to wait for it, else the host's clock in s."""
+    if torch.cuda.is_initialized() and not torch.cuda.is_current_stream_capturing():
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+    return time.perf_counter()
+
+
+def milliseconds(stamps: Sequence[Any]) -> tuple[float, ...]:
+    """The times between stamps of :func:`clock`, in ms; waits for the GPU where they are events."""
+    out = []
+    for before, after in pairwise(stamps):
+        if isinstance(before, float) and isinstance(after, float):
+            out.append(round((after - before) * 1e3, 4))
+        elif not isinstance(before, float) and not isinstance(after, float):
+            after.synchronize()
+            out.append(round(before.elapsed_time(after), 4))
+    return tuple(out)

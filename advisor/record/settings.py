@@ -1,0 +1,105 @@
+"""What the program set: its loaders, optimizers, autocast regions and compilations, each with its place in the source."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from advisor import recorded
+from advisor.record.places import caller
+
+_MOST = 64
+
+
+class Settings:
+    """Collects settings as they come by; :meth:`summary` is what goes into the trace."""
+
+    def __init__(self) -> None:
+        self._made: WeakKeyDictionary[Any, tuple[str, int]] = WeakKeyDictionary()
+        self._loader_of: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+        self._loaders: dict[int, recorded.Loader] = {}
+        self._optimizers: dict[int, recorded.Optimizer] = {}
+        self._autocast: dict[recorded.Autocast, None] = {}
+        self._compiled: dict[recorded.Compiled, None] = {}
+
+    def made(self, thing: Any) -> None:
+        """A loader or optimizer is being made."""
+        self._made[thing] = caller(sys._getframe(1))
+
+    def iterates(self, iterator: Any, loader: Any) -> None:
+        """A loader made an iterator."""
+        self._loader_of[iterator] = loader
+
+    def batch(self, iterator: Any) -> None:
+        """A batch was asked of a loader's iterator while steps were recorded."""
+        loader = self._loader_of.get(iterator)
+        key = id(iterator if loader is None else loader)
+        if key in self._loaders or len(self._loaders) >= _MOST:
+            return
+        workers = int(getattr(iterator, "_num_workers", 0) or 0)
+        batch_size = getattr(getattr(iterator, "_index_sampler", None), "batch_size", None)
+        if batch_size is None:
+            batch_size = getattr(loader, "batch_size", None)
+        prefetch = getattr(iterator, "_prefetch_factor", None) if workers else None
+        file, line = ("", 0) if loader is None else self._made.get(loader, ("", 0))
+        self._loaders[key] = recorded.Loader(
+            workers=workers,
+            pin_memory=bool(getattr(iterator, "_pin_memory", False)),
+            prefetch=prefetch if isinstance(prefetch, int) else None,
+            persistent=bool(getattr(iterator, "_persistent_workers", False)),
+            batch_size=batch_size if isinstance(batch_size, int) else None,
+            file=file,
+            line=line,
+        )
+
+    def stepped(self, optimizer: Any) -> None:
+        """An optimizer took a step."""
+        if id(optimizer) in self._optimizers or len(self._optimizers) >= _MOST:
+            return
+        groups = optimizer.param_groups
+        first = groups[0] if groups else {}
+        file, line = self._made.get(optimizer, ("", 0))
+        self._optimizers[id(optimizer)] = recorded.Optimizer(
+            kind=type(optimizer).__name__,
+            foreach=_flag(first.get("foreach")),
+            fused=_flag(first.get("fused")),
+            tensors=sum(len(group["params"]) for group in groups),
+            file=file,
+            line=line,
+        )
+
+    def autocast(self, device: str, dtype: str) -> None:
+        """An autocast region is being entered."""
+        if len(self._autocast) < _MOST:
+            file, line = caller(sys._getframe(1))
+            self._autocast[recorded.Autocast(device, dtype.removeprefix("torch."), file, line)] = None
+
+    def compiled(self, **options: Any) -> None:
+        """``torch.compile`` is being called with *options*."""
+        if len(self._compiled) >= _MOST:
+            return
+        file, line = caller(sys._getframe(1))
+        backend = options.get("backend", "inductor")
+        call = recorded.Compiled(
+            mode=str(options.get("mode") or "default"),
+            dynamic=_flag(options.get("dynamic")),
+            fullgraph=bool(options.get("fullgraph", False)),
+            backend=backend if isinstance(backend, str) else getattr(backend, "__name__", type(backend).__name__),
+            file=file,
+            line=line,
+        )
+        self._compiled[call] = None
+
+    def summary(self) -> dict[str, Any]:
+        """The fields of :class:`advisor.recorded.Recorded` that were collected."""
+        return {
+            "loaders": tuple(self._loaders.values()),
+            "optimizers": tuple(self._optimizers.values()),
+            "autocast": tuple(self._autocast),
+            "compiled": tuple(self._compiled),
+        }
+
+
+def _flag(value: Any) -> bool | None:
+    return None if value is None else bool(value)

@@ -1,0 +1,195 @@
+"""From the pass with stacks to the one with the timings: each operator of the latter gets the stack of its like.
+
+Both passes ran the same loop, so the operators of a step come in the same order in both. Where they do not, only what is
+certain is carried over: up to where the orders part, from where they meet again, and between the two what has one place only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from advisor.frames.host import ANNOTATION, GROUPS, OP, PYTHON, Host
+from advisor.intervals import Bools, Ints
+from advisor.reading.stream import Recorded
+from advisor.record.lines import MARK
+from advisor.record.places import shown
+
+STEP = "ProfilerStep#"
+# Frames of libraries that are kept inside the user's innermost one, and frames of the user's around it.
+_MOST_LIBRARY, _MOST_USER = 12, 24
+
+Texts = dict[str, list[str]]
+Frame = Callable[[str], tuple[str, bool] | None]
+
+
+def frame_text(name: str) -> tuple[str, bool] | None:
+    """A Python call as the profiler names it, as a frame of a call stack and whether it is the user's; None for a built-in."""
+    head, mark, function = name.partition("): ")
+    path, bracket, line = head.rpartition("(")
+    if not (mark and bracket and line.isdigit()):
+        return None
+    file, mine = shown(path)
+    return (f"{file}({line}): {function}".replace(";", ","), mine)
+
+
+def carry_over(timed: Recorded, stacked: Recorded, lines: Sequence[str] = (), frame: Frame = frame_text) -> Texts:
+    """The call stack of each row of the timed trace's ``op`` and ``annotation`` tables, ``""`` where none is known.
+
+    *lines* are the places that spans named :data:`advisor.record.lines.MARK` and a number stand for; without them the user's
+    frames are torch's, which name the line where a function begins. A stack is written innermost frame first, frames divided
+    by semicolons, as the profiler of 2021 did.
+    """
+    codes: dict[str, int] = {}
+    ours, theirs = _Sequence(timed, codes), _Sequence(stacked, codes)
+    texts = _stacks_of(theirs, stacked.names, lines, frame)
+    found: list[str] = [""] * ours.size
+    for key, mine in ours.parts.items():
+        candidates = [part for (thread, _), part in theirs.parts.items() if thread == key[0]]
+        if candidates:
+            _match(ours, mine, theirs, candidates, texts, found)
+    out: Texts = {}
+    for group in ("op", "annotation"):
+        if group in timed.tables:
+            rows = [""] * len(timed.tables[group]["ts"])
+            code = GROUPS.index(group)
+            for at in np.flatnonzero(ours.group == code).tolist():
+                rows[ours.row[at]] = found[at]
+            out[group] = rows
+    return out
+
+
+class _Sequence:
+    """Operators and annotations of a trace by thread and start; ``parts`` are their positions by thread and step."""
+
+    def __init__(self, recorded: Recorded, codes: dict[str, int]) -> None:
+        zero = min(int(table["ts"].min()) for table in recorded.tables.values())
+        self.host = host = Host(recorded, zero)
+        names = np.array([codes.setdefault(name, len(codes)) for name in recorded.names], np.int64)
+        is_step = np.array([name.startswith(STEP) for name in recorded.names], np.bool_)
+        is_line = np.array([name.startswith(MARK) for name in recorded.names], np.bool_)
+        acts = ((host.group == OP) | (host.group == ANNOTATION)) & ~is_line[host.name]
+        self.frames = (host.group == PYTHON) | is_line[host.name]
+        steps = np.flatnonzero(acts & is_step[host.name])
+        self.node = np.flatnonzero(acts & ~is_step[host.name])
+        self.group, self.row = host.group[self.node], host.row[self.node]
+        self.size = len(self.node)
+        raws = np.array([codes.setdefault("\0" + raw.decode("utf-8", "replace"), len(codes)) for raw in recorded.raws])
+        dims = np.full(self.size, -1, np.int64)
+        for code, group in enumerate(GROUPS):
+            mine = self.group == code
+            if mine.any():
+                dims[mine] = raws[recorded.tables[group]["dims"][self.row[mine]]]
+        act = np.where(acts & ~is_step[host.name], names[host.name], -1)
+        around = _around(host, act)[self.node]
+        self.name = names[host.name[self.node]]
+        # What makes operators alike beyond their names: what is around them, and their shapes.
+        self.key = np.stack([self.name, around, dims], axis=1)
+        starts = np.sort(host.start[steps])
+        step = np.searchsorted(starts, host.start[self.node], side="right") - 1
+        thread = host.thread[self.node]
+        self.parts: dict[tuple[int, int], Ints] = {}
+        for one in np.unique(thread).tolist():
+            for number in range(len(starts)) if len(starts) else [-1]:
+                part = np.flatnonzero((thread == one) & (step == number))
+                if len(part):
+                    self.parts[one, number] = part
+
+
+def _around(host: Host, own: Ints) -> Ints:
+    """What the nearest node around each has of its *own*, -1 where none has any."""
+    out, passed_on = np.full(host.size, -1, np.int64), own.copy()
+    for level in host.levels[1:]:
+        out[level] = passed_on[host.parent[level]]
+        passed_on[level] = np.where(own[level] >= 0, own[level], out[level])
+    return out
+
+
+def _stacks_of(sequence: _Sequence, names: list[str], lines: Sequence[str], frame: Frame) -> list[str]:
+    """The stack of each operator of a sequence."""
+    host = sequence.host
+    frames: dict[int, tuple[str, bool] | None] = {}
+    above = _around(host, np.where(sequence.frames, np.arange(host.size, dtype=np.int64), -1))
+
+    def read(name: str) -> tuple[str, bool] | None:
+        if name.startswith(MARK):
+            return lines[int(name.removeprefix(MARK))], True
+        found = frame(name)
+        # Of the user's own code the lines that ran are known.
+        return None if found is not None and found[1] and lines else found
+
+    def text(node: int) -> str:
+        library: list[str] = []
+        mine: list[str] = []
+        while node >= 0 and len(mine) < _MOST_USER:
+            code = int(host.name[node])
+            if code not in frames:
+                frames[code] = read(names[code])
+            found = frames[code]
+            if found is not None:
+                if found[1]:
+                    mine.append(found[0])
+                elif not mine and len(library) < _MOST_LIBRARY and not found[0].startswith("advisor/"):
+                    library.append(found[0])
+            node = int(above[node])
+        return ";".join(library + mine)
+
+    made: dict[int, str] = {}
+    out = []
+    for node in above[sequence.node].tolist():
+        if node not in made:
+            made[node] = text(node) if node >= 0 else ""
+        out.append(made[node])
+    return out
+
+
+def _match(
+    ours: _Sequence, mine: Ints, theirs: _Sequence, candidates: list[Ints], texts: list[str], found: list[str]
+) -> None:
+    """Give each operator of one step the stack of its like in the step of the other pass that is most like it."""
+    best, head, tail = candidates[0], -1, 0
+    for part in candidates:
+        first, last = _common(ours.name[mine], theirs.name[part])
+        if first + last > head + tail:
+            best, head, tail = part, first, last
+    rest: list[int] = []
+    only: dict[tuple[int, ...], str] = {}
+    if head < len(mine) or head < len(best):
+        # The steps part. Beside the gap what occurs in several places may belong to either side of it.
+        only = _single_places(theirs, np.concatenate(candidates), texts)
+        keys = [tuple(key) for key in ours.key[mine].tolist()]
+        while head and keys[head - 1] not in only:
+            head -= 1
+        while tail and keys[-tail] not in only:
+            tail -= 1
+        rest = mine[head : len(mine) - tail].tolist()
+    for here, there in ((mine[:head], best[:head]), (mine[len(mine) - tail :], best[len(best) - tail :])):
+        for at, source in zip(here.tolist(), there.tolist(), strict=True):
+            found[at] = texts[source]
+    for at in rest:
+        found[at] = only.get(tuple(ours.key[at].tolist()), "")
+
+
+def _common(a: Ints, b: Ints) -> tuple[int, int]:
+    """How many of two sequences' first elements agree, and how many of the last beside those."""
+    short = min(len(a), len(b))
+    head = _agreeing(a[:short] == b[:short])
+    left = short - head
+    tail = _agreeing(a[len(a) - left :][::-1] == b[len(b) - left :][::-1])
+    return head, tail
+
+
+def _agreeing(same: Bools) -> int:
+    return len(same) if same.all() else int(np.argmin(same))
+
+
+def _single_places(sequence: _Sequence, positions: Ints, texts: list[str]) -> dict[tuple[int, ...], str]:
+    """For each kind of operator that has one stack wherever it occurs, that stack."""
+    only: dict[tuple[int, ...], str] = {}
+    several = set()
+    for at in positions.tolist():
+        key = tuple(sequence.key[at].tolist())
+        if only.setdefault(key, texts[at]) != texts[at]:
+            several.add(key)
+    return {key: text for key, text in only.items() if key not in several}

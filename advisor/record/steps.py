@@ -1,0 +1,138 @@
+"""What a step is in a program that does not say: decided from what it does while nothing is recorded yet.
+
+A step of a training loop ends with the optimizer's step; where batches of a loader feed it, the next one begins as the
+loop asks for its next batch, so that the wait for a batch falls into the step that the batch feeds. Without an optimizer a
+step is a batch, and without a loader a call of the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+OPTIMIZER, BATCHES, CALLS = UNITS = ("optimizer", "batches", "calls")
+# Batches without a backward pass, in a program that has an optimizer: an evaluation before the training, up to this many.
+# Beyond it no training follows, or it runs where nobody sees it, as in the replays of a CUDA graph.
+PATIENCE = 50
+
+Stamp = TypeVar("Stamp")
+
+
+class Steps(Generic[Stamp]):
+    """Told of batches, optimizer steps, backward passes and calls, it calls *boundary* where a step begins.
+
+    The first *skip* steps are watched only: from them it is decided what a step is, unless *unit* says so. *clock* stamps
+    the boundaries of that time. Attributes: ``unit``, one of :data:`UNITS`, None while undecided; ``stamps``, of the
+    boundaries before the first call of *boundary*; ``backwards``, all there were; ``trains``, set once an optimizer exists.
+    """
+
+    def __init__(
+        self,
+        skip: int,
+        boundary: Callable[[], None],
+        clock: Callable[[], Stamp],
+        unit: str | None = None,
+    ) -> None:
+        self.skip = max(skip, 1)
+        self.unit = unit
+        self.trains = False
+        self.backwards = 0
+        self.fed: bool | None = None  # whether a loader's batches feed the optimizer's steps; None: not decided
+        self._forced = unit is not None
+        self._boundary = boundary
+        self._clock = clock
+        self._begun = False
+        self._marker: int | None = None
+        self._pending = False
+        self._open = False
+        self._trained_at = 0  # batches by the latest sign of training
+        self._counts = dict.fromkeys(UNITS, 0)
+        self._calls: dict[int, int] = {}
+        self._stamps: dict[str, list[Stamp]] = {"fed": [], **{unit: [] for unit in UNITS}}
+
+    @property
+    def stamps(self) -> list[Stamp]:
+        """When the steps that were skipped began, by the boundaries that the recorded ones have too."""
+        if self.unit is None:
+            return []
+        return self._stamps["fed" if self.unit == OPTIMIZER and self.fed else self.unit]
+
+    def seen(self, unit: str) -> int:
+        """How many of *unit* there were: batches, steps of the first optimizer, calls."""
+        return self._counts[unit]
+
+    def batch(self) -> None:
+        """The loop asks for its next batch."""
+        if self._open:
+            # The step began as the iterator before was found exhausted.
+            self._open = False
+            return
+        self._count(BATCHES)
+        if self._pending:
+            self._pending = False
+            self._stamp("fed")
+            if self.fed:
+                self._begin()
+        if self.unit is None and self._is_inference():
+            self.unit = BATCHES
+        if self.unit == BATCHES and self._counts[BATCHES] > self.skip:
+            self._begin()
+
+    def exhausted(self) -> None:
+        """What was asked for was no batch: the iterator is at its end."""
+        self._open = True
+
+    def stepped(self, optimizer: int) -> None:
+        """An optimizer, named by a number, took a step. Of several, the first that ever does marks the steps."""
+        self._trained_at = self._counts[BATCHES]
+        if self._marker is None:
+            self._marker = optimizer
+        if optimizer != self._marker:
+            return
+        self._count(OPTIMIZER)
+        taken = self._counts[OPTIMIZER]
+        if self.unit is None and taken >= self.skip:
+            self.unit = OPTIMIZER
+        if self.unit == OPTIMIZER and self.fed is None and taken >= self.skip:
+            self.fed = self._counts[BATCHES] >= taken
+        self._pending = True
+        if self.unit == OPTIMIZER and self.fed is False:
+            self._begin()
+
+    def backward(self) -> None:
+        """A backward pass begins."""
+        self.backwards += 1
+        self._trained_at = self._counts[BATCHES]
+
+    def call(self, module: int) -> None:
+        """A module, named by a number, is called and no other is running. The one that is first called *skip* times counts."""
+        calls = self._calls[module] = self._calls.get(module, 0) + 1
+        if self.unit is None and calls > self.skip and not self._counts[BATCHES] and not self.trains:
+            self.unit = CALLS
+        if self._calls.get(self.root, 0) == calls and self.root == module:
+            self._count(CALLS)
+            if self.unit == CALLS and calls > self.skip:
+                self._begin()
+
+    @property
+    def root(self) -> int:
+        """The number of the module that was called most often, the first of several; -1 without calls."""
+        return max(self._calls, key=lambda module: self._calls[module], default=-1)
+
+    def _is_inference(self) -> bool:
+        batches = self._counts[BATCHES]
+        if not self.trains:
+            return batches > self.skip
+        return batches > self._trained_at + self.skip + PATIENCE
+
+    def _count(self, unit: str) -> None:
+        self._counts[unit] += 1
+        self._stamp(unit)
+
+    def _stamp(self, key: str) -> None:
+        if not self._begun:
+            self._stamps[key].append(self._clock())
+
+    def _begin(self) -> None:
+        self._begun = True
+        self._boundary()

@@ -1,0 +1,187 @@
+"""The file that is left: torch's trace with call stacks and settings put in, and what could name a person taken out."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+from isal import igzip
+from msgspec import Raw, Struct
+
+from advisor.errors import UsageError
+from advisor.reading import stream
+from advisor.record.stacks import STEP, Texts, carry_over, frame_text
+from advisor.recorded import KEY, Recorded
+
+# What of torch's root object is kept. The rest may name the host, paths of this machine, or whatever a library adds.
+_ROOT = frozenset(
+    [
+        "schemaVersion",
+        "deviceProperties",
+        "displayTimeUnit",
+        "baseTimeNanoseconds",
+        "record_shapes",
+        "profile_memory",
+        "with_stack",
+        "with_modules",
+        "with_flops",
+        "distributedInfo",
+        "cupti_version",
+        "cuda_runtime_version",
+        "cuda_driver_version",
+        "hip_runtime_version",
+        "hip_driver_version",
+        "roctracer_version",
+        "trace_id",
+    ]
+)
+_ARGS = b'"args"'
+_LEVEL = 2
+
+
+class _Root(Struct):
+    traceEvents: list[Raw]
+
+
+class _Kind(Struct):
+    ph: str = ""
+    cat: str = ""
+    name: str = ""
+
+
+def name_for(script: str, output: str | None, rank: int | None) -> Path:
+    """The file to write: *output*, else one named for the script; with the rank before its suffix where there are several."""
+    path = Path(output or f"{Path(script).stem or 'run'}.trace.json.gz")
+    if rank is None:
+        return path
+    stem, dot, suffix = path.name.partition(".")
+    if stem and path.name.endswith((".trace.json.gz", ".trace.json")):
+        stem, dot, suffix = f"{stem}.trace", ".", suffix.removeprefix("trace.")
+    return path.with_name(f"{stem}.rank{rank}{dot}{suffix}")
+
+
+def check_output(path: Path, *, force: bool) -> None:
+    """Raise UsageError, before anything runs, where *path* could not be written."""
+    if path.is_dir():
+        raise UsageError(f"{path}: is a folder. Give the trace a file name: -o {path / 'trace.json.gz'}")
+    if path.exists() and not force:
+        raise UsageError(f"{path}: exists already. Overwrite it with --force, or write elsewhere with -o.")
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: no such folder. Make it, or write elsewhere with -o.")
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"{folder}: cannot be written to. Write elsewhere with -o.")
+
+
+def write(
+    path: Path, timing: Path, stacked: Path | None, lines: Sequence[str], settings: Recorded, *, whole_steps: int
+) -> int:
+    """Write the trace at *timing* to *path*, whole or not at all; returns its bytes.
+
+    Operators get their stacks from the trace at *stacked*, where spans stand for *lines*.
+    A step after the first *whole_steps* was cut off, and is left out.
+    """
+    text = timing.read_bytes()
+    root = msgspec.json.decode(text, type=dict[str, Raw])
+    events = msgspec.json.decode(root["traceEvents"], type=list[Raw])
+    kinds = msgspec.json.decode(root["traceEvents"], type=list[_Kind])
+    del text
+    texts: Texts = {}
+    if stacked is not None:
+        texts = carry_over(stream.read(timing), stream.read(stacked), lines)
+    rows = {"cpu_op": iter(texts.get("op", ())), "user_annotation": iter(texts.get("annotation", ()))}
+    numbers = sorted(number for kind in kinds if (number := _step_number(kind)) is not None)
+    cut_off = set(numbers[whole_steps:])
+    kept: list[bytes] = []
+    for event, kind in zip(events, kinds, strict=True):
+        stack = next(rows[kind.cat], "") if kind.cat in rows else ""
+        if kind.cat == "python_function":
+            shown = _shown(bytes(event), kind)
+            if shown is not None:
+                kept.append(shown)
+        elif _step_number(kind) not in cut_off or not cut_off:
+            kept.append(_with_stack(bytes(event), stack) if stack else bytes(event))
+    head = {key: value for key, value in root.items() if key in _ROOT}
+    body = b",\n".join(kept)
+    out = b"".join(
+        [
+            msgspec.json.encode(head)[:-1],
+            b', "',
+            KEY.encode(),
+            b'": ',
+            msgspec.json.encode(settings),
+            b',\n"traceEvents": [\n',
+            _anonymous(body),
+            b"\n]}\n",
+        ]
+    )
+    data = igzip.compress(out, _LEVEL) if path.suffix == ".gz" else out
+    _replace(path, data)
+    return len(data)
+
+
+def _with_stack(event: bytes, stack: str) -> bytes:
+    """*event* with a call stack among its args."""
+    field = b'"Call stack": ' + msgspec.json.encode(stack)
+    # In JSON a quote inside a string is escaped, so this can only be the key.
+    at = event.find(_ARGS)
+    if at < 0:
+        return event.rstrip()[:-1] + b', "args": {' + field + b"}}"
+    brace = event.index(b"{", at) + 1
+    comma = b"" if event[brace:].lstrip().startswith(b"}") else b", "
+    return event[:brace] + field + comma + event[brace:]
+
+
+def _step_number(kind: _Kind) -> int | None:
+    """N of the step ProfilerStep#N on the host; None for anything else."""
+    number = kind.name.removeprefix(STEP)
+    return int(number) if kind.cat == "user_annotation" and number != kind.name and number.isdigit() else None
+
+
+def _shown(event: bytes, kind: _Kind) -> bytes | None:
+    """*event*, a Python call, under a path as other frames have it; None for a call of the recorder's own."""
+    frame = frame_text(kind.name)
+    if frame is None:
+        return event
+    if frame[0].startswith("advisor/"):
+        return None
+    return event.replace(msgspec.json.encode(kind.name), msgspec.json.encode(frame[0]), 1)
+
+
+def _anonymous(text: bytes) -> bytes:
+    """*text* without the home directory, the user's name in compiled kernels' paths, and the host's name in quotes."""
+    import getpass
+
+    replace: list[tuple[str, str]] = []
+    home = os.path.expanduser("~")
+    if len(home) > 1:
+        replace += [(home + "/", ""), (home, "~")]
+    name = _told(getpass.getuser)
+    if name:
+        replace.append((f"torchinductor_{name}", "torchinductor"))
+    host = _told(socket.gethostname)
+    if host:
+        replace.append((f'"{host}"', '"host"'))
+    for old, new in replace:
+        text = text.replace(old.encode(), new.encode())
+    return text
+
+
+def _told(ask: Callable[[], str]) -> str:
+    try:
+        return ask()
+    except (OSError, KeyError, ImportError):
+        return ""
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Put *data* at *path* in one move."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        partial.write_bytes(data)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,53 @@
+"""What every HTML page of ours is made with: text is data, and only the page's own style and script may run.
+
+Jinja2 escapes every expression, and before that ``finalize`` spells out what is invisible or reorders text. A page's policy
+names its style and script by their hashes; so none carries a style attribute or an event handler.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from advisor.report.plain import clean, shorten
+
+LONGEST = 6000
+"""Characters of one text on the page; the middle of what is longer is left out."""
+
+
+def environment(package: str, folder: str) -> Environment:
+    """What renders the templates in *folder* of *package*."""
+    return Environment(
+        loader=PackageLoader(package, folder),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def asset(package: str, name: str) -> str:
+    """The text of a style or a script that lies in *package*."""
+    return files(package).joinpath(name).read_text("utf-8")
+
+
+def digest(text: str) -> str:
+    """What a Content-Security-Policy calls an inline block."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+
+
+def _finalize(value: Any) -> Any:
+    """What every expression of a template passes before it is escaped."""
+    if value is None:
+        raise ValueError("a template prints a figure that is not there")
+    return clean(cut(value, LONGEST)) if type(value) is str else value
+
+
+def cut(text: str, most: int = 400) -> str:
+    """*text* with its middle left out where it is longer than *most* characters."""
+    return text if len(text) <= most else shorten(text[:most] + text[-most:], most)

@@ -1,0 +1,72 @@
+"""Steps that several proofs are made of; a proof says what is odd about its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from advisor.testing.builder import TraceBuilder
+
+Part = Callable[[TraceBuilder], object]
+"""What a step does besides its work, with the calls of the builder."""
+GEMM = "volta_sgemm_128x64_nn"
+_PRODUCT = re.compile("gem[mv]")
+
+
+def kernels(*names: tuple[str, float], device: str = "Tesla V100-SXM2-16GB") -> TraceBuilder:
+    """Four steps of these kernels, each with its us, one behind another: products in ``aten::addmm``, others in ``aten::add``."""
+    b = TraceBuilder(device)
+    for _ in range(4):
+        with b.step():
+            for name, us in names:
+                with b.op("aten::addmm" if _PRODUCT.search(name) else "aten::add"):
+                    b.kernel(name, us=us)
+            b.sync()
+    return b
+
+
+def stalled(
+    wait: Part | None,
+    bubble_us: int = 1000,
+    *,
+    work_us: int = 8000,
+    last_us: int = 1000,
+    every: int = 1,
+    steps: int = 4,
+    ahead: bool = False,
+) -> TraceBuilder:
+    """Steps of 8 ms of kernels, a *wait* for them, 1 ms in which the host launches nothing, and another ms of kernels.
+
+    The host waits in one step of *every* so many; with *ahead* another stream has work for longer than the bubble lasts.
+    """
+    b = TraceBuilder(host_us=0, latency_us=0)
+    for number in range(steps):
+        with b.step(), b.python("train.py(61): train"):
+            first = b.kernel(GEMM, us=work_us)
+            if wait is not None and number % every == 0:
+                if ahead:
+                    b.kernel(GEMM, us=2 * bubble_us, stream=20, after=[first])
+                wait(b)
+            with b.op("aten::add", us=bubble_us):
+                pass
+            b.kernel(GEMM, us=last_us)
+            with b.op("aten::mul", us=last_us):
+                pass
+    return b
+
+
+def zeroed(
+    zero: Part, count: int = 60, *, work_us: int = 9400, inside: str = "Optimizer.zero_grad#SGD.zero_grad"
+) -> TraceBuilder:
+    """Four steps of 9.4 ms of kernels behind *count* tensors that are zeroed in ``aten::zero_``, in an annotation."""
+    b = TraceBuilder(host_us=1, latency_us=0)
+    for _ in range(4):
+        with b.step():
+            with b.annotation(inside):
+                for _ in range(count):
+                    with b.op("aten::zero_"):
+                        zero(b)
+            with b.op("aten::mm"):
+                b.kernel(GEMM, us=work_us)
+                b.sync(us=0)
+    return b

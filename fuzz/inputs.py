@@ -1,0 +1,112 @@
+"""One input: its bytes, from the seed of the run and its number alone."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from fuzz.structure import Root, damaged
+from fuzz.values import TOKENS
+
+_NUMBER = re.compile(rb"-?\d+(?:\.\d+)?")
+_STRUCTURE = 0.55  # of all inputs; the others are damaged as bytes
+_PACKED = 0.15
+_BOTH = 0.1
+
+LAYOUTS: list[dict[str, Any]] = [{}, {"separators": (",", ":")}, {"indent": 1}, {"sort_keys": True}]
+
+
+def make(seed: int, number: int, seeds: list[tuple[str, Root]]) -> tuple[str, bytes]:
+    """What was done to which seed, and the file that came of it."""
+    rng = Random(f"{seed} {number}")
+    name, root = rng.choice(seeds)
+    structural = rng.random() < _STRUCTURE
+    made = damaged(rng, root, rng.choice(seeds)[1]) if structural else root
+    text = written(made, rng)
+    what = "structure" if structural else "bytes"
+    if not structural or rng.random() < _BOTH:
+        text = edited(rng, text)
+    if rng.random() < _PACKED:
+        text = gzip.compress(text, 1, mtime=0)
+        if rng.random() < 0.7:
+            text, what = edited(rng, text), f"{what}, gzip"
+    return f"{what}: {name}", text
+
+
+def written(root: Any, rng: Random) -> bytes:
+    """*root* as JSON, in one of the layouts that exporters have; lone surrogates stay escaped."""
+    layout = rng.choice(LAYOUTS)
+    text = json.dumps(root, **layout) if not layout.get("sort_keys") else json.dumps(root)
+    return text.encode()
+
+
+def edited(rng: Random, text: bytes) -> bytes:
+    """*text* with some of its bytes flipped, cut, doubled, moved or replaced."""
+    out = bytearray(text)
+    for _ in range(rng.choice([1, 1, 2, 3, 8, 30])):
+        if out:
+            rng.choice(EDITS)(rng, out)
+    return bytes(out)
+
+
+def _place(rng: Random, out: bytearray) -> tuple[int, int]:
+    """Where a stretch begins and ends: mostly a short one."""
+    at = rng.randrange(len(out))
+    return at, min(len(out), at + rng.choice([1, 1, 2, 8, 64, 1000, len(out) // 4 + 1]))
+
+
+def _flip(rng: Random, out: bytearray) -> None:
+    out[rng.randrange(len(out))] ^= 1 << rng.randrange(8)
+
+
+def _cut(rng: Random, out: bytearray) -> None:
+    at, end = _place(rng, out)
+    del out[at:end]
+
+
+def _end(rng: Random, out: bytearray) -> None:
+    del out[rng.randrange(len(out)) :]
+
+
+def _double(rng: Random, out: bytearray) -> None:
+    at, end = _place(rng, out)
+    out[at:at] = out[at:end] * rng.choice([1, 1, 3])
+
+
+def _move(rng: Random, out: bytearray) -> None:
+    at, end = _place(rng, out)
+    piece = out[at:end]
+    del out[at:end]
+    to = rng.randrange(len(out) + 1)
+    out[to:to] = piece
+
+
+def _insert(rng: Random, out: bytearray) -> None:
+    at = rng.randrange(len(out))
+    out[at:at] = rng.choice(TOKENS)
+
+
+def _overwrite(rng: Random, out: bytearray) -> None:
+    at = rng.randrange(len(out))
+    token = rng.choice(TOKENS)
+    out[at : at + len(token)] = token
+
+
+def _noise(rng: Random, out: bytearray) -> None:
+    at, end = _place(rng, out)
+    out[at:end] = rng.randbytes(min(end - at, 5000))
+
+
+def _renumber(rng: Random, out: bytearray) -> None:
+    found = _NUMBER.search(out, rng.randrange(len(out)))
+    if found:
+        out[found.start() : found.end()] = rng.choice(TOKENS)
+
+
+EDITS: list[Callable[[Random, bytearray], None]] = [
+    *[_flip, _flip, _cut, _end, _double, _move, _insert, _insert, _overwrite, _noise, _renumber, _renumber]
+]

@@ -1,0 +1,98 @@
+"""What is damaged: small pieces of real traces, the project's own samples, and every case that proves a rule.
+
+A trace is cut down to a few hundred events, so that an input takes ms: a stretch of the host's events, the GPU's work
+that they launched, the steps, and the root object as it was.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+EVENTS = 250
+_STEPS = 4
+
+Root = dict[str, Any]
+
+
+def real_traces() -> list[Path]:
+    """The real traces, where this machine has them: in ADVISOR_TRACES, else beside the checkout."""
+    folder = Path(os.environ.get("ADVISOR_TRACES", ROOT.parent / "shared" / "traces"))
+    return sorted(folder.rglob("*.json.gz"))
+
+
+def prepare(folder: Path) -> int:
+    """Write every seed to *folder*, one JSON file each; returns how many there are."""
+    folder.mkdir(parents=True, exist_ok=True)
+    count = 0
+    for name, root in [*_recorded(), *_built()]:
+        (folder / f"{count:04} {name}.json").write_text(json.dumps(root))
+        count += 1
+    return count
+
+
+def load(folder: Path) -> list[tuple[str, Root]]:
+    """The seeds in *folder*, by name."""
+    return [(path.stem, json.loads(path.read_text())) for path in sorted(folder.glob("*.json"))]
+
+
+def _recorded() -> Iterator[tuple[str, Root]]:
+    """Three pieces of each recorded trace: from its beginning, its middle and its end."""
+    samples = sorted((ROOT / "sample_traces").rglob("*.json.gz"))
+    for path in [*real_traces(), *samples]:
+        with gzip.open(path) as file:
+            text = file.read()
+        root = json.loads(text.decode("utf-8", "replace"), strict=False)
+        root = {"traceEvents": root} if isinstance(root, list) else root
+        for part, share in enumerate((0.0, 0.5, 1.0)):
+            name = "-".join(path.relative_to(path.parent.parent).parts).removesuffix(".json.gz")
+            yield f"{name}.{part}", shrunk(root, share)
+
+
+def shrunk(root: Root, share: float, most: int = EVENTS) -> Root:
+    """At most about *most* events of a trace, from *share* of its way on."""
+    events = [event for event in root["traceEvents"] if isinstance(event, dict)]
+    timed = sorted((e for e in events if isinstance(e.get("ts"), int | float)), key=lambda e: float(e["ts"]))
+    host = [event for event in timed if not _on_gpu(event)]
+    begin = int(share * max(0, len(host) - most // 2))
+    piece = host[begin : begin + most // 2]
+    wanted = {_correlation(event) for event in piece} - {None}
+    work = [event for event in timed if _on_gpu(event)]
+    linked = [event for event in work if _correlation(event) in wanted][: most // 2]
+    if not linked:
+        at = int(share * max(0, len(work) - most // 2))
+        linked = work[at : at + most // 2]
+    steps = [event for event in host if str(event.get("name", "")).startswith("ProfilerStep#")][:_STEPS]
+    others = [event for event in events if event.get("ph") == "M"][:5]
+    kept = {id(event): event for event in [*others, *steps, *piece, *linked]}
+    return {**root, "traceEvents": list(kept.values())}
+
+
+def _on_gpu(event: dict[str, Any]) -> bool:
+    args = event.get("args")
+    return isinstance(args, dict) and "stream" in args and "device" in args
+
+
+def _correlation(event: dict[str, Any]) -> Any:
+    args = event.get("args")
+    return args.get("correlation") if isinstance(args, dict) else None
+
+
+def _built() -> Iterator[tuple[str, Root]]:
+    """The cases that prove the rules: on each of them some rule fires, or nearly does."""
+    from advisor.testing import TraceBuilder
+    from advisor.testing.proof import SUFFIX, cases
+
+    for path in sorted((ROOT / "rules").rglob(f"*{SUFFIX}")):
+        for case in cases(path):
+            made = case.build(True) if case.kind == "edge" else case.build()
+            builder = made[0] if isinstance(made, list) else made
+            if isinstance(builder, TraceBuilder):
+                root = json.loads(builder.to_json())
+                root = {"traceEvents": root} if isinstance(root, list) else root
+                yield f"{path.name.removesuffix(SUFFIX)}-{case.name[:60]}", shrunk(root, 0.0)

@@ -1,0 +1,101 @@
+"""``advisor query``: what it prints for people and for machines, and what it cannot do."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner, Result
+
+import advisor
+from advisor.cli import main
+from advisor.cli.query import explain, show, unique
+
+
+def run(*args: str) -> Result:
+    return CliRunner().invoke(main, args)
+
+
+class Frames:
+    """A trace of two kernels; notes which frames were built."""
+
+    def __init__(self) -> None:
+        self.built: list[str] = []
+
+    def frame(self, name: str) -> pd.DataFrame:
+        self.built.append(name)
+        names = pd.Categorical(["gemm", "add\x1b[31m", "gemm"])
+        return pd.DataFrame({"name": names, "dur_ns": [3_000_000, 500_000, 1_000_000]})
+
+
+@pytest.fixture
+def frames(monkeypatch: pytest.MonkeyPatch) -> Frames:
+    made = Frames()
+    monkeypatch.setattr(advisor, "read", lambda _path, **_options: made, raising=False)
+    return made
+
+
+def test_a_query_prints_a_table(frames: Frames) -> None:
+    result = run("query", "t", "SELECT name, sum(dur_ns)/1e6 AS ms FROM kernels GROUP BY 1 ORDER BY 2 DESC LIMIT 5")
+    assert result.stdout == "name   ms\ngemm    4\nadd   0.5\n\n2 rows\n", result.stderr
+    assert frames.built == ["kernels"]
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        ("json", [{"name": "gemm", "n": 2}, {"name": "add\x1b[31m", "n": 1}]),
+        ("csv", "name,n\ngemm,2\nadd,1\n"),
+    ],
+)
+def test_a_query_for_machines(frames: Frames, form: str, expected: object) -> None:
+    result = run("query", "t", "SELECT name, count(*) AS n FROM kernels GROUP BY ALL ORDER BY n DESC", "-f", form)
+    assert (json.loads(result.stdout) if form == "json" else result.stdout) == expected
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("SELECT dur FROM kernels", 'no column "dur"; nearest: dur_ns'),
+        ("SELECT * FROM kernel", 'no frame "kernel"; nearest: kernels'),
+        ("SELEC 1", "syntax error"),
+        ("SELECT 1; SELECT 2", "exactly one SELECT"),
+        ("CREATE TABLE x AS SELECT 1", "exactly one SELECT"),
+        ("SELECT * FROM read_csv('/etc/passwd')", "disabled by configuration"),
+        ("SELECT * FROM names", 'no frame "names"'),
+    ],
+)
+def test_what_a_query_cannot_do(frames: Frames, sql: str, message: str) -> None:
+    names = frames  # a Python variable is not a table
+    result = run("query", "t", sql)
+    assert result.exit_code == 2, names
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_the_schema_needs_no_trace() -> None:
+    listed = run("query", "--schema")
+    assert (listed.exit_code, "kernels" in listed.stdout) == (0, True)
+    columns = run("query", "--schema", "kernels")
+    assert "dur_ns" in columns.stdout
+    assert json.loads(run("query", "--schema", "kernels", "-f", "json").stdout)[0]["name"] == "kernels"
+    wrong = run("query", "--schema", "kernel")
+    assert (wrong.exit_code, "nearest: kernels" in wrong.stderr) == (2, True)
+    assert run("query", "t").exit_code == 2
+
+
+def test_cells_that_json_and_text_must_agree_on() -> None:
+    from datetime import date
+    from decimal import Decimal
+
+    rows = [(None, True, 1.5, Decimal("2.50"), date(2020, 1, 1), [1], 2**70, float("nan"))]
+    names = [*"abcdefg", "g"]
+    assert unique(names)[-1] == "g_2"
+    first = json.loads(show(names, rows, "json"))[0]
+    assert (first["a"], first["b"], first["h" if "h" in first else "g_2"]) == (None, True, None)
+    assert "NULL  true  1.5  2.50  2020-01-01  [1]" in show(names, rows, "text")
+
+
+def test_an_error_that_is_not_ours_is_passed_on() -> None:
+    assert explain("Out of Memory Error: no", []) == "SQL: Out of Memory Error: no"

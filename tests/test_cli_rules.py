@@ -1,0 +1,97 @@
+"""``advisor rules list | show | check``: what a catalogue looks like from the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from advisor.cli import main
+from advisor.errors import RuleError, UsageError
+
+
+def run(*args: str) -> Result:
+    return CliRunner().invoke(main, args)
+
+
+def rule(**change: Any) -> Any:
+    made = SimpleNamespace(
+        id="transfer/pageable-copy",
+        title="Pageable copies",
+        category="transfer",
+        why="It blocks.\n\nHarmless when small.",
+        needs=("gpu",),
+        given="vendor = 'nvidia'",
+        confidence="certain",
+        match=SimpleNamespace(frame="copies", where="bytes >= $min_bytes", when="", having=""),
+        limits={"min_bytes": SimpleNamespace(value=65536, unit="bytes", basis="smaller ones are staged")},
+        levels={"low": 0.01, "high": 0.1},
+        severity=None,
+        fix=SimpleNamespace(
+            title="Pin", effort="one line", before="x.cuda()", after="x.pin_memory()", caveat="memory", verify="look"
+        ),
+        references=[SimpleNamespace(title="Guide", url="https://pytorch.org")],
+        path="rules/transfer/pageable-copy.toml",
+        replay=None,
+        settings=(),
+    )
+    made.__dict__.update(change)
+    return made
+
+
+@pytest.fixture
+def book(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
+    def put(*rules: Any) -> None:
+        for module in ("rules", "authoring"):
+            monkeypatch.setattr(f"advisor.cli.{module}.load_rules", lambda *_: SimpleNamespace(rules=list(rules)))
+
+    monkeypatch.chdir(tmp_path)
+    put(rule(), rule(id="a/b", title="Another\x1b[2J", needs=()))
+    return put
+
+
+def test_rules_list(book: Any) -> None:
+    lines = run("rules", "list").stdout.splitlines()
+    assert lines[1].split() == ["a/b", "certain", "Another"]
+    assert lines[2].split() == ["transfer/pageable-copy", "certain", "gpu", "Pageable", "copies"]
+    listed = json.loads(run("rules", "list", "-f", "json").stdout)
+    assert listed[1]["limits"]["min_bytes"]["basis"] == "smaller ones are staged"
+
+
+def test_rules_show(book: Any) -> None:
+    page = run("rules", "show", "transfer/pageable-copy").stdout
+    for part in ("Why it matters", "  $min_bytes = 65,536 bytes: smaller ones are staged", "from 10 % of the time"):
+        assert part in page
+    wrong = run("rules", "show", "transfer/pageable")
+    assert (wrong.exit_code, "nearest: transfer/pageable-copy" in wrong.stderr) == (2, True)
+
+
+def test_rules_check(book: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("rules", "check").stdout == "2 rules, no problem\n"
+    (tmp_path / "mine").mkdir()
+    assert run("rules", "check", "mine").exit_code == 2  # none of the rules lies there
+    (tmp_path / "mine/a").mkdir()
+    (tmp_path / "mine/a/b.toml").touch()
+    book(rule(), rule(path=str(tmp_path / "mine/a/b.toml")))
+    assert run("rules", "check", "mine").stdout == "1 rule, no problem\n"
+
+    def problems(*_: Any) -> Any:
+        raise RuleError(["x.toml: one", "y.toml: two"])
+
+    monkeypatch.setattr("advisor.cli.authoring.load_rules", problems)
+    result = run("rules", "check", "mine")
+    assert result.exit_code == 2
+    assert "2 problems in the rules:\n  x.toml: one\n  y.toml: two" in result.stderr
+
+
+def test_a_folder_of_rules_must_exist() -> None:
+    from advisor.cli.analyze import load_rules
+    from advisor.config import Config
+
+    with pytest.raises(UsageError, match="--rules nowhere: no such folder"):
+        load_rules(Config(), ["nowhere"])

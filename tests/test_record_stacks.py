@@ -1,0 +1,149 @@
+"""From the pass with stacks to the one with the timings: what is alike gets its line, what is not gets none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from advisor.reading import stream
+from advisor.record.lines import MARK
+from advisor.record.places import begin
+from advisor.record.stacks import carry_over, frame_text
+
+LINES = ["job.py(10): main", "job.py(20): f", "job.py(30): g"]
+
+
+def trace(folder: Path, name: str, steps: list[list[Any]], thread: int = 1) -> stream.Recorded:
+    """A trace of *steps*: each a list of operators in order, alone or as (line, operators inside it)."""
+    events: list[dict[str, Any]] = []
+    now = 0.0
+
+    def span(kind: str, called: str, start: float, end: float, **args: Any) -> None:
+        events.append(
+            {
+                "ph": "X",
+                "cat": kind,
+                "name": called,
+                "pid": 1,
+                "tid": thread,
+                "ts": start,
+                "dur": end - start,
+                "args": args,
+            }
+        )
+
+    def play(items: list[Any]) -> None:
+        nonlocal now
+        for item in items:
+            start = now
+            now += 1
+            if isinstance(item, tuple) and isinstance(item[0], int):
+                play(item[1])
+                now += 1
+                span("cpu_op", f"{MARK}{item[0]}", start, now)
+            elif isinstance(item, tuple):
+                span("cpu_op", item[0], start, now + 1, **{"Input Dims": item[1]})
+                now += 1
+            else:
+                span("cpu_op", item, start, now + 1)
+                now += 1
+            now += 1
+
+    for number, items in enumerate(steps):
+        start = now
+        now += 1
+        play(items)
+        now += 1
+        span("user_annotation", f"ProfilerStep#{number}", start, now)
+        now += 1
+    path = folder / name
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    return stream.read(path)
+
+
+def places(timed: stream.Recorded, stacked: stream.Recorded) -> list[str]:
+    """The operators of the timed trace in order of time, each with its stack."""
+    rows = carry_over(timed, stacked, LINES)["op"]
+    table = timed.tables["op"]
+    order = table["ts"].argsort()
+    return [f"{timed.names[table['name'][at]]} {rows[at]}".strip() for at in order.tolist()]
+
+
+def test_the_same_steps_are_carried_over_one_to_one(tmp_path: Path) -> None:
+    timed = trace(tmp_path, "t", [["mul", "add", "mul"]] * 3)
+    stacked = trace(tmp_path, "s", [[(0, ["mul", "add"]), (1, ["mul"])]])
+    assert places(timed, stacked) == ["mul job.py(10): main", "add job.py(10): main", "mul job.py(20): f"] * 3
+
+
+def test_frames_stand_innermost_first(tmp_path: Path) -> None:
+    timed = trace(tmp_path, "t", [["mul"]])
+    stacked = trace(tmp_path, "s", [[(0, [(2, ["mul"])])]])
+    assert places(timed, stacked) == ["mul job.py(30): g;job.py(10): main"]
+
+
+def test_the_likest_of_several_steps_is_taken(tmp_path: Path) -> None:
+    """Every other step logs: its copy is in the second step with stacks, and only there."""
+    timed = trace(tmp_path, "t", [["mul", "copy", "add"], ["mul", "add"]])
+    stacked = trace(tmp_path, "s", [[(0, ["mul"]), (1, ["add"])], [(0, ["mul"]), (2, ["copy"]), (1, ["add"])]])
+    assert places(timed, stacked) == [
+        "mul job.py(10): main", "copy job.py(30): g", "add job.py(20): f",
+        "mul job.py(10): main", "add job.py(20): f",
+    ]  # fmt: skip
+
+
+def test_where_the_order_differs_only_what_has_one_place_is_carried_over(tmp_path: Path) -> None:
+    timed = trace(tmp_path, "t", [["a", "sin", "exp", "tan", "exp", "b"]])
+    stacked = trace(tmp_path, "s", [[(0, ["a"]), (1, ["exp"]), (2, ["sin", "exp"]), (0, ["b"])]])
+    # exp is called in two lines, and which of them ran is not certain; tan was not called at all.
+    assert places(timed, stacked) == [
+        "a job.py(10): main",
+        "sin job.py(30): g",
+        "exp",
+        "tan",
+        "exp",
+        "b job.py(10): main",
+    ]
+
+
+def test_shapes_tell_operators_of_one_name_apart(tmp_path: Path) -> None:
+    small, large = ("mm", [[2, 2]]), ("mm", [[9, 9]])
+    timed = trace(tmp_path, "t", [["x", large, small, "y"]])
+    stacked = trace(tmp_path, "s", [[(0, ["z"]), (1, [small]), (2, [large])]])
+    assert places(timed, stacked) == ["x", "mm job.py(30): g", "mm job.py(20): f", "y"]
+
+
+def test_another_thread_gives_nothing(tmp_path: Path) -> None:
+    timed = trace(tmp_path, "t", [["mul"]], thread=1)
+    stacked = trace(tmp_path, "s", [[(0, ["mul"])]], thread=2)
+    assert places(timed, stacked) == ["mul"]
+
+
+@pytest.mark.parametrize(
+    ("name", "frame"),
+    [
+        ("<built-in function linear>", None),
+        ("nn.Module: Linear_0", None),
+        ("/venv/lib/python3.11/site-packages/mylib/ops.py(7): call", ("site-packages/mylib/ops.py(7): call", False)),
+        ("/somewhere/else/job.py(3): <module>", ("/somewhere/else/job.py(3): <module>", True)),
+        ("/home/alice/project/job.py(3): f", ("project/job.py(3): f", True)),
+    ],
+)
+def test_whose_a_frame_is_is_told_by_where_its_file_lies(name: str, frame: tuple[str, bool] | None) -> None:
+    assert frame_text(name) == frame
+
+
+def test_the_standard_library_and_the_working_directory_are_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import json as standard
+
+    text, mine = frame_text(f"{standard.__file__}(1): loads") or ("", True)
+    assert not mine
+    assert text.endswith("/json/__init__.py(1): loads")
+    assert text.startswith("/lib/python3.")
+    monkeypatch.chdir(tmp_path)
+    begin()
+    assert frame_text(f"{tmp_path}/pkg/mod.py(5): f") == ("pkg/mod.py(5): f", True)

@@ -1,0 +1,114 @@
+"""What the recorder takes for a step, from what a program does: no torch is needed to tell."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import pytest
+
+from advisor.record.steps import PATIENCE, Steps
+
+
+class Program:
+    """Plays what a program does, in letters, to ``steps``; ``log`` holds the letters with ``|`` where a step begins.
+
+    B asks for a batch, E finds the iterator at its end, w is a backward pass, O and P are steps of two optimizers, T makes
+    an optimizer, M and N are calls of two modules.
+    """
+
+    def __init__(self, skip: int = 2, unit: str | None = None) -> None:
+        self.log = ""
+        ticks = count()
+        self.steps: Steps[int] = Steps(skip, self._boundary, lambda: next(ticks), unit)
+
+    def _boundary(self) -> None:
+        self.log += "|"
+
+    def play(self, text: str) -> str:
+        acts: dict[str, Any] = {
+            "B": self.steps.batch,
+            "w": self.steps.backward,
+            "O": lambda: self.steps.stepped(1),
+            "P": lambda: self.steps.stepped(2),
+            "M": lambda: self.steps.call(3),
+            "N": lambda: self.steps.call(4),
+        }
+        for letter in text:
+            if letter in "OP":
+                # The optimizer's step is over as it tells.
+                self.log += letter
+                acts[letter]()
+                continue
+            if letter == "T":
+                self.steps.trains = True
+            elif letter == "E":
+                self.steps.batch()
+                self.steps.exhausted()
+            else:
+                acts[letter]()
+            self.log += letter
+        return self.log
+
+
+@pytest.mark.parametrize(
+    ("text", "log"),
+    [
+        # Two steps are skipped. The third begins with the request for its batch.
+        ("TBwOBwOBwOBwO", "TBwOBwO|BwO|BwO"),
+        # Gradients of two batches for one step of the optimizer.
+        ("TBwBwOBwBwOBwBwO", "TBwBwOBwBwO|BwBwO"),
+        # No loader: a step ends with the optimizer's.
+        ("TwOwOwOwO", "TwOwO|wO|wO|"),
+        # One batch for the whole run is no loader that feeds.
+        ("TBwOwOwOwO", "TBwOwO|wO|wO|"),
+        # Two optimizers in one iteration: the first that steps marks it.
+        ("TBwOwPBwOwPBwOwP", "TBwOwPBwOwP|BwOwP"),
+        # The end of an epoch is where the next step begins; the first batch of the next epoch is in it.
+        ("TBwOBwOEBwOBwO", "TBwOBwO|EBwO|BwO"),
+        # Inference by batches.
+        ("BBBB", "BB|B|B"),
+        ("BBEBB", "BB|EB|B"),
+        # Inference without a loader: calls of the module that is called most.
+        ("MMMM", "MM|M|M"),
+        ("MNNMNNMNN", "MNNM|N|NM|N|N"),
+    ],
+)
+def test_where_steps_begin(text: str, log: str) -> None:
+    assert Program().play(text) == log
+
+
+def test_an_evaluation_before_the_training_is_not_taken_for_inference() -> None:
+    assert Program().play("T" + "B" * 20 + "BwO" * 3) == "T" + "B" * 20 + "BwOBwO|BwO"
+
+
+def test_training_that_nobody_sees_is_counted_by_batches() -> None:
+    """A CUDA graph steps the optimizer once, while it is captured; after some patience batches are all there is."""
+    program = Program()
+    log = program.play("TBwO" + "B" * (PATIENCE + 4))
+    assert program.steps.unit == "batches"
+    assert log.index("|") == 4 + PATIENCE + 2
+
+
+def test_a_unit_that_was_asked_for_is_not_questioned() -> None:
+    assert Program(unit="batches").play("TBwOBwOBwO") == "TBwOBwO|BwO"
+    assert Program(unit="calls").play("TBMwOBMwOBMwO") == "TBMwOBMwOB|MwO"
+    assert Program(unit="optimizer").play("BBBBBBwOBwOBwO") == "BBBBBBwOBwO|BwO"
+
+
+def test_skipped_steps_are_stamped_by_the_same_boundaries() -> None:
+    """Every request for a batch and every optimizer step takes a tick for each boundary that it may turn out to be."""
+    program = Program(skip=3)
+    program.play("TBwOBwOBwOB")
+    assert program.steps.unit == "optimizer"
+    assert program.steps.fed
+    # B: batches 0. O: optimizer 1. B: batches 2, fed 3. O: 4. B: 5, fed 6. O: 7. B: 8, fed 9, and the step begins.
+    assert program.steps.stamps == [3, 6, 9]
+
+
+def test_nothing_is_decided_of_a_program_that_ends_early() -> None:
+    program = Program(skip=5)
+    program.play("TBwOBwO")
+    assert program.steps.unit is None
+    assert program.steps.stamps == []
+    assert (program.steps.seen("optimizer"), program.steps.seen("batches")) == (2, 2)

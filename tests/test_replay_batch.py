@@ -1,0 +1,88 @@
+"""What a batch of today's size takes within a larger one."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import advisor
+import numpy as np
+import pytest
+from advisor import rulebook
+from advisor.analysis import Analysis
+from advisor.replay.batch import per_sample
+from advisor.testing import TraceBuilder
+
+RULE = "memory/low-peak"
+SMS = 80
+
+
+@pytest.mark.parametrize(
+    ("blocks", "times", "left"),
+    [
+        (0.5, 2, 0.5),  # half of the multiprocessors idle: twice the blocks in the same time
+        (0.5, 8, 0.5),  # four times that: four blocks a multiprocessor for eight times the samples
+        (0.1, 4, 0.25),  # a tenth of them busy: four times the blocks still fit beside each other
+        (1.5, 2, 0.75),  # two rounds, the second half empty; three full ones for twice the samples
+        (4.0, 4, 1.0),  # full rounds stay full
+        (2.1, 1, 1.0),
+        (float("nan"), 4, 1.0),  # the trace does not say
+        (0.0, 4, 1.0),
+    ],
+)
+def test_a_kernel_is_charged_for_whole_blocks_a_multiprocessor(blocks: float, times: float, left: float) -> None:
+    with np.errstate(all="ignore"):
+        assert per_sample(np.array([blocks]), times).tolist() == [pytest.approx(left)]
+
+
+def training(grid: int, *, peak: float = 0.1, idle_us: float = 6000) -> TraceBuilder:
+    """Four steps of 10 ms at *peak* of the memory: the host alone first, then one kernel of *grid* blocks for the rest."""
+    memory = 16_000_000_000
+    b = TraceBuilder("Tesla V100-SXM2-16GB", memory_bytes=memory, host_us=0, latency_us=0)
+    b.pool(0, memory // 2)
+    for number in range(4):
+        start = number * 10_000
+        with b.step():
+            batch = b.memory(round(peak * memory))
+            b.seek(us=start + idle_us)
+            with b.backward("AddmmBackward0", 1):
+                b.kernel("volta_sgemm_128x64_nn", us=10_000 - idle_us, at_us=start + idle_us, grid=(grid, 1, 1))
+            b.release(batch)
+            b.seek(us=start + 10_000)
+    return b
+
+
+def what_if(b: TraceBuilder) -> tuple[float, float]:
+    """The step in ms with the larger batch: at best, and at worst."""
+    after = analyzed(b).what_if
+    assert after is not None
+    return after.step_ms_after["low"], after.step_ms_after["high"]
+
+
+def analyzed(b: TraceBuilder) -> Analysis:
+    with tempfile.TemporaryDirectory() as folder:
+        trace = advisor.read(str(b.write(Path(folder) / "t.json")))
+    return advisor.analyze(trace, rulebook.load([rulebook.builtin_rules_dir()]), what_if=[RULE])
+
+
+# In each, the host takes 10 ms a step, of which the GPU works through the last 4.
+
+
+def test_the_hosts_time_is_spread_until_full_kernels_set_the_pace() -> None:
+    # Cautiously half of the host's 10 ms stay. Hopefully 1.5 do, and the GPU's 4 ms, whole rounds of blocks, are longer.
+    assert what_if(training(64 * SMS)) == (pytest.approx(4.0, rel=0.02), pytest.approx(5.0, rel=0.02))
+
+
+def test_kernels_that_leave_multiprocessors_idle_fill_up_in_the_hopeful_price_alone() -> None:
+    # Half of the multiprocessors are busy. At 1 / 0.15 = 6.67 times the batch a kernel takes ceil(3.33) = 4 rounds for 6.67
+    # batches: 0.6 of its 4 ms. Cautiously it takes what it took, and the host 5 ms.
+    assert what_if(training(SMS // 2)) == (pytest.approx(2.4, rel=0.02), pytest.approx(5.0, rel=0.02))
+
+
+def test_the_batch_grows_no_further_than_the_memory() -> None:
+    # At 39 % of the memory a batch 0.9 / 0.39 = 2.31 times as large fits: 10 / 2.31 = 4.33 ms of the host stay.
+    analysis = analyzed(training(64 * SMS, peak=0.39))
+    assert analysis.what_if is not None
+    assert analysis.what_if.step_ms_after["low"] == pytest.approx(4.33, rel=0.02)
+    (basis,) = [f.saving.basis for f in analysis.findings if f.rule == RULE and f.saving is not None]
+    assert basis.endswith("here no more than 56.7 %: no batch over 2.31 times as large surely fits the memory")
