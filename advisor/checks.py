@@ -21,6 +21,7 @@ _RAN = {"fires", "passes", "not_applicable"}
 # Times of a part: where the whole step did not get longer they moved from one part to another.
 _PARTS = {"loader_ms", "sync_ms", "host_ms", "exposed_communication_ms", "kernel_ms", "gpu_busy_share"}
 # Whose findings say where a metric was lost.
+_BUSY = {"compute", "communication", "copy", "memset"}
 _CATEGORY = {
     "loader_ms": ("data-loading",),
     "sync_ms": ("sync", "transfer"),
@@ -112,6 +113,8 @@ class Comparison:
         if step.outcome == "better":
             return "the step got shorter all the same"
         likely_shorter = step.change is not None and step.likely is not None and step.likely < 0
+        if unit == "share":  # of idle time, as it were
+            grown, unit = grown * (step.base or 0.0), "ms"
         if unit == "ms" and likely_shorter and -(step.change or 0.0) > grown:
             return "the step got shorter by more"
         if unit == "ms" and step.outcome == "same" and step.high is not None and step.high < 0.5 * grown:
@@ -120,10 +123,11 @@ class Comparison:
 
     def _grown(self, metric: Metric) -> str:
         """The parts that grew most, by name; of the step, what owns its time."""
-        if metric.name == "gpu_busy_share":
+        idle_only = metric.name == "gpu_busy_share"
+        if idle_only:
             metric = METRICS[STEP]
         was, now = (side.parts.get(metric.name, {}) for side in (self.base, self.now))
-        gains = {name: value - was.get(name, 0.0) for name, value in now.items()}
+        gains = {name: value - was.get(name, 0.0) for name, value in now.items() if not (idle_only and name in _BUSY)}
         most = sorted(((gain, name) for name, gain in gains.items() if gain > 0), key=lambda one: (-one[0], one[1]))
         total = sum(gain for gain, _ in most)
         unit = f" {metric.unit}" if metric.unit else ""

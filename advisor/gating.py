@@ -32,13 +32,14 @@ def judge(
     settings = settings or Settings()
     baseline_name = baseline_name.encode("utf-8", "replace").decode("utf-8")  # a file's name may hold any bytes
     checks: list[Check] = []
-    incomparable: list[str] = []
+    incomparable = baselines.cut_off(candidates)
     if base is not None:
         now = baselines.make(candidates, workload=settings.workload or base.fingerprint.workload)
-        incomparable = baselines.differences(base.fingerprint, now.fingerprint)
+        incomparable += baselines.differences(base.fingerprint, now.fingerprint)
         if not incomparable:
             checks += Comparison(base, now, candidates, settings.tolerances).checks()
-    checks += [_asserted(assertion, candidates) for assertion in settings.assertions]
+    if not baselines.cut_off(candidates):
+        checks += [_asserted(assertion, candidates) for assertion in settings.assertions]
     checks = sorted((check for one in checks if (check := _settled(one, settings)).level != "off"), key=_order)
     verdict = _verdict(checks, incomparable)
     return Judgement(
@@ -122,12 +123,13 @@ def _headline(verdict: Verdict, checks: Sequence[Check], incomparable: Sequence[
     warned = [check for check in checks if check.outcome == "regression"]
     said = [f"no regression in {sum(check.outcome != 'inconclusive' for check in checks)} checks"]
     said += [f"{len(better)} improved"] if better else []
-    said += [f"{len(warned)} grew and do not count"] if warned else []
+    said += [f"{len(warned)} grew and {'does' if len(warned) == 1 else 'do'} not count"] if warned else []
     return "; ".join(said)
 
 
 def _update(checks: Sequence[Check], candidates: Sequence[Analysis], name: str) -> str:
-    if not any(check.outcome == "improvement" or (check.counts and check.outcome == "regression") for check in checks):
+    held = [check for check in checks if check.kind != "assertion"]  # no baseline changes what an assertion asks
+    if not any(check.outcome == "improvement" or (check.counts and check.outcome == "regression") for check in held):
         return ""
     traces = " ".join(shlex.quote(analysis.trace.path) for analysis in candidates)
     return f"advisor baseline {traces} --update -o {shlex.quote(name or 'advisor-baseline.json')} --reason '…'"

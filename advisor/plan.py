@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from advisor.analysis import Finding, PlanStep, Saving
-from advisor.rulebook.rule import CONFIDENCES, SEVERITIES
+from advisor.rulebook.rule import SEVERITIES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,7 +73,7 @@ def make(trace: Trace, outcome: Outcome, *, safe: bool = False, what_if: Sequenc
         if rung.before - rung.high >= _LEAST_SHARE * whole
     ]
     return Plan(
-        findings=sorted(findings, key=_order),
+        findings=sorted(findings, key=_order(list(priced.savings))),
         steps=steps + ([] if safe else _unpriced(findings, claims, steps, whole)),
         reason="",
         what_if=_what_if(replay, claims, what_if, whole) if what_if else None,
@@ -189,8 +189,16 @@ def _priced(
     )
 
 
-def _order(finding: Finding) -> tuple[bool, float, int, float, str]:
-    """Best first: by what it returns, less what is uncertain about it; notes last."""
-    high = finding.saving.high_ms if finding.saving else 0.0
-    rank = high * CONFIDENCES[finding.confidence]
-    return finding.severity == "note", -rank, -SEVERITIES.index(finding.severity), -finding.cost_ms, finding.rule
+def _order(fixes: Sequence[str]) -> Callable[[Finding], tuple[bool, int, int, float, str]]:
+    """First things first: *fixes* in the order of the plan, each of which returns most beside those before it; notes last.
+
+    The rest, which returns nothing that is known, goes by severity and cost.
+    """
+    turn = {rule: at for at, rule in enumerate(fixes)}
+
+    def key(finding: Finding) -> tuple[bool, int, int, float, str]:
+        pays = finding.saving is not None and finding.saving.high_ms > 0
+        place = turn.get(finding.rule, len(turn)) if pays else len(turn)
+        return finding.severity == "note", place, -SEVERITIES.index(finding.severity), -finding.cost_ms, finding.rule
+
+    return key

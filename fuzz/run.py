@@ -29,12 +29,19 @@ sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != Pa
 
 from fuzz.seeds import load, prepare  # noqa: E402
 
-WALL_SECONDS = 120.0
+WALL_SECONDS = 600.0
 """Without a word for so long a child hangs without using the processor."""
 BATCH = 5000
 CHILD = __file__
 """What a child runs."""
 _MOST_FAILURES = 200
+
+
+_MOST_STILLBORN = 5
+
+
+class Stillborn(Exception):
+    """A child that ended before its first input: a machine too busy to start it, or code that cannot be imported."""
 
 
 class Summary:
@@ -80,9 +87,16 @@ class Summary:
 
 def drive(folder: Path, seed: int, share: float, numbers: range, summary: Summary) -> None:
     """Have children try *numbers*; a child that dies has failed the input it was at, and another goes on behind it."""
-    at = numbers.start
+    at, stillborn = numbers.start, 0
     while at < numbers.stop:
-        at = _child(folder, seed, share, range(at, min(at + BATCH, numbers.stop)), summary)
+        try:
+            at = _child(folder, seed, share, range(at, min(at + BATCH, numbers.stop)), summary)
+            stillborn = 0
+        except Stillborn as error:
+            stillborn += 1
+            if stillborn == _MOST_STILLBORN:
+                summary.add(at, {"outcome": "crash", "said": str(error)})
+                return  # what is left is not counted as tried
 
 
 def _child(folder: Path, seed: int, share: float, numbers: range, summary: Summary) -> int:
@@ -106,8 +120,7 @@ def _child(folder: Path, seed: int, share: float, numbers: range, summary: Summa
         said = trouble.read()[-2000:]
         outcome = {-27: "hang", -9: "hang"}.get(code, "crash")
         if current is None and done == numbers.start:
-            summary.add(numbers.start, {"outcome": "crash", "said": f"a child came to nothing ({code}): {said}"})
-            return numbers.stop
+            raise Stillborn(f"a child came to nothing (exit {code}): {said}")
         at = done if current is None else current
         summary.add(at, {"outcome": outcome, "said": f"exit {code}: {said}", "seconds": 0.0})
         return at + 1

@@ -29,9 +29,10 @@ def work(folder: Path, seed: int, numbers: range, share: float) -> None:
     """Try the inputs of these *numbers*; the parent reads a line for each from standard output."""
     from advisor import rulebook
     from advisor.engine import evaluation
+    from advisor.rulebook import conditions
 
     # These are of the wall clock, which means nothing beside other work; here the processor's time is bounded.
-    evaluation.QUERY_SECONDS = evaluation.TOTAL_SECONDS = 600.0
+    evaluation.QUERY_SECONDS = evaluation.TOTAL_SECONDS = conditions.CHECK_SECONDS = 600.0
     faulthandler.register(signal.SIGPROF, file=sys.stderr, all_threads=False, chain=True)
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_ADDRESSES, _MOST_ADDRESSES))
     seeds = load(folder / "seeds")

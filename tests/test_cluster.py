@@ -270,7 +270,7 @@ def test_a_worker_killed_in_the_middle_loses_nothing(place: Path, environment: d
                 stderr=subprocess.PIPE,
                 text=True,
             )
-            known = client.scheduler_info(n_workers=-1)["workers"]
+            known = client.scheduler_info()["workers"]
             (victim,) = (address for address, one in known.items() if one["name"] == "w0")
             seen: set[str] = set()
 

@@ -109,6 +109,18 @@ def test_loading_in_the_training_process_again_is_the_first_line() -> None:
     assert "most in enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__ at train.py:11 train" in check.message
 
 
+def test_a_busy_share_that_falls_while_the_step_gets_shorter_is_no_regression() -> None:
+    # 10 kernels of 1 ms become 10 of 0.7, and the wait for data grows by 2.5 ms: the step is half a millisecond shorter.
+    found = judge(loop(wait_us=0), loop(wait_us=2500, kernel_us=700))
+    share = named(found, "gpu_busy_share")
+    assert share.outcome == "regression"
+    assert share.change == pytest.approx(-0.2, abs=0.05)
+    assert not share.counts
+    assert "gpu_busy_share" not in failing(found)
+    # What grew is idle time: the kernels and copies have no part in it.
+    assert "most in loader +2.5 ms" in share.message
+
+
 def test_one_more_synchronization_a_step_fails_by_its_count() -> None:
     found = judge(loop(), loop(syncs=2))
     check = named(found, "sync_count")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from advisor.hardware import peaks
 from advisor.rulebook.rule import Replay
 

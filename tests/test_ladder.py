@@ -18,14 +18,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from conftest import ROOT
-from msgspec import structs
+from msgspec import json, structs
 
 import advisor
 from advisor.cli import main
 from advisor.errors import UsageError
 from advisor.record.ladder import html, running, table, text
 from advisor.record.ladder.machine import Machine
-from advisor.record.ladder.states import Article, Measured, Settings, State, change, on_cpu, on_cuda
+from advisor.record.ladder.states import Article, Asked, Measured, Settings, State, change, on_cpu, on_cuda
 
 WHY = "torch is not installed here; .ci/run runs this against the torch it names"
 MACHINE = Machine(
@@ -259,6 +259,31 @@ def test_the_network_is_a_resnet18() -> None:
         ours.load_state_dict(theirs.state_dict())
         x = torch.randn(2, 3, 64, 64)
         assert torch.equal(theirs(x), ours(x))
+
+
+@pytest.mark.usefixtures("torch_is_here")
+def test_what_only_the_gpus_states_set_runs(tmp_path: Path) -> None:
+    """Arrays for pictures, bytes for the device, zeroed gradients, autocast, and the network at full width: on the CPU here."""
+    import torch
+
+    from advisor.record.ladder import train
+
+    settings = Settings(
+        device="cpu", batch=2, workers=1, size=32, as_bytes=True, set_to_none=False, autocast="bfloat16"
+    )
+    asked, result = tmp_path / "asked.json", tmp_path / "result.json"
+    asked.write_bytes(json.encode(Asked(settings=settings, warmup=1, steps=3)))
+    train.main(str(asked), str(result))
+    found = json.decode(result.read_bytes(), type=Measured)
+    assert len(found.laps_ms) == 3
+    assert min(found.laps_ms) > 0
+    assert found.parameters == 11_689_512
+    # A picture that is sent as bytes becomes what the loader would have made of it: 0 to -1, 255 to 1.
+    pixels, _ = train.FakeCIFAR(settings, 1)[0]
+    floats, _ = train.FakeCIFAR(structs.replace(settings, as_bytes=False), 1)[0]
+    assert pixels.dtype == torch.uint8
+    assert torch.equal(train.normalized(pixels), floats)
+    assert train.normalized(torch.tensor([0, 255], dtype=torch.uint8).expand(3, 1, 2))[0, 0].tolist() == [-1, 1]
 
 
 @pytest.mark.usefixtures("torch_is_here")

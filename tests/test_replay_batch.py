@@ -5,9 +5,10 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-import advisor
 import numpy as np
 import pytest
+
+import advisor
 from advisor import rulebook
 from advisor.analysis import Analysis
 from advisor.replay.batch import per_sample

@@ -5,8 +5,9 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-import advisor
 import pytest
+
+import advisor
 from advisor import rulebook
 from advisor.analysis import Analysis, Saving
 from advisor.testing import TraceBuilder

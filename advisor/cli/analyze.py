@@ -110,7 +110,10 @@ def command(
     ids = [rule.id for rule in rulebook.rules]
     chosen = expand(only, ids, "--only") if only else expand(settings.only, ids, f"{settings.path}: only")
     left_out = expand(skip, ids, "--skip") + expand(settings.skip, ids, f"{settings.path}: skip")
-    asked = expand([rule for words in what_if for rule in words.split(",") if rule], ids, "--what-if")
+    words = [rule.strip() for listed in what_if for rule in listed.split(",") if rule.strip()]
+    if what_if and not words:
+        raise UsageError("--what-if names no rule")
+    asked = expand(words, ids, "--what-if")
 
     import advisor
 
@@ -168,6 +171,8 @@ def command(
 
         document = Several(traces=made, across=across) if many else made[0]
         write(wanted, document, FORMATS, color, verbosity=verbose - quiet, source_root=source_root)
+    for analysis in made:
+        unanswered(words, analysis)
     options.keep(trace)
     return exit_code(made, across, len(made) + unread, fail_on or settings.fail_on)
 
@@ -188,6 +193,16 @@ def expand(globs: Iterable[str], ids: Sequence[str], option: str) -> tuple[str, 
             raise UsageError(f'{option} "{glob}" fits no rule{nearest(glob, ids)}. List them: advisor rules list.')
         fitting.update(dict.fromkeys(found))
     return tuple(fitting)
+
+
+def unanswered(words: Sequence[str], analysis: Analysis) -> None:
+    """Say which of the rules asked after are in no prediction for a trace."""
+    priced = analysis.what_if.rules if analysis.what_if is not None else []
+    for word in words:
+        if not any(fnmatch.fnmatchcase(rule, word) for rule in priced):
+            fires = [finding for finding in analysis.findings if fnmatch.fnmatchcase(finding.rule, word)]
+            why = "fires without a price that could be replayed" if fires else "does not fire"
+            complain(f"--what-if {word}: {why} in {analysis.trace.path}", "note")
 
 
 def readable(path: str, settings: Config, say: Progress, reading: dict[str, Any]) -> Trace:

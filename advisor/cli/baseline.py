@@ -62,6 +62,8 @@ def command(
             say=say,
             note=lambda text: complain(text, "note"),
         )
+    if broken := baseline.cut_off(found):
+        raise UsageError("; ".join(broken))
     made = baseline.make(found, workload=label, reason=reason.strip() or "first baseline")
     if old is not None:
         made = baseline.merged(old, made, reason)

@@ -27,6 +27,8 @@ LEAST_LINKED = 0.90
 MOST_OFF = 0.05
 MOST_RESIDUAL = 0.25
 _MOST_STEPS = 12
+_LARGE = 50_000
+"""Nodes from which on trying every fix again beside each that is taken costs seconds."""
 _WITHOUT_STACKS = 0.5
 """Prior: recording stacks makes the host one and a half to three times as slow."""
 
@@ -160,17 +162,18 @@ class Replay:
             else claim.cost_ns / counted * whole_ms
             for claim in fixes
         }
-        left = list(owned)
+        left, large = list(owned), len(self.graph) > _LARGE
         worth = {rule: owned[rule] * confidence[rule] for rule in left}  # at most
         savings: dict[str, tuple[float, float]] = {}
         plan: list[Rung] = []
         high_ms = low_ms = whole_ms
         while left:
             best, best_worth = "", -1.0
-            # A fix can rarely return more beside others than alone: what was worth least before is looked at last.
             for rule in sorted(left, key=lambda rule: (-worth[rule], rule)):
-                if best and (worth[rule] <= best_worth or len(savings) >= _MOST_STEPS):
-                    break
+                # In a graph of very many nodes a fix is taken to return no more beside others than it did before.
+                most = worth[rule] if large else owned[rule] * confidence[rule]
+                if best and (most <= best_worth or len(savings) >= _MOST_STEPS):
+                    continue
                 gain = 0.0
                 for world in worlds:
                     if gain < owned[rule]:  # else a faster host has nothing to add

@@ -197,10 +197,7 @@ def _findings(page: Page, analysis: Analysis) -> None:
     else:
         page.heading(f"{numbered(analysis.findings)}, first things first")
         if len(real) > 1:
-            order = (
-                "In the order of what they return, weighed by confidence; severity is the share of the time they own."
-            )
-            page.labelled("", order, indent=2, room=0)
+            page.labelled("", _ORDER, indent=2, room=0)
     full = len(real) if page.verbosity > 0 else FULL_FINDINGS
     for index, finding in enumerate(real, 1):
         _finding(page, index, finding, analysis.summary, real, full=index <= full)
@@ -285,13 +282,24 @@ def _plan(page: Page, analysis: Analysis) -> None:
             page.lines.append(page.paint(f"     {note}", "dim"))
 
 
+_ORDER = (
+    "In the order in which to fix them: each returns most beside those before it, weighed by confidence. "
+    "Severity is the share of the time they own."
+)
+
+
 def _what_if(page: Page, analysis: Analysis) -> None:
     asked = analysis.what_if
     if asked is None:
         return
-    page.heading(f"What if: {', '.join(clean(rule) for rule in asked.rules)}")
-    then = plan_step(asked.step_ms_before, asked.step_ms_after)
-    page.line(f"  step {then}, up to {asked.speedup:.2f}×{'; changes training' if asked.changes_training else ''}")
+    rules = f"What if: {', '.join(clean(rule) for rule in asked.rules)}"
+    then = f"step {plan_step(asked.step_ms_before, asked.step_ms_after)}, up to {asked.speedup:.2f}×"
+    then += "; changes training" if asked.changes_training else ""
+    if page.verbosity < 0:
+        page.line(f"{rules}: {then}")
+    else:
+        page.heading(rules)
+        page.line(f"  {then}")
 
 
 def _quality(page: Page, analysis: Analysis) -> None:
@@ -335,6 +343,7 @@ def _quiet(page: Page, analysis: Analysis) -> None:
     if damage := [note.code for note in analysis.quality if note.code in DAMAGE]:
         page.line(f"incomplete: {', '.join(damage)}; figures speak of what is left")
     _short(page, analysis.findings)
+    _what_if(page, analysis)
 
 
 def _short(page: Page, findings: Sequence[Finding]) -> None:

@@ -35,7 +35,7 @@ def cluster(
             "give the address that it prints, such as tcp://host:8786."
         ) from None
     with client:
-        if not client.scheduler_info(n_workers=-1)["workers"]:
+        if not client.scheduler_info()["workers"]:
             say(f"waiting for workers of {told}")
         shared = client.submit(bytes, work.packed(asked), pure=False)  # a task, and no scattered data: it can be redone
         futures = {
