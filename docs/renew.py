@@ -333,7 +333,8 @@ def ladder() -> str:
 def why(rung: Rung) -> str:
     """Why a change was worth more or less than predicted; a dash where it was within the prediction."""
     if rung.predicted is None or rung.became is None:
-        return "–"
+        lost = rung.became is not None and rung.became < 1
+        return "no finding asked for it, and it does not pay here" if lost else "–"
     more, less = MISSES.get(rung.name, ("not explained", "not explained"))
     low, high = round(rung.predicted.low, 2), round(rung.predicted.high, 2)
     became = round(rung.became, 2)

@@ -53,7 +53,7 @@ def test_the_readmes_finding_is_what_the_command_prints() -> None:
 
 def test_every_command_in_the_readme_exists() -> None:
     words = set(re.findall(r"^(?:cat \S+ \| )?advisor ([a-z]+)", README.read_text(), re.MULTILINE))
-    assert words == {"analyze", "rules", "query", "export", "baseline", "gate", "compare"}
+    assert words == {"analyze", "rules", "query", "export", "baseline", "gate", "compare", "record"}
     for word in words:
         assert CliRunner().invoke(main, [word, "--help"]).exit_code == 0
 

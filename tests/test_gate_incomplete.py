@@ -38,7 +38,7 @@ def test_the_gate_has_no_answer_to_it_and_says_why(cut: Path, tmp_path: Path) ->
 
 def test_assertions_have_none_either(cut: Path, tmp_path: Path) -> None:
     settings = tmp_path / "pyproject.toml"
-    settings.write_text('[tool.advisor.gate]\nassert = ["step_ms < 1000"]\n')
+    settings.write_text('[tool.advisor.gate]\nassert = ["summary.step_ms < 1000"]\n')
     assert run("gate", TRACE, "--config", settings)[0] == 0
     assert run("gate", cut, "--config", settings)[0] == 4
 

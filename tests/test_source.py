@@ -21,6 +21,9 @@ ROOTS_HOME = "/" + "root"  # of every machine; in a container, where most traini
         ("/usr/lib/python3/dist-packages/numpy/core.py", "numpy/core.py"),
         ("/usr/lib/python3.11/threading.py", "threading.py"),
         ("train.py", "train.py"),
+        ("/var/tmp/torchinductor_alice/ab/cabc.py", "torchinductor/ab/cabc.py"),
+        ("/data/cache/torchinductor/ab/cabc.py", "torchinductor/ab/cabc.py"),
+        ("project/torchinductor_notes.py", "project/torchinductor_notes.py"),
     ],
 )
 def test_paths_lose_home_directories_and_everything_up_to_site_packages(path: str, shown: str) -> None:
@@ -39,6 +42,7 @@ def test_paths_lose_home_directories_and_everything_up_to_site_packages(path: st
         ("/home/alice/env/lib/python3.11/site-packages/mylib/x.py(8): f", False),
         ("/opt/pytorch/torch/nn/modules/conv.py(4): forward", False),
         ("threading.py(1032): _bootstrap", False),
+        ("/var/tmp/torchinductor_alice/ab/cabc.py(7): call", False),
         ("<ipython-input-3-abc>(2): <module>", True),
     ],
 )
@@ -78,6 +82,7 @@ def test_an_absurd_line_number_stays_a_number() -> None:
         ("~alice/x.py(1): f", "x.py(1): f"),
         (f"{ROOTS_HOME}/train.py(1): f", "train.py(1): f"),
         ("aten::homework", "aten::homework"),
+        ("/var/tmp/torchinductor_alice/ab/cabc.py(7): call", "/var/tmp/torchinductor/ab/cabc.py(7): call"),
         ("void at::native::user_kernel<float>(float*)", "void at::native::user_kernel<float>(float*)"),
     ],
 )

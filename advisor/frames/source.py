@@ -143,6 +143,8 @@ _FRAME = re.compile(r"^(?P<file>.*)\((?P<line>\d+)\): (?P<function>.*)$", re.DOT
 _PACKAGES = re.compile(r"^.*?(?:site-packages|dist-packages)/")
 _STDLIB = re.compile(r"^.*?/lib/python\d(?:\.\d+)?/|^.*?/python\d(?:\.\d+)?/lib/")
 _HOME = re.compile(r"^(?:[A-Za-z]:)?/*(?:home|Users|users|root(?=/))(?:/|$)(?:(?<=root/)|[^/]+/)")
+# What torch.compile writes: no source of the user's, in a folder that is named after the user.
+_GENERATED = re.compile(r"^(?:.*/)?torchinductor(?:_[^/]*)?/")
 _HOME_ANYWHERE = re.compile(r"^.*?/(?:home|Users)/[^/]+/")
 
 
@@ -152,14 +154,15 @@ _PATH = re.compile(r"[^\s\"'();,]+")
 _PERSONAL = re.compile(
     r"^.*(?:[/\\](?:home|[Uu]sers?|scratch|fsx|lustre|gpfs|netscratch)[/\\]+[^/\\]+[/\\]+|~[\w.-]*[/\\]+)|^/+root/+"
 )
-_MARKS = ("home", "sers", "user", "scratch", "fsx", "lustre", "gpfs", "~", "root/")
+_OWNER = re.compile(r"torchinductor_[^/\\]*")
+_MARKS = ("home", "sers", "user", "scratch", "fsx", "lustre", "gpfs", "~", "root/", "torchinductor_")
 
 
 def scrub(text: str) -> str:
     """*text* without the home directories in it: what a name or a stack holds of a path must not name a person."""
     if not any(mark in text for mark in _MARKS):
         return text
-    return _PATH.sub(lambda word: _PERSONAL.sub("", word[0], count=1), text)
+    return _PATH.sub(lambda word: _PERSONAL.sub("", _OWNER.sub("torchinductor", word[0]), count=1), text)
 
 
 @dataclass(frozen=True)
@@ -180,6 +183,8 @@ class Place:
 def clean_path(path: str) -> str:
     """*path* without home directory and without everything up to site-packages."""
     path = path.replace("\\", "/")
+    if "torchinductor" in path and (generated := _GENERATED.match(path)):
+        return "torchinductor/" + path[generated.end() :]
     shorter = _PACKAGES.sub("", path, count=1)
     if shorter != path:
         return shorter
@@ -208,7 +213,7 @@ def _is_user(raw: str, path: str, libraries: frozenset[str]) -> bool:
     if "site-packages/" in raw or "dist-packages/" in raw or _STDLIB.match(raw):
         return False
     parts = [part for part in path.split("/") if part not in ("", ".", "..")]
-    if not parts:
+    if not parts or parts[0] == "torchinductor":
         return False
     top = parts[0].removesuffix(".py")
     if top in _USER_SCRIPTS:

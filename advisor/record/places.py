@@ -68,6 +68,8 @@ def shown(path: str) -> tuple[str, bool]:
     for folder in _standard():
         if full.startswith(folder):
             return f"/lib/python{sys.version_info[0]}.{sys.version_info[1]}/{full[len(folder) :]}", False
+    if (generated := clean_path(full)).startswith("torchinductor/"):
+        return generated, False
     for folder in _working():
         if full.startswith(folder) and folder != "/":
             return full[len(folder) :], True
