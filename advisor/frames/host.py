@@ -321,7 +321,9 @@ def _levels(depth: Ints) -> list[Ints]:
     """The nodes of each depth, in their order."""
     if not len(depth):
         return []
-    small = depth.astype(np.int16) if depth.max() < 1 << 15 else depth  # numpy sorts 16 bits by radix: several times as fast
+    small = (
+        depth.astype(np.int16) if depth.max() < 1 << 15 else depth
+    )  # numpy sorts 16 bits by radix: several times as fast
     return np.split(np.argsort(small, kind="stable"), np.cumsum(np.bincount(depth))[:-1])
 
 
