@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from advisor.testing.builder import TraceBuilder
 
@@ -70,3 +70,41 @@ def zeroed(
                 b.kernel(GEMM, us=work_us)
                 b.sync(us=0)
     return b
+
+
+_RANK_STEP_US, _RANK_COMPUTE_US, _MESSAGE_US = 100_000, 60_000, 1_000
+
+
+def ranks(
+    late_us: Mapping[int, int],
+    *,
+    count: int = 4,
+    rows: Mapping[int, int] | None = None,
+    more_us: Mapping[int, int] | None = None,
+    shapes: bool = True,
+) -> list[TraceBuilder]:
+    """Four steps on each rank: a matrix product, then an all-reduce that ends when all have come and the message is through.
+
+    A rank computes as much longer as *late_us* says, on as many rows as *rows* says (4096), and the others wait for the
+    latest; *more_us* is computed behind the message, where nobody waits.
+    """
+    latest = max(late_us.values(), default=0)
+    made = []
+    for rank in range(count):
+        own = late_us.get(rank, 0)
+        b = TraceBuilder("NVIDIA A100-SXM4-80GB", rank=rank, world_size=count, record_shapes=shapes)
+        for number in range(4):
+            with b.step():
+                start = number * _RANK_STEP_US
+                size = [[(rows or {}).get(rank, 4096), 4096], [4096, 4096]]
+                with b.op("aten::mm", shapes=size):
+                    b.kernel("ampere_sgemm_128x64_tn", us=_RANK_COMPUTE_US + own - 200, at_us=start + 200)
+                b.collective(
+                    "all_reduce", 4_000_000, us=latest - own + _MESSAGE_US, at_us=start + _RANK_COMPUTE_US + own
+                )
+                if after := (more_us or {}).get(rank, 0):
+                    with b.op("aten::mm", shapes=[[4096, 4096], [4096, 4096]]):
+                        b.kernel("ampere_sgemm_128x64_tn", us=after, at_us=start + _RANK_COMPUTE_US + latest + 2_000)
+                b.seek((number + 1) * _RANK_STEP_US)
+        made.append(b)
+    return made

@@ -1,45 +1,8 @@
 """What distributed/slow-gpu says of several ranks, and where it is silent."""
 
-from collections.abc import Mapping
-
 from advisor.testing import TraceBuilder
 from advisor.testing.proof import edge, fires, lacks, quiet
-
-GPU = "NVIDIA A100-SXM4-80GB"
-STEP_US, COMPUTE_US, MESSAGE_US = 100_000, 60_000, 1_000
-
-
-def ranks(
-    late_us: Mapping[int, int],
-    *,
-    count: int = 4,
-    rows: Mapping[int, int] | None = None,
-    more_us: Mapping[int, int] | None = None,
-    shapes: bool = True,
-) -> list[TraceBuilder]:
-    """Four steps on each rank: a matrix product, then an all-reduce that ends when all have come and the message is through.
-
-    A rank computes as much longer as *late_us* says, on as many rows as *rows* says (4096), and the others wait for the
-    latest; *more_us* is computed behind the message, where nobody waits.
-    """
-    latest = max(late_us.values(), default=0)
-    made = []
-    for rank in range(count):
-        own = late_us.get(rank, 0)
-        b = TraceBuilder(GPU, rank=rank, world_size=count, record_shapes=shapes)
-        for number in range(4):
-            with b.step():
-                start = number * STEP_US
-                size = [[(rows or {}).get(rank, 4096), 4096], [4096, 4096]]
-                with b.op("aten::mm", shapes=size):
-                    b.kernel("ampere_sgemm_128x64_tn", us=COMPUTE_US + own - 200, at_us=start + 200)
-                b.collective("all_reduce", 4_000_000, us=latest - own + MESSAGE_US, at_us=start + COMPUTE_US + own)
-                if after := (more_us or {}).get(rank, 0):
-                    with b.op("aten::mm", shapes=[[4096, 4096], [4096, 4096]]):
-                        b.kernel("ampere_sgemm_128x64_tn", us=after, at_us=start + COMPUTE_US + latest + 2_000)
-                b.seek((number + 1) * STEP_US)
-        made.append(b)
-    return made
+from advisor.testing.workloads import ranks
 
 
 # Rank 2 takes 10 ms longer for the same product: three of four ranks wait 10 ms in steps of 100, 7.5 ms on average.
@@ -89,7 +52,7 @@ def one_rank_alone() -> TraceBuilder:
 
 @lacks("distributed", verdict="not_applicable")
 def a_program_of_one_process() -> TraceBuilder:
-    b = TraceBuilder(GPU)
+    b = TraceBuilder("NVIDIA A100-SXM4-80GB")
     with b.step():
         b.kernel("ampere_sgemm_128x64_tn", us=1_000)
     return b
