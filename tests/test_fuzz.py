@@ -148,7 +148,7 @@ def spoiled() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "a share beyond the whole", {"gpu_busy_share": 1.2}
 
 
-@pytest.mark.parametrize(("said", "changed"), spoiled())
+@pytest.mark.parametrize(("said", "changed"), list(spoiled()))
 def test_a_figure_that_cannot_be_is_a_failure(
     said: str, changed: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
