@@ -509,3 +509,17 @@ def test_views_of_real_traces(name: str) -> None:
         assert sum(column(curve.holders, "size")) * 1e6 == pytest.approx(curve.peak_bytes, rel=1e-6)
     if views.queue is not None:
         assert len(views.queue.ms) <= 1000
+
+
+def test_absurd_figures_whose_mean_overflows_are_unknown_and_not_infinite(tmp_path: Path) -> None:
+    b = TraceBuilder()
+    with b.step():
+        for _ in range(2):
+            b.kernel("volta_sgemm_128x64_nn", us=5000, args={"est. achieved occupancy %": 1e308, "blocks per SM": 1e308})
+        b.sync()
+    views = analyze(read(str(b.write(tmp_path / "t.json"))), views=True).views
+    assert views is not None
+    names = [column.name for column in views.kernels.columns]
+    (row,) = views.kernels.rows
+    assert row[names.index("occupancy")] is None
+    assert row[names.index("blocks per SM")] is None

@@ -173,6 +173,11 @@ def command(
         write(wanted, document, FORMATS, color, verbosity=verbose - quiet, source_root=source_root)
     for analysis in made:
         unanswered(words, analysis)
+    if many:  # of one trace the report itself says it at its head
+        from advisor.baseline import cut_off
+
+        for text in cut_off(made):
+            complain(text, "note")
     options.keep(trace)
     return exit_code(made, across, len(made) + unread, fail_on or settings.fail_on)
 

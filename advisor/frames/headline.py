@@ -191,7 +191,7 @@ def _facts(study: Study) -> dict[str, Any]:
         **retention.facts(study),
         **copies.facts(study),
         "small_gaps_share": causes["host"] / whole if whole else 0.0,
-        "steps_not_iterations": bool(steps and np.median(per_step) >= 2),
+        "steps_not_iterations": bool(len(steps) > 1 and np.median(per_step) >= 2),
     }
     facts |= {f"{cause}_share": ns / whole if whole else 0.0 for cause, ns in causes.items()}
     return facts | settings.figures(study) | settings.facts(study)

@@ -15,6 +15,7 @@ from types import FrameType
 from advisor.frames.source import clean_path
 
 _PACKAGES = ("site-packages/", "dist-packages/")
+_HOME = os.path.expanduser("~").rstrip("/")
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -72,8 +73,19 @@ def shown(path: str) -> tuple[str, bool]:
         return generated, False
     for folder in _working():
         if full.startswith(folder) and folder != "/":
-            return full[len(folder) :], True
-    return clean_path(full), True
+            return _impersonal(full[len(folder) :]), True
+    # Elsewhere: as it is imported, else its name alone. The folders above say whose they are.
+    roots = [folder for entry in sys.path if entry and full.startswith(folder := _folder(entry)) and folder != "/"]
+    shorter = full[len(max(roots, key=len)) :] if roots else full.rpartition("/")[2]
+    return _impersonal(shorter), True
+
+
+def _impersonal(path: str) -> str:
+    """*path*, relative, without a home directory in it and without what stands before a folder of the user's name."""
+    parts = clean_path(path).split("/")
+    whose = {name for name in (os.environ.get("USER"), os.environ.get("LOGNAME"), os.path.basename(_HOME)) if name}
+    last = max((at for at, part in enumerate(parts[:-1]) if part in whose), default=-1)
+    return "/".join(parts[last + 1 :])
 
 
 def caller(frame: FrameType | None) -> tuple[str, int]:

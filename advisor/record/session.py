@@ -207,6 +207,11 @@ class Session:
             why = "another profiler began" if self._foreign_seen else "the program ended"
             what += f" ({why} before all {self.options.steps})"
         self._say(f"{what}; skipped {self.options.skip} before")
+        if self._steps is not None and self._steps.unit == "optimizer" and self._steps.others:
+            self._say(
+                "several optimizers step: a step begins with each step of the first. Where it steps more than once an "
+                "iteration, record with --by batches."
+            )
         if stacks == NONE and self.options.stacks == SECOND_PASS:
             self._say("no source lines: there was no time for the pass that records stacks")
 

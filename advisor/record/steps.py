@@ -37,6 +37,7 @@ class Steps(Generic[Stamp]):
         self.unit = unit
         self.trains = False
         self.backwards = 0
+        self.others = False  # whether another optimizer than the first took steps
         self.fed: bool | None = None  # whether a loader's batches feed the optimizer's steps; None: not decided
         self._forced = unit is not None
         self._boundary = boundary
@@ -88,6 +89,7 @@ class Steps(Generic[Stamp]):
         if self._marker is None:
             self._marker = optimizer
         if optimizer != self._marker:
+            self.others = True
             return
         self._count(OPTIMIZER)
         taken = self._counts[OPTIMIZER]

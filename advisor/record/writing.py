@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -68,7 +69,7 @@ def check_output(path: Path, *, force: bool) -> None:
     if path.is_dir():
         raise UsageError(f"{path}: is a folder. Give the trace a file name: -o {path / 'trace.json.gz'}")
     if path.exists() and not force:
-        raise UsageError(f"{path}: exists already. Overwrite it with --force, or write elsewhere with -o.")
+        raise UsageError(f"{path}: exists already. Overwrite it with --force (force=True), or write elsewhere.")
     folder = path.absolute().parent
     if not folder.is_dir():
         raise UsageError(f"{folder}: no such folder. Make it, or write elsewhere with -o.")
@@ -142,13 +143,19 @@ def _step_number(kind: _Kind) -> int | None:
 
 
 def _shown(event: bytes, kind: _Kind) -> bytes | None:
-    """*event*, a Python call, under a path as other frames have it; None for a call of the recorder's own."""
+    """*event*, a Python call, under a path as other frames have it; None for a call of the recorder's own.
+
+    So is what stands around the script: the command's, and Python's way to run a script.
+    """
     frame = frame_text(kind.name)
     if frame is None:
         return event
-    if frame[0].startswith("advisor/"):
+    if _AROUND.match(frame[0]) or "site-packages/click/" in kind.name:
         return None
     return event.replace(msgspec.json.encode(kind.name), msgspec.json.encode(frame[0]), 1)
+
+
+_AROUND = re.compile(r"advisor/|<frozen runpy>|(?:.*/)?runpy\.py\(")
 
 
 def _anonymous(text: bytes) -> bytes:

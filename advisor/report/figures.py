@@ -251,7 +251,7 @@ def advised(one: Setting) -> str:
 BOUND_BY = {
     "work": "then the GPU's own work sets the pace",
     "waits": "then the GPU waits behind synchronizations and blocking copies",
-    "loader": "then the GPU waits for data",
+    "loader": "then the wait for data sets the pace",
     "launches": "then the GPU waits for the host: Python and launches",
     "operators": "then the CPU's own operators set the pace",
     "collectives": "then the collectives set the pace",

@@ -107,17 +107,22 @@ class Groups:
         return out
 
     def mean(self, values: Values, weight: Values) -> list[float | None]:
-        """Mean of *values* by *weight*, where they are known; None where none is. Unweighted where no weight is."""
+        """Mean of *values* by *weight*, where they are known; None where none is. Unweighted where no weight is.
+
+        None, too, where absurd values add up to more than a number holds.
+        """
         known = np.isfinite(values)
         weight = np.where(known, weight, 0).astype(np.float64)
         total = self.sum(weight)
         flat = self.sum(known.astype(np.float64))
-        weighted = self.sum(np.where(known, values, 0.0) * weight)
-        plain = self.sum(np.where(known, values, 0.0))
-        return [
-            float(w / t) if t else float(p / f) if f else None
+        with np.errstate(over="ignore"):
+            weighted = self.sum(np.where(known, values, 0.0) * weight)
+            plain = self.sum(np.where(known, values, 0.0))
+        means = [
+            w / t if t else p / f if f else np.nan
             for w, t, p, f in zip(weighted.tolist(), total.tolist(), plain.tolist(), flat.tolist(), strict=True)
         ]
+        return [float(mean) if np.isfinite(mean) else None for mean in means]
 
     def heaviest(self, labels: Ints, weight: Values) -> Ints:
         """The label (a code) that weighs most in each group; -1 where only that has any."""
