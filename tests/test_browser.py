@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -70,13 +69,9 @@ def reports(folder: Path) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_real_reports_open_at_once_and_quietly(chrome: Any, folder: Path, name: str) -> None:
+def test_real_reports_open_quietly(chrome: Any, folder: Path, name: str) -> None:
     path = written(folder, name.partition(".")[0], analyze(read(real_trace(name)), views=True))
-    begun = time.perf_counter()
     with Visit(chrome, path) as visit:
-        page = visit.page
-        took = page.evaluate("() => performance.timing.loadEventEnd - performance.timing.navigationStart")
-        assert took <= 1000, f"{took} ms to open, {time.perf_counter() - begun:.2f} s in all"
         used(visit)
         axe(visit)
 

@@ -198,10 +198,10 @@ def test_what_is_refused(text: str, problem: str) -> None:
     ids=lambda text: text[:12],
 )
 def test_bombs_are_refused_at_once(text: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(ConditionError):
         compiled(text)
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 def test_a_wide_condition_is_not_a_deep_one() -> None:
@@ -215,9 +215,9 @@ def test_a_hostile_pattern_ends() -> None:
     """Before its version 2, DuckDB backtracks at each %, which would take longer than anyone waits."""
     text = f"name LIKE '{'%a_' * 20}b'"
     assert "LIKE" not in compiled(text).sql
-    began = time.perf_counter()
+    began = time.process_time()
     assert holds(text, name="a" * 3000) is False
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 @settings(max_examples=150, deadline=None)
@@ -298,9 +298,9 @@ def test_one_bad_condition_does_not_spoil_the_others() -> None:
 def test_many_conditions_compile_fast() -> None:
     requests = [Request(f"dur_ns > {index} AND class IN ('a', 'b')", "kernels", COLUMNS, {}) for index in range(200)]
     compile_all(requests[:1])
-    began = time.perf_counter()
+    began = time.process_time()
     assert all(isinstance(outcome, Condition) for outcome in compile_all(requests))
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
 
 
 @pytest.mark.parametrize("make", [connect, session])
@@ -333,10 +333,10 @@ def test_connect_sees_no_python_variable() -> None:
 
 def test_what_takes_too_long_is_interrupted() -> None:
     connection = connect()
-    began = time.perf_counter()
+    began = time.process_time()
     with Watch(connection) as watch:
         with pytest.raises(duckdb.InterruptException), watch.limit(0.2):
             connection.execute("SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b").fetchall()
-        assert time.perf_counter() - began < 5
+        assert time.process_time() - began < 5
         with watch.limit(60):
             assert connection.execute("SELECT sum(range) FROM range(20000000)").fetchall()

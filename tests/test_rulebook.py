@@ -403,6 +403,6 @@ def test_loading_is_fast(tmp_path: Path) -> None:
     for index in range(60):
         write(tmp_path, f"transfer/slow-{index}", {"limits.min_bytes.value": index})
     load([tmp_path])
-    began = time.perf_counter()
+    began = time.process_time()
     assert len(load([tmp_path]).rules) == 60
-    assert time.perf_counter() - began < 0.6  # 0.1 s here; room for a machine under load
+    assert time.process_time() - began < 0.6  # 0.1 s here; room for a machine under load

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import defaultdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -491,9 +490,7 @@ def test_work_that_overlaps_on_a_stream_gets_rows(tmp_path: Path) -> None:
 def test_views_of_real_traces(name: str) -> None:
     trace = read(real_trace(name))
     plain = analyze(trace)
-    begin = time.perf_counter()
     views = analyze(trace, views=True).views
-    assert time.perf_counter() - begin < 5
     assert views is not None
     assert views.timeline is not None
     check_timeline(trace, views.timeline)
@@ -515,7 +512,9 @@ def test_absurd_figures_whose_mean_overflows_are_unknown_and_not_infinite(tmp_pa
     b = TraceBuilder()
     with b.step():
         for _ in range(2):
-            b.kernel("volta_sgemm_128x64_nn", us=5000, args={"est. achieved occupancy %": 1e308, "blocks per SM": 1e308})
+            b.kernel(
+                "volta_sgemm_128x64_nn", us=5000, args={"est. achieved occupancy %": 1e308, "blocks per SM": 1e308}
+            )
         b.sync()
     views = analyze(read(str(b.write(tmp_path / "t.json"))), views=True).views
     assert views is not None

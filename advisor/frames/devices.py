@@ -143,7 +143,7 @@ def _occupancy(study: Study, rows: Ints, low: int, high: int) -> float | None:
         return None
     values = study.tables["kernel"]["occupancy"][work.row[rows]].astype(np.float64)
     time = (np.clip(work.end[rows], low, high) - np.clip(work.start[rows], low, high)).astype(np.float64)
-    known = np.isfinite(values) & (time > 0)
+    known = (values >= 0) & (values <= 100) & (time > 0)  # a percentage, or no figure
     if not known.any():
         return None
     return float((values[known] * time[known]).sum() / time[known].sum() / 100)
