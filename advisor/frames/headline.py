@@ -191,10 +191,16 @@ def _facts(study: Study) -> dict[str, Any]:
         **retention.facts(study),
         **copies.facts(study),
         "small_gaps_share": causes["host"] / whole if whole else 0.0,
-        "steps_not_iterations": bool(len(steps) > 1 and np.median(per_step) >= 2),
+        "steps_not_iterations": bool(steps and np.median(per_step) >= 2 and not _placed(study)),
     }
     facts |= {f"{cause}_share": ns / whole if whole else 0.0 for cause, ns in causes.items()}
     return facts | settings.figures(study) | settings.facts(study)
+
+
+def _placed(study: Study) -> bool:
+    """Whether a recorder that saw the loop put the steps where they are."""
+    recorded = study.metadata.recorded
+    return recorded is not None and bool(recorded.steps_by)
 
 
 def _plain(value: Any) -> Any:
