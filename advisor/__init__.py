@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from advisor.results.version import VERSION as __version__
+
 __all__ = [
     "AdvisorError",
     "Analysis",
@@ -31,26 +32,26 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from advisor.analysis import Analysis, Finding
-    from advisor.assemble import analyze, analyze_many
-    from advisor.ci import gate
     from advisor.errors import AdvisorError, TraceError
-    from advisor.plan import what_if
+    from advisor.gating.run import gate
+    from advisor.pipeline import analyze, analyze_many
     from advisor.record.block import profile
+    from advisor.replay.plan import what_if
+    from advisor.results.analysis import Analysis, Finding
     from advisor.trace import Trace, read
 
 _HOMES = {
     "AdvisorError": "advisor.errors",
-    "Analysis": "advisor.analysis",
-    "Finding": "advisor.analysis",
+    "Analysis": "advisor.results.analysis",
+    "Finding": "advisor.results.analysis",
     "Trace": "advisor.trace",
     "TraceError": "advisor.errors",
-    "analyze": "advisor.assemble",
-    "analyze_many": "advisor.assemble",
-    "gate": "advisor.ci",
+    "analyze": "advisor.pipeline",
+    "analyze_many": "advisor.pipeline",
+    "gate": "advisor.gating.run",
     "profile": "advisor.record.block",
     "read": "advisor.trace",
-    "what_if": "advisor.plan",
+    "what_if": "advisor.replay.plan",
 }
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from advisor.errors import UsageError
-from advisor.settings import Settings
-from advisor.settings import read as read_gate
+from advisor.gating.settings import Settings
+from advisor.gating.settings import read as read_gate
 
 DEFAULT_CACHE_GB = 4.0
 FAIL_ON = ("low", "medium", "high")

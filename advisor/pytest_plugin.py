@@ -73,7 +73,8 @@ def _path(request: pytest.FixtureRequest, baseline: str | Path | None) -> Path:
 
 
 def _write(trace: Any, path: Path, config: str | Path | None, reason: str) -> Any:
-    from advisor import baseline, ci
+    from advisor.gating import baseline
+    from advisor.gating import run as ci
 
     settings = ci.configured(config)
     found = ci.runs(trace, settings, ci.rules(settings))

@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from advisor.analysis import typical_ms
 from advisor.errors import UsageError
 from advisor.frames import SCHEMAS, build
-from advisor.frames.cpu import OWNED, shows_device
-from advisor.frames.recording import COPY, KERNEL, MEMSET, Recording
-from advisor.frames.study import Study
 from advisor.intervals import Bools, Ints
 from advisor.reading import stream
 from advisor.reading.metadata import Metadata
 from advisor.reading.remote import is_url, public
+from advisor.results.analysis import typical_ms
+from advisor.timeline.context import Context
+from advisor.timeline.cpu import OWNED, shows_device
+from advisor.timeline.recording import COPY, KERNEL, MEMSET, Recording
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from advisor.cache import Kept
-    from advisor.frames.ledger import Ledger
-    from advisor.frames.part import Ends
-    from advisor.reading.watch import Told
+    from advisor.reading.progress import Told
+    from advisor.timeline.ledger import Ledger
+    from advisor.timeline.selection import Ends
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Trace:
         self.path = path
         self._kept = kept
         self._recording = Recording(recorded, libraries, kept.host if kept is not None else None)
-        self._study = Study(self._recording)
+        self._study = Context(self._recording)
         self._frames: dict[str, pd.DataFrame] = {}
 
     # ---- what it is
@@ -109,7 +109,7 @@ class Trace:
     @cached_property
     def features(self) -> frozenset[str]:
         """What was recorded: gpu, host, steps, shapes, stacks, memory, distributed, loader, idle."""
-        from advisor.frames.headline import features
+        from advisor.frames.trace import features
 
         names = {name.removeprefix("has_") for name, present in features(self._study).items() if present}
         if self._study.device >= 0 and self._study.idle_trusted:
@@ -173,7 +173,7 @@ class Trace:
         return self._recording.vendor
 
     @property
-    def study(self) -> Study:
+    def context(self) -> Context:
         """What the frames are built from, for pictures that draw single events."""
         return self._study
 
@@ -241,7 +241,7 @@ class Trace:
             # On the CPU operators own their time, each moment the innermost one's.
             return np.flatnonzero(np.isin(book.cause, OWNED) & np.isin(book.row, np.flatnonzero(mask)))
         if frame == "patterns":
-            from advisor.frames.patterns import segments as pattern_segments
+            from advisor.frames.patterns.frame import segments as pattern_segments
 
             return pattern_segments(self._study, mask)
         if frame == "gaps":
@@ -329,7 +329,7 @@ def read(
                 if kept is not None:
                     kept.done()
         if steps is not None or window_ms is not None:
-            from advisor.frames.part import take
+            from advisor.timeline.selection import take
 
             recorded, kept = take(recorded, public(path), steps=steps, window_ms=window_ms), None
     return Trace(recorded, source or public(path), libraries, kept)

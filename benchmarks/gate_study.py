@@ -28,11 +28,13 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 import planting  # noqa: E402
 
 import advisor  # noqa: E402
-from advisor import baseline, gating, rulebook  # noqa: E402
-from advisor.analysis import Analysis  # noqa: E402
-from advisor.judgement import Judgement  # noqa: E402
-from advisor.measures import METRICS  # noqa: E402
-from advisor.significance import LEAST_STEPS  # noqa: E402
+from advisor import rulebook  # noqa: E402
+from advisor.gating import baseline  # noqa: E402
+from advisor.gating import judge as gating  # noqa: E402
+from advisor.gating.significance import LEAST_STEPS  # noqa: E402
+from advisor.results.analysis import Analysis  # noqa: E402
+from advisor.results.judgement import Judgement  # noqa: E402
+from advisor.results.samples import METRICS  # noqa: E402
 
 BOOK = rulebook.load([rulebook.builtin_rules_dir()])
 RUNS = ("h100_transformer_run1.json.gz", "h100_transformer_run2.json.gz")

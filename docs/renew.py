@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor import rulebook
-from advisor.engine import HOW
+from advisor.engine.run import HOW
 from advisor.frames import SCHEMAS
-from advisor.measures import METRICS, Metric
 from advisor.report.gate import schema as gate_schema
 from advisor.report.schema import schema_text as analysis_schema
+from advisor.results.samples import METRICS, Metric
 from advisor.rulebook import Rule
 from advisor.rulebook.schema import schema_text as rule_schema
 from advisor.testing.proof import KINDS, cases
-from advisor.testing.prove import proof_of
+from advisor.testing.runner import proof_of
 
 if TYPE_CHECKING:
     from advisor.record.ladder.table import Rung
@@ -270,7 +270,7 @@ def replay() -> str:
 
 
 def _rung(at: int, name: str, fix: str, rule: str, why: str) -> list[str]:
-    from advisor.assemble import analyze
+    from advisor.pipeline import analyze
     from advisor.trace import read
 
     asked = analyze(read(str(ROOT / "sample_traces" / "article" / f"{name}.json.gz")), what_if=[rule]).what_if

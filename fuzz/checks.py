@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 
 import advisor
-from advisor.analysis import Analysis
 from advisor.errors import TraceError
 from advisor.frames import SCHEMAS
 from advisor.report import FORMATS, Options, render
+from advisor.results.analysis import Analysis
 from advisor.rulebook import Rulebook
 from advisor.trace import Trace
 from fuzz.values import MARK, SECRET
@@ -150,8 +150,9 @@ def texts(shown: dict[str, bytes]) -> None:
 
 def judged(before: Analysis, after: Analysis) -> None:
     """What the gate and a comparison say of two traces, in every format."""
-    from advisor import baseline, gating
-    from advisor.compare import compare
+    from advisor.gating import baseline
+    from advisor.gating import judge as gating
+    from advisor.gating.compare import compare
     from advisor.report.comparison import FORMATS as COMPARISONS
     from advisor.report.gate import FORMATS as JUDGEMENTS
 

@@ -15,10 +15,10 @@ from hypothesis import settings
 from test_reading import event, mixture
 
 import advisor.trace
-from advisor import viewing
+from advisor import views as viewing
 from advisor.frames import SCHEMAS
 from advisor.reading import stream
-from advisor.views import Views
+from advisor.results.views import Views
 
 SETTINGS = settings(derandomize=True, deadline=None, max_examples=60)
 GOOD = [event(f"op{at}", ts=20 * at + 1, args={"Sequence number": at}) for at in range(3)]

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from advisor import engine, rulebook
-from advisor.analysis import Finding
-from advisor.engine import Outcome
+from advisor import rulebook
+from advisor.engine import run as engine
+from advisor.engine.run import Outcome
 from advisor.frames import SCHEMAS
+from advisor.results.analysis import Finding
 
 MS = 1_000_000
 

@@ -12,13 +12,13 @@ from msgspec.structs import replace
 
 import advisor
 from advisor import rulebook
-from advisor.across.digest import Digest, digest
-from advisor.across.job import Job
-from advisor.across.matching import find_shift, match
-from advisor.across.summary import ranks_of
-from advisor.analysis import Across, Analysis
-from advisor.assemble import analyze_many
+from advisor.pipeline import analyze_many
+from advisor.ranks.digest import Digest, digest
+from advisor.ranks.job import Job
+from advisor.ranks.matching import find_shift, match
+from advisor.ranks.summary import ranks_of
 from advisor.report.redact import redact_across
+from advisor.results.analysis import Across, Analysis
 from advisor.testing import TraceBuilder
 
 GPU = "NVIDIA A100-SXM4-80GB"
@@ -414,7 +414,7 @@ def test_sequences_that_differ_are_not_matched(tmp_path: Path) -> None:
     digests = [digest(trace) for trace in read(tmp_path, ranks({}, count=2))]
     groups, strange = match(digests)
     assert (len(groups), strange) == (1, [])
-    from advisor.across.matching import _sequences
+    from advisor.ranks.matching import _sequences
 
     ((_, base),) = _sequences(0, digests[0])
     ((_, other),) = _sequences(1, digests[1])

@@ -14,16 +14,16 @@ from test_across import ONLY, close, ranks, read, together
 
 import advisor
 from advisor import rulebook
-from advisor.across.digest import digest
-from advisor.across.telling import AT_LENGTH, at_length
-from advisor.across.wire import Packed, pack, unpack
-from advisor.across.work import more_compute, same_work
-from advisor.analysis import Across, to_json
-from advisor.assemble import analyze_many
 from advisor.errors import AdvisorError
+from advisor.pipeline import analyze_many
+from advisor.ranks.digest import digest
+from advisor.ranks.telling import AT_LENGTH, at_length
+from advisor.ranks.wire import Packed, pack, unpack
+from advisor.ranks.work import more_compute, same_work
 from advisor.report import Options, render
-from advisor.report.document import Several
 from advisor.report.ranks import sections
+from advisor.results.analysis import Across, to_json
+from advisor.results.several import Several
 from advisor.testing import TraceBuilder
 
 GPU = "NVIDIA A100-SXM4-80GB"

@@ -7,8 +7,8 @@ from functools import cache
 import pytest
 from conftest import ROOT
 
-from advisor.analysis import Analysis, Finding
-from advisor.assemble import analyze
+from advisor.pipeline import analyze
+from advisor.results.analysis import Analysis, Finding
 from advisor.trace import read
 
 FOLDER = ROOT / "sample_traces" / "article"

@@ -12,12 +12,12 @@ from click.testing import CliRunner
 from conftest import ROOT
 
 import advisor
-from advisor import baseline
-from advisor.analysis import Analysis
-from advisor.baseline import dumped, load, make, merged
 from advisor.cli import main
 from advisor.errors import UsageError
+from advisor.gating import baseline
+from advisor.gating.baseline import dumped, load, make, merged
 from advisor.report.gate.schema import baseline_schema
+from advisor.results.analysis import Analysis
 
 GATE = ROOT / "sample_traces" / "gate"
 REPLACE = msgspec.structs.replace

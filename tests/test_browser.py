@@ -12,10 +12,10 @@ from browser import Visit, browser, missing
 from conftest import ROOT, TRACES, real_trace
 from hostile import write_hostile
 
-from advisor.analysis import Analysis
-from advisor.assemble import analyze, analyze_many
+from advisor.pipeline import analyze, analyze_many
 from advisor.report import Options, render
-from advisor.report.document import Several
+from advisor.results.analysis import Analysis
+from advisor.results.several import Several
 from advisor.trace import read
 
 pytestmark = pytest.mark.browser

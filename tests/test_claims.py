@@ -12,8 +12,8 @@ from engine_world import MS, RISK, Run, Trace, finding, frame, kernels, runner, 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.analysis import Fix
 from advisor.engine.claims import Claim, settle
+from advisor.results.analysis import Fix
 from advisor.rulebook.rule import Compiled, Match, Replay, Rule
 
 

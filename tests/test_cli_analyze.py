@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 import advisor
-from advisor.analysis import Analysis
 from advisor.cli import main
 from advisor.errors import RuleError, TraceError
-from advisor.running.many import Many
+from advisor.execution.run import Many
+from advisor.results.analysis import Analysis
 
 
 def analysis(path: str, severity: str | None = "medium") -> Analysis:
@@ -144,7 +144,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fake:
     made = Fake()
     monkeypatch.setattr(advisor, "read", made.read, raising=False)
     monkeypatch.setattr(advisor, "analyze", made.analyze, raising=False)
-    monkeypatch.setattr("advisor.running.many.run", made.many)
+    monkeypatch.setattr("advisor.execution.run.run", made.many)
     monkeypatch.setattr("advisor.cli.analyze.load_rules", made.load)
     monkeypatch.chdir(tmp_path)
     return made

@@ -12,13 +12,13 @@ from click.testing import CliRunner
 from conftest import ROOT, real_trace
 
 import advisor
-from advisor.analysis import Analysis
 from advisor.cli import main
-from advisor.compare import compare
-from advisor.comparison import Comparison
+from advisor.gating.compare import compare
 from advisor.report import Options, render
 from advisor.report.comparison import FORMATS
 from advisor.report.gate.schema import comparison_schema
+from advisor.results.analysis import Analysis
+from advisor.results.comparison import Comparison
 from advisor.testing import TraceBuilder
 
 GATE = ROOT / "sample_traces" / "gate"

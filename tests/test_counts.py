@@ -11,8 +11,8 @@ from test_report import analysis, finding
 
 import advisor
 from advisor import rulebook
-from advisor.analysis import Analysis
 from advisor.report import FORMATS, Options, render
+from advisor.results.analysis import Analysis
 
 TRACES = [
     "gate/workers.json.gz",

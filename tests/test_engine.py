@@ -14,9 +14,10 @@ import pytest
 from engine_world import MS, RISK, Run, Trace, finding, frame, kernels, runner, verdict
 
 import advisor
-from advisor import engine, rulebook
-from advisor.analysis import Finding, Fix
+from advisor import rulebook
 from advisor.engine import evaluation
+from advisor.engine import run as engine
+from advisor.results.analysis import Finding, Fix
 from advisor.rulebook.rule import NEEDS
 
 

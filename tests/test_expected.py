@@ -8,8 +8,8 @@ from functools import cache
 import pytest
 from conftest import real_trace, reference
 
-from advisor.analysis import Analysis, Finding
-from advisor.assemble import analyze
+from advisor.pipeline import analyze
+from advisor.results.analysis import Analysis, Finding
 from advisor.trace import read
 
 pytestmark = pytest.mark.real

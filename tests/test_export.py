@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 from conftest import ROOT, real_trace
 
-from advisor.assemble import analyze
 from advisor.cli import main
+from advisor.pipeline import analyze
 from advisor.testing import TraceBuilder
 from advisor.trace import read
 

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor import rulebook
-from advisor.analysis import Analysis
-from advisor.assemble import analyze
+from advisor.pipeline import analyze
+from advisor.results.analysis import Analysis
 from advisor.testing import TraceBuilder
 from advisor.trace import read
 
@@ -134,7 +134,7 @@ def test_a_sound_trace_is_analyzed(tries: Any) -> None:
 
 
 def test_a_traceback_is_a_failure(tries: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("advisor.frames.headline.build", lambda *_: 1 / 0)
+    monkeypatch.setattr("advisor.frames.trace.build", lambda *_: 1 / 0)
     result = tries.one(1, 2, sound())
     assert result["outcome"] == "failure"
     assert "ZeroDivisionError" in result["said"]

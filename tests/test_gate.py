@@ -12,13 +12,14 @@ from click.testing import CliRunner
 from conftest import ROOT, real_trace
 
 import advisor
-from advisor import baseline, gating
-from advisor.analysis import Analysis, NotRun, Verdicts
-from advisor.assertion import parse
 from advisor.cli import main
 from advisor.errors import UsageError
-from advisor.judgement import Check, Judgement
-from advisor.settings import Settings, Waiver, read
+from advisor.gating import baseline
+from advisor.gating import judge as gating
+from advisor.gating.assertions import parse
+from advisor.gating.settings import Settings, Waiver, read
+from advisor.results.analysis import Analysis, NotRun, Verdicts
+from advisor.results.judgement import Check, Judgement
 from advisor.testing import TraceBuilder
 
 REPLACE = msgspec.structs.replace

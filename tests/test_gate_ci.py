@@ -77,7 +77,7 @@ def test_the_pages_commands_do_what_it_says(checkout: Path) -> None:
 
 
 def test_the_pages_table_of_figures_is_current() -> None:
-    from advisor.measures import METRICS
+    from advisor.results.samples import METRICS
 
     text = PAGE.read_text(encoding="utf-8")
     for metric in METRICS.values():
@@ -249,8 +249,8 @@ def test_a_glob_that_fits_no_rule_is_a_mistake(tmp_path: Path) -> None:
 
 
 def _baseline(sample: Path) -> object:
-    from advisor import baseline
-    from advisor.assemble import analyze
+    from advisor.gating import baseline
+    from advisor.pipeline import analyze
     from advisor.trace import read
 
     return baseline.make([analyze(read(str(sample)), samples=True)])

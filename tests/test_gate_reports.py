@@ -14,14 +14,15 @@ import pytest
 from conftest import ROOT
 
 import advisor
-from advisor import baseline, gating
-from advisor.analysis import Place
-from advisor.judgement import SCHEMA_VERSION, Check, Judgement
+from advisor.gating import baseline
+from advisor.gating import judge as gating
 from advisor.report import Options, render
 from advisor.report.gate import FORMATS
 from advisor.report.gate.markdown import escaped
 from advisor.report.gate.sarif import fingerprint
 from advisor.report.gate.schema import judgement_schema, text
+from advisor.results.analysis import Place
+from advisor.results.judgement import SCHEMA_VERSION, Check, Judgement
 
 REPLACE = msgspec.structs.replace
 GATE = ROOT / "sample_traces" / "gate"

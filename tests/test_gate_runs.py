@@ -11,9 +11,9 @@ from click.testing import CliRunner
 from conftest import ROOT
 
 import advisor
-from advisor.baseline import load
-from advisor.ci import configured, rules, runs
 from advisor.cli import main
+from advisor.gating.baseline import load
+from advisor.gating.run import configured, rules, runs
 
 GATE = ROOT / "sample_traces" / "gate"
 TRACE = GATE / "workers.json.gz"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.assemble import analyze
+from advisor.pipeline import analyze
 from advisor.testing import TraceBuilder
 from advisor.trace import Trace, read
 

@@ -18,18 +18,18 @@ from conftest import ROOT, TRACES, real_trace
 from hostile import EVIL, write_hostile
 from test_report import analysis, finding, hostile_analysis, together
 
-from advisor import viewing
-from advisor.analysis import Analysis, Place, PlanStep, Reference
-from advisor.assemble import analyze
+from advisor import views as viewing
 from advisor.cli import main as advisor_command
+from advisor.pipeline import analyze
 from advisor.report import Options, format_of, render
-from advisor.report.document import Several
 from advisor.report.html.diff import lines as diff
 from advisor.report.html.embed import data, link
 from advisor.report.html.source import MOST_BYTES, Lines
 from advisor.report.plain import KIB, percent, size
+from advisor.results.analysis import Analysis, Place, PlanStep, Reference
+from advisor.results.several import Several
+from advisor.results.views import Grid, Heading, Timeline, Track, Views
 from advisor.trace import read
-from advisor.views import Grid, Heading, Timeline, Track, Views
 
 SAMPLES = sorted((ROOT / "sample_traces").rglob("*.json.gz"))
 REAL = [

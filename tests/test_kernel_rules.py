@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.frames.habits import optimizers
-from advisor.frames.origin import alone_ns, place_shares
 from advisor.testing import TraceBuilder
+from advisor.timeline.launch_origin import alone_ns, place_shares
+from advisor.timeline.program import optimizers
 from advisor.trace import Trace, read
 
 HALF = ["c10::Half", "c10::Half"]

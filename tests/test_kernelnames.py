@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.frames.kernelnames import classify, least_capability
+from advisor.timeline.kernel_names import classify, least_capability
 
 NVIDIA = [
     # name, class, Tensor Cores, number format, alignment

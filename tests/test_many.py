@@ -16,8 +16,11 @@ from test_across import ONLY, ranks
 
 from advisor import rulebook
 from advisor.errors import TraceError, UsageError
+from advisor.execution import inputs
+from advisor.execution import pool as local
+from advisor.execution import run as many
+from advisor.execution import task as work
 from advisor.reading.remote import cleaned, public, shown
-from advisor.running import inputs, local, many, work
 from advisor.trace import read
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -117,7 +120,7 @@ def test_secrets_in_a_library_s_message_are_cut() -> None:
     [("rank_3.json", 3), ("trace.3.json.gz", 3), ("run.7.pt.trace.json", 7), ("trace.1700000000.json", None)],
 )
 def test_a_rank_by_the_name_of_its_file(tmp_path: Path, name: str, rank: int | None) -> None:
-    from advisor.across.digest import digest
+    from advisor.ranks.digest import digest
 
     (builder,) = ranks({}, count=1, rank_known=False)
     made = digest(read(str(builder.write(tmp_path / name))))

@@ -13,11 +13,11 @@ from markdown_it import MarkdownIt
 from test_html import Page
 from test_report import analysis, finding, hostile_analysis, together
 
-from advisor.analysis import Analysis, PlanStep, Reference
-from advisor.assemble import analyze
+from advisor.pipeline import analyze
 from advisor.report import render
-from advisor.report.document import Several
 from advisor.report.markdown import MOST_BYTES, code, html, plain
+from advisor.results.analysis import Analysis, PlanStep, Reference
+from advisor.results.several import Several
 from advisor.trace import read
 
 SAMPLE = ROOT / "sample_traces" / "article" / "rung0_baseline.json.gz"

@@ -170,7 +170,7 @@ def test_settings_are_named_for_their_mistakes(mine: Path) -> None:
 
 def test_a_proof_that_exits_or_loops_fails(mine: Path) -> None:
     from advisor import rulebook
-    from advisor.testing import prove as proving
+    from advisor.testing import runner as proving
 
     rules = rulebook.load([mine / "my_rules"])
     proof = mine / "my_rules" / "team" / "slow-augment.proof.py"

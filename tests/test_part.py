@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 import advisor
 from advisor.cli import main
 from advisor.errors import UsageError
-from advisor.frames.ledger import CAUSES
 from advisor.reading import stream
 from advisor.testing.builder import TraceBuilder
+from advisor.timeline.ledger import CAUSES
 from advisor.trace import Trace
 
 WHOLE = (

@@ -11,7 +11,7 @@ import pytest
 from conftest import ROOT, real_trace
 
 from advisor import rulebook
-from advisor.assemble import analyze
+from advisor.pipeline import analyze
 from advisor.testing import TraceBuilder
 from advisor.trace import Trace, read
 

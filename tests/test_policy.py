@@ -18,10 +18,10 @@ from test_report import analysis, finding, hostile_analysis, together
 
 import advisor
 from advisor import report
-from advisor.compare import compare
-from advisor.comparison import Shift
+from advisor.gating.compare import compare
 from advisor.report import comparison, gate
-from advisor.report.document import Several
+from advisor.results.comparison import Shift
+from advisor.results.several import Several
 
 GATE = ROOT / "sample_traces" / "gate"
 

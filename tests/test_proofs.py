@@ -8,7 +8,7 @@ from conftest import ROOT
 from advisor import rulebook
 from advisor.rulebook import Rule
 from advisor.testing.proof import SUFFIX, cases, edge, fires, lacks, quiet
-from advisor.testing.prove import missing, prove
+from advisor.testing.runner import missing, prove
 
 BOOK = rulebook.load([ROOT / "rules"])
 

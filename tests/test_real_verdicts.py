@@ -15,7 +15,7 @@ import pytest
 from conftest import ROOT, TRACES, real_trace
 
 from advisor import rulebook
-from advisor.assemble import analyze, analyze_many
+from advisor.pipeline import analyze, analyze_many
 from advisor.replay.pricing import Replay
 from advisor.trace import Trace, read
 
@@ -62,7 +62,7 @@ def verdicts(name: str) -> dict[str, Any]:
 
 def replayed(trace: Trace) -> dict[str, Any]:
     """How well the record is given back by running it again, in percent; or why it is not run again."""
-    replay = Replay(trace.study)
+    replay = Replay(trace.context)
     if replay.reason or replay.graph is None:
         return {"reason": replay.reason}
     recorded = trace.step_ms or trace.window_ns / 1e6

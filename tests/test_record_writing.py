@@ -14,8 +14,8 @@ import pytest
 from recording import advisor
 
 from advisor.errors import UsageError
+from advisor.reading.program_settings import Recorded
 from advisor.record.writing import check_output, name_for, write
-from advisor.recorded import Recorded
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from advisor.analysis import Analysis, Finding
-from advisor.assemble import analyze
 from advisor.errors import RuleError
 from advisor.frames import SCHEMAS
 from advisor.frames.settings import COLUMNS
-from advisor.recorded import KEY, NAMES, Autocast, Compiled, Loader, Optimizer, Recorded
+from advisor.pipeline import analyze
+from advisor.reading.program_settings import KEY, NAMES, Autocast, Compiled, Loader, Optimizer, Recorded
 from advisor.report import Options, render
 from advisor.report.redact import redact
+from advisor.results.analysis import Analysis, Finding
 from advisor.rulebook import Rulebook, load
 from advisor.testing import TraceBuilder
 from advisor.trace import Trace, read

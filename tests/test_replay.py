@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from conftest import ROOT, real_trace, reference
 
-from advisor import engine, rulebook
-from advisor.assemble import analyze
-from advisor.replay import clock
+from advisor import rulebook
+from advisor.engine import run as engine
+from advisor.pipeline import analyze
 from advisor.replay import graph as graphs
-from advisor.replay.clock import Change
+from advisor.replay import simulate as clock
 from advisor.replay.graph import BLOCKING, PLAIN, WAIT, Graph
 from advisor.replay.pricing import Replay
+from advisor.replay.simulate import Change
 from advisor.testing import TraceBuilder
 from advisor.trace import Trace, read
 
@@ -52,7 +53,7 @@ def names() -> list[str]:
 def drift(trace: Trace, graph: Graph, change: Change | None = None) -> float:
     """How far the replayed moments lie from the recorded ones, as a share of the window: the 95th percentile."""
     timeline = clock.run(clock.Prepared(graph), change)
-    begun = np.abs(timeline.begun - trace.study.recording.work.start[graph.work])
+    begun = np.abs(timeline.begun - trace.context.recording.work.start[graph.work])
     start = np.abs(timeline.start - graph.start)
     return float(max(np.quantile(begun, 0.95), np.quantile(start, 0.95)) / trace.window_ns)
 
@@ -64,7 +65,7 @@ def drift(trace: Trace, graph: Graph, change: Change | None = None) -> float:
 @pytest.mark.parametrize("name", [name for name in names() if name not in NOT_REPLAYED])
 def test_run_again_unchanged_it_gives_the_record_back(name: str) -> None:
     trace = real(name)
-    replay = Replay(trace.study)
+    replay = Replay(trace.context)
     assert replay.reason == ""
     assert replay.graph is not None
     recorded = trace.step_ms or trace.window_ns / 1e6
@@ -76,7 +77,7 @@ def test_run_again_unchanged_it_gives_the_record_back(name: str) -> None:
 @pytest.mark.real
 @pytest.mark.parametrize("name", sorted(NOT_REPLAYED))
 def test_what_cannot_be_trusted_says_why(name: str) -> None:
-    assert Replay(real(name).study).reason.startswith(NOT_REPLAYED[name])
+    assert Replay(real(name).context).reason.startswith(NOT_REPLAYED[name])
 
 
 @pytest.mark.real
@@ -94,7 +95,7 @@ def test_what_cannot_be_trusted_says_why(name: str) -> None:
 )
 def test_without_one_kind_of_edge_it_does_not(kind: str, name: str) -> None:
     trace = real(name)
-    graph = graphs.build(trace.study)
+    graph = graphs.build(trace.context)
     assert graph is not None
     assert drift(trace, graph) <= 0.02
     change = None
@@ -122,7 +123,7 @@ def test_waits_are_worked_out_and_not_copied() -> None:
             b.sync()
             b.idle(us=500)
     trace = built(b)
-    replay = Replay(trace.study)
+    replay = Replay(trace.context)
     assert replay.graph is not None
     longer = Change(dur=np.full(len(replay.graph.work), -3_000_000))
     before, after = (clock.run(replay.prepared, change) for change in (None, longer))
@@ -176,7 +177,7 @@ def price(b: TraceBuilder, rule: str) -> tuple[float, float]:
     """What the fix of one rule returns, replayed alone, in ms: cautiously and hopefully."""
     trace = built(b)
     outcome = engine.run(trace, book(), only=[rule])
-    replay = Replay(trace.study)
+    replay = Replay(trace.context)
     assert replay.reason == ""
     whole = trace.step_ms
     assert whole is not None
@@ -284,7 +285,7 @@ def test_a_graph_of_nothing_is_none() -> None:
     b = TraceBuilder(None)
     with b.step(), b.op("aten::mm"):
         b.idle(ms=1)
-    assert graphs.build(built(b).study) is None
+    assert graphs.build(built(b).context) is None
 
 
 def test_work_launched_before_the_recording_is_kept_where_it_was() -> None:
@@ -295,7 +296,7 @@ def test_work_launched_before_the_recording_is_kept_where_it_was() -> None:
             b.kernel("volta_sgemm_128x64_nn", us=1000)
             b.sync()
     trace = built(b)
-    graph = graphs.build(trace.study)
+    graph = graphs.build(trace.context)
     assert graph is not None
     assert graph.first[0] == 1
     assert drift(trace, graph) < 0.01
@@ -309,7 +310,7 @@ def test_what_if_in_python_gives_the_step_and_the_timeline() -> None:
     trace = real("v100_resnet50_workers0")
     found = advisor.what_if(trace, ["data-loading/single-process-loader"])
     assert found.step.step_ms_after["low"] == pytest.approx(117, abs=1)
-    assert len(found.timeline) == len(trace.study.recording.work)
+    assert len(found.timeline) == len(trace.context.recording.work)
     assert (
         found.timeline["dur_ns"].sum() == found.timeline["recorded_dur_ns"].sum()
     )  # the loader's wait is no kernel's time

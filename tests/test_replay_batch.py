@@ -10,8 +10,8 @@ import pytest
 
 import advisor
 from advisor import rulebook
-from advisor.analysis import Analysis
 from advisor.replay.batch import per_sample
+from advisor.results.analysis import Analysis
 from advisor.testing import TraceBuilder
 
 RULE = "memory/low-peak"

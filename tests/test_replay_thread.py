@@ -9,7 +9,7 @@ import pytest
 
 import advisor
 from advisor import rulebook
-from advisor.analysis import Analysis, Saving
+from advisor.results.analysis import Analysis, Saving
 from advisor.testing import TraceBuilder
 from advisor.trace import Trace, read
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import advisor
-from advisor.analysis import Analysis
 from advisor.errors import UsageError
+from advisor.results.analysis import Analysis
 from advisor.testing import TraceBuilder
 from advisor.trace import Trace
 

@@ -13,7 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.analysis import (
+from advisor.errors import UsageError
+from advisor.report import FORMATS, Options, format_of, render
+from advisor.report.plain import clean, columns, number, percents, shorten, size
+from advisor.report.redact import redact, scrub
+from advisor.report.schema import MEANINGS, analysis_schema, schema_text
+from advisor.report.table import align, evidence_cell, evidence_heading
+from advisor.results.analysis import (
     Across,
     Advisor,
     Analysis,
@@ -37,13 +43,7 @@ from advisor.analysis import (
     TraceInfo,
     Verdicts,
 )
-from advisor.errors import UsageError
-from advisor.report import FORMATS, Options, format_of, render
-from advisor.report.document import Several
-from advisor.report.plain import clean, columns, number, percents, shorten, size
-from advisor.report.redact import redact, scrub
-from advisor.report.schema import MEANINGS, analysis_schema, schema_text
-from advisor.report.table import align, evidence_cell, evidence_heading
+from advisor.results.several import Several
 
 ROOT = Path(__file__).resolve().parents[1]
 REPLACE = msgspec.structs.replace

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor import significance
-from advisor.significance import LEAST_STEPS, decide
+from advisor.gating import significance
+from advisor.gating.significance import LEAST_STEPS, decide
 
 QUIET = [100.0, 101.0, 99.5, 100.5, 100.2]
 

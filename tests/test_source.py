@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.frames.source import LIBRARIES, clean_path, parse_frame, scrub
+from advisor.timeline.source import LIBRARIES, clean_path, parse_frame, scrub
 
 ROOTS_HOME = "/" + "root"  # of every machine; in a container, where most training runs
 

@@ -14,20 +14,20 @@ import pytest
 from click.testing import CliRunner
 from conftest import TRACES, real_trace
 
-from advisor import viewing
-from advisor.analysis import Analysis, to_json
-from advisor.assemble import analyze
+from advisor import views as viewing
 from advisor.cli import main as advisor_command
 from advisor.cli.query import run
 from advisor.engine.claims import Claim
-from advisor.frames.ledger import CAUSES
+from advisor.pipeline import analyze
 from advisor.report import FORMATS
 from advisor.report.redact import redact
+from advisor.results.analysis import Analysis, to_json
+from advisor.results.views import Grid, Timeline, Views
 from advisor.testing import TraceBuilder
+from advisor.timeline.ledger import CAUSES
 from advisor.trace import Trace, read
-from advisor.viewing.memory import thinned
-from advisor.viewing.sampling import Spans, fitted
-from advisor.views import Grid, Timeline, Views
+from advisor.views.memory import thinned
+from advisor.views.thinning import Spans, fitted
 
 REAL = sorted(str(path.relative_to(TRACES)) for path in TRACES.rglob("*.json.gz")) if TRACES.exists() else []
 EVERY = pytest.mark.parametrize("name", REAL or ["h100_owlv2_large.json.gz"])

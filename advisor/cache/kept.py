@@ -17,9 +17,9 @@ from advisor.cache import identity, snapshot
 from advisor.cache.store import CacheError, Store
 
 if TYPE_CHECKING:
-    from advisor.frames.host import Host
-    from advisor.frames.recording import Recording
     from advisor.reading.stream import Recorded
+    from advisor.timeline.calls import Host
+    from advisor.timeline.recording import Recording
 
 # Text of a trace below which reading it anew takes no time.
 LEAST_BYTES = 20_000_000

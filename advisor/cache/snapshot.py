@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 
 from advisor.cache.columns import Array, storable
-from advisor.frames.host import Attributes, Host
-from advisor.frames.source import LIBRARIES, Place, scrub
 from advisor.reading.stream import Recorded
+from advisor.timeline.calls import Attributes, Host
+from advisor.timeline.source import LIBRARIES, Place, scrub
 
 # Notes that tell of the file's name, not of its content.
 _OF_THE_NAME = frozenset(["not-gzip"])

@@ -114,9 +114,9 @@ class Commands(click.Group):
 
 def _print_version(ctx: click.Context, _option: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        from advisor import __version__
+        from advisor.results.version import VERSION
 
-        click.echo(f"advisor {__version__}")
+        click.echo(f"advisor {VERSION}")
         ctx.exit()
 
 

@@ -17,8 +17,8 @@ from advisor.reading.remote import shown
 from advisor.report import FORMATS
 
 if TYPE_CHECKING:
-    from advisor.analysis import Across, Analysis
     from advisor.config import Config
+    from advisor.results.analysis import Across, Analysis
     from advisor.rulebook import Rulebook
     from advisor.trace import Trace
 
@@ -90,7 +90,7 @@ def command(
         raise UsageError("--source-root shows lines of the source, and --redact takes them out; give one of them")
     if source_root is not None and not Path(source_root).is_dir():
         raise UsageError(f"--source-root {source_root}: no such folder")
-    from advisor.running import inputs
+    from advisor.execution import inputs
 
     files = inputs.find(options.once(traces))
     many = len(files.addresses) > 1 or inputs.several(traces)
@@ -125,8 +125,8 @@ def command(
         if many or scheduler is not None or jobs is not None:
             if scheduler is not None:
                 reading.pop("cache", None)  # the workers' disks are not this user's
-            from advisor.running import many as running
-            from advisor.running.work import settings as every
+            from advisor.execution import run as running
+            from advisor.execution.task import settings as every
 
             same = every(
                 rulebook,
@@ -167,14 +167,14 @@ def command(
         made = [cut(analysis) for analysis in made]
         across = redact_across(across) if across else None
     if made:
-        from advisor.report.document import Several
+        from advisor.results.several import Several
 
         document = Several(traces=made, across=across) if many else made[0]
         write(wanted, document, FORMATS, color, verbosity=verbose - quiet, source_root=source_root)
     for analysis in made:
         unanswered(words, analysis)
     if many:  # of one trace the report itself says it at its head
-        from advisor.baseline import cut_off
+        from advisor.gating.baseline import cut_off
 
         for text in cut_off(made):
             complain(text, "note")
@@ -184,7 +184,7 @@ def command(
 
 def load_rules(settings: Config, folders: Sequence[str]) -> Rulebook:
     """The rules that ship with the advisor, those of the configuration, and those of ``--rules``."""
-    from advisor.ci import rules
+    from advisor.gating.run import rules
 
     return rules(settings, folders)
 

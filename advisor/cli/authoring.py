@@ -68,7 +68,7 @@ def test(folders: tuple[str, ...], only: tuple[str, ...], verbose: bool) -> int:
     is 1 where a case does not hold or a proof is not whole.
     """
     from advisor.report.plain import clean
-    from advisor.testing.prove import prove
+    from advisor.testing.runner import prove
 
     rules, book = _rules_in(folders)
     chosen = [rule for rule in rules if not only or any(fnmatchcase(rule.id, glob) for glob in only)]

@@ -48,8 +48,9 @@ def command(
         raise UsageError(f"{path}: exists. Give --update --reason '…' to renew it, or --force to begin anew.")
     if update and not reason.strip():
         raise UsageError("an update of a baseline needs a reason: --reason '…'")
-    from advisor import baseline, ci
-    from advisor.significance import LEAST_STEPS
+    from advisor.gating import baseline
+    from advisor.gating import run as ci
+    from advisor.gating.significance import LEAST_STEPS
 
     old = baseline.load(path) if update else None
     settings = ci.configured(config)

@@ -43,8 +43,8 @@ def command(
         raise UsageError("standard input (-) can be read once only")
     wanted = pair(formats, outputs, FORMATS)
     check_outputs(wanted, [before, after], force)
-    from advisor import ci
-    from advisor.compare import compare
+    from advisor.gating import run as ci
+    from advisor.gating.compare import compare
 
     settings = ci.configured(config)
     with progress(quiet) as say:

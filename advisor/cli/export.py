@@ -44,13 +44,13 @@ def command(
     import gzip
     from contextlib import ExitStack
 
-    from advisor.assemble import analyze
     from advisor.config import load
-    from advisor.engine import run
+    from advisor.engine.run import run
+    from advisor.pipeline import analyze
     from advisor.report.figures import numbered
     from advisor.report.plain import size
     from advisor.trace import read
-    from advisor.viewing.evidence import evidence
+    from advisor.views.evidence import evidence
 
     path = Path(output)
     if path.exists() and (path.is_dir() or not force):

@@ -57,8 +57,9 @@ def command(
     traces = options.once(traces)
     wanted = pair(formats, outputs, FORMATS)
     check_outputs(wanted, [*traces, *([baseline] if baseline else [])], force)
-    from advisor import ci, gating
-    from advisor.baseline import load
+    from advisor.gating import judge as gating
+    from advisor.gating import run as ci
+    from advisor.gating.baseline import load
 
     settings = ci.configured(config)
     if baseline is None and not settings.gate.assertions:

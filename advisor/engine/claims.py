@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from advisor.analysis import Saving, Severity
 from advisor.intervals import Bools, Ints
+from advisor.results.analysis import Saving, Severity
 from advisor.rulebook.rule import CONFIDENCES, SEVERITIES, Rule
 
 

@@ -16,10 +16,10 @@ import duckdb
 import numpy as np
 import pandas as pd
 
-from advisor.analysis import Cell, Evidence
 from advisor.errors import AdvisorError
 from advisor.frames.schema import Schema
 from advisor.intervals import Bools
+from advisor.results.analysis import Cell, Evidence
 from advisor.rulebook.conditions import Condition, Watch, reason, session
 
 QUERY_SECONDS = 5.0

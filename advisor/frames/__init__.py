@@ -14,13 +14,13 @@ from advisor.frames.schema import Column, Schema
 if TYPE_CHECKING:
     import pandas as pd
 
-    from advisor.frames.study import Study
+    from advisor.timeline.context import Context
 
 __all__ = ["SCHEMAS", "Column", "Schema", "build"]
 
 # frame -> (module, name of its schema, name of its builder)
 _PLACES = {
-    "trace": ("headline", "SCHEMA", "build"),
+    "trace": ("trace", "SCHEMA", "build"),
     "devices": ("devices", "SCHEMA", "build"),
     "steps": ("steps", "SCHEMA", "build"),
     "ops": ("hosts", "OPS", "build_ops"),
@@ -38,7 +38,7 @@ _PLACES = {
     "python": ("hosts", "PYTHON_CALLS", "build_python"),
     "functions": ("functions", "SCHEMA", "build"),
     "compiles": ("compiles", "SCHEMA", "build"),
-    "patterns": ("patterns", "SCHEMA", "build"),
+    "patterns": ("patterns.frame", "SCHEMA", "build"),
     "settings": ("settings", "SCHEMA", "build"),
 }
 
@@ -71,8 +71,8 @@ class _Schemas(Mapping[str, Schema]):
 SCHEMAS: Mapping[str, Schema] = _Schemas()
 
 
-def build(frame: str, study: Study) -> pd.DataFrame:
+def build(frame: str, context: Context) -> pd.DataFrame:
     """Build one frame."""
     module, _, function = _PLACES[frame]
-    table: pd.DataFrame = getattr(importlib.import_module(f"advisor.frames.{module}"), function)(study)
+    table: pd.DataFrame = getattr(importlib.import_module(f"advisor.frames.{module}"), function)(context)
     return table

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
-from advisor.frames.study import Study
+from advisor.timeline.context import Context
 
 _OWN = {
     "step": "the rank's step that the collective starts in; -1 outside its steps",
@@ -53,7 +53,7 @@ SCHEMA = Schema(
 )  # fmt: skip
 
 
-def build(_study: Study) -> pd.DataFrame:
+def build(_study: Context) -> pd.DataFrame:
     """The frame of a single trace: it has no rows, as one rank does not show when the others arrived."""
     return empty()
 

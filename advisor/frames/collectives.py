@@ -7,11 +7,11 @@ import re
 import numpy as np
 import pandas as pd
 
-from advisor.frames.host import ANNOTATION, OP
 from advisor.frames.kernels import exposed
 from advisor.frames.schema import COMMON, Schema, flag, integer, text
-from advisor.frames.study import Study
 from advisor.intervals import Bools, Ints
+from advisor.timeline.calls import ANNOTATION, OP
+from advisor.timeline.context import Context
 
 SCHEMA = Schema(
     "collectives",
@@ -92,53 +92,53 @@ def kind(*texts: str) -> int:
     return len(_KINDS)
 
 
-def build(study: Study) -> pd.DataFrame:
+def build(context: Context) -> pd.DataFrame:
     """The frame."""
-    work = study.recording.work
+    work = context.recording.work
     rows = np.flatnonzero(work.communication)
     launch = work.launch[rows]
-    texts = study.recording.recorded.texts
-    told = _told(study, launch)
-    called = study.op_column(told, "collective")
-    sent, dtype = _messages(study, told, launch)
+    texts = context.recording.recorded.texts
+    told = _told(context, launch)
+    called = context.op_column(told, "collective")
+    sent, dtype = _messages(context, told, launch)
     # ncclKernel_SendRecv carries all-to-all too: what the operator says goes before the kernel's name.
-    host = study.recording.host
+    host = context.recording.host
     inside = np.where(launch >= 0, host.attributes.op[np.maximum(launch, 0)], -1) if host.size else launch
     ops = np.where(inside >= 0, host.name[np.maximum(inside, 0)], -1) if host.size else launch
     kinds = [
-        kind(texts[code] if code >= 0 else "", study.names[op] if op >= 0 else "", study.names[name])
+        kind(texts[code] if code >= 0 else "", context.names[op] if op >= 0 else "", context.names[name])
         for code, op, name in zip(called.tolist(), ops.tolist(), work.name[rows].tolist(), strict=True)
     ]
-    frame = study.common_of_work(rows)
-    phase = study.phases(launch)
+    frame = context.common_of_work(rows)
+    phase = context.phases(launch)
     frame |= {
-        "name": study.labels(work.name[rows], study.names),
-        "kind": study.labels(np.array(kinds, np.int64), [name for name, _ in _KINDS] + ["other"]),
-        "bytes": study.known(sent),
+        "name": context.labels(work.name[rows], context.names),
+        "kind": context.labels(np.array(kinds, np.int64), [name for name, _ in _KINDS] + ["other"]),
+        "bytes": context.known(sent),
         "dtype": pd.Categorical(dtype, categories=sorted({name for name in dtype if name is not None})),
-        "group_name": study.labels(study.op_column(told, "group_name"), texts),
-        "group_ranks": study.labels(study.op_column(told, "group_ranks"), texts),
-        "group_size": study.known(study.op_column(told, "group_size")),
-        "seq": study.known(study.op_column(told, "collective_seq")),
-        "phase": study.labels(phase, study.phase_names),
-        "accumulating": _accumulating(study, launch, phase),
-        "exposed_ns": exposed(study, rows),
+        "group_name": context.labels(context.op_column(told, "group_name"), texts),
+        "group_ranks": context.labels(context.op_column(told, "group_ranks"), texts),
+        "group_size": context.known(context.op_column(told, "group_size")),
+        "seq": context.known(context.op_column(told, "collective_seq")),
+        "phase": context.labels(phase, context.phase_names),
+        "accumulating": _accumulating(context, launch, phase),
+        "exposed_ns": exposed(context, rows),
     }
     return pd.DataFrame(frame)
 
 
-def _told(study: Study, launch: Ints) -> Ints:
+def _told(context: Context, launch: Ints) -> Ints:
     """The node that says what each launch sends: the innermost around it with a collective's name, else the launch itself."""
-    host = study.recording.host
+    host = context.recording.host
     told = launch.copy()
     if not host.size:
         return told
     node = np.where(launch >= 0, host.attributes.op[np.maximum(launch, 0)], -1)
     open_ = np.ones(len(launch), np.bool_)
-    blank = [code for code, text in enumerate(study.recording.recorded.texts) if not text]
+    blank = [code for code, text in enumerate(context.recording.recorded.texts) if not text]
     for _ in range(_AROUND):
         known = open_ & (node >= 0)
-        known &= ~np.isin(study.op_column(node, "collective"), [-1, *blank])
+        known &= ~np.isin(context.op_column(node, "collective"), [-1, *blank])
         told[known] = node[known]
         open_ &= ~known & (node >= 0)
         if not open_.any():
@@ -148,13 +148,13 @@ def _told(study: Study, launch: Ints) -> Ints:
     return told
 
 
-def _messages(study: Study, told: Ints, launch: Ints) -> tuple[Ints, list[str | None]]:
+def _messages(context: Context, told: Ints, launch: Ints) -> tuple[Ints, list[str | None]]:
     """Bytes sent in (-1 where unknown) and number format of each collective: as it says, else by its operand."""
-    texts = study.recording.recorded.texts
-    codes, elements = study.op_column(told, "comm_dtype"), study.op_column(told, "in_elements")
+    texts = context.recording.recorded.texts
+    codes, elements = context.op_column(told, "comm_dtype"), context.op_column(told, "in_elements")
     names: list[str | None] = [(texts[code] or None) if code >= 0 else None for code in codes.tolist()]
-    dims, types = study.op_column(launch, "dims"), study.op_column(launch, "types")
-    shapes, formats = study.shape_texts, study.raw_dtypes
+    dims, types = context.op_column(launch, "dims"), context.op_column(launch, "types")
+    shapes, formats = context.shape_texts, context.raw_dtypes
     sent = np.full(len(told), -1, np.int64)
     for at, name in enumerate(names):
         count = int(elements[at])
@@ -180,25 +180,25 @@ def _elements(shape: str) -> int:
     return total if 0 <= total < 1 << 48 else -1
 
 
-def _accumulating(study: Study, launch: Ints, phase: Ints) -> Bools:
+def _accumulating(context: Context, launch: Ints, phase: Ints) -> Bools:
     """Which collectives reduce the gradients of a micro-batch that is not the last before the optimizer's step.
 
     DistributedDataParallel marks each forward pass, and torch each step of an optimizer: where a forward pass comes first
     after the backward pass that launched the collective, its gradients are still being accumulated.
     """
-    host = study.recording.host
+    host = context.recording.host
     out = np.zeros(len(launch), np.bool_)
-    forward = np.array([name == "DistributedDataParallel.forward" for name in study.names], np.bool_)
+    forward = np.array([name == "DistributedDataParallel.forward" for name in context.names], np.bool_)
     if not host.size or not forward.any():
         return out
-    step = np.array([name.startswith("Optimizer.step#") for name in study.names], np.bool_)
+    step = np.array([name.startswith("Optimizer.step#") for name in context.names], np.bool_)
     marks = np.isin(host.group, (ANNOTATION, OP))
     forwards = np.sort(host.start[marks & forward[host.name]])
     steps = np.sort(host.start[marks & step[host.name]])
     at = np.where(launch >= 0, host.start[np.maximum(launch, 0)], np.iinfo(np.int64).max)
     following = np.searchsorted(forwards, at, side="right")
     stepping = np.searchsorted(steps, at, side="right")
-    known = (following < len(forwards)) & (stepping < len(steps)) & (phase == study.phase_names.index("backward"))
+    known = (following < len(forwards)) & (stepping < len(steps)) & (phase == context.phase_names.index("backward"))
     out[known] = forwards[following[known]] < steps[stepping[known]]
     return out
 

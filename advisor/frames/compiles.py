@@ -12,12 +12,12 @@ import re
 import numpy as np
 import pandas as pd
 
-from advisor.frames.host import ANNOTATION, BACKWARD, OP, PYTHON
-from advisor.frames.ledger import CODE
 from advisor.frames.schema import COMMON, Schema, flag, integer, text
-from advisor.frames.study import Study
-from advisor.frames.waits import nodes_named
 from advisor.intervals import Bools, Ints, covered, union
+from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, PYTHON
+from advisor.timeline.context import Context
+from advisor.timeline.ledger import CODE
+from advisor.timeline.waits import nodes_named
 
 SCHEMA = Schema(
     "compiles",
@@ -51,12 +51,12 @@ _NONE = np.zeros(0, np.int64)
 class _Rows:
     """Rows in the making, in order: compilations first, then regions with the breaks among them."""
 
-    def __init__(self, study: Study) -> None:
-        self.study, self.host = study, study.recording.host
+    def __init__(self, context: Context) -> None:
+        self.context, self.host = context, context.recording.host
         self.ids: list[str] = []
         self.id_of_name = self._ids()
-        self.compilations = study.waits.compile
-        regions = nodes_named(study.recording, _REGIONS, (OP, ANNOTATION))
+        self.compilations = context.waits.compile
+        regions = nodes_named(context.recording, _REGIONS, (OP, ANNOTATION))
         self.regions = regions
         outer = self._around(regions)
         broken = outer >= 0
@@ -76,9 +76,9 @@ class _Rows:
 
     def _ids(self) -> Ints:
         """Name code -> code of the region's id that stands in the name, -1 for none."""
-        codes = np.full(max(len(self.study.names), 1), -1, np.int64)
+        codes = np.full(max(len(self.context.names), 1), -1, np.int64)
         known: dict[str, int] = {}
-        for code, name in enumerate(self.study.names):
+        for code, name in enumerate(self.context.names):
             if ("Region: " in name or "compile_id=" in name) and (found := _IDS.search(name)):
                 codes[code] = known.setdefault(found[1], len(known))
         self.ids = list(known)
@@ -97,7 +97,7 @@ class _Rows:
     def _last_graph(self, nodes: Ints, outer: Ints) -> Ints:
         """When the last compiled graph before each region ended, inside the region around it; else when that began."""
         host = self.host
-        graphs = nodes_named(self.study.recording, _GRAPHS, (OP, ANNOTATION))
+        graphs = nodes_named(self.context.recording, _GRAPHS, (OP, ANNOTATION))
         last = host.start[outer].copy()
         for thread in np.unique(host.thread[nodes]).tolist():
             here = host.thread[nodes] == thread
@@ -112,7 +112,7 @@ class _Rows:
         out = np.full(len(spans.start), -1, np.int64)
         if not len(out):
             return out
-        named = nodes_named(self.study.recording, _IN_ANNOTATION, (OP, ANNOTATION))
+        named = nodes_named(self.context.recording, _IN_ANNOTATION, (OP, ANNOTATION))
         for thread in np.unique(host.thread[spans.node]).tolist():
             rows = np.flatnonzero(host.thread[spans.node] == thread)
             for nodes, edge, until in (
@@ -129,7 +129,7 @@ class _Rows:
 
     def segments(self) -> tuple[Ints, Ints]:
         """Segments of the ledger that rows own, with the rows: compile time, and idle that lies mostly in a break."""
-        book = self.study.ledger
+        book = self.context.ledger
         compiling = np.flatnonzero(book.cause == CODE["compile"])
         waiting = np.flatnonzero(book.cause == CODE["host"])
         breaks = np.flatnonzero(self.kind == _BREAK)
@@ -150,7 +150,7 @@ class _Rows:
         """The node that tells where each row is: behind a break, the frame that dynamo made of the rest of the function."""
         node = self.node.copy()
         breaks = np.flatnonzero(self.kind == _BREAK)
-        resumes = nodes_named(self.study.recording, _RESUMES, (PYTHON,)) if len(breaks) else _NONE
+        resumes = nodes_named(self.context.recording, _RESUMES, (PYTHON,)) if len(breaks) else _NONE
         if len(resumes):
             first = np.full(self.host.size + 1, -1, np.int64)  # the last for what runs in none
             first[self._around(resumes)[::-1]] = resumes[::-1]
@@ -164,7 +164,7 @@ class _Rows:
         breaks = np.flatnonzero(self.kind == _BREAK)
         if not len(breaks):
             return out
-        plumbing = np.array([_PLUMBING.match(name) is not None for name in self.study.names], np.bool_)
+        plumbing = np.array([_PLUMBING.match(name) is not None for name in self.context.names], np.bool_)
         ops = np.flatnonzero(host.group == OP)
         ops = ops[~plumbing[host.name[ops]]]
         compiling = union(self.compilations.start, self.compilations.end)  # what compiling runs is no reason for it
@@ -179,45 +179,45 @@ class _Rows:
         return out
 
 
-def build(study: Study) -> pd.DataFrame:
+def build(context: Context) -> pd.DataFrame:
     """The frame."""
-    if not study.recording.has_host or not study.recording.host.size:
-        return _empty(study)
-    rows = _Rows(study)
+    if not context.recording.has_host or not context.recording.host.size:
+        return _empty(context)
+    rows = _Rows(context)
     cost = np.zeros(len(rows.kind), np.int64)
     segments, row = rows.segments()
-    np.add.at(cost, row, study.ledger.dur_ns[segments])
+    np.add.at(cost, row, context.ledger.dur_ns[segments])
     node = rows.places()
-    frame = study.common(start=rows.start, dur=rows.end - rows.start, cost=cost, node=node)
-    idle = study.idle_during(rows.start, rows.end) if study.device >= 0 else np.zeros(len(rows.kind), np.int64)
-    phase = study.recording.host.attributes.phase
+    frame = context.common(start=rows.start, dur=rows.end - rows.start, cost=cost, node=node)
+    idle = context.idle_during(rows.start, rows.end) if context.device >= 0 else np.zeros(len(rows.kind), np.int64)
+    phase = context.recording.host.attributes.phase
     frame |= {
-        "kind": study.labels(rows.kind, KINDS),
-        "region": study.labels(rows.region, rows.ids),
-        "recompiles": study.known(rows.recompiles),
+        "kind": context.labels(rows.kind, KINDS),
+        "region": context.labels(rows.region, rows.ids),
+        "recompiles": context.known(rows.recompiles),
         "idle_ns": idle,
-        "reason": study.labels(rows.reasons(), study.names),
+        "reason": context.labels(rows.reasons(), context.names),
         "backward": phase[rows.node] == BACKWARD,
     }
     return pd.DataFrame(frame)
 
 
-def _empty(study: Study) -> pd.DataFrame:
-    frame = study.common(start=_NONE, dur=_NONE, cost=_NONE, node=_NONE)
+def _empty(context: Context) -> pd.DataFrame:
+    frame = context.common(start=_NONE, dur=_NONE, cost=_NONE, node=_NONE)
     frame |= {
-        "kind": study.labels(_NONE, KINDS),
-        "region": study.labels(_NONE, KINDS),
-        "recompiles": study.known(_NONE),
+        "kind": context.labels(_NONE, KINDS),
+        "region": context.labels(_NONE, KINDS),
+        "recompiles": context.known(_NONE),
         "idle_ns": _NONE,
-        "reason": study.labels(_NONE, KINDS),
+        "reason": context.labels(_NONE, KINDS),
         "backward": np.zeros(0, np.bool_),
     }
     return pd.DataFrame(frame)
 
 
-def claimed(study: Study, mask: Bools) -> Ints:
+def claimed(context: Context, mask: Bools) -> Ints:
     """Segments of the ledger that the chosen rows own."""
-    if not study.recording.has_host or not study.recording.host.size:
+    if not context.recording.has_host or not context.recording.host.size:
         return _NONE
-    segments, row = _Rows(study).segments()
+    segments, row = _Rows(context).segments()
     return segments[mask[row]]

@@ -7,10 +7,10 @@ import re
 import numpy as np
 import pandas as pd
 
-from advisor.frames.recording import MEMSET
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
-from advisor.frames.study import Study
 from advisor.intervals import Bools, Ints, covered
+from advisor.timeline.context import Context
+from advisor.timeline.recording import MEMSET
 
 SCHEMA = Schema(
     "copies",
@@ -66,14 +66,14 @@ def parse(name: str) -> tuple[str, str, str, str]:
     return direction, source, target, memory
 
 
-def facts(study: Study) -> dict[str, str | int | None]:
+def facts(context: Context) -> dict[str, str | int | None]:
     """What the copies between host and device say of their memory and size, by column of `trace`."""
-    work, rows = study.recording.work, study.copies_of()
-    named = {code: parse(study.names[code]) for code in np.unique(work.name[rows]).tolist()}
+    work, rows = context.recording.work, context.copies_of()
+    named = {code: parse(context.names[code]) for code in np.unique(work.name[rows]).tolist()}
     memory = {code: found[3] for code, found in named.items()}
     rows = rows[np.isin(work.name[rows], [code for code, kind in memory.items() if kind])]
     kinds = {memory[code] for code in np.unique(work.name[rows]).tolist()}
-    size = study.tables["copy"]["bytes"][work.row[rows]] if len(rows) else np.zeros(0, np.int64)
+    size = context.tables["copy"]["bytes"][work.row[rows]] if len(rows) else np.zeros(0, np.int64)
     staged = [code for code, found in named.items() if found[0] == "HtoD" and found[3] == "pageable"]
     to_device = int(np.maximum(size[np.isin(work.name[rows], staged)], 0).sum())
     size = size[size >= 0]
@@ -84,19 +84,19 @@ def facts(study: Study) -> dict[str, str | int | None]:
     }
 
 
-def build(study: Study) -> pd.DataFrame:
+def build(context: Context) -> pd.DataFrame:
     """The frame."""
-    recording = study.recording
-    work, rows = recording.work, study.copies_of()
+    recording = context.recording
+    work, rows = recording.work, context.copies_of()
     start, end, launch = work.start[rows], work.end[rows], work.launch[rows]
     codes, inverse = np.unique(work.name[rows], return_inverse=True)
-    facts = [parse(study.names[code]) for code in codes.tolist()]
-    table = study.tables.get("copy", {})
+    facts = [parse(context.names[code]) for code in codes.tolist()]
+    table = context.tables.get("copy", {})
     size = table["bytes"][work.row[rows]] if len(rows) else np.zeros(0, np.int64)
     dur = end - start
     known = (size >= 0) & (dur > 0)
     bandwidth = np.where(known, size / np.maximum(dur, 1), np.nan)
-    syncs = study.waits.syncs
+    syncs = context.waits.syncs
     call = np.zeros(len(rows), np.int64)
     blocking = np.zeros(len(rows), np.bool_)
     if len(rows) and recording.host.size:
@@ -110,7 +110,7 @@ def build(study: Study) -> pd.DataFrame:
     before = np.zeros(len(rows), np.int64)
     for device in np.unique(work.device[rows]).tolist():
         mine = work.device[rows] == device
-        hidden[mine] = covered(study.hidden_by_kernels(device), start[mine], end[mine])
+        hidden[mine] = covered(context.hidden_by_kernels(device), start[mine], end[mine])
         busy = recording.busy(device)
         if not len(busy.start):  # nothing here took any time
             continue
@@ -118,57 +118,57 @@ def build(study: Study) -> pd.DataFrame:
         gap = start[mine] - busy.end[np.maximum(last, 0)]
         alone = covered(busy, start[mine] - 1, start[mine]) == 0
         before[mine] = np.where((last >= 0) & alone, gap, 0)
-    owns = study.wait_cost(["blocking_copy"], len(syncs.start))
-    cost = study.work_cost[rows]
+    owns = context.wait_cost(["blocking_copy"], len(syncs.start))
+    cost = context.work_cost[rows]
     waited = syncs.copy >= 0
     np.add.at(cost, np.searchsorted(rows, syncs.copy[waited]), owns[waited])
-    frame = study.common_of_work(rows, cost)
+    frame = context.common_of_work(rows, cost)
 
     def word(part: int) -> pd.Categorical:
-        return study.labels(inverse, [fact[part] for fact in facts])
+        return context.labels(inverse, [fact[part] for fact in facts])
 
     frame |= {
-        "name": study.labels(work.name[rows], study.names),
+        "name": context.labels(work.name[rows], context.names),
         "direction": word(0),
         "source_memory": word(1),
         "target_memory": word(2),
         "host_memory": word(3),
-        "bytes": study.known(size),
+        "bytes": context.known(size),
         "bandwidth_gbps": bandwidth,
         "blocking": blocking,
         "call_ns": call,
         "exposed_ns": dur - hidden,
         "idle_before_ns": before,
-        "leads": _leads(study, rows),
+        "leads": _leads(context, rows),
     }
     return pd.DataFrame(frame)
 
 
-def _leads(study: Study, rows: Ints) -> Bools:
+def _leads(context: Context, rows: Ints) -> Bools:
     """Which copies begin before the first kernel of the step that launched them."""
-    recording, work = study.recording, study.recording.work
+    recording, work = context.recording, context.recording.work
     if not recording.steps or not recording.host.size:
         return np.zeros(len(rows), np.bool_)
     linked = np.where(work.launch >= 0, recording.host.start[np.maximum(work.launch, 0)], -1)
     step = np.where(work.launch >= 0, recording.host_step_of(linked), -1)
     first = np.full(len(recording.steps) + 1, -1, np.int64)  # the last for work of no step
-    kernels = study.kernel_rows[::-1]
+    kernels = context.kernel_rows[::-1]
     first[step[kernels]] = work.start[kernels]
     first[-1] = -1
     leads: Bools = work.start[rows] < first[step[rows]]
     return leads
 
 
-def build_memsets(study: Study) -> pd.DataFrame:
+def build_memsets(context: Context) -> pd.DataFrame:
     """The frame `memsets`."""
-    work = study.recording.work
+    work = context.recording.work
     rows = np.flatnonzero(work.kind == MEMSET)
     launch = work.launch[rows]
-    frame = study.common_of_work(rows)
-    table = study.tables.get("memset", {})
+    frame = context.common_of_work(rows)
+    table = context.tables.get("memset", {})
     frame |= {
-        "name": study.labels(work.name[rows], study.names),
-        "bytes": study.known(table["bytes"][work.row[rows]] if len(rows) else np.zeros(0, np.int64)),
-        "phase": study.labels(study.phases(launch), study.phase_names),
+        "name": context.labels(work.name[rows], context.names),
+        "bytes": context.known(table["bytes"][work.row[rows]] if len(rows) else np.zeros(0, np.int64)),
+        "phase": context.labels(context.phases(launch), context.phase_names),
     }
     return pd.DataFrame(frame)

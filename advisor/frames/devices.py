@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 
 from advisor.frames.memory import curve
-from advisor.frames.recording import KERNEL
 from advisor.frames.schema import Schema, integer, nullable, real, text
-from advisor.frames.study import Study
 from advisor.intervals import Ints, clip
+from advisor.timeline.context import Context
+from advisor.timeline.recording import KERNEL
 
 SCHEMA = Schema(
     "devices",
@@ -40,13 +40,13 @@ SCHEMA = Schema(
 )
 
 
-def plugin_window(study: Study) -> tuple[int, int]:
+def plugin_window(context: Context) -> tuple[int, int]:
     """From the first step's start to the last step's end, extended to the end of the work that the steps launched.
 
     Without steps: from the first operator's start to the last one's end. Work that was launched outside and ended before
     the first step's own work moves the start on to its end.
     """
-    recording = study.recording
+    recording = context.recording
     work, steps = recording.work, recording.steps
     if steps:
         ranges = [(step.start, step.end) for step in steps]
@@ -78,18 +78,18 @@ def plugin_window(study: Study) -> tuple[int, int]:
     return low, max(high, low)
 
 
-def build(study: Study) -> pd.DataFrame:
+def build(context: Context) -> pd.DataFrame:
     """The frame, the busiest device first."""
-    recording = study.recording
+    recording = context.recording
     work = recording.work
     low, high = recording.window
-    from_, to = plugin_window(study) if recording.devices else (0, 0)
+    from_, to = plugin_window(context) if recording.devices else (0, 0)
     rows = []
-    peaks = curve(study)
+    peaks = curve(context)
     for device in recording.devices:
         entry = recording.device_properties(device)
         busy = clip(recording.busy(device), low, high).length
-        kernels = study.hidden_by_kernels(device)
+        kernels = context.hidden_by_kernels(device)
         mine = np.flatnonzero((work.device == device) & (work.kind == KERNEL))
         nvidia = recording.vendor == "nvidia"
         here = peaks["device"] == device
@@ -105,8 +105,8 @@ def build(study: Study) -> pd.DataFrame:
                 "kernel_ns": clip(kernels, low, high).length,
                 "busy_share": busy / (high - low) if high > low else None,
                 "utilization": clip(kernels, from_, to).length / (to - from_) if len(mine) and to > from_ else None,
-                "sm_efficiency": _sm_efficiency(study, mine, from_, to),
-                "achieved_occupancy": _occupancy(study, mine, from_, to),
+                "sm_efficiency": _sm_efficiency(context, mine, from_, to),
+                "achieved_occupancy": _occupancy(context, mine, from_, to),
                 "peak_allocated_bytes": int(peaks["allocated_bytes"][here].max()) if here.any() else None,
                 "peak_reserved_bytes": int(peaks["reserved_bytes"][here].max()) if here.any() else None,
             }
@@ -117,12 +117,12 @@ def build(study: Study) -> pd.DataFrame:
     return frame
 
 
-def _sm_efficiency(study: Study, rows: Ints, low: int, high: int) -> float | None:
+def _sm_efficiency(context: Context, rows: Ints, low: int, high: int) -> float | None:
     """Concurrent ``blocks per SM``, capped at 1, averaged over [low, high)."""
-    work = study.recording.work
+    work = context.recording.work
     if not len(rows) or high <= low:
         return None
-    values = study.tables["kernel"]["blocks_per_sm"][work.row[rows]].astype(np.float64)
+    values = context.tables["kernel"]["blocks_per_sm"][work.row[rows]].astype(np.float64)
     if not np.isfinite(values).any():
         return None
     # An absent or infinite value (a device without SMs in its properties) counts as full, as the plugin's cap does.
@@ -136,12 +136,12 @@ def _sm_efficiency(study: Study, rows: Ints, low: int, high: int) -> float | Non
     return float((np.clip(level[:-1], 0.0, 1.0) * span).sum() / (high - low))
 
 
-def _occupancy(study: Study, rows: Ints, low: int, high: int) -> float | None:
+def _occupancy(context: Context, rows: Ints, low: int, high: int) -> float | None:
     """Estimated achieved occupancy, weighted by duration."""
-    work = study.recording.work
+    work = context.recording.work
     if not len(rows):
         return None
-    values = study.tables["kernel"]["occupancy"][work.row[rows]].astype(np.float64)
+    values = context.tables["kernel"]["occupancy"][work.row[rows]].astype(np.float64)
     time = (np.clip(work.end[rows], low, high) - np.clip(work.start[rows], low, high)).astype(np.float64)
     known = (values >= 0) & (values <= 100) & (time > 0)  # a percentage, or no figure
     if not known.any():

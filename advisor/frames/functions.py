@@ -8,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from advisor.frames.host import PYTHON
 from advisor.frames.hosts import PYTHON_KINDS, python_kind
 from advisor.frames.schema import LINE, Schema, integer, real, text
-from advisor.frames.source import parse_frame
-from advisor.frames.study import Study
 from advisor.intervals import Bools, Ints
+from advisor.timeline.calls import PYTHON
+from advisor.timeline.context import Context
+from advisor.timeline.source import parse_frame
 
 SCHEMA = Schema(
     "functions",
@@ -45,9 +45,9 @@ SCHEMA = Schema(
 )
 
 
-def build(study: Study) -> pd.DataFrame:
+def build(context: Context) -> pd.DataFrame:
     """The frame."""
-    host = study.recording.host
+    host = context.recording.host
     nodes = np.flatnonzero(host.group == PYTHON)
     user = host.attributes.user[nodes].astype(np.int64)
     pair = host.name[nodes].astype(np.int64) * (len(host.places) + 1) + user + 1
@@ -57,17 +57,17 @@ def build(study: Study) -> pd.DataFrame:
     own = dur - host.children_ns()[nodes] if len(nodes) else dur
     row_of = np.full(host.size + 1, -1, np.int64)
     row_of[nodes] = row
-    loaded, inner, whole = _in_loader(study, nodes, row_of, count)
+    loaded, inner, whole = _in_loader(context, nodes, row_of, count)
     node = nodes[first]
-    common = study.common(start=host.start[node], dur=dur[first], cost=np.zeros(count, np.int64), node=node)
-    kinds = np.array([python_kind(name) for name in study.names], np.int64)
+    common = context.common(start=host.start[node], dur=dur[first], cost=np.zeros(count, np.int64), node=node)
+    kinds = np.array([python_kind(name) for name in context.names], np.int64)
     share = pd.array(loaded / whole if whole else np.zeros(count), dtype="Float64")
     within = pd.array(inner / whole if whole else np.zeros(count), dtype="Float64")
     if not whole:
         share[:] = within[:] = pd.NA
     frame = {
-        "name": study.labels(host.name[node], study.names),
-        "kind": study.labels(kinds[host.name[node]] if count else node, PYTHON_KINDS),
+        "name": context.labels(host.name[node], context.names),
+        "kind": context.labels(kinds[host.name[node]] if count else node, PYTHON_KINDS),
         "calls": np.bincount(row, minlength=count).astype(np.int64),
         "dur_ns": _summed(row, dur, count),
         "self_ns": _summed(row, own, count),
@@ -84,19 +84,19 @@ def _summed(row: Ints, values: Ints, count: int) -> Ints:
     return total
 
 
-def _in_loader(study: Study, nodes: Ints, row_of: Ints, count: int) -> tuple[Ints, Ints, int]:
+def _in_loader(context: Context, nodes: Ints, row_of: Ints, count: int) -> tuple[Ints, Ints, int]:
     """Per row: ns inside waits that load in the main process, the most of it in one function below; and those waits' ns."""
-    host, waits = study.recording.host, study.waits.loader
+    host, waits = context.recording.host, context.waits.loader
     none = np.zeros(count, np.int64)
-    single = np.array(["SingleProcess" in name for name in study.names], np.bool_)
+    single = np.array(["SingleProcess" in name for name in context.names], np.bool_)
     around = waits.node[single[host.name[waits.node]]] if len(waits.node) else waits.node
     if not len(around) or not count:
         return none, none, 0
     at = np.searchsorted(around, nodes) - 1
     wait = around[np.maximum(at, 0)]
     inside = nodes[(at >= 0) & (host.thread[nodes] == host.thread[wait]) & (host.start[nodes] < host.end[wait])]
-    inside = inside[_of_others(study, inside)]
-    above = _nearest(study, inside)
+    inside = inside[_of_others(context, inside)]
+    above = _nearest(context, inside)
     mine = row_of[inside]
     outer = np.where(above >= 0, row_of[above], -1)
     fresh = mine != outer
@@ -111,19 +111,19 @@ def _in_loader(study: Study, nodes: Ints, row_of: Ints, count: int) -> tuple[Int
     return loaded, inner, int((host.end - host.start)[around].sum())
 
 
-def _of_others(study: Study, nodes: Ints) -> Bools:
+def _of_others(context: Context, nodes: Ints) -> Bools:
     """Which calls are of functions with a place in the source that is not torch's."""
-    host = study.recording.host
-    known = np.zeros(max(len(study.names), 1), np.bool_)
+    host = context.recording.host
+    known = np.zeros(max(len(context.names), 1), np.bool_)
     for code in np.unique(host.name[nodes]).tolist():
-        place = parse_frame(study.names[code], host.libraries)
+        place = parse_frame(context.names[code], host.libraries)
         known[code] = place is not None and not place.file.startswith("torch/")
     return known[host.name[nodes]]
 
 
-def _nearest(study: Study, nodes: Ints) -> Ints:
+def _nearest(context: Context, nodes: Ints) -> Ints:
     """The nearest of *nodes* above each of them, -1 for none."""
-    host = study.recording.host
+    host = context.recording.host
     chosen = np.zeros(host.size + 1, np.bool_)
     chosen[nodes] = True
     above = host.parent[nodes].astype(np.int64)

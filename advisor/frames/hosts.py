@@ -7,12 +7,12 @@ import re
 import numpy as np
 import pandas as pd
 
-from advisor.frames import cpu, retention
-from advisor.frames.host import ANNOTATION, BACKWARD, OP, PYTHON, RUNTIME
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
-from advisor.frames.study import Study
-from advisor.frames.waits import ALLOCATOR_CALL, GRAPH, SYNC_CALL
 from advisor.intervals import Bools, Ints, covered
+from advisor.timeline import cpu, retention
+from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, PYTHON, RUNTIME
+from advisor.timeline.context import Context
+from advisor.timeline.waits import ALLOCATOR_CALL, GRAPH, SYNC_CALL
 
 OPS = Schema(
     "ops",
@@ -83,59 +83,59 @@ _KINDS = (
 _ALLOCATING = [code for code, (kind, _) in enumerate(_KINDS) if kind in ("malloc", "free")]
 
 
-def build_ops(study: Study) -> pd.DataFrame:
+def build_ops(context: Context) -> pd.DataFrame:
     """The frame `ops`."""
-    host = study.recording.host
-    nodes = study.op_rows
-    table = study.tables.get("op", {})
+    host = context.recording.host
+    nodes = context.op_rows
+    table = context.tables.get("op", {})
     row = host.row[nodes]
     dur = host.end[nodes] - host.start[nodes]
     acts = (host.group == OP) | (host.group == ANNOTATION)
     inner = np.zeros(host.size, np.int64)
     children = np.flatnonzero(acts & (host.parent >= 0))
     np.add.at(inner, host.parent[children], (host.end - host.start)[children])
-    time, count = _launched_inside(study)
+    time, count = _launched_inside(context)
     is_op = host.group == OP
     around = host.parent[nodes]
     up = np.where(around >= 0, host.attributes.op[np.maximum(around, 0)], -1)
     above_op = (up >= 0) & is_op[np.maximum(up, 0)]
     cost = np.zeros(len(nodes), np.int64)
-    if study.idle_trusted and study.device >= 0 and len(nodes):
-        spans = study.ledger.spans("host")
+    if context.idle_trusted and context.device >= 0 and len(nodes):
+        spans = context.ledger.spans("host")
         own = np.zeros(host.size, np.int64)
         own[nodes] = covered(spans, host.start[nodes], host.end[nodes])
         for level in reversed(host.levels[1:]):
             mine = level[is_op[level] & (host.parent[level] >= 0)]
             np.subtract.at(own, host.parent[mine], covered(spans, host.start[mine], host.end[mine]))
         cost = np.maximum(own[nodes], 0)
-    if study.cpu_program:
-        cost = cpu.op_cost(study)
-    frame = study.common(start=host.start[nodes], dur=dur, cost=cost, node=nodes)
-    kinds, kind = cpu.op_kinds(study.names, host.name[nodes])
+    if context.cpu_program:
+        cost = cpu.op_cost(context)
+    frame = context.common(start=host.start[nodes], dur=dur, cost=cost, node=nodes)
+    kinds, kind = cpu.op_kinds(context.names, host.name[nodes])
     types = table["types"][row] if len(nodes) else np.zeros(0, np.int64)
     dims = table["dims"][row] if len(nodes) else np.zeros(0, np.int64)
     frame |= {
-        "name": study.labels(host.name[nodes], study.names),
+        "name": context.labels(host.name[nodes], context.names),
         "self_ns": dur - inner[nodes],
         "gpu_ns": time[nodes],
         "kernel_count": count[nodes],
         "sequence": table["sequence"][row] if len(nodes) else np.zeros(0, np.int64),
         "backward": host.attributes.phase[nodes] == BACKWARD,
-        "phase": study.labels(study.phases(nodes), study.phase_names),
-        "depth": _depth(study, acts)[nodes],
-        "dtype": study.labels(types, study.raw_dtypes),
-        "dtypes": study.labels(types, study.shape_texts),
-        "shapes": study.labels(dims, study.shape_texts),
+        "phase": context.labels(context.phases(nodes), context.phase_names),
+        "depth": _depth(context, acts)[nodes],
+        "dtype": context.labels(types, context.raw_dtypes),
+        "dtypes": context.labels(types, context.shape_texts),
+        "shapes": context.labels(dims, context.shape_texts),
         "top": ~above_op,
-        "kind": study.labels(kind, kinds),
-        "kind_share": cpu.kind_share(study, kind) if study.cpu_program else np.zeros(len(nodes)),
+        "kind": context.labels(kind, kinds),
+        "kind_share": cpu.kind_share(context, kind) if context.cpu_program else np.zeros(len(nodes)),
     }
     return pd.DataFrame(frame)
 
 
-def _depth(study: Study, acts: Bools) -> Ints:
+def _depth(context: Context, acts: Bools) -> Ints:
     """Operators and annotations around each node."""
-    host = study.recording.host
+    host = context.recording.host
     depth = np.zeros(host.size, np.int64)
     for level in host.levels[1:]:
         parent = host.parent[level]
@@ -143,9 +143,9 @@ def _depth(study: Study, acts: Bools) -> Ints:
     return depth
 
 
-def _launched_inside(study: Study) -> tuple[Ints, Ints]:
+def _launched_inside(context: Context) -> tuple[Ints, Ints]:
     """Per forest node: GPU ns and pieces of work launched at or below it."""
-    host, work = study.recording.host, study.recording.work
+    host, work = context.recording.host, context.recording.work
     time, count = np.zeros(host.size, np.int64), np.zeros(host.size, np.int64)
     linked = work.launch >= 0
     np.add.at(time, work.launch[linked], (work.end - work.start)[linked])
@@ -157,9 +157,9 @@ def _launched_inside(study: Study) -> tuple[Ints, Ints]:
     return time, count
 
 
-def build_launches(study: Study) -> pd.DataFrame:
+def build_launches(context: Context) -> pd.DataFrame:
     """The frame `launches`."""
-    host, work = study.recording.host, study.recording.work
+    host, work = context.recording.host, context.recording.work
     nodes = np.flatnonzero(host.group == RUNTIME)
     nodes = nodes[np.argsort(host.start[nodes], kind="stable")]
     first = np.full(host.size, -1, np.int64)
@@ -168,19 +168,21 @@ def build_launches(study: Study) -> pd.DataFrame:
     time, count = np.zeros(host.size, np.int64), np.zeros(host.size, np.int64)
     np.add.at(time, work.launch[linked], (work.end - work.start)[linked])
     np.add.at(count, work.launch[linked], 1)
-    kinds = np.array([_kind(name) for name in study.names], np.int64)
+    kinds = np.array([_kind(name) for name in context.names], np.int64)
     row = host.row[nodes]
-    calls = study.waits.allocator
+    calls = context.waits.allocator
     cost = np.zeros(host.size, np.int64)
-    cost[calls.node] = study.wait_cost(["allocator"], len(calls.start))
-    frame = study.common(start=host.start[nodes], dur=host.end[nodes] - host.start[nodes], cost=cost[nodes], node=nodes)
+    cost[calls.node] = context.wait_cost(["allocator"], len(calls.start))
+    frame = context.common(
+        start=host.start[nodes], dur=host.end[nodes] - host.start[nodes], cost=cost[nodes], node=nodes
+    )
     has = count[nodes] > 0
     kind = kinds[host.name[nodes]] if len(nodes) else nodes
-    emptied, named = retention.emptied(study, nodes, np.isin(kind, _ALLOCATING))
+    emptied, named = retention.emptied(context, nodes, np.isin(kind, _ALLOCATING))
     frame |= {
-        "name": study.labels(host.name[nodes], study.names),
-        "kind": study.labels(kind, [kind for kind, _ in _KINDS] + ["other"]),
-        "correlation": study.tables["runtime"]["correlation"][row] if len(nodes) else nodes,
+        "name": context.labels(host.name[nodes], context.names),
+        "kind": context.labels(kind, [kind for kind, _ in _KINDS] + ["other"]),
+        "correlation": context.tables["runtime"]["correlation"][row] if len(nodes) else nodes,
         "linked": has,
         "gpu_start_ns": first[nodes],
         "gpu_dur_ns": time[nodes],
@@ -199,24 +201,24 @@ def _kind(name: str) -> int:
     return len(_KINDS)
 
 
-def build_python(study: Study) -> pd.DataFrame:
+def build_python(context: Context) -> pd.DataFrame:
     """The frame `python`."""
-    host = study.recording.host
+    host = context.recording.host
     nodes = np.flatnonzero(host.group == PYTHON)
     nodes = nodes[np.argsort(host.start[nodes], kind="stable")]
     dur = host.end - host.start
     own = dur - host.children_ns()
-    kinds = np.array([python_kind(name) for name in study.names], np.int64)
-    gc = study.waits.gc
+    kinds = np.array([python_kind(name) for name in context.names], np.int64)
+    gc = context.waits.gc
     cost = np.zeros(host.size, np.int64)
-    cost[gc.node] = study.wait_cost(["gc"], len(gc.start))
+    cost[gc.node] = context.wait_cost(["gc"], len(gc.start))
     calls = (host.group == PYTHON).astype(np.bool_)
-    frame = study.common(start=host.start[nodes], dur=dur[nodes], cost=cost[nodes], node=nodes)
+    frame = context.common(start=host.start[nodes], dur=dur[nodes], cost=cost[nodes], node=nodes)
     frame |= {
-        "name": study.labels(host.name[nodes], study.names),
-        "kind": study.labels(kinds[host.name[nodes]] if len(nodes) else nodes, PYTHON_KINDS),
+        "name": context.labels(host.name[nodes], context.names),
+        "kind": context.labels(kinds[host.name[nodes]] if len(nodes) else nodes, PYTHON_KINDS),
         "self_ns": own[nodes],
-        "depth": _depth(study, calls)[nodes],
+        "depth": _depth(context, calls)[nodes],
     }
     return pd.DataFrame(frame)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from advisor.frames import waits as w
-from advisor.frames.cpuwork import computing_on_cpu
-from advisor.frames.ledger import CAUSES, IDLE, Ledger
-from advisor.frames.pythontime import python_outside_operators
 from advisor.frames.schema import COMMON, Schema, flag, integer, text
-from advisor.frames.study import Study
 from advisor.intervals import Bools, Ints, covered
+from advisor.timeline import waits as w
+from advisor.timeline.context import Context
+from advisor.timeline.cpuwork import computing_on_cpu
+from advisor.timeline.ledger import CAUSES, IDLE, Ledger
+from advisor.timeline.pythontime import python_outside_operators
 
 GAPS = Schema(
     "gaps",
@@ -92,9 +92,9 @@ def gap_segments(book: Ledger) -> tuple[Ints, Ints]:
     return segments, np.cumsum(fresh) - 1
 
 
-def build_gaps(study: Study) -> pd.DataFrame:
+def build_gaps(context: Context) -> pd.DataFrame:
     """The frame `gaps` of the busiest device; without a device, of the host's window."""
-    recording, book = study.recording, study.ledger
+    recording, book = context.recording, context.ledger
     segments, row = gap_segments(book)
     count = int(row[-1]) + 1 if len(row) else 0
     first = np.searchsorted(row, np.arange(count))
@@ -126,8 +126,8 @@ def build_gaps(study: Study) -> pd.DataFrame:
         for one in np.unique(thread).tolist():
             here = thread == one
             node[here] = host.innermost(one, middle[here])
-            python[here] = python_outside_operators(study, one, start[here], start[here] + dur[here])
-            computing[here] = computing_on_cpu(study, one, start[here], start[here] + dur[here])
+            python[here] = python_outside_operators(context, one, start[here], start[here] + dur[here])
+            computing[here] = computing_on_cpu(context, one, start[here], start[here] + dur[here])
         in_call = (node >= 0) & (host.group[np.maximum(node, 0)] == 3)
         call = np.where(in_call, (host.end - host.start)[np.maximum(node, 0)], 0)
     if count:
@@ -137,7 +137,7 @@ def build_gaps(study: Study) -> pd.DataFrame:
         np.maximum.at(bounds_end, gap, start + dur)
         begins = bounds_start[gap] == low
         ends = bounds_end[gap] == high
-    frame = study.common(start=start, dur=dur, cost=dur.copy(), node=node, device=book.device)
+    frame = context.common(start=start, dur=dur, cost=dur.copy(), node=node, device=book.device)
     position = np.where(begins, 0, np.where(ends, 1, 2))
     host_names = recording.host.name if following.size and recording.has_host else np.zeros(0, np.int64)
     inside = np.full(count, -1, np.int64)
@@ -146,47 +146,47 @@ def build_gaps(study: Study) -> pd.DataFrame:
         nodes = np.where(following >= 0, op[np.maximum(following, 0)], -1)
         inside = np.where(nodes >= 0, host_names[np.maximum(nodes, 0)], -1)
     frame |= {
-        "cause": study.labels(book.cause[head], CAUSES),
+        "cause": context.labels(book.cause[head], CAUSES),
         "gap_id": gap,
         "gap_ns": whole[gap] if count else whole,
-        "position": study.labels(position, ["first", "last", "inner"]),
-        "next_op": study.labels(inside, study.names),
-        "phase": study.labels(study.phases(node), study.phase_names),
-        "startup": 2 * covered(study.startup, start, start + dur) > dur,
+        "position": context.labels(position, ["first", "last", "inner"]),
+        "next_op": context.labels(inside, context.names),
+        "phase": context.labels(context.phases(node), context.phase_names),
+        "startup": 2 * covered(context.startup, start, start + dur) > dur,
         "call_ns": call,
-        "python_ns": study.known(python),
+        "python_ns": context.known(python),
         "cpu_work_ns": computing,
     }
     return pd.DataFrame(frame)
 
 
-def build_syncs(study: Study) -> pd.DataFrame:
+def build_syncs(context: Context) -> pd.DataFrame:
     """The frame `syncs`."""
-    syncs = study.waits.syncs
-    work = study.recording.work
-    cost = study.wait_cost(["sync", "blocking_copy"], len(syncs.start))
-    frame = study.common(
-        start=syncs.start, dur=syncs.end - syncs.start, cost=cost, node=syncs.node, device=study.device
+    syncs = context.waits.syncs
+    work = context.recording.work
+    cost = context.wait_cost(["sync", "blocking_copy"], len(syncs.start))
+    frame = context.common(
+        start=syncs.start, dur=syncs.end - syncs.start, cost=cost, node=syncs.node, device=context.device
     )
     size = np.full(len(syncs.start), -1, np.int64)
     waited = syncs.copy >= 0
     if waited.any():
-        size[waited] = study.tables["copy"]["bytes"][work.row[syncs.copy[waited]]]
-    host_names = study.recording.host.name if len(syncs.node) else np.zeros(0, np.int64)
+        size[waited] = context.tables["copy"]["bytes"][work.row[syncs.copy[waited]]]
+    host_names = context.recording.host.name if len(syncs.node) else np.zeros(0, np.int64)
     frame |= {
-        "name": study.labels(host_names[syncs.node] if len(syncs.node) else host_names, study.names),
-        "kind": study.labels(syncs.kind, w.SYNC_KINDS),
+        "name": context.labels(host_names[syncs.node] if len(syncs.node) else host_names, context.names),
+        "kind": context.labels(syncs.kind, w.SYNC_KINDS),
         "call_ns": syncs.end - syncs.begin,
-        "bubble_ns": study.waits.bubble,
-        "copy_bytes": study.known(size),
-        "pending": _pending(study),
+        "bubble_ns": context.waits.bubble,
+        "copy_bytes": context.known(size),
+        "pending": _pending(context),
     }
     return pd.DataFrame(frame)
 
 
-def _pending(study: Study) -> Bools:
+def _pending(context: Context) -> Bools:
     """Whether work launched before each synchronization had not ended when the wait for it began."""
-    syncs, work, host = study.waits.syncs, study.recording.work, study.recording.host
+    syncs, work, host = context.waits.syncs, context.recording.work, context.recording.host
     if not len(work) or not len(syncs.start):
         return np.zeros(len(syncs.start), np.bool_)
     # Work without a launch in the trace was launched before it.
@@ -198,25 +198,25 @@ def _pending(study: Study) -> Bools:
     return found
 
 
-def build_loader(study: Study) -> pd.DataFrame:
+def build_loader(context: Context) -> pd.DataFrame:
     """The frame `loader`."""
-    waits = study.waits.loader
-    cost = study.wait_cost(["loader"], len(waits.start))
-    frame = study.common(start=waits.start, dur=waits.end - waits.start, cost=cost, node=waits.node)
-    names = study.recording.host.name[waits.node] if len(waits.node) else np.zeros(0, np.int64)
+    waits = context.waits.loader
+    cost = context.wait_cost(["loader"], len(waits.start))
+    frame = context.common(start=waits.start, dur=waits.end - waits.start, cost=cost, node=waits.node)
+    names = context.recording.host.name[waits.node] if len(waits.node) else np.zeros(0, np.int64)
     codes, inverse = np.unique(names, return_inverse=True)
-    classes = [found[1] if (found := w.LOADER.match(study.names[code])) else "" for code in codes.tolist()]
+    classes = [found[1] if (found := w.LOADER.match(context.names[code])) else "" for code in codes.tolist()]
     kinds = [
         "single-process" if "SingleProcess" in c else "multi-process" if "MultiProcessing" in c else "other"
         for c in classes
     ]
-    launching = study.recording.host.launching_thread() if len(waits.node) else -1
-    thread = study.recording.host.thread[waits.node] if len(waits.node) else np.zeros(0, np.int64)
-    idle = study.idle_during(waits.start, waits.end) if study.device >= 0 else np.zeros(len(waits.start), np.int64)
+    launching = context.recording.host.launching_thread() if len(waits.node) else -1
+    thread = context.recording.host.thread[waits.node] if len(waits.node) else np.zeros(0, np.int64)
+    idle = context.idle_during(waits.start, waits.end) if context.device >= 0 else np.zeros(len(waits.start), np.int64)
     frame |= {
-        "name": study.labels(names, study.names),
-        "iterator": study.labels(inverse, kinds),
-        "iterator_class": study.labels(inverse, classes),
+        "name": context.labels(names, context.names),
+        "iterator": context.labels(inverse, kinds),
+        "iterator_class": context.labels(inverse, classes),
         "idle_ns": idle,
         "on_launching_thread": thread == launching,
         "restart": waits.restart,

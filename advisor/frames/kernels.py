@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from advisor.frames import origin
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
-from advisor.frames.study import Study
 from advisor.intervals import Bools, Ints, covered, union
+from advisor.timeline import launch_origin as origin
+from advisor.timeline.context import Context
 
 SCHEMA = Schema(
     "kernels",
@@ -54,12 +54,12 @@ _REST_NS = 100_000
 """A stream that rests for longer has ended a chain of kernels: a launch costs the host a tenth of it."""
 
 
-def build(study: Study) -> pd.DataFrame:
+def build(context: Context) -> pd.DataFrame:
     """The frame."""
-    recording = study.recording
-    work, rows = recording.work, study.kernel_rows
+    recording = context.recording
+    work, rows = recording.work, context.kernel_rows
     start, launch = work.start[rows], work.launch[rows]
-    info = study.kernel_names
+    info = context.kernel_names
     name = work.name[rows]
     codes = np.fromiter(info, np.int64, len(info))
     at = np.searchsorted(codes, name)
@@ -73,39 +73,39 @@ def build(study: Study) -> pd.DataFrame:
     unknown = told([k.tensor_cores is None for k in info.values()], np.bool_).astype(np.bool_)
     alignment = told([k.alignment or 0 for k in info.values()], np.int64)
     pointwise = told([k.pointwise for k in info.values()], np.bool_).astype(np.bool_)
-    dtypes = study.kernel_dtypes()
-    table = study.tables.get("kernel", {})
+    dtypes = context.kernel_dtypes()
+    table = context.tables.get("kernel", {})
     row = work.row[rows]
 
     def column(key: str) -> Ints:
         return table[key][row] if len(row) else np.zeros(0, np.int64)
 
-    raws = study.recording.recorded.raws
+    raws = context.recording.recorded.raws
     size = np.array([_product(raw) for raw in raws], np.int64)
     # A fill reads nothing: it is no link of a chain.
-    fills = told(["FillFunctor" in study.names[code] for code in info], np.bool_).astype(np.bool_)
-    step = study.recording.step_of(start)
+    fills = told(["FillFunctor" in context.names[code] for code in info], np.bool_).astype(np.bool_)
+    step = context.recording.step_of(start)
     length, chain = _chains(work.device[rows], work.stream[rows], start, work.end[rows], step, pointwise & ~fills)
     host = recording.host if len(rows) and (launch >= 0).any() else None
     graph = np.zeros(len(rows), np.bool_)
     launched = np.full(len(rows), -1, np.int64)
     if host is not None:
-        graph = np.isin(launch, study.graph_nodes)
+        graph = np.isin(launch, context.graph_nodes)
         launched = np.where(launch >= 0, host.start[np.maximum(launch, 0)], -1)
-    frame = study.common_of_work(rows)
+    frame = context.common_of_work(rows)
     frame |= {
-        "name": study.labels(name, study.names),
-        "class": study.labels(kind, kinds),
-        "tensor_cores": study.boolean(tensor, unknown),
+        "name": context.labels(name, context.names),
+        "class": context.labels(kind, kinds),
+        "tensor_cores": context.boolean(tensor, unknown),
         "dtype": pd.Categorical(dtypes),
         "linked": launch >= 0,
         "correlation": work.correlation[rows],
-        "launch_ns": study.known(launched),
+        "launch_ns": context.known(launched),
         "graph": graph,
-        "grid_blocks": study.known(size[column("grid")]),
-        "block_threads": study.known(size[column("block")]),
-        "registers": study.known(column("registers")),
-        "shared_bytes": study.known(column("shared")),
+        "grid_blocks": context.known(size[column("grid")]),
+        "block_threads": context.known(size[column("block")]),
+        "registers": context.known(column("registers")),
+        "shared_bytes": context.known(column("shared")),
         "blocks_per_sm": column("blocks_per_sm").astype(np.float64),
         "warps_per_sm": column("warps_per_sm").astype(np.float64),
         "occupancy": column("occupancy").astype(np.float64),
@@ -113,44 +113,44 @@ def build(study: Study) -> pd.DataFrame:
         "chain_length": length,
         "chain_id": chain,
         "pointwise": pointwise,
-        "phase": study.labels(study.phases(launch), study.phase_names),
-        "shapes": study.labels(study.op_column(launch, "dims"), study.shape_texts),
-        "dtypes": study.labels(study.op_column(launch, "types"), study.shape_texts),
-        "exposed_ns": exposed(study, rows),
+        "phase": context.labels(context.phases(launch), context.phase_names),
+        "shapes": context.labels(context.op_column(launch, "dims"), context.shape_texts),
+        "dtypes": context.labels(context.op_column(launch, "types"), context.shape_texts),
+        "exposed_ns": exposed(context, rows),
     }
-    frame |= _origins(study, rows, frame)
+    frame |= _origins(context, rows, frame)
     return pd.DataFrame(frame)
 
 
-def _origins(study: Study, rows: Ints, frame: dict[str, object]) -> dict[str, object]:
+def _origins(context: Context, rows: Ints, frame: dict[str, object]) -> dict[str, object]:
     """Columns on what each kernel was launched for."""
-    work = study.recording.work
+    work = context.recording.work
     launch, start, end = work.launch[rows], work.start[rows], work.end[rows]
-    odd, known = origin.odd_sizes(study, launch, np.asarray(frame["class"]) == "gemm")
-    op, user = origin.places(study, launch)
+    odd, known = origin.odd_sizes(context, launch, np.asarray(frame["class"]) == "gemm")
+    op, user = origin.places(context, launch)
     return {
-        "outer_op": study.labels(origin.outermost_ops(study, launch), study.names),
-        "in_attention": _in_attention(study, rows),
-        "math_attention": origin.in_math_attention(study, launch),
-        "odd_sizes": study.boolean(odd, ~known),
+        "outer_op": context.labels(origin.outermost_ops(context, launch), context.names),
+        "in_attention": _in_attention(context, rows),
+        "math_attention": origin.in_math_attention(context, launch),
+        "odd_sizes": context.boolean(odd, ~known),
         "alone_ns": origin.alone_ns(work.device[rows], start, end),
         "place_share": np.where(op >= 0, origin.place_shares([op, user], end - start), 0.0),
     }
 
 
-def _in_attention(study: Study, rows: Ints) -> Bools:
+def _in_attention(context: Context, rows: Ints) -> Bools:
     """Whether each kernel is of a pattern `attention`; the search for one is spared where nothing is named as it would be."""
-    if not any("softmax" in name.lower() for name in study.names if name.startswith("aten::")):
+    if not any("softmax" in name.lower() for name in context.names if name.startswith("aten::")):
         return np.zeros(len(rows), np.bool_)
-    patterns = study.patterns
+    patterns = context.patterns
     kinds = np.array([one.kind == "attention" for one in patterns.found for _ in range(len(one))], np.bool_)
     inside: Bools = np.isin(rows, patterns.inside.index[kinds[patterns.inside.row]] if len(kinds) else rows[:0])
     return inside
 
 
-def exposed(study: Study, rows: Ints) -> Ints:
+def exposed(context: Context, rows: Ints) -> Ints:
     """For communication kernels, the ns that no other kernel of the device covers; the duration for the rest."""
-    work = study.recording.work
+    work = context.recording.work
     start, end = work.start[rows], work.end[rows]
     out = end - start
     for device in np.unique(work.device[rows]).tolist():

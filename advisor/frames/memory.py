@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from advisor.frames.schema import COMMON, Schema, integer
-from advisor.frames.study import Study
 from advisor.intervals import Ints
+from advisor.timeline.context import Context
 
 ALLOCATIONS = Schema(
     "allocations",
@@ -46,12 +46,12 @@ def device_of(table: Mapping[str, Ints]) -> Ints:
     return np.where(table["device_type"] == 0, -1, table["device"])
 
 
-def build_allocations(study: Study) -> pd.DataFrame:
+def build_allocations(context: Context) -> pd.DataFrame:
     """The frame `allocations`."""
-    from advisor.frames.retention import lifetimes
+    from advisor.timeline.retention import lifetimes
 
-    table = study.tables.get("instant")
-    host = study.recording.host
+    table = context.tables.get("instant")
+    host = context.recording.host
     if table is None:
         none = np.zeros(0, np.int64)
         table = dict.fromkeys(
@@ -59,13 +59,13 @@ def build_allocations(study: Study) -> pd.DataFrame:
         )
     order = np.argsort(table["ts"], kind="stable")
     table = {key: values[order] for key, values in table.items()}
-    when = table["ts"] - study.recording.zero_ns
+    when = table["ts"] - context.recording.zero_ns
     node = np.full(len(when), -1, np.int64)
     for thread in np.unique(table["thread"]).tolist():
         here = table["thread"] == thread
         node[here] = host.innermost(thread, when[here])
     zero = np.zeros(len(when), np.int64)
-    frame = study.common(start=when, dur=zero, cost=zero.copy(), node=node, device=device_of(table))
+    frame = context.common(start=when, dur=zero, cost=zero.copy(), node=node, device=device_of(table))
     absent = table["allocated"] < 0
     frame |= {
         "bytes": table["bytes"],
@@ -73,13 +73,13 @@ def build_allocations(study: Study) -> pd.DataFrame:
         "allocated_bytes": pd.arrays.IntegerArray(table["allocated"].copy(), absent),
         "reserved_bytes": pd.arrays.IntegerArray(table["reserved"].copy(), absent | (table["reserved"] < 0)),
     }
-    frame |= lifetimes(study, table, when)
+    frame |= lifetimes(context, table, when)
     return pd.DataFrame(frame)
 
 
-def curve(study: Study) -> dict[str, Ints]:
+def curve(context: Context) -> dict[str, Ints]:
     """Points of the curve where the trace has totals, in order of time."""
-    table = study.tables.get("instant")
+    table = context.tables.get("instant")
     if table is None:
         none = np.zeros(0, np.int64)
         return dict.fromkeys(("device", "start_ns", "allocated_bytes", "reserved_bytes", "bytes"), none)
@@ -87,15 +87,15 @@ def curve(study: Study) -> dict[str, Ints]:
     order = order[table["allocated"][order] >= 0]
     return {
         "device": device_of(table)[order],
-        "start_ns": table["ts"][order] - study.recording.zero_ns,
+        "start_ns": table["ts"][order] - context.recording.zero_ns,
         "allocated_bytes": table["allocated"][order],
         "reserved_bytes": np.maximum(table["reserved"][order], 0),
         "bytes": table["bytes"][order],
     }
 
 
-def build_memory(study: Study) -> pd.DataFrame:
+def build_memory(context: Context) -> pd.DataFrame:
     """The frame `memory`."""
-    points = curve(study)
-    points["step"] = study.recording.step_of(points["start_ns"])
+    points = curve(context)
+    points["step"] = context.recording.step_of(points["start_ns"])
     return pd.DataFrame(points)[MEMORY.names()]

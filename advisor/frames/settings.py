@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from advisor.frames.ledger import CODE
 from advisor.frames.schema import Schema, flag, integer, nullable, real, text
-from advisor.frames.source import clean_path
-from advisor.frames.study import Study
-from advisor.frames.waits import LOADER
-from advisor.recorded import STACKS_APART, Autocast, Loader, Recorded
+from advisor.reading.program_settings import STACKS_APART, Autocast, Loader, Recorded
+from advisor.timeline.context import Context
+from advisor.timeline.ledger import CODE
+from advisor.timeline.source import clean_path
+from advisor.timeline.waits import LOADER
 
 _BY = "advisor record"
 _ENOUGH = 3
@@ -68,19 +68,19 @@ SCHEMA = Schema(
 Row = tuple[str | None, int, str, str, int | None, str | None, int | None]
 
 
-def build(study: Study) -> pd.DataFrame:
+def build(context: Context) -> pd.DataFrame:
     """The frame `settings`."""
-    found = study.metadata.recorded
-    rows = list(_rows(found, _regions(found, study))) if found else []
+    found = context.metadata.recorded
+    rows = list(_rows(found, _regions(found, context))) if found else []
     frame = {}
     for at, column in enumerate(SCHEMA.columns):
         frame[column.name] = nullable(pd.Series([row[at] for row in rows], dtype=object), column)
     return pd.DataFrame(frame)
 
 
-def _regions(found: Recorded, study: Study) -> list[Autocast]:
+def _regions(found: Recorded, context: Context) -> list[Autocast]:
     """The autocast regions of the device that the program computes on."""
-    return [region for region in found.autocast if (region.device == "cpu") == study.cpu_program]
+    return [region for region in found.autocast if (region.device == "cpu") == context.cpu_program]
 
 
 def _rows(found: Recorded, regions: Sequence[Autocast]) -> Iterator[Row]:
@@ -120,12 +120,12 @@ def _place(file: str, line: int) -> tuple[str | None, int | None]:
     return (clean_path(file), line or None) if file else (None, None)
 
 
-def facts(study: Study) -> dict[str, Any]:
+def facts(context: Context) -> dict[str, Any]:
     """The columns of `trace` that the recorder fills."""
-    found = study.metadata.recorded
+    found = context.metadata.recorded
     if found is None:
         return {**{column.name: None for column in COLUMNS}, "settings_recorded": False}
-    loaders = _waited(found.loaders, study)
+    loaders = _waited(found.loaders, context)
     fused = _common(optimizer.fused is True for optimizer in found.optimizers)
     bare = float(np.median(found.unprofiled_step_ms)) * 1e6 if found.unprofiled_step_ms else None
     return {
@@ -138,7 +138,7 @@ def facts(study: Study) -> dict[str, Any]:
         "loader_pin_memory": _common(loader.pin_memory for loader in loaders),
         "loader_persistent": _common(loader.persistent for loader in loaders),
         "optimizer_fused": fused,
-        "autocast": ", ".join(sorted({region.dtype for region in _regions(found, study)})),
+        "autocast": ", ".join(sorted({region.dtype for region in _regions(found, context)})),
         "compile_modes": ", ".join(sorted({call.mode for call in found.compiled})),
         "tf32_matmul": found.tf32_matmul,
         "tf32_cudnn": found.tf32_cudnn,
@@ -146,14 +146,14 @@ def facts(study: Study) -> dict[str, Any]:
         "deterministic": found.deterministic,
         "backwards_per_step": found.backwards_per_step,
         "unprofiled_step_ns": bare,
-        "profiled_excess_share": _excess(study, found.unprofiled_step_ms),
+        "profiled_excess_share": _excess(context, found.unprofiled_step_ms),
         "stacks_apart": None if found.stacks is None else found.stacks == STACKS_APART,
     }
 
 
-def _excess(study: Study, bare_ms: Sequence[float]) -> float | None:
+def _excess(context: Context, bare_ms: Sequence[float]) -> float | None:
     """What steps under the profiler are longer than those without, as a share. A busy machine can make a median of few."""
-    recording = study.recording
+    recording = context.recording
     profiled = np.diff(recording.bounds)[recording.sampled] if recording.steps else np.zeros(0)
     if min(len(profiled), len(bare_ms)) < _ENOUGH:
         return None
@@ -161,12 +161,12 @@ def _excess(study: Study, bare_ms: Sequence[float]) -> float | None:
     return float(min(np.median(profiled) / np.median(bare), profiled.min() / bare.min())) - 1
 
 
-def _waited(loaders: Sequence[Loader], study: Study) -> list[Loader]:
+def _waited(loaders: Sequence[Loader], context: Context) -> list[Loader]:
     """The loaders with workers where batches are mostly waited for from workers, else those without; all without waits."""
-    waits, host = study.waits.loader, study.recording.host
+    waits, host = context.waits.loader, context.recording.host
     if not len(waits.start):
         return list(loaders)
-    classes = [found[1] if (found := LOADER.match(name)) else "" for name in study.names]
+    classes = [found[1] if (found := LOADER.match(name)) else "" for name in context.names]
     workers = np.array(["MultiProcessing" in name for name in classes], np.bool_)[host.name[waits.node]]
     length = waits.end - waits.start
     mostly = bool(length[workers].sum() > length[~workers].sum())
@@ -179,9 +179,9 @@ def _common(values: Iterable[Any]) -> Any:
     return found.pop() if len(found) == 1 else None
 
 
-def figures(study: Study) -> dict[str, Any]:
+def figures(context: Context) -> dict[str, Any]:
     """The columns of `trace` that advice on settings is worked out from."""
-    recording, waits, book = study.recording, study.waits.loader, study.ledger
+    recording, waits, book = context.recording, context.waits.loader, context.ledger
     if not recording.steps:
         return {"loader_ns": None, "fed_step_ns": None}
     sampled = recording.sampled

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from advisor.frames.ledger import CAUSES
 from advisor.frames.schema import Schema, flag, integer, text
-from advisor.frames.study import Study
+from advisor.timeline.context import Context
+from advisor.timeline.ledger import CAUSES
 
 SCHEMA = Schema(
     "steps",
@@ -38,9 +38,9 @@ SCHEMA = Schema(
 )
 
 
-def build(study: Study) -> pd.DataFrame:
+def build(context: Context) -> pd.DataFrame:
     """The frame."""
-    recording, book = study.recording, study.ledger
+    recording, book = context.recording, context.ledger
     bounds, steps = recording.bounds, recording.steps
     count = len(bounds) - 1
     dur = np.diff(bounds)
@@ -65,29 +65,29 @@ def build(study: Study) -> pd.DataFrame:
         sums = np.zeros(count, np.int64)
         np.add.at(sums, book.step[mine], book.dur_ns[mine])
         frame[f"{cause}_ns"] = sums
-    waits = recording.host_step_of(study.waits.loader.start)
+    waits = recording.host_step_of(context.waits.loader.start)
     median = float(np.median(dur[recording.sampled])) if count else 0.0
     spread = 1.4826 * float(np.median(np.abs(dur[recording.sampled] - median))) if count else 0.0
     frame["loader_waits"] = np.bincount(waits[waits >= 0], minlength=count)[:count]
     frame["outlier"] = recording.sampled & (dur > median + 3 * spread) & (dur >= 1.5 * median) & (count >= 5)
     frame["excess_ns"] = np.maximum(dur - int(median), 0)
-    frame |= _excess(study, frame)
+    frame |= _excess(context, frame)
     return pd.DataFrame(frame)
 
 
-def _excess(study: Study, frame: dict[str, Any]) -> dict[str, object]:
+def _excess(context: Context, frame: dict[str, Any]) -> dict[str, object]:
     """What each step has more of than the median step: the difference of their ledgers."""
-    bounds, sampled = study.recording.bounds, study.recording.sampled
+    bounds, sampled = context.recording.bounds, context.recording.sampled
     parts = np.stack([frame[f"{cause}_ns"] for cause in CAUSES], axis=1)
     over = parts - np.median(parts[sampled], axis=0).astype(np.int64) if sampled.any() else np.zeros_like(parts)
     most = over.argmax(axis=1)
     by = np.maximum(over[np.arange(len(over)), most], 0)
-    spans = study.startup
-    at = study.recording.step_of(spans.start)
+    spans = context.startup
+    at = context.recording.step_of(spans.start)
     early = np.zeros(len(bounds) - 1, np.int64)
-    np.add.at(early, at[at >= 0], study.idle_during(spans.start, spans.end)[at >= 0])
+    np.add.at(early, at[at >= 0], context.idle_during(spans.start, spans.end)[at >= 0])
     return {
-        "excess_cause": study.labels(np.where(by > 0, most, -1), CAUSES),
+        "excess_cause": context.labels(np.where(by > 0, most, -1), CAUSES),
         "excess_cause_ns": by,
         "startup_ns": early,
     }

@@ -13,7 +13,7 @@ from isal import isal_zlib
 
 from advisor.errors import TraceError
 from advisor.reading import limits, remote
-from advisor.reading.watch import Readable, Seen, Told, Watched
+from advisor.reading.progress import Readable, Seen, Told, Watched
 
 Handle: TypeAlias = "BinaryIO | remote.Remote"
 

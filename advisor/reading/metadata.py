@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from advisor.reading.loose import flag, positive, whole, word
+from advisor.reading.coerce import flag, positive, whole, word
+from advisor.reading.program_settings import KEY, Recorded
 from advisor.reading.recorder import recorded
-from advisor.recorded import KEY, Recorded
 
 Loose = Any
 

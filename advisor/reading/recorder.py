@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from advisor.reading.loose import between, flag, real, word
-from advisor.recorded import VERSION, Autocast, Compiled, Loader, Optimizer, Recorded
+from advisor.reading.coerce import between, flag, real, word
+from advisor.reading.program_settings import VERSION, Autocast, Compiled, Loader, Optimizer, Recorded
 
 MOST_ENTRIES = 64
 MOST_STEPS = 1000

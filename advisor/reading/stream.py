@@ -17,11 +17,11 @@ from advisor.errors import NotATrace, TraceError
 from advisor.reading import limits, metadata
 from advisor.reading.columns import Columns, Table
 from advisor.reading.containers import Source
+from advisor.reading.cut import Part
 from advisor.reading.events import BROKEN, EVENTS
-from advisor.reading.part import Part
+from advisor.reading.progress import Seen, Told
 from advisor.reading.repair import mend
 from advisor.reading.salvage import BOUNDARY, Losses, Salvage, ends_list, list_end
-from advisor.reading.watch import Seen, Told
 
 CHUNK = 2 << 20
 # Text without an event for so long is no trace: no root object and no event is so large.

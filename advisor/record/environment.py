@@ -46,7 +46,7 @@ def driver() -> str | None:
 
 
 def facts(torch: Any) -> dict[str, Any]:
-    """The settings of :class:`advisor.recorded.Recorded` that hold for the whole process; None what cannot be told."""
+    """The settings of :class:`~advisor.reading.program_settings.Recorded` of the whole process; None where it cannot be told."""
     version = torch.version
     gpu = bool(version.cuda)
     with warnings.catch_warnings():

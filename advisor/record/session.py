@@ -12,13 +12,14 @@ from typing import Any
 
 import torch
 
-from advisor import __version__, recorded
+from advisor.reading import program_settings as recorded
 from advisor.record import environment, places
 from advisor.record.hooks import Hooks
 from advisor.record.passes import INLINE, NONE, SECOND_PASS, Passes
 from advisor.record.settings import Settings
 from advisor.record.steps import Steps
 from advisor.record.writing import write
+from advisor.results.version import VERSION
 
 WORDS = {"optimizer": "optimizer step", "batches": "batch", "calls": "call of the model", "marked": "p.step()"}
 MARKED = "marked"
@@ -173,7 +174,7 @@ class Session:
         counted = self._passes.steps["timing"]
         first, last = self._backwards
         return recorded.Recorded(
-            recorder=f"advisor {__version__}",
+            recorder=f"advisor {VERSION}",
             **environment.facts(torch),
             **self._settings.summary(),
             steps_by=self._unit,

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from advisor import recorded
+from advisor.reading import program_settings as recorded
 from advisor.record.places import caller
 
 _MOST = 64
@@ -92,7 +92,7 @@ class Settings:
         self._compiled[call] = None
 
     def summary(self) -> dict[str, Any]:
-        """The fields of :class:`advisor.recorded.Recorded` that were collected."""
+        """The fields of :class:`advisor.reading.program_settings.Recorded` that were collected."""
         return {
             "loaders": tuple(self._loaders.values()),
             "optimizers": tuple(self._optimizers.values()),

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from advisor.frames.host import ANNOTATION, GROUPS, OP, PYTHON, Host
 from advisor.intervals import Bools, Ints
 from advisor.reading.stream import Recorded
 from advisor.record.lines import MARK
 from advisor.record.places import shown
+from advisor.timeline.calls import ANNOTATION, GROUPS, OP, PYTHON, Host
 
 STEP = "ProfilerStep#"
 # Frames of libraries that are kept inside the user's innermost one, and frames of the user's around it.

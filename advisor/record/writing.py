@@ -14,8 +14,8 @@ from msgspec import Raw, Struct
 
 from advisor.errors import UsageError
 from advisor.reading import stream
+from advisor.reading.program_settings import KEY, Recorded
 from advisor.record.stacks import STEP, Texts, carry_over, frame_text
-from advisor.recorded import KEY, Recorded
 
 # What of torch's root object is kept. The rest may name the host, paths of this machine, or whatever a library adds.
 _ROOT = frozenset(

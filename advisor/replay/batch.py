@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from advisor.frames.host import OPTIMIZER, ZERO_GRAD
-from advisor.frames.study import Study
+from advisor.timeline.calls import OPTIMIZER, ZERO_GRAD
+from advisor.timeline.context import Context
 
 Floats = npt.NDArray[np.float64]
 
@@ -24,14 +24,14 @@ def per_sample(blocks_per_sm: Floats, times: float) -> Floats:
     return np.where(np.isfinite(grown) & (blocks_per_sm > 0), np.minimum(grown, 1.0), 1.0)
 
 
-def left(study: Study, share: float, *, fuller: bool) -> Floats:
+def left(context: Context, share: float, *, fuller: bool) -> Floats:
     """What is left of each piece of GPU work where *share* of what a step costs once goes; *fuller*: kernels fill up, too."""
-    work, rows = study.recording.work, study.kernel_rows
+    work, rows = context.recording.work, context.kernel_rows
     times = 1 / (1 - min(share, 0.99))
     out = np.ones(len(work))
     if fuller and len(rows):
         with np.errstate(divide="ignore", invalid="ignore"):
-            out[rows] = per_sample(study.tables["kernel"]["blocks_per_sm"][work.row[rows]].astype(np.float64), times)
-    once = np.isin(study.phases(work.launch), (OPTIMIZER, ZERO_GRAD)) | work.communication
+            out[rows] = per_sample(context.tables["kernel"]["blocks_per_sm"][work.row[rows]].astype(np.float64), times)
+    once = np.isin(context.phases(work.launch), (OPTIMIZER, ZERO_GRAD)) | work.communication
     out[once] = 1 / times
     return out

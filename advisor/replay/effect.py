@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.engine.claims import Claim
-from advisor.frames.host import PYTHON, RUNTIME
-from advisor.frames.recording import COPY, KERNEL, MEMSET
-from advisor.frames.study import Study
 from advisor.intervals import Ints, Spans, covered, union
 from advisor.replay import batch
-from advisor.replay.clock import Change
 from advisor.replay.graph import BLOCKING, PLAIN, WAIT, Graph
+from advisor.replay.simulate import Change
+from advisor.timeline.calls import PYTHON, RUNTIME
+from advisor.timeline.context import Context
+from advisor.timeline.recording import COPY, KERNEL, MEMSET
 
 Floats = npt.NDArray[np.float64]
 _USUAL = 5
@@ -59,7 +59,7 @@ class Keep:
         )
 
 
-def effect(study: Study, graph: Graph, claim: Claim, *, hopeful: bool) -> Keep:
+def effect(context: Context, graph: Graph, claim: Claim, *, hopeful: bool) -> Keep:
     """What the fix of a claim leaves, by its rule's hopeful or its cautious assumption."""
     keep = Keep.all_of(graph)
     replay = claim.rule.replay
@@ -68,44 +68,44 @@ def effect(study: Study, graph: Graph, claim: Claim, *, hopeful: bool) -> Keep:
         return keep
     frame, action = claim.rule.match.frame, replay.action
     if action == "batch":
-        return _in_a_larger_batch(study, graph, share, fuller=hopeful)
+        return _in_a_larger_batch(context, graph, share, fuller=hopeful)
     rows = np.flatnonzero(claim.rows)
-    works = _works(study, frame, claim)
+    works = _works(context, frame, claim)
     if len(works):
-        at = np.full(len(study.recording.work), -1, np.int64)
+        at = np.full(len(context.recording.work), -1, np.int64)
         at[graph.work] = np.arange(len(graph.work))
-        _on_device(study, graph, keep, at[works], action, share)
-    spans = _host_spans(study, frame, claim, rows)
+        _on_device(context, graph, keep, at[works], action, share)
+    spans = _host_spans(context, frame, claim, rows)
     if len(spans.start):
         _on_host(graph, keep, spans, share)
-    waits = _freed(study, frame, rows, works) if action in ("unblock", "hide", "remove") else np.zeros(0, np.int64)
+    waits = _freed(context, frame, rows, works) if action in ("unblock", "hide", "remove") else np.zeros(0, np.int64)
     if len(waits):
         # Every wait is shortened by the share: which of them go entirely, nobody knows.
         keep.free[np.isin(graph.node, waits) & np.isin(graph.kind, (WAIT, BLOCKING))] = share
     return keep
 
 
-def waiting(study: Study, graph: Graph) -> Floats:
+def waiting(context: Context, graph: Graph) -> Floats:
     """The part of each think time that is no Python and no operator: the loader, a compiler, a collector, the profiler."""
-    waits = study.waits
+    waits = context.waits
     tables = (waits.loader, waits.compile, waits.gc, waits.profiler)
     spans = union(np.concatenate([t.start for t in tables]), np.concatenate([t.end for t in tables]))
     begin = graph.start - np.maximum(graph.think, 0)
     return np.clip(covered(spans, begin, graph.start) / np.maximum(graph.think, 1), 0.0, 1.0)
 
 
-def _in_a_larger_batch(study: Study, graph: Graph, share: float, *, fuller: bool) -> Keep:
+def _in_a_larger_batch(context: Context, graph: Graph, share: float, *, fuller: bool) -> Keep:
     """What a batch of today's size leaves within a larger one: see :mod:`advisor.replay.batch`."""
     keep = Keep.all_of(graph)
-    keep.think *= 1 - share * (1 - waiting(study, graph))
+    keep.think *= 1 - share * (1 - waiting(context, graph))
     keep.call[graph.kind == PLAIN] *= 1 - share
-    keep.dur *= batch.left(study, share, fuller=fuller)[graph.work]
+    keep.dur *= batch.left(context, share, fuller=fuller)[graph.work]
     return keep
 
 
-def _works(study: Study, frame: str, claim: Claim) -> Ints:
+def _works(context: Context, frame: str, claim: Claim) -> Ints:
     """The work that the rows are, or own."""
-    work, book = study.recording.work, study.ledger
+    work, book = context.recording.work, context.ledger
     if frame in _KINDS:
         return np.flatnonzero(work.kind == _KINDS[frame])[claim.rows]
     if frame == "collectives":
@@ -115,10 +115,10 @@ def _works(study: Study, frame: str, claim: Claim) -> Ints:
     return owners[owners >= 0]
 
 
-def _on_device(study: Study, graph: Graph, keep: Keep, at: Ints, action: str, share: float) -> None:
+def _on_device(context: Context, graph: Graph, keep: Keep, at: Ints, action: str, share: float) -> None:
     at = at[at >= 0]
     if action == "hide":
-        owned = study.work_cost[graph.work[at]] / np.maximum(graph.dur[at], 1)
+        owned = context.work_cost[graph.work[at]] / np.maximum(graph.dur[at], 1)
         keep.dur[at] = 1 - share * np.minimum(owned, 1.0)
         return
     keep.dur[at] = 1 - share
@@ -136,9 +136,9 @@ def _on_device(study: Study, graph: Graph, keep: Keep, at: Ints, action: str, sh
         keep.think *= 1 - gone * np.clip(part, 0.0, 1.0)
 
 
-def _host_spans(study: Study, frame: str, claim: Claim, rows: Ints) -> Spans:
+def _host_spans(context: Context, frame: str, claim: Claim, rows: Ints) -> Spans:
     """The stretches of the host's time that the fix shortens."""
-    host, waits = study.recording.host, study.waits
+    host, waits = context.recording.host, context.waits
     if frame == "loader":
         return union(waits.loader.start[rows], waits.loader.end[rows])
     if frame in ("launches", "python"):
@@ -148,7 +148,7 @@ def _host_spans(study: Study, frame: str, claim: Claim, rows: Ints) -> Spans:
         return union(host.start[nodes], host.end[nodes])
     if frame in (*_KINDS, "collectives", "syncs"):
         return union(rows[:0], rows[:0])
-    book = study.ledger
+    book = context.ledger
     idle = claim.segments[book.cause[claim.segments] >= 4]
     return union(book.start_ns[idle], book.start_ns[idle] + book.dur_ns[idle])
 
@@ -162,15 +162,15 @@ def _on_host(graph: Graph, keep: Keep, spans: Spans, share: float) -> None:
     keep.call *= 1 - np.where(graph.kind == PLAIN, inside, 0.0)
 
 
-def _freed(study: Study, frame: str, rows: Ints, works: Ints) -> Ints:
+def _freed(context: Context, frame: str, rows: Ints, works: Ints) -> Ints:
     """Forest nodes of the waits that the fix does away with."""
-    waits = study.waits.syncs
+    waits = context.waits.syncs
     if frame == "syncs":
         # The copy whose end is waited for holds the host in its own call, too, where the memory is pageable.
         copies = waits.copy[rows]
-        return np.concatenate([waits.node[rows], study.recording.work.launch[copies[copies >= 0]]])
+        return np.concatenate([waits.node[rows], context.recording.work.launch[copies[copies >= 0]]])
     if frame == "copies":
         return np.concatenate(
-            [waits.node[np.isin(waits.copy, works) & (waits.copy >= 0)], study.recording.work.launch[works]]
+            [waits.node[np.isin(waits.copy, works) & (waits.copy >= 0)], context.recording.work.launch[works]]
         )
     return np.zeros(0, np.int64)

@@ -1,6 +1,6 @@
 """The dependency graph of a recording, as columns: what the host does in order, what that launches, what waits for what.
 
-**Host.** All calls of the runtime that matter (launches, waits, step marks), in lines (:mod:`advisor.replay.lines`): threads
+**Host.** All calls of the runtime that matter (launches, waits, step marks), in lines (:mod:`advisor.replay.threads`): threads
 that hand over to each other (the main thread waits while the backward thread runs) make one line, which holds the handovers;
 a thread that runs beside it is a line of its own. What passes between two calls of a line is the *think time* of the later
 one: Python, operators, smaller calls, the loader's waits.
@@ -19,11 +19,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from advisor.frames.host import RUNTIME
-from advisor.frames.recording import COPY
-from advisor.frames.study import Study
 from advisor.intervals import Bools, Ints
-from advisor.replay import lines
+from advisor.replay import threads as lines
+from advisor.timeline.calls import RUNTIME
+from advisor.timeline.context import Context
+from advisor.timeline.recording import COPY
 
 _SLACK_NS = 2_000
 """Clocks of host and device agree no better than this."""
@@ -81,21 +81,21 @@ class Graph:
         return len(self.start)
 
 
-def build(study: Study) -> Graph | None:
+def build(context: Context) -> Graph | None:
     """The graph; None where there is no host or no device work to replay."""
-    recording = study.recording
+    recording = context.recording
     host, work = recording.host, recording.work
     if not len(work) or not host.size:
         return None
     calls = np.flatnonzero(host.group == RUNTIME)
     calls = calls[np.argsort(host.start[calls], kind="stable")]
     launching = np.isin(calls, work.launch)
-    waiting = np.isin(calls, study.waits.syncs.node)
+    waiting = np.isin(calls, context.waits.syncs.node)
     keep = launching | waiting
     calls = calls[keep]
     if not len(calls):
         return None
-    nodes, start, end, kind = _host_line(study, calls)
+    nodes, start, end, kind = _host_line(context, calls)
     order = _launch_order(work.launch, work.start, nodes, host.size)
     graph_of = order.owner
     positions = order.work
@@ -113,7 +113,7 @@ def build(study: Study) -> Graph | None:
     kind = np.where(blocking, BLOCKING, kind)
     queue, full = _queue(start, end, graph_of, ended, typical)
     length = np.where(full, np.minimum(end - start, typical), end - start)
-    line, tied = lines.of(study, nodes, start, end)
+    line, tied = lines.of(context, nodes, start, end)
     think = lines.think(start, end, line, tied)
     first = np.searchsorted(graph_of, np.arange(len(start)), side="left")
     last = np.searchsorted(graph_of, np.arange(len(start)), side="right")
@@ -131,12 +131,12 @@ def build(study: Study) -> Graph | None:
     )  # fmt: skip
 
 
-def _host_line(study: Study, calls: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+def _host_line(context: Context, calls: Ints) -> tuple[Ints, Ints, Ints, Ints]:
     """The nodes in order of time: calls, and a mark where each step begins and the last one ends."""
-    recording, host = study.recording, study.recording.host
+    recording, host = context.recording, context.recording.host
     steps = recording.steps
     marks = np.array([step.start for step in steps] + ([max(step.end for step in steps)] if steps else []), np.int64)
-    waiting = np.isin(calls, study.waits.syncs.node)
+    waiting = np.isin(calls, context.waits.syncs.node)
     nodes = np.concatenate([calls, np.full(len(marks), -1, np.int64)])
     start = np.concatenate([host.start[calls], marks])
     end = np.concatenate([host.end[calls], marks])

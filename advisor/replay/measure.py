@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.frames.study import Study
 from advisor.intervals import Ints, union
-from advisor.replay.clock import Timeline
 from advisor.replay.graph import BLOCKING, MARK, WAIT, Graph
+from advisor.replay.simulate import Timeline
+from advisor.timeline.context import Context
 
 _LATE_SHARE = 0.10
 """As in the recording: more GPU time than this in a later step than its launch, and steps go by the GPU's clock."""
@@ -24,9 +24,9 @@ class Measured:
     window_ns: int
 
 
-def measure(study: Study, graph: Graph, timeline: Timeline) -> Measured:
+def measure(context: Context, graph: Graph, timeline: Timeline) -> Measured:
     """Steps and window of a replayed timeline: as design has them, by the replayed marks and work."""
-    recording = study.recording
+    recording = context.recording
     if not recording.steps:
         window = int(timeline.ended.max() - timeline.begun.min()) if len(timeline.begun) else 0
         return Measured(float(window), float(window), window)
@@ -52,7 +52,7 @@ def measure(study: Study, graph: Graph, timeline: Timeline) -> Measured:
     return Measured(float(np.median(durations)), mean, finish - int(marks[0]))
 
 
-def bound_by(study: Study, graph: Graph, timeline: Timeline, loader: Ints) -> str:
+def bound_by(context: Context, graph: Graph, timeline: Timeline, loader: Ints) -> str:
     """What holds the replayed program back most: work, waits, loader or launches. *loader* is its part of each think time."""
     busy = union(timeline.begun, timeline.ended)
     if not len(busy.start):

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from advisor.analysis import typical_ms
 from advisor.engine.claims import Claim
-from advisor.frames.study import Study
 from advisor.intervals import Ints, Spans, covered, union
-from advisor.replay import clock
 from advisor.replay import graph as graphs
+from advisor.replay import simulate as clock
 from advisor.replay.effect import Floats, Keep, effect, waiting
 from advisor.replay.graph import PLAIN
 from advisor.replay.measure import Measured, bound_by, measure
 from advisor.replay.rungs import Priced, Rung
+from advisor.results.analysis import typical_ms
 from advisor.rulebook.rule import CONFIDENCES
+from advisor.timeline.context import Context
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,9 +47,9 @@ class _World:
         self.high, self.low = base, base
         self.timeline, measured = replay.run(base)
         self.at_high = self.at_low = replay.step_ns(measured)
-        study, graph = replay.study, replay.graph
-        self.hopeful = {claim.rule.id: effect(study, graph, claim, hopeful=True) for claim in fixes}
-        self.cautious = {claim.rule.id: effect(study, graph, claim, hopeful=False) for claim in fixes}
+        context, graph = replay.context, replay.graph
+        self.hopeful = {claim.rule.id: effect(context, graph, claim, hopeful=True) for claim in fixes}
+        self.cautious = {claim.rule.id: effect(context, graph, claim, hopeful=False) for claim in fixes}
         self._tried: dict[str, tuple[Keep, clock.Timeline, float]] = {}
 
     def _try(self, rule: str) -> tuple[Keep, clock.Timeline, float]:
@@ -86,22 +86,22 @@ class Replay:
 
     how = "the trace's own dependencies run again beside the fixes before it in the plan, without"
 
-    def __init__(self, study: Study) -> None:
-        self.study = study
-        self.graph = graphs.build(study)
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.graph = graphs.build(context)
         self.reason = ""
         if self.graph is None:
             self.reason = "nothing was recorded that could be run again"
             return
         self.prepared = clock.Prepared(self.graph)
         self.timeline = clock.run(self.prepared)
-        self.base = measure(study, self.graph, self.timeline)
+        self.base = measure(context, self.graph, self.timeline)
         self.reason = self._distrust(self.graph)
 
     def _distrust(self, graph: graphs.Graph) -> str:
-        recording = self.study.recording
+        recording = self.context.recording
         low, high = recording.window
-        if not self.study.idle_trusted:
+        if not self.context.idle_trusted:
             return "idle time cannot be explained in this recording"
         if graph.linked_share < LEAST_LINKED:
             return f"the launches of {100 * (1 - graph.linked_share):.0f} % of the GPU's time are not in the trace"
@@ -127,7 +127,7 @@ class Replay:
 
     @cached_property
     def _even(self) -> bool:
-        recording = self.study.recording
+        recording = self.context.recording
         if not recording.steps:
             return True
         lengths = np.diff(recording.bounds)
@@ -138,7 +138,7 @@ class Replay:
         """The timeline with a change, and what it amounts to."""
         assert self.graph is not None
         timeline = clock.run(self.prepared, keep.change(self.graph))
-        return timeline, measure(self.study, self.graph, timeline)
+        return timeline, measure(self.context, self.graph, timeline)
 
     def price(self, claims: Sequence[Claim], whole_ms: float) -> Priced:
         """Price the fixes and order them: the one that returns most, weighed by confidence, comes first, and so on.
@@ -154,7 +154,7 @@ class Replay:
         base = self.step_ns(self.base)
         scale = whole_ms / base if base else 0.0
         confidence = {claim.rule.id: CONFIDENCES[claim.rule.confidence] for claim in fixes}
-        counted = max(self.study.ledger.counted_ns, 1)
+        counted = max(self.context.ledger.counted_ns, 1)
         # Nothing is promised beyond what the rows own; a larger batch is worth more than the gaps that show the room for it.
         owned = {
             claim.rule.id: whole_ms
@@ -187,23 +187,23 @@ class Replay:
             low = min(worlds[0].take_cautiously(best) * scale, high)
             savings[best] = (low, high)
             if high > 0:
-                bound = bound_by(self.study, self.graph, worlds[0].timeline, self._loader(worlds[0].high))
+                bound = bound_by(self.context, self.graph, worlds[0].timeline, self._loader(worlds[0].high))
                 plan.append(Rung(best, high_ms, low_ms - low, high_ms - high, bound))
             high_ms, low_ms = high_ms - high, low_ms - low
         return Priced(savings, plan)
 
     def timeline_with(self, claims: Sequence[Claim]) -> pd.DataFrame:
-        """The device's work as it would run with the hopeful assumptions of all fixes: see :class:`advisor.plan.Prediction`."""
+        """The device's work as it would run with the hopeful assumptions of all fixes."""
         import pandas as pd
 
         assert self.graph is not None
         keep = Keep.all_of(self.graph)
         for claim in claims:
-            keep = keep.and_(effect(self.study, self.graph, claim, hopeful=True))
+            keep = keep.and_(effect(self.context, self.graph, claim, hopeful=True))
         replayed = self.run(keep)[0]
-        work, at = self.study.recording.work, self.graph.work
+        work, at = self.context.recording.work, self.graph.work
         columns = {
-            "name": self.study.labels(work.name[at], self.study.names),
+            "name": self.context.labels(work.name[at], self.context.names),
             "device": work.device[at],
             "stream": work.stream[at],
             "start_ns": replayed.begun,
@@ -215,22 +215,22 @@ class Replay:
 
     def _hosts(self) -> list[float]:
         """How fast the host may be, as a share of its recorded time."""
-        slowed = self.study.recording.has_host and (
-            "python" in self.study.tables or any(self.study.recording.recorded.stacks[:50])
+        slowed = self.context.recording.has_host and (
+            "python" in self.context.tables or any(self.context.recording.recorded.stacks[:50])
         )
         return [1.0, _WITHOUT_STACKS] if slowed else [1.0]
 
     def _loader(self, keep: Keep) -> Ints:
         """The loader's part of each think time that is left."""
         assert self.graph is not None
-        waits = self.study.waits.loader
+        waits = self.context.waits.loader
         return np.rint(self._within(union(waits.start, waits.end)) * keep.think).astype(np.int64)
 
     @cached_property
     def waiting(self) -> Floats:
         """The part of each think time that is no Python and no operator."""
         assert self.graph is not None
-        return waiting(self.study, self.graph)
+        return waiting(self.context, self.graph)
 
     def _within(self, spans: Spans) -> Ints:
         assert self.graph is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.analysis import Summary
+from advisor.results.analysis import Summary
 
 CAUSES = {
     "compute": "kernels that compute",

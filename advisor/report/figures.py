@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from advisor.analysis import Analysis, Finding, Place, PlanStep, Setting, Summary, Verdicts
 from advisor.report.causes import meaning, on_cpu, spoken
 from advisor.report.plain import NAME_WIDTH, clean, milliseconds, number, percent, percents, shorten, size
+from advisor.results.analysis import Analysis, Finding, Place, PlanStep, Setting, Summary, Verdicts
 
 # Below so many steps a spread says less than the steps themselves.
 FEW = 5

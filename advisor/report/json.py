@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from advisor.analysis import Analysis
     from advisor.report import Options
-    from advisor.report.document import Several
+    from advisor.results.analysis import Analysis
+    from advisor.results.several import Several
 
 
 def render(document: Analysis | Several, _options: Options) -> bytes:

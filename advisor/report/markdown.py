@@ -8,9 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from advisor.analysis import Across, Analysis, Finding, QualityNote, Summary
 from advisor.report import Options, ranks
-from advisor.report.document import Several, analyses
 from advisor.report.figures import (
     DAMAGE,
     advised,
@@ -31,6 +29,8 @@ from advisor.report.figures import (
 from advisor.report.html.embed import link
 from advisor.report.plain import clean, clean_lines, milliseconds, number, percent, shorten
 from advisor.report.table import evidence_cell, evidence_heading
+from advisor.results.analysis import Across, Analysis, Finding, QualityNote, Summary
+from advisor.results.several import Several, analyses
 
 MOST_BYTES = 60_000
 """A comment on GitHub holds 65,536 characters."""

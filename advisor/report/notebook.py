@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from markupsafe import Markup, escape
 
-from advisor.analysis import Analysis, Finding
 from advisor.report.figures import advised, causes, circumstances, cost, describe, headline, price
 from advisor.report.plain import clean, percent, shorten
 from advisor.report.table import evidence_cell, evidence_heading
+from advisor.results.analysis import Analysis, Finding
 
 LONGEST = 160
 

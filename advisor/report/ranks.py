@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from advisor.across.telling import at_length
-from advisor.analysis import Across, Analysis, Difference, RankRow, Spread
+from advisor.ranks.telling import at_length
 from advisor.report.plain import clean, kernel, milliseconds, number, percent, shorten, size
 from advisor.report.redact import base_name
 from advisor.report.table import ABSENT, align
+from advisor.results.analysis import Across, Analysis, Difference, RankRow, Spread
 
 __all__ = [
     "HEADER",

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from advisor.analysis import Across, Analysis, Cell, Evidence, Finding, Place, QualityNote, Setting, Verdicts
-from advisor.views import Grid, Views
+from advisor.results.analysis import Across, Analysis, Cell, Evidence, Finding, Place, QualityNote, Setting, Verdicts
+from advisor.results.views import Grid, Views
 
 # An absolute path of two parts or more, on either kind of system, not the rest of a URL or of a module path; or a
 # relative one that ends in the suffix of a file that traces speak of.

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from advisor.analysis import Analysis
-from advisor.report.document import Several
+from advisor.results.analysis import Analysis
+from advisor.results.several import Several
 
 # What a name and a type do not say. Keys are `Struct.field`.
 MEANINGS = {

@@ -9,10 +9,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from advisor.analysis import Across, Analysis, Finding, QualityNote, Summary
 from advisor.report import Options, ranks
 from advisor.report.causes import on_cpu, spoken
-from advisor.report.document import Several, analyses
 from advisor.report.figures import (
     DAMAGE,
     advised,
@@ -35,6 +33,8 @@ from advisor.report.figures import (
 )
 from advisor.report.plain import clean, clean_lines, milliseconds, number, pad, percent
 from advisor.report.table import align, evidence
+from advisor.results.analysis import Across, Analysis, Finding, QualityNote, Summary
+from advisor.results.several import Several, analyses
 
 FULL_FINDINGS = 8
 PLACES = 5

@@ -13,9 +13,9 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any, TypeGuard
 
-from advisor.analysis import Fix, Reference
 from advisor.frames.schema import Schema
-from advisor.recorded import NAMES
+from advisor.reading.program_settings import NAMES
+from advisor.results.analysis import Fix, Reference
 from advisor.rulebook.conditions import Condition, Request, nearest
 from advisor.rulebook.expression import Limit as LimitValue
 from advisor.rulebook.rule import (

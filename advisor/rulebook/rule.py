@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from advisor.analysis import Confidence, Fix, Reference, Severity
+from advisor.results.analysis import Confidence, Fix, Reference, Severity
 from advisor.rulebook.expression import Condition
 from advisor.rulebook.expression import Limit as LimitValue
 

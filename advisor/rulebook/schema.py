@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from advisor.frames import SCHEMAS
-from advisor.recorded import NAMES
+from advisor.reading.program_settings import NAMES
 from advisor.rulebook.rule import ACTIONS, CONFIDENCES, NEEDS, SEVERITIES, TIMES
 
 _TEXT = {"type": "string", "minLength": 1}

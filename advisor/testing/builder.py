@@ -24,7 +24,7 @@ from typing import Any, Self
 
 from msgspec import to_builtins
 
-from advisor.recorded import KEY, Recorded
+from advisor.reading.program_settings import KEY, Recorded
 from advisor.testing import layout
 from advisor.testing.devices import Device, device_named
 from advisor.testing.host import HostSide
@@ -296,7 +296,7 @@ class TraceBuilder(HostSide):
     # ---- anything else
 
     def ran_with(self, **settings: Any) -> Self:
-        """What ``advisor record`` writes of a program: the fields of ``advisor.recorded.Recorded``. Returns the builder."""
+        """Settings of the program, as ``advisor record`` writes them: fields of ``Recorded``. Returns the builder."""
         self._metadata[KEY] = to_builtins(Recorded(**settings))
         return self
 

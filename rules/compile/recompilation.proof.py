@@ -1,8 +1,8 @@
 """What compile/recompilation says, and where it is silent."""
 
-from advisor.recorded import Compiled
+from advisor.reading.program_settings import Compiled
 from advisor.testing import TraceBuilder
-from advisor.testing.lacking import kernels_alone
+from advisor.testing.incomplete import kernels_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 

@@ -1,6 +1,6 @@
 """What cpu/loader-wait says, and where it is silent."""
 
-from advisor.recorded import Loader
+from advisor.reading.program_settings import Loader
 from advisor.testing import TraceBuilder
 from advisor.testing.proof import edge, fires, lacks, quiet
 

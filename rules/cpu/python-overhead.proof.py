@@ -3,7 +3,7 @@
 from contextlib import nullcontext
 
 from advisor.testing import TraceBuilder
-from advisor.testing.lacking import kernels_alone
+from advisor.testing.incomplete import kernels_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 

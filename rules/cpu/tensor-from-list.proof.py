@@ -1,7 +1,7 @@
 """What cpu/tensor-from-list says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
-from advisor.testing.lacking import kernels_alone
+from advisor.testing.incomplete import kernels_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 TENSOR = "<built-in method tensor of type object at 0x7f8cdc0cea40>"

@@ -1,6 +1,6 @@
 """What cpu/unfused-optimizer says, and where it is silent."""
 
-from advisor.recorded import Optimizer
+from advisor.reading.program_settings import Optimizer
 from advisor.testing import TraceBuilder
 from advisor.testing.proof import edge, fires, quiet
 

@@ -1,8 +1,8 @@
 """What data-loading/loader-stall says, and where it is silent."""
 
-from advisor.recorded import Loader
+from advisor.reading.program_settings import Loader
 from advisor.testing import TraceBuilder
-from advisor.testing.lacking import kernels_alone
+from advisor.testing.incomplete import kernels_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 from advisor.testing.workloads import kernels
 

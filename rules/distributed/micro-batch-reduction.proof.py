@@ -1,7 +1,7 @@
 """What distributed/micro-batch-reduction says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
-from advisor.testing.lacking import launches_alone
+from advisor.testing.incomplete import launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 GPU = "NVIDIA A100-SXM4-80GB"

@@ -2,9 +2,9 @@
 
 from contextlib import nullcontext
 
-from advisor.recorded import Compiled
+from advisor.reading.program_settings import Compiled
 from advisor.testing import TraceBuilder
-from advisor.testing.lacking import host_alone
+from advisor.testing.incomplete import host_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 

@@ -1,7 +1,7 @@
 """What gpu-idle/long-gap says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
-from advisor.testing.lacking import host_alone
+from advisor.testing.incomplete import host_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 

@@ -1,7 +1,7 @@
 """What kernels/conv-bias-before-bn says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
-from advisor.testing.lacking import kernels_alone, launches_alone
+from advisor.testing.incomplete import kernels_alone, launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 CONV = "cudnn::cnn::implicit_convolve_sgemm<float, float, 1024, 5, 5, 3, 3, 3, 1>"

@@ -1,8 +1,8 @@
 """What kernels/foreach-optimizer says, and where it is silent."""
 
-from advisor.recorded import Optimizer
+from advisor.reading.program_settings import Optimizer
 from advisor.testing import TraceBuilder
-from advisor.testing.lacking import launches_alone
+from advisor.testing.incomplete import launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 FOREACH = (

@@ -1,7 +1,7 @@
 """What kernels/scatter-embedding-backward says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
-from advisor.testing.lacking import kernels_alone, launches_alone
+from advisor.testing.incomplete import kernels_alone, launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 SORT = "void cub::DeviceRadixSortOnesweepKernel<cub::DeviceRadixSortPolicy<long, long>>"

@@ -1,7 +1,7 @@
 """What kernels/sdpa-math-fallback says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
-from advisor.testing.lacking import kernels_alone, launches_alone
+from advisor.testing.incomplete import kernels_alone, launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 MATH, FLASH = "aten::_scaled_dot_product_attention_math", "aten::_scaled_dot_product_flash_attention"

@@ -1,8 +1,8 @@
 """What kernels/single-tensor-optimizer says, and where it is silent."""
 
-from advisor.recorded import Optimizer
+from advisor.reading.program_settings import Optimizer
 from advisor.testing import TraceBuilder
-from advisor.testing.lacking import kernels_alone, launches_alone
+from advisor.testing.incomplete import kernels_alone, launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 ONE = "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>>"

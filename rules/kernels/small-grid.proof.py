@@ -1,7 +1,7 @@
 """What kernels/small-grid says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
-from advisor.testing.lacking import launches_alone
+from advisor.testing.incomplete import launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 SCAN = "void at::native::tensor_kernel_scan_outer_dim<float, std::plus<float>>"

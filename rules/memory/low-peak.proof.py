@@ -2,9 +2,9 @@
 
 from contextlib import nullcontext
 
-from advisor.recorded import Loader
+from advisor.reading.program_settings import Loader
 from advisor.testing import TraceBuilder
-from advisor.testing.lacking import launches_alone
+from advisor.testing.incomplete import launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 DEVICE = 16_000_000_000

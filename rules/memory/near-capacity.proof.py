@@ -1,7 +1,7 @@
 """What memory/near-capacity says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
-from advisor.testing.lacking import launches_alone
+from advisor.testing.incomplete import launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 DEVICE = 16_000_000_000

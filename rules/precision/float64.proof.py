@@ -1,7 +1,7 @@
 """What precision/float64 says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
-from advisor.testing.lacking import kernels_alone
+from advisor.testing.incomplete import kernels_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 NAME = "void at::native::vectorized_elementwise_kernel<4, at::native::BinaryFunctor<double, double, double>>"

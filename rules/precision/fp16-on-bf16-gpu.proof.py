@@ -1,8 +1,8 @@
 """What precision/fp16-on-bf16-gpu says, and where it is silent."""
 
-from advisor.recorded import Autocast
+from advisor.reading.program_settings import Autocast
 from advisor.testing import TraceBuilder
-from advisor.testing.lacking import kernels_alone, launches_alone
+from advisor.testing.incomplete import kernels_alone, launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 UNSCALE = "aten::_amp_foreach_non_finite_check_and_unscale_"

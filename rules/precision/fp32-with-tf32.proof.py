@@ -1,7 +1,7 @@
 """What precision/fp32-with-tf32 says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
-from advisor.testing.lacking import launches_alone
+from advisor.testing.incomplete import launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 from advisor.testing.workloads import kernels
 

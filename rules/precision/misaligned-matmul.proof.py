@@ -1,7 +1,7 @@
 """What precision/misaligned-matmul says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
-from advisor.testing.lacking import launches_alone
+from advisor.testing.incomplete import launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 FULL = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1"

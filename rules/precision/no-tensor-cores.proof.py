@@ -1,8 +1,8 @@
 """What precision/no-tensor-cores says, and where it is silent."""
 
-from advisor.recorded import Autocast
+from advisor.reading.program_settings import Autocast
 from advisor.testing import TraceBuilder
-from advisor.testing.lacking import launches_alone
+from advisor.testing.incomplete import launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 from advisor.testing.workloads import kernels as training
 

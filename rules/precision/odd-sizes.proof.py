@@ -1,7 +1,7 @@
 """What precision/odd-sizes says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
-from advisor.testing.lacking import launches_alone
+from advisor.testing.incomplete import launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 PLAIN = "nvjet_hsh_128x256_64x4_1x2_h_bz_coopA_NNT"

@@ -3,7 +3,7 @@
 from typing import Any
 
 from advisor.testing import TraceBuilder
-from advisor.testing.lacking import kernels_alone
+from advisor.testing.incomplete import kernels_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 

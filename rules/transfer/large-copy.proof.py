@@ -1,7 +1,7 @@
 """What transfer/large-copy says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
-from advisor.testing.lacking import copies_unsaid, launches_alone
+from advisor.testing.incomplete import copies_unsaid, launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 

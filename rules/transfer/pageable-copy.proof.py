@@ -1,8 +1,8 @@
 """What transfer/pageable-copy says, and where it is silent."""
 
-from advisor.recorded import Loader
+from advisor.reading.program_settings import Loader
 from advisor.testing import TraceBuilder
-from advisor.testing.lacking import copies_unsaid, launches_alone
+from advisor.testing.incomplete import copies_unsaid, launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 

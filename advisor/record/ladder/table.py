@@ -12,10 +12,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 import advisor
-from advisor.analysis import Analysis, Finding, to_json
 from advisor.record.ladder import running
 from advisor.record.ladder.machine import Machine
 from advisor.record.ladder.states import Article, Settings, State, change, on_cpu, on_cuda
+from advisor.results.analysis import Analysis, Finding, to_json
 from advisor.trace import Trace
 
 SCHEMA_VERSION = 1

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from advisor.comparison import Comparison
 from advisor.report import Options, page
 from advisor.report.comparison import words
 from advisor.report.html.svg import share_bar
+from advisor.results.comparison import Comparison
 
 
 def render(comparison: Comparison, _options: Options) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from advisor.comparison import Comparison
 from advisor.report import Options
+from advisor.results.comparison import Comparison
 
 
 def render(comparison: Comparison, _options: Options) -> bytes:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import textwrap
 
-from advisor.comparison import Comparison
 from advisor.report import Options
 from advisor.report.comparison.words import KINDS, TURNS, cost, difference, figure, moved, place, side
 from advisor.report.plain import clean, pad, shorten
+from advisor.results.comparison import Comparison
 
 
 def render(comparison: Comparison, options: Options) -> str:

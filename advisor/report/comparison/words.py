@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from advisor.comparison import Item, Shift, Side, Turned
 from advisor.report.plain import MISSING, milliseconds, number, percent
+from advisor.results.comparison import Item, Shift, Side, Turned
 
 TURNS = {
     "new": "New",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from advisor.judgement import Check, Judgement
 from advisor.report import Options
 from advisor.report.gate.sections import VERDICT, told
 from advisor.report.plain import clean
+from advisor.results.judgement import Check, Judgement
 
 _MOST = 10
 """GitHub shows ten annotations a step of each kind, and drops the rest."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from advisor.judgement import Judgement
 from advisor.report import Options
+from advisor.results.judgement import Judgement
 
 
 def render(judgement: Judgement, _options: Options) -> bytes:

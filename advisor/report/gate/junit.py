@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from xml.sax.saxutils import escape, quoteattr
 
-from advisor.judgement import Check, Judgement
 from advisor.report import Options
 from advisor.report.gate.sections import told
 from advisor.report.plain import clean
+from advisor.results.judgement import Check, Judgement
 
 
 def render(judgement: Judgement, _options: Options) -> str:

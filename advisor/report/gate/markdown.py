@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from advisor.judgement import Check, Judgement
 from advisor.report import Options
 from advisor.report.gate.sections import VERDICT, counts, meant, sections, told
 from advisor.report.plain import clean
+from advisor.results.judgement import Check, Judgement
 
 _SIGN = {"passed": "✅", "failed": "❌", "inconclusive": "❔"}
 _SPECIAL = re.compile(r"([\\`*_\[\]|~$#])")

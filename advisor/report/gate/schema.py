@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from advisor.baseline import Baseline
-from advisor.comparison import Comparison
-from advisor.judgement import Judgement
+from advisor.gating.baseline import Baseline
+from advisor.results.comparison import Comparison
+from advisor.results.judgement import Judgement
 
 # What a name and a type do not say. Keys are `Struct.field`.
 MEANINGS = {

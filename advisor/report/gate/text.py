@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import textwrap
 
-from advisor.judgement import Judgement
 from advisor.report import Options
 from advisor.report.gate.sections import VERDICT, counts, meant, sections, told
 from advisor.report.plain import clean
+from advisor.results.judgement import Judgement
 
 _COLOR = {"passed": "32", "failed": "1;31", "inconclusive": "33"}
 

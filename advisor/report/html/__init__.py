@@ -13,14 +13,14 @@ from markupsafe import Markup
 
 from advisor.report import figures, page, ranks
 from advisor.report.causes import on_cpu
-from advisor.report.document import Several, analyses
 from advisor.report.html import bars, cells, charts, diff, embed, source, svg
 from advisor.report.plain import milliseconds, number, percent, size
 from advisor.report.redact import base_name
+from advisor.results.several import Several, analyses
 
 if TYPE_CHECKING:
-    from advisor.analysis import Analysis
     from advisor.report import Options
+    from advisor.results.analysis import Analysis
 
 
 def render(document: Analysis | Several, options: Options) -> str:

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from advisor.analysis import Cell
 from advisor.report.plain import number, percent, shorten
 from advisor.report.table import ABSENT, evidence_cell, evidence_heading
-from advisor.views import Grid, Heading
+from advisor.results.analysis import Cell
+from advisor.results.views import Grid, Heading
 
 LONGEST_CELL = 400
 DEEPEST = 12

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from advisor.report.html.svg import WORK, Shape, at, colour, text_of
 from advisor.report.plain import milliseconds, number, size
-from advisor.views import MemoryCurve, QueueCurve, StepBar, Timeline
+from advisor.results.views import MemoryCurve, QueueCurve, StepBar, Timeline
 
 GRAIN = 2000
 """Columns of a static timeline."""

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from advisor.analysis import Finding
 from advisor.report.plain import clean, shorten
-from advisor.views import Timeline
+from advisor.results.analysis import Finding
+from advisor.results.views import Timeline
 
 LONGEST_NAME = 200
 

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from advisor.analysis import Place
 from advisor.report.plain import clean
+from advisor.results.analysis import Place
 
 AROUND = 3
 LONGEST_LINE = 200

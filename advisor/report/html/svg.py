@@ -10,10 +10,10 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from advisor.analysis import Finding, PlanStep
 from advisor.report.causes import CAUSES
 from advisor.report.figures import Part
 from advisor.report.plain import clean, milliseconds, percent, shorten
+from advisor.results.analysis import Finding, PlanStep
 
 KNOWN = frozenset([*CAUSES, "python", "module", "annotation", "operator", "runtime"])
 WORK = ("compute", "communication", "copy", "memset")

@@ -1,0 +1,89 @@
+"""Where in the source the matched rows come from: the few lines that carry most of the cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from advisor.intervals import Bools, Ints
+from advisor.results.analysis import Place
+
+PLACES = 3
+LEAST_SHARE = 0.01
+# An operator or module is named with a place only if it holds this much of it: the share beside it is the place\'s.
+ALIKE = 0.95
+_LINE = ("file", "line", "function")
+_AROUND = ("library", "module", "op")
+_ROOM = 2**62
+
+
+def places(frame: pd.DataFrame, rows: Bools, weight: str | None) -> list[Place]:
+    """The heaviest places of some rows, at most three, each with its share of their *weight* (a column; None: of rows).
+
+    What carries under 1 % is left out: where most of the time has no place, the little that has one would mislead.
+
+    A place is a line of the user's, with what most of its weight has in common; where no line is known, it is the
+    library frame, module and operator.
+    """
+    if not rows.any() or not set(_LINE + _AROUND) <= set(frame.columns):
+        return []
+    part = frame.loc[rows, [*_LINE, *_AROUND]]
+    codes = {name: _codes(part[name]) for name in part.columns}
+    codes["line"][part["line"].fillna(-1).to_numpy() < 0] = -1
+    weights = np.ones(len(part)) if weight is None else np.maximum(frame[weight].to_numpy()[rows], 0).astype(np.float64)
+    located = codes["file"] >= 0
+    group = _combine(
+        [codes[name] for name in _LINE] + [np.where(located, -1, codes[name]) for name in _AROUND], len(part)
+    )
+    totals = np.bincount(group, weights)
+    whole = totals.sum()
+    if not whole:
+        return []
+    found: list[Place] = []
+    for number in np.argsort(-totals, kind="stable"):
+        if totals[number] < LEAST_SHARE * whole:
+            break
+        members = group == number
+        fields = {name: _common(part[name], codes[name], members, weights) for name in (*_LINE, *_AROUND)}
+        if all(value is None for value in fields.values()):
+            continue
+        if fields["line"] is not None:
+            fields["line"] = int(fields["line"])
+        found.append(Place(**fields, share=float(totals[number] / whole)))
+        if len(found) == PLACES:
+            break
+    return found
+
+
+def _codes(column: pd.Series[Any]) -> Ints:
+    """A number for each value of a column, -1 where it is missing."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return column.cat.codes.to_numpy().astype(np.int64)
+    return pd.factorize(column)[0].astype(np.int64)
+
+
+def _combine(columns: Sequence[Ints], length: int) -> Ints:
+    """A number for each distinct combination of codes, counted in the order in which they first appear."""
+    key, size = np.zeros(length, np.int64), 1
+    for codes in columns:
+        width = int(codes.max()) + 2
+        if size > _ROOM // width:
+            key = pd.factorize(key)[0].astype(np.int64)
+            size = int(key.max()) + 1
+        key, size = key * width + codes + 1, size * width
+    return pd.factorize(key)[0].astype(np.int64)
+
+
+def _common(column: pd.Series[Any], codes: Ints, members: Bools, weights: npt.NDArray[np.float64]) -> Any:
+    """The value that holds nearly all of the members' weight, or None: it stands beside the share of the whole."""
+    inside = codes[members]
+    totals = np.bincount(inside + 1, weights[members])
+    code = int(totals.argmax()) - 1
+    if code < 0 or totals[code + 1] < ALIKE * totals.sum():
+        return None
+    value = column.iloc[int(np.flatnonzero(members & (codes == code))[0])]
+    return value if not isinstance(value, str) else str(value)

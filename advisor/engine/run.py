@@ -1,0 +1,470 @@
+"""Rules over a trace: what each came to, and what the findings are worth.
+
+A rule first needs what was recorded, then asks whether it speaks of such a trace at all (``given``), then whether the
+symptom is there (``when``), then for rows (``where``), then whether they matter together (``having``), and last whether
+they own enough of the time (``levels``).
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+
+from advisor.engine.claims import Claim, Scale, Settled, settle
+from advisor.engine.evaluation import Evaluator, Question, cell, explain
+from advisor.engine.places import places
+from advisor.engine.recorded_settings import settings
+from advisor.intervals import Bools, Ints
+from advisor.results.analysis import (
+    Evidence,
+    Finding,
+    NotApplicable,
+    NotRun,
+    QualityNote,
+    RuleFailure,
+    Setting,
+    Verdicts,
+)
+from advisor.rulebook import Rulebook
+from advisor.rulebook.conditions import Condition
+from advisor.rulebook.rule import PLACEHOLDER, PROFILE, Rule
+
+_ACTIVITIES = "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"
+HOW = {
+    "gpu": f"Record the GPU too: profile({_ACTIVITIES}), with no other profiler attached to the process.",
+    "host": f"Record the host too: profile({_ACTIVITIES}).",
+    "steps": "Give the profiler a schedule, and call prof.step() at the end of each iteration.",
+    "shapes": "Record with record_shapes=True.",
+    "stacks": "Record with with_stack=True.",
+    "memory": "Record with profile_memory=True.",
+    "distributed": "Record a run of several processes.",
+    "loader": "Profile the loop that takes batches from the DataLoader.",
+    "ranks": "Record every rank, and give the advisor the traces of all of them at once.",
+    "gc": (
+        "Record with with_stack=True and experimental_config=torch._C._profiler._ExperimentalConfig("
+        "record_python_gc_info=True), torch 2.9 or later."
+    ),
+    "idle": (
+        f"Record host and GPU together, profile({_ACTIVITIES}), after a few steps of warm-up, and without CUDA graphs "
+        "where their replays come out incomplete: only then can idle time be explained."
+    ),
+}
+"""What to record next time, by need."""
+
+# Without these the program is not of the kind that the rule speaks of; recording more would not change that.
+_ABSENT = {
+    "distributed": "the program runs in one process and communicates with no other",
+    "loader": "nothing in the trace waits for a DataLoader",
+}
+_NEED_GPU = {"gpu", "idle"}
+_COPIES = "Its profiler leaves this out of copies, as that of AMD GPUs does; CUDA's writes it."
+_UNSAID = {"copy_memory": _COPIES, "bytes_copied": _COPIES}
+"""What would make a trace say what is unknown in a column of `trace`, where that is not the device's properties."""
+
+
+class Ledger(Protocol):
+    """The owner of every ns of the window, as segments."""
+
+    @property
+    def dur_ns(self) -> Ints: ...
+    @property
+    def step(self) -> Ints: ...
+    @property
+    def counted(self) -> Bools: ...
+    @property
+    def counted_ns(self) -> int: ...
+
+
+class Trace(Protocol):
+    """What the engine asks of a trace."""
+
+    @property
+    def features(self) -> frozenset[str]: ...
+    @property
+    def gpu_expected(self) -> bool: ...
+    @property
+    def ledger(self) -> Ledger: ...
+    @property
+    def warm_ns(self) -> Ints | None: ...
+    @property
+    def step_ms(self) -> float | None: ...
+    @property
+    def whole_ms(self) -> float: ...
+    @property
+    def step_count(self) -> int: ...
+    @property
+    def window_ns(self) -> int: ...
+    def frame(self, name: str, /) -> pd.DataFrame: ...
+    def claims(self, frame: str, mask: Bools, /) -> Ints: ...
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the rules came to.
+
+    ``matches`` holds, for each finding, its rows and the segments of the ledger they own; ``rows`` the frame and the rows of
+    every rule that found some, whether it fired on them or not.
+    """
+
+    findings: list[Finding]
+    verdicts: Verdicts
+    quality: list[QualityNote]
+    matches: dict[str, Claim] = field(default_factory=dict)
+    rows: dict[str, tuple[str, Bools]] = field(default_factory=dict)
+
+
+def run(trace: Trace, rulebook: Rulebook, *, only: Sequence[str] = (), skip: Sequence[str] = ()) -> Outcome:
+    """Run the rules whose id fits one of the globs *only* (all, where there are none) and none of *skip*.
+
+    What goes wrong inside a rule is its verdict, ``error``, and never an exception.
+    """
+    rules = [rule for rule in rulebook.rules if chosen(rule, only, skip)]
+    with Evaluator(trace, rulebook.schemas) as evaluator:
+        return _Run(trace, rulebook, evaluator).outcome(rules)
+
+
+def chosen(rule: Rule, only: Sequence[str], skip: Sequence[str]) -> bool:
+    """Whether the id of a rule fits one of the globs *only* (any, where there are none) and none of *skip*."""
+    return (not only or _fits(rule, only)) and not _fits(rule, skip)
+
+
+def _fits(rule: Rule, globs: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatchcase(rule.id, glob) for glob in globs)
+
+
+class _Run:
+    """One run of some rules over one trace."""
+
+    def __init__(self, trace: Trace, rulebook: Rulebook, evaluator: Evaluator) -> None:
+        self.trace, self.evaluator = trace, evaluator
+        self.units = {column.name: column.unit for column in rulebook.schemas["trace"].columns}
+        self.unmet: dict[str, str] = {}
+        self.found: dict[str, tuple[str, Bools]] = {}
+        self.verdicts = Verdicts(passes=[], not_applicable=[], not_run=[], error=[])
+
+    def outcome(self, rules: Sequence[Rule]) -> Outcome:
+        matches = self.matches(self.able([self.within(rule) for rule in rules]))
+        quality = [self.note(rule) for rule, _, _ in matches if rule.is_profile]
+        settled = self.settle([match for match in matches if not match[0].is_profile])
+        self.verdicts.passes.extend(settled.passes)
+        for rule_id, because in settled.owned.items():
+            self.verdicts.not_applicable.append(NotApplicable(rule=rule_id, because=because))
+        findings = [self.finding(claim) for claim in settled.claims]
+        verdicts = Verdicts(
+            passes=sorted(self.verdicts.passes),
+            not_applicable=sorted(self.verdicts.not_applicable, key=lambda verdict: verdict.rule),
+            not_run=sorted(self.verdicts.not_run, key=lambda verdict: verdict.rule),
+            error=sorted(self.verdicts.error, key=lambda verdict: verdict.rule),
+            noted=sorted(rule.id for rule, _, _ in matches if rule.is_profile),
+        )
+        return Outcome(findings, verdicts, quality, {claim.rule.id: claim for claim in settled.claims}, self.found)
+
+    def within(self, rule: Rule) -> Rule:
+        """The rule with a price that this hardware's peak rates allow, where it names the figure that says so."""
+        if rule.replay is None or not rule.replay.times:
+            return rule
+        try:
+            (times,) = self.evaluator.frame("trace")[rule.replay.times]
+        except Exception:  # noqa: BLE001  (whatever keeps the frame from being built is the verdict of `given`)
+            return rule
+        return replace(rule, replay=rule.replay.within(None if pd.isna(times) else float(times)))
+
+    # ---- does the rule speak of this trace, and is the symptom there
+
+    def able(self, rules: Sequence[Rule]) -> list[Rule]:
+        """The rules that go on to the rows; the verdicts of the others are given."""
+        questions = {
+            (rule.id, slot): Question(condition.sql, condition.columns)
+            for rule in rules
+            for slot, condition in (("given", rule.compiled.given), ("when", rule.compiled.when))
+            if condition is not None
+        }
+        answers = self.evaluator.truths("trace", questions)
+        self.unmet = self.parts([rule for rule in rules if answers.get((rule.id, "given")) is False])
+        return [
+            rule
+            for rule in rules
+            if self.applies(rule, answers.get((rule.id, "given"), True))
+            and self.shows(rule, answers.get((rule.id, "when"), True))
+        ]
+
+    def parts(self, rules: Sequence[Rule]) -> dict[str, str]:
+        """For rules whose ``given`` is false: which part of it is, and what the trace holds instead."""
+        questions: dict[tuple[str, str], Question] = {}
+        for rule in rules:
+            given = rule.compiled.given
+            for sql, columns in (given.parts or [(given.sql, given.columns)]) if given else ():
+                questions[rule.id, sql] = Question(sql, columns)
+        answers = self.evaluator.truths("trace", questions)
+        unmet: dict[str, str] = {}
+        for rule in rules:
+            failed = [key for key in questions if key[0] == rule.id and answers[key] is False]
+            asked = " and ".join(_spoken_sql(sql) for _, sql in failed)
+            names = dict.fromkeys(name for key in failed for name in questions[key].columns)
+            unmet[rule.id] = f"asks for {asked}; here {', '.join(f'{name} is {self.figure(name)}' for name in names)}"
+        return unmet
+
+    def applies(self, rule: Rule, given: bool | Exception | None) -> bool:
+        features = self.trace.features
+        missing = [need for need in rule.needs if need not in features]
+        if "gpu" not in features and not _NEED_GPU.isdisjoint(missing):
+            # What `given` says of a GPU means nothing here.
+            if not self.trace.gpu_expected:
+                known = self.facts.get("cpu_only")
+                alone = "the program ran on the CPU alone" if known else "the trace shows no GPU and no sign of one"
+                return self.not_applicable(rule, alone)
+            return self.not_run(rule, missing)
+        if isinstance(given, Exception):
+            return self.fail(rule, given, "given")
+        if given is False:
+            # Before what is missing: recording more would not make the rule speak of this program.
+            return self.not_applicable(rule, self.unmet[rule.id])
+        for need, because in _ABSENT.items():
+            if need in missing and "host" in features:
+                return self.not_applicable(rule, because)
+        if missing:
+            return self.not_run(rule, missing)
+        return given is not None or self.unknown(rule, rule.compiled.given)
+
+    def shows(self, rule: Rule, when: bool | Exception | None) -> bool:
+        if isinstance(when, Exception):
+            return self.fail(rule, when, "match.when")
+        if when is False:
+            self.verdicts.passes.append(rule.id)
+        return bool(when) if when is not None else self.unknown(rule, rule.compiled.when)
+
+    # ---- verdicts; all return False, as the rule goes no further
+
+    def fail(self, rule: Rule, error: Exception, doing: str) -> bool:
+        self.verdicts.error.append(RuleFailure(rule=rule.id, message=f"{doing}: {explain(error)}"))
+        return False
+
+    def not_applicable(self, rule: Rule, because: str) -> bool:
+        self.verdicts.not_applicable.append(NotApplicable(rule=rule.id, because=because))
+        return False
+
+    def not_run(self, rule: Rule, missing: Sequence[str]) -> bool:
+        # Who records host and GPU together has done what idle time needs.
+        said = [need for need in missing if need != "idle" or not {"gpu", "host"} & set(missing)]
+        how = " ".join(HOW[need] for need in said)
+        self.verdicts.not_run.append(NotRun(rule=rule.id, needs=list(missing), how=how))
+        return False
+
+    def unknown(self, rule: Rule, condition: Condition | None) -> bool:
+        columns = condition.columns if condition else ()
+        blank = [name for name in columns if name in self.units and self.facts.get(name) is None]
+        names = list(blank or columns)
+        advice = dict.fromkeys(_UNSAID.get(name, "A current torch writes the device's properties.") for name in names)
+        how = " ".join([f"The trace does not say: {', '.join(map(_spoken, names))}.", *advice])
+        self.verdicts.not_run.append(NotRun(rule=rule.id, needs=names, how=how))
+        return False
+
+    # ---- which rows match
+
+    def matches(self, rules: Sequence[Rule]) -> list[tuple[Rule, Bools, Bools]]:
+        """Rules with all the rows that match, and those of them in counted steps, of which there is at least one."""
+        found: list[tuple[Rule, Bools, Bools]] = []
+        for frame in dict.fromkeys(rule.match.frame for rule in rules):
+            mine = [rule for rule in rules if rule.match.frame == frame]
+            found += self.having(frame, self.rows(frame, mine))
+        return sorted(found, key=lambda match: match[0].id)
+
+    def rows(self, frame: str, rules: Sequence[Rule]) -> list[tuple[Rule, Bools, Bools]]:
+        wheres = {rule.id: rule.compiled.where for rule in rules if rule.compiled.where is not None}
+        masks: dict[str, Bools | Exception] = self.evaluator.masks(frame, wheres)
+        try:
+            table = self.evaluator.frame(frame)
+            counted = self.counted(table)
+            every: Bools | Exception = np.ones(len(table), np.bool_)
+        except Exception as error:  # noqa: BLE001  (the verdict of each rule on this frame)
+            every = error
+        found: list[tuple[Rule, Bools, Bools]] = []
+        for rule in rules:
+            mask = every if isinstance(every, Exception) else masks.get(rule.id, every)
+            if isinstance(mask, Exception):
+                self.fail(rule, mask, "match.where")
+            elif (mask & counted).any():
+                found.append((rule, mask, mask & counted))
+                self.found[rule.id] = (frame, mask & counted)
+            else:
+                self.verdicts.passes.append(rule.id)
+        return found
+
+    def counted(self, table: pd.DataFrame) -> Bools:
+        """Rows in the steps that figures speak of; all rows of a trace or a frame without steps."""
+        if not self.trace.step_count or "step" not in table:
+            return np.ones(len(table), np.bool_)
+        ledger = self.trace.ledger
+        return np.isin(table["step"].to_numpy(), np.unique(ledger.step[ledger.counted]))
+
+    def having(self, frame: str, matches: Sequence[tuple[Rule, Bools, Bools]]) -> list[tuple[Rule, Bools, Bools]]:
+        late = {"steps": max(1, self.trace.step_count), "window_ns": self.trace.window_ns}
+        questions: dict[str, Question] = {}
+        masks: dict[str, Bools] = {}
+        for index, (rule, _, rows) in enumerate(matches):
+            if (having := rule.compiled.having) is not None:
+                masks[f"rows {index}"] = rows
+                questions[rule.id] = Question(having.bind(rows=f'"rows {index}"', **late), having.columns)
+        answers = self.evaluator.truths(frame, questions, masks)
+        found: list[tuple[Rule, Bools, Bools]] = []
+        for match in matches:
+            rule, answer = match[0], answers.get(match[0].id, True)
+            if isinstance(answer, Exception):
+                self.fail(rule, answer, "match.having")
+            elif answer is None:
+                columns = rule.compiled.having.columns if rule.compiled.having else ()
+                self.not_applicable(rule, f"unknown: {', '.join(columns)} of {frame}")
+            elif answer:
+                found.append(match)
+            else:
+                self.verdicts.passes.append(rule.id)
+        return found
+
+    # ---- what they own, and what that is worth
+
+    @property
+    def whole_ms(self) -> float:
+        """What a share is a share of: the typical step, or the window of a trace without steps."""
+        return self.trace.whole_ms
+
+    def settle(self, matches: Sequence[tuple[Rule, Bools, Bools]]) -> Settled:
+        if not matches:
+            return Settled([], [], {})
+        ledger = self.trace.ledger
+        claims: list[Claim] = []
+        for rule, mask, rows in matches:
+            try:
+                segments = np.unique(np.asarray(self.trace.claims(rule.match.frame, mask), np.int64))
+            except Exception as error:  # noqa: BLE001  (the verdict of this rule)
+                self.fail(rule, error, "cost")
+                continue
+            claims.append(Claim(rule, rows, segments[ledger.counted[segments]]))
+        return settle(claims, ledger.dur_ns, ledger.counted_ns, self.whole_ms, self.scale)
+
+    @cached_property
+    def scale(self) -> Scale | None:
+        """What severities are judged by where start-up is much of the counted time; else None."""
+        warm = self.trace.warm_ns
+        return None if warm is None else Scale(warm, int(warm[self.trace.ledger.counted].sum()))
+
+    def why(self, claim: Claim) -> str:
+        """The rule's own words; and what the severity is judged by, where that is not the share beside it."""
+        if self.scale is None or not claim.rule.levels or not claim.cost_ns:
+            return claim.rule.why
+        share = 100 * self.scale.share(claim.segments)
+        said = f"Severity is judged without the start-up that the trace holds: this is {share:.1f} % of the time left."
+        return f"{claim.rule.why.rstrip()}\n\n{said}\n"
+
+    def finding(self, claim: Claim) -> Finding:
+        rule, frame = claim.rule, claim.rule.match.frame
+        whole = self.trace.ledger.counted_ns
+        share = claim.cost_ns / whole if whole else 0.0
+        try:
+            evidence = self.evidence(claim)
+        except Exception as error:  # noqa: BLE001  (the finding stands; that its table failed is said beside it)
+            self.fail(rule, error, "match.evidence")
+            evidence = Evidence(columns=[], rows=[])
+        return Finding(
+            rule=rule.id,
+            title=rule.title,
+            category=rule.category,
+            severity=claim.severity,
+            confidence=rule.confidence,
+            cost_ms=share * self.whole_ms,
+            cost_share=share,
+            occurrences=int(claim.rows.sum()),
+            saving=claim.saving,
+            where=places(self.evaluator.frame(frame), claim.rows, self.evaluator.weight(frame, claim.rows)),
+            evidence=evidence,
+            why=self.why(claim),
+            fix=rule.fix,
+            references=list(rule.references),
+            settings=self.settings(rule),
+        )
+
+    def settings(self, rule: Rule) -> list[Setting]:
+        """What the rule says of the settings in the trace, where `advisor record` wrote them there."""
+        if not rule.settings or not self.facts.get("settings_recorded"):
+            return []
+        try:
+            return settings(self.evaluator, rule, self.figure)
+        except Exception as error:  # noqa: BLE001  (the finding stands; that its settings failed is said beside it)
+            self.fail(rule, error, "settings")
+            return []
+
+    def evidence(self, claim: Claim) -> Evidence:
+        rule, items = claim.rule, claim.rule.compiled.evidence
+        if items:
+            return self.evaluator.evidence(rule.match.frame, claim.rows, items)
+        names = _deciding(rule)
+        rows = [[cell(self.facts.get(name)) for name in names]] if names else []
+        return Evidence(columns=names, rows=rows)
+
+    # ---- in words
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """The one row of `trace`; None for what is unknown."""
+        try:
+            row = self.evaluator.frame("trace").to_dict("records")[0]
+        except Exception:  # noqa: BLE001  (who needs these figures has failed already, or can be told without)
+            return {}
+        return {str(name): None if pd.isna(value) else value for name, value in row.items()}
+
+    def figure(self, name: str, form: str = "") -> str:
+        """One fact of the trace, with its unit."""
+        value, unit = self.facts.get(name), self.units.get(name, "")
+        if value is None or isinstance(value, bool | np.bool_):
+            return "unknown" if value is None else "yes" if value else "no"
+        if isinstance(value, str):
+            return value
+        if form.endswith("%") or (unit == "share" and not form):
+            return f"{100 * value:.{form[1] if form else 0}f} %"
+        if form:
+            return format(float(value) if form.endswith("f") else int(value), form)
+        if unit == "ns":
+            return f"{value / 1e6:,.2f} ms"
+        if unit == "bytes":
+            return f"{value / 2**30:,.1f} GiB"
+        return f"{value:,}" if isinstance(value, int | np.integer) else f"{value:.3g}"
+
+    def note(self, rule: Rule) -> QualityNote:
+        """A profile rule that fires, as a fact on the quality of the trace."""
+        message = PLACEHOLDER.sub(lambda found: self.figure(found[1], found[2] or ""), rule.title)
+        if message == rule.title:
+            figures = [
+                f"{_spoken(name)} {self.figure(name)}"
+                for name in _deciding(rule)
+                if isinstance(self.facts.get(name), int | float) and not isinstance(self.facts[name], bool)
+            ]
+            message += f" ({', '.join(figures)})" if figures else ""
+        advice = [rule.fix.title, rule.fix.caveat or (rule.fix.verify and f"Check that {rule.fix.verify}")]
+        return QualityNote(
+            code=rule.id.removeprefix(f"{PROFILE}/"),
+            message=message,
+            advice=" ".join(part if part.endswith((".", "!", "?")) else f"{part}." for part in advice if part),
+        )
+
+
+def _deciding(rule: Rule) -> list[str]:
+    """The columns of `trace` that decide whether the symptom is there."""
+    parts = (rule.compiled.when, rule.compiled.where if rule.match.frame == "trace" else None)
+    return list(dict.fromkeys(name for part in parts if part for name in part.columns))
+
+
+def _spoken(column: str) -> str:
+    """A column's name without its unit."""
+    return re.sub(r"_(ns|share|bytes)$", "", column).replace("_", " ")
+
+
+def _spoken_sql(sql: str) -> str:
+    """Printed SQL as a person would write it."""
+    sql = re.sub(r"CAST\(([\d.e+-]+) AS DOUBLE\)", r"\1", sql).replace('"', "")
+    return sql[1:-1] if sql.startswith("(") and sql.endswith(")") and "(" not in sql[1:-1] else sql

@@ -1,0 +1,145 @@
+"""Attention that is computed in steps: a batched product, a softmax over it, and a second product with the result."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from advisor.frames.patterns.tree import Found, Pairs, Tree, joined, largest, size_of, spread
+from advisor.intervals import Bools, Ints
+from advisor.timeline.recording import KERNEL
+
+_PRODUCTS = frozenset({"aten::bmm", "aten::baddbmm", "aten::baddbmm_"})
+_FUSED = ("scaled_dot_product",)
+# A product further away than this belongs to something else.
+_NEARBY = 3
+# Without shapes only what lies close together, and is pointwise throughout, is taken for attention.
+_MOST_BETWEEN = 12
+_BETWEEN = frozenset({"softmax", "elementwise", "copy", "random", "triton"})
+
+
+def attention(tree: Tree) -> Found | None:
+    """Products around a softmax; what lies between them, forward and backward, is what a fused kernel would spare."""
+    products = tree.ops(tree.coded(_PRODUCTS.__contains__))
+    softmaxes = tree.ops(tree.coded(_is_softmax)) if len(products) > 1 else products[:0]
+    if len(softmaxes):
+        softmaxes = softmaxes[~tree.under(softmaxes, tree.coded(lambda name: any(word in name for word in _FUSED)))]
+    if not len(softmaxes):
+        return None
+    # Autocast wraps a product in another of its name: the inner one is the product.
+    wraps = np.append(products[1:] < tree.after(products)[:-1], False)
+    products = products[~wraps]
+    first, second, scores = _around(tree, products, softmaxes)
+    keep = (first >= 0) & (second >= 0)
+    # Two softmaxes between one pair of products are one occurrence.
+    _, once = np.unique(np.where(keep, first, -1 - np.arange(len(first))), return_index=True)
+    keep &= np.isin(np.arange(len(first)), once)
+    softmaxes, first, second, scores = softmaxes[keep], products[first[keep]], products[second[keep]], scores[keep]
+    low, high = tree.after(first), second
+    between = tree.launched(low, high)
+    own = between.where(_on_scores(tree, between, scores))
+    sound = (scores >= 0) | _adjacent(tree, between, len(scores))
+    softmaxes, first, second, scores = softmaxes[sound], first[sound], second[sound], scores[sound]
+    if not len(softmaxes):
+        return None
+    number = np.cumsum(sound) - 1
+    low, high = low[sound], high[sound]
+    own, between = (Pairs(number[part.row], part.index).where(sound[part.row]) for part in (own, between))
+    back = tree.backward_of(_forward(tree, low, high, scores), low, high)
+    back = back.where(~tree.matrix(back.index))
+    own = joined(own, back)
+    dims = tree.dims(softmaxes)
+    last = tree.shapes.column(dims, lambda shapes: shapes[0][-1] if shapes and shapes[0] else -1)
+    depth = tree.shapes.column(tree.dims(first), _inner)
+    return Found(
+        kind="attention",
+        node=softmaxes,
+        begin=tree.host.start[first],
+        end=tree.host.end[second],
+        inside=joined(own, between, tree.launched_below(first), tree.launched_below(second)),
+        own=own,
+        figures={"seq_len": last, "head_dim": depth, "dims": dims},
+    )
+
+
+def _is_softmax(name: str) -> bool:
+    """A softmax that launches work itself: torch's own, or a fused one of a library (Megatron's, Apex's)."""
+    if name in ("aten::_softmax", "aten::_masked_softmax"):
+        return True
+    low = name.lower()
+    return "softmax" in low and "log" not in low and "backward" not in low and not low.startswith(("aten::", "triton_"))
+
+
+def _operands(shapes: tuple[tuple[int, ...], ...]) -> list[tuple[int, ...]]:
+    """The two factors of a batched product; a third tensor is what they are added to (first) or written to (last)."""
+    cubes = [shape for shape in shapes if len(shape) == 3]
+    for at in range(len(cubes) - 1):
+        left, right = cubes[at : at + 2]
+        result = (left[0], left[1], right[2])
+        if left[0] == right[0] and left[2] == right[1] and all(cube == result for cube in cubes[:at] + cubes[at + 2 :]):
+            return [left, right]
+    return []
+
+
+def _product(shapes: tuple[tuple[int, ...], ...]) -> int:
+    factors = _operands(shapes)
+    return size_of((factors[0][0], factors[0][1], factors[1][2])) if factors else -1
+
+
+def _inner(shapes: tuple[tuple[int, ...], ...]) -> int:
+    factors = _operands(shapes)
+    return factors[0][2] if factors else -1
+
+
+def _around(tree: Tree, products: Ints, softmaxes: Ints) -> tuple[Ints, Ints, Ints]:
+    """For each softmax the products before and behind it, as places in *products* (-1: none), and the elements of its scores.
+
+    With shapes, the first product must give as many elements as the softmax takes, and the second must take as many as
+    the softmax gives. Without shapes (scores -1), they are the nearest ones.
+    """
+    thread = tree.host.thread
+    shapes, dims = tree.shapes, tree.dims(products)
+    gives = shapes.column(dims, _product)
+    left = shapes.column(dims, lambda operands: size_of(factors[0]) if (factors := _operands(operands)) else -1)
+    right = shapes.column(dims, lambda operands: size_of(factors[1]) if (factors := _operands(operands)) else -1)
+    scores = shapes.column(tree.dims(softmaxes), lambda operands: size_of(operands[0]) if operands else -1)
+    at = np.searchsorted(products, softmaxes)
+    before, behind = np.full(len(at), -1, np.int64), np.full(len(at), -1, np.int64)
+    for step in range(_NEARBY):
+        for out, place, sizes in ((before, at - 1 - step, (gives,)), (behind, at + step, (left, right))):
+            found = np.clip(place, 0, len(products) - 1)
+            here = (place >= 0) & (place < len(products)) & (thread[products[found]] == thread[softmaxes])
+            fits = np.logical_or.reduce([size[found] == scores for size in sizes])
+            out[:] = np.where((out < 0) & here & np.where(scores >= 0, fits, step == 0), place, out)
+    return before, behind, scores
+
+
+def _on_scores(tree: Tree, between: Pairs, scores: Ints) -> Bools:
+    """Which work runs on the matrix of scores: it is no product, and its operator takes a tensor of as many elements.
+
+    What a product does to its own factors first (`aten::reshape`) a fused kernel may have to do as well.
+    """
+    launch = tree.work.launch[between.index]
+    size = tree.shapes.column(tree.dims(launch), largest)
+    wanted = scores[between.row]
+    layout = tree.under(launch, tree.coded("aten::reshape".__eq__))
+    chosen: Bools = ~tree.matrix(between.index) & ~layout & ((wanted < 0) | (size == wanted))
+    return chosen
+
+
+def _adjacent(tree: Tree, between: Pairs, size: int) -> Bools:
+    """Whether all that runs between two products is what attention does there; for traces without shapes."""
+    kinds = {code for code, name in tree.context.kernel_names.items() if name.kind in _BETWEEN}
+    usual = np.isin(tree.work.name[between.index], list(kinds)) | (tree.work.kind[between.index] != KERNEL)
+    count = np.bincount(between.row, minlength=size)
+    odd = np.bincount(between.row, ~usual, minlength=size)
+    usually: Bools = (count > 0) & (count <= _MOST_BETWEEN) & (odd == 0)
+    return usually
+
+
+def _forward(tree: Tree, low: Ints, high: Ints, scores: Ints) -> Pairs:
+    """Forward operators on the scores: those whose backward is the pattern's as well."""
+    nodes = spread(low, high)
+    nodes = nodes.where(tree.sequence[nodes.index] >= 0)
+    nodes = nodes.where(~tree.engine[nodes.index])
+    wanted = scores[nodes.row]
+    return nodes.where((wanted < 0) | (tree.shapes.column(tree.dims(nodes.index), largest) == wanted))

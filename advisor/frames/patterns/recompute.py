@@ -1,0 +1,78 @@
+"""Forward work that the backward pass does again: activation checkpointing."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from advisor.frames.patterns.tree import HIGHEST, Found, Tree
+from advisor.intervals import Ints
+from advisor.timeline.calls import BACKWARD
+
+# The derivative of no operator calls these: inside a node of the autograd graph they are a forward pass run again.
+# (A backward pass that is itself to be differentiated, create_graph=True, runs others: mm, mul, threshold_backward …)
+_FORWARD_ONLY = re.compile(
+    r"^aten::(?:linear|conv[123]d|batch_norm|layer_norm|group_norm|rms_norm|softmax|log_softmax|dropout|gelu|silu|relu_?"
+    r"|scaled_dot_product_attention|embedding|max_pool2d|adaptive_avg_pool2d)$"
+)
+_CHECKPOINT = "CheckpointFunctionBackward"
+
+
+def recompute(tree: Tree) -> Found | None:
+    """One row per backward node that runs forward operators first.
+
+    ``torch.utils.checkpoint`` does so inside ``CheckpointFunctionBackward`` (reentrant), or inside whichever node asks
+    first for a tensor that was not kept. What runs again makes autograd nodes, so it bears numbers of its own.
+    """
+    codes = tree.coded(lambda name: _FORWARD_ONLY.match(name) is not None)
+    marked = tree.ops(codes)
+    phase = tree.host.attributes.phase
+    named = tree.coded(lambda name: _CHECKPOINT in name)
+    if not (phase[marked] == BACKWARD).any() and not len(tree.ops(named)):
+        return None
+    again = (tree.sequence >= 0) & ~tree.engine & (phase == BACKWARD)
+    nodes = np.flatnonzero(again)
+    around = _engine_around(tree, nodes)
+    nodes, around = nodes[around >= 0], around[around >= 0]
+    proven = np.unique(around[codes[tree.host.name[nodes]] | named[tree.host.name[around]]])
+    keep = np.isin(around, proven)
+    nodes, around = nodes[keep], around[keep]
+    if not len(nodes):
+        return None
+    which, row = np.unique(around, return_inverse=True)
+    first = np.full(len(which), tree.host.size, np.int64)
+    last = np.zeros(len(which), np.int64)
+    np.minimum.at(first, row, nodes)
+    np.maximum.at(last, row, tree.after(nodes))
+    own = tree.launched(first, last)
+    # The place is that of the first operator that only a forward pass calls; what saves the random state comes before it.
+    place = first.copy()
+    told = np.flatnonzero(codes[tree.host.name[nodes]])
+    rows, at = np.unique(row[told], return_index=True)
+    place[rows] = nodes[told[at]]
+    finish = np.zeros(len(which), np.int64)
+    np.maximum.at(finish, row, tree.host.end[nodes])
+    return Found(
+        kind="recompute",
+        node=place,
+        begin=tree.host.start[first],
+        end=finish,
+        inside=own,
+        own=own,
+        figures={"length": np.bincount(row), "dims": tree.dims(place)},
+        details=[tree.context.names[code].rpartition(" ")[2] for code in tree.host.name[which].tolist()],
+    )
+
+
+def _engine_around(tree: Tree, nodes: Ints) -> Ints:
+    """The innermost node of the autograd graph around each node, -1 without."""
+    up = tree.host.parent[nodes].astype(np.int64)
+    rows = np.flatnonzero((up >= 0) & ~tree.engine[np.maximum(up, 0)])
+    for _ in range(HIGHEST):
+        if not len(rows):
+            return up
+        up[rows] = tree.host.parent[up[rows]]
+        rows = rows[(up[rows] >= 0) & ~tree.engine[np.maximum(up[rows], 0)]]
+    up[rows] = -1
+    return up

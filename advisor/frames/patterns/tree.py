@@ -1,0 +1,283 @@
+"""What the finders of patterns ask of the forest: what lies below a node, its GPU work, and its backward pass."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from advisor.intervals import Bools, Ints
+from advisor.timeline.calls import OP
+from advisor.timeline.context import Context
+from advisor.timeline.recording import KERNEL
+
+_SHAPE = re.compile(rb"\[([\d,\s]*)\]")
+_ENGINE = re.compile(r"^autograd::engine::evaluate_function|(?:^|::)\w+Backward\d*$|^torch::autograd::AccumulateGrad$")
+# An argument list says what it says at its head; a hostile one must not cost its whole length.
+_MOST_BYTES = 4000
+_MOST_DIGITS = 12
+# No program nests so deep that what holds a node together lies further up; a hostile trace may.
+HIGHEST = 500
+
+
+@dataclass
+class Pairs:
+    """Which indices belong to which row: two arrays of one length, in order of the rows."""
+
+    row: Ints
+    index: Ints
+
+    def where(self, keep: Bools) -> Pairs:
+        """Some of the pairs."""
+        return Pairs(self.row[keep], self.index[keep])
+
+    def each_once(self) -> Pairs:
+        """The pairs without repetitions, sorted."""
+        if not len(self.row):
+            return self
+        width = int(self.index.max()) + 1
+        keys = np.unique(self.row.astype(np.int64) * width + self.index)
+        return Pairs(keys // width, keys % width)
+
+    def total(self, values: Ints, size: int) -> Ints:
+        """Sum of *values* (by index) for each of *size* rows."""
+        out = np.zeros(size, np.int64)
+        np.add.at(out, self.row, values[self.index])
+        return out
+
+
+def joined(*parts: Pairs) -> Pairs:
+    """All pairs of several, each once."""
+    return Pairs(
+        np.concatenate([part.row for part in parts]), np.concatenate([part.index for part in parts])
+    ).each_once()
+
+
+def spread(low: Ints, high: Ints) -> Pairs:
+    """The whole numbers from low to high (exclusive) of every row."""
+    count = np.maximum(high - low, 0)
+    row = np.repeat(np.arange(len(low)), count)
+    before = np.repeat(np.cumsum(count) - count, count)
+    return Pairs(row, np.repeat(low, count) + np.arange(len(row)) - before)
+
+
+NOTHING = Pairs(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+@dataclass
+class Found:
+    """What a finder found: one row per occurrence of one kind.
+
+    *node* is the node of the forest that it is told by; *begin* and *end* are host times; *inside* is the GPU work of the
+    occurrence and *own* the part that the fix would spare. *idle*: the host's idle inside it is its own as well.
+    """
+
+    kind: str
+    node: Ints
+    begin: Ints
+    end: Ints
+    inside: Pairs
+    own: Pairs
+    idle: bool = False
+    figures: dict[str, Ints] = field(default_factory=dict)
+    details: list[str] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.node)
+
+
+class Tree:
+    """The forest with its GPU work, by ranges of nodes: what is below a node follows it directly."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.host = context.recording.host
+        self.work = context.recording.work
+        edges = np.flatnonzero(np.diff(self.host.thread)) + 1
+        self._low = np.concatenate([np.zeros(1, np.int64), edges])
+        self._high = np.append(edges, self.host.size)
+        order = np.argsort(self.work.launch, kind="stable")
+        self._order = order[self.work.launch[order] >= 0]
+        self._launches = self.work.launch[self._order]
+
+    # ---- names
+
+    @cached_property
+    def _names(self) -> list[tuple[int, str]]:
+        """Codes and names of all operators."""
+        used = np.unique(self.host.name[self.host.group == OP]).tolist()
+        return [(code, self.context.names[code]) for code in used]
+
+    def coded(self, holds: Callable[[str], bool]) -> Bools:
+        """For each name code, whether it is an operator's name that is meant."""
+        codes = np.zeros(len(self.context.names), np.bool_)
+        codes[[code for code, name in self._names if holds(name)]] = True
+        return codes
+
+    def ops(self, codes: Bools) -> Ints:
+        """Nodes of operators with these names, in the forest's order."""
+        if not codes.any():
+            return np.zeros(0, np.int64)
+        return np.flatnonzero((self.host.group == OP) & codes[self.host.name])
+
+    def under(self, nodes: Ints, codes: Bools) -> Bools:
+        """Whether each node lies below an operator with one of these names."""
+        found = np.zeros(len(nodes), np.bool_)
+        up = self.host.parent[nodes].astype(np.int64)
+        rows = np.flatnonzero(up >= 0)
+        for _ in range(HIGHEST):
+            if not len(rows):
+                break
+            hit = codes[self.host.name[up[rows]]] & (self.host.group[up[rows]] == OP)
+            found[rows[hit]] = True
+            rows = rows[~hit]
+            up[rows] = self.host.parent[up[rows]]
+            rows = rows[up[rows] >= 0]
+        return found
+
+    @cached_property
+    def outermost(self) -> Ints:
+        """Operators with no operator around them, in the forest's order."""
+        host = self.host
+        around = np.where(host.parent >= 0, host.attributes.op[np.maximum(host.parent, 0)], -1)
+        inside = (around >= 0) & (host.group[np.maximum(around, 0)] == OP)
+        return np.flatnonzero((host.group == OP) & ~inside)
+
+    # ---- ranges
+
+    def after(self, nodes: Ints) -> Ints:
+        """The first node behind all that lies below each node."""
+        out = np.asarray(nodes, np.int64) + 1
+        thread = np.searchsorted(self._low, nodes, side="right") - 1
+        for which in np.unique(thread).tolist():
+            mine = thread == which
+            low, high = self._low[which], self._high[which]
+            ends = np.searchsorted(self.host.start[low:high], self.host.end[nodes[mine]], side="left") + low
+            out[mine] = np.maximum(out[mine], ends)
+        return out
+
+    def launched(self, low: Ints, high: Ints) -> Pairs:
+        """GPU work launched in each range of nodes."""
+        first = np.searchsorted(self._launches, low, side="left")
+        last = np.searchsorted(self._launches, high, side="left")
+        found = spread(first, np.maximum(last, first))
+        return Pairs(found.row, self._order[found.index])
+
+    def launched_below(self, nodes: Ints) -> Pairs:
+        """GPU work launched at or below each node."""
+        return self.launched(nodes, self.after(nodes))
+
+    # ---- autograd
+
+    @cached_property
+    def engine(self) -> Bools:
+        """Which nodes are nodes of the autograd graph at work."""
+        late = np.zeros(self.host.size, np.bool_)
+        if "op" in self.host.node_of:
+            late[self.host.node_of["op"]] = self.context.tables["op"]["forward_thread"] > 0
+        named = self.coded(lambda name: _ENGINE.search(name) is not None)
+        nodes: Bools = (self.host.group == OP) & (late | named[self.host.name])
+        return nodes
+
+    @cached_property
+    def sequence(self) -> Ints:
+        """Autograd's number of each operator, -1 for what has none."""
+        out = np.full(self.host.size, -1, np.int64)
+        if "op" in self.host.node_of:
+            out[self.host.node_of["op"]] = self.context.tables["op"]["sequence"]
+        return out
+
+    @cached_property
+    def _made(self) -> tuple[Ints, Ints]:
+        """Numbers, and for each the latest forward operator that bears it: the one that made the autograd node."""
+        nodes = np.flatnonzero((self.sequence >= 0) & ~self.engine)
+        nodes = nodes[np.lexsort((self.host.start[nodes], self.sequence[nodes]))]
+        numbers = self.sequence[nodes]
+        last = np.append(numbers[1:] != numbers[:-1], True) if len(numbers) else np.zeros(0, np.bool_)
+        return numbers[last], nodes[last]
+
+    @cached_property
+    def _backward(self) -> tuple[Ints, Ints]:
+        """Numbers and the nodes of the backward pass that bear them, sorted by number."""
+        nodes = np.flatnonzero((self.sequence >= 0) & self.engine)
+        nodes = nodes[np.argsort(self.sequence[nodes], kind="stable")]
+        return self.sequence[nodes], nodes
+
+    def backward_of(self, forward: Pairs, low: Ints, high: Ints) -> Pairs:
+        """GPU work of the backward pass of some forward operators, where a row's own range made the autograd node."""
+        numbers = self.sequence[forward.index]
+        has = numbers >= 0
+        wanted = Pairs(forward.row[has], numbers[has]).each_once()
+        known, makers = self._made
+        if not len(known) or not len(wanted.row) or not len(self._backward[0]):
+            return NOTHING
+        maker = makers[np.minimum(np.searchsorted(known, wanted.index), len(known) - 1)]
+        wanted = wanted.where((maker >= low[wanted.row]) & (maker < high[wanted.row]))
+        numbers, nodes = self._backward
+        hits = spread(
+            np.searchsorted(numbers, wanted.index, side="left"), np.searchsorted(numbers, wanted.index, side="right")
+        )
+        work = self.launched_below(nodes[hits.index])
+        return Pairs(wanted.row[hits.row[work.row]], work.index).each_once()
+
+    # ---- shapes
+
+    @cached_property
+    def shapes(self) -> Shapes:
+        """Shapes of operands, read where they are asked for."""
+        return Shapes(self.context.recording.recorded.raws)
+
+    def dims(self, nodes: Ints) -> Ints:
+        """Code of the argument list of the operator that each node is (inside)."""
+        return self.context.op_column(nodes, "dims")
+
+    def matrix(self, work: Ints) -> Bools:
+        """Which pieces of GPU work are matrix products, convolutions or fused attention by name."""
+        codes = np.zeros(len(self.context.names), np.bool_)
+        codes[[code for code, name in self.context.kernel_names.items() if name.matrix]] = True
+        chosen: Bools = codes[self.work.name[work]] & (self.work.kind[work] == KERNEL)
+        return chosen
+
+
+class Shapes:
+    """Argument lists, each read once."""
+
+    def __init__(self, raws: list[bytes]) -> None:
+        self._raws = raws
+        self._known: dict[int, tuple[tuple[int, ...], ...]] = {}
+
+    def operands(self, code: int) -> tuple[tuple[int, ...], ...]:
+        """The shapes in a list, in order; those of scalars are empty."""
+        if code < 0:
+            return ()
+        if code not in self._known:
+            groups = _SHAPE.findall(bytes(self._raws[code])[:_MOST_BYTES])
+            self._known[code] = tuple(_numbers(group) for group in groups)
+        return self._known[code]
+
+    def column(self, codes: Ints, figure: Callable[[tuple[tuple[int, ...], ...]], int]) -> Ints:
+        """A figure of each argument list, worked out once for each distinct one."""
+        distinct, inverse = np.unique(codes, return_inverse=True)
+        values = np.array([figure(self.operands(code)) for code in distinct.tolist()], np.int64)
+        return values[inverse] if len(values) else np.zeros(0, np.int64)
+
+
+def _numbers(group: bytes) -> tuple[int, ...]:
+    words = [word.strip() for word in group.split(b",")]
+    return tuple(int(word) for word in words if word and len(word) <= _MOST_DIGITS)
+
+
+def size_of(shape: tuple[int, ...]) -> int:
+    """Elements of a tensor; -1 for a scalar, and for what no tensor can be."""
+    total = 1
+    for length in shape:
+        total *= length
+    return total if shape and total < 1 << 62 else -1
+
+
+def largest(operands: tuple[tuple[int, ...], ...]) -> int:
+    """Elements of the largest operand; -1 where there is none."""
+    return max(map(size_of, operands), default=-1)

@@ -1,0 +1,290 @@
+"""`trace`: one row of headline facts, which the conditions ``given`` and ``when`` of rules speak of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from advisor import hardware
+from advisor.frames import copies, settings
+from advisor.frames import devices as device_frame
+from advisor.frames.schema import Schema, flag, integer, nullable, real, text
+from advisor.timeline import retention
+from advisor.timeline.context import Context
+from advisor.timeline.cpu import shows_device
+from advisor.timeline.kernel_names import least_capability
+from advisor.timeline.ledger import CAUSES
+from advisor.timeline.program import habits
+from advisor.timeline.startup import is_warm
+
+TINY_NS = 10_000
+_ROOM = 0.9
+"""Of the device's memory: more leaves the allocator no room. What does not grow with the batch makes the estimate careful."""
+_COMPILED = ("triton_", "Torch-Compiled Region", "## Call CompiledFxGraph")
+
+SCHEMA = Schema(
+    "trace",
+    "the trace",
+    (
+        text("vendor", "maker of the device that did the work: nvidia, amd, intel, unknown; cpu where there is none"),
+        text("device_name", "its name"),
+        real("capability", "", "CUDA compute capability, else the least that kernels' names prove; NULL unless nvidia"),
+        integer("sms", "", "its SMs or compute units; NULL where unknown"),
+        integer("memory_bytes", "bytes", "its memory; NULL where unknown"),
+        integer("devices_used", "", "GPUs with work in the trace"),
+        flag("has_gpu", "GPU work was recorded"),
+        flag("cpu_only", "the program is known to have run on the CPU alone; false where a GPU may just not have been recorded"),
+        flag("gpu_used", "GPU work, or what only a program on one has: launches, its memory, operators that run nowhere else"),
+        flag("has_host", "host operators, annotations or Python calls were recorded"),
+        flag("has_steps", "ProfilerStep annotations were recorded"),
+        flag("has_shapes", "operand shapes or types were recorded"),
+        flag("has_stacks", "source places were recorded, as python_function events or as call stacks"),
+        flag("has_memory", "memory events with totals were recorded"),
+        flag("has_loader", "waits for a DataLoader were recorded"),
+        flag("has_gc", "pauses of Python's garbage collector were recorded"),
+        flag("distributed", "one of several ranks, or communication kernels"),
+        integer("rank", "", "NULL where unknown"),
+        integer("world_size", "", "NULL where unknown"),
+        integer("step_count", "", "steps recorded, without a last one in which nothing happens"),
+        real("step_ns", "ns", "median step after the first; over all where there are fewer than three; NULL without steps"),
+        integer("window_ns", "ns", "the window (see Words in docs/frames.md)"),
+        integer("busy_ns", "ns", "what of it the busiest device works"),
+        integer("idle_ns", "ns", "what of it that device idles; NULL without GPU work"),
+        real("busy_share", "share", "busy_ns over window_ns; NULL without GPU work"),
+        real("idle_share", "share", "idle_ns over window_ns; NULL without GPU work"),
+        integer("kernel_count", "", "kernels"),
+        integer("kernel_ns", "ns", "their durations, summed"),
+        real("tiny_kernel_time_share", "share", "of kernel_ns: in kernels under 10 us"),
+        real("elementwise_time_share", "share", "of kernel_ns: elementwise by name"),
+        real("gemm_time_share", "share", "of kernel_ns: gemm, conv and attention"),
+        real("tensor_core_time_share", "share", "of gemm, conv and attention time: on Tensor Cores; NULL where unknown"),
+        real("tensor_core_share", "share", "of kernel_ns: on Tensor Cores; NULL where unknown"),
+        real("gemm_unknown_share", "share", "of gemm, conv and attention time: name does not say whether on Tensor Cores"),
+        real("half_gemm_time_share", "share", "of gemm, conv and attention time: in fp16, bf16 or fp8"),
+        real("tf32_gemm_time_share", "share", "of gemm, conv and attention time: in tf32"),
+        real("fp32_gemm_time_share", "share", "of gemm, conv and attention time: in plain fp32"),
+        real("half_times", "", "16-bit Tensor Cores' peak rate over that of fp32 units, by a table; NULL for a GPU not in it"),
+        real("tf32_times", "", "the same of TF32; NULL also where the GPU has none"),
+        real("half_times_tf32", "", "16-bit peak rate over that of TF32; NULL likewise"),
+        integer("peak_allocated_bytes", "bytes", "highest Total Allocated of the busiest device; NULL where not recorded"),
+        integer("peak_reserved_bytes", "bytes", "highest Total Reserved; NULL where not recorded"),
+        real("peak_share", "share", "peak_allocated_bytes over memory_bytes; NULL where unknown"),
+        real("reserved_share", "share", "peak_reserved_bytes over memory_bytes; NULL where unknown"),
+        real("batch_times", "", "0.9 over peak_share, at least 1: how many times as large a batch surely fits; NULL where unknown"),
+        integer("reserved_at_peak_bytes", "bytes", "Total Reserved when the most is allocated; NULL where not recorded"),
+        integer("unused_when_reserving_bytes", "bytes", "most that lay unused in the cache when more was reserved for less"),
+        integer("memory_growth_bytes", "bytes", "median growth of allocated memory a step; 0 unless all steps but the first grow"),
+        flag("training", "a backward pass was seen"),
+        flag("optimizer_seen", "an optimizer's step was seen"),
+        flag("amp_scaler", "a GradScaler's operators were seen"),
+        flag("compiled", "torch.compile's kernels or regions were seen"),
+        integer("graph_launches", "", "calls that replay a CUDA or HIP graph"),
+        integer("graph_kernels", "", "kernels launched by them"),
+        flag("graphs_underrecorded", "replays lack work in the trace"),
+        flag("idle_trusted", "idle time may be explained: host recorded, replays whole"),
+        real("unlinked_share", "share", "of GPU time: work whose launch is not in the trace; NULL without GPU work"),
+        real("overhead_share", "share", "of the window: the profiler's own buffer requests and flushes"),
+        flag("stack_recorded", "Python stacks were recorded, which slows the host"),
+        flag("warm", "no cost of first calls inside the window"),
+        integer("warmup_ns", "ns", "idle under calls of over 2 ms that set up something: kernels, algorithms, allocations"),
+        flag("truncated", "the file is cut off"),
+        integer("repaired_events", "", "damaged events that were repaired"),
+        integer("skipped_events", "", "damaged events that were left out"),
+        real("launches_per_step", "", "calls that launched work, per step"),
+        real("small_gaps_share", "share", "of the window: idle for which the host is the cause"),
+        text("optimizers", "classes of the optimizers that stepped, joined by commas; NULL where unknown", "Optimizer.step#"),
+        real("blocking_launch_share", "share", "of kernels of 20 us or more: over when their launch returned; NULL under ten"),
+        integer("anomaly_checks", "", "nodes of the backward pass whose gradients autograd's anomaly mode checks for NaN"),
+        flag("anomaly_mode", "it checks half of all nodes or more"),
+        text("copy_memory", "host memory that copies use, as pageable, pinned; empty without copies; NULL where none says"),
+        integer("bytes_copied", "bytes", "copied between host and device; NULL where no copy says its size"),
+        integer("pageable_to_device_bytes", "bytes", "of these from pageable memory to a device, as far as copies say"),
+        flag("steps_not_iterations", "several loader waits in one step: a step is not an iteration"),
+        *(real(f"{cause}_share", "share", f"of the window: what {cause} owns") for cause in CAUSES),
+        *settings.FIGURES,
+        *settings.COLUMNS,
+    ),
+)  # fmt: skip
+
+
+def build(context: Context) -> pd.DataFrame:
+    """The frame: one row."""
+    facts = _facts(context)
+    frame = {}
+    for column in SCHEMA.columns:
+        frame[column.name] = nullable(pd.Series([facts[column.name]]), column)
+    return pd.DataFrame(frame)
+
+
+def _facts(context: Context) -> dict[str, Any]:
+    recording, book = context.recording, context.ledger
+    low, high = recording.window
+    window = high - low
+    has_gpu = bool(recording.devices)
+    devices = device_frame.build(context)
+    first: dict[str, Any] = {str(key): _plain(value) for key, value in devices.iloc[0].items()} if has_gpu else {}
+    steps = recording.steps
+    sampled = np.diff(recording.bounds)[recording.sampled]
+    causes = book.by_cause()
+    whole = book.counted_ns
+    host = recording.host
+    launched = np.unique(recording.work.launch[recording.work.launch >= 0])
+    in_steps = recording.step_of(host.start[launched]) >= 0 if len(launched) else launched
+    busy = first.get("busy_ns", 0)
+    waits = recording.host_step_of(context.waits.loader.start)
+    per_step = np.bincount(waits[waits >= 0], minlength=1)
+    warmup = int(context.idle_during(context.startup.start, context.startup.end).sum()) if has_gpu else 0
+    peak, reserved = first.get("peak_allocated_bytes"), first.get("peak_reserved_bytes")
+    capacity = first.get("memory_bytes")
+    work = recording.work
+    time = work.end - work.start
+    rates = hardware.peaks(first.get("name"))
+    facts: dict[str, Any] = {
+        "vendor": recording.vendor if has_gpu or recording.tables.get("runtime") is not None else "cpu",
+        "device_name": first.get("name"),
+        "capability": first.get("capability") or _proven_capability(context),
+        "sms": first.get("sms"),
+        "half_times": rates.half_times if rates else None,
+        "tf32_times": rates.tf32_times if rates else None,
+        "half_times_tf32": rates.half_times_tf32 if rates else None,
+        "memory_bytes": capacity,
+        "devices_used": len(recording.devices),
+        "cpu_only": context.cpu_program,
+        "gpu_used": has_gpu or shows_device(recording),
+        **features(context),
+        "rank": context.metadata.rank,
+        "world_size": context.metadata.world_size,
+        "step_count": recording.whole_steps,
+        "step_ns": float(np.median(sampled)) if steps else None,
+        "window_ns": window,
+        "busy_ns": busy,
+        "idle_ns": window - busy if has_gpu else None,
+        "busy_share": busy / window if has_gpu and window else None,
+        "idle_share": (window - busy) / window if has_gpu and window else None,
+        **_kernel_facts(context),
+        "peak_allocated_bytes": peak,
+        "peak_reserved_bytes": reserved,
+        "peak_share": peak / capacity if peak is not None and capacity else None,
+        "reserved_share": reserved / capacity if reserved is not None and capacity else None,
+        "batch_times": max(_ROOM * capacity / peak, 1.0) if peak and capacity else None,
+        "training": context.training(),
+        "optimizer_seen": any(name.startswith("Optimizer.step") for name in context.names),
+        "amp_scaler": any(
+            "_amp_foreach_non_finite_check" in name or "_amp_update_scale" in name for name in context.names
+        ),
+        "compiled": any(name.startswith(_COMPILED) for name in context.names),
+        "graph_launches": len(context.graph_nodes),
+        "graph_kernels": int(np.isin(work.launch, context.graph_nodes).sum()) if len(context.graph_nodes) else 0,
+        "graphs_underrecorded": context.graphs_underrecorded,
+        "idle_trusted": context.idle_trusted,
+        "unlinked_share": float(time[work.launch < 0].sum() / time.sum()) if has_gpu and time.sum() else None,
+        "overhead_share": causes["profiler"] / whole if whole else 0.0,
+        "stack_recorded": "python" in context.tables,
+        "warm": is_warm(warmup, window - busy),
+        "warmup_ns": warmup,
+        "truncated": recording.recorded.truncated,
+        "repaired_events": recording.recorded.repaired,
+        "skipped_events": recording.recorded.skipped,
+        "launches_per_step": float(in_steps.sum() / recording.step_count),
+        **habits(context),
+        **retention.facts(context),
+        **copies.facts(context),
+        "small_gaps_share": causes["host"] / whole if whole else 0.0,
+        "steps_not_iterations": bool(steps and np.median(per_step) >= 2 and not _placed(context)),
+    }
+    facts |= {f"{cause}_share": ns / whole if whole else 0.0 for cause, ns in causes.items()}
+    return facts | settings.figures(context) | settings.facts(context)
+
+
+def _placed(context: Context) -> bool:
+    """Whether a recorder that saw the loop put the steps where they are."""
+    recorded = context.metadata.recorded
+    return recorded is not None and bool(recorded.steps_by)
+
+
+def _plain(value: Any) -> Any:
+    return None if value is None or value is pd.NA or value != value else value
+
+
+def _proven_capability(context: Context) -> float | None:
+    """The compute capability that the names of the kernels prove, for traces without device properties."""
+    if context.recording.vendor != "nvidia":
+        return None
+    return max((least_capability(context.names[code]) for code in context.kernel_names), default=0.0) or None
+
+
+def features(context: Context) -> dict[str, bool]:
+    """What was recorded."""
+    recording, tables = context.recording, context.tables
+    raws = recording.recorded.raws
+    kernels = context.kernel_names if len(recording.work) else {}
+    ranks = (context.metadata.world_size or 1) > 1
+    memory = tables.get("instant")
+    return {
+        "has_gpu": bool(recording.devices),
+        "has_host": recording.has_host,
+        "has_steps": bool(recording.steps),
+        "has_shapes": any(raw not in (b"", b"[]", b"null") for raw in raws[:50])
+        and "op" in tables
+        and _has_types(context),
+        "has_stacks": "python" in tables or any(stack for stack in recording.recorded.stacks[:50]),
+        "has_memory": memory is not None and bool((memory["allocated"] >= 0).any()),
+        "has_loader": bool(len(context.waits.loader.start)) if recording.has_host else False,
+        "has_gc": bool(len(context.waits.gc.start)) if recording.has_host else False,
+        "distributed": ranks or any(info.kind == "communication" for info in kernels.values()),
+    }
+
+
+def _has_types(context: Context) -> bool:
+    table = context.tables["op"]
+    empty = [code for code, raw in enumerate(context.recording.recorded.raws) if raw in (b"", b"null")]
+    return bool((~np.isin(table["types"], empty)).any() or (~np.isin(table["dims"], empty)).any())
+
+
+def _kernel_facts(context: Context) -> dict[str, Any]:
+    work, rows = context.recording.work, context.kernel_rows
+    time = (work.end - work.start)[rows].astype(np.float64)
+    total = float(time.sum())
+    names: dict[str, Any] = {"kernel_count": len(rows), "kernel_ns": int(total)}
+    keys = [
+        "tiny_kernel_time_share",
+        "elementwise_time_share",
+        "gemm_time_share",
+        "tensor_core_time_share",
+        "tensor_core_share",
+        "gemm_unknown_share",
+        "half_gemm_time_share",
+        "tf32_gemm_time_share",
+        "fp32_gemm_time_share",
+    ]
+    if not total:
+        return names | dict.fromkeys(keys)
+    info = context.kernel_names
+    codes = np.fromiter(info, np.int64, len(info))
+    at = np.searchsorted(codes, work.name[rows])
+    matrix = np.array([k.matrix for k in info.values()])[at]
+    tensor = np.array([k.tensor_cores is True for k in info.values()])[at]
+    unknown = np.array([k.tensor_cores is None for k in info.values()])[at]
+    pointwise = np.array(["elementwise" in context.names[code] for code in info])[at]
+    dtypes = np.array([dtype or "" for dtype in context.kernel_dtypes()])
+    matrix_time = float(time[matrix].sum())
+
+    def share(mask: Any, of: float) -> float | None:
+        return float(time[mask].sum()) / of if of else None
+
+    nvidia = context.recording.vendor == "nvidia"
+    unknown_share = share(matrix & unknown, matrix_time)
+    readable = nvidia and (unknown_share is None or unknown_share < 0.5)
+    return names | {
+        "tiny_kernel_time_share": share(time < TINY_NS, total),
+        "elementwise_time_share": share(pointwise, total),
+        "gemm_time_share": share(matrix, total),
+        "tensor_core_time_share": share(matrix & tensor, matrix_time) if readable else None,
+        "tensor_core_share": share(tensor, total) if readable else None,
+        "gemm_unknown_share": unknown_share,
+        "half_gemm_time_share": share(matrix & np.isin(dtypes, ["fp16", "bf16", "fp8"]), matrix_time),
+        "tf32_gemm_time_share": share(matrix & (dtypes == "tf32"), matrix_time),
+        "fp32_gemm_time_share": share(matrix & (dtypes == "fp32"), matrix_time),
+    }

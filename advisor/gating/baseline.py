@@ -1,0 +1,228 @@
+"""The baseline: a small file that says what a workload costs today, for the gate to compare with.
+
+It holds per-step samples and verdicts, the facts that make two recordings comparable, and why it was changed; no path, no
+name of a machine or a person. Keys are sorted and figures rounded, so the same traces give the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from advisor.errors import UsageError
+from advisor.results.analysis import Analysis
+from advisor.results.samples import METRICS, Samples
+
+SCHEMA_VERSION = 1
+VERDICTS = ("fires", "passes", "not_applicable", "not_run", "error")
+
+
+class Fingerprint(msgspec.Struct, frozen=True, kw_only=True):
+    """What must be alike for two recordings to be compared."""
+
+    workload: str
+    device: str | None
+    vendor: str
+    capability: str | None
+    world_size: int | None
+    features: list[str]
+
+
+class Series(msgspec.Struct, frozen=True, kw_only=True):
+    """Samples of one figure, a list for each run."""
+
+    unit: str
+    runs: list[list[float]]
+
+
+class RuleRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rule came to in each run, and the ms of each step that its rows own there."""
+
+    verdicts: list[str]
+    runs: list[list[float]]
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """Why the baseline is as it is: one entry a change, the first one first."""
+
+    reason: str
+    runs: int
+
+
+class Baseline(msgspec.Struct, frozen=True, kw_only=True):
+    """One workload, recorded once or several times."""
+
+    schema_version: int
+    advisor: str
+    fingerprint: Fingerprint
+    steps: list[int]
+    metrics: dict[str, Series]
+    rules: dict[str, RuleRecord]
+    parts: dict[str, dict[str, float]]
+    """What a metric is made of: the heaviest by name, a step on average."""
+    history: list[Change]
+
+    @property
+    def runs(self) -> int:
+        """How many recordings it was made from."""
+        return len(self.steps)
+
+
+class _Versioned(msgspec.Struct):
+    schema_version: int
+
+
+def fingerprint(analysis: Analysis, workload: str = "") -> Fingerprint:
+    """What makes this recording comparable with others."""
+    device = next((d for d in analysis.trace.devices if d.id == analysis.summary.device), None)
+    features = msgspec.structs.asdict(analysis.trace.features)
+    return Fingerprint(
+        workload=workload,
+        device=device.name if device else None,
+        vendor=device.vendor if device else "cpu",
+        capability=device.capability if device else None,
+        world_size=analysis.trace.world_size,
+        features=sorted(name for name, recorded in features.items() if recorded),
+    )
+
+
+_CUT_OFF = frozenset({"truncated", "gzip-truncated", "gzip-damaged"})
+
+
+def cut_off(analyses: Sequence[Analysis]) -> list[str]:
+    """Which recordings are not whole: what is missing from them would read as a change."""
+    return [
+        f"{analysis.trace.path} is cut off ({note.code}): record it again"
+        for analysis in analyses
+        for note in analysis.quality
+        if note.code in _CUT_OFF
+    ]
+
+
+def make(analyses: Sequence[Analysis], *, workload: str = "", reason: str = "first baseline") -> Baseline:
+    """The baseline of repeated runs of one workload. Raises ``UsageError`` where they are not runs of one workload."""
+    prints = [fingerprint(analysis, workload) for analysis in analyses]
+    for number, other in enumerate(prints[1:], 2):
+        if differing := differences(prints[0], other):
+            raise UsageError(f"trace {number} is no run of the same workload: {'; '.join(differing)}")
+    sampled = [_samples(analysis) for analysis in analyses]
+    rules = sorted({rule for analysis in analyses for rule in verdicts(analysis)})
+    return Baseline(
+        schema_version=SCHEMA_VERSION,
+        advisor=analyses[0].advisor.version,
+        fingerprint=prints[0],
+        steps=[samples.steps for samples in sampled],
+        metrics={
+            name: Series(unit=METRICS[name].unit, runs=[samples.metrics[name] for samples in sampled])
+            for name in sorted(METRICS)
+            if all(name in samples.metrics for samples in sampled)
+        },
+        rules={
+            rule: RuleRecord(
+                verdicts=[verdicts(analysis).get(rule, "not_run") for analysis in analyses],
+                runs=[samples.rules.get(rule, [0.0] * len(samples.metrics["step_ms"])) for samples in sampled],
+            )
+            for rule in rules
+        },
+        parts=_parts(sampled),
+        history=[Change(reason=reason, runs=len(analyses))],
+    )
+
+
+def _parts(sampled: Sequence[Samples]) -> dict[str, dict[str, float]]:
+    """The parts of each metric, a step on average over the runs."""
+    found: dict[str, dict[str, float]] = {}
+    for samples in sampled:
+        for metric, parts in samples.parts.items():
+            mine = found.setdefault(metric, {})
+            for name, value in parts.items():
+                mine[name] = mine.get(name, 0.0) + value / len(sampled)
+    return {metric: {name: round(value, 6) for name, value in parts.items()} for metric, parts in found.items()}
+
+
+def _samples(analysis: Analysis) -> Samples:
+    if analysis.samples is None:
+        raise UsageError(
+            f"{analysis.trace.path}: the analysis holds no samples; analyze(trace, samples=True) takes them"
+        )
+    return analysis.samples
+
+
+def verdicts(analysis: Analysis) -> dict[str, str]:
+    """What each rule came to; rules on the quality of the profile are not gated."""
+    given = analysis.verdicts
+    found = {finding.rule: "fires" for finding in analysis.findings}
+    found |= dict.fromkeys(given.passes, "passes")
+    found |= {verdict.rule: "not_applicable" for verdict in given.not_applicable}
+    found |= {verdict.rule: "not_run" for verdict in given.not_run}
+    found |= {failure.rule: "error" for failure in given.error}
+    return {rule: verdict for rule, verdict in found.items() if not rule.startswith("profile/")}
+
+
+def differences(base: Fingerprint, other: Fingerprint) -> list[str]:
+    """Why two recordings cannot be compared; empty where they can.
+
+    A feature that only one of them has is not among them: the figures that need it are inconclusive, and no more.
+    """
+    found = []
+    for name in ("workload", "device", "vendor", "capability", "world_size"):
+        was, now = getattr(base, name), getattr(other, name)
+        if was != now:
+            found.append(f"{name.replace('_', ' ')} was {_said(was)} and is {_said(now)}")
+    # Shapes and stacks slow the host down, so with and without are two programs.
+    changed = [name for name in ("shapes", "stacks", "memory") if (name in base.features) != (name in other.features)]
+    recorded = ("were not recorded, and are now", "were recorded, and are not now")
+    return found + [f"{name} {recorded[name in base.features]}" for name in changed]
+
+
+def _said(value: object) -> str:
+    return "unknown" if value is None else repr(value) if isinstance(value, str) else str(value)
+
+
+def merged(old: Baseline, new: Baseline, reason: str) -> Baseline:
+    """*new* in place of *old*, with the history of both. Raises ``UsageError`` without a reason or for another workload."""
+    if not reason.strip():
+        raise UsageError("an update of a baseline needs a reason: --reason '…'")
+    if old.fingerprint.workload != new.fingerprint.workload:
+        raise UsageError(
+            f"the baseline is of workload {old.fingerprint.workload!r}, these traces of {new.fingerprint.workload!r}"
+        )
+    return msgspec.structs.replace(new, history=[*old.history, Change(reason=reason.strip(), runs=new.runs)])
+
+
+def dumped(baseline: Baseline) -> bytes:
+    """The file's bytes: sorted keys, a newline at the end."""
+    import json
+
+    plain = msgspec.to_builtins(baseline)
+    text = json.dumps(plain, indent=1, sort_keys=True, ensure_ascii=True)
+    return (_compact(text) + "\n").encode()
+
+
+def _compact(text: str) -> str:
+    """Lists of figures on one line each, so that a diff is read by metric."""
+    import re
+
+    return re.sub(
+        r"\[[\s\d.,eE+-]+\]", lambda found: re.sub(r"\s+", " ", found[0]).replace("[ ", "[").replace(" ]", "]"), text
+    )
+
+
+def load(path: Path) -> Baseline:
+    """Read a baseline. Raises ``UsageError`` with what is wrong, and what to do."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}. Make one: advisor baseline TRACE -o {path}") from error
+    try:
+        version = msgspec.json.decode(data, type=_Versioned).schema_version
+        if version != SCHEMA_VERSION:
+            raise UsageError(
+                f"{path}: is of schema version {version}, this advisor reads {SCHEMA_VERSION}. Make it anew: "
+                f"advisor baseline TRACE -o {path} --force"
+            )
+        return msgspec.json.decode(data, type=Baseline)
+    except msgspec.DecodeError as error:
+        raise UsageError(f"{path}: is no baseline of advisor: {error}") from error

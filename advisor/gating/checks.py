@@ -1,0 +1,304 @@
+"""What a candidate's figures and rules came to beside the baseline's: one check each, with what grew, by how much, where."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from advisor.gating.baseline import Baseline, RuleRecord
+from advisor.gating.significance import LEAST_STEPS, Decision, decide
+from advisor.results.analysis import Analysis, Finding, Place
+from advisor.results.judgement import Check, Level, Outcome
+from advisor.results.samples import METRICS, Metric
+
+STEP = "step_ms"
+_RULE_TOLERANCE = 0.10
+_RULE_FLOOR_MS = 0.05
+_RULE_FLOOR_SHARE = 0.01
+_RAN = {"fires", "passes", "not_applicable"}
+# Times of a part: where the whole step did not get longer they moved from one part to another.
+_PARTS = {"loader_ms", "sync_ms", "host_ms", "exposed_communication_ms", "kernel_ms", "gpu_busy_share"}
+# Whose findings say where a metric was lost.
+_BUSY = {"compute", "communication", "copy", "memset"}
+_CATEGORY = {
+    "loader_ms": ("data-loading",),
+    "sync_ms": ("sync", "transfer"),
+    "host_ms": ("gpu-idle",),
+    "copied_mb": ("transfer",),
+    "pageable_mb": ("transfer",),
+    "exposed_communication_ms": ("distributed",),
+    "sync_count": ("sync",),
+}
+_OUTCOME: Mapping[str, Outcome] = {
+    "worse": "regression",
+    "better": "improvement",
+    "same": "same",
+    "inconclusive": "inconclusive",
+}
+
+
+@dataclass
+class Comparison:
+    """A candidate beside its baseline; both are runs of one workload."""
+
+    base: Baseline
+    now: Baseline
+    candidates: Sequence[Analysis]
+    tolerances: Mapping[str, float]
+
+    def checks(self) -> list[Check]:
+        """One a metric and one a rule, of every one that either side knows."""
+        metrics = [
+            METRICS[name] for name in sorted(self.base.metrics.keys() | self.now.metrics.keys()) if name in METRICS
+        ]
+        rules = sorted(self.base.rules.keys() | self.now.rules.keys())
+        return [*map(self._metric, metrics), *map(self._rule, rules)]
+
+    # ---- metrics
+
+    def _decide(self, metric: Metric) -> tuple[Decision, float]:
+        """What became of a metric, and the least change of it that matters."""
+        tolerance = self.tolerances.get(metric.name, metric.tolerance)
+        was = abs(self._median(metric.name) or 0.0)
+        threshold = max(tolerance * was, metric.floor, metric.floor_share * (self._median(STEP) or 0.0))
+        runs = [side.metrics[metric.name].runs if metric.name in side.metrics else [] for side in (self.base, self.now)]
+        exact = metric.unit in ("", "MB")
+        decision = decide(runs[0], runs[1], threshold=threshold, worse=metric.worse, exact=exact, name=metric.name)
+        return decision, threshold
+
+    def _median(self, name: str) -> float | None:
+        series = self.base.metrics.get(name)
+        samples = [value for run in series.runs for value in run] if series else []
+        return statistics.median(samples) if samples else None
+
+    @cached_property
+    def _step(self) -> Decision:
+        return self._decide(METRICS[STEP])[0]
+
+    def _metric(self, metric: Metric) -> Check:
+        decision, threshold = self._decide(metric)
+        outcome = _OUTCOME[decision.outcome]
+        level: Level = "error"
+        notes = [decision.because] if decision.because else []
+        missing = decision.base is None or decision.now is None
+        if missing and decision.base is None and self.base.advisor != self.now.advisor:
+            level = "warn"  # a metric that the advisor did not take when the baseline was made
+            notes.append("update the baseline")
+        elif outcome == "inconclusive" and not missing and metric.name != STEP:
+            level = "warn"  # the step answers for what its parts are too noisy to
+        elif outcome == "regression" and metric.name in _PARTS and (moved := self._moved(decision, metric.unit)):
+            level = "warn"
+            notes.append(moved)
+        where = self._places(metric.name) if outcome == "regression" else []
+        told = _figures(decision, metric.unit, self._step.base)
+        grown = self._grown(metric) if outcome == "regression" else ""
+        check = Check(
+            kind="metric",
+            name=metric.name,
+            title=metric.meaning,
+            outcome=outcome,
+            level=level,
+            message=f"{metric.name} ({metric.meaning}): {told}{grown or _at(where)}{_notes(notes)}",
+            unit=metric.unit,
+            where=where,
+            threshold=threshold,
+        )
+        return _with(check, decision)
+
+    def _moved(self, decision: Decision, unit: str) -> str:
+        """Why a part that grew is no regression: the whole step did not get longer by it. Empty where it may have."""
+        step, grown = self._step, abs(decision.change or 0.0)
+        if step.outcome == "better":
+            return "the step got shorter all the same"
+        likely_shorter = step.change is not None and step.likely is not None and step.likely < 0
+        if unit == "share":  # of idle time, as it were
+            grown, unit = grown * (step.base or 0.0), "ms"
+        if unit == "ms" and likely_shorter and -(step.change or 0.0) > grown:
+            return "the step got shorter by more"
+        if unit == "ms" and step.outcome == "same" and step.high is not None and step.high < 0.5 * grown:
+            return "the step did not get longer by it: the time moved from one part to another"
+        return ""
+
+    def _grown(self, metric: Metric) -> str:
+        """The parts that grew most, by name; of the step, what owns its time."""
+        idle_only = metric.name == "gpu_busy_share"
+        if idle_only:
+            metric = METRICS[STEP]
+        was, now = (side.parts.get(metric.name, {}) for side in (self.base, self.now))
+        gains = {name: value - was.get(name, 0.0) for name, value in now.items() if not (idle_only and name in _BUSY)}
+        most = sorted(((gain, name) for name, gain in gains.items() if gain > 0), key=lambda one: (-one[0], one[1]))
+        total = sum(gain for gain, _ in most)
+        unit = f" {metric.unit}" if metric.unit else ""
+        worst = [f"{name} +{_number(gain)}{unit}" for gain, name in most[:3] if gain >= min(0.1 * total, most[0][0])]
+        return f", most in {', '.join(worst)}" if worst else ""
+
+    def _places(self, metric: str) -> list[Place]:
+        for category in _CATEGORY.get(metric, ()):
+            for analysis in self.candidates:
+                for finding in analysis.findings:
+                    if finding.category == category and finding.where:
+                        return finding.where[:3]
+        return []
+
+    # ---- rules
+
+    @cached_property
+    def _findings(self) -> dict[str, Finding]:
+        return {finding.rule: finding for analysis in reversed(self.candidates) for finding in analysis.findings}
+
+    def _rule(self, rule: str) -> Check:
+        was, now, finding = self.base.rules.get(rule), self.now.rules.get(rule), self._findings.get(rule)
+        title = finding.title if finding else ""
+        unmet = _unmet(rule, was, now)
+        if unmet is not None or was is None or now is None:
+            return unmet or Check(kind="rule", name=rule, title="", outcome="same", level="warn", message=rule)
+        quiet = ["fires" not in record.verdicts for record in (was, now)]
+        if all(quiet):
+            return _said(rule, title, "same", "error", f"{rule}: is quiet, as before")
+        if not any(any(run) for record in (was, now) for run in record.runs):
+            return self._timeless(rule, was, now, finding)
+        costs = [cost for run in was.runs for cost in run]
+        typical = statistics.median(costs or [0.0])
+        appears = quiet[0] and not any(costs)
+        threshold = max(_RULE_TOLERANCE * typical, _RULE_FLOOR_MS, _RULE_FLOOR_SHARE * (self._median(STEP) or 0.0))
+        if appears:
+            threshold = 0.0  # what the rule calls a symptom was not there at all, and now is
+        decision = decide(was.runs, now.runs, threshold=threshold, name=rule)
+        return self._priced(rule, decision, threshold, quiet, finding)
+
+    def _priced(
+        self, rule: str, decision: Decision, threshold: float, quiet: Sequence[bool], finding: Finding | None
+    ) -> Check:
+        """A rule whose rows own time: what became of its cost."""
+        outcome = _OUTCOME[decision.outcome]
+        level: Level = "error"
+        notes = [decision.because] if decision.because else []
+        newly = quiet[0] and not quiet[1]
+        if outcome == "regression" and (moved := self._moved(decision, "ms")):
+            if not newly or self._step.outcome == "better" or (self._step.change or 0.0) < 0:
+                level = "warn"
+                notes.append(moved)
+        elif outcome == "regression" and quiet[1]:
+            level = "warn"
+            notes.append("the rule is quiet: it is not enough to matter")
+        elif outcome == "inconclusive":
+            level = "warn"  # the step answers for what its parts are too noisy to
+        title = finding.title if finding else ""
+        told = _figures(decision, "ms", self._step.base)
+        where = finding.where[:3] if finding and outcome == "regression" else []
+        if outcome == "regression" and newly:
+            message = f"{title} again: {told}{_at(where)} ({rule})"
+        elif outcome == "improvement" and quiet[1]:
+            message = f"{rule}: is gone: {told}"
+        else:
+            verb = {"regression": "costs more", "improvement": "costs less", "inconclusive": "has no answer"}
+            message = f"{title or rule}: {verb.get(outcome, 'costs the same')}: {told}{_at(where)}"
+            message += f" ({rule})" if title else ""
+            if outcome == "same" and quiet[0] != quiet[1]:
+                notes.append(f"it {'passes' if quiet[1] else 'fires'} now, at its limit")
+        check = Check(
+            kind="rule",
+            name=rule,
+            title=title,
+            outcome=outcome,
+            level=level,
+            message=message + _notes(notes),
+            unit="ms",
+            where=where,
+            threshold=threshold,
+        )
+        return _with(check, decision)
+
+    def _timeless(self, rule: str, was: RuleRecord, now: RuleRecord, finding: Finding | None) -> Check:
+        """A rule that costs no time: what a change of its verdict means."""
+        title = finding.title if finding else ""
+        fired = [set(record.verdicts) == {"fires"} for record in (was, now)]
+        quiet = ["fires" not in record.verdicts for record in (was, now)]
+        least = min(min(side.steps, default=0) for side in (self.base, self.now))
+        if fired[0] and fired[1]:
+            return _said(rule, title, "same", "error", f"{rule}: fires, as before")
+        if not (fired[0] or quiet[0]) or not (fired[1] or quiet[1]):
+            return _said(rule, title, "inconclusive", "error", f"{rule}: fires in some runs and not in others")
+        if least < LEAST_STEPS:
+            told = f"{rule}: {'fires, and did not' if fired[1] else 'fired, and does not'}; too few steps to say why"
+            return _said(rule, title, "inconclusive", "error" if fired[1] else "warn", told)
+        if fired[0]:
+            return _said(rule, title, "improvement", "error", f"{rule}: is gone")
+        where = finding.where[:3] if finding else []
+        noted = finding is not None and finding.severity == "note"
+        message = f"{title} again{_at(where)} ({rule})"
+        return _said(rule, title, "regression", "warn" if noted else "error", message, where)
+
+
+def _unmet(rule: str, was: RuleRecord | None, now: RuleRecord | None) -> Check | None:
+    """The check of a rule that one side does not know or could not run; None where both came to a verdict.
+
+    What the baseline never judged was never promised, so it counts only where the rule fires now; what it could judge,
+    and no longer can be, is lost, and counts.
+    """
+    sides = (("the baseline", was), ("the candidate", now))
+    unknown = [side for side, record in sides if record is None]
+    lacking = [side for side, record in sides if record is not None and not set(record.verdicts) <= _RAN]
+    if not unknown and not lacking:
+        return None
+    told = "is not known to" if unknown else "could not run on"
+    message = f"{rule}: {told} {' and '.join(unknown or lacking)}"
+    judged = was is not None and not {"fires", "passes"}.isdisjoint(was.verdicts)
+    lost = judged and "the candidate" in (unknown or lacking) and len(lacking) < 2
+    fires = now is not None and "fires" in now.verdicts
+    if fires:
+        message += ", and fires now"
+    return _said(rule, "", "inconclusive", "error" if lost or fires else "warn", message)
+
+
+def _said(rule: str, title: str, outcome: Outcome, level: Level, message: str, where: Sequence[Place] = ()) -> Check:
+    return Check(kind="rule", name=rule, title=title, outcome=outcome, level=level, message=message, where=list(where))
+
+
+# ---- words
+
+
+def _with(check: Check, decision: Decision) -> Check:
+    """*check* with the figures of its decision."""
+    import msgspec
+
+    share = decision.change / abs(decision.base) if decision.change is not None and decision.base else None
+    return msgspec.structs.replace(
+        check,
+        base=decision.base,
+        now=decision.now,
+        change=decision.change,
+        change_share=share,
+        low=decision.low,
+        high=decision.high,
+        note=decision.because,
+    )
+
+
+def _figures(decision: Decision, unit: str, step: float | None) -> str:
+    """``123 → 152 ms a step (+23.0 %)``; times that began near 0 as a share of the baseline's step."""
+    if decision.base is None or decision.now is None:
+        return "no answer"
+    if unit == "share":
+        return f"{100 * decision.base:.1f} → {100 * decision.now:.1f} %"
+    share = ""
+    if decision.base and decision.now < 10 * decision.base:
+        share = f" ({100 * (decision.now / decision.base - 1):+.1f} %)"
+    elif unit == "ms" and step:
+        share = f" ({100 * decision.now / step:.1f} % of the baseline's step)"
+    return f"{_number(decision.base)} → {_number(decision.now)}{' ' * bool(unit)}{unit} a step{share}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _at(where: Sequence[Place]) -> str:
+    place = next((place for place in where if place.file), None)
+    return f", at {place.file}:{place.line}{f' in {place.function}' if place.function else ''}" if place else ""
+
+
+def _notes(notes: Sequence[str]) -> str:
+    return f"; {'; '.join(notes)}" if notes else ""

@@ -1,0 +1,135 @@
+"""The gate: a candidate's analyses against a baseline, check by check. It decides on analyses and reads no trace.
+
+A figure fails where it changed past its tolerance *and* past its floor *and* significantly; a rule where it fires and did
+not, or its cost grew so. What cannot be said is inconclusive, and never a pass: recordings that are not alike, too few
+steps, a figure or a rule that one side lacks. The whole is inconclusive where such a check counts.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import shlex
+from collections.abc import Sequence
+
+import msgspec
+
+from advisor.gating import baseline as baselines
+from advisor.gating.assertions import Assertion
+from advisor.gating.baseline import Baseline
+from advisor.gating.checks import Comparison
+from advisor.gating.settings import Settings
+from advisor.results.analysis import Analysis
+from advisor.results.judgement import SCHEMA_VERSION, Check, Judgement, Outcome, Verdict
+
+
+def judge(
+    candidates: Sequence[Analysis], base: Baseline | None, settings: Settings | None = None, *, baseline_name: str = ""
+) -> Judgement:
+    """Hold *candidates*, repeated runs of one workload, against *base* and the settings' assertions.
+
+    Raises ``UsageError`` where the candidates are not runs of one workload, or hold no samples.
+    """
+    settings = settings or Settings()
+    baseline_name = baseline_name.encode("utf-8", "replace").decode("utf-8")  # a file's name may hold any bytes
+    checks: list[Check] = []
+    incomparable = baselines.cut_off(candidates)
+    if base is not None:
+        now = baselines.make(candidates, workload=settings.workload or base.fingerprint.workload)
+        incomparable += baselines.differences(base.fingerprint, now.fingerprint)
+        if not incomparable:
+            checks += Comparison(base, now, candidates, settings.tolerances).checks()
+    if not baselines.cut_off(candidates):
+        checks += [_asserted(assertion, candidates) for assertion in settings.assertions]
+    checks = sorted((check for one in checks if (check := _settled(one, settings)).level != "off"), key=_order)
+    verdict = _verdict(checks, incomparable)
+    return Judgement(
+        schema_version=SCHEMA_VERSION,
+        verdict=verdict,
+        headline=_headline(verdict, checks, incomparable),
+        workload=base.fingerprint.workload if base else settings.workload,
+        baseline=baseline_name,
+        traces=[analysis.trace.path for analysis in candidates],
+        incomparable=incomparable,
+        checks=checks,
+        update=_update(checks, candidates, baseline_name) if base is not None and not incomparable else "",
+    )
+
+
+def _asserted(assertion: Assertion, candidates: Sequence[Analysis]) -> Check:
+    held, value, said = assertion.check(candidates)
+    outcome: Outcome = "inconclusive" if held is None else "same" if held else "regression"
+    return Check(
+        kind="assertion",
+        name=assertion.text,
+        title=assertion.text,
+        outcome=outcome,
+        level="error",
+        message=said,
+        now=value,
+        threshold=assertion.bound,
+    )
+
+
+# ---- levels and waivers
+
+
+def _settled(check: Check, settings: Settings) -> Check:
+    """*check* at the level that the project gives it, never above its own; waived where a waiver holds."""
+    level = settings.level(check.name)
+    if check.level == "error" or level == "off":
+        check = msgspec.structs.replace(check, level=level)
+    if check.outcome != "regression":
+        return check
+    for waiver in settings.waivers:
+        if not fnmatch.fnmatchcase(check.name, waiver.name):
+            continue
+        if waiver.until >= settings.today:
+            return msgspec.structs.replace(check, waiver=f"{waiver.reason} (until {waiver.until})")
+        check = msgspec.structs.replace(check, message=f"{check.message}; its waiver ended on {waiver.until}")
+    return check
+
+
+# ---- together
+
+
+def _verdict(checks: Sequence[Check], incomparable: Sequence[str]) -> Verdict:
+    if any(check.counts and check.outcome == "regression" for check in checks):
+        return "failed"
+    if incomparable or any(check.counts and check.outcome == "inconclusive" for check in checks):
+        return "inconclusive"
+    return "passed" if checks else "inconclusive"
+
+
+_RANK = {"regression": 0, "inconclusive": 1, "improvement": 2, "same": 3}
+
+
+def _order(check: Check) -> tuple[int, bool, bool, float, str]:
+    # Of regressions a rule comes before the figures that it moves: it names the cause.
+    weight = abs(check.change or 0.0) if check.kind == "rule" else abs(check.change_share or 0.0)
+    return _RANK[check.outcome], not check.counts, check.kind != "rule", -weight, check.name
+
+
+def _headline(verdict: Verdict, checks: Sequence[Check], incomparable: Sequence[str]) -> str:
+    if verdict == "failed":
+        failed = [check for check in checks if check.counts and check.outcome == "regression"]
+        return failed[0].message + (f" (and {len(failed) - 1} more)" if len(failed) > 1 else "")
+    if incomparable:
+        return f"the recordings cannot be compared: {'; '.join(incomparable)}"
+    if verdict == "inconclusive":
+        unsaid = [check for check in checks if check.counts and check.outcome == "inconclusive"]
+        unsaid.sort(key=lambda check: check.name != "step_ms")
+        return unsaid[0].message if unsaid else "nothing was asked"
+    better = [check for check in checks if check.outcome == "improvement"]
+    warned = [check for check in checks if check.outcome == "regression"]
+    said = [f"no regression in {sum(check.outcome != 'inconclusive' for check in checks)} checks"]
+    said += [f"{len(better)} improved"] if better else []
+    said += [f"{len(warned)} grew and {'does' if len(warned) == 1 else 'do'} not count"] if warned else []
+    return "; ".join(said)
+
+
+def _update(checks: Sequence[Check], candidates: Sequence[Analysis], name: str) -> str:
+    held = [check for check in checks if check.kind != "assertion"]  # no baseline changes what an assertion asks
+    if not any(check.outcome == "improvement" or (check.counts and check.outcome == "regression") for check in held):
+        return ""
+    traces = " ".join(shlex.quote(analysis.trace.path) for analysis in candidates)
+    return f"advisor baseline {traces} --update -o {shlex.quote(name or 'advisor-baseline.json')} --reason '…'"

@@ -1,0 +1,147 @@
+"""The gate from traces to answer: what ``advisor gate``, the pytest plugin and ``advisor.gate`` share."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import os
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from advisor.errors import TraceError, UsageError
+
+if TYPE_CHECKING:
+    from advisor.config import Config
+    from advisor.gating.baseline import Baseline
+    from advisor.results.analysis import Analysis
+    from advisor.results.judgement import Judgement
+    from advisor.rulebook import Rulebook
+    from advisor.trace import Trace
+
+
+def gate(
+    traces: str | Path | Trace | Analysis | Sequence[str | Path | Trace | Analysis],
+    *,
+    baseline: str | Path | Baseline | None = None,
+    config: str | Path | Config | None = None,
+) -> Judgement:
+    """Hold a trace (or several, repeated runs of one workload) against a baseline and the project's assertions.
+
+    Traces are paths, or what ``advisor.read`` or ``advisor.analyze(…, samples=True)`` returned; *config* is a file, else the
+    nearest one. The answer's ``verdict`` is passed, failed or inconclusive, its ``headline`` one line. Raises
+    ``UsageError`` for a baseline, a setting or traces that cannot be used, ``TraceError`` for a trace that cannot be read.
+    """
+    from advisor.gating import judge as gating
+    from advisor.gating.baseline import Baseline, load
+
+    settings = configured(config)
+    if baseline is None and not settings.gate.assertions:
+        raise UsageError("the gate has nothing to hold the trace against: give a baseline, or assert something")
+    base = baseline if baseline is None or isinstance(baseline, Baseline) else load(Path(baseline))
+    name = str(baseline) if isinstance(baseline, str | Path) else ""
+    book = rules(settings)
+    asked = dataclasses.replace(settings.gate, today=today())
+    asked.fitting(rule.id for rule in book.rules)
+    return gating.judge(runs(traces, settings, book), base, asked, baseline_name=name)
+
+
+def configured(config: str | Path | Config | None) -> Config:
+    """The settings in a file, else in the nearest one."""
+    from advisor.config import Config, load
+
+    return config if isinstance(config, Config) else load(config)
+
+
+def rules(settings: Config, folders: Iterable[str] = ()) -> Rulebook:
+    """The rules that ship with the advisor, those of the configuration, and those in *folders*."""
+    from advisor import rulebook
+
+    for folder in folders:
+        if not Path(folder).is_dir():
+            raise UsageError(f"--rules {folder}: no such folder")
+    dirs = [rulebook.builtin_rules_dir(), *settings.rules, *map(Path, folders)]
+    return rulebook.load(dirs, settings.limits, config=str(settings.path or ""))
+
+
+def _fitting(settings: Config, book: Rulebook) -> None:
+    """Raise ``UsageError`` for a glob in the settings that fits no rule: a gate must not ask less than it was told to."""
+    from fnmatch import fnmatchcase
+
+    for key in ("only", "skip"):
+        for glob in getattr(settings, key):
+            if not any(fnmatchcase(rule.id, glob) for rule in book.rules):
+                raise UsageError(f'{settings.path}: {key}: "{glob}" fits no rule. List them: advisor rules list.')
+
+
+def analyses(
+    traces: str | Path | Trace | Analysis | Sequence[str | Path | Trace | Analysis],
+    settings: Config,
+    book: Rulebook,
+    *,
+    views: bool = False,
+    say: Callable[[str], None] = lambda _text: None,
+    reading: Mapping[str, Any] | None = None,
+) -> list[Analysis]:
+    """Each trace analyzed with its samples, one after the other; what is analyzed already is taken as it is.
+
+    *reading* holds further arguments of ``advisor.read``; what was read anew is kept where these ask for a cache.
+    """
+    from advisor.pipeline import analyze
+    from advisor.results.analysis import Analysis
+    from advisor.trace import Trace, read
+
+    _fitting(settings, book)
+    given = [traces] if isinstance(traces, str | Path | Trace | Analysis) else list(traces)
+    found = []
+    for number, one in enumerate(given, 1):
+        if isinstance(one, Analysis):
+            found.append(one)
+            continue
+        if isinstance(one, Trace):
+            trace = one
+        else:
+            say(f"analyzing {one}" + (f" ({number} of {len(given)})" if len(given) > 1 else ""))
+            try:
+                trace = read(str(one), libraries=settings.library, **(reading or {}))
+            except OSError as error:
+                raise TraceError(f"{one}: {error.strerror or error}") from error
+        found.append(analyze(trace, book, only=settings.only, skip=settings.skip, views=views, samples=True))
+        trace.keep()
+        del trace  # before the next is read
+    return found
+
+
+def runs(
+    traces: str | Path | Trace | Analysis | Sequence[str | Path | Trace | Analysis],
+    settings: Config,
+    book: Rulebook,
+    *,
+    say: Callable[[str], None] = lambda _text: None,
+    note: Callable[[str], None] = warnings.warn,
+) -> list[Analysis]:
+    """Repeated runs of one workload, analyzed. A recording that is given twice counts once, and *note* is told.
+
+    No two runs have the same events and the same times to the ns, so that is one recording, however it is named or packed:
+    taken for a second run it would show the gate a noise that is too small.
+    """
+    first: dict[tuple[object, ...], str] = {}
+    found = []
+    for analysis in analyses(traces, settings, book, say=say):
+        path, samples = analysis.trace.path, analysis.samples
+        same = (analysis.trace.events, analysis.trace.span_ms, repr(samples and samples.metrics))
+        if same in first:
+            note(f"{path} holds the same recording as {first[same]} before, and counts once")
+            continue
+        first[same] = path
+        found.append(analysis)
+    return found
+
+
+def today() -> str:
+    """Today's date, for the waivers; that of SOURCE_DATE_EPOCH where it is set, so that a run can be repeated."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    if epoch.isdigit():
+        return datetime.datetime.fromtimestamp(int(epoch), datetime.UTC).date().isoformat()
+    return datetime.datetime.now(datetime.UTC).date().isoformat()

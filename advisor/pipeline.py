@@ -1,0 +1,264 @@
+"""The whole: a trace and a rulebook in, an :class:`Analysis` out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from advisor import rulebook
+from advisor.engine.run import Outcome, chosen, run
+from advisor.ranks.difference import differences
+from advisor.ranks.digest import digest
+from advisor.ranks.rewrite import LATE, retold
+from advisor.ranks.spread import lags, spreads, traffic, waits
+from advisor.ranks.summary import clocks_of, notes_of, ranks_of, rows_of, world_size
+from advisor.replay import plan as plans
+from advisor.results.analysis import (
+    SCHEMA_VERSION,
+    Across,
+    Advisor,
+    Analysis,
+    DeviceInfo,
+    Features,
+    QualityNote,
+    StepTimes,
+    Summary,
+    TraceInfo,
+    Verdicts,
+)
+from advisor.results.version import VERSION
+
+if TYPE_CHECKING:
+    from advisor.ranks.digest import Digest
+    from advisor.ranks.job import Job
+    from advisor.results.samples import Samples
+    from advisor.results.views import Views
+    from advisor.rulebook import Rulebook
+    from advisor.trace import Trace
+
+
+def analyze(
+    trace: Trace,
+    rules: Rulebook | None = None,
+    *,
+    only: Sequence[str] = (),
+    skip: Sequence[str] = (),
+    views: bool = False,
+    samples: bool = False,
+    safe: bool = False,
+    what_if: Sequence[str] = (),
+) -> Analysis:
+    """Run every rule over a trace. Without *rules*, the built-in catalogue. *only* and *skip* are globs on rule ids.
+
+    *views* adds what the pictures and tables of a report show, *samples* the per-step figures that the gate compares;
+    *safe* keeps fixes that change training out of the plan, *what_if* names rules whose fixes are priced together.
+    Raises RuleError if the catalogue is malformed; a rule that fails on this trace is a verdict, not an exception.
+    """
+    book = rules if rules is not None else rulebook.load([rulebook.builtin_rules_dir()])
+    outcome = run(trace, book, only=only, skip=skip)
+    plan = plans.make(trace, outcome, safe=safe, what_if=what_if)
+    notes = [QualityNote(code=note.code, message=note.message, advice=note.advice) for note in trace.quality]
+    return Analysis(
+        schema_version=SCHEMA_VERSION,
+        advisor=Advisor(version=VERSION, rules=len(book.rules)),
+        trace=_trace_info(trace),
+        quality=_distinct([*notes, *outcome.quality]),
+        summary=_summary(trace),
+        findings=plan.findings,
+        plan=plan.steps,
+        what_if=plan.what_if,
+        verdicts=outcome.verdicts,
+        samples=_samples(trace, outcome) if samples else None,
+        views=_views(trace, outcome, [finding.rule for finding in plan.findings]) if views else None,
+    )
+
+
+def _samples(trace: Trace, outcome: Outcome) -> Samples:
+    from advisor.views.metrics import collect
+
+    return collect(trace, outcome.rows)
+
+
+def _views(trace: Trace, outcome: Outcome, order: Sequence[str]) -> Views:
+    from advisor.views import build
+
+    return build(trace, outcome.matches, order)
+
+
+def analyze_many(
+    traces: Iterable[Trace],
+    rules: Rulebook | None = None,
+    *,
+    only: Sequence[str] = (),
+    skip: Sequence[str] = (),
+    views: bool = False,
+    safe: bool = False,
+    what_if: Sequence[str] = (),
+) -> tuple[list[Analysis], Across | None]:
+    """Analyze each trace, and what the traces of several ranks of one run show together; None where they are no such.
+
+    The traces are taken one after the other, and none is kept: of each only a digest stays in memory.
+    """
+    book = rules if rules is not None else rulebook.load([rulebook.builtin_rules_dir()])
+    analyses: list[Analysis] = []
+    digests: list[Digest] = []
+    for trace in traces:
+        analyses.append(analyze(trace, book, only=only, skip=skip, views=views, safe=safe, what_if=what_if))
+        digests.append(digest(trace))
+        del trace  # before the next is read
+    return combine(analyses, digests, book, only=only, skip=skip)
+
+
+def combine(
+    analyses: Sequence[Analysis],
+    digests: Sequence[Digest],
+    rules: Rulebook,
+    *,
+    only: Sequence[str] = (),
+    skip: Sequence[str] = (),
+) -> tuple[list[Analysis], Across | None]:
+    """What the digests of several ranks of one run show together, None where they are no such; and the analyses with it."""
+    if len(digests) < 2:
+        return list(analyses), None
+    job, notes = ranks_of(digests)
+    if job is None:
+        return list(analyses), None
+    wanted = [rule.id for rule in rules.rules if "ranks" in rule.needs and chosen(rule, only, skip)]
+    across = _across(job, notes, rules, wanted)
+    telling = [finding.rule for finding in across.findings if finding.rule in LATE]
+    places = {id(of): index for index, of in enumerate(digests)}
+    replace = msgspec.structs.replace
+    ranked = [replace(row, trace=places[id(of)]) for of, row in zip(job.digests, across.ranks, strict=True)]
+    across = replace(across, ranks=ranked)
+    rows = {id(of): row for of, row in zip(job.digests, ranked, strict=True)}
+    told: list[Analysis] = []
+    for analysis, of in zip(analyses, digests, strict=True):
+        row = rows.get(id(of))
+        if row is not None:
+            analysis = _without(analysis, wanted)
+            analysis = retold(analysis, row, job.arrivals.frame, telling) if telling else analysis
+        told.append(analysis)
+    return told, across
+
+
+def _across(job: Job, notes: Sequence[QualityNote], book: Rulebook, wanted: Sequence[str]) -> Across:
+    """The rules that need ranks, over all of them."""
+    verdicts = Verdicts(passes=[], not_applicable=[], not_run=[], error=[])
+    outcome = run(job, book, only=wanted) if wanted else Outcome([], verdicts, [])
+    replace = msgspec.structs.replace
+    not_run = [
+        replace(verdict, how=job.obstacle) if "ranks" in verdict.needs and job.obstacle else verdict
+        for verdict in outcome.verdicts.not_run
+    ]
+    rows = rows_of(job)
+    return Across(
+        ranks=rows,
+        world_size=world_size(job),
+        step_ms=job.step_ms,
+        clocks=clocks_of(job),
+        quality=[*notes, *notes_of(job)],
+        findings=outcome.findings,
+        verdicts=replace(outcome.verdicts, not_run=not_run),
+        spreads=spreads(job, rows),
+        traffic=traffic(job),
+        lags=lags(job),
+        waits=waits(job),
+        differences=differences(job),
+    )
+
+
+def _without(analysis: Analysis, rules: Sequence[str]) -> Analysis:
+    """*analysis* without its verdicts on rules that all ranks together have answered."""
+    verdicts = analysis.verdicts
+    asked = [verdict for verdict in verdicts.not_run if verdict.rule not in rules]
+    return msgspec.structs.replace(analysis, verdicts=msgspec.structs.replace(verdicts, not_run=asked))
+
+
+def _distinct(notes: Sequence[QualityNote]) -> list[QualityNote]:
+    """One note a fact: what reading said comes before what a rule says of the same; a cut-off stream is a cut-off file."""
+    seen: dict[str, QualityNote] = {}
+    for note in notes:
+        if note.code == "truncated" and "gzip-truncated" in seen:
+            continue
+        seen.setdefault(note.code, note)
+    return list(seen.values())
+
+
+def _trace_info(trace: Trace) -> TraceInfo:
+    devices = trace.frame("devices")
+    features = trace.features
+    return TraceInfo(
+        path=trace.path.encode("utf-8", "replace").decode("utf-8"),
+        events=trace.events,
+        span_ms=trace.span_ns / 1e6,
+        devices=[_device(row) for row in devices.to_dict("records")],
+        features=Features(**{name: name in features for name in Features.__struct_fields__}),
+        rank=trace.metadata.rank,
+        world_size=trace.metadata.world_size,
+        torch=trace.metadata.torch,
+    )
+
+
+def _device(row: dict[Any, Any]) -> DeviceInfo:
+    capability = _number(row["capability"])
+    return DeviceInfo(
+        id=int(row["device"]),
+        name=_text(row["name"]),
+        vendor=str(row["vendor"]),
+        capability=None if capability is None else f"{capability:.1f}",
+        memory_bytes=_whole(row["memory_bytes"]),
+    )
+
+
+def _summary(trace: Trace) -> Summary:
+    facts = trace.frame("trace").to_dict("records")[0]
+    devices = trace.frame("devices").to_dict("records")
+    first = devices[0] if devices else {}
+    samples = trace.step_samples_ns / 1e6
+    book = trace.ledger
+    whole = book.counted_ns
+    causes = {name: ns / whole for name, ns in book.by_cause().items() if ns} if whole else {}
+    return Summary(
+        steps=trace.steps_recorded,
+        window_ms=trace.window_ns / 1e6,
+        step_ms=StepTimes(
+            median=float(np.median(samples)),
+            p10=float(np.percentile(samples, 10)),
+            p90=float(np.percentile(samples, 90)),
+            samples=[float(sample) for sample in samples],
+            mean=whole / trace.steps_recorded / 1e6,
+        )
+        if len(samples)
+        else None,
+        device=trace.device if trace.device >= 0 else None,
+        gpu_busy_share=_number(facts["busy_share"]),
+        gpu_utilization={
+            str(row["device"]): share for row in devices if (share := _number(row["utilization"])) is not None
+        },
+        sm_efficiency=_number(first.get("sm_efficiency")),
+        achieved_occupancy=_number(first.get("achieved_occupancy")),
+        tensor_core_share=_number(facts["tensor_core_share"]),
+        peak_memory_bytes=_whole(first.get("peak_allocated_bytes")),
+        memory_bytes=_whole(first.get("memory_bytes")),
+        causes=causes,
+    )
+
+
+def _missing(value: Any) -> bool:
+    # pandas' NA is not comparable, NaN is not itself.
+    return value is None or str(value) in ("<NA>", "nan", "NaT")
+
+
+def _number(value: Any) -> float | None:
+    return None if _missing(value) else float(value)
+
+
+def _whole(value: Any) -> int | None:
+    return None if _missing(value) else int(value)
+
+
+def _text(value: Any) -> str | None:
+    return None if _missing(value) else str(value)

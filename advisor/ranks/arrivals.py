@@ -1,0 +1,186 @@
+"""The frame `arrivals`: when each rank came to each collective, who came last, and what held that rank up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from advisor.frames.arrivals import SCHEMA, empty
+from advisor.intervals import Ints
+from advisor.ranks.clocks import Clocks, ends, kinds_of, starts
+from advisor.ranks.digest import Digest
+from advisor.ranks.matching import KINDS, TOGETHER, Group
+from advisor.ranks.work import more_compute, same_work
+from advisor.timeline.ledger import CAUSES, CODE
+
+# A lag is one where it exceeds the scatter of the clocks by so many standard deviations.
+_SIGMAS = 4.0
+# Timestamps of older traces are whole us: two of them make no lag.
+_RESOLUTION_NS = 2_000
+_FAR = np.int64(1 << 62)
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """The frame, and what the clocks leave open: ns waited in collectives whose lag is within their scatter, and how many
+    collectives end before their last rank has come, which cannot be."""
+
+    frame: pd.DataFrame
+    undecided_ns: int
+    impossible: int
+    collectives: int
+    noise_ns: float
+
+
+def arrivals(digests: Sequence[Digest], ranks: Sequence[int], groups: Sequence[Group], clocks: Clocks) -> Arrivals:
+    """Every matched collective of every rank whose clock can be compared. *ranks* are the ranks of the digests."""
+    zero = min(
+        (digest.zero_ns - int(offset) for digest, offset in zip(digests, clocks.offset_ns, strict=True)), default=0
+    )
+    parts: list[pd.DataFrame] = []
+    undecided = impossible = number = 0
+    noises: list[float] = []
+    for group in groups:
+        columns = [column for column, member in enumerate(group.members) if clocks.usable[member]]
+        rows = group.rows[:, columns]
+        chosen = (kinds_of(digests, group) < TOGETHER) & ((rows >= 0).sum(axis=1) > 1)
+        if len(columns) < 2 or not chosen.any():
+            continue
+        members = [group.members[column] for column in columns]
+        noise = max(_SIGMAS * float(clocks.spread_ns[members].max()), float(_RESOLUTION_NS))
+        part, open_ns, wrong = _of_group(digests, ranks, group.name, members, rows[chosen], clocks, zero, noise)
+        part["collective"] += number
+        kinds = np.array(KINDS, dtype=object)[kinds_of(digests, group)[chosen]]
+        part["kind"] = pd.Categorical(
+            np.repeat(kinds, len(members))[part.pop("_cell").to_numpy()], categories=list(KINDS)
+        )
+        number += int(chosen.sum())
+        undecided, impossible = undecided + open_ns, impossible + wrong
+        noises.append(noise)
+        parts.append(part)
+    if not parts:
+        return Arrivals(empty(), 0, 0, 0, 0.0)
+    frame = pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0]
+    for name in ("op", "module", "file", "function", "library", "group_name", "late_cause"):
+        frame[name] = frame[name].astype("category")
+    return Arrivals(frame[SCHEMA.names()], undecided, impossible, number, max(noises))
+
+
+def _of_group(
+    digests: Sequence[Digest],
+    ranks: Sequence[int],
+    name: str,
+    members: Sequence[int],
+    rows: Ints,
+    clocks: Clocks,
+    zero: int,
+    noise: float,
+) -> tuple[pd.DataFrame, int, int]:
+    """Rows of one group; the ns that the clocks leave open, and the collectives that end before all have come."""
+    shape = rows.shape
+    there = rows >= 0
+    start, end, cost = np.full(shape, -_FAR), np.full(shape, _FAR), np.zeros(shape, np.int64)
+    lows = []
+    for column, member in enumerate(members):
+        digest, mine = digests[member], there[:, column]
+        shift = int(clocks.offset_ns[member]) + zero
+        at = rows[mine, column]
+        start[mine, column] = starts(digest)[at] - shift
+        end[mine, column] = ends(digest)[at] - shift
+        cost[mine, column] = digest.collectives["cost_ns"].to_numpy(np.int64)[at]
+        # A rank that is not yet recorded keeps nobody waiting that we could tell of.
+        lows.append(digest.zero_ns + digest.window[0] - shift)
+    last = start.max(axis=1)
+    lag = last - np.where(there, start, _FAR).min(axis=1)
+    late = start.argmax(axis=1)
+    decided = lag > noise
+    impossible = int((np.where(there, end, _FAR).min(axis=1) < last - noise).sum())
+    ahead = np.where(there, last[:, None] - start, 0)
+    until = np.minimum(last[:, None], end)
+    raw = np.where(there, np.maximum(until - np.maximum(start, max(lows)), 0), 0)
+    steps = np.full(shape, -1, np.int64)
+    for column, member in enumerate(members):
+        steps[there[:, column], column] = (
+            digests[member].collectives["step"].to_numpy(np.int64)[rows[there[:, column], column]]
+        )
+    undecided = int(np.minimum(raw, cost)[~decided & (steps >= 0).any(axis=1)].sum())
+    wait = np.where(decided[:, None], raw, 0)
+    who = np.array([ranks[member] for member in members], np.int64)
+    same = same_work([digests[member] for member in members])
+    more = more_compute([digests[member] for member in members])
+    lead, cause = _held_up(digests, members, rows, start, there, late)
+    cells = np.flatnonzero(there.ravel())
+    collective, who_row = np.divmod(cells, shape[1])
+    known = decided[collective]
+    frame: dict[str, Any] = _places(digests, members, rows)
+    frame |= {
+        "start_ns": start.ravel()[cells],
+        "dur_ns": (end - start).ravel()[cells],
+        "cost_ns": np.minimum(wait, cost).ravel()[cells],
+        "rank": who[who_row],
+        "collective": collective,
+        "group_name": pd.Categorical([name] * len(cells)),
+        "ranks_seen": there.sum(axis=1)[collective],
+        "ahead_ns": ahead.ravel()[cells],
+        "wait_ns": wait.ravel()[cells],
+        "late": known & (late[collective] == who_row),
+        "late_rank": pd.arrays.IntegerArray(who[late][collective], ~known),
+        "late_by_ns": pd.arrays.IntegerArray(lead[collective], ~known),
+        "late_cause": pd.Categorical(
+            np.array([*CAUSES, None], dtype=object)[np.where(known, cause[collective], -1)], categories=list(CAUSES)
+        ),
+        "late_more_compute": np.where(known, more[late][collective], np.nan),
+        "late_same_work": _flags(same)[late][collective],
+        "_cell": cells,
+    }
+    return pd.DataFrame(frame), undecided, impossible
+
+
+def _flags(told: Sequence[bool | None]) -> Any:
+    """Flags of which some are unknown."""
+    return pd.array([pd.NA if one is None else one for one in told], dtype="boolean")
+
+
+def _held_up(
+    digests: Sequence[Digest], members: Sequence[int], rows: Ints, start: Ints, there: Any, late: Ints
+) -> tuple[Ints, Ints]:
+    """For each collective: how long after the median of the others the last rank came, and the cause of which it spent
+    most above the others' median since the collective before; -1 where it spent more on none."""
+    count, width = rows.shape
+    line = np.arange(count)
+    others = there.copy()
+    others[line, late] = False
+    times = np.where(others, start, 0).astype(np.float64)
+    times[~others] = np.nan
+    base = np.where(others, start, _FAR).min(axis=1)
+    lead = start[line, late] - base - np.rint(np.nanmedian(times - base[:, None], axis=1)).astype(np.int64)
+    above = np.zeros((count, len(CAUSES)))
+    for code in range(len(CAUSES)):  # one at a time: all at once would be thirteen times the collectives of all ranks
+        if code == CODE["communication"]:
+            continue
+        spent = np.full((count, width), np.nan)
+        for column, member in enumerate(members):
+            mine = there[:, column]
+            spent[mine, column] = digests[member].before[rows[mine, column], code]
+        above[:, code] = spent[line, late] - np.nanmedian(np.where(others, spent, np.nan), axis=1)
+    return lead, np.where(above.max(axis=1) > 0, above.argmax(axis=1), -1)
+
+
+def _places(digests: Sequence[Digest], members: Sequence[int], rows: Ints) -> dict[str, Any]:
+    """The columns that each rank's own table holds, collective by collective, rank by rank."""
+    names = ["step", "device", "stream", "thread", "op", "module", "file", "line", "function", "library"]
+    names += ["bytes", "group_size"]
+    cells: list[Ints] = []
+    tables: list[pd.DataFrame] = []
+    for column, member in enumerate(members):
+        mine = np.flatnonzero(rows[:, column] >= 0)
+        cells.append(mine * rows.shape[1] + column)
+        table = digests[member].collectives.iloc[rows[mine, column]][names]
+        tables.append(table.astype({name: object for name in names if table[name].dtype == "category"}))
+    order = np.argsort(np.concatenate(cells), kind="stable")
+    whole = pd.concat(tables, ignore_index=True).iloc[order]
+    return {name: whole[name].array for name in names}

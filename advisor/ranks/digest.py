@@ -1,0 +1,152 @@
+"""What is kept of one rank: its collectives, what it did before each, its steps and its headline figures."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from advisor.intervals import Ints
+from advisor.timeline.ledger import CAUSES
+
+if TYPE_CHECKING:
+    from advisor.timeline.ledger import Ledger
+    from advisor.trace import Trace
+
+# Point-to-point work joins two ranks, not a group: its order says nothing of the others.
+_PAIRS = ("send", "recv")
+_PLACE = ("step", "device", "stream", "thread", "op", "module", "file", "line", "function", "library")
+_MESSAGE = ("kind", "bytes", "group_name", "group_ranks", "group_size", "seq")
+COLLECTIVE = (*_PLACE, "start_ns", "dur_ns", "cost_ns", *_MESSAGE)
+"""Columns of ``Digest.collectives``."""
+WORK = ("name", "op", "shapes", "count", "dur_ns")
+"""Columns of ``Digest.work``."""
+MOST_WORK = 200
+_MOST_TEXT = 300
+_RANK = re.compile(r"rank[-_ ]?(\d{1,9})", re.IGNORECASE)
+# A number of its own before the suffix: trace.3.json. What has more digits is a time.
+_NUMBER = re.compile(r"\.(\d{1,6})(?:\.pt)?(?:\.trace)?\.json(?:\.gz)?$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Digest:
+    """One rank. Times in ``collectives`` and ``window`` are ns since its first event, at ``zero_ns`` on its own clock.
+
+    ``collectives`` is in order of start; ``before`` holds, for each of them, the ns of each cause since the collective
+    before it on the same stream (since the window's start for the first). ``work`` holds the kernels that weigh most, by
+    kernel, operator and shapes; ``work_count`` and ``work_ns`` speak of all kernels, those that are not listed included.
+    """
+
+    path: str
+    rank: int | None
+    world_size: int | None
+    zero_ns: int
+    window: tuple[int, int]
+    step_ms: float | None
+    step_count: int
+    step_numbers: Ints
+    counted_ns: int
+    causes: dict[str, int]
+    facts: dict[str, Any]
+    features: frozenset[str]
+    collectives: pd.DataFrame
+    before: Ints
+    work: pd.DataFrame
+    work_count: int
+    work_ns: int
+
+
+def digest(trace: Trace) -> Digest:
+    """Boil one trace down. Of several devices, the busiest speaks for the rank."""
+    book = trace.ledger
+    frame = trace.frame("collectives")
+    chosen = (frame["device"].to_numpy() == trace.device) & ~frame["kind"].isin(_PAIRS).to_numpy()
+    frame = frame.loc[chosen]
+    order = np.argsort(frame["start_ns"].to_numpy(), kind="stable")
+    kept = frame[list(COLLECTIVE)].iloc[order].reset_index(drop=True)
+    steps = trace.frame("steps")
+    work, work_count, work_ns = _work(trace)
+    return Digest(
+        path=trace.path,
+        rank=rank_of(trace),
+        world_size=trace.metadata.world_size,
+        zero_ns=trace.zero_ns,
+        window=trace.window,
+        step_ms=trace.step_ms,
+        step_count=trace.step_count,
+        step_numbers=steps["number"].to_numpy().astype(np.int64),
+        counted_ns=book.counted_ns,
+        causes=book.by_cause(),
+        facts={str(name): _plain(value) for name, value in trace.frame("trace").to_dict("records")[0].items()},
+        features=trace.features,
+        collectives=kept,
+        before=_before(book, kept, trace.window[0]),
+        work=work,
+        work_count=work_count,
+        work_ns=work_ns,
+    )
+
+
+def _plain(value: Any) -> str | int | float | bool | None:
+    """A cell as Python's own; what is missing, in whichever of pandas' ways, is None."""
+    if pd.isna(value):
+        return None
+    plain: str | int | float | bool = value.item() if isinstance(value, np.generic) else value
+    return plain
+
+
+def _work(trace: Trace) -> tuple[pd.DataFrame, int, int]:
+    """What the device computed inside the steps (in the window, without steps): a row for each kernel, operator and
+    shapes, those that took longest; and how many kernels, and ns, there are in all."""
+    frame = trace.frame("kernels")
+    mine = (frame["device"].to_numpy() == trace.device) & ~(frame["class"] == "communication").to_numpy()
+    inside = mine & ((frame["step"].to_numpy() >= 0) | (trace.step_count == 0))
+    chosen = frame.loc[inside, ["name", "op", "shapes", "dur_ns"]]
+    parts = [chosen[name].cat.codes.to_numpy(np.int64) for name in ("name", "op", "shapes")]
+    table = pd.DataFrame({"name": parts[0], "op": parts[1], "shapes": parts[2], "dur_ns": chosen["dur_ns"].to_numpy()})
+    sums = table.groupby(["name", "op", "shapes"])["dur_ns"].agg(["size", "sum"]).reset_index()
+    order = np.lexsort((sums["shapes"], sums["op"], sums["name"], -sums["sum"]))[:MOST_WORK]
+    kept = sums.iloc[order]
+    out: dict[str, Any] = {
+        name: _texts(chosen[name], kept[name].to_numpy(np.int64)) for name in ("name", "op", "shapes")
+    }
+    out |= {"count": kept["size"].to_numpy(np.int64), "dur_ns": kept["sum"].to_numpy(np.int64)}
+    return pd.DataFrame(out), len(chosen), int(chosen["dur_ns"].sum())
+
+
+def _texts(column: pd.Series[str], codes: Ints) -> pd.Categorical:
+    """The texts that *codes* stand for, none longer than what tells kernels apart."""
+    texts = column.cat.categories.astype(object).to_numpy()
+    return pd.Categorical([str(texts[code])[:_MOST_TEXT] if code >= 0 else None for code in codes.tolist()])
+
+
+def rank_of(trace: Trace) -> int | None:
+    """The rank: as the trace says, else as the name of the file or of its folder says; None where none does."""
+    if trace.metadata.rank is not None:
+        return trace.metadata.rank
+    *folders, name = re.split(r"[\\/]", trace.path)
+    found = _RANK.findall(name) or _NUMBER.findall(name) or _RANK.findall("".join(folders[-1:]))
+    return int(found[-1]) if found else None
+
+
+def _before(book: Ledger, collectives: pd.DataFrame, low: int) -> Ints:
+    """ns of each cause from the end of the previous collective on the stream to the start of each collective."""
+    start = collectives["start_ns"].to_numpy()
+    end = start + collectives["dur_ns"].to_numpy()
+    since = np.full(len(start), low, np.int64)
+    streams = collectives["stream"].to_numpy()
+    for stream in np.unique(streams).tolist():
+        mine = np.flatnonzero(streams == stream)
+        since[mine[1:]] = end[mine[:-1]]
+    since = np.minimum(since, start)
+    out = np.zeros((len(start), len(CAUSES)), np.int64)
+    if not len(book.start_ns) or not len(start):
+        return out
+    edges = np.append(book.start_ns, book.end_ns[-1])
+    for code in range(len(CAUSES)):
+        reached = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.where(book.cause == code, book.dur_ns, 0))])
+        out[:, code] = np.rint(np.interp(start, edges, reached) - np.interp(since, edges, reached))
+    return out

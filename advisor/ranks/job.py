@@ -1,0 +1,174 @@
+"""The ranks of one run as the engine of rules sees a trace: a frame `arrivals`, and a ledger of what its rows cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from advisor.errors import UsageError
+from advisor.frames.schema import nullable
+from advisor.frames.trace import SCHEMA as TRACE
+from advisor.intervals import Bools, Ints
+from advisor.ranks.arrivals import Arrivals, arrivals
+from advisor.ranks.clocks import Clocks, align
+from advisor.ranks.digest import Digest
+from advisor.ranks.matching import Group, match
+
+# Share of a step that the clocks may leave open before the question who waits for whom is left open too: where less is
+# open, no finding of 5 % is missed for it.
+OPEN_SHARE = 0.05
+# Share of collectives that may end before their last rank has come: more, and the ranks or the clocks are not what they seem.
+IMPOSSIBLE_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class Costs:
+    """One segment for each row of `arrivals`, as long as it costs, and one for the rest of all ranks' time."""
+
+    dur_ns: Ints
+    step: Ints
+    counted: Bools
+    counted_ns: int
+
+
+class Job:
+    """Several ranks of one run. Everything is worked out from their digests, on first use."""
+
+    def __init__(self, digests: Sequence[Digest], ranks: Sequence[int]) -> None:
+        self.digests = list(digests)
+        self.ranks = list(ranks)
+
+    @cached_property
+    def _matched(self) -> tuple[list[Group], list[tuple[str, int]]]:
+        return match(self.digests)
+
+    @property
+    def groups(self) -> list[Group]:
+        """Process groups, with the collectives that their ranks share."""
+        return self._matched[0]
+
+    @property
+    def strange(self) -> list[tuple[str, int]]:
+        """Group and rank (by its index) of sequences that are unlike those of the others."""
+        return self._matched[1]
+
+    @cached_property
+    def clocks(self) -> Clocks:
+        """How the clocks differ."""
+        return align(self.digests, self.groups)
+
+    @cached_property
+    def arrivals(self) -> Arrivals:
+        """Who came when."""
+        return arrivals(self.digests, self.ranks, self.groups, self.clocks)
+
+    @cached_property
+    def obstacle(self) -> str:
+        """Why nothing can be said of who waits for whom; empty where it can."""
+        if not self.groups:
+            return "The traces share no collectives: give the traces of ranks of one run, recorded over the same steps."
+        if not self.clocks.usable.sum() > 1 or not self.arrivals.collectives:
+            return (
+                "Too few collectives are in more than one of the traces to compare their clocks: record the same steps "
+                "on all ranks."
+            )
+        found = self.arrivals
+        if found.impossible > IMPOSSIBLE_SHARE * found.collectives:
+            return (
+                f"The clocks do not allow it: {found.impossible:,} of {found.collectives:,} collectives would end before "
+                "their last rank arrives. Give the traces of one run, recorded over the same steps."
+            )
+        spent = int(found.frame["cost_ns"].to_numpy()[found.frame["step"].to_numpy() >= 0].sum())
+        whole = self.ledger.counted_ns
+        if whole and found.undecided_ns >= OPEN_SHARE * whole and found.undecided_ns > spent:
+            return (
+                f"The clocks do not allow it: the ends of collectives scatter by {found.noise_ns / 1e6:.3g} ms between the "
+                f"ranks, and {100 * found.undecided_ns / whole:.0f} % of the step is waited in collectives whose arrivals "
+                "lie closer together than that. Traces of one machine, or of machines whose clocks are kept by PTP, agree "
+                "better."
+            )
+        return ""
+
+    # ---- what the engine asks of a trace
+
+    @cached_property
+    def features(self) -> frozenset[str]:
+        """What all ranks recorded; `ranks` where their arrivals can be compared."""
+        common = frozenset.intersection(*(digest.features for digest in self.digests))
+        return common | {"distributed"} | (frozenset() if self.obstacle else {"ranks"})
+
+    @property
+    def gpu_expected(self) -> bool:
+        """Ranks that communicate on a GPU have one."""
+        return True
+
+    @cached_property
+    def ledger(self) -> Costs:
+        """All ranks' counted time, of which each row of `arrivals` has its cost."""
+        frame = self.arrivals.frame
+        cost = frame["cost_ns"].to_numpy(np.int64)
+        step = frame["step"].to_numpy(np.int64)
+        counted = step >= 0
+        whole = sum(digest.counted_ns for digest in self.digests)
+        rest = max(whole - int(cost[counted].sum()), 0)
+        steps = np.append(step, 0)
+        return Costs(np.append(cost, rest), steps, np.append(counted, True), whole)
+
+    @property
+    def warm_ns(self) -> None:
+        """Start-up shows in the ranks' own traces, not in who waits for whom."""
+        return None
+
+    @property
+    def step_ms(self) -> float | None:
+        """Median of the ranks' median steps; None where none has steps."""
+        steps = [digest.step_ms for digest in self.digests if digest.step_ms is not None]
+        return float(np.median(steps)) if steps else None
+
+    @property
+    def whole_ms(self) -> float:
+        """What shares are shares of: that step, or the window."""
+        return self.step_ms or self.window_ns / 1e6
+
+    @property
+    def step_count(self) -> int:
+        """Steps of a rank, in the middle."""
+        return int(np.median([digest.step_count for digest in self.digests]))
+
+    @property
+    def window_ns(self) -> int:
+        """Window of a rank, in the middle."""
+        return int(np.median([digest.window[1] - digest.window[0] for digest in self.digests]))
+
+    def frame(self, name: str) -> pd.DataFrame:
+        """`arrivals`, or `trace` with the facts of the ranks in one row."""
+        if name == "arrivals":
+            return self.arrivals.frame
+        if name == "trace":
+            return self._facts
+        raise UsageError(f"no frame {name!r} across ranks; there are arrivals and trace")
+
+    def claims(self, frame: str, mask: Bools) -> Ints:
+        """Segments of the ledger that rows of `arrivals` own: their own."""
+        return np.flatnonzero(mask) if frame == "arrivals" else np.zeros(0, np.int64)
+
+    @cached_property
+    def _facts(self) -> pd.DataFrame:
+        """Facts in which all ranks agree, the median of shares and other fractions; the rest is unknown."""
+        row: dict[str, Any] = {}
+        for column in TRACE.columns:
+            values = [digest.facts.get(column.name) for digest in self.digests]
+            known = [value for value in values if not pd.isna(value)]
+            value = None
+            if len(known) == len(values) and all(one == known[0] for one in known):
+                value = known[0]
+            elif known and column.type == "DOUBLE":
+                value = float(np.median([float(one) for one in known]))
+            row[column.name] = nullable(pd.Series([value]), column)
+        row["distributed"] = pd.Series([True], dtype="boolean")
+        return pd.DataFrame(row)

@@ -1,0 +1,79 @@
+"""What a rank's own finding on communication says once the other ranks have shown whom it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import pandas as pd
+
+from advisor.results.analysis import Analysis, Finding, RankRow
+from advisor.rulebook.rule import CONFIDENCES, SEVERITIES
+
+EXPOSED = ("distributed/exposed-communication", "distributed/exposed-forward-communication")
+LATE = ("distributed/straggler", "distributed/uneven-work", "distributed/slow-gpu")
+"""Rules that say of all ranks what holds the late ones up."""
+# Of the exposed time: from here on waiting is what the finding is about.
+_MOSTLY = 0.5
+_LEAST = 0.05
+_NAMED = 3
+
+
+def retold(analysis: Analysis, row: RankRow, arrivals: pd.DataFrame, telling: Sequence[str]) -> Analysis:
+    """*analysis* with what is said of exposed communication parted into waiting and transfer.
+
+    Waiting is no fault of the network, and what hides or shrinks messages does not return it: the saving is cut down to
+    the rest. *arrivals* is the frame of all ranks, *row* this one's; the rules *telling* say what holds the late ranks up.
+    """
+    mine = arrivals[(arrivals["rank"] == row.rank) & (arrivals["step"] >= 0) & (arrivals["cost_ns"] > 0)]
+    by_rank = mine.groupby("late_rank")["cost_ns"].sum().sort_values(ascending=False)
+    if row.wait_ms is None or not len(by_rank):
+        return analysis
+    whole = float(by_rank.sum())
+    blamed = [(int(rank), float(spent) / whole) for rank, spent in zip(by_rank.index, by_rank, strict=True)]
+    findings = [
+        _retold(finding, row, blamed, telling) if finding.rule in EXPOSED else finding for finding in analysis.findings
+    ]
+    return msgspec.structs.replace(analysis, findings=sorted(findings, key=_order))
+
+
+def _order(finding: Finding) -> tuple[bool, float, int, float, str]:
+    """As the engine orders them: by saving times confidence."""
+    worth = (finding.saving.high_ms if finding.saving else 0.0) * CONFIDENCES[finding.confidence]
+    return finding.severity == "note", -worth, -SEVERITIES.index(finding.severity), -finding.cost_ms, finding.rule
+
+
+def _listed(names: Sequence[str]) -> str:
+    """``0, 6 and 2``."""
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
+
+
+def _retold(finding: Finding, row: RankRow, blamed: Sequence[tuple[int, float]], telling: Sequence[str]) -> Finding:
+    wait, cost = row.wait_ms or 0.0, finding.cost_ms
+    share = min(wait / cost, 1.0) if cost else 0.0
+    if share < _LEAST:
+        return finding
+    worst = [f"rank {rank} ({100 * part:.0f} % of the waiting)" for rank, part in blamed[:_NAMED] if part >= _LEAST]
+    more = f" and {len(blamed) - len(worst)} more" if len(blamed) > len(worst) else ""
+    say = "says" if len(telling) == 1 else "say"
+    told = (
+        f"The traces of the other ranks show: {100 * share:.0f} % of this time ({wait:.3g} of {cost:.3g} ms) passes before the "
+        f"last rank has come to the collective. Rank {row.rank} waits for {', '.join(worst)}{more}. Larger messages, a faster "
+        f"network or more overlap would not return that; {_listed(telling)} {say} what holds the late ranks up."
+    )
+    saving = finding.saving
+    if saving is not None:
+        left = 1.0 - share
+        saving = msgspec.structs.replace(
+            saving,
+            low_ms=saving.low_ms * left,
+            high_ms=saving.high_ms * left,
+            low_share=saving.low_share * left,
+            high_share=saving.high_share * left,
+            basis=f"{saving.basis}; without what is waited for late ranks, {100 * share:.0f} % of it",
+        )
+    title = finding.title
+    if share >= _MOSTLY:
+        named = [str(rank) for rank, part in blamed[:_NAMED] if part >= _LEAST]
+        title = f"The GPU waits in collectives, mostly for rank{'s' if len(named) > 1 else ''} {_listed(named)}"
+    return msgspec.structs.replace(finding, title=title, why=f"{told}\n\n{finding.why}", saving=saving)

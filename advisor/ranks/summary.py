@@ -1,0 +1,188 @@
+"""What is said of several ranks beside the findings: a row for each, how well the clocks agree, what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from advisor.ranks.digest import Digest
+from advisor.ranks.job import Job
+from advisor.results.analysis import Clocks, QualityNote, RankRow
+
+_NAMED = 8
+_APART_NS = 60_000_000_000
+
+
+def ranks_of(digests: Sequence[Digest]) -> tuple[Job | None, list[QualityNote]]:
+    """The ranks of one run among some traces, in order, each once; None where there are fewer than two."""
+    notes: list[QualityNote] = []
+    chosen: dict[int, Digest] = {}
+    nameless = [digest.path for digest in digests if digest.rank is None]
+    for digest in digests:
+        if digest.rank is None:
+            continue
+        if digest.rank not in chosen:
+            chosen[digest.rank] = digest
+            continue
+        # The newest recording, by its own clock: the last one is furthest from warm-up.
+        kept, other = sorted((chosen[digest.rank], digest), key=lambda one: -one.zero_ns)
+        chosen[digest.rank] = kept
+        newer = ", which is newer" if kept.zero_ns > other.zero_ns else ""
+        notes.append(
+            QualityNote(
+                code="rank-twice",
+                message=f"rank {digest.rank} was given twice: {other.path} is left out beside {kept.path}{newer}",
+                advice="Give one trace of each rank.",
+            )
+        )
+    alone = {rank for rank, digest in chosen.items() if not {"distributed", "gpu"} <= digest.features}
+    together = {rank: digest for rank, digest in chosen.items() if rank not in alone}
+    if len(together) < 2:
+        return None, []
+    if alone:
+        notes.append(
+            QualityNote(
+                code="rank-without-gpu",
+                message=f"{_listed(sorted(alone))}: no communication on a GPU was recorded there",
+                advice="Record host and GPU on every rank.",
+            )
+        )
+    if nameless:
+        notes.append(
+            QualityNote(
+                code="rank-unknown",
+                message=f"neither the trace nor the name of the file says which rank it is: {', '.join(nameless)}",
+                advice="Name the files rank0.json, rank1.json and so on.",
+            )
+        )
+    ranks = sorted(together)
+    return Job([together[rank] for rank in ranks], ranks), notes
+
+
+def notes_of(job: Job) -> list[QualityNote]:
+    """What is missing of the run, and which ranks cannot be compared."""
+    notes: list[QualityNote] = []
+    world = world_size(job)
+    if world and (missing := sorted(set(range(min(world, 1 << 20))) - set(job.ranks))):
+        notes.append(
+            QualityNote(
+                code="ranks-missing",
+                message=f"{len(missing):,} of {world:,} ranks were not given ({_listed(missing)}): a rank that seems to "
+                "be late may itself have waited for one of them, and waits for them do not show",
+                advice="Give the traces of all ranks.",
+            )
+        )
+    for name, member in job.strange:
+        notes.append(
+            QualityNote(
+                code="ranks-differ",
+                message=f"rank {job.ranks[member]} does not run the collectives that the others run in group {name}",
+                advice="Give ranks of one run, recorded over the same steps.",
+            )
+        )
+    clocks = job.clocks
+    notes += [
+        QualityNote(
+            code="clock-unsteady",
+            message=f"rank {job.ranks[member]} leaves collectives {clocks.spread_ns[member] / 1e6:.3g} ms and more before or "
+            "after the others: its arrivals are left out",
+            advice="Record the same steps on all ranks.",
+        )
+        for member in np.flatnonzero(clocks.odd).tolist()
+    ]
+    if job.groups and (lone := np.flatnonzero(~clocks.linked).tolist()):
+        notes.append(
+            QualityNote(
+                code="ranks-unmatched",
+                message=f"{_listed([job.ranks[member] for member in lone])}: too few collectives in common with the others",
+                advice="Record the same steps on all ranks.",
+            )
+        )
+    usable = np.flatnonzero(clocks.usable)
+    if len(usable) > 1 and np.ptp(clocks.offset_ns[usable]) > _APART_NS:
+        notes.append(
+            QualityNote(
+                code="clocks-apart",
+                message=f"the clocks of the ranks differ by {np.ptp(clocks.offset_ns[usable]) / 1e9:,.0f} s; they were "
+                "aligned on the ends of the collectives",
+                advice="If the traces are not of one run, compare ranks of one.",
+            )
+        )
+    return notes
+
+
+def world_size(job: Job) -> int | None:
+    """Ranks of the run, as the traces say."""
+    sizes = [digest.world_size for digest in job.digests if digest.world_size]
+    return max(sizes) if sizes else None
+
+
+def clocks_of(job: Job) -> Clocks:
+    """How well the times of the ranks can be compared."""
+    usable = job.clocks.usable
+    return Clocks(
+        collectives=job.arrivals.collectives,
+        residual_ms=float(job.clocks.spread_ns[usable].max(initial=0.0)) / 1e6,
+        comparable=not job.obstacle,
+        because=job.obstacle or None,
+    )
+
+
+def rows_of(job: Job) -> list[RankRow]:
+    """A row for each rank."""
+    known = not job.obstacle
+    frame = job.arrivals.frame
+    frame = frame[frame["step"].to_numpy(np.int64) >= 0] if len(frame) else frame
+    spent = frame.groupby("rank")["cost_ns"].sum()
+    decided = frame[frame["late_rank"].notna()]
+    last = decided.groupby("rank")["late"].agg(["sum", "count"])
+    caused = decided.groupby("late_rank")["cost_ns"].sum()
+    return [_row(job, member, known, spent, last, caused) for member in range(len(job.ranks))]
+
+
+def _row(
+    job: Job, member: int, known: bool, spent: pd.Series[int], last: pd.DataFrame, caused: pd.Series[int]
+) -> RankRow:
+    digest, rank, clocks = job.digests[member], job.ranks[member], job.clocks
+    whole, steps = digest.counted_ns, max(digest.step_count, 1)
+    there = known and bool(clocks.usable[member])
+    wait = int(spent.get(rank, 0))
+    share = wait / whole if whole else 0.0
+    per_step = digest.step_ms if digest.step_ms is not None else whole / steps / 1e6
+    middle = job.step_ms or job.window_ns / 1e6
+    counted = job.ledger.counted_ns
+    seen = int(last["count"].get(rank, 0))
+    busy = digest.facts.get("busy_share")
+    peak = digest.facts.get("peak_allocated_bytes")
+    return RankRow(
+        rank=rank,
+        path=digest.path.encode("utf-8", "replace").decode("utf-8"),
+        steps=digest.step_count,
+        step_ms=digest.step_ms,
+        gpu_busy_share=None if pd.isna(busy) else float(busy),
+        compute_share=digest.causes["compute"] / whole if whole else None,
+        communication_share=digest.causes["communication"] / whole if whole else None,
+        loader_share=digest.causes["loader"] / whole if whole and "loader" in digest.features else None,
+        peak_memory_bytes=None if peak is None else int(peak),
+        wait_ms=share * per_step if there else None,
+        wait_share=share if there else None,
+        late_share=(int(last["sum"].get(rank, 0)) / seen if seen else 0.0) if there else None,
+        caused_ms=int(caused.get(rank, 0)) / counted * middle if there and counted else None,
+        clock_offset_ms=float(clocks.offset_ns[member]) / 1e6 if clocks.linked[member] else None,
+        clock_residual_ms=float(clocks.spread_ns[member]) / 1e6 if clocks.linked[member] else None,
+    )
+
+
+def _listed(ranks: Sequence[int]) -> str:
+    """``rank 3``, ``ranks 1 to 4, 7`` and so on; the first few of many."""
+    spans: list[list[int]] = []
+    for rank in ranks:
+        if spans and rank == spans[-1][-1] + 1:
+            spans[-1][1:] = [rank]
+        else:
+            spans.append([rank])
+    shown = [str(span[0]) if len(span) == 1 else f"{span[0]} to {span[1]}" for span in spans[:_NAMED]]
+    rest = ", ..." if len(spans) > _NAMED else ""
+    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(shown)}{rest}"

@@ -1,0 +1,89 @@
+"""A program on the CPU, run again: one thread sets its pace, and what its rows no longer take the step no longer takes.
+
+No graph is needed. The ledger divides every ns of the main thread, each to one row; what other threads do beside it costs
+nothing (:mod:`advisor.timeline.cpu`). A fix takes a share of what its rows own, and fixes of the same time take it once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from advisor.engine.claims import Claim, priced
+from advisor.replay.rungs import Priced, Rung
+from advisor.timeline.context import Context
+from advisor.timeline.ledger import CAUSES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats = npt.NDArray[np.float64]
+_PACE = {"compute": "operators", "communication": "collectives", "loader": "loader"}
+"""What a cause of the ledger means for the pace; all others are Python and what it does."""
+
+
+class Thread:
+    """The main thread of a program on the CPU. It can always be run again: its ledger is the record."""
+
+    reason = ""
+    how = "one thread sets the pace, so what its rows no longer take the step no longer takes: without"
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    def price(self, claims: Sequence[Claim], whole_ms: float) -> Priced:
+        """Price the fixes and order them by what they return, weighed by confidence; *whole_ms* is the step."""
+        book = self.context.ledger
+        left = np.bincount(book.cause[book.counted], weights=book.dur_ns[book.counted], minlength=len(CAUSES))
+        fixes = [claim for claim in claims if claim.rule.replay is not None and len(claim.segments)]
+        savings: dict[str, tuple[float, float]] = {}
+        plan: list[Rung] = []
+        high_ms = low_ms = whole_ms
+        for claim in sorted(priced(fixes, book.dur_ns, book.counted_ns, whole_ms), key=lambda claim: -claim.rank):
+            saving = claim.saving
+            if saving is None:
+                continue
+            savings[claim.rule.id] = (saving.low_ms, saving.high_ms)
+            if saving.high_ms <= 0:
+                continue
+            mine = np.bincount(book.cause[claim.segments], weights=book.dur_ns[claim.segments], minlength=len(CAUSES))
+            taken = saving.high_ms / whole_ms * book.counted_ns / max(mine.sum(), 1)
+            left = np.maximum(left - mine * taken, 0)
+            high, low = high_ms - saving.high_ms, low_ms - saving.low_ms
+            plan.append(Rung(claim.rule.id, high_ms, low, high, _pace(left)))
+            high_ms, low_ms = high, low
+        return Priced(savings, plan)
+
+    def timeline_with(self, claims: Sequence[Claim]) -> pd.DataFrame:
+        """The main thread as it would run with the hopeful assumptions of all fixes."""
+        import pandas as pd
+
+        book = self.context.ledger
+        keep = np.ones(len(book.dur_ns))
+        for claim in claims:
+            if claim.rule.replay is not None:
+                # Fixes of the same time take it once: the one that takes most.
+                keep[claim.segments] = np.minimum(keep[claim.segments], 1 - claim.rule.replay.high)
+        dur = np.rint(book.dur_ns * keep).astype(np.int64)
+        gone = np.cumsum(book.dur_ns - dur) - (book.dur_ns - dur)
+        columns = {
+            "name": np.array(CAUSES, object)[book.cause],
+            "device": -1,
+            "stream": -1,
+            "start_ns": book.start_ns - gone,
+            "dur_ns": dur,
+            "recorded_start_ns": book.start_ns,
+            "recorded_dur_ns": book.dur_ns,
+        }
+        return pd.DataFrame(columns)
+
+
+def _pace(left: Floats) -> str:
+    paces: dict[str, float] = {}
+    for cause, ns in zip(CAUSES, left.tolist(), strict=True):
+        pace = _PACE.get(cause, "python")
+        paces[pace] = paces.get(pace, 0.0) + ns
+    return max(paces, key=lambda pace: paces[pace])

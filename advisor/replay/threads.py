@@ -1,0 +1,84 @@
+"""Which threads hand over to each other, and which run beside: the lines of the host.
+
+A thread that works while another one does is no part of its line: a prefetcher with a stream of its own, a second model, a
+thread a device. It takes its own time whatever becomes of the main line, but where it rests: a thread that does nothing for
+a while has most likely waited for the main line, and goes on when that comes to the same point again.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from advisor.intervals import Ints, Spans, covered, union
+from advisor.timeline.calls import OP, RUNTIME
+from advisor.timeline.context import Context
+from advisor.timeline.cpu import main_thread
+
+_BESIDE = 0.1
+"""A thread with more than this share of its work beside that of a line is not of that line."""
+_RESTS_NS = 100_000
+"""A thread that neither computes nor calls for so long waits for another one."""
+
+
+def of(context: Context, nodes: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """The line of each node, 0 the main one; and the main line's node to which a node behind a rest is tied, or -1."""
+    host = context.recording.host
+    line, tied = np.zeros(len(nodes), np.int64), np.full(len(nodes), -1, np.int64)
+    thread = np.where(nodes >= 0, host.thread[np.maximum(nodes, 0)], -1)
+    threads, counts = np.unique(thread[nodes >= 0], return_counts=True)
+    if len(threads) < 2:
+        return line, tied
+    main = main_thread(context.recording)
+    rest = [one for one in threads[np.argsort(-counts, kind="stable")].tolist() if one != main]
+    lines = [_active(context, main)]
+    for one in rest:
+        mine = _active(context, one)
+        total = int((mine.end - mine.start).sum())
+        at = next(
+            (
+                number
+                for number, active in enumerate(lines)
+                if int(covered(active, mine.start, mine.end).sum()) <= _BESIDE * total
+            ),
+            len(lines),
+        )
+        if at == len(lines):
+            lines.append(mine)
+        else:
+            joined = lines[at]
+            lines[at] = union(np.concatenate([joined.start, mine.start]), np.concatenate([joined.end, mine.end]))
+        line[thread == one] = at
+    _tie(line, tied, start, lines)
+    return line, tied
+
+
+def _active(context: Context, thread: int) -> Spans:
+    """When a thread is in an operator or a call of the runtime."""
+    host = context.recording.host
+    nodes = np.flatnonzero((host.thread == thread) & ((host.group == OP) | (host.group == RUNTIME)))
+    return union(host.start[nodes], host.end[nodes])
+
+
+def _tie(line: Ints, tied: Ints, start: Ints, lines: list[Spans]) -> None:
+    """Tie what follows a rest of a line beside the main one to the node of the main line before it, in place."""
+    main = np.flatnonzero(line == 0)
+    for number in range(1, len(lines)):
+        mine = np.flatnonzero(line == number)
+        active = lines[number]
+        # The stretch of work that each node is in or begins, and how long the line had rested before it.
+        at = np.maximum(np.searchsorted(active.start, start[mine], side="right") - 1, 0)
+        rested = np.where(at > 0, active.start[at] - active.end[np.maximum(at - 1, 0)], _RESTS_NS + 1)
+        fresh = np.append(True, at[1:] != at[:-1]) & (rested > _RESTS_NS)
+        before = np.searchsorted(start[main], start[mine], side="right") - 1
+        wanted = fresh & (before >= 0)
+        tied[mine[wanted]] = main[before[wanted]]
+
+
+def think(start: Ints, end: Ints, line: Ints, tied: Ints) -> Ints:
+    """ns from what each node follows to its start: the end of its line so far, or the start of the node it is tied to."""
+    out = np.zeros(len(start), np.int64)
+    for one in np.unique(line).tolist():
+        mine = np.flatnonzero(line == one)
+        out[mine[0]] = start[mine[0]] - start[0]
+        out[mine[1:]] = start[mine[1:]] - np.maximum.accumulate(end[mine])[:-1]
+    return np.where(tied >= 0, start - start[np.maximum(tied, 0)], out)

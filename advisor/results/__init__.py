@@ -1,0 +1,1 @@
+"""Results as plain data, which reports and the gate only read: analyses, judgements, comparisons; JSON in and out."""

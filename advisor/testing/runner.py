@@ -1,0 +1,206 @@
+"""Runs the proofs of rules: each case is built, read and analyzed as any trace would be, with that one rule."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+import threading
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from advisor.testing.builder import TraceBuilder
+from advisor.testing.proof import KINDS, SUFFIX, Case, Expected, Source, cases
+
+if TYPE_CHECKING:
+    from advisor.results.analysis import Across, Analysis, Finding
+    from advisor.rulebook import Rule, Rulebook
+
+CASE_SECONDS = 60.0
+"""A case that takes longer is stopped, and fails."""
+TOLERANCE = 0.01
+"""A planted symptom is priced at its size to this share."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a case came to: ``problem`` is empty where it holds."""
+
+    kind: str
+    name: str
+    problem: str = ""
+
+
+def proof_of(rule: Rule) -> Path:
+    """The file that proves a rule: beside it, under the same name."""
+    return Path(rule.path).with_suffix(SUFFIX)
+
+
+def prove(rule: Rule, book: Rulebook) -> list[Result]:
+    """Run all cases of a rule's proof, and say what is missing from it."""
+    path = proof_of(rule)
+    if not path.is_file():
+        return [Result("proof", path.name, "is missing; `advisor rules new` writes a template of one")]
+    try:
+        with _limit(CASE_SECONDS):
+            found = cases(path)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  (a proof is anyone's Python)
+        return [Result("proof", path.name, f"cannot be run: {_said(error, path)}")]
+    results = [result for case in found for result in _run(case, rule, book)]
+    return [*results, *(Result("proof", path.name, problem) for problem in missing(rule, found))]
+
+
+@contextmanager
+def _limit(seconds: float) -> Iterator[None]:
+    """Stop what takes longer, where that can be done: on the main thread, of a system that has timers."""
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def late(*_: object) -> None:
+        raise TimeoutError(f"it took longer than {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def missing(rule: Rule, found: Iterable[Case]) -> list[str]:
+    """What a whole proof of this rule needs, and this one lacks."""
+    found = list(found)
+    kinds = {case.kind for case in found}
+    wanted = {"fires", "quiet"}
+    if rule.levels or rule.limits:
+        wanted.add("edge")
+    if rule.needs:
+        wanted.add("lacks")
+    problems = [f"has no case of @{kind}" for kind in KINDS if kind in wanted - kinds]
+    priced = [case for case in found if case.expected.cost_ms is not None or case.expected.cost_share is not None]
+    if rule.levels and "fires" in kinds and not priced:
+        problems.append("no case plants a symptom of known size: @fires(cost_ms=…)")
+    return problems
+
+
+def _run(case: Case, rule: Rule, book: Rulebook) -> list[Result]:
+    sides = ((True, case.expected), (False, None)) if case.kind == "edge" else ((None, case.expected),)
+    results = []
+    for over, expected in sides:
+        name = case.name if over is None else f"{case.name}, {'over' if over else 'under'}"
+        try:
+            with _limit(CASE_SECONDS):
+                built = case.build() if over is None else case.build(over)
+                problem = _no_trace(built) or _problem(_analysis(built, rule, book), rule, expected)
+        except (Exception, SystemExit) as error:  # noqa: BLE001
+            problem = f"cannot be run: {_said(error, proof_of(rule))}"
+        results.append(Result(case.kind, name, problem))
+    return results
+
+
+def _analysis(built: Source | list[Source], rule: Rule, book: Rulebook) -> Analysis | Across:
+    """The analysis of a trace; of several, what they show together where the rule speaks of that."""
+    from advisor.pipeline import analyze, analyze_many
+    from advisor.trace import read
+
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [_file(source, Path(folder) / f"{at}.json") for at, source in enumerate(_listed(built))]
+        if not isinstance(built, list):
+            return analyze(read(str(paths[0])), book, only=[rule.id])
+        analyses, across = analyze_many((read(str(path)) for path in paths), book, only=[rule.id])
+        return across if across is not None and "ranks" in rule.needs else analyses[0]
+
+
+def _no_trace(built: object) -> str:
+    """What is wrong with what a case returned, where it is no trace; else empty."""
+    if built == []:
+        return "returns an empty list, not traces"
+    for source in built if isinstance(built, list) else [built]:
+        if not isinstance(source, TraceBuilder | bytes | str | Path):
+            kind = "nothing (None)" if source is None else f"{type(source).__name__}"
+            return f"returns {kind}, not a TraceBuilder, the bytes or the path of a trace, or a list of these"
+    return ""
+
+
+def _listed(built: Source | list[Source]) -> list[Source]:
+    return built if isinstance(built, list) else [built]
+
+
+def _file(source: Source, path: Path) -> Path:
+    if isinstance(source, str | Path):
+        return Path(source)
+    path.write_bytes(source if isinstance(source, bytes) else source.to_bytes())
+    return path
+
+
+def _problem(analysis: Analysis | Across, rule: Rule, expected: Expected | None) -> str:
+    """What is not as it should be; empty where all is. Without *expected* the rule must not fire."""
+    verdict, because = verdict_of(analysis, rule)
+    if expected is None:
+        return "fires, and should not" if verdict == "fires" else because if verdict == "error" else ""
+    if verdict != expected.verdict:
+        return f"is {verdict}{f' ({because})' if because else ''}, not {expected.verdict}"
+    if verdict == "not_run" and expected.need:
+        needs = next(given.needs for given in analysis.verdicts.not_run if given.rule == rule.id)
+        if expected.need not in needs:
+            return f"is not run for want of {', '.join(needs)}, not of {expected.need}"
+    if expected.note is not None:
+        code = rule.id.partition("/")[2]
+        said = next((note.message for note in analysis.quality if note.code == code), "")
+        if expected.note not in said:
+            return f"says {said!r}, which does not hold {expected.note!r}"
+    finding = next((finding for finding in analysis.findings if finding.rule == rule.id), None)
+    return _figures(finding, expected) if finding is not None else ""
+
+
+def _figures(finding: Finding, expected: Expected) -> str:
+    problems = []
+    for name, wanted in (("cost_ms", expected.cost_ms), ("cost_share", expected.cost_share)):
+        got = getattr(finding, name)
+        if wanted is not None and abs(got - wanted) > TOLERANCE * abs(wanted):
+            problems.append(f"{name} is {got:.6g}, not {wanted:.6g}")
+    for name in ("occurrences", "severity"):
+        wanted, got = getattr(expected, name), getattr(finding, name)
+        if wanted is not None and got != wanted:
+            problems.append(f"{name} is {got}, not {wanted}")
+    first = finding.where[0] if finding.where else None
+    if expected.line is not None and not f"{first and first.file}:{first and first.line}".endswith(expected.line):
+        problems.append(f"the first place is {first and first.file}:{first and first.line}, not {expected.line}")
+    if expected.op is not None and (first.op if first else None) != expected.op:
+        problems.append(f"its operator is {first and first.op}, not {expected.op}")
+    said = [str(one) for one in finding.settings]
+    if expected.setting is not None and expected.setting not in said:
+        problems.append(f"its settings are {', '.join(said) or 'none'}, not {expected.setting}")
+    return "; ".join(problems)
+
+
+def verdict_of(analysis: Analysis | Across, rule: Rule) -> tuple[str, str]:
+    """What the rule came to on a trace, and why where that is said."""
+    verdicts = analysis.verdicts
+    for failure in verdicts.error:
+        if failure.rule == rule.id:
+            return "error", failure.message
+    for excluded in verdicts.not_applicable:
+        if excluded.rule == rule.id:
+            return "not_applicable", excluded.because
+    for unmet in verdicts.not_run:
+        if unmet.rule == rule.id:
+            return "not_run", f"lacks {', '.join(unmet.needs)}"
+    return ("passes", "") if rule.id in verdicts.passes else ("fires", "")
+
+
+def _said(error: BaseException, proof: Path) -> str:
+    """An error in a proof, with the innermost line of the proof that led to it."""
+    lines = [number for frame, number in traceback.walk_tb(error.__traceback__) if _is_of(frame, proof)]
+    at = f" (line {lines[-1]} of {proof.name})" if lines else ""
+    return f"{type(error).__name__}: {error}".rstrip(": ") + at
+
+
+def _is_of(frame: FrameType, proof: Path) -> bool:
+    return frame.f_code.co_filename == str(proof)

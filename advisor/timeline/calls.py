@@ -1,0 +1,393 @@
+"""The host's side as one forest: python frames, annotations, operators and runtime calls, nested per thread.
+
+Nesting is worked out with arrays. On one thread, spans that nest have as depth the number of spans begun before minus
+the number ended by then; the parent of a span at depth *d* is the last one before it at depth *d* - 1. Clock jitter
+lets spans overlap without nesting; the smaller overhang is cut, and nothing is thrown away.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.intervals import Bools, Ints
+from advisor.reading.stream import Recorded
+from advisor.timeline.source import LIBRARIES, Place, parse_frame
+
+PYTHON, ANNOTATION, OP, RUNTIME = range(4)
+GROUPS = ("python", "annotation", "op", "runtime")
+FORWARD, BACKWARD, OPTIMIZER, ZERO_GRAD = range(4)
+_MOST_ATTEMPTS = 6
+# No program nests so deep; what does is taken in one pass, node by node, rather than level by level again and again.
+_DEEPEST = 2000
+# Nodes of the autograd graph, which the autograd profiler of 2021 records without the engine around them.
+_AUTOGRAD_NODE = re.compile(r"(?:^|::)\w+Backward\d*$|^torch::autograd::AccumulateGrad$")
+PHASES = ("forward", "backward", "optimizer", "zero_grad", "other")
+
+
+@dataclass
+class Attributes:
+    """What a node inherits from the nodes around it; codes into the tables of :class:`Host`, -1 for none."""
+
+    user: Ints
+    library: Ints
+    module: Ints
+    op: Ints
+    phase: Ints
+
+
+class Host:
+    """The forest, sorted by thread and start. Times are ns since the first event of the trace.
+
+    ``group``/``row`` say which event a node is; ``node_of[group]`` is the way back. ``end`` is cut to the parent's.
+    """
+
+    name: Ints
+    thread: Ints
+    start: Ints
+    end: Ints
+    group: Ints
+    row: Ints
+
+    def __init__(self, recorded: Recorded, zero_ns: int, libraries: Iterable[str] = ()) -> None:
+        self.libraries = LIBRARIES | frozenset(libraries)
+        self._recorded = recorded
+        tables = recorded.tables
+        names, threads, starts, ends, groups, rows = [], [], [], [], [], []
+        for code, label in enumerate(GROUPS):
+            table = tables.get(label)
+            if table is None:
+                continue
+            size = len(table["ts"])
+            names.append(table["name"])
+            threads.append(table["thread"])
+            starts.append(table["ts"] - zero_ns)
+            ends.append(table["ts"] - zero_ns + np.maximum(table["dur"], 0))
+            groups.append(np.full(size, code, np.int8))
+            rows.append(np.arange(size, dtype=np.int32))
+
+        def join(parts: list[Ints]) -> Ints:
+            return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+        name, thread, start, end, group, row = map(join, (names, threads, starts, ends, groups, rows))
+        # The sort is stable: what starts and ends alike stays in the order of GROUPS, and of the file.
+        order = np.lexsort((-end, start, thread))
+        self.name, self.thread, self.start = name[order], thread[order], start[order]
+        self.end, self.group, self.row = end[order], group[order], row[order]
+        self.size = len(order)
+        self.node_of: dict[str, Ints] = {}
+        for code, key in enumerate(GROUPS):
+            if key in tables:
+                nodes = np.flatnonzero(self.group == code)
+                back = np.empty(len(nodes), np.int64)
+                back[self.row[nodes]] = nodes
+                self.node_of[key] = back
+        edges = np.flatnonzero(np.diff(self.thread)) + 1
+        self._bounds = [0, *edges.tolist(), self.size] if self.size else []
+        self._thread_ids = [int(self.thread[low]) for low in self._bounds[:-1]]
+        # Millions of nodes: codes and indices are kept in 32 bits, times in 64.
+        self.depth = np.zeros(self.size, np.int32)
+        self.parent = np.full(self.size, -1, np.int32)
+        self._nest()
+        self.levels = self._by_level()
+        for level in self.levels[1:]:
+            self.end[level] = np.maximum(np.minimum(self.end[level], self.end[self.parent[level]]), self.start[level])
+        self.places: list[Place] = []
+        self.module_paths: list[str] = []
+        self.attributes = self._inherit()
+
+    # ---- nesting
+
+    def _nest(self) -> None:
+        for low, high in zip(self._bounds[:-1], self._bounds[1:], strict=True):
+            start, end = self.start[low:high], self.end[low:high].copy()
+            for attempt in range(_MOST_ATTEMPTS + 1):
+                depth, parent = _nest_thread(start, end)
+                over = np.flatnonzero((parent >= 0) & (end > end[np.maximum(parent, 0)]))
+                if not len(over):
+                    break
+                if attempt == _MOST_ATTEMPTS or depth.max() > _DEEPEST:
+                    depth, parent, end = _nest_one_by_one(start, end)
+                    break
+                _trim(start, end, over, depth, parent, self.group[low:high] == PYTHON)
+            self.depth[low:high], self.end[low:high] = depth, end
+            self.parent[low:high] = np.where(parent >= 0, parent + low, -1)
+
+    def _by_level(self) -> list[Ints]:
+        return _levels(self.depth)
+
+    # ---- inheritance
+
+    def _flow(self, own: Ints, *, reset: Bools | None = None) -> Ints:
+        """Each node's own value, else its parent's. Where *reset*, -1 starts afresh instead of inheriting."""
+        out = own.copy()
+        for level in self.levels[1:]:
+            value = out[level]
+            take = value < 0
+            if reset is not None:
+                take &= ~reset[level]
+            out[level] = np.where(take, out[self.parent[level]], value)
+        return out
+
+    def _inherit(self) -> Attributes:
+        recorded = self._recorded
+        none = np.full(self.size, -1, np.int32)
+        user, library, module, op, phase = none.copy(), none.copy(), none.copy(), none.copy(), none.copy()
+        is_python = self.group == PYTHON
+        if is_python.any():
+            codes = self._place_codes(np.unique(self.name[is_python]))
+            place = np.where(is_python, codes[self.name], -1)
+            mine = np.array([p.user for p in self.places], np.bool_)
+            is_user = (place >= 0) & mine[np.maximum(place, 0)] if len(mine) else np.zeros(self.size, np.bool_)
+            user = np.where(is_user, place, -1)
+            user = self._flow(user)
+            # A library that is not torch itself says more than the torch function below it.
+            own_torch = np.array([p.file.startswith("torch/") for p in self.places], np.bool_)
+            torch = (place >= 0) & own_torch[np.maximum(place, 0)] if len(own_torch) else is_user
+            other = self._flow(np.where(is_user | torch, -1, place), reset=is_user)
+            within = self._flow(np.where(is_user | ~torch, -1, place), reset=is_user)
+            library = np.where(other >= 0, other, within)
+            module = self._modules(is_python)
+        if len(recorded.stacks) > 1 or (recorded.stacks and recorded.stacks[0]):
+            user, library = self._from_stacks(user, library)
+        acts = (self.group == OP) | (self.group == ANNOTATION)
+        names = recorded.names
+        steps = np.array([n.startswith("ProfilerStep#") for n in names], np.bool_)
+        acts &= ~steps[self.name] if len(steps) else False
+        op = self._flow(np.where(acts, np.arange(self.size, dtype=np.int32), np.int32(-1)))
+        phase = self._phases()
+        user, library, module = self._backward_inherits(user, library, module, phase)
+        return Attributes(user, library, module, op, phase)
+
+    def _place(self, place: Place) -> int:
+        found = self._place_index.get(place)
+        if found is None:
+            found = self._place_index[place] = len(self.places)
+            self.places.append(place)
+        return found
+
+    def _place_codes(self, used: Ints) -> Ints:
+        """Name code -> place code, for the name codes in use."""
+        self._place_index: dict[Place, int] = {}
+        codes = np.full(len(self._recorded.names), -1, np.int32)
+        for code in used.tolist():
+            place = parse_frame(self._recorded.names[code], self.libraries)
+            if place:
+                codes[code] = self._place(place)
+        return codes
+
+    def _modules(self, is_python: Bools) -> Ints:
+        """The path of nn.Module calls around each node, as a code into ``module_paths``."""
+        names = self._recorded.names
+        used = np.unique(self.name[is_python]).tolist()
+        short = {code: names[code][11:] for code in used if names[code].startswith("nn.Module: ")}
+        if not short:
+            return np.full(self.size, -1, np.int32)
+        known = np.zeros(len(names), np.bool_)
+        known[list(short)] = True
+        own = np.full(self.size, -1, np.int32)
+        around = np.full(self.size, -1, np.int32)
+        index: dict[tuple[int, int], int] = {}
+        for number, level in enumerate(self.levels):
+            if number:
+                around[level] = own[self.parent[level]]
+            own[level] = around[level]
+            for node in level[known[self.name[level]] & is_python[level]].tolist():
+                key = (int(around[node]), int(self.name[node]))
+                path = index.get(key)
+                if path is None:
+                    path = index[key] = len(self.module_paths)
+                    above = self.module_paths[key[0]] + "/" if key[0] >= 0 else ""
+                    self.module_paths.append((above + short[key[1]])[-300:])
+                own[node] = path
+        return own
+
+    def _from_stacks(self, user: Ints, library: Ints) -> tuple[Ints, Ints]:
+        """Places of the 2021 dialect, where operators carry their call stack as text, innermost frame first."""
+        if not hasattr(self, "_place_index"):
+            self._place_index = {}
+        stacks = self._recorded.stacks
+        users = np.full(len(stacks), -1, np.int32)
+        libraries = np.full(len(stacks), -1, np.int32)
+        seen: dict[str, Place | None] = {}
+        for code, stack in enumerate(stacks):
+            for text in stack.split(";") if stack else ():
+                if text not in seen:
+                    seen[text] = parse_frame(text, self.libraries)
+                place = seen[text]
+                if place is None:
+                    continue
+                if place.user:
+                    users[code] = self._place(place)
+                    break
+                if libraries[code] < 0 or (
+                    self.places[libraries[code]].file.startswith("torch/") and not place.file.startswith("torch/")
+                ):
+                    libraries[code] = self._place(place)
+        for key in ("op", "annotation"):
+            if key in self.node_of:
+                codes: Ints = self._recorded.tables[key]["stack"]
+                nodes = self.node_of[key]
+                has = (users[codes] >= 0) | (libraries[codes] >= 0)
+                user[nodes[has]], library[nodes[has]] = users[codes][has], libraries[codes][has]
+        fresh = (user >= 0) | (library >= 0)
+        return self._flow(user, reset=fresh), self._flow(library, reset=fresh)
+
+    def _phases(self) -> Ints:
+        names = self._recorded.names
+        own = np.full(len(names), -1, np.int8)
+        for code, name in enumerate(names):
+            if name.startswith("Optimizer."):
+                own[code] = ZERO_GRAD if name.startswith("Optimizer.zero_grad") else OPTIMIZER
+            elif name.startswith("autograd::engine::evaluate_function") or _AUTOGRAD_NODE.search(name):
+                own[code] = BACKWARD
+        phase = own[self.name] if len(names) else np.zeros(0, np.int8)
+        phase = np.where((self.group == OP) | (self.group == ANNOTATION), phase, -1)
+        if "op" in self.node_of:
+            nodes = self.node_of["op"]
+            late = self._recorded.tables["op"]["forward_thread"] > 0
+            phase[nodes[late]] = np.where(phase[nodes[late]] < 0, BACKWARD, phase[nodes[late]])
+        phase = self._flow(phase)
+        return np.where(phase < 0, FORWARD, phase)
+
+    def _backward_inherits(self, user: Ints, library: Ints, module: Ints, phase: Ints) -> tuple[Ints, Ints, Ints]:
+        """Backward operators take the place of the forward operator with their sequence number."""
+        if "op" not in self.node_of:
+            return user, library, module
+        nodes = self.node_of["op"]
+        sequence = self._recorded.tables["op"]["sequence"]
+        backward = phase[nodes] == BACKWARD
+        forward = np.flatnonzero((sequence >= 0) & ~backward)
+        wanting = np.flatnonzero((sequence >= 0) & backward)
+        if not len(forward) or not len(wanting):
+            return user, library, module
+        # The latest forward operator of a number is the one that made the autograd node.
+        forward = forward[np.lexsort((self.start[nodes[forward]], sequence[forward]))]
+        numbers = sequence[forward]
+        at = np.searchsorted(numbers, sequence[wanting], side="right") - 1
+        hit = (at >= 0) & (numbers[np.maximum(at, 0)] == sequence[wanting])
+        source, target = nodes[forward[at[hit]]], nodes[wanting[hit]]
+        useful = (user[source] >= 0) | (library[source] >= 0) | (module[source] >= 0)
+        source, target = source[useful], target[useful]
+        reset = np.zeros(self.size, np.bool_)
+        reset[target] = True
+        # Whatever runs below such a node, python frames of its own apart, inherits from it.
+        inherits = (phase == BACKWARD) & ~reset & (self.group != PYTHON)
+        out = []
+        for values in (user, library, module):
+            own = np.where(inherits, -1, values)
+            own[target] = values[source]
+            flowed = self._flow(own, reset=reset)
+            out.append(np.where(flowed < 0, np.where(reset, -1, values), flowed))
+        return out[0], out[1], out[2]
+
+    # ---- queries
+
+    def innermost(self, thread: int, times: Ints) -> Ints:
+        """The innermost node open on *thread* at each time, or -1."""
+        if thread not in self._thread_ids:
+            return np.full(len(times), -1, np.int64)
+        at = self._thread_ids.index(thread)
+        low, high = self._bounds[at], self._bounds[at + 1]
+        node = np.searchsorted(self.start[low:high], times, side="right") - 1
+        node = np.where(node >= 0, node + low, -1)
+        for _ in range(len(self.levels) + 1):
+            closed = (node >= 0) & (self.end[np.maximum(node, 0)] <= times)
+            if not closed.any():
+                break
+            node = np.where(closed, self.parent[np.maximum(node, 0)], node)
+        return node
+
+    def launching_thread(self) -> int:
+        """The thread with most operators and runtime calls: the one whose place explains an idle GPU."""
+        busy = (self.group == RUNTIME) | (self.group == OP)
+        if not busy.any():
+            return int(self.thread[0]) if self.size else -1
+        ids, counts = np.unique(self.thread[busy], return_counts=True)
+        return int(ids[np.argmax(counts)])
+
+    def children_ns(self) -> Ints:
+        """Time that a node's direct children take, in ns."""
+        total = np.zeros(self.size, np.int64)
+        inner = self.parent >= 0
+        np.add.at(total, self.parent[inner], (self.end - self.start)[inner])
+        return total
+
+
+def _levels(depth: Ints) -> list[Ints]:
+    """The nodes of each depth, in their order."""
+    if not len(depth):
+        return []
+    small = (
+        depth.astype(np.int16) if depth.max() < 1 << 15 else depth
+    )  # numpy sorts 16 bits by radix: several times as fast
+    return np.split(np.argsort(small, kind="stable"), np.cumsum(np.bincount(depth))[:-1])
+
+
+def _nest_thread(start: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """Depth and parent of spans of one thread, sorted by start and then by falling end."""
+    size = len(start)
+    depth = np.zeros(size, np.int64)
+    parent = np.full(size, -1, np.int64)
+    # Spans without length open nothing: they are placed among the others afterwards.
+    long = end > start
+    spans = np.flatnonzero(long)
+    ends = np.sort(end[spans], kind="stable")  # nearly in order already
+    opened = np.arange(len(spans)) - np.searchsorted(ends, start[spans], side="right")
+    depth[spans] = opened
+    points = np.flatnonzero(~long)
+    if len(points):
+        before = np.searchsorted(spans, points)
+        closed = np.searchsorted(ends, start[points], side="right")
+        depth[points] = np.maximum(before - closed, 0)
+    above: Ints = np.zeros(0, np.int64)
+    for level in _levels(depth):
+        if len(above):
+            at = np.searchsorted(above, level) - 1
+            parent[level] = np.where(at >= 0, above[np.maximum(at, 0)], -1)
+        above = level[long[level]]
+    return depth, parent
+
+
+def _trim(start: Ints, end: Ints, over: Ints, depth: Ints, parent: Ints, python: Bools) -> None:
+    """Cut overlaps that do not nest, in place: *over* are spans that outlast what they began in.
+
+    Where such a span lies mostly beside its parent the two were siblings, and the earlier ends where the later starts:
+    an annotation opened in an ``__enter__`` frame outlasts several frames so, all the way up. Else the child ends with
+    its parent. Between an annotation and a python frame it is the frame that is cut: the ``__exit__`` that closes an
+    annotation begins inside it.
+    """
+    climber, above = over, parent[over]
+    while len(climber):
+        still_open = end[above] > start[climber]
+        outlasts = end[climber] > end[above]
+        beside = still_open & outlasts & (end[above] - start[climber] < end[climber] - end[above])
+        beside &= python[above] | ~python[climber]
+        np.minimum.at(end, above[beside], start[climber[beside]])
+        on = outlasts & (parent[above] >= 0)
+        climber, above = climber[on], parent[above[on]]
+    # The rest lie inside what they began in, and end with it; so does all that lies in them.
+    for level in _levels(depth)[1:]:
+        above = parent[level]
+        held = (above >= 0) & (end[above] > start[level])
+        end[level] = np.where(held, np.minimum(end[level], end[above]), end[level])
+
+
+def _nest_one_by_one(start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
+    """Depth, parent and ends of spans that no trimming untangles: with a stack, every child cut to its parent."""
+    depth, parent, ends = np.zeros(len(start), np.int64), np.full(len(start), -1, np.int64), end.copy()
+    stack: list[tuple[int, int]] = []
+    for at, (first, last) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
+        while stack and stack[-1][1] <= first:
+            stack.pop()
+        if stack:
+            parent[at] = stack[-1][0]
+            last = min(last, stack[-1][1])
+            ends[at] = last
+        depth[at] = len(stack)
+        if last > first:
+            stack.append((at, last))
+    return depth, parent, ends

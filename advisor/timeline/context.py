@@ -1,0 +1,339 @@
+"""A context of one recording: its ledger, its kernels' names, and the columns that all frames share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from advisor.intervals import Bools, Ints, Spans, covered, union
+from advisor.timeline import cpu, waits
+from advisor.timeline import ledger as ledgers
+from advisor.timeline.calls import ANNOTATION, OP, PHASES, RUNTIME
+from advisor.timeline.kernel_names import DTYPES, KernelName, classify
+from advisor.timeline.recording import COPY, KERNEL, Recording
+
+if TYPE_CHECKING:
+    from advisor.frames.patterns.frame import Patterns
+
+_UNDERRECORDED_SHARE = 0.05
+Codes = Ints
+
+
+class Context:
+    """What the builders of frames read from; everything is worked out on first use."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.names = recording.names
+        self.metadata = recording.metadata
+        self.tables = recording.tables
+
+    # ---- device and ledger
+
+    @property
+    def device(self) -> int:
+        """The busiest device, which the summary speaks of; -1 where no device did anything."""
+        return self.recording.devices[0] if self.recording.devices else -1
+
+    @cached_property
+    def waits(self) -> ledgers.HostWaits:
+        """Tables of what the host waits for."""
+        return ledgers.host_waits(self.recording)
+
+    @cached_property
+    def graph_nodes(self) -> Ints:
+        """Forest nodes of calls that replay a graph."""
+        return waits.nodes_named(self.recording, waits.GRAPH, (RUNTIME,))
+
+    @cached_property
+    def graphs_underrecorded(self) -> bool:
+        """Whether graph replays lack work: a replay without any, or long idle stretches with work queued beside replays."""
+        work = self.recording.work
+        if not len(self.graph_nodes) or not len(work):
+            return False
+        if not np.isin(self.graph_nodes, work.launch).all():
+            return True
+        low, high = self.recording.window
+        queued = ledgers.queued(self.recording, self.device).length
+        return bool(queued > _UNDERRECORDED_SHARE * (high - low))
+
+    @property
+    def idle_trusted(self) -> bool:
+        """Whether idle time may be explained: the host was recorded, replays whole, and the file not cut off.
+
+        The exporter writes events in no order of time: what a cut-off file lacks is missing everywhere, and reads as idle.
+        """
+        whole = not self.recording.recorded.truncated
+        return self.recording.has_host and whole and not self.graphs_underrecorded
+
+    @cached_property
+    def cpu_program(self) -> bool:
+        """Whether the program is known to have run on the CPU alone."""
+        return self.device < 0 and cpu.is_cpu_program(self.recording)
+
+    @cached_property
+    def ledger(self) -> ledgers.Ledger:
+        """The ledger of the busiest device; of the main thread of a CPU program; else of the host."""
+        return cpu.ledger(self) if self.cpu_program else self.ledger_of(self.device)
+
+    def ledger_of(self, device: int) -> ledgers.Ledger:
+        """The ledger of any device."""
+        if device not in self._ledgers:
+            trust = self.idle_trusted if device >= 0 else self.recording.has_host
+            self._ledgers[device] = ledgers.build(self.recording, device, self.waits, trust_idle=trust)
+        return self._ledgers[device]
+
+    @cached_property
+    def _ledgers(self) -> dict[int, ledgers.Ledger]:
+        return {}
+
+    @cached_property
+    def work_cost(self) -> Ints:
+        """ns of the window that each piece of GPU work owns on its device."""
+        cost = np.zeros(len(self.recording.work), np.int64)
+        for device in self.recording.devices:
+            book = self.ledger_of(device)
+            busy = np.flatnonzero(book.cause < 4)
+            np.add.at(cost, book.row[busy], book.dur_ns[busy])
+        return cost
+
+    def wait_cost(self, causes: Sequence[str], count: int) -> Ints:
+        """ns that each of *count* waits owns through the given idle causes, on the busiest device."""
+        book = self.ledger
+        cost = np.zeros(count, np.int64)
+        mine = np.flatnonzero(np.isin(book.cause, [ledgers.CODE[cause] for cause in causes]) & (book.row >= 0))
+        np.add.at(cost, book.row[mine], book.dur_ns[mine])
+        return cost
+
+    @cached_property
+    def idle(self) -> Spans:
+        """When the busiest device idles inside the window."""
+        book = self.ledger
+        mine = book.cause >= 4
+        return union(book.start_ns[mine], book.end_ns[mine])
+
+    def idle_during(self, start: Ints, end: Ints) -> Ints:
+        """ns of each span that the busiest device idles."""
+        return covered(self.idle, start, end)
+
+    @cached_property
+    def startup(self) -> Spans:
+        """When the host was in what only first calls take so long for (lazy loading, cuDNN's search, first allocations)."""
+        from advisor.timeline.startup import startup
+
+        return startup(self)
+
+    @cached_property
+    def warm_ns(self) -> Ints | None:
+        """ns of each segment of the ledger outside start-up; None where start-up is no reason to judge without it."""
+        from advisor.timeline.startup import warm_ns
+
+        return warm_ns(self)
+
+    # ---- kernels' names
+
+    @cached_property
+    def kernel_names(self) -> dict[int, KernelName]:
+        """What each kernel's name says, by name code."""
+        work = self.recording.work
+        codes = np.unique(work.name[work.kind == KERNEL]).tolist()
+        return {code: classify(self.names[code], self.recording.vendor) for code in codes}
+
+    @cached_property
+    def kernel_rows(self) -> Ints:
+        """Indices of the kernels in the GPU work."""
+        return np.flatnonzero(self.recording.work.kind == KERNEL)
+
+    # ---- patterns
+
+    @cached_property
+    def patterns(self) -> Patterns:
+        """Sequences of operators that are known to cost more than they must."""
+        from advisor.frames.patterns.frame import find
+
+        return find(self)
+
+    # ---- operators
+
+    @cached_property
+    def op_rows(self) -> Ints:
+        """Forest nodes of operators, in order of start."""
+        host = self.recording.host
+        nodes = np.flatnonzero(host.group == OP)
+        return nodes[np.argsort(host.start[nodes], kind="stable")]
+
+    def op_column(self, node: Ints, name: str, default: int = -1) -> Ints:
+        """A column of the operator (or annotation) that each forest node is inside of."""
+        host = self.recording.host
+        out = np.full(len(node), default, np.int64)
+        if not host.size:
+            return out
+        inside = np.where(node >= 0, host.attributes.op[np.maximum(node, 0)], -1)
+        for group, key in ((OP, "op"), (ANNOTATION, "annotation")):
+            table = self.tables.get(key)
+            if table is None:
+                continue
+            mine = (inside >= 0) & (host.group[np.maximum(inside, 0)] == group)
+            out[mine] = table[name][host.row[inside[mine]]]
+        return out
+
+    @cached_property
+    def shape_texts(self) -> list[str]:
+        """The table of raw argument lists as compact text."""
+        return [b"".join(raw.split()).decode("utf-8", "replace")[:400] for raw in self.recording.recorded.raws]
+
+    @cached_property
+    def raw_dtypes(self) -> list[str]:
+        """The number format of the first tensor in each raw list of types, in C++ terms; '' for none."""
+        out = []
+        for text in self.shape_texts:
+            first = ""
+            for part in text.strip("[]").split(","):
+                word = part.strip('"')
+                if word and word not in (
+                    "Scalar",
+                    "ScalarList",
+                    "TensorList",
+                    "GenericList",
+                    "Int",
+                    "Bool",
+                    "Double",
+                    "Device",
+                ):
+                    first = word
+                    break
+            out.append(first)
+        return out
+
+    # ---- shared columns
+
+    def labels(self, codes: Codes, table: Sequence[str]) -> pd.Categorical:
+        """Codes into *table* as a categorical of what is used; -1 is missing, and so is empty text."""
+        if not len(codes):
+            return pd.Categorical([], categories=[])
+        seen = np.zeros(len(table) + 1, np.bool_)
+        seen[codes] = True  # -1 lands in the spare last place
+        used = [code for code in np.flatnonzero(seen[:-1]).tolist() if table[code] != ""]
+        values: dict[str, int] = {}
+        remap = np.full(len(table) + 1, -1, np.int64)
+        for code in used:
+            remap[code] = values.setdefault(table[code], len(values))
+        return pd.Categorical.from_codes(remap[codes], categories=pd.Index(list(values), dtype=object))
+
+    def common(
+        self,
+        *,
+        start: Ints,
+        dur: Ints,
+        cost: Ints,
+        node: Ints,
+        device: Ints | int = -1,
+        stream: Ints | int = -1,
+    ) -> dict[str, object]:
+        """The columns that come first in every frame; *node* is where on the host it belongs, or -1."""
+        size = len(start)
+        host = self.recording.host if self.recording.tables else None
+        attributes = host.attributes if host is not None and host.size else None
+
+        def at(values: Ints) -> Ints:
+            return np.where(node >= 0, values[np.maximum(node, 0)], -1) if len(values) else np.full(size, -1, np.int64)
+
+        none = np.full(size, -1, np.int64)
+        if attributes is None or host is None:
+            thread, op, module, user, library = none, none, none, none, none
+        else:
+            thread = at(host.thread)
+            inside = at(attributes.op)
+            op = np.where(inside >= 0, host.name[np.maximum(inside, 0)], -1)
+            module, user, library = at(attributes.module), at(attributes.user), at(attributes.library)
+        files, lines, functions, texts = self._place_tables
+        line = np.where(user >= 0, lines[np.maximum(user, 0)], -1) if len(lines) else none
+        return {
+            "step": self.recording.step_of(start),
+            "start_ns": start,
+            "dur_ns": dur,
+            "cost_ns": cost,
+            "device": np.full(size, device, np.int64) if isinstance(device, int) else device,
+            "stream": np.full(size, stream, np.int64) if isinstance(stream, int) else stream,
+            "thread": thread,
+            "op": self.labels(op, self.names),
+            "module": self.labels(module, host.module_paths if host else []),
+            "file": self.labels(user, files),
+            "line": line,
+            "function": self.labels(user, functions),
+            "library": self.labels(library, texts),
+        }
+
+    def common_of_work(self, rows: Ints, cost: Ints | None = None) -> dict[str, object]:
+        """The common columns of pieces of GPU work: indices into ``Recording.work``. They cost what they own."""
+        work = self.recording.work
+        return self.common(
+            start=work.start[rows],
+            dur=work.end[rows] - work.start[rows],
+            cost=self.work_cost[rows] if cost is None else cost,
+            node=work.launch[rows],
+            device=work.device[rows],
+            stream=work.stream[rows],
+        )
+
+    @cached_property
+    def _place_tables(self) -> tuple[list[str], Ints, list[str], list[str]]:
+        places = self.recording.host.places
+        return (
+            [place.file for place in places],
+            np.array([place.line for place in places], np.int64),
+            [place.function for place in places],
+            [place.text for place in places],
+        )
+
+    def phases(self, node: Ints) -> Ints:
+        """Phase code of each forest node; 'other' where it is unknown."""
+        host = self.recording.host
+        if not host.size:
+            return np.full(len(node), len(PHASES) - 1, np.int64)
+        return np.where(node >= 0, host.attributes.phase[np.maximum(node, 0)], len(PHASES) - 1)
+
+    @property
+    def phase_names(self) -> list[str]:
+        """Phases by code."""
+        return list(PHASES)
+
+    def kernel_dtypes(self) -> list[str | None]:
+        """Number format of every kernel: by its name, else by the operands of the operator that launched it."""
+        work, rows = self.recording.work, self.kernel_rows
+        types = self.op_column(work.launch[rows], "types")
+        by_type = [DTYPES.get(name) for name in self.raw_dtypes]
+        out = []
+        for code, kind in zip(work.name[rows].tolist(), types.tolist(), strict=True):
+            said = self.kernel_names[code].dtype
+            out.append(said if said is not None or kind < 0 else by_type[kind])
+        return out
+
+    def hidden_by_kernels(self, device: int) -> Spans:
+        """When kernels run on a device."""
+        work = self.recording.work
+        mine = (work.device == device) & (work.kind == KERNEL)
+        return union(work.start[mine], work.end[mine])
+
+    def copies_of(self) -> Ints:
+        """Indices of the copies in the GPU work."""
+        return np.flatnonzero(self.recording.work.kind == COPY)
+
+    def training(self) -> bool:
+        """Whether a backward pass was seen."""
+        host = self.recording.host
+        return bool(host.size and (host.attributes.phase == 1).any())
+
+    @staticmethod
+    def known(values: Ints) -> pd.arrays.IntegerArray:
+        """Whole numbers of which the negative ones stand for unknown: those are missing, and enter no sum."""
+        return pd.arrays.IntegerArray(values.astype(np.int64), values < 0)
+
+    @staticmethod
+    def boolean(values: Bools, unknown: Bools) -> pd.arrays.BooleanArray:
+        """Truth values of which some are unknown."""
+        return pd.arrays.BooleanArray(values.copy(), unknown.copy())

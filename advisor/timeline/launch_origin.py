@@ -1,0 +1,151 @@
+"""What a kernel was launched for: the outermost operator around its launch, attention's fallback, sizes that do not fit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from advisor.intervals import Bools, Ints, Spans, covered, union
+from advisor.timeline.calls import BACKWARD, OP
+from advisor.timeline.context import Context
+
+MATH_ATTENTION = "_scaled_dot_product_attention_math"
+# What the profiler of 2021 wrote as operators, and is none.
+_MARKS = ("ProfilerStep#", "Optimizer.", "enumerate(DataLoader)")
+# Tensor Cores take operands of 2 bytes in loads of 16: 8 elements.
+_FULL = 8
+# Operator to the positions of the two factors among its operands.
+_PRODUCTS = {
+    "aten::mm": (0, 1),
+    "aten::bmm": (0, 1),
+    "aten::addmm": (1, 2),
+    "aten::addmm_": (1, 2),
+    "aten::baddbmm": (1, 2),
+    "aten::baddbmm_": (1, 2),
+    "aten::_addmm_activation": (1, 2),
+}
+
+
+def _at(values: Ints, node: Ints) -> Ints:
+    """What *values* holds for each forest node, -1 where there is no node."""
+    if not len(values):
+        return np.full(len(node), -1, np.int64)
+    return np.where(node >= 0, values[np.maximum(node, 0)], -1)
+
+
+def places(context: Context, node: Ints) -> tuple[Ints, Ints]:
+    """Name code of the innermost operator around each forest node, and code of the user's frame; -1 where unknown."""
+    host = context.recording.host
+    return _at(host.name, _at(host.attributes.op, node)), _at(host.attributes.user, node)
+
+
+def outermost_ops(context: Context, node: Ints) -> Ints:
+    """Name code of the outermost operator around each forest node, -1 where there is none. Annotations are none."""
+    host = context.recording.host
+    marks = np.array([name.startswith(_MARKS) for name in context.names], np.bool_)
+    is_op = (host.group == OP) & ~marks[host.name] if host.size else np.zeros(0, np.bool_)
+    outer = np.where(is_op, np.arange(host.size, dtype=np.int64), -1)
+    for level in host.levels[1:]:
+        above = outer[host.parent[level]]
+        outer[level] = np.where(above >= 0, above, outer[level])
+    return _at(host.name, _at(outer, node))
+
+
+def in_math_attention(context: Context, node: Ints) -> Bools:
+    """Which forest nodes run inside the unfused form of scaled_dot_product_attention, or in the backward of it."""
+    host, table = context.recording.host, context.tables.get("op")
+    fallback = np.array([MATH_ATTENTION in name for name in context.names], np.bool_)
+    none = np.zeros(len(node), np.bool_)
+    if table is None or not host.size or not fallback.any():
+        return none
+    inside = fallback[host.name] & (host.group == OP)
+    ops = host.node_of["op"]
+    inside = _downwards(host.levels, host.parent, inside)
+    sequence, backward = table["sequence"], host.attributes.phase[ops] == BACKWARD
+    forward = np.flatnonzero((sequence >= 0) & ~backward)
+    # An operator is given the number that the next autograd node will get: the latest one with a number made the node.
+    forward = forward[np.lexsort((host.start[ops[forward]], sequence[forward]))]
+    numbers = sequence[forward]
+    latest = np.append(numbers[1:] != numbers[:-1], True) if len(numbers) else np.zeros(0, np.bool_)
+    numbers = numbers[latest & inside[ops[forward]]]
+    inside[ops[backward & np.isin(sequence, numbers)]] = True
+    inside = _downwards(host.levels, host.parent, inside)
+    return np.where(node >= 0, inside[np.maximum(node, 0)], False)
+
+
+def _downwards(levels: Sequence[Ints], parent: Ints, flag: Bools) -> Bools:
+    """*flag*, and all that lies below what has it."""
+    for level in levels[1:]:
+        flag[level] |= flag[parent[level]]
+    return flag
+
+
+def odd_sizes(context: Context, node: Ints, products: Bools) -> tuple[Bools, Bools]:
+    """Whether each of *products* has an operand whose rows are no multiple of 8 long, and whether that is known.
+
+    Judged by shapes: the width of the result, and the shared dimension where it surely is the contiguous one: in the
+    forward pass, or where the other dimension of the first factor is odd as well.
+    """
+    odd, known = np.zeros(len(node), np.bool_), np.zeros(len(node), np.bool_)
+    host = context.recording.host
+    rows = np.flatnonzero(products & (node >= 0))
+    if not len(rows) or not host.size:
+        return odd, known
+    inside = host.attributes.op[node[rows]]
+    rows, inside = rows[inside >= 0], inside[inside >= 0]
+    dims = context.op_column(node[rows], "dims")
+    forward = host.attributes.phase[node[rows]] != BACKWARD
+    keys, back = np.unique(np.stack([host.name[inside], dims, forward]), axis=1, return_inverse=True)
+    texts, names = context.shape_texts, context.names
+    said = [_odd(names[name], texts[shape], bool(way)) if shape >= 0 else None for name, shape, way in keys.T.tolist()]
+    odd[rows] = np.array([answer is True for answer in said], np.bool_)[back.ravel()]
+    known[rows] = np.array([answer is not None for answer in said], np.bool_)[back.ravel()]
+    return odd, known
+
+
+@lru_cache(maxsize=4096)
+def _odd(name: str, shapes: str, forward: bool) -> bool | None:
+    """Whether the product of these shapes has rows of odd length; None where that cannot be told."""
+    places = _PRODUCTS.get(name)
+    if places is None:
+        return None
+    try:
+        operands = json.loads(shapes)
+        (rows, shared), (_, width) = (operands[place][-2:] for place in places)
+        return bool(width % _FULL or (shared % _FULL and (forward or rows % _FULL)))
+    except (ValueError, TypeError, IndexError, KeyError, RecursionError):
+        return None
+
+
+def alone_ns(device: Ints, start: Ints, end: Ints) -> Ints:
+    """ns of each kernel in which no other kernel runs on its device."""
+    out = end - start
+    for number in np.unique(device).tolist():
+        mine = device == number
+        out[mine] -= covered(_crowded(start[mine], end[mine]), start[mine], end[mine])
+    return out
+
+
+def _crowded(start: Ints, end: Ints) -> Spans:
+    """When two or more of the spans run at once."""
+    time = np.concatenate([start, end])
+    change = np.concatenate([np.ones(len(start), np.int64), np.full(len(end), -1, np.int64)])
+    # Ends before starts: spans that touch do not run at once.
+    order = np.lexsort((change, time))
+    running = np.cumsum(change[order])
+    time = time[order]
+    crowded = running[:-1] >= 2
+    return union(time[:-1][crowded], time[1:][crowded])
+
+
+def place_shares(groups: Sequence[Ints], dur: Ints) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Of all the durations, the share of those that are alike in every one of *groups*, for each row."""
+    if not len(dur):
+        return np.zeros(0, np.float64)
+    _, group = np.unique(np.stack(groups), axis=1, return_inverse=True)
+    time = np.bincount(group.ravel(), weights=dur)
+    total = float(time.sum())
+    return time[group.ravel()] / total if total else np.zeros(len(dur), np.float64)

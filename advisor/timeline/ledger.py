@@ -1,0 +1,268 @@
+"""The ledger: every ns of the window has one owner, per device.
+
+A device's time is compute's, else communication's, else a copy's, else a memset's; where the device idles, it belongs
+to the reason why: profiler, compile, allocator, garbage collector, loader, blocking copy, synchronization, host. Idle time
+with work already queued is nobody's on the host, and stays ``unknown``; so does all that the trace cannot explain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.intervals import Bools, Ints, Spans, complement, covered, exclusive, union
+from advisor.timeline import waits as w
+from advisor.timeline.recording import COPY, KERNEL, MEMSET, Recording
+
+CAUSES = (
+    "compute", "communication", "copy", "memset", "loader", "sync", "blocking_copy", "allocator", "compile", "gc",
+    "host", "profiler", "unknown",
+)  # fmt: skip
+CODE = {name: code for code, name in enumerate(CAUSES)}
+IDLE = CAUSES[4:]
+# So long behind the last event of the host, nothing is known of what it did.
+_SILENCE_NS = 1_000_000
+_LATENCY_NS = 100_000
+_STARTUP_NS = 2_000_000
+_STARTUP_TIMES = 3
+
+
+@dataclass
+class Layer:
+    """Who may own time: disjoint spans with the row that each belongs to."""
+
+    cause: int
+    start: Ints
+    end: Ints
+    row: Ints
+
+
+@dataclass
+class Ledger:
+    """Disjoint segments that partition the window exactly, in order of time.
+
+    ``row`` is the owner within its cause: an index into ``Recording.work`` for device work (into ``Context.op_rows`` where
+    the program ran on the CPU), into the table of waits for idle time, -1 where there is none. ``gap`` numbers the idle
+    stretches of the whole device.
+    """
+
+    device: int
+    start_ns: Ints
+    dur_ns: Ints
+    cause: Ints
+    row: Ints
+    step: Ints
+    counted: Bools
+    gap: Ints
+    counted_ns: int
+    CAUSES: tuple[str, ...] = CAUSES
+
+    @property
+    def end_ns(self) -> Ints:
+        """Ends of the segments."""
+        return self.start_ns + self.dur_ns
+
+    def by_cause(self) -> dict[str, int]:
+        """ns of each cause over the counted steps; they add up to ``counted_ns``."""
+        return {name: int(self.dur_ns[self.counted & (self.cause == code)].sum()) for name, code in CODE.items()}
+
+    def spans(self, cause: str) -> Spans:
+        """When a cause owns the device."""
+        mine = self.cause == CODE[cause]
+        return union(self.start_ns[mine], self.end_ns[mine])
+
+
+@dataclass
+class HostWaits:
+    """All tables of waits, read once."""
+
+    loader: w.Batches
+    syncs: w.Syncs
+    allocator: w.Waits
+    compile: w.Waits
+    gc: w.Waits
+    profiler: w.Waits
+    startup: w.Waits  # stretches of copy calls that only the first call takes
+    bubble: Ints  # per sync: idle ns of the busiest device that follow it
+    reach: Ints  # per sync: until when idle time is laid at its door
+
+
+def host_waits(recording: Recording) -> HostWaits:
+    """Read the waits, and how far each synchronization's idle reaches."""
+    syncs = w.syncs(recording)
+    busy = recording.busy(recording.devices[0]) if recording.devices else w.empty_spans()
+    bubble = np.zeros(len(syncs.start), np.int64)
+    if len(busy.start) and len(syncs.start):
+        after = np.searchsorted(busy.start, syncs.end, side="left")
+        part = recording.part
+        nothing = np.maximum(syncs.end, part.edges[-1]) if part is not None and part.goes_on else syncs.end
+        following = np.where(after < len(busy.start), busy.start[np.minimum(after, len(busy.start) - 1)], nothing)
+        running = covered(busy, syncs.end, syncs.end + 1) > 0
+        bubble = np.where(running, 0, np.maximum(following - syncs.end, 0))
+    startup = _startup(recording, syncs)
+    # What the host lost by waiting it can have used to run ahead: the idle laid at a wait's door is no longer than it.
+    reach = syncs.end + np.minimum(bubble, syncs.end - syncs.begin)
+    return HostWaits(
+        loader=w.loader_waits(recording),
+        syncs=syncs,
+        allocator=w.allocator_calls(recording),
+        compile=w.compiles(recording),
+        gc=w.collections(recording),
+        profiler=w.overheads(recording),
+        startup=startup,
+        bubble=bubble,
+        reach=reach,
+    )
+
+
+def _startup(recording: Recording, syncs: w.Syncs) -> w.Waits:
+    """From the call to the start of its copy, where one copy waited for that far longer than its like.
+
+    The first copy of a recording sets up what later ones find ready: that says nothing of how copies should be made.
+    """
+    rows = np.flatnonzero(syncs.kind == w.COPY_SYNC)
+    rows = rows[syncs.copy[rows] >= 0]
+    began = recording.work.start[syncs.copy[rows]]
+    lead = began - syncs.begin[rows]
+    if len(rows) < 3:
+        return w.Waits(rows[:0], rows[:0], rows[:0])
+    odd = (lead > _STARTUP_NS) & (lead > _STARTUP_TIMES * np.median(lead))
+    odd &= np.arange(len(rows)) == 0
+    return w.Waits(syncs.node[rows[odd]], syncs.begin[rows[odd]], began[odd])
+
+
+def build(recording: Recording, device: int, waits: HostWaits, *, trust_idle: bool) -> Ledger:
+    """The ledger of one device; of the host (-1) where no device did anything, and it is not known to be a CPU program.
+
+    Programs on the CPU have a ledger of their own: :func:`advisor.timeline.cpu.ledger`.
+    """
+    layers = _busy_layers(recording, device) + _idle_layers(recording, device, waits, trust_idle=trust_idle)
+    return partition(recording, device, layers)
+
+
+def partition(recording: Recording, device: int, layers: list[Layer]) -> Ledger:
+    """The window divided among layers: each moment is the first layer's that covers it."""
+    low, high = recording.window
+    edges = [np.array([low, high], np.int64), recording.bounds]
+    for layer in layers:
+        edges += [layer.start, layer.end]
+    points = np.unique(np.clip(np.concatenate(edges), low, high))
+    start, end = points[:-1], points[1:]
+    cause = np.full(len(start), CODE["unknown"], np.int64)
+    row = np.full(len(start), -1, np.int64)
+    free = np.ones(len(start), np.bool_)
+    for layer in layers:
+        if not len(layer.start):
+            continue
+        at = np.searchsorted(layer.start, start, side="right") - 1
+        mine = free & (at >= 0) & (start < layer.end[np.maximum(at, 0)])
+        cause[mine] = layer.cause
+        row[mine] = layer.row[at[mine]]
+        free &= ~mine
+    idle = cause >= 4
+    fresh = idle & ~np.concatenate([np.zeros(1, np.bool_), idle[:-1]])
+    gap = np.where(idle, np.cumsum(fresh) - 1, -1)
+    step = recording.step_of(start)
+    counted = (step >= 0) & (step < max(recording.whole_steps, 1))
+    dur = end - start
+    return Ledger(device, start, dur, cause, row, step, counted, gap, int(dur[counted].sum()))
+
+
+def layer_of(cause: str, start: Ints, end: Ints, row: Ints, rank: Ints | None = None) -> Layer:
+    own = exclusive(start, end, rank if rank is not None else np.zeros(len(start), np.int64))
+    keep = own.end > own.start
+    first, last, who = own.start[keep], own.end[keep], row[keep]
+    order = np.argsort(first, kind="stable")
+    return Layer(CODE[cause], first[order], last[order], who[order])
+
+
+def _busy_layers(recording: Recording, device: int) -> list[Layer]:
+    work = recording.work
+    here = work.device == device
+    kinds = (
+        ("compute", (work.kind == KERNEL) & ~work.communication),
+        ("communication", work.communication),
+        ("copy", work.kind == COPY),
+        ("memset", work.kind == MEMSET),
+    )
+    layers = []
+    for cause, mask in kinds:
+        rows = np.flatnonzero(mask & here)
+        layers.append(layer_of(cause, work.start[rows], work.end[rows], rows, work.stream[rows]))
+    return layers
+
+
+def _idle_layers(recording: Recording, device: int, waits: HostWaits, *, trust_idle: bool) -> list[Layer]:
+    def of(cause: str, table: w.Waits) -> Layer:
+        return layer_of(cause, table.start, table.end, np.arange(len(table.start)))
+
+    layers = [of("profiler", waits.profiler)]
+    if not recording.has_host:
+        return layers
+    if device >= 0:
+        waiting = queued(recording, device)
+        layers.append(layer_of("unknown", waiting.start, waiting.end, np.full(len(waiting.start), -1, np.int64)))
+    if not trust_idle:
+        return layers
+    early = waits.startup
+    layers.append(layer_of("unknown", early.start, early.end, np.full(len(early.start), -1, np.int64)))
+    layers += [
+        of("compile", waits.compile),
+        of("allocator", waits.allocator),
+        of("gc", waits.gc),
+        of("loader", waits.loader),
+    ]
+    syncs = waits.syncs
+    for cause, chosen in (
+        ("blocking_copy", syncs.kind == w.COPY_SYNC),
+        ("sync", np.isin(syncs.kind, (w.SCALAR, w.EXPLICIT, w.EVENT))),
+    ):
+        rows = np.flatnonzero(chosen)
+        layers.append(layer_of(cause, syncs.begin[rows], waits.reach[rows], rows))
+    low, high = host_extent(recording)
+    if high - (last := last_event(recording)) > _SILENCE_NS:
+        high = last
+    layers.append(Layer(CODE["host"], np.array([low], np.int64), np.array([high], np.int64), np.array([-1], np.int64)))
+    return layers
+
+
+def last_event(recording: Recording) -> int:
+    """When the last event of the host ended, but for the steps: these go on whether anything is recorded or not."""
+    host = recording.host
+    steps = np.array([name.startswith("ProfilerStep#") for name in recording.names], np.bool_)
+    ends = host.end[~steps[host.name]]
+    return int(ends.max()) if len(ends) else int(host.end.max())
+
+
+def host_extent(recording: Recording) -> tuple[int, int]:
+    """From when to when the host was recorded: idle time beyond it has no explanation."""
+    host = recording.host
+    span = recording.tables.get("span")
+    low, high = int(host.start.min()), int(host.end.max())
+    if span is not None:
+        low = min(low, int(span["ts"].min()) - recording.zero_ns)
+        high = max(high, int((span["ts"] + span["dur"]).max()) - recording.zero_ns)
+    return low, high
+
+
+def queued(recording: Recording, device: int) -> Spans:
+    """Idle stretches that no launch explains: the work that ends them was launched before they began, or outside the trace.
+
+    The device then waits for something of its own (an event, a dependency, the front end, work that was not recorded).
+    """
+    work, host = recording.work, recording.host
+    low, high = recording.window
+    gaps = complement(recording.busy(device), low, high)
+    if not len(gaps.start):
+        return gaps
+    here = np.flatnonzero(work.device == device)
+    first = np.searchsorted(work.start[here], gaps.end, side="left")
+    has_next = first < len(here)
+    following = here[np.minimum(first, len(here) - 1)]
+    launch = work.launch[following]
+    launched = np.where(launch >= 0, host.end[np.maximum(launch, 0)], low)
+    start = np.maximum(gaps.start, launched)
+    # A launch takes microseconds to reach the device: that latency is the host's. Longer, something else held it back.
+    mine = has_next & (start < gaps.end) & ((launched <= gaps.start) | (gaps.end - start > _LATENCY_NS))
+    return Spans(start[mine], gaps.end[mine])

@@ -1,0 +1,368 @@
+"""A recording: the columns as read, and what all frames share: the host's forest, GPU work with its links, steps, window."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from advisor import hardware
+from advisor.intervals import Bools, Ints, Spans, union
+from advisor.reading.metadata import Device
+from advisor.reading.stream import Recorded
+from advisor.timeline.calls import Host
+from advisor.timeline.kernel_names import COMMUNICATION
+from advisor.timeline.source import scrub
+
+KERNEL, COPY, MEMSET = range(3)
+WORK = ("kernel", "copy", "memset")
+_STEP = re.compile(r"^ProfilerStep#(\d+)")
+_HOUR_NS = 3_600_000_000_000
+_LATE_SHARE = 0.10
+
+Floats = npt.NDArray[np.float64]
+
+
+def _runs_ahead(launched: Ints, ran: Ints, time: Ints, steps: int) -> bool:
+    """Whether the host runs ahead: much of the GPU's time lies in a later step than its launch, or most of most steps' does.
+
+    One long copy in some steps must not hide that all the others' work runs later.
+    """
+    if time.sum() == 0:
+        return False
+    late = ran > launched
+    if time[late].sum() > _LATE_SHARE * time.sum():
+        return True
+    inside = launched >= 0
+    own = np.bincount(launched[inside], time[inside], steps)
+    later = np.bincount(launched[inside & late], time[inside & late], steps)
+    working = own > 0
+    return bool(np.median(later[working] / own[working]) > 0.5) if working.any() else False
+
+
+@dataclass
+class Work:
+    """All GPU work, sorted by start: kernels, copies and memsets. Times are ns since the first event."""
+
+    kind: Ints
+    row: Ints
+    name: Ints
+    start: Ints
+    end: Ints
+    device: Ints
+    stream: Ints
+    correlation: Ints
+    launch: Ints  # node of the host's forest that launched it, -1 where the trace does not hold it
+    communication: Bools
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+@dataclass
+class Step:
+    """One ProfilerStep on the host."""
+
+    name: str
+    number: int
+    start: int
+    end: int
+
+
+class Recording:
+    """What the builders of frames read from. Everything is worked out on first use and kept."""
+
+    def __init__(
+        self,
+        recorded: Recorded,
+        libraries: Iterable[str] = (),
+        kept: Callable[[Recorded], Host | None] | None = None,
+    ) -> None:
+        self.recorded = recorded
+        self.libraries = tuple(libraries)
+        self._kept = kept  # may know the host's forest from last time
+        self.part = recorded.part
+        recorded.names = [scrub(name) for name in recorded.names]
+        recorded.stacks = [scrub(stack) for stack in recorded.stacks]
+        self.names = recorded.names
+        self.tables = recorded.tables
+        self.metadata = recorded.metadata
+        self.problems: list[tuple[str, str]] = []
+
+    @cached_property
+    def zero_ns(self) -> int:
+        """Clock reading of the first event, on the file's own clock."""
+        if self.part is not None:
+            return self.part.zero_ns
+        work = [self.tables[g]["ts"].min() for g in self.tables if g != "span"]
+        return int(min(work)) if work else int(self.tables["span"]["ts"].min())
+
+    @cached_property
+    def host(self) -> Host:
+        """The host's forest."""
+        kept = self._kept(self.recorded) if self._kept is not None else None
+        return kept or Host(self.recorded, self.zero_ns, self.libraries)
+
+    @property
+    def has_host(self) -> bool:
+        """Whether host operators or Python frames were recorded; launch calls alone say too little."""
+        return "op" in self.tables or "python" in self.tables or "annotation" in self.tables
+
+    # ---- GPU work
+
+    @cached_property
+    def work(self) -> Work:
+        """GPU work in order of start, linked to its launches by correlation."""
+        keys = ("kind", "row", "name", "ts", "dur", "device", "stream", "correlation")
+        parts: dict[str, list[Ints]] = {key: [] for key in keys}
+        for code, group in enumerate(WORK):
+            table = self.tables.get(group)
+            if table is None:
+                continue
+            size = len(table["ts"])
+            parts["kind"].append(np.full(size, code, np.int64))
+            parts["row"].append(np.arange(size, dtype=np.int64))
+            for key in ("name", "ts", "dur", "device", "stream", "correlation"):
+                parts[key].append(table[key].astype(np.int64))
+        columns = {key: np.concatenate(value) if value else np.zeros(0, np.int64) for key, value in parts.items()}
+        start = columns["ts"] - self.zero_ns
+        order = np.lexsort((columns["stream"], start))
+        columns = {key: value[order] for key, value in columns.items()}
+        start = start[order]
+        duration = self._sound_durations(start, columns["dur"], columns["device"], columns["stream"])
+        comm = np.array([COMMUNICATION.search(name) is not None for name in self.names], np.bool_)
+        is_comm = comm[columns["name"]] & (columns["kind"] == KERNEL) if len(comm) else np.zeros(0, np.bool_)
+        return Work(
+            kind=columns["kind"],
+            row=columns["row"],
+            name=columns["name"],
+            start=start,
+            end=start + duration,
+            device=columns["device"],
+            stream=columns["stream"],
+            correlation=columns["correlation"],
+            launch=self._links(columns["correlation"]),
+            communication=is_comm,
+        )
+
+    def _sound_durations(self, start: Ints, duration: Ints, device: Ints, stream: Ints) -> Ints:
+        """Durations with the absurd cut: negative ones are 0, those of hours end where their stream goes on."""
+        negative = duration < 0
+        if negative.any():
+            count = int(negative.sum())
+            self.problems.append(("negative-durations", f"{count:,} GPU events with a negative duration count as 0"))
+            duration = np.where(negative, 0, duration)
+        absurd = np.flatnonzero(duration > _HOUR_NS)
+        if len(absurd):
+            duration = duration.copy()
+            for at in absurd.tolist():
+                later = np.flatnonzero((stream == stream[at]) & (device == device[at]) & (start > start[at]))
+                duration[at] = min(int(start[later[0]] - start[at]) if len(later) else 0, int(duration[at]))
+            what = "GPU events lasting over an hour were cut at the next on their stream"
+            self.problems.append(("absurd-durations", f"{len(absurd):,} {what}"))
+        return duration
+
+    def _links(self, correlation: Ints) -> Ints:
+        """Forest node of the runtime call with each correlation, or -1."""
+        out = np.full(len(correlation), -1, np.int64)
+        calls = self.tables.get("runtime")
+        if calls is None or not len(correlation):
+            return out
+        known = calls["correlation"]
+        order = np.argsort(known, kind="stable")
+        order = order[known[order] > 0]
+        if not len(order):
+            return out
+        at = np.searchsorted(known[order], correlation, side="right") - 1
+        hit = (at >= 0) & (known[order[np.maximum(at, 0)]] == correlation) & (correlation > 0)
+        out[hit] = self.host.node_of["runtime"][order[at[hit]]]
+        return out
+
+    @cached_property
+    def devices(self) -> list[int]:
+        """Devices with GPU work, the busiest first."""
+        work = self.work
+        ids = np.unique(work.device).tolist()
+        busy = {device: self.busy(device).length for device in ids}
+        return sorted(ids, key=lambda device: (-busy[device], device))
+
+    def busy(self, device: int) -> Spans:
+        """When the device did any work."""
+        mine = self.work.device == device
+        return union(self.work.start[mine], self.work.end[mine])
+
+    @cached_property
+    def vendor(self) -> str:
+        """Maker of the device that did the work; by the launching runtime first, since names may be empty."""
+        calls = self.tables.get("runtime")
+        hip = cuda = False
+        if calls is not None:
+            used = {self.names[code] for code in np.unique(calls["name"]).tolist()}
+            hip = any(name.startswith("hip") for name in used)
+            cuda = any(name.startswith(("cuda", "cu")) for name in used) and not hip
+        hip = hip or self.metadata.hip
+        device = self.device_properties(self.devices[0]) if self.devices else (self.metadata.devices or (None,))[0]
+        name = device.name if device else None
+        return hardware.vendor(name, hip=hip, cuda=cuda or self.metadata.cuda_runtime is not None)
+
+    def device_properties(self, device: int) -> Device | None:
+        """deviceProperties of a device.
+
+        ROCm numbers physical devices, beyond the list: then any of a uniform list stands in.
+        """
+        listed = self.metadata.devices
+        for entry in listed:
+            if entry.id == device:
+                return entry
+        kinds = {(entry.name, entry.memory_bytes, entry.sms) for entry in listed}
+        return listed[0] if len(kinds) == 1 else None
+
+    # ---- steps and window
+
+    @cached_property
+    def steps(self) -> list[Step]:
+        """ProfilerStep#N on the host, by start. Their copies on the GPU's side (gpu_user_annotation) are none."""
+        if self.part is not None:
+            return [Step(*step) for step in self.part.steps]
+        found: list[Step] = []
+        for group in ("annotation", "op"):
+            table = self.tables.get(group)
+            if table is None:
+                continue
+            is_step = np.array([name.startswith("ProfilerStep#") for name in self.names], np.bool_)
+            for row in np.flatnonzero(is_step[table["name"]]).tolist():
+                name = self.names[table["name"][row]]
+                number = _STEP.match(name)
+                if number:
+                    start = int(table["ts"][row]) - self.zero_ns
+                    found.append(Step(name, int(number[1][:15]), start, start + max(int(table["dur"][row]), 0)))
+        return sorted(found, key=lambda step: (step.start, step.number))
+
+    @cached_property
+    def whole_steps(self) -> int:
+        """Steps that figures speak of: all but a last one in which nothing happens.
+
+        prof.step() began it, and the recording stopped.
+        """
+        steps = self.steps
+        if len(steps) < 2 or not self._is_empty(steps[-1]) or all(self._is_empty(step) for step in steps[:-1]):
+            return len(steps)
+        what = f"{steps[-1].name} at the end holds no operator and no GPU work: figures a step leave it out"
+        self.problems.append(("empty-step", what))
+        return len(steps) - 1
+
+    def _is_empty(self, step: Step) -> bool:
+        """Whether a step holds no operator, no annotation but its own, and launches no GPU work."""
+        work, names = self.work, self.names
+        for group in ("op", "annotation"):
+            table = self.tables.get(group)
+            if table is None:
+                continue
+            at = table["ts"] - self.zero_ns
+            inside = np.unique(table["name"][(at >= step.start) & (at < max(step.end, step.start + 1))])
+            if any(not names[code].startswith("ProfilerStep#") for code in inside.tolist()):
+                return False
+        launched = (
+            np.where(work.launch >= 0, self.host.start[np.maximum(work.launch, 0)], work.start) if len(work) else ()
+        )
+        return not bool(np.any((np.asarray(launched) >= step.start) & (np.asarray(launched) < step.end)))
+
+    @cached_property
+    def window(self) -> tuple[int, int]:
+        """First step's start (else the first GPU event's) to the later of the last step's end and the last GPU event's."""
+        if self.part is not None:
+            return self.part.edges[0], self.part.edges[-1]
+        work, steps = self.work, self.steps
+        if len(work):
+            start = steps[0].start if steps else int(work.start[0])
+            end = max(int(work.end.max()), steps[-1].end if steps else 0)
+            return start, max(end, start)
+        if steps:
+            return steps[0].start, max(step.end for step in steps)
+        host = self.host
+        if host.size:
+            return int(host.start.min()), int(host.end.max())
+        timed = [table for table in self.tables.values() if "dur" in table]
+        spans = [(int(t["ts"].min()), int((t["ts"] + np.maximum(t["dur"], 0)).max())) for t in timed]
+        if not spans:
+            return 0, 0
+        return min(s for s, _ in spans) - self.zero_ns, max(e for _, e in spans) - self.zero_ns
+
+    @cached_property
+    def bounds(self) -> Ints:
+        """Edges of the steps: n + 1 times for n steps (or for the one window where there are none)."""
+        low, high = self.window
+        if self.part is not None:
+            return np.array(self.part.edges, np.int64)
+        if not self.steps:
+            return np.array([low, high], np.int64)
+        starts = np.array([step.start for step in self.steps], np.int64)
+        high = max(self._end_of_steps(high), int(starts[-1]))
+        edges = np.append(starts, high)
+        work = self.work
+        linked = np.flatnonzero(work.launch >= 0)
+        if len(self.steps) < 2 or not len(linked):
+            return edges
+        launched = np.searchsorted(starts, self.host.start[work.launch[linked]], side="right") - 1
+        ran = np.searchsorted(starts, work.start[linked], side="right") - 1
+        time = (work.end - work.start)[linked]
+        if not _runs_ahead(launched, ran, time, len(starts)):
+            return edges
+        # The host runs ahead: a step of the GPU ends with the last work that the host's step launched.
+        last = np.full(len(starts), low, np.int64)
+        inside = launched >= 0
+        np.maximum.at(last, launched[inside], work.end[linked][inside])
+        edges = np.concatenate([np.array([low], np.int64), np.maximum.accumulate(np.maximum(last, low))])
+        edges[-1] = high
+        return edges
+
+    def _end_of_steps(self, high: int) -> int:
+        """Where the last step ends: with the window, but for work that the host launched after its last step.
+
+        Evaluation or a checkpoint behind the last step is no part of it, nor is stray work that begins after all of the
+        steps' own: it lies outside the steps.
+        """
+        work, last = self.work, max(step.end for step in self.steps)
+        if not len(work):
+            return high
+        launched = np.where(work.launch >= 0, self.host.start[np.maximum(work.launch, 0)] if self.host.size else 0, 0)
+        own = np.where(work.launch >= 0, launched < last, False)
+        end = max(last, int(work.end[own].max()) if own.any() else last)
+        unlinked = (work.launch < 0) & (work.start <= end)
+        if unlinked.any():
+            end = max(end, int(work.end[unlinked].max()))
+        return min(end, high)
+
+    def step_of(self, times: Ints) -> Ints:
+        """Index of the step that each time falls into, -1 outside."""
+        edges = self.bounds
+        at = np.searchsorted(edges, times, side="right") - 1
+        # The end of the window itself belongs to the last step; the end of steps that the window outlasts to none.
+        last = edges[-1] if edges[-1] == self.window[1] else edges[-1] - 1
+        return np.where((times >= edges[0]) & (times <= last), np.minimum(at, len(edges) - 2), -1)
+
+    def host_step_of(self, times: Ints) -> Ints:
+        """Index of the ProfilerStep that the host was in at each time; -1 before the first, or without steps."""
+        starts = np.array([step.start for step in self.steps], np.int64)
+        step = np.searchsorted(starts, times, side="right") - 1
+        if self.part is not None and self.part.later:
+            step = np.where(times < self.part.later[0], step, -1)
+        return step
+
+    @property
+    def step_count(self) -> int:
+        """Number of intervals that the window is divided into: the steps, or one."""
+        return len(self.bounds) - 1
+
+    @cached_property
+    def sampled(self) -> Bools:
+        """Which steps `step_ms` is the median of: those after the first, all where there are fewer than three."""
+        flags = np.ones(self.step_count, np.bool_)
+        flags[self.whole_steps or 1 :] = False
+        if self.whole_steps >= 3:
+            flags[0] = False
+        return flags

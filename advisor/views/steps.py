@@ -1,0 +1,57 @@
+"""Steps as bars, and the step that the timeline shows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from advisor.results.views import StepBar
+from advisor.timeline.ledger import CAUSES
+
+if TYPE_CHECKING:
+    from advisor.trace import Trace
+
+MOST_STEPS = 500
+
+
+class Extent(NamedTuple):
+    """The step to be shown: its index in `steps`, its name, and its bounds in ns since the first event."""
+
+    step: int
+    name: str
+    low: int
+    high: int
+
+
+def bars(trace: Trace) -> list[StepBar]:
+    """The frame `steps` as bars: the first 500. Without steps, one bar for the window."""
+    frame = trace.frame("steps").head(MOST_STEPS)
+    names = frame["name"].astype(object).tolist()
+    lengths = (frame["dur_ns"].to_numpy() / 1e6).tolist()
+    sampled = frame["sampled"].to_numpy().tolist()
+    owned = np.stack([frame[f"{cause}_ns"].to_numpy() for cause in CAUSES], axis=1) / 1e6
+    return [
+        StepBar(
+            name=name if isinstance(name, str) else "window",
+            ms=ms,
+            causes={cause: share for cause, share in zip(CAUSES, shares, strict=True) if share},
+            sampled=bool(counts),
+        )
+        for name, ms, shares, counts in zip(names, lengths, owned.tolist(), sampled, strict=True)
+    ]
+
+
+def representative(trace: Trace) -> Extent:
+    """The sampled step whose duration is nearest the median; the window where there are no steps."""
+    frame = trace.frame("steps")
+    length = frame["dur_ns"].to_numpy()
+    chosen = np.flatnonzero(frame["sampled"].to_numpy())
+    if not len(chosen):
+        low, high = trace.window
+        return Extent(0, "window", low, high)
+    off = np.abs(length[chosen] - np.median(length[chosen]))
+    step = int(chosen[np.argmin(off)])
+    low = int(frame["start_ns"].iloc[step])
+    name = frame["name"].iloc[step]
+    return Extent(step, name if isinstance(name, str) else "window", low, low + int(length[step]))

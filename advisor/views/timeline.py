@@ -1,0 +1,150 @@
+"""The timeline: one step, event by event, on the device and on the host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from advisor.intervals import Ints
+from advisor.results.views import Timeline, Track
+from advisor.timeline.ledger import CAUSES
+from advisor.timeline.recording import COPY, MEMSET
+from advisor.views.grid import counting, short
+from advisor.views.lanes import HOST_CATEGORIES, host_lanes, rows_of
+from advisor.views.marks import Marks
+from advisor.views.steps import Extent
+from advisor.views.thinning import Spans, fitted
+
+if TYPE_CHECKING:
+    from advisor.trace import Trace
+
+MOST_EVENTS = 4600
+MOST_CAUSES = 1400
+_MOST_STREAMS = 12
+_LONGEST_NAME = 160
+CATEGORIES = (*CAUSES, *HOST_CATEGORIES)
+
+
+def timeline(trace: Trace, extent: Extent, marks: Marks) -> Timeline | None:
+    """The shown step; None where it has no length."""
+    low, high = extent.low, extent.high
+    if high <= low:
+        return None
+    names = list(trace.context.names)
+    base = len(names)
+    names += CAUSES
+    tracks: list[Track] = []
+    left_out: list[str] = []
+    causes = _causes(trace, extent, marks, base)
+    tracks.append(Track(label=_owner(trace), kind="cause", depth=1))
+    parts = _streams(trace, extent, marks, tracks, left_out)
+    others = len(trace.context.recording.devices) - 1
+    if others > 0:
+        left_out.append(counting(others, "other GPU"))
+    lanes = host_lanes(trace, extent, marks, len(tracks))
+    parts += lanes.parts
+    tracks += lanes.tracks
+    left_out += lanes.left_out
+    for spoken, text in lanes.spoken.items():
+        names[spoken] = text
+    events = Spans.joined(parts) if parts else causes.take(np.zeros(0, np.int64))
+    total = int(events.count.sum())
+    length = high - low
+    items = fitted(events, MOST_EVENTS, length)
+    merged = int(items.count[items.count > 1].sum())
+    every = Spans.joined([fitted(causes, MOST_CAUSES, length), items])
+    every = every.take(np.lexsort((every.row, every.start, every.track)))
+    used, code = np.unique(every.name, return_inverse=True)
+    kinds, kind = np.unique(every.category, return_inverse=True)
+    title = f"{extent.name}, {length / 1e6:,.1f} ms"
+    if trace.step_count > 1:
+        title += f", of {trace.step_count} steps the one nearest to the median"
+    if left_out:
+        title += f". Left out: {'; '.join(left_out)}"
+    return Timeline(
+        title=title,
+        step=extent.step,
+        start_ms=low / 1e6,
+        dur_ns=length,
+        events=total,
+        merged=merged,
+        tracks=tracks,
+        names=[short(names[at], _LONGEST_NAME) or "(no name)" for at in used.tolist()],
+        categories=[CATEGORIES[at] for at in kinds.tolist()],
+        rules=marks.rules,
+        track=every.track.tolist(),
+        row=every.row.tolist(),
+        start=every.start.tolist(),
+        dur=every.dur.tolist(),
+        name=code.tolist(),
+        category=kind.tolist(),
+        count=every.count.tolist(),
+        finding=every.finding.tolist(),
+    )
+
+
+def _owner(trace: Trace) -> str:
+    return f"GPU {trace.device}: what its time goes to" if trace.device >= 0 else "what the time goes to"
+
+
+def _causes(trace: Trace, extent: Extent, marks: Marks, base: int) -> Spans:
+    """The device's time by cause, without holes; what follows on itself is one span."""
+    book = trace.ledger
+    start = np.clip(book.start_ns, extent.low, extent.high)
+    dur = np.clip(book.end_ns, extent.low, extent.high) - start
+    mine = np.flatnonzero(dur > 0)
+    cause, finding = book.cause[mine], marks.segment[mine]
+    fresh = np.ones(len(mine), np.bool_)
+    fresh[1:] = (np.diff(cause) != 0) | (np.diff(finding) != 0)
+    first = np.flatnonzero(fresh)
+    none = np.zeros(len(first), np.int64)
+    return Spans(
+        track=none,
+        row=none,
+        start=start[mine][first] - extent.low,
+        dur=np.add.reduceat(dur[mine], first) if len(first) else none,
+        name=base + cause[first],
+        category=cause[first],
+        finding=finding[first],
+        count=np.ones(len(first), np.int64),
+    )
+
+
+def _streams(trace: Trace, extent: Extent, marks: Marks, tracks: list[Track], left_out: list[str]) -> list[Spans]:
+    """The busiest device's streams, those with evidence and the busiest first; adds to *tracks* and *left_out*."""
+    work = trace.context.recording.work
+    low, high = extent.low, extent.high
+    mine = np.flatnonzero((work.device == trace.device) & (work.start < high) & (work.end > low))
+    if not len(mine):
+        return []
+    start, end = np.clip(work.start[mine], low, high), np.clip(work.end[mine], low, high)
+    streams, at = np.unique(work.stream[mine], return_inverse=True)
+    busy = np.bincount(at, end - start, len(streams))
+    marked = np.bincount(at, marks.work[mine] >= 0, len(streams)) > 0
+    order = np.lexsort((streams, -busy, ~marked))
+    shown = sorted(order[:_MOST_STREAMS].tolist(), key=lambda stream: -busy[stream])
+    if len(order) > len(shown):
+        count = int(np.isin(at, order[_MOST_STREAMS:]).sum())
+        left_out.append(f"{counting(len(order) - len(shown), 'stream')} with {counting(count, 'event')}")
+    category = np.where(work.communication, 1, np.where(work.kind == COPY, 2, np.where(work.kind == MEMSET, 3, 0)))
+    parts: list[Spans] = []
+    for stream in shown:
+        here = np.flatnonzero(at == stream)
+        rows: Ints = mine[here]
+        row = rows_of(start[here], end[here])
+        parts.append(
+            Spans(
+                track=np.full(len(here), len(tracks), np.int64),
+                row=row,
+                start=start[here] - low,
+                dur=end[here] - start[here],
+                name=work.name[rows],
+                category=category[rows],
+                finding=marks.work[rows],
+                count=np.ones(len(here), np.int64),
+            )
+        )
+        label = f"GPU {trace.device}, stream {streams[stream]}"
+        tracks.append(Track(label=label, kind="stream", depth=int(row.max()) + 1))
+    return parts
