@@ -1,0 +1,41 @@
+"""Extensions as patches: a copy of the package with one of ``tests/support/extend/*.patch`` applied, as a contributor would."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PATCHES = Path(__file__).resolve().parent / "extend"
+
+
+def patched(folder: Path, name: str) -> Path:
+    """*folder* with a copy of ``advisor/`` and ``rules/``, to which the patch *name* is applied."""
+    for package in ("advisor", "rules"):
+        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+    subprocess.run(["git", "apply", "--unsafe-paths", str(PATCHES / f"{name}.patch")], cwd=folder, check=True)
+    return folder
+
+
+def touched(name: str) -> dict[str, tuple[int, int]]:
+    """Lines that a patch adds and removes, by file."""
+    counts: dict[str, tuple[int, int]] = {}
+    path = ""
+    for line in (PATCHES / f"{name}.patch").read_text(encoding="utf-8").splitlines():
+        if line.startswith("+++ "):
+            path = line[4:].removeprefix("b/")
+            counts[path] = (0, 0)
+        elif path and line[:1] in "+-" and not line.startswith("--- "):
+            added, removed = counts[path]
+            counts[path] = (added + (line[0] == "+"), removed + (line[0] == "-"))
+    return counts
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run ``python ...`` with the package of *folder*, and nothing of the checkout."""
+    environment = {**os.environ, "PYTHONPATH": str(folder), "ADVISOR_CACHE": "off"}
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
