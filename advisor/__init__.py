@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from advisor.results.version import VERSION as __version__
-
 __all__ = [
     "AdvisorError",
     "Analysis",
@@ -38,6 +36,7 @@ if TYPE_CHECKING:
     from advisor.record.block import profile
     from advisor.replay.plan import what_if
     from advisor.results.analysis import Analysis, Finding
+    from advisor.results.version import __version__
     from advisor.trace import Trace, read
 
 _HOMES = {
@@ -46,6 +45,7 @@ _HOMES = {
     "Finding": "advisor.results.analysis",
     "Trace": "advisor.trace",
     "TraceError": "advisor.errors",
+    "__version__": "advisor.results.version",
     "analyze": "advisor.pipeline",
     "analyze_many": "advisor.pipeline",
     "gate": "advisor.gating.run",

@@ -29,7 +29,7 @@ from advisor.results.analysis import (
     TraceInfo,
     Verdicts,
 )
-from advisor.results.version import VERSION
+from advisor.results.version import __version__
 
 if TYPE_CHECKING:
     from advisor.ranks.digest import Digest
@@ -63,7 +63,7 @@ def analyze(
     notes = [QualityNote(code=note.code, message=note.message, advice=note.advice) for note in trace.quality]
     return Analysis(
         schema_version=SCHEMA_VERSION,
-        advisor=Advisor(version=VERSION, rules=len(book.rules)),
+        advisor=Advisor(version=__version__, rules=len(book.rules)),
         trace=_trace_info(trace),
         quality=_distinct([*notes, *outcome.quality]),
         summary=_summary(trace),

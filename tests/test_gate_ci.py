@@ -12,6 +12,10 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
+# pytester takes out again what is imported while it runs; numpy cannot be imported twice, and a class would be two.
+import advisor.gating.baseline
+import advisor.pipeline  # noqa: F401
+
 PAGE = ROOT / "docs" / "gate.md"
 GATE = ROOT / "sample_traces" / "gate"
 pytest_plugins = ["pytester"]

@@ -114,9 +114,9 @@ class Commands(click.Group):
 
 def _print_version(ctx: click.Context, _option: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        from advisor.results.version import VERSION
+        from advisor.results.version import __version__
 
-        click.echo(f"advisor {VERSION}")
+        click.echo(f"advisor {__version__}")
         ctx.exit()
 
 

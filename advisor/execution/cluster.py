@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from advisor.errors import UsageError
 from advisor.execution import task as work
 from advisor.reading import remote
-from advisor.results.version import VERSION
+from advisor.results.version import __version__
 
 _ANSWER_S = 15
 
@@ -61,23 +61,23 @@ def _result(future: object, address: str, told: str) -> work.Result:
         made = work.opened(future.result())  # type: ignore[attr-defined]
     except distributed.KilledWorker:
         return work.Result(
-            version=VERSION,
+            version=__version__,
             error=f"{remote.shown(address)}: every worker that read it died. Have the workers too little memory?",
         )
     except ImportError as error:
         raise UsageError(
             f"--scheduler {told}: the workers cannot run the advisor ({remote.said(error)}). "
-            f"Install it there: pip install 'trace-advisor[cluster]=={VERSION}'"
+            f"Install it there: pip install 'trace-advisor[cluster]=={__version__}'"
         ) from None
     except Exception as error:  # noqa: BLE001  (whatever went wrong over there is this one trace's loss)
         said = remote.said(error)
         return work.Result(
-            version=VERSION,
+            version=__version__,
             error=f"{remote.shown(address)}: failed on a worker: {type(error).__name__}: {said}",
         )
-    if made.version != VERSION:
+    if made.version != __version__:
         raise UsageError(
-            f"--scheduler {told}: the workers run advisor {made.version}, this is {VERSION}. "
+            f"--scheduler {told}: the workers run advisor {made.version}, this is {__version__}. "
             "Install the same version on both."
         )
     return made

@@ -14,7 +14,7 @@ from pathlib import Path
 from advisor.errors import UsageError
 from advisor.execution import task as work
 from advisor.reading import remote
-from advisor.results.version import VERSION
+from advisor.results.version import __version__
 
 # Measured on the project's machine: what a process takes to start and import; bytes of text that are read and analyzed a
 # second; how many times larger text is than its gzip; memory of a process that has imported all, and for a byte of text.
@@ -95,7 +95,7 @@ def pool(addresses: Sequence[str], asked: work.Settings, jobs: int) -> Iterator[
     for index, address in left.items():
         done = dict(_round({index: address}, packed, 1))
         died = f"{remote.shown(address)}: the process that read it was killed, three times. Is there too little memory?"
-        yield index, done.get(index) or work.Result(version=VERSION, error=died)
+        yield index, done.get(index) or work.Result(version=__version__, error=died)
 
 
 def _round(left: dict[int, str], packed: bytes, jobs: int) -> Iterator[tuple[int, work.Result]]:

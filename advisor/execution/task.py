@@ -19,7 +19,7 @@ from advisor.ranks.digest import digest
 from advisor.ranks.wire import Packed, pack
 from advisor.reading.remote import public, shown
 from advisor.results.analysis import Analysis
-from advisor.results.version import VERSION
+from advisor.results.version import __version__
 from advisor.rulebook import Rule, Rulebook
 from advisor.trace import read, uncollected
 
@@ -73,7 +73,7 @@ def settings(
     """Settings of this version, with the rules of *book* (the built-in ones)."""
     rules = (book or rulebook.load([rulebook.builtin_rules_dir()])).rules
     return Settings(
-        version=VERSION,
+        version=__version__,
         rules=rules,
         only=only,
         skip=skip,
@@ -97,7 +97,7 @@ def one(address: str, asked: bytes, name: str = "") -> bytes:
 
 
 def _result(address: str, asked: Settings, name: str) -> Result:
-    version = VERSION
+    version = __version__
     if asked.version != version:
         return Result(version=version)
     try:

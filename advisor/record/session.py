@@ -19,7 +19,7 @@ from advisor.record.passes import INLINE, NONE, SECOND_PASS, Passes
 from advisor.record.settings import Settings
 from advisor.record.steps import Steps
 from advisor.record.writing import write
-from advisor.results.version import VERSION
+from advisor.results.version import __version__
 
 WORDS = {"optimizer": "optimizer step", "batches": "batch", "calls": "call of the model", "marked": "p.step()"}
 MARKED = "marked"
@@ -174,7 +174,7 @@ class Session:
         counted = self._passes.steps["timing"]
         first, last = self._backwards
         return recorded.Recorded(
-            recorder=f"advisor {VERSION}",
+            recorder=f"advisor {__version__}",
             **environment.facts(torch),
             **self._settings.summary(),
             steps_by=self._unit,

@@ -12,7 +12,7 @@ from advisor.report.gate.sections import told
 from advisor.report.plain import clean
 from advisor.results.analysis import Place, to_json
 from advisor.results.judgement import Check, Judgement
-from advisor.results.version import VERSION
+from advisor.results.version import __version__
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _PLACES = 3
@@ -24,7 +24,7 @@ def render(judgement: Judgement, _options: Options) -> bytes:
     ids = sorted({check.name for check in shown})
     titles = {check.name: check.title for check in shown}
     rules = [{"id": clean(name), "shortDescription": {"text": clean(titles[name] or name)}} for name in ids]
-    driver = {"name": "advisor", "semanticVersion": VERSION, "version": VERSION, "rules": rules}
+    driver = {"name": "advisor", "semanticVersion": __version__, "version": __version__, "rules": rules}
     run = {
         "tool": {"driver": driver},
         "automationDetails": {"id": f"advisor-gate/{clean(judgement.workload)}"},
