@@ -1,37 +1,16 @@
-"""Shared by all tests: where the real traces and their reference figures are."""
+"""Settings of every test run: no cache, and folders of tests spread over the cores."""
 
 from __future__ import annotations
 
-import json
 import os
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
-TRACES = Path(os.environ.get("ADVISOR_TRACES", ROOT.parent / "shared" / "traces"))
+pytest.register_assert_rewrite("support")
 os.environ["ADVISOR_CACHE"] = "off"  # a test that wants a cache names its own
-WHY = "the real traces are not here; set ADVISOR_TRACES to their folder"
 
-
-@cache
-def reference() -> dict[str, dict[str, Any]]:
-    """Independent figures for the real traces, by path below their folder; empty where they are not here."""
-    path = TRACES.parent / "facts" / "reference.json"
-    figures: dict[str, dict[str, Any]] = json.loads(path.read_text())["traces"] if path.exists() else {}
-    return figures
-
-
-def real_trace(name: str) -> str:
-    """Path of a real trace; skips the test where it is absent, and fails it there on CI."""
-    path = TRACES / name
-    if not path.exists():
-        if os.environ.get("CI"):
-            pytest.fail(f"{name}: {WHY}")
-        pytest.skip(WHY)
-    return str(path)
+from support.traces import real_trace  # noqa: E402
 
 
 @pytest.fixture
