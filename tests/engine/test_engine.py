@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from support.engine_world import MS, RISK, Run, Trace, finding, frame, kernels, runner, verdict
+from support.traces import trace
 
-import advisor
 from advisor import rulebook
 from advisor.engine import evaluation
 from advisor.engine import run as engine
@@ -335,8 +334,8 @@ def test_matches_hold_the_rows_and_segments_of_each_finding(run: Run) -> None:
         "a100_copies_pageable",
     ],
 )
-def test_the_rules_that_ship_run_on_real_traces(name: str, real: Callable[[str], str]) -> None:
-    made = advisor.read(real(f"{name}.json.gz"))
+def test_the_rules_that_ship_run_on_real_traces(name: str) -> None:
+    made = trace(name)
     book = rulebook.load([rulebook.builtin_rules_dir()])
     outcome = engine.run(made, book)
     assert outcome.verdicts.error == []

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from support import traces
 
 from advisor.pipeline import analyze
 from advisor.testing import TraceBuilder
@@ -373,19 +374,19 @@ def test_frames_and_rules_cope_with_whatever_is_missing(build, tmp_path: Path) -
 
 
 @pytest.mark.real
-def test_owlv2_one_function_of_scipy_holds_the_loading(real) -> None:  # type: ignore[no-untyped-def]
-    analysis = analyze(read(real("h100_owlv2_large.json.gz")))
-    (finding,) = [f for f in analysis.findings if f.rule == "data-loading/slow-collate-or-transform"]
+def test_owlv2_one_function_of_scipy_holds_the_loading() -> None:
+    found = traces.analysis("h100_owlv2_large")
+    (finding,) = [f for f in found.findings if f.rule == "data-loading/slow-collate-or-transform"]
     row = dict(zip(finding.evidence.columns, finding.evidence.rows[0], strict=True))
     assert str(row["name"]).startswith("scipy/ndimage/_interpolation.py")
     assert row["percent_of_loading"] == pytest.approx(85.8, abs=0.1)
     assert finding.cost_ms == 0  # the single-process loader's, which comes first
-    assert analysis.findings[0].rule == "data-loading/single-process-loader"
+    assert found.findings[0].rule == "data-loading/single-process-loader"
 
 
 @pytest.mark.real
 @pytest.mark.parametrize("name", ["a100_megatron_tp8/rank0", "mi300_compile_triton", "triton_example"])
-def test_compiled_programs_without_a_break_are_told_of_none(name: str, real) -> None:  # type: ignore[no-untyped-def]
-    trace = read(real(f"{name}.json.gz"))
+def test_compiled_programs_without_a_break_are_told_of_none(name: str) -> None:
+    trace = traces.trace(name)
     assert set(trace.compiles["kind"]) == {"region"}
     assert not {rule for rule in fired(trace) if rule.startswith("compile/")}

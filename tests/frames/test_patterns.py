@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.paths import ROOT
-from support.traces import real_trace
+from support.traces import trace
 
 from advisor import rulebook
 from advisor.pipeline import analyze
@@ -316,5 +316,5 @@ def test_hostile_shapes_and_nesting(tmp_path: Path) -> None:
     ],
 )
 def test_what_real_traces_hold(name: str, kinds: dict[str, int]) -> None:
-    table = read(real_trace(name)).frame("patterns")
+    table = trace(name).frame("patterns")
     assert table["kind"].value_counts().to_dict() == kinds

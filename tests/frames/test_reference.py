@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from support.traces import real_trace, reference
+from support.traces import NAMES, reference
+from support.traces import trace as trace_of
 
 from advisor.intervals import clip, complement, intersect, subtract, union
-from advisor.trace import Trace, read
+from advisor.trace import Trace
 
 pytestmark = pytest.mark.real
-NAMES = sorted(reference()) or ["absent"]
 # What the plugin errs on: graph replays, unlinked work, copies of steps on the GPU's side, traces without host events.
 PLUGIN_ERRS = {
     "h100_qwen_0.5b.json.gz",
@@ -25,11 +24,6 @@ PLUGIN_ERRS = {
     "gpu_events_without_host.json.gz",
     "mi210_gpu_only.json.gz",
 }
-
-
-@lru_cache(maxsize=2)
-def trace_of(name: str) -> Trace:
-    return read(real_trace(name))
 
 
 def spans(frame: pd.DataFrame) -> Any:

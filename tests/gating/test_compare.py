@@ -11,13 +11,14 @@ import pytest
 from click.testing import CliRunner
 from support.comparisons import hostile, whole
 from support.paths import ROOT
-from support.traces import real_trace
+from support.traces import analysis
 
 from advisor.cli import main
 from advisor.gating.compare import compare
 from advisor.report import Options, render
 from advisor.report.comparison import FORMATS
 from advisor.report.gate.schema import comparison_schema
+from advisor.results.analysis import Analysis
 from advisor.results.comparison import Comparison
 from advisor.testing import TraceBuilder
 
@@ -150,9 +151,13 @@ def test_json_fits_its_schema_and_goes_back(fixed: Comparison) -> None:
     assert msgspec.json.decode(shown, type=Comparison) == fixed
 
 
+def real(name: str) -> Analysis:
+    return analysis(name, views=True, samples=True)
+
+
 @pytest.mark.real
 def test_the_tutorials_pair() -> None:
-    found = compare(*(whole(real_trace(f"v100_resnet50_workers{count}.json.gz")) for count in (0, 4)))
+    found = compare(*(real(f"v100_resnet50_workers{count}") for count in (0, 4)))
     turns = {turned.rule: turned.turn for turned in found.findings}
     assert (turns[LOADER], turns["gpu-idle/launch-bound"]) == ("fixed", "worse")
     assert found.headline.startswith("probably faster: 151.8 → 126.3 ms a step (-16.8 %)")
@@ -164,7 +169,7 @@ def test_the_tutorials_pair() -> None:
 @pytest.mark.real
 @pytest.mark.parametrize("name", ["a100_host_only", "cpu_only", "gpu_events_without_host", "mi300_vllm_graph_replay"])
 def test_traces_that_lack_most_things_are_compared_too(name: str) -> None:
-    other, mine = whole(real_trace("v100_resnet50_workers4.json.gz")), whole(real_trace(f"{name}.json.gz"))
+    other, mine = real("v100_resnet50_workers4"), real(name)
     for pair in ((mine, other), (other, mine), (mine, mine)):
         found = compare(*pair)
         for form in FORMATS:

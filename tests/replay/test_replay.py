@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 from support.paths import ROOT
-from support.traces import real_trace, reference
+from support.traces import NAMES, rules
+from support.traces import analysis as analyzed
+from support.traces import trace as real
 
-from advisor import rulebook
 from advisor.engine import run as engine
 from advisor.pipeline import analyze
 from advisor.replay import graph as graphs
@@ -37,18 +37,8 @@ NOT_REPLAYED = {
 }
 
 
-@cache
-def book() -> rulebook.Rulebook:
-    return rulebook.load([ROOT / "rules"])
-
-
-@cache
-def real(name: str) -> Trace:
-    return read(real_trace(f"{name}.json.gz"))
-
-
 def names() -> list[str]:
-    return sorted(name.removesuffix(".json.gz") for name in reference())
+    return [name.removesuffix(".json.gz") for name in NAMES]
 
 
 def drift(trace: Trace, graph: Graph, change: Change | None = None) -> float:
@@ -137,7 +127,7 @@ def test_waits_are_worked_out_and_not_copied() -> None:
 
 
 def saving(name: str, rule: str) -> tuple[float, float]:
-    finding = next(finding for finding in analyze(real(name), book()).findings if finding.rule == rule)
+    finding = next(finding for finding in analyzed(name).findings if finding.rule == rule)
     assert finding.saving is not None
     assert finding.saving.basis.startswith("replay")
     return finding.saving.low_ms, finding.saving.high_ms
@@ -177,7 +167,7 @@ def built(b: TraceBuilder) -> Trace:
 def price(b: TraceBuilder, rule: str) -> tuple[float, float]:
     """What the fix of one rule returns, replayed alone, in ms: cautiously and hopefully."""
     trace = built(b)
-    outcome = engine.run(trace, book(), only=[rule])
+    outcome = engine.run(trace, rules(), only=[rule])
     replay = Replay(trace.context)
     assert replay.reason == ""
     whole = trace.step_ms
@@ -245,7 +235,7 @@ def test_a_readback_returns_the_idle_behind_it() -> None:
 @pytest.mark.real
 @pytest.mark.parametrize("name", names())
 def test_savings_never_exceed_the_step_and_the_plan_goes_down(name: str) -> None:
-    analysis = analyze(real(name), book())
+    analysis = analyzed(name)
     whole = analysis.summary.step_ms.whole if analysis.summary.step_ms else analysis.summary.window_ms
     savings = [finding.saving for finding in analysis.findings if finding.saving is not None]
     assert sum(saving.high_ms for saving in savings) <= whole * (1 + 1e-9)
@@ -268,18 +258,18 @@ def test_savings_never_exceed_the_step_and_the_plan_goes_down(name: str) -> None
 @pytest.mark.real
 def test_safe_leaves_out_what_changes_training_and_what_if_prices_fixes_together() -> None:
     name = "v100_resnet50_workers0"
-    plan = analyze(real(name), book()).plan
+    plan = analyzed(name).plan
     assert "precision/no-tensor-cores" in [rule for step in plan for rule in step.rules]
     assert {step.rules[0] for step in plan if step.changes_training} == {"precision/no-tensor-cores"}
-    safe = analyze(real(name), book(), safe=True).plan
+    safe = analyze(real(name), rules(), safe=True).plan
     assert safe
     assert not any(step.changes_training for step in safe)
     both = ["data-loading/single-process-loader", "transfer/pageable-copy"]
-    asked = analyze(real(name), book(), what_if=both).what_if
+    asked = analyze(real(name), rules(), what_if=both).what_if
     assert asked is not None
     assert sorted(asked.rules) == sorted(both)
     assert asked.step_ms_after["low"] < asked.step_ms_before
-    assert analyze(real(name), book(), what_if=["memory/growth"]).what_if is None
+    assert analyze(real(name), rules(), what_if=["memory/growth"]).what_if is None
 
 
 def test_a_graph_of_nothing_is_none() -> None:
@@ -337,5 +327,5 @@ def test_what_if_in_python_gives_the_step_and_the_timeline() -> None:
     ],
 )
 def test_the_plan_of_each_state_of_the_article_names_its_fix(rung: str, rule: str) -> None:
-    plan = analyze(read(str(ROOT / "sample_traces" / "article" / f"{rung}.json.gz")), book()).plan
+    plan = analyze(read(str(ROOT / "sample_traces" / "article" / f"{rung}.json.gz")), rules()).plan
     assert rule in [name for step in plan for name in step.rules]

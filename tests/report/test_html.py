@@ -18,6 +18,7 @@ from support.hostile import EVIL, write_hostile
 from support.pages import Page, policy
 from support.paths import ROOT
 from support.traces import TRACES, real_trace
+from support.traces import analysis as real_analysis
 
 from advisor import views as viewing
 from advisor.cli import main as advisor_command
@@ -151,16 +152,15 @@ def test_the_package_holds_the_page() -> None:
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
 def test_samples_render_within_the_budget_and_say_what_the_json_says(path: Path) -> None:
-    rendered(str(path))
+    rendered(analyze(read(str(path)), views=True))
 
 
 @pytest.mark.parametrize("name", REAL)
 def test_real_traces_render_within_the_budget_and_say_what_the_json_says(name: str) -> None:
-    rendered(real_trace(name))
+    rendered(real_analysis(name, views=True))
 
 
-def rendered(path: str) -> None:
-    made = analyze(read(path), views=True)
+def rendered(made: Analysis) -> None:
     text = html(made)
     page = check(text)
     blocks = [block for attrs, block in page.all("script") if attrs.get("type") == "application/json"]

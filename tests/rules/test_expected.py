@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from fnmatch import fnmatch
-from functools import cache
 
 import pytest
-from support.traces import real_trace, reference
+from support.traces import NAMES, analysis, reference, trace
 
-from advisor.pipeline import analyze
 from advisor.results.analysis import Analysis, Finding
-from advisor.trace import read
 
 pytestmark = pytest.mark.real
 GPU_CATEGORIES = ("gpu-idle", "kernels", "precision", "transfer", "sync", "memory", "distributed")
 HOST_CATEGORIES = ("gpu-idle/*", "sync/*", "data-loading/*", "gradient/*", "inference/*")
 WITHOUT_GPU = ("cpu_only", "rank_without_gpu", "legacy_list_root_cpu", "a100_host_only", "cupti_counters")
-
-
-@cache
-def analysis(name: str) -> Analysis:
-    return analyze(read(real_trace(f"{name}.json.gz")))
 
 
 def fired(name: str, pattern: str = "*") -> list[Finding]:
@@ -66,14 +58,14 @@ def test_v100_workers0_the_loader_and_the_tensor_cores_lead() -> None:
 
 @pytest.mark.parametrize(("name", "share"), [("v100_resnet50_workers0", 0.011), ("v100_resnet50_workers4", 0.022)])
 def test_v100_the_pageable_batch_copy(name: str, share: float) -> None:
-    trace = read(real_trace(f"{name}.json.gz"))
-    copies = trace.copies
+    recorded = trace(name)
+    copies = recorded.copies
     pageable = copies[(copies["host_memory"] == "pageable") & (copies["bytes"] >= 65536)]
     # On the device's own timeline; what the host loses while it is blocked comes on top of it in the finding.
-    book = trace.ledger
-    owned = trace.claims("copies", copies.index.isin(pageable.index))
+    book = recorded.ledger
+    owned = recorded.claims("copies", copies.index.isin(pageable.index))
     on_device = owned[book.cause[owned] == book.CAUSES.index("copy")]
-    assert book.dur_ns[on_device].sum() / trace.window_ns == pytest.approx(share, abs=0.0015)
+    assert book.dur_ns[on_device].sum() / recorded.window_ns == pytest.approx(share, abs=0.0015)
     assert one(name, "transfer/pageable-copy").cost_share >= share - 0.003
 
 
@@ -165,7 +157,7 @@ def test_a100_pageable_copies_and_what_the_pinned_twin_shows() -> None:
     directions = {row[copy.evidence.columns.index("direction")] for row in copy.evidence.rows}
     assert directions == {"HtoD", "DtoH"}
     # 676 ms became 308 over ten steps.
-    before, after = (read(real_trace(f"{n}.json.gz")) for n in (name, "a100_copies_pinned"))
+    before, after = (trace(n) for n in (name, "a100_copies_pinned"))
     assert before.step_ms is not None
     assert after.step_ms is not None
     gained = before.step_ms - after.step_ms
@@ -213,7 +205,7 @@ def test_without_a_host_nothing_is_said_about_it(name: str) -> None:
     assert analysis(name).summary.causes.get("host", 0) == 0
 
 
-@pytest.mark.parametrize("name", sorted(key.removesuffix(".json.gz") for key in reference()) or ["cpu_only"])
+@pytest.mark.parametrize("name", [name.removesuffix(".json.gz") for name in NAMES])
 def test_no_rule_fails_and_no_report_promises_more_than_the_step(name: str) -> None:
     result = analysis(name)
     assert result.verdicts.error == []

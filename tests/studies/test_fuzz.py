@@ -1,4 +1,4 @@
-"""Damaged and hostile traces by the thousand, and that what looks for their failures finds them."""
+"""Damaged and hostile traces: 300 in every run, thousands in a study; and that what looks for their failures finds them."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT))
 
 
-def test_thousands_of_inputs_come_to_a_report_or_to_an_error() -> None:
+@pytest.mark.parametrize("inputs", [300, pytest.param(3000, marks=pytest.mark.study)])
+def test_thousands_of_inputs_come_to_a_report_or_to_an_error(inputs: int) -> None:
     done = subprocess.run(
         [
             sys.executable,
             str(ROOT / "fuzz" / "run.py"),
             "--inputs",
-            "3000",
+            str(inputs),
             "--seed",
             "7",
             "--whole",
@@ -49,11 +50,11 @@ def test_thousands_of_inputs_come_to_a_report_or_to_an_error() -> None:
     )
     found = json.loads(done.stdout)
     assert found["failures"] == []
-    assert found["inputs"] == sum(found["outcomes"].values()) == 3000
+    assert found["inputs"] == sum(found["outcomes"].values()) == inputs
     # Most damage is survived, some is refused, and what is asked to go through all rules and reports does.
     assert set(found["outcomes"]) == {"read", "analyzed", "refused"}
-    assert found["outcomes"]["analyzed"] > 120
-    assert found["outcomes"]["refused"] > 150
+    assert found["outcomes"]["analyzed"] > inputs / 25
+    assert found["outcomes"]["refused"] > inputs / 20
     assert set(found["damage"]) == {"bytes", "bytes, gzip", "structure", "structure, gzip"}
     assert done.returncode == 0
 

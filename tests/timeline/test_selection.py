@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.traces import trace
 
 import advisor
 from advisor.cli import main
@@ -75,7 +76,7 @@ def test_a_part_reads_like_a_recording_of_its_steps(first: int, last: int, tmp_p
 @pytest.mark.real
 @pytest.mark.parametrize("name", WHOLE)
 def test_steps_have_the_figures_of_the_whole_report(name: str, real: Any) -> None:
-    whole = advisor.read(real(name))
+    whole = trace(name)
     steps, count = whole.frame("steps"), whole.steps_recorded
     for first, last in ((0, 2), (1, 2), (1, count), (count // 2, count // 2 + 1)):
         low, high = int(steps["number"][first]), int(steps["number"][last]) if last < len(steps) else None
@@ -95,7 +96,7 @@ def test_steps_have_the_figures_of_the_whole_report(name: str, real: Any) -> Non
 @pytest.mark.real
 def test_idle_that_a_wait_before_the_part_causes_is_all_that_differs(real: Any) -> None:
     # Every step of this benchmark ends in a wait whose idle reaches into the next: 0.2 % of a step.
-    whole = advisor.read(real("a100_copies_pinned.json.gz"))
+    whole = trace("a100_copies_pinned.json.gz")
     steps = whole.frame("steps")
     part = advisor.read(real("a100_copies_pinned.json.gz"), steps=(int(steps["number"][1]), int(steps["number"][4])))
     apart = {c: int(np.abs(part.frame("steps")[f"{c}_ns"].to_numpy() - steps[f"{c}_ns"][1:4]).sum()) for c in CAUSES}

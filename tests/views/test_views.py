@@ -12,7 +12,8 @@ import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from support.traces import TRACES, real_trace
+from support.traces import NAMES, analysis, rules
+from support.traces import trace as real
 
 from advisor import views as viewing
 from advisor.cli import main as advisor_command
@@ -29,8 +30,6 @@ from advisor.trace import Trace, read
 from advisor.views.memory import thinned
 from advisor.views.thinning import Spans, fitted
 
-REAL = sorted(str(path.relative_to(TRACES)) for path in TRACES.rglob("*.json.gz")) if TRACES.exists() else []
-EVERY = pytest.mark.parametrize("name", REAL or ["h100_owlv2_large.json.gz"])
 HOST_KINDS = ("python", "module", "annotation", "operator", "runtime")
 
 
@@ -486,11 +485,11 @@ def test_work_that_overlaps_on_a_stream_gets_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.real
-@EVERY
+@pytest.mark.parametrize("name", NAMES)
 def test_views_of_real_traces(name: str) -> None:
-    trace = read(real_trace(name))
-    plain = analyze(trace)
-    views = analyze(trace, views=True).views
+    trace, plain = real(name), analysis(name)
+    assert analyze(trace, rules()) == plain  # without views and samples all else is as with them
+    views = analysis(name, views=True).views
     assert views is not None
     assert views.timeline is not None
     check_timeline(trace, views.timeline)
