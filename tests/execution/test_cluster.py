@@ -186,6 +186,23 @@ def analyze(environment: dict[str, str], *arguments: str) -> subprocess.Complete
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
 
 
+@pytest.fixture(scope="module")
+def alone(environment: dict[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """The folder's report, all of it by one process."""
+    return analyze(environment, str(folder), "-f", "json", "--jobs", "1")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def unanswered(environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    """A command that waits for a scheduler where none is; it runs beside all other tests, for it waits 15 seconds."""
+    command = [sys.executable, "-m", "advisor", "analyze", "none.json", "--scheduler", f"tcp://127.0.0.1:{free_port()}"]
+    with subprocess.Popen(
+        command, env=environment or None, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as waiting:
+        yield waiting
+        waiting.kill()
+
+
 def report(done: subprocess.CompletedProcess[str], code: int = 0) -> dict[str, Any]:
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
@@ -200,33 +217,41 @@ def nameless(found: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_a_cluster_finds_what_one_process_finds(cluster: str, environment: dict[str, str], folder: Path) -> None:
-    here = analyze(environment, str(folder), "-f", "json", "--jobs", "1")
+def test_a_cluster_finds_what_one_process_finds(
+    cluster: str, environment: dict[str, str], folder: Path, alone: subprocess.CompletedProcess[str]
+) -> None:
     there = analyze(environment, str(folder), "-f", "json", "--scheduler", cluster)
-    assert report(there) == report(here)
-    assert there.stdout == here.stdout
+    assert report(there) == report(alone)
+    assert there.stdout == alone.stdout
     assert [one["rule"] for one in report(there)["across"]["findings"]][:1] == ["distributed/straggler"]
     assert len(report(there)["traces"]) == RANKS
 
 
-def test_a_pool_finds_what_one_process_finds(environment: dict[str, str], folder: Path) -> None:
-    here = analyze(environment, str(folder), "-f", "json", "--jobs", "1")
-    assert analyze(environment, str(folder), "-f", "json", "--jobs", "3").stdout == here.stdout
+def test_a_pool_finds_what_one_process_finds(
+    environment: dict[str, str], folder: Path, alone: subprocess.CompletedProcess[str]
+) -> None:
+    assert analyze(environment, str(folder), "-f", "json", "--jobs", "3").stdout == alone.stdout
 
 
-def test_object_storage_is_read_like_a_folder(bucket: str, environment: dict[str, str], folder: Path) -> None:
-    here = report(analyze(environment, str(folder), "-f", "json"))
-    assert nameless(report(analyze(environment, f"{bucket}/*.json.gz", "-f", "json"))) == nameless(here)
-    assert nameless(report(analyze(environment, f"{bucket}/", "-f", "json"))) == nameless(here)
+@pytest.mark.parametrize("form", ["/", pytest.param("/*.json.gz", marks=pytest.mark.study)])
+def test_object_storage_is_read_like_a_folder(
+    form: str, bucket: str, environment: dict[str, str], alone: subprocess.CompletedProcess[str]
+) -> None:
+    there = report(analyze(environment, f"{bucket}{form}", "-f", "json"))
+    assert nameless(there) == nameless(report(alone))
+
+
+def test_one_trace_of_object_storage_is_read(bucket: str, environment: dict[str, str]) -> None:
     one = report(analyze(environment, f"{bucket}/rank3.json.gz", "-f", "json"))
     assert one["trace"]["path"] == "s3://traces/run/rank3.json.gz"
     assert one["trace"]["rank"] == 3
 
 
-def test_a_cluster_reads_object_storage(cluster: str, bucket: str, environment: dict[str, str], folder: Path) -> None:
-    here = report(analyze(environment, str(folder), "-f", "json"))
+def test_a_cluster_reads_object_storage(
+    cluster: str, bucket: str, environment: dict[str, str], alone: subprocess.CompletedProcess[str]
+) -> None:
     there = report(analyze(environment, f"{bucket}/*.json.gz", "-f", "json", "--scheduler", cluster))
-    assert nameless(there) == nameless(here)
+    assert nameless(there) == nameless(report(alone))
 
 
 def test_one_bad_file_is_reported_and_the_rest_analyzed(
@@ -241,22 +266,26 @@ def test_one_bad_file_is_reported_and_the_rest_analyzed(
     assert "gzip" in done.stderr
 
 
-def test_what_is_not_there_is_said(cluster: str, bucket: str, environment: dict[str, str]) -> None:
+def test_what_is_not_there_is_said(
+    cluster: str, bucket: str, environment: dict[str, str], unanswered: subprocess.Popen[str]
+) -> None:
     missing = analyze(environment, f"{bucket}/none.json", "--scheduler", cluster)
     assert (missing.returncode, missing.stderr) == (3, "advisor: error: s3://traces/run/none.json: no such file\n")
     nothing = analyze(environment, f"{bucket}/none/*.json")
     assert (nothing.returncode, "holds no traces" in nothing.stderr) == (3, True)
-    nobody = analyze(environment, f"{bucket}/*.json.gz", "--scheduler", f"tcp://127.0.0.1:{free_port()}")
-    assert (nobody.returncode, "no Dask scheduler answers" in nobody.stderr) == (2, True), nobody.stderr
+    _, said = unanswered.communicate(timeout=PATIENCE_S)
+    assert (unanswered.returncode, "no Dask scheduler answers" in said) == (2, True), said
 
 
-def test_a_worker_killed_in_the_middle_loses_nothing(place: Path, environment: dict[str, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("count", "steps"), [(10, 150), pytest.param(24, 300, marks=pytest.mark.study)])
+def test_a_worker_killed_in_the_middle_loses_nothing(
+    count: int, steps: int, place: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
     """Rank after rank on two workers; one is killed with a rank in its hands. The report is as if nothing had been."""
     import distributed
 
-    count = 24
     for number in range(count):
-        rank(number, count, steps=300).write(tmp_path / f"rank{number}.json")
+        rank(number, count, steps=steps).write(tmp_path / f"rank{number}.json")
     here = analyze(environment, str(tmp_path), "-f", "json", "--only", "distributed/*", "--jobs", "1")
     command = [sys.executable, "-m", "advisor", "analyze", str(tmp_path), "-f", "json", "--only", "distributed/*"]
     with dask(place, environment) as (address, workers), warnings.catch_warnings():
