@@ -10,6 +10,7 @@ import pytest
 pytest.register_assert_rewrite("support")
 os.environ["ADVISOR_CACHE"] = "off"  # a test that wants a cache names its own
 
+from support import real as listed  # noqa: E402
 from support import traces  # noqa: E402
 
 # Files whose few tests wait long for servers and browsers: begun first, so that none is waited for at the end.
@@ -24,8 +25,8 @@ def real() -> Any:
 
 def pytest_report_header() -> str:
     """Say how many of the real traces are here, since what needs them is skipped without them."""
-    names = [*traces.NAMES, *traces.AUDITED]
-    here = sum(traces.path_of(name).exists() for name in names)
+    names = [*listed.NAMES, *listed.AUDITED]
+    here = sum(listed.path_of(name).exists() for name in names)
     absent = "" if here == len(names) else f"; {traces.ABSENT}" + ("" if traces.required() else ", or they are skipped")
     return f"real traces: {here} of {len(names)}{absent}"
 
@@ -35,7 +36,7 @@ def group_of(nodeid: str) -> str:
     file, _, test = nodeid.partition("::")
     for parameter in test.partition("[")[2].removesuffix("]").split("-"):
         name = parameter if parameter.endswith(".json.gz") else f"{parameter}.json.gz"
-        if name in traces.NAMES or name in traces.AUDITED:
+        if name in listed.NAMES or name in listed.AUDITED:
             return name
     return file
 

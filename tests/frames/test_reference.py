@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from support.traces import NAMES, reference
+from support.real import NAMES
+from support.traces import reference
 from support.traces import trace as trace_of
 
 from advisor.intervals import clip, complement, intersect, subtract, union

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ GATE = ROOT / "sample_traces" / "gate"
 RULE = "data-loading/single-process-loader"
 
 
+@cache
 def loop(
     *,
     wait_us: int = 300,

@@ -17,7 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.reading import LAYOUTS, contents, dump, event, mixture, read, trace_of
-from support.traces import NAMES, real_trace, reference
+from support.real import NAMES
+from support.traces import real_trace, reference
 
 import advisor.trace
 from advisor.errors import TraceError

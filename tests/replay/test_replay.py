@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.paths import ROOT
-from support.traces import NAMES, rules
+from support.real import NAMES
 from support.traces import analysis as analyzed
+from support.traces import rules
 from support.traces import trace as real
 
 from advisor.engine import run as engine

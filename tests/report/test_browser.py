@@ -11,7 +11,8 @@ import pytest
 from support.browser import Visit, browser, missing
 from support.hostile import write_hostile
 from support.paths import ROOT
-from support.traces import NAMES, analysis, real_trace
+from support.real import NAMES
+from support.traces import analysis, real_trace
 
 from advisor.pipeline import analyze, analyze_many
 from advisor.report import Options, render

@@ -17,8 +17,9 @@ from support.analyses import analysis, finding, hostile_analysis, together
 from support.hostile import EVIL, write_hostile
 from support.pages import Page, policy
 from support.paths import ROOT
-from support.traces import TRACES, real_trace
+from support.real import TRACES
 from support.traces import analysis as real_analysis
+from support.traces import real_trace
 
 from advisor import views as viewing
 from advisor.cli import main as advisor_command

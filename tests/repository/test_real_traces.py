@@ -6,7 +6,8 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from support.traces import AUDITED, LISTED, NAMES, analysis, real_trace
+from support.real import AUDITED, LISTED, NAMES
+from support.traces import analysis, real_trace
 
 from advisor.results.analysis import Analysis
 

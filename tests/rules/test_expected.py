@@ -5,7 +5,8 @@ from __future__ import annotations
 from fnmatch import fnmatch
 
 import pytest
-from support.traces import NAMES, analysis, reference, trace
+from support.real import NAMES
+from support.traces import analysis, reference, trace
 
 from advisor.results.analysis import Analysis, Finding
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from support.paths import ROOT
-from support.traces import NAMES, analysis, rules, trace
+from support.real import NAMES
+from support.traces import analysis, rules, trace
 
 from advisor.pipeline import analyze_many
 from advisor.replay.pricing import Replay

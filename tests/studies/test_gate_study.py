@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 import pytest
 from support.paths import ROOT
-from support.traces import NAMES, folder_of
+from support.real import NAMES
+from support.traces import folder_of
 
 pytestmark = pytest.mark.real
 

@@ -1,7 +1,6 @@
-"""The real traces: which they are, where they are, the independent figures for them, and each of them analyzed once.
+"""The real traces for tests: their paths, the independent figures for them, and each of them analyzed once.
 
-``tests/real_traces.json`` lists them with their hashes. Those of the first folder have figures and verdicts on record;
-those of the second (``audited``) are read and analyzed only. Other files in these folders are ignored.
+Those of the first folder have figures and verdicts on record; the audited ones are only read and analyzed.
 """
 
 from __future__ import annotations
@@ -22,12 +21,9 @@ import advisor
 from advisor import rulebook
 from advisor.results.analysis import Analysis
 from advisor.trace import Trace
-from support.paths import ROOT, TESTS
+from support.paths import ROOT
+from support.real import TRACES, path_of
 
-TRACES = Path(os.environ.get("ADVISOR_TRACES", ROOT.parent / "shared" / "traces"))
-LISTED: dict[str, dict[str, str]] = json.loads((TESTS / "real_traces.json").read_text())
-NAMES = sorted(LISTED["traces"])
-AUDITED = sorted(f"audited/{name}" for name in LISTED["audited"])
 ABSENT = "the real traces are not here; set ADVISOR_TRACES to their folder"
 # Loaded traces are heavy; tests that read the same one run one after the other (tests/conftest.py).
 TRACES_KEPT, ANALYSES_KEPT = 3, 12
@@ -43,12 +39,6 @@ def missing(reason: str = ABSENT) -> NoReturn:
     if required():
         pytest.fail(reason)
     pytest.skip(reason)
-
-
-def path_of(name: str) -> Path:
-    """Path that a listed trace should have; ``.json.gz`` may be left out of *name*."""
-    name = name if name.endswith(".json.gz") else f"{name}.json.gz"
-    return TRACES.parent / name if name.startswith("audited/") else TRACES / name
 
 
 def real_trace(name: str) -> str:

@@ -12,7 +12,8 @@ import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from support.traces import NAMES, analysis, rules
+from support.real import NAMES
+from support.traces import analysis, rules
 from support.traces import trace as real
 
 from advisor import views as viewing
