@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -40,6 +41,12 @@ if TYPE_CHECKING:
     from advisor.trace import Trace
 
 
+@cache
+def _shipped() -> Rulebook:
+    """Load the catalogue that ships, once a process."""
+    return rulebook.load([rulebook.builtin_rules_dir()])
+
+
 def analyze(
     trace: Trace,
     rules: Rulebook | None = None,
@@ -57,7 +64,7 @@ def analyze(
     *safe* keeps fixes that change training out of the plan, *what_if* names rules whose fixes are priced together.
     Raises RuleError if the catalogue is malformed; a rule that fails on this trace is a verdict, not an exception.
     """
-    book = rules if rules is not None else rulebook.load([rulebook.builtin_rules_dir()])
+    book = rules if rules is not None else _shipped()
     outcome = run(trace, book, only=only, skip=skip)
     plan = plans.make(trace, outcome, safe=safe, what_if=what_if)
     notes = [QualityNote(code=note.code, message=note.message, advice=note.advice) for note in trace.quality]
@@ -102,7 +109,7 @@ def analyze_many(
 
     The traces are taken one after the other, and none is kept: of each only a digest stays in memory.
     """
-    book = rules if rules is not None else rulebook.load([rulebook.builtin_rules_dir()])
+    book = rules if rules is not None else _shipped()
     analyses: list[Analysis] = []
     digests: list[Digest] = []
     for trace in traces:

@@ -25,7 +25,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-import planting  # noqa: E402
+from support import planting  # noqa: E402
 
 import advisor  # noqa: E402
 from advisor import rulebook  # noqa: E402

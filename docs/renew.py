@@ -1,6 +1,6 @@
 """Writes what is generated in ``docs/``: the frames column by column, a page a rule, the proofs, the two JSON Schemas.
 
-``python docs/renew.py`` renews it; ``tests/test_docs.py`` fails where it is not current.
+``python docs/renew.py`` renews it; ``tests/repository/test_docs.py`` fails where it is not current.
 """
 
 from __future__ import annotations

@@ -1,40 +1,75 @@
-"""Shared by all tests: where the real traces and their reference figures are."""
+"""Settings of every test run: no cache, tests spread over the cores, those of one real trace one after the other."""
 
 from __future__ import annotations
 
-import json
 import os
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
-TRACES = Path(os.environ.get("ADVISOR_TRACES", ROOT.parent / "shared" / "traces"))
+pytest.register_assert_rewrite("support")
 os.environ["ADVISOR_CACHE"] = "off"  # a test that wants a cache names its own
-WHY = "the real traces are not here; set ADVISOR_TRACES to their folder"
 
+from support import real as listed  # noqa: E402
+from support import traces  # noqa: E402
 
-@cache
-def reference() -> dict[str, dict[str, Any]]:
-    """Independent figures for the real traces, by path below their folder; empty where they are not here."""
-    path = TRACES.parent / "facts" / "reference.json"
-    figures: dict[str, dict[str, Any]] = json.loads(path.read_text())["traces"] if path.exists() else {}
-    return figures
-
-
-def real_trace(name: str) -> str:
-    """Path of a real trace; skips the test where it is absent, and fails it there on CI."""
-    path = TRACES / name
-    if not path.exists():
-        if os.environ.get("CI"):
-            pytest.fail(f"{name}: {WHY}")
-        pytest.skip(WHY)
-    return str(path)
+# Files whose few tests wait long for servers and browsers: begun first, so that none is waited for at the end.
+FIRST = ("tests/execution/test_cluster.py", "tests/report/test_browser.py")
 
 
 @pytest.fixture
 def real() -> Any:
     """``real("h100_bert_small.json.gz")`` is the path of that trace."""
-    return real_trace
+    return traces.real_trace
+
+
+def pytest_report_header() -> str:
+    """Say how many of the real traces are here, since what needs them is skipped without them."""
+    names = [*listed.NAMES, *listed.AUDITED]
+    here = sum(listed.path_of(name).exists() for name in names)
+    absent = "" if here == len(names) else f"; {traces.ABSENT}" + ("" if traces.required() else ", or they are skipped")
+    return f"real traces: {here} of {len(names)}{absent}"
+
+
+def group_of(nodeid: str) -> str:
+    """The real trace that a test is named after, else its file: what one process should run in one go."""
+    file, _, test = nodeid.partition("::")
+    for parameter in test.partition("[")[2].removesuffix("]").split("-"):
+        name = parameter if parameter.endswith(".json.gz") else f"{parameter}.json.gz"
+        if name in listed.NAMES or name in listed.AUDITED:
+            return name
+    return file
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put tests of one real trace together, and long waits first."""
+    groups = list(dict.fromkeys(group_of(item.nodeid) for item in items))
+    groups.sort(key=lambda group: FIRST.index(group) if group in FIRST else len(FIRST))
+    rank = {group: at for at, group in enumerate(groups)}
+    items.sort(key=lambda item: rank[group_of(item.nodeid)])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Spread a run of folders over the cores, where pytest-xdist is installed and nothing else is asked for."""
+    options = config.option
+    if not hasattr(options, "numprocesses") or hasattr(config, "workerinput") or options.collectonly or options.usepdb:
+        return
+    if options.numprocesses is None and options.dist == "no" and all(os.path.isdir(path) for path in config.args):
+        options.numprocesses = "auto"
+    if options.numprocesses and options.dist == "no":
+        options.dist, options.loadscopereorder = "loadgroup", False
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each group to one process, in the order of the tests."""
+    if config.option.dist != "loadgroup":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Groups(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid)
+
+    return Groups(config, log)

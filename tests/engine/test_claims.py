@@ -1,0 +1,217 @@
+"""Who owns what: rules that match the same time do not both claim it, and none is saved twice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.engine_world import MS, RISK, Run, Trace, finding, frame, kernels, runner, verdict
+
+from advisor.engine.claims import Claim, settle
+from advisor.results.analysis import Fix
+from advisor.rulebook.rule import Compiled, Match, Replay, Rule
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return runner(tmp_path)
+
+
+def test_a_rule_yields_the_time_that_another_owns(run: Run) -> None:
+    """Both match all eight counted ms at first; the gaps' rule keeps the two that no kernel row of the other owns."""
+    made = kernels(1, owns=[range(10, 16)])
+    made.frames["gaps"] = frame("gaps", step=[1], cost_ns=[8 * MS])
+    made.owns["gaps"] = [[10, 11, 12, 13, 14, 15, 16, 17]]
+    outcome = run(made, {"kernels/rule": {}, "gaps/rule": {"match_frame": "gaps", "yields_to": ["kernels/rule"]}})
+    gaps = finding(outcome, "gaps/rule")
+    assert (finding(outcome).cost_ms, gaps.cost_ms) == (pytest.approx(3.0), pytest.approx(1.0))
+    assert gaps.severity == "low"
+    assert gaps.occurrences == 1
+
+
+def test_a_rule_whose_time_is_all_owned_does_not_apply(run: Run) -> None:
+    rules = {"kernels/first": {}, "kernels/second": {"yields_to": ["kernels/first"]}}
+    outcome = run(kernels(1, 2), rules)
+    assert [found.rule for found in outcome.findings] == ["kernels/first"]
+    (said,) = outcome.verdicts.not_applicable
+    assert (said.rule, said.because) == ("kernels/second", "its time is already owned by kernels/first")
+
+
+def test_rows_that_another_rule_owns_are_no_longer_counted(run: Run) -> None:
+    rules = {
+        "kernels/first": {"match_where": "step = 1"},
+        "kernels/second": {"yields_to": ["kernels/first"]},
+    }
+    outcome = run(kernels(1, 2, 2), rules)
+    assert finding(outcome, "kernels/second").occurrences == 2
+    assert finding(outcome, "kernels/second").cost_ms == pytest.approx(0.5)  # both kernels of step 2 share a segment
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"match_where": "step = 7"}, "fires"),  # the other passes
+        ({"levels": {"high": 0.9}}, "fires"),  # the other is below its levels
+        ({"given": "vendor = 'amd'"}, "fires"),  # the other does not apply
+        ({}, "not_applicable"),
+    ],
+)
+def test_a_rule_yields_only_to_one_that_fires(run: Run, first: dict[str, Any], second: str) -> None:
+    rules = {"kernels/first": first, "kernels/second": {"yields_to": ["kernels/first"]}}
+    assert verdict(run(kernels(1, 2), rules), "kernels/second") == second
+
+
+def test_who_lost_all_owns_nothing_that_others_must_yield(run: Run) -> None:
+    """The third yields to the second alone, and the second has lost everything to the first."""
+    rules = {
+        "kernels/first": {},
+        "kernels/second": {"yields_to": ["kernels/first"]},
+        "kernels/third": {"yields_to": ["kernels/second"]},
+    }
+    outcome = run(kernels(1, 2), rules)
+    assert [found.rule for found in outcome.findings] == ["kernels/first", "kernels/third"]
+
+
+def test_a_risk_stands_without_its_time_but_not_without_its_rows(run: Run) -> None:
+    made = kernels(1)
+    made.frames["gaps"] = frame("gaps", step=[1])
+    made.owns["gaps"] = [[10]]
+    rules = {
+        "kernels/rule": {},
+        "gaps/risk": {"match_frame": "gaps", "yields_to": ["kernels/rule"], "levels": None, "severity": "medium"},
+        "kernels/risk": {"yields_to": ["kernels/rule"], **RISK},
+    }
+    outcome = run(made, rules)
+    assert finding(outcome, "gaps/risk").cost_ms == 0
+    assert finding(outcome, "gaps/risk").saving is None
+    assert verdict(outcome, "kernels/risk") == "not_applicable"
+
+
+def test_a_risk_has_a_severity_and_no_saving(run: Run) -> None:
+    made = Trace(frames={"trace": frame("trace", peak_share=0.95)})
+    outcome = run(made, {"memory/full": {"match_frame": "trace", "match_where": "peak_share > 0.9", **RISK}})
+    found = finding(outcome, "memory/full")
+    assert (found.severity, found.cost_ms, found.saving, found.occurrences) == ("medium", 0.0, None, 1)
+    assert found.where == []
+    assert (found.evidence.columns, found.evidence.rows) == (["peak_share"], [[0.95]])
+
+
+def test_no_time_is_saved_twice(run: Run) -> None:
+    """The likely rule is worth 0.7 of its 4 ms, the certain one its 3: the certain one saves first, and 1 ms is left."""
+    made = kernels(1, owns=[range(10, 18)])
+    made.frames["gaps"] = frame("gaps", step=[1])
+    made.owns["gaps"] = [[10, 11, 12, 13, 14, 15]]
+    outcome = run(made, {"kernels/rule": {"confidence": "likely"}, "gaps/rule": {"match_frame": "gaps"}})
+    assert [found.rule for found in outcome.findings] == ["gaps/rule", "kernels/rule"]
+    first, second = outcome.findings
+    assert first.saving is not None
+    assert second.saving is not None
+    assert (first.saving.high_ms, second.saving.high_ms) == (pytest.approx(3.0), pytest.approx(1.0))
+    assert second.cost_ms == pytest.approx(4.0)
+    assert second.saving.basis.endswith("; what gaps/rule would save is not counted again")
+
+
+def test_a_claim_that_others_took_from_is_weighed_again(run: Run) -> None:
+    """Copies matched 5 ms, of which kernels save 4: gaps, with 2 ms, come before them to the one that both match."""
+    made = Trace()
+    owned = {"kernels": range(10, 16), "copies": [12, 13, 14, 15, 16], "gaps": [16, 17]}
+    for name, segments in owned.items():
+        made.frames[name] = frame(name, step=[1])
+        made.owns[name] = [list(segments)]
+    outcome = run(made, {f"{name}/rule": {"match_frame": name} for name in owned})
+    savings = {found.rule: found.saving.high_ms for found in outcome.findings if found.saving}
+    assert savings == {"kernels/rule": pytest.approx(3), "gaps/rule": pytest.approx(1), "copies/rule": 0}
+
+
+def test_findings_are_ordered_by_what_they_are_worth_and_notes_come_last(run: Run) -> None:
+    made = Trace()
+    owned = {"kernels": [10, 11], "copies": [12, 13, 14], "gaps": [15], "syncs": [16], "loader": range(17, 20)}
+    for name, segments in owned.items():
+        made.frames[name] = frame(name, step=[1])
+        made.owns[name] = [list(segments)]
+    rules: dict[str, dict[str, Any]] = {f"{name}/rule": {"match_frame": name} for name in owned}
+    rules["copies/rule"]["confidence"] = "possible"  # 0.4 of 1.5 ms
+    rules["syncs/rule"] |= {"replay": None, "levels": None, "severity": "high"}
+    rules["gaps/rule"] |= {"replay": None, "levels": None, "severity": "high", "confidence": "possible"}
+    rules["loader/rule"]["levels"] = {"note": 0.01}
+    found = [finding.rule for finding in run(made, rules).findings]
+    assert found == ["kernels/rule", "copies/rule", "gaps/rule", "syncs/rule", "loader/rule"]
+
+
+RULE = Rule(
+    **dict.fromkeys(("since", "title", "why", "given", "replaces", "path"), ""),  # type: ignore[arg-type]
+    id="a/b",
+    needs=(),
+    confidence="certain",
+    yields_to=(),
+    severity=None,
+    match=Match("kernels"),
+    limits={},
+    levels={"low": 0.05},
+    fix=Fix(title="", effort="", before="", after="", caveat="", verify=""),
+    replay=None,
+    references=(),
+    compiled=Compiled(),
+)
+
+
+@st.composite
+def contests(draw: st.DrawFn) -> tuple[list[Claim], Any, float]:
+    """Rules that match anything at all of up to twelve segments, and yield to any rule before them."""
+    lengths = np.array(draw(st.lists(st.integers(0, 10**9), min_size=1, max_size=12)), np.int64)
+    claims = []
+    for index in range(draw(st.integers(1, 6))):
+        low, high = sorted(draw(st.tuples(st.floats(0, 1), st.floats(0, 1))))
+        fixed = draw(st.sampled_from([None, "low", "high"]))
+        owned = draw(st.sets(st.integers(0, len(lengths) - 1)))
+        rule = replace(
+            RULE,
+            id=f"a/{index}",
+            confidence=draw(st.sampled_from(["certain", "likely", "possible"])),
+            yields_to=tuple(f"a/{other}" for other in sorted(draw(st.sets(st.integers(0, index)))) if other < index),
+            severity=fixed,
+            levels={} if fixed else {"low": draw(st.floats(0.001, 1))},
+            match=Match(f"frame{index}"),
+            replay=draw(st.sampled_from([None, Replay("remove", low, high, "")])),
+        )
+        claims.append(Claim(rule, np.ones(1, np.bool_), np.array(sorted(owned), np.int64)))
+    return claims, lengths, draw(st.floats(0.001, 10**6))
+
+
+@settings(max_examples=400, deadline=None)
+@given(contests())
+def test_savings_are_part_of_the_step_whatever_the_rules_match(contest: tuple[list[Claim], Any, float]) -> None:
+    matches, lengths, whole_ms = contest
+    whole_ns = int(lengths.sum())
+    settled = settle(matches, lengths, whole_ns, whole_ms)
+    given_by = {match.rule.id: match for match in matches}
+
+    # Every rule comes to one thing.
+    everyone = [claim.rule.id for claim in settled.claims] + settled.passes + list(settled.owned)
+    assert sorted(everyone) == sorted(given_by)
+
+    savings = [claim.saving for claim in settled.claims if claim.saving]
+    assert sum(saving.high_ms for saving in savings) <= whole_ms * (1 + 1e-12)
+    by_id = {claim.rule.id: claim for claim in settled.claims}
+    for claim in settled.claims:
+        assert set(claim.segments) <= set(given_by[claim.rule.id].segments)
+        assert claim.cost_ns == lengths[claim.segments].sum()
+        assert claim.severity == (claim.rule.severity or "low")
+        if not claim.rule.severity:
+            assert claim.cost_ns / whole_ns >= claim.rule.levels["low"]
+        for other in claim.rule.yields_to:
+            assert other not in by_id or not set(claim.segments) & set(by_id[other].segments)
+        if claim.saving:
+            share = claim.cost_ns / whole_ns
+            assert 0 <= claim.saving.low_ms <= claim.saving.high_ms <= share * whole_ms * (1 + 1e-12)
+            assert claim.saving.high_ms == pytest.approx(claim.saving.high_share * whole_ms)
+    # The first to save saves all it can; and what is first is worth most.
+    ranks = [claim.rank for claim in settled.claims]
+    assert ranks == sorted(ranks, reverse=True)
+    if savings and (first := settled.claims[0]).saving and first.rule.replay:
+        assert first.saving.high_ms == pytest.approx(first.rule.replay.high * first.cost_ns / whole_ns * whole_ms)

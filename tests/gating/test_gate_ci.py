@@ -1,0 +1,260 @@
+"""The gate where CI meets it: the page's commands, the composite action, GitLab's job, the pytest plugin."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.paths import ROOT
+
+# pytester takes out again what is imported while it runs; numpy cannot be imported twice, and a class would be two.
+import advisor.gating.baseline
+import advisor.pipeline  # noqa: F401
+
+PAGE = ROOT / "docs" / "gate.md"
+GATE = ROOT / "sample_traces" / "gate"
+pytest_plugins = ["pytester"]
+
+
+def block(mark: str) -> str:
+    """The code block after a mark of the page."""
+    found = re.search(
+        rf"<!-- {re.escape(mark)} -->\n```(?:sh|text)\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL
+    )
+    assert found is not None, mark
+    return found[1]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A folder with the sample traces and a command `advisor`."""
+    (tmp_path / "sample_traces").symlink_to(ROOT / "sample_traces")
+    command = tmp_path / "bin" / "advisor"
+    command.parent.mkdir()
+    command.write_text(
+        f'#!/bin/sh\nPYTHONPATH={shlex.quote(str(ROOT))} exec {shlex.quote(sys.executable)} -m advisor "$@"\n'
+    )
+    command.chmod(0o755)
+    python = tmp_path / "bin" / "python"
+    python.symlink_to(sys.executable)
+    return tmp_path
+
+
+def shell(script: str, folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run a script as GitHub runs one: bash -eo pipefail, in the checkout."""
+    environment = {
+        **os.environ,
+        "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        **more,
+    }
+    words = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
+    return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_the_pages_commands_do_what_it_says(checkout: Path) -> None:
+    passed = shell(block("ci:gate"), checkout)
+    assert passed.returncode == 0, passed.stderr
+    assert "PASSED: no regression in" in passed.stdout
+    failed = shell(block("ci:gate-fails"), checkout)
+    assert failed.returncode == 1, failed.stderr
+    text = PAGE.read_text(encoding="utf-8")
+    # The counts of checks go with the catalogue: left out, so that a new rule does not change this page.
+    first, _, rest = failed.stdout.partition("\n")
+    shown = f"{first}\n...\n{rest[rest.index('Regressions') : rest.index('Could not be judged')]}..."
+    renewed = re.sub(
+        r"<!-- gate-output -->\n```text\n.*?```",
+        lambda _: f"<!-- gate-output -->\n```text\n{shown}\n```",
+        text,
+        flags=re.DOTALL,
+    )
+    if os.environ.get("UPDATE_DOCS"):
+        PAGE.write_text(renewed, encoding="utf-8")
+    assert PAGE.read_text(encoding="utf-8") == renewed
+    renewing = shell(block("ci:gate-update"), checkout)
+    assert renewing.returncode == 0, renewing.stderr
+
+
+def test_the_pages_table_of_figures_is_current() -> None:
+    from advisor.results.samples import METRICS
+
+    text = PAGE.read_text(encoding="utf-8")
+    for metric in METRICS.values():
+        assert (
+            f"| `{metric.name}` | {metric.unit or 'count'} | {metric.meaning} | {100 * metric.tolerance:g} % |" in text
+        )
+
+
+def test_the_pages_settings_are_settings(tmp_path: Path) -> None:
+    from advisor import rulebook
+    from advisor.config import load
+
+    found = re.search(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert found is not None
+    path = tmp_path / "pyproject.toml"
+    path.write_text(found[1])
+    settings = load(path).gate
+    settings.fitting(rule.id for rule in rulebook.load([ROOT / "rules"]).rules)
+    assert (settings.workload, len(settings.assertions), len(settings.waivers)) == ("resnet50-bs64", 4, 1)
+
+
+# ---- GitHub and GitLab
+
+
+def steps_of_the_action() -> dict[str, tuple[dict[str, str], str]]:
+    """Name to environment and script of the action's steps. It is read by hand: the project needs no YAML reader."""
+    text = (ROOT / "action.yml").read_text(encoding="utf-8")
+    found = {}
+    for part in text.split("\n    - name: ")[1:]:
+        name = part.splitlines()[0]
+        environment = dict(re.findall(r"^        (\w+): (\$\{\{ .* \}\})$", part, re.MULTILINE))
+        script = re.search(r"^      run: (?:\|\n)?((?:.|\n)*)", part, re.MULTILINE)
+        assert script is not None
+        found[name] = (environment, re.sub(r"^        ", "", script[1], flags=re.MULTILINE))
+    return found
+
+
+def test_no_input_is_part_of_a_script() -> None:
+    for environment, script in steps_of_the_action().values():
+        assert "${{" not in script
+        assert environment
+
+
+def test_yaml_files_are_yaml() -> None:
+    yaml = pytest.importorskip("yaml")
+    action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+    assert action["runs"]["using"] == "composite"
+    scripts = {step["name"]: step["run"] for step in action["runs"]["steps"]}
+    assert {name: script for name, (_, script) in steps_of_the_action().items()} == scripts
+    assert all(step["shell"] == "bash" for step in action["runs"]["steps"])
+    named = set(re.findall(r"inputs\.(\w+)", (ROOT / "action.yml").read_text(encoding="utf-8")))
+    assert named == set(action["inputs"])
+    job = yaml.safe_load((ROOT / "docs" / "gitlab-ci.yml").read_text(encoding="utf-8"))["advisor-gate"]
+    assert job["allow_failure"] == {"exit_codes": 4}
+
+
+@pytest.mark.parametrize(("trace", "code", "verdict"), [("workers", 0, "passed"), ("no_workers", 1, "failed")])
+def test_the_action(checkout: Path, trace: str, code: int, verdict: str) -> None:
+    assert shell("advisor baseline sample_traces/gate/workers.json.gz -q", checkout).returncode == 0
+    output, summary = checkout / "output.txt", checkout / "summary.md"
+    name = "a trace; touch forged.json.gz"  # a name that would be code, were it pasted into the script
+    (checkout / name).write_bytes((GATE / f"{trace}.json.gz").read_bytes())
+    _, script = steps_of_the_action()["gate"]
+    found = shell(
+        script, checkout, GITHUB_OUTPUT=str(output), GITHUB_STEP_SUMMARY=str(summary), TRACES=f"\n{name}\n",
+        BASELINE="advisor-baseline.json", INCONCLUSIVE="exit", CONFIG="", OUTPUT="advisor-gate",
+    )  # fmt: skip
+    assert found.returncode == code, found.stderr
+    assert not list(checkout.glob("forged*"))
+    assert found.stdout.splitlines()[-1].startswith(f"::notice title=advisor gate::{verdict.upper()}")
+    written = dict(line.split("=", 1) for line in output.read_text().splitlines())
+    assert (written["verdict"], written["sarif"]) == (verdict, "advisor-gate/gate.sarif")
+    assert summary.read_text().startswith("<!-- advisor-gate -->")
+    assert {path.name for path in (checkout / "advisor-gate").iterdir()} == {
+        "gate.json",
+        "gate.md",
+        "gate.sarif",
+        "gate.xml",
+    }
+    if code:
+        assert "::error file=train.py,line=31,title=data-loading/single-process-loader::" in found.stdout
+
+
+def test_the_action_without_a_trace_says_so(checkout: Path) -> None:
+    _, script = steps_of_the_action()["gate"]
+    found = shell(
+        script, checkout, GITHUB_OUTPUT=str(checkout / "o"), GITHUB_STEP_SUMMARY=str(checkout / "s"), TRACES="none.json",
+        BASELINE="", INCONCLUSIVE="exit", CONFIG="", OUTPUT="advisor-gate",
+    )  # fmt: skip
+    assert (found.returncode, "advisor: error" in found.stderr) == (2, True)
+
+
+def test_gitlabs_script(checkout: Path) -> None:
+    assert shell("advisor baseline sample_traces/gate/workers.json.gz -q", checkout).returncode == 0
+    lines = re.findall(
+        r"^    - (advisor .*)$", (ROOT / "docs" / "gitlab-ci.yml").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    trace = "sample_traces/gate/no_workers.json.gz"
+    found = shell("\n".join(lines), checkout, ADVISOR_TRACE=trace, ADVISOR_BASELINE="advisor-baseline.json")
+    assert (found.returncode, (checkout / "gate.xml").is_file()) == (1, True)
+
+
+# ---- pytest
+
+
+TEST = f"""
+    def test_training(advisor_gate):
+        assert advisor_gate({str(GATE)!r} + "/workers.json.gz") is not None
+
+    def test_slower(advisor_gate):
+        advisor_gate({str(GATE)!r} + "/no_workers.json.gz")
+
+    def test_short(advisor_gate):
+        advisor_gate({str(ROOT)!r} + "/sample_traces/article/rung1_workers.json.gz", baseline="short.json")
+"""
+PLUGIN = ("-p", "advisor.pytest_plugin", "-p", "no:cacheprovider")
+
+
+@pytest.fixture
+def plugin(pytester: pytest.Pytester) -> tuple[str, ...]:
+    """What loads the plugin: nothing where the package is installed, for then pytest finds it."""
+    from importlib.metadata import entry_points
+
+    return PLUGIN[2:] if any(point.name == "advisor" for point in entry_points(group="pytest11")) else PLUGIN
+
+
+def test_the_plugin_passes_fails_and_skips(pytester: pytest.Pytester, plugin: tuple[str, ...]) -> None:
+    pytester.makepyfile(TEST)
+    missing = pytester.runpytest_inprocess(*plugin, "-k", "training")
+    missing.assert_outcomes(failed=1)
+    missing.stdout.fnmatch_lines(["*Make it: pytest --advisor-update*"])
+    pytester.runpytest_inprocess(*plugin, "-k", "training or short", "--advisor-update", "first").assert_outcomes(
+        passed=2
+    )
+    found = pytester.runpytest_inprocess(*plugin)
+    found.assert_outcomes(passed=1, failed=1, skipped=1)
+    found.stdout.fnmatch_lines(["*FAILED: Batches are loaded in the training process again: *"])
+    for choice, outcome in (("pass", {"passed": 1}), ("fail", {"failed": 1})):
+        pytester.runpytest_inprocess(*plugin, "-k", "short", "--advisor-inconclusive", choice).assert_outcomes(
+            **outcome
+        )
+
+
+def test_a_folder_keeps_one_baseline_a_test(pytester: pytest.Pytester, plugin: tuple[str, ...]) -> None:
+    pytester.makepyfile(TEST)
+    words = (*plugin, "--advisor-baseline", "baselines")
+    pytester.runpytest_inprocess(*words, "-k", "not short", "--advisor-update", "first").assert_outcomes(passed=2)
+    assert {path.name for path in (pytester.path / "baselines").iterdir()} == {"test_training.json", "test_slower.json"}
+    pytester.runpytest_inprocess(*words, "-k", "not short").assert_outcomes(passed=2)
+
+
+def test_the_plugin_costs_nothing_unused() -> None:
+    code = "import sys, advisor.pytest_plugin; print([name for name in sys.modules if name.startswith('advisor')])"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    found = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, env=environment
+    )
+    assert found.stdout.strip() == "['advisor', 'advisor.pytest_plugin']"
+
+
+def test_a_glob_that_fits_no_rule_is_a_mistake(tmp_path: Path) -> None:
+    """A misspelt ``only`` would leave a gate that asks nothing of the rules."""
+    import advisor
+
+    (tmp_path / "advisor.toml").write_text('only = ["transfr/*"]\n')
+    sample = ROOT / "sample_traces" / "gate" / "workers.json.gz"
+    with pytest.raises(advisor.AdvisorError, match=r'only: "transfr/\*" fits no rule'):
+        advisor.gate(sample, baseline=_baseline(sample), config=tmp_path / "advisor.toml")
+
+
+def _baseline(sample: Path) -> object:
+    from advisor.gating import baseline
+    from advisor.pipeline import analyze
+    from advisor.trace import read
+
+    return baseline.make([analyze(read(str(sample)), samples=True)])

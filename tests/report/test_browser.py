@@ -1,0 +1,417 @@
+"""The HTML report in Chromium: it works, asks for nothing, runs nothing of a trace's, and can be used by everyone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.browser import Visit, browser, missing
+from support.hostile import write_hostile
+from support.paths import ROOT
+from support.real import NAMES
+from support.traces import analysis, real_trace
+
+from advisor.pipeline import analyze, analyze_many
+from advisor.report import Options, render
+from advisor.results.analysis import Analysis
+from advisor.results.several import Several
+from advisor.trace import read
+
+pytestmark = pytest.mark.browser
+
+# With and without steps, stacks, memory and GPU.
+REAL = [
+    "h100_owlv2_large.json.gz",
+    "v100_resnet50_workers0.json.gz",
+    "a100_dlrm_rank3of8.json.gz",
+    "a100_host_only.json.gz",
+    "gpu_events_without_host.json.gz",
+    "cpu_only.json.gz",
+]
+SAMPLE = ROOT / "sample_traces" / "article" / "rung0_baseline.json.gz"
+IN_VIEW = "() => { const box = document.querySelector('.timeline'); return box.getBoundingClientRect().top }"
+
+
+@pytest.fixture(scope="module")
+def chrome() -> Iterator[Any]:
+    with browser() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("reports")
+
+
+def written(folder: Path, name: str, document: Analysis | Several, **options: Any) -> Path:
+    path = folder / f"{name}.html"
+    path.write_bytes(render("html", document, Options(**options)))
+    return path
+
+
+@pytest.fixture(scope="module")
+def sample(folder: Path) -> Path:
+    made = analyze(read(str(SAMPLE)), views=True)
+    return written(folder, "sample", made, source_root=str(SAMPLE.parent))
+
+
+@pytest.fixture(scope="module")
+def ranks(folder: Path) -> Path:
+    first = real_trace("a100_megatron_tp8/rank0.json.gz")
+    paths = [first, first.replace("rank0", "rank1")]
+    made, across = analyze_many([read(path) for path in paths], views=True)
+    return written(folder, "ranks", Several(traces=made, across=across))
+
+
+def reports(folder: Path) -> dict[str, Path]:
+    return {path.stem: path for path in folder.glob("*.html")}
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_reports_open_quietly(chrome: Any, folder: Path, name: str) -> None:
+    path = written(folder, name.partition(".")[0], analysis(name, views=True))
+    with Visit(chrome, path) as visit:
+        used(visit)
+        axe(visit)
+
+
+def used(visit: Visit) -> None:
+    """What a reader does with a report, whatever it holds."""
+    page = visit.page
+    page.locator("#theme").click()
+    assert page.evaluate("() => document.documentElement.dataset.theme") == "dark"
+    open_all(page)
+    for table in page.locator("table.grid").all():
+        if table.locator("tbody tr").count() < 2:
+            continue
+        last = table.locator("th").last
+        last.locator("button").click()
+        assert last.get_attribute("aria-sort") in ("ascending", "descending")
+    assert no_sideways(page)
+    if page.locator(".timeline").count() == 0:
+        return
+    first = page.locator(".timeline").first.get_attribute("data-of")
+    for button in page.locator(f"button.show[data-of={first}]").all():
+        button.click()
+        assert int(visit.data("lit")) > 0
+        assert -50 < page.evaluate(IN_VIEW) < 900
+    page.locator(".timeline .fit").first.click()
+    before = span(visit)
+    page.locator(".timeline canvas").first.focus()
+    page.keyboard.press("+")
+    assert span(visit) < before
+
+
+def open_all(page: Any) -> None:
+    page.evaluate("() => document.querySelectorAll('main details').forEach((one) => (one.open = true))")
+
+
+def span(visit: Visit) -> int:
+    return int(visit.data("to")) - int(visit.data("from"))
+
+
+def no_sideways(page: Any) -> bool:
+    return bool(page.evaluate("() => document.documentElement.scrollWidth <= innerWidth"))
+
+
+def axe(visit: Visit) -> None:
+    """No serious fault of accessibility, by axe-core."""
+    found = find_spec("axe_playwright_python")
+    if found is None or not found.origin:
+        missing("axe-playwright-python")
+        return
+    script = (Path(found.origin).parent / "axe.min.js").read_text()
+    visit.page.evaluate(script)  # by the debugger: the page's policy does not let it in
+    result = visit.page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
+    serious = [
+        (one["id"], one["help"], [node["target"] for node in one["nodes"][:3]], one["nodes"][0].get("failureSummary"))
+        for one in result["violations"]
+        if one["impact"] in ("serious", "critical")
+    ]
+    assert serious == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1200])
+def test_everyone_can_use_it(chrome: Any, sample: Path, scheme: str, width: int) -> None:
+    with Visit(chrome, sample, color_scheme=scheme, viewport={"width": width, "height": 800}) as visit:
+        axe(visit)
+        open_all(visit.page)
+        visit.page.locator("button.show").first.click()
+        visit.page.keyboard.press("n")
+        axe(visit)
+
+
+def test_reports_of_many_ranks(chrome: Any, ranks: Path) -> None:
+    with Visit(chrome, ranks) as visit:
+        page = visit.page
+        assert page.locator("section.trace").count() == 2
+        assert page.locator(".timeline canvas").count() == 2
+        page.locator("#trace-2-findings button.show").first.click()
+        assert int(page.locator("#trace-2-timeline .timeline").get_attribute("data-lit")) > 0
+        assert not page.locator("#trace-1-timeline .timeline").get_attribute("data-lit")
+        axe(visit)
+
+
+# ---- the timeline
+
+
+def test_the_timeline_zooms_and_pans(chrome: Any, sample: Path) -> None:
+    with Visit(chrome, sample) as visit:
+        page = visit.page
+        canvas = page.locator(".timeline canvas")
+        canvas.scroll_into_view_if_needed()
+        whole = span(visit)
+        box = canvas.bounding_box()
+        middle = (box["x"] + box["width"] / 2, box["y"] + 60)
+        page.mouse.move(*middle)
+        page.mouse.wheel(0, -200)  # the page scrolls: the timeline is not in use yet
+        page.wait_for_timeout(150)
+        assert span(visit) == whole
+        canvas.scroll_into_view_if_needed()
+        box = canvas.bounding_box()
+        middle = (box["x"] + box["width"] / 2, box["y"] + 60)
+        page.mouse.click(*middle)
+        page.mouse.wheel(0, -200)
+        page.wait_for_timeout(150)
+        zoomed = span(visit)
+        assert zoomed < whole
+        left = int(visit.data("from"))
+        page.mouse.down()
+        page.mouse.move(middle[0] + 100, middle[1], steps=4)
+        page.mouse.up()
+        assert int(visit.data("from")) < left
+        assert abs(span(visit) - zoomed) <= 1
+        for key in ("+", "+", "+"):
+            page.keyboard.press(key)
+        assert span(visit) < zoomed / 4
+        at = int(visit.data("from"))
+        page.keyboard.press("ArrowRight")
+        assert int(visit.data("from")) > at
+        page.keyboard.press("-")
+        page.keyboard.press("0")
+        assert span(visit) == whole
+        page.locator(".timeline .in").click()
+        assert span(visit) == pytest.approx(whole / 2, rel=0.01)
+
+
+def test_a_finding_lights_up_its_evidence(chrome: Any, sample: Path) -> None:
+    with Visit(chrome, sample) as visit:
+        page = visit.page
+        whole = span(visit)
+        article = page.locator("article", has_text="pageable memory").first
+        article.locator("button.show").click()
+        assert 0 < int(visit.data("lit")) < 20
+        assert span(visit) < whole / 2
+        assert "evidence of" in page.locator(".timeline .said").inner_text()
+        page.keyboard.press("n")
+        readout = page.locator(".timeline .readout")
+        assert "evidence of" in readout.inner_text()
+        name = article.get_attribute("id")
+        assert readout.locator("a").get_attribute("href") == f"#{name}"
+        page.keyboard.press("Escape")
+        assert visit.data("lit") == ""
+
+
+def test_hovering_and_searching_tell_what_a_span_is(chrome: Any, sample: Path) -> None:
+    with Visit(chrome, sample) as visit:
+        page = visit.page
+        canvas = page.locator(".timeline canvas")
+        canvas.scroll_into_view_if_needed()
+        box = canvas.bounding_box()
+        page.mouse.move(box["x"] + box["width"] * 0.3, box["y"] + 20 + 18 + 8)  # the first row: the causes
+        page.wait_for_timeout(100)
+        assert "loader" in page.locator(".tip").inner_text()
+        page.mouse.move(0, 0)
+        search = page.locator(".timeline input")
+        search.fill("memcpy")
+        count, _, total = page.locator(".timeline .said").inner_text().partition(" of ")
+        assert 0 < int(count) < int(total.replace(",", "").split()[0])
+        search.press("Enter")
+        assert "Memcpy" in page.locator(".timeline .readout").inner_text()
+        search.fill("nothing is called that")
+        assert visit.data("lit") == "0"
+        page.locator(".timeline .clear").click()
+        assert visit.data("lit") == ""
+
+
+# ---- tables, theme, paper
+
+
+def test_tables_sort_and_filter_by_mouse_and_keyboard(chrome: Any, sample: Path) -> None:
+    with Visit(chrome, sample) as visit:
+        page = visit.page
+        page.locator("#kernels > summary").click()
+        table = page.locator("#kernels table")
+        head = table.locator("th").nth(3)
+        assert head.inner_text() == "calls"
+
+        def calls() -> list[int]:
+            cells = table.locator("tbody tr:visible td:nth-child(4)").all_inner_texts()
+            return [int(text.replace(",", "")) for text in cells]
+
+        head.locator("button").click()
+        assert head.get_attribute("aria-sort") == "descending"
+        assert calls() == sorted(calls(), reverse=True)
+        head.locator("button").press("Enter")
+        assert head.get_attribute("aria-sort") == "ascending"
+        assert calls() == sorted(calls())
+        table.locator("th").first.locator("button").click()
+        assert head.get_attribute("aria-sort") == "none"
+        page.locator("#kernels input").fill("gemm")
+        names = table.locator("tbody tr:visible td:first-child").all_inner_texts()
+        assert names
+        assert all("gemm" in name for name in names)
+
+
+def test_modules_are_a_tree(chrome: Any, sample: Path) -> None:
+    with Visit(chrome, sample) as visit:
+        page = visit.page
+        page.locator("#modules > summary").click()
+        rows = page.locator("#modules tbody tr:visible")
+        every = rows.count()
+        fold = page.locator("#modules .fold[aria-expanded]").first
+        assert fold.get_attribute("aria-expanded") == "true"
+        fold.click()
+        assert fold.get_attribute("aria-expanded") == "false"
+        assert rows.count() < every
+        page.locator("#modules input").fill("Conv2d_0")  # what fits shows, with what it lies in
+        assert rows.first.locator("td").first.inner_text().strip().endswith("ResNet_0")
+        assert rows.count() >= 2
+        page.locator("#modules input").fill("")
+        fold.press("Enter")
+        assert rows.count() == every
+        heads = page.locator("#modules th button")
+        heads.nth(1).click()
+        assert rows.first.locator("td").first.inner_text().strip().endswith("ResNet_0")  # a tree stays one
+
+
+def test_the_theme_switches_and_is_not_kept(chrome: Any, sample: Path) -> None:
+    with Visit(chrome, sample, color_scheme="light") as visit:
+        page = visit.page
+        colour = "() => getComputedStyle(document.body).backgroundColor"
+        light = page.evaluate(colour)
+        assert page.locator("#theme").inner_text() == "Dark theme"
+        page.locator("#theme").click()
+        assert page.evaluate(colour) != light
+        assert page.locator("#theme").inner_text() == "Light theme"
+        assert page.evaluate("() => document.cookie") == ""
+        page.reload()
+        assert page.evaluate(colour) == light
+
+
+def test_a_fix_can_be_copied(chrome: Any, sample: Path) -> None:
+    with Visit(chrome, sample, permissions=["clipboard-read", "clipboard-write"]) as visit:
+        page = visit.page
+        page.locator("button.copy").first.click()
+        page.locator("button.copy", has_text="Copied").wait_for()
+        copied = page.evaluate("() => navigator.clipboard.readText()")
+        assert "num_workers=8" in copied
+        compile(copied, "fix", "exec")
+
+
+def test_paper_is_light_and_open(chrome: Any, sample: Path) -> None:
+    with Visit(chrome, sample, color_scheme="dark", viewport={"width": 760, "height": 1000}) as visit:
+        page = visit.page
+        page.emulate_media(media="print")
+        page.evaluate("() => dispatchEvent(new Event('beforeprint'))")
+        assert page.evaluate("() => getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert page.locator("details:not([open])").count() == 0
+        assert page.locator(".still > svg").is_visible()
+        assert not page.locator(".timeline").is_visible()
+        edges = page.evaluate(
+            "() => [...document.querySelectorAll('table')].map((one) => one.getBoundingClientRect().right)"
+        )
+        assert max(edges) <= 761
+
+
+@pytest.mark.parametrize("width", [360, 768, 1920])
+def test_no_width_scrolls_sideways(chrome: Any, folder: Path, sample: Path, ranks: Path, width: int) -> None:
+    for path in reports(folder).values():
+        with Visit(chrome, path, viewport={"width": width, "height": 800}) as visit:
+            assert no_sideways(visit.page), path.name
+            open_all(visit.page)
+            assert no_sideways(visit.page), path.name
+
+
+def test_scripts_off_everything_can_be_read(chrome: Any, sample: Path) -> None:
+    with Visit(chrome, sample, java_script_enabled=False) as visit:
+        page = visit.page
+        assert page.locator("article").count() >= 5
+        assert page.locator(".still > svg").is_visible()
+        assert page.locator("button:visible").count() == 0
+        assert page.locator("input:visible").count() == 0
+        assert page.get_by_text("num_workers=8").first.is_visible()
+        page.locator("#modules > summary").click()
+        assert page.locator("#modules tbody tr:visible").count() == page.locator("#modules tbody tr").count()
+
+
+def test_the_keyboard_reaches_the_findings_first(chrome: Any, sample: Path) -> None:
+    with Visit(chrome, sample) as visit:
+        page = visit.page
+        page.keyboard.press("Tab")
+        assert page.evaluate("() => document.activeElement.className") == "skip"
+        page.keyboard.press("Enter")
+        page.wait_for_timeout(600)
+        assert 0 <= page.evaluate("() => document.getElementById('findings').getBoundingClientRect().top") < 300
+
+
+# ---- strangers
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_hostile_trace_executes_nothing(chrome: Any, tmp_path: Path, scripts: bool) -> None:
+    trace = write_hostile(tmp_path / "trace.json")
+    made = analyze(read(str(trace)), views=True)
+    assert made.findings
+    for name, document in (("one", made), ("two", Several(traces=[made, made], across=None))):
+        path = written(tmp_path, name, document, source_root=str(tmp_path))
+        with Visit(chrome, path, java_script_enabled=scripts) as visit:
+            page = visit.page
+            if scripts:
+                used(visit)
+                page.locator(".timeline input").first.fill("<script>")
+                page.locator(".timeline .after").first.click()
+                box = page.locator(".timeline canvas").first.bounding_box()
+                for row in range(20, 300, 12):
+                    page.mouse.move(box["x"] + 400, box["y"] + row)
+                page.wait_for_timeout(200)
+                assert page.evaluate("() => window.owned") is None
+            assert page.locator("main img").count() == 0
+            assert page.locator("svg [onload]").count() == 0
+            assert page.locator("script").count() == 1 + page.locator("script[type]").count()
+            assert "window.owned=1" in page.locator("main").inner_text()
+            page.set_viewport_size({"width": 360, "height": 800})
+            assert page.locator("main").bounding_box()["width"] <= 360
+
+
+def test_the_policy_holds_when_markup_gets_in(chrome: Any, sample: Path, tmp_path: Path) -> None:
+    """Were a text not escaped, the policy would still stop it: the second wall is tested without the first."""
+    text = sample.read_text().replace(
+        "<main>",
+        "<main><script>window.owned=1</script><img src=x onerror='window.owned=2'>"
+        "<style>body{display:none}</style><p style='color:red' id=styled>x</p><base href='https://evil.example/'>"
+        "<form id=f action='https://evil.example/'></form>",
+        1,
+    )
+    path = tmp_path / "broken.html"
+    path.write_text(text)
+    visit = Visit(chrome, path)
+    page = visit.page
+    page.evaluate("() => document.getElementById('f').submit()")
+    page.wait_for_timeout(300)
+    assert page.evaluate("() => window.owned") is None
+    assert page.evaluate("() => getComputedStyle(document.body).display") != "none"
+    assert page.evaluate("() => getComputedStyle(document.getElementById('styled')).color") != "rgb(255, 0, 0)"
+    assert page.url == path.as_uri()
+    assert any("Content Security Policy" in fault for fault in visit.faults)
+    assert not [fault for fault in visit.faults if fault.startswith(("request: http", "dialog", "popup"))]
+    visit.context.close()
+
+
+def test_the_folder_of_traces_is_known() -> None:
+    """The names above are of this set; a renamed trace would else only skip its test."""
+    assert set(REAL) <= set(NAMES)

@@ -1,0 +1,97 @@
+"""What the documents show is what the program prints. ``UPDATE_DOCS=1 pytest tests/repository/test_docs.py`` renews them."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from click.testing import CliRunner
+from support.paths import ROOT
+
+from advisor.cli import main
+
+README = ROOT / "README.md"
+SAMPLE = "sample_traces/article/rung0_baseline.json.gz"
+SHOWN = ("price", "cost", "where", "fix", "before", "after", "verify")
+
+
+def first_finding(text: str) -> str:
+    """The first finding of a report in short: the parts of SHOWN and the table; three dots where parts are left out."""
+    lines = text.splitlines()
+    start = next(at for at, line in enumerate(lines) if line.startswith(" 1. "))
+    end = next(at for at, line in enumerate(lines) if line.startswith(" 2. "))
+    out = lines[start : start + 2]
+    part, left_out = "price", False
+    for line in lines[start + 2 : end]:
+        label = re.match(r"    (price|cost|got by|where|why|fix|before|after|caveat|verify)\b", line)
+        if not line.strip():
+            part = "table" if part == "where" else part
+            if part not in SHOWN and part != "table":
+                continue
+        elif label:
+            part, left_out = label[1], False
+        if part in SHOWN or part == "table":
+            out.append(line)
+        elif not left_out:
+            left_out = True
+            out.append(f"    {part:8} ...")
+    while out and not out[-1].strip():
+        out.pop()
+    return "\n".join(out)
+
+
+def test_the_readmes_finding_is_what_the_command_prints() -> None:
+    result = CliRunner().invoke(main, ["analyze", str(ROOT / SAMPLE), "--color", "never"])
+    assert result.exit_code == 0, result.output
+    block = f"<!-- finding -->\n```text\n{first_finding(result.output)}\n```"
+    text = README.read_text()
+    renewed = re.sub(r"<!-- finding -->\n```text\n.*?```", lambda _: block, text, count=1, flags=re.DOTALL)
+    if os.environ.get("UPDATE_DOCS"):
+        README.write_text(renewed)
+    assert README.read_text() == renewed
+
+
+def test_every_command_in_the_readme_exists() -> None:
+    words = set(re.findall(r"^(?:cat \S+ \| )?advisor ([a-z]+)", README.read_text(), re.MULTILINE))
+    assert words == {"analyze", "rules", "query", "export", "baseline", "gate", "compare", "record"}
+    for word in words:
+        assert CliRunner().invoke(main, [word, "--help"]).exit_code == 0
+
+
+def test_the_generated_pages_are_current() -> None:
+    """``python docs/renew.py`` renews them."""
+    import runpy
+
+    wanted = dict(runpy.run_path(str(ROOT / "docs" / "renew.py"))["pages"]())
+    stale = [
+        str(path.relative_to(ROOT)) for path, text in wanted.items() if not path.is_file() or path.read_text() != text
+    ]
+    assert stale == []
+    assert set((ROOT / "docs" / "rules").rglob("*.md")) <= set(wanted), "pages of rules that are gone"
+
+
+def test_every_file_that_the_documents_name_exists() -> None:
+    for document in (README, ROOT / "docs" / "writing-rules.md", ROOT / "docs" / "rules" / "README.md"):
+        for link in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", document.read_text()):
+            if not link.startswith("http"):
+                assert (document.parent / link).exists(), f"{document.name}: {link}"
+
+
+def test_the_rules_of_the_catalogue_fit_the_schema_for_editors() -> None:
+    import json
+    import tomllib
+
+    import jsonschema
+
+    schema = jsonschema.Draft202012Validator(json.loads((ROOT / "docs" / "rule.schema.json").read_text()))
+    files = sorted((ROOT / "rules").rglob("*.toml"))
+    assert len(files) > 30
+    for file in files:
+        rule = tomllib.loads(file.read_text())
+        assert [error.message for error in schema.iter_errors(rule)] == []
+        for broken in (
+            rule | {"confidence": "sure"},
+            rule | {"colour": 1},
+            {k: v for k, v in rule.items() if k != "why"},
+        ):
+            assert not schema.is_valid(broken)

@@ -1,0 +1,52 @@
+"""Many analyses in one process: its memory, its files and its threads stay what they were."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.paths import ROOT
+
+linux = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc, as Linux has it")
+
+
+def figures(*options: str) -> dict[str, Any]:
+    """What benchmarks/endurance.py says; in a process of its own, which nothing else has filled."""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / "endurance.py"), *options],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    made: dict[str, Any] = json.loads(done.stdout)
+    return made
+
+
+@linux
+@pytest.mark.parametrize(
+    ("analyses", "warm_up", "kb"), [(30, 15, 200), pytest.param(140, 40, 40, marks=pytest.mark.study)]
+)
+def test_analyses_leave_nothing_behind(analyses: int, warm_up: int, kb: int) -> None:
+    # 100 analyses behind 40 for warming up. A process that keeps its traces grows by twenty times as much.
+    # Half as many are enough to see files, sockets and threads, and memory that is kept, but no small leak.
+    found = figures("--analyses", str(analyses), "--warm-up", str(warm_up), "--built")
+    assert found["analyses"] == analyses
+    assert found["kb_an_analysis"] < kb, found
+    assert found["files_after"] == found["files_before"]
+    assert found["threads_after"] == found["threads_before"]
+    assert found["sockets_after"] == found["sockets_before"] == 0
+
+
+@linux
+@pytest.mark.parametrize(("analyses", "warm_up"), [(24, 12), pytest.param(60, 20, marks=pytest.mark.study)])
+def test_what_is_kept_is_seen(analyses: int, warm_up: int) -> None:
+    """The measure measures: a process that keeps each trace is told apart."""
+    found = figures("--analyses", str(analyses), "--warm-up", str(warm_up), "--built", "--keep")
+    assert found["kb_an_analysis"] > 200, found

@@ -1,0 +1,147 @@
+"""False alarms and catches of the gate on the real traces: what docs/gate.md publishes, held to its promise here.
+
+Every run does a small part: a few traces, a few draws. ``-m study`` does it all.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import pytest
+from support.paths import ROOT
+from support.real import NAMES
+from support.traces import folder_of
+
+pytestmark = pytest.mark.real
+
+
+def _load() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("gate_study", ROOT / "benchmarks" / "gate_study.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["gate_study"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+class Extent(NamedTuple):
+    """How much of the study a run does, and the least that must come of it."""
+
+    names: list[str]
+    pairs: int
+    passed_pairs: int
+    passed: int
+    draws: int
+    redraws: int
+    caught: int
+    plants: int
+
+
+FEW = ("h100_transformer_run1", "h100_transformer_run2", "a100_copies_pinned")
+SMALL = Extent([f"{name}.json.gz" for name in FEW], 4, 2, 1, 40, 2, 4, 4)
+WHOLE = Extent(NAMES, 20, 4, 6, 1000, 10, 18, 5)
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(SMALL, id="small"), pytest.param(WHOLE, id="whole", marks=pytest.mark.study)]
+)
+def extent(request: pytest.FixtureRequest) -> Extent:
+    made: Extent = request.param
+    return made
+
+
+@pytest.fixture(scope="module")
+def traces(extent: Extent) -> Iterator[Path]:
+    with folder_of(extent.names) as folder:
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def study() -> ModuleType:
+    return _load()
+
+
+@pytest.fixture(scope="module")
+def plants(study: ModuleType, extent: Extent, traces: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    return list(study.planted(traces, tmp_path_factory.mktemp("planted"), extent.redraws))
+
+
+def test_a_program_never_fails_against_itself(study: ModuleType, extent: Extent, traces: Path, tmp_path: Path) -> None:
+    pairs = [(pair.name, study.judged(pair.base, pair.now)) for pair in study.halves(traces, tmp_path)]
+    failed = [(name, judgement.headline) for name, judgement in pairs if judgement.verdict == "failed"]
+    assert failed == []
+    assert len(pairs) >= extent.pairs
+    counts = Counter(judgement.verdict for _, judgement in pairs)
+    assert counts["passed"] >= extent.passed_pairs
+    # What decides is enough steps: wherever both halves have them, there is an answer.
+    unsaid = [judgement.headline for _, judgement in pairs if judgement.verdict == "inconclusive"]
+    assert all("too few steps" in headline or "cannot be compared" in headline for headline in unsaid)
+
+
+def test_every_real_trace_is_judged_and_never_fails_against_itself(
+    study: ModuleType, extent: Extent, traces: Path
+) -> None:
+    verdicts = Counter()
+    for path in sorted(traces.rglob("*.json.gz")):
+        analysis = study.analyzed(path, path.name)
+        judgement = study.judged(analysis, analysis)
+        assert judgement == study.judged(analysis, analysis)
+        assert judgement.verdict != "failed", (path.name, judgement.headline)
+        verdicts[judgement.verdict] += 1
+    assert verdicts["passed"] >= extent.passed
+
+
+def test_a_thousand_resamplings_give_at_most_one_per_cent_false_alarms(
+    study: ModuleType, extent: Extent, traces: Path
+) -> None:
+    counts = sum(study.resampled(study.enough(traces), extent.draws).values(), Counter())
+    assert sum(counts.values()) == extent.draws
+    assert counts["failed"] <= 0.01 * extent.draws
+    assert counts["passed"] >= 0.85 * extent.draws
+
+
+def test_planted_regressions_are_caught(extent: Extent, plants: list[Any]) -> None:
+    must = [found for found in plants if found.quiet]
+    assert len(must) >= extent.caught
+    assert {found.plant for found in plants} <= set(SAID)
+    assert len({found.plant for found in plants}) >= extent.plants
+    missed = [(found.trace, found.plant) for found in must if found.judgement.verdict != "failed"]
+    assert missed == []
+    assert sum(found.caught for found in must) >= 0.95 * sum(found.draws for found in must)
+
+
+SAID = {
+    "loader wait +10 % of the step": r"loader_ms .* ms a step .*most in enumerate\(DataLoader\)",
+    "a synchronization a step": r"sync_(count|ms) .* a step .*most in|synchronizes with the GPU in every step again: .* ms a step",
+    "copies turned pageable": r"pageable_mb .* → [\d.]+ MB a step.*most in Memcpy (HtoD|DtoH) \(.*Pageable",
+    "kernels 8 % slower": r"kernel_ms .* ms a step \(\+[78]\.\d %\), most in \w",
+    "a rule newly fires (.item() in the loop)": r"in every step again: .* ms a step|sync_count .*most in cudaStreamSynchronize",
+}
+
+
+def test_the_message_names_what_grew_by_how_much_and_where(plants: list[Any]) -> None:
+    for found in plants:
+        if found.judgement.verdict == "failed":
+            grown = [
+                check.message for check in found.judgement.checks if check.outcome == "regression" and check.counts
+            ]
+            assert any(re.search(SAID[found.plant], message) for message in grown), (found.trace, found.plant, grown)
+
+
+def test_the_page_publishes_what_was_measured() -> None:
+    page = (ROOT / "docs" / "gate.md").read_text(encoding="utf-8")
+    block = re.search(r"<!-- study -->(.*)<!-- /study -->", page, re.DOTALL)
+    assert block is not None
+    rows = dict(re.findall(r"^\| ([^|]+?) \| (\d+ \| \d+ \| \d+ \| \d+) \|$", block[1], re.MULTILINE))
+    whole = [int(figure) for figure in rows["all drawn anew"].split(" | ")]
+    assert (whole[0], whole[1] <= 10, sum(whole[1:])) == (1000, True, 1000)
+    halves = [int(figure) for figure in rows["two runs, and halves of one run, either order"].split(" | ")]
+    assert (halves[1], sum(halves[1:])) == (0, halves[0])
