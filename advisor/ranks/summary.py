@@ -158,7 +158,7 @@ def _row(
     peak = digest.facts.get("peak_allocated_bytes")
     return RankRow(
         rank=rank,
-        path=digest.path.encode("utf-8", "replace").decode("utf-8"),
+        path=digest.path,
         steps=digest.step_count,
         step_ms=digest.step_ms,
         gpu_busy_share=None if pd.isna(busy) else float(busy),

@@ -1,4 +1,4 @@
-"""One trace file and what the cache holds of it."""
+"""Entries of one trace file: what was read of it (``columns``), and the host's forest (``host``); found, decoded, written."""
 
 from __future__ import annotations
 
@@ -9,24 +9,50 @@ import time
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
+import numpy as np
 
-from advisor.cache import identity, snapshot
+from advisor.cache import codec, identity
+from advisor.cache.codec import Array
 from advisor.cache.store import CacheError, Store
+from advisor.errors import AdvisorError
+from advisor.reading.stream import Recorded
+from advisor.timeline.calls import Attributes, Host
+from advisor.timeline.source import LIBRARIES, Place, scrub
 
 if TYPE_CHECKING:
-    from advisor.reading.stream import Recorded
-    from advisor.timeline.calls import Host
     from advisor.timeline.recording import Recording
+
+Value = TypeVar("Value")
 
 # Text of a trace below which reading it anew takes no time.
 LEAST_BYTES = 20_000_000
 # gzip makes text smaller by this much at most.
 _RATIO = 40
-# The version stands in the package itself.
-_DECIDES = ("__init__.py", "reading", "frames", "cache", "intervals.py")
+_FORMAT = 2
+"""Of the entries' bytes; the first was folders of Parquet."""
+_DECIDES = ("results/version.py", "reading", "timeline", "cache", "intervals.py")
+# Notes that tell of the file's name, not of its content.
+_OF_THE_NAME = frozenset(["not-gzip"])
+# Of the forest: what others hold, and what only its making needs.
+_NOT_KEPT = frozenset(["_recorded", "_place_index", "libraries"])
+
+
+class Unkept(Exception):
+    """Something that has no plain form."""
+
+
+class Forest(msgspec.Struct):
+    """The attributes of a :class:`Host` by name and kind."""
+
+    arrays: dict[str, Array] = {}
+    attributes: dict[str, Attributes] = {}
+    tables: dict[str, dict[str, Array]] = {}
+    lists: dict[str, list[Array]] = {}
+    places: dict[str, list[Place]] = {}
+    plain: dict[str, int | list[int | str]] = {}
 
 
 class Kept:
@@ -57,28 +83,24 @@ class Kept:
                 self._facts = None
                 return None
             self._store.remember(facts, self._looked_ns, self._content)
-        found = self._store.load(self._name("columns"))
-        if found is None:
-            return None
-        try:
-            recorded = snapshot.to_recorded(found)
-        except (msgspec.DecodeError, ValueError, KeyError, TypeError):
-            self._store.remove(self._name("columns"))
-            return None
-        self._has_columns = True
+        recorded = self._load("columns", Recorded)
+        self._has_columns = recorded is not None
         return recorded
 
     def host(self, recorded: Recorded) -> Host | None:
         """The forest of *recorded*, where it is kept."""
-        if not self._has_columns or (found := self._store.load(self._name("host"))) is None:
-            return None
+        forest = self._load("host", Forest) if self._has_columns else None
+        self._has_host = forest is not None
+        return None if forest is None else to_host(forest, recorded, self._libraries)
+
+    def _load(self, what: str, kind: type[Value]) -> Value | None:
+        """What an entry holds; one that holds something else is removed."""
+        data = self._store.load(self._name(what))
         try:
-            host = snapshot.to_host(found, recorded, self._libraries)
-        except (msgspec.DecodeError, ValueError, KeyError, TypeError):
-            self._store.remove(self._name("host"))
+            return None if data is None else codec.decode(data, kind, compressed=True)
+        except AdvisorError:
+            self._store.remove(self._name(what))
             return None
-        self._has_host = True
-        return host
 
     def see(self, block: bytes) -> None:
         """The next bytes of the file, as they are read."""
@@ -106,12 +128,12 @@ class Kept:
             return ""
         try:
             if not self._has_columns:
-                self._store.save(self._name("columns"), snapshot.of_recorded(recorded))
+                self._store.save(self._name("columns"), of_recorded(recorded))
                 self._has_columns = True
             if host is not None and not self._has_host:
-                self._store.save(self._name("host"), snapshot.of_host(host))
+                self._store.save(self._name("host"), of_host(host))
                 self._has_host = True
-        except snapshot.Unkept:
+        except Unkept:
             pass
         except CacheError as error:
             return str(error)
@@ -125,7 +147,59 @@ class Kept:
         if what == "host":
             told = "\0".join(sorted(set(self._libraries)))
             what += "-" + hashlib.sha256(told.encode("utf-8", "backslashreplace")).hexdigest()[:16]
-        return f"{size:x}-{self._content}-{self._code}-{what}"
+        return f"{size:x}-{self._content}-{self._code}-{_FORMAT}-{what}"
+
+
+def of_recorded(recorded: Recorded) -> bytes:
+    """The columns as read. Raises ``Unkept``."""
+    if recorded.part is not None or any(code in _OF_THE_NAME for code, _ in recorded.notes):
+        raise Unkept("not the content of the file alone")
+    # Texts are kept as the frames show them, and are cleaned once more when they are read again.
+    if any(scrub(text) != text for table in (recorded.names, recorded.stacks) for text in table):
+        raise Unkept("texts that cleaning does not leave alone")
+    return _encoded(recorded)
+
+
+def of_host(host: Host) -> bytes:
+    """The forest, however its attributes are called. Raises ``Unkept`` for one of a kind that is not known here."""
+    forest = Forest()
+    for name, value in vars(host).items():
+        if name not in _NOT_KEPT:
+            getattr(forest, _kind(name, value))[name] = value
+    return _encoded(forest)
+
+
+def to_host(forest: Forest, recorded: Recorded, libraries: Iterable[str]) -> Host:
+    """The forest of *recorded* again, without working it out."""
+    host = Host.__new__(Host)
+    vars(host).update(_recorded=recorded, libraries=LIBRARIES | frozenset(libraries))
+    for values in msgspec.structs.asdict(forest).values():
+        vars(host).update(values)
+    return host
+
+
+def _kind(name: str, value: object) -> str:
+    """The field of :class:`Forest` that holds such an attribute."""
+    items = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+    same = {type(item) for item in items}
+    if isinstance(value, np.ndarray):
+        return "arrays"
+    if isinstance(value, Attributes):
+        return "attributes"
+    if isinstance(value, dict) and same <= {np.ndarray}:
+        return "tables"
+    if type(value) is int or (isinstance(value, list) and (same <= {int} or same <= {str})):
+        return "plain"
+    if isinstance(value, list) and same in ({np.ndarray}, {Place}):
+        return "places" if same == {Place} else "lists"
+    raise Unkept(f"{name}: {type(value).__name__}")
+
+
+def _encoded(value: object) -> bytes:
+    try:
+        return codec.encode(value, compress=True)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise Unkept(str(error)) from None
 
 
 @lru_cache(maxsize=1)
@@ -134,8 +208,6 @@ def _code(root: Path = Path(__file__).parents[1]) -> str | None:
 
     None where the code is not there to be looked at; then nothing is kept.
     """
-    import numpy as np
-
     parts = [platform.python_version(), sys.platform, sys.byteorder, np.__version__, msgspec.__version__]
     digest = hashlib.sha256("\0".join(parts).encode())
     try:
