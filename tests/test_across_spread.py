@@ -23,7 +23,8 @@ from advisor.ranks.telling import AT_LENGTH, at_length
 from advisor.ranks.work import more_compute, same_work
 from advisor.report import Options, render
 from advisor.report.ranks import sections
-from advisor.results.analysis import Across, to_json
+from advisor.results.encoding import to_json
+from advisor.results.ranks import Across
 from advisor.results.several import Several
 from advisor.testing import TraceBuilder
 

@@ -15,7 +15,8 @@ from advisor.pipeline import combine
 from advisor.ranks.digest import Digest
 from advisor.ranks.telling import AT_LENGTH, at_length
 from advisor.reading import remote
-from advisor.results.analysis import Across, Analysis, Finding
+from advisor.results.analysis import Analysis, Finding
+from advisor.results.ranks import Across
 
 Shared = TypeVar("Shared")
 

@@ -9,7 +9,8 @@ import pandas as pd
 
 from advisor.ranks.digest import Digest
 from advisor.ranks.job import Job
-from advisor.results.analysis import Clocks, QualityNote, RankRow
+from advisor.results.analysis import QualityNote
+from advisor.results.ranks import Clocks, RankRow
 
 _NAMED = 8
 _APART_NS = 60_000_000_000
