@@ -95,9 +95,7 @@ class StepTimes(msgspec.Struct, frozen=True, kw_only=True):
     p10: Annotated[float, doc("Their 10th percentile, in ms.")]
     p90: Annotated[float, doc("Their 90th percentile, in ms.")]
     samples: Annotated[list[float], doc("The durations, in ms, in order of time.")]
-    mean: Annotated[
-        float | None, doc("Mean of all steps, the first included, in ms; None in analyses made before it was taken.")
-    ] = None
+    mean: Annotated[float | None, doc("Mean of all steps, the first included; None in older analyses.")] = None
 
     @property
     def whole(self) -> float:
@@ -116,31 +114,14 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             "on a trace without GPU events, the host's."
         ),
     ]
-    step_ms: Annotated[
-        StepTimes | None,
-        doc("Over the steps after the first, over all where there are fewer than three; None without steps."),
-    ]
-    device: Annotated[
-        int | None, doc("The device that the summary speaks of, the busiest; None where no GPU work was recorded.")
-    ]
+    step_ms: Annotated[StepTimes | None, doc("Durations of the steps, the first left out; None without steps.")]
+    device: Annotated[int | None, doc("The busiest, of which the summary speaks; None without GPU work.")]
     gpu_busy_share: Annotated[float | None, doc("Kernels, copies and memsets, of the window; None without GPU work.")]
-    gpu_utilization: Annotated[
-        dict[Name, float],
-        doc(
-            "By device: kernels, of the window of the PyTorch TensorBoard plugin. Devices without kernels are left out."
-        ),
-    ]
-    sm_efficiency: Annotated[
-        float | None,
-        doc("Estimated, by the definition of the PyTorch TensorBoard plugin; None without blocks per SM."),
-    ]
+    gpu_utilization: Annotated[dict[Name, float], doc("By device: kernels, as the TensorBoard plugin counts.")]
+    sm_efficiency: Annotated[float | None, doc("Estimated as by the TensorBoard plugin; None without blocks per SM.")]
     achieved_occupancy: Annotated[float | None, doc("Estimated, a share from 0 to 1; None where it was not recorded.")]
-    tensor_core_share: Annotated[
-        float | None, doc("Of kernel time: kernels on Tensor Cores; None where their names do not tell.")
-    ]
-    peak_memory_bytes: Annotated[
-        int | None, doc("Peak of the memory allocated on the device; None where memory was not recorded.")
-    ]
+    tensor_core_share: Annotated[float | None, doc("Of kernel time: on Tensor Cores; None where names do not tell.")]
+    peak_memory_bytes: Annotated[int | None, doc("Most that was allocated on the device; None without memory events.")]
     memory_bytes: Annotated[int | None, doc("What the device has; None where the trace does not describe it.")]
     causes: Annotated[
         dict[Name, float],
@@ -169,10 +150,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     """A place in the source, and its share of the finding's cost. None where the rows have nothing in common there."""
 
     file: Annotated[FilePath | None, doc("The innermost frame that is the user's own.")]
-    line: Annotated[
-        int | None,
-        doc("Where its function is defined, or was when the recording began; in traces of 2021 the line that ran."),
-    ]
+    line: Annotated[int | None, doc("Where the function is defined; in traces of 2021 the line that ran.")]
     function: Annotated[Name | None, doc("The function of that frame.")]
     library: Annotated[CodeLine | None, doc("The innermost frame that is a library's: file:line function.")]
     module: Annotated[Name | None, doc("Path of the innermost nn.Module.")]
@@ -208,10 +186,7 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """A setting of the program that a finding speaks of, as ``advisor record`` saw it, and what to set instead."""
 
-    of: Annotated[
-        Name | None,
-        doc("What it is a setting of: DataLoader, the class of an optimizer, torch.compile; None for the program."),
-    ]
+    of: Annotated[Name | None, doc("DataLoader, the class of an optimizer, torch.compile; None for the program.")]
     name: Annotated[Name, doc("Its name, such as num_workers.")]
     value: Annotated[Text, doc("As Python writes it.")]
     advice: Annotated[Wording | None, doc("The value to set instead; None where none follows from the trace.")]
@@ -240,32 +215,19 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     title: Annotated[Text, doc("What is wrong, in one line.")]
     category: Annotated[Name, doc("Folder of the rule, the first half of its id.")]
     severity: Annotated[
-        Severity,
-        doc(
-            "By the share of the time that its rows own, start-up left out where it is much; or as the rule says of a risk "
-            "that costs no time."
-        ),
+        Severity, doc("By the share its rows own, start-up left out where it is much, or as the rule says.")
     ]
     confidence: Annotated[Confidence, doc("How sure the rule is of what it says, as it says itself.")]
     cost_ms: Annotated[float, doc("The time that the matched rows own, per step (per window without steps).")]
     cost_share: Annotated[float, doc("The same as a share of the counted time.")]
     occurrences: Annotated[int, doc("Rows that matched, in the steps that figures speak of.")]
-    saving: Annotated[
-        Saving | None, doc("None for a risk that costs no time by itself, and where nothing is promised.")
-    ]
-    where: Annotated[
-        list[Place], doc("The places that carry most of the cost, at most three; empty where none is known.")
-    ]
+    saving: Annotated[Saving | None, doc("None for a risk that costs no time, or where nothing is promised.")]
+    where: Annotated[list[Place], doc("The places that carry most of the cost, at most three.")]
     evidence: Annotated[Evidence, doc("The rows that weigh most.")]
-    why: Annotated[
-        Wording, doc("What happens and why it costs, in the rule's own words; and what the other ranks show of it.")
-    ]
+    why: Annotated[Wording, doc("What happens and why it costs; and what the other ranks show of it.")]
     fix: Annotated[Fix, doc("What to change.")]
     references: Annotated[list[Reference], doc("Further reading.")]
-    settings: Annotated[
-        list[Setting],
-        doc("What the program was run with, where `advisor record` wrote it into the trace; at most eight."),
-    ] = []
+    settings: Annotated[list[Setting], doc("What the program ran with, where `advisor record` wrote it down.")] = []
 
     def _repr_html_(self) -> str:
         """The finding as a notebook shows it."""
@@ -280,10 +242,7 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True):
     rules: Annotated[list[Name], doc("The rules whose fix it is.")]
     title: Annotated[Wording, doc("The fix in one line.")]
     step_ms_before: Annotated[float, doc("The step with the fixes before this one, by their hopeful assumptions.")]
-    step_ms_after: Annotated[
-        dict[Name, float],
-        doc("Keys low and high: with the hopeful assumptions of all fixes so far, and the cautious ones."),
-    ]
+    step_ms_after: Annotated[dict[Name, float], doc("low and high: with the fixes so far, hopeful and cautious.")]
     speedup: Annotated[float, doc("How many times as fast as recorded the step is then, by the hopeful assumptions.")]
     bound_by: Annotated[
         Name,
@@ -292,9 +251,7 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True):
             "the trace does not show; empty in `what_if`."
         ),
     ] = ""
-    changes_training: Annotated[bool, doc("Whether the fix changes what is learned: the batch, or the precision.")] = (
-        False
-    )
+    changes_training: Annotated[bool, doc("Whether it changes what is learned: batch or precision.")] = False
 
 
 # ---- verdicts
@@ -340,13 +297,10 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     trace: Annotated[TraceInfo, doc("The file, and what it says of itself.")]
     quality: Annotated[list[QualityNote], doc("What the profile lacks or what was repaired, and what to do next time.")]
     summary: Annotated[Summary, doc("Headline figures.")]
-    findings: Annotated[list[Finding], doc("Ordered by saving times confidence: what is first is what to do first.")]
+    findings: Annotated[list[Finding], doc("By saving times confidence: what is first is what to do first.")]
     plan: Annotated[list[PlanStep], doc("The fixes in order, each with the step time predicted after it.")]
     verdicts: Annotated[Verdicts, doc("What each rule came to that is no finding.")]
-    what_if: Annotated[
-        PlanStep | None,
-        doc("What some fixes come to together; None where that was not asked, or none of them has a price."),
-    ] = None
+    what_if: Annotated[PlanStep | None, doc("Some fixes together; None where not asked, or without a price.")] = None
     samples: Annotated[Samples | None, doc("What the gate compares; None where it was not asked for.")] = None
     views: Annotated[Views | None, doc("Tables and pictures; None where they were not asked for (--views).")] = None
 

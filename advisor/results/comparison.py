@@ -21,9 +21,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     """One of the two traces."""
 
     path: Annotated[FilePath, doc("The file, as it was given.")]
-    device: Annotated[
-        Name | None, doc("Name of its busiest GPU; None without one, or where the trace does not describe it.")
-    ]
+    device: Annotated[Name | None, doc("Name of its busiest GPU; None without one, or without a name.")]
     steps: Annotated[int, doc("Steps counted; 0 where it has none.")]
     step_ms: Annotated[float | None, doc("Its median step; None without steps.")]
     p10_ms: Annotated[float | None, doc("10th percentile of its steps; None without steps.")]
@@ -54,10 +52,7 @@ class Turned(msgspec.Struct, frozen=True, kw_only=True):
     turn: Annotated[Turn, doc("What became of it; untold where the rule could not run on a side.")]
     before_ms: Annotated[float | None, doc("Its cost on the first side, in ms a step; None where it is not known.")]
     after_ms: Annotated[float | None, doc("Its cost on the second side, in ms a step; None where it is not known.")]
-    verdicts: Annotated[
-        tuple[Name, Name],
-        doc("The rule's verdict on each side: fires, passes, not_applicable, not_run, error, or unknown."),
-    ]
+    verdicts: Annotated[tuple[Name, Name], doc("On each side: fires, passes, not_applicable, not_run, error, unknown.")]
     where: Annotated[list[Place], doc("The place that carries most of the cost; empty where none is known.")]
 
 
@@ -80,9 +75,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     fate: Annotated[Fate, doc("What became of it.")]
     calls_before: Annotated[float, doc("Calls on the first side; 0 where it appeared.")]
     calls_after: Annotated[float, doc("Calls on the second side; 0 where it vanished.")]
-    ms_before: Annotated[
-        float, doc("On the first side: an operator's own time on host and GPU, a module's own on the GPU.")
-    ]
+    ms_before: Annotated[float, doc("On the first side: of an operator or a module its own time.")]
     ms_after: Annotated[float, doc("The same on the second side.")]
 
 
@@ -93,18 +86,14 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     before: Annotated[Side, doc("The first trace.")]
     after: Annotated[Side, doc("The second trace.")]
     headline: Annotated[Text, doc("What became of the step, in one line.")]
-    unlike: Annotated[list[Text], doc("Why figures of the two should be read with care; empty where they are alike.")]
+    unlike: Annotated[list[Text], doc("Why figures of the two need care; empty where they are alike.")]
     step: Annotated[Shift, doc("The step.")]
     causes: Annotated[list[Shift], doc("ms of each cause in a step, on average: they add up to the mean step.")]
     metrics: Annotated[list[Shift], doc("The other metrics of the gate.")]
     findings: Annotated[list[Turned], doc("Findings of either side: new, worse, fixed, better, same, untold.")]
     claims: Annotated[list[Claim], doc("What the first side's fixes promise: what holds comes first.")]
-    items: Annotated[
-        list[Item], doc("What appeared, vanished or changed, the most first, of each kind; at most 15 of each.")
-    ]
-    hidden: Annotated[
-        dict[Name, int], doc("By kind: how many more items changed, and are left out for they changed less.")
-    ]
+    items: Annotated[list[Item], doc("What appeared, vanished or changed most, at most 15 of each kind.")]
+    hidden: Annotated[dict[Name, int], doc("By kind: how many more items changed, and less.")]
 
     def to_json(self) -> bytes:
         """The contract of ``-f json``, indented."""

@@ -28,21 +28,15 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     message: Annotated[Text, doc("One line: what grew, by how much, where; or why there is no answer.")]
     unit: Annotated[Wording, doc("ms, MB or share; empty for counts, and where there is no figure.")] = ""
     base: Annotated[float | None, doc("Median of the baseline's steps, in `unit`.")] = None
-    now: Annotated[
-        float | None, doc("Median of the candidate's steps, in `unit`; of an assertion, the figure furthest off.")
-    ] = None
+    now: Annotated[float | None, doc("Median of the candidate's steps; of an assertion, what is furthest off.")] = None
     change: Annotated[float | None, doc("now less base.")] = None
     change_share: Annotated[float | None, doc("change over base; None where base is 0.")] = None
     low: Annotated[float | None, doc("Lower bound of the change, at 99 %, by bootstrap of the medians.")] = None
     high: Annotated[float | None, doc("Upper bound of the change.")] = None
-    threshold: Annotated[float | None, doc("The least change that matters, in `unit`; of an assertion, its bound.")] = (
-        None
-    )
+    threshold: Annotated[float | None, doc("The least change that matters; of an assertion, its bound.")] = None
     where: Annotated[list[Place], doc("Places that carry most of it, at most three; of a regression only.")] = []
     note: Annotated[Text, doc("Why there is no answer, or what to know of it; part of the message.")] = ""
-    waiver: Annotated[Text, doc("The reason of the waiver that keeps it from counting; empty where there is none.")] = (
-        ""
-    )
+    waiver: Annotated[Text, doc("Reason of the waiver that keeps it from counting; may be empty.")] = ""
 
     @property
     def counts(self) -> bool:
@@ -54,23 +48,14 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """The gate's answer."""
 
     schema_version: Annotated[int, doc("Version of this schema.")]
-    verdict: Annotated[
-        Verdict,
-        doc("failed where a check that counts regressed, else inconclusive where one that counts has no answer."),
-    ]
+    verdict: Annotated[Verdict, doc("failed where one that counts regressed, inconclusive where one has no answer.")]
     headline: Annotated[Text, doc("One line: what grew, by how much, where.")]
     workload: Annotated[Name, doc("As the baseline calls it; empty where it has no name.")]
     baseline: Annotated[FilePath, doc("The file, as it was given; empty where only assertions were checked.")]
     traces: Annotated[list[FilePath], doc("The candidates, as they were given: runs of one workload.")]
     incomparable: Annotated[list[Text], doc("Why the recordings cannot be compared; empty where they can.")]
-    checks: Annotated[
-        list[Check],
-        doc(
-            "Regressions, then what has no answer, improvements, and the rest; of each what counts first, and of that the "
-            "largest."
-        ),
-    ]
-    update: Annotated[Text, doc("The command that makes this the new baseline; empty where nothing changed.")] = ""
+    checks: Annotated[list[Check], doc("By outcome, regressions first; of each what counts, and the largest, first.")]
+    update: Annotated[Text, doc("The command that makes this the new baseline; may be empty.")] = ""
 
     def to_json(self) -> bytes:
         """The contract of ``-f json``, indented."""

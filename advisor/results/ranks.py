@@ -11,7 +11,11 @@ from advisor.results.field import FilePath, Name, Text, Wording, doc
 
 
 class RankRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One rank beside the others. ``None`` where its trace does not hold what is needed."""
+    """One rank beside the others. ``None`` where its trace does not hold what is needed.
+
+    Waits, ``late_share`` and ``caused_ms`` are None where arrivals cannot be compared, the two figures on its clock where it
+    shares too few collectives with the others. Waits are per step, per window without steps.
+    """
 
     rank: Annotated[int, doc("As the trace says, else as the name of the file says.")]
     path: Annotated[FilePath, doc("The path of its trace, as it was given.")]
@@ -20,45 +24,15 @@ class RankRow(msgspec.Struct, frozen=True, kw_only=True):
     gpu_busy_share: Annotated[float | None, doc("Kernels, copies and memsets, of its window.")]
     compute_share: Annotated[float | None, doc("Of its steps: kernels that compute.")]
     communication_share: Annotated[float | None, doc("Of its steps: communication that nothing hides.")]
-    wait_ms: Annotated[
-        float | None,
-        doc(
-            "Per step (per window without steps): exposed communication before the last rank has come to the collective; "
-            "None where arrivals cannot be compared."
-        ),
-    ]
+    wait_ms: Annotated[float | None, doc("Per step: exposed communication before the last rank has come to it.")]
     wait_share: Annotated[float | None, doc("The same as a share of its steps.")]
-    late_share: Annotated[
-        float | None,
-        doc(
-            "Of the collectives whose order of arrival the clocks decide: those to which it came last; None where arrivals "
-            "cannot be compared."
-        ),
-    ]
-    caused_ms: Annotated[
-        float | None,
-        doc("Per step: what the ranks wait for it, on average over them all; None where arrivals cannot be compared."),
-    ]
-    clock_offset_ms: Annotated[
-        float | None,
-        doc(
-            "How far its clock is ahead of the one that the others are compared with; None where it shares too few "
-            "collectives with them."
-        ),
-    ]
-    clock_residual_ms: Annotated[
-        float | None,
-        doc(
-            "How far its ends of collectives scatter around that, as a robust standard deviation; None where that is unknown."
-        ),
-    ]
+    late_share: Annotated[float | None, doc("Of the collectives whose order the clocks decide: those it came to last.")]
+    caused_ms: Annotated[float | None, doc("Per step: what the ranks wait for it, on average over them all.")]
+    clock_offset_ms: Annotated[float | None, doc("How far its clock is ahead of the one that is compared with.")]
+    clock_residual_ms: Annotated[float | None, doc("Scatter of its ends of collectives, a robust standard deviation.")]
     trace: Annotated[int | None, doc("Place of its analysis in `traces`, from 0; None outside of a report.")] = None
-    loader_share: Annotated[
-        float | None, doc("Of its steps: idle, waiting for a DataLoader; None where none was seen.")
-    ] = None
-    peak_memory_bytes: Annotated[
-        int | None, doc("Most that was allocated at once on its device; None without memory events.")
-    ] = None
+    loader_share: Annotated[float | None, doc("Of its steps: idle, waiting for a DataLoader; None without one.")] = None
+    peak_memory_bytes: Annotated[int | None, doc("Most that was allocated at once; None without memory events.")] = None
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,13 +63,11 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True):
     count: Annotated[float, doc("Per step.")]
     time_ms: Annotated[float, doc("Per step: from start to end, hidden or not.")]
     exposed_ms: Annotated[float, doc("Per step: what no computation hides.")]
-    wait_ms: Annotated[
-        float | None, doc("Of that, before the last rank has come; None where arrivals cannot be compared.")
-    ]
+    wait_ms: Annotated[float | None, doc("Of that, before the last rank has come; None where that is unknown.")]
 
 
 class Lag(msgspec.Struct, frozen=True, kw_only=True):
-    """A collective that ranks waited in, from the first that came to the last."""
+    """A collective that ranks waited in, from the first that came to the last; None for what is unknown."""
 
     collective: Annotated[int, doc("Number of the collective, as in the frame `arrivals`.")]
     kind: Annotated[Name | None, doc("all_reduce, all_gather and so on; None where unknown.")]
@@ -106,15 +78,8 @@ class Lag(msgspec.Struct, frozen=True, kw_only=True):
     start_ms: Annotated[float, doc("When the last rank came, since the first event of all traces.")]
     late_rank: Annotated[int, doc("The rank that came last.")]
     late_by_ms: Annotated[float, doc("How long after the median of the other ranks it came.")]
-    late_cause: Annotated[
-        Name | None,
-        doc(
-            "What it did longer than the others since the collective before, as in `summary.causes`; None where unknown."
-        ),
-    ]
-    wait_ms: Annotated[
-        float, doc("Exposed wait of a rank in this one collective, on average over the ranks that took part.")
-    ]
+    late_cause: Annotated[Name | None, doc("What it did longer than the others, as in `summary.causes`.")]
+    wait_ms: Annotated[float, doc("Exposed wait in this one collective, a rank on average.")]
 
 
 class Wait(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,9 +105,7 @@ class Clocks(msgspec.Struct, frozen=True, kw_only=True):
     """How well the times of different ranks can be compared, by the ends of the collectives that they share."""
 
     collectives: Annotated[int, doc("Collectives that several of the traces hold.")]
-    residual_ms: Annotated[
-        float, doc("The largest `clock_residual_ms` of the ranks that can be compared; 0 without any.")
-    ]
+    residual_ms: Annotated[float, doc("The largest `clock_residual_ms` of ranks that can be compared; else 0.")]
     comparable: Annotated[bool, doc("Whether arrivals of different ranks can be compared.")]
     because: Annotated[Wording | None, doc("Why they cannot; None where they can.")]
 
@@ -161,6 +124,4 @@ class Across(msgspec.Struct, frozen=True, kw_only=True):
     traffic: Annotated[list[Traffic], doc("By group, kind and size, the longest exposed first; at most 20.")] = []
     lags: Annotated[list[Lag], doc("The collectives that were waited in longest; at most 10.")] = []
     waits: Annotated[list[Wait], doc("Who waits for whom, the longest first; at most 256 pairs.")] = []
-    differences: Annotated[
-        list[Difference], doc("Work in which some ranks differ from most, the heaviest first; at most 10.")
-    ] = []
+    differences: Annotated[list[Difference], doc("Work in which some ranks differ from most; at most 10.")] = []

@@ -18,23 +18,9 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True):
     """Per-step samples, over the steps that the median speaks of; over the window, as one sample, where there are none."""
 
     steps: Annotated[int, doc("Steps sampled; 0 without steps.")]
-    metrics: Annotated[
-        dict[Name, list[float]],
-        doc("By metric: a value a step, in the metric's unit. What the trace cannot tell is left out."),
-    ]
-    rules: Annotated[
-        dict[Name, list[float]],
-        doc(
-            "By rule id: the ms of each step that its rows own, whether it fired or not. Those that own nothing are left out."
-        ),
-    ]
-    parts: Annotated[
-        dict[Name, dict[Name, float]],
-        doc(
-            "What a metric is made of, in its unit: the heaviest by name (of a kernel, an operator, a call and its place in "
-            "a file), a step on average."
-        ),
-    ]
+    metrics: Annotated[dict[Name, list[float]], doc("By metric: a value a step, in its unit.")]
+    rules: Annotated[dict[Name, list[float]], doc("By rule id: the ms of each step that its rows own, where any do.")]
+    parts: Annotated[dict[Name, dict[Name, float]], doc("By metric: the heaviest of its parts, a step on average.")]
 
 
 @dataclass(frozen=True)

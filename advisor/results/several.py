@@ -20,10 +20,7 @@ class Several(msgspec.Struct, frozen=True, kw_only=True):
 
     schema_version: Annotated[int, doc("As in an analysis.")] = SCHEMA_VERSION
     traces: Annotated[list[Analysis], doc("In the order they were given; what could not be read is left out.")]
-    across: Annotated[
-        Across | None,
-        doc("What only many ranks together show; None where the traces are not of several ranks of one run."),
-    ] = None
+    across: Annotated[Across | None, doc("What many ranks together show; None where the traces are of no such.")] = None
 
     def to_json(self) -> bytes:
         """The contract of ``-f json`` for more than one trace, indented: trace by trace, for of hundreds the whole would be

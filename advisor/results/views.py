@@ -19,9 +19,7 @@ class Heading(msgspec.Struct, frozen=True, kw_only=True):
     """A column of a table."""
 
     name: Annotated[Wording, doc("Its name.")]
-    unit: Annotated[Wording, doc("count, ms, MB, GB/s, or share (shown in percent); empty for text and yes or no.")] = (
-        ""
-    )
+    unit: Annotated[Wording, doc("count, ms, MB, GB/s, or share (in percent); empty for text.")] = ""
     meaning: Annotated[Wording, doc("What it holds; empty where the name says it.")] = ""
 
 
@@ -32,9 +30,7 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
     rows: Annotated[Cells, doc("The heaviest rows, a value a column; None for what is unknown.")]
     total: Annotated[int, doc("Rows before the cut to `rows`.")]
     note: Annotated[Wording, doc("What the table is over, or why it is empty; may be empty.")] = ""
-    parents: Annotated[
-        list[int], doc("Of a tree: the index of each row's parent, -1 at the root. Empty for a flat table.")
-    ] = []
+    parents: Annotated[list[int], doc("Of a tree: the index of each row's parent, -1 at the root.")] = []
 
 
 class StepBar(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,9 +67,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     merged: Annotated[int, doc("How many of those stand in items of more than one.")]
     tracks: Annotated[list[Track], doc("The lanes, from top to bottom.")]
     names: Annotated[list[EventName], doc("Names that `name` points into.")]
-    categories: Annotated[
-        list[Name], doc("What `category` points into: a cause, or python, module, annotation, operator, runtime.")
-    ]
+    categories: Annotated[list[Name], doc("What `category` points into: a cause, or a kind of call.")]
     rules: Annotated[list[Name], doc("What `finding` points into: ids of rules, in the order of the findings.")]
     track: Annotated[list[int], doc("Of each item: the index of its track.")]
     row: Annotated[list[int], doc("Of each item: its row in the track, from 0.")]
@@ -82,9 +76,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     name: Annotated[list[int], doc("Of each item: index into `names`.")]
     category: Annotated[list[int], doc("Of each item: index into `categories`.")]
     count: Annotated[list[int], doc("Of each item: how many events it stands for.")]
-    finding: Annotated[
-        list[int], doc("Of each item: index into `rules` of the finding that it is evidence of; -1 for none.")
-    ]
+    finding: Annotated[list[int], doc("Of each item: index into `rules`, whose evidence it is; -1 for none.")]
 
 
 class MemoryCurve(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,9 +106,7 @@ class Views(msgspec.Struct, frozen=True, kw_only=True):
 
     steps: Annotated[list[StepBar], doc('The first 500; without steps, one bar named "window".')]
     timeline: Annotated[Timeline | None, doc("One step, event by event; None where it has no length.")]
-    memory: Annotated[
-        list[MemoryCurve], doc("A curve a GPU, the busiest first; the host's where only the host has memory events.")
-    ]
+    memory: Annotated[list[MemoryCurve], doc("A curve a GPU, the busiest first; else the host's.")]
     queue: Annotated[QueueCurve | None, doc("Launched work over the step; None where launches are not known.")]
     classes: Annotated[Grid, doc("Kernels by class.")]
     operators: Annotated[Grid, doc("Host operators, and their shapes below them.")]
