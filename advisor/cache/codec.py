@@ -1,7 +1,7 @@
 """Values that hold arrays as bytes, and back: msgpack in which an array is its type, its shape and its bytes. Exact to the bit.
 
-Nothing is pickled. What is read becomes the type that was asked for, or an ``AdvisorError``; it takes no more memory than the
-bytes do, or, where compressed arrays are allowed, than deflate makes of them (1,032 times as much).
+Nothing is pickled. What is read becomes the type that was asked for, or an ``AdvisorError``; its memory is in proportion to
+the bytes, of compressed arrays, where they are allowed, to what deflate makes of them (1,032 times as much at most).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _plain(value: Any, compress: bool) -> Any:
             raise TypeError(f"an array of {value.dtype} has no plain form")
         data = little.tobytes() if not compress else _deflated(little)
         return _Array(little.dtype.str, little.shape, data, compress)
-    if hasattr(value, "columns"):
+    if type(value).__name__ == "DataFrame":
         return {str(name): _column(value[name]) for name in value.columns}
     raise TypeError(f"{type(value).__name__} has no plain form")
 

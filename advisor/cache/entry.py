@@ -56,7 +56,7 @@ class Forest(msgspec.Struct):
 
 
 class Kept:
-    """What the cache holds of the file at *path*: found before it is read, added to afterwards."""
+    """Entries of the file at *path*: found before it is read, added to afterwards."""
 
     def __init__(self, store: Store, path: str, libraries: Iterable[str]) -> None:
         self._store, self._path = store, path
@@ -94,7 +94,7 @@ class Kept:
         return None if forest is None else to_host(forest, recorded, self._libraries)
 
     def _load(self, what: str, kind: type[Value]) -> Value | None:
-        """What an entry holds; one that holds something else is removed."""
+        """Read an entry; one that holds something else is removed."""
         data = self._store.load(self._name(what))
         try:
             return None if data is None else codec.decode(data, kind, compressed=True)
@@ -145,8 +145,8 @@ class Kept:
         """The name of an entry: size and content of the file, what decides how it is read, and what the entry holds."""
         size = self._facts.size if self._facts else 0
         if what == "host":
-            told = "\0".join(sorted(set(self._libraries)))
-            what += "-" + hashlib.sha256(told.encode("utf-8", "backslashreplace")).hexdigest()[:16]
+            names = "\0".join(sorted(set(self._libraries)))
+            what += "-" + hashlib.sha256(names.encode("utf-8", "backslashreplace")).hexdigest()[:16]
         return f"{size:x}-{self._content}-{self._code}-{_FORMAT}-{what}"
 
 

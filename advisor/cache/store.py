@@ -35,22 +35,22 @@ class _Known(msgspec.Struct):
 
 
 class CacheError(Exception):
-    """Nothing can be kept: why."""
+    """A reason why nothing can be kept."""
 
 
 def folder() -> Path | None:
     """Where the cache lies: as ``ADVISOR_CACHE`` says, else in the user's cache folder; None where it is off."""
-    told = os.environ.get("ADVISOR_CACHE")
-    if told is not None:
-        return None if told.strip().lower() in _OFF else Path(told)
+    setting = os.environ.get("ADVISOR_CACHE")
+    if setting is not None:
+        return None if setting.strip().lower() in _OFF else Path(setting)
     try:
         if sys.platform == "win32":
             home = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
         elif sys.platform == "darwin":
             home = Path.home() / "Library" / "Caches"
         else:
-            told = os.environ.get("XDG_CACHE_HOME", "")
-            home = Path(told) if os.path.isabs(told) else Path.home() / ".cache"
+            setting = os.environ.get("XDG_CACHE_HOME", "")
+            home = Path(setting) if os.path.isabs(setting) else Path.home() / ".cache"
     except RuntimeError:  # there is no home
         return None
     return home / "trace-advisor"
@@ -71,7 +71,7 @@ class Store:
             known = msgspec.json.decode(self._known(facts).read_bytes(), type=_Known)
         except (OSError, msgspec.DecodeError):
             return None
-        return known.content if known.facts == facts and facts.settled(known.looked_ns) and self._mine() else None
+        return known.content if known.facts == facts and facts.settled(known.looked_ns) and self._is_private() else None
 
     def remember(self, facts: Facts, looked_ns: int, content: str) -> None:
         """A file that looks like *facts* was read from *looked_ns* on and holds *content*."""
@@ -85,7 +85,7 @@ class Store:
     # ---- entries
 
     def holds(self, prefix: str) -> bool:
-        """Whether the name of any entry begins so."""
+        """Tell whether the name of any entry begins with *prefix*."""
         return any(entry.name.startswith(prefix) for entry in _listed(self.root / "traces"))
 
     def load(self, name: str) -> bytes | None:
@@ -95,7 +95,7 @@ class Store:
             text = entry.read_bytes()
         except OSError:
             return None
-        if not self._mine():
+        if not self._is_private():
             return None
         data = memoryview(text)[_CHECK:]
         if hashlib.sha256(data).digest() != text[:_CHECK]:
@@ -119,8 +119,8 @@ class Store:
     # ---- the folder
 
     def bound(self) -> None:
-        """Remove what was used least recently, until the rest is small enough; and what dead processes, and advisors that
-        wrote folders of Parquet, left behind."""
+        """Remove what was used least recently, until the rest is small enough; and what dead processes and older advisors,
+        whose entries were folders, left behind."""
         for entry in _listed(self.root / "traces"):
             if entry.is_dir():
                 _remove(entry)
@@ -144,7 +144,7 @@ class Store:
     def _write(self, path: Path, *parts: bytes) -> None:
         """Write a file beside its place and move it there whole. Raises ``OSError``."""
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not self._mine():
+        if not self._is_private():
             raise PermissionError(0, "it belongs to another user, or others may write to it")
         path.parent.mkdir(mode=0o700, exist_ok=True)
         number, begun = tempfile.mkstemp(prefix=_BEGUN, dir=self.root)
@@ -156,8 +156,8 @@ class Store:
             _remove(Path(begun))
             raise
 
-    def _mine(self) -> bool:
-        """Whether nobody else can have written what is here."""
+    def _is_private(self) -> bool:
+        """Tell whether nobody else can have written what is here."""
         if not hasattr(os, "getuid"):
             return True
         try:
