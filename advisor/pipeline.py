@@ -19,7 +19,6 @@ from advisor.ranks.summary import clocks_of, notes_of, ranks_of, rows_of, world_
 from advisor.replay import plan as plans
 from advisor.results.analysis import (
     SCHEMA_VERSION,
-    Across,
     Advisor,
     Analysis,
     DeviceInfo,
@@ -30,6 +29,7 @@ from advisor.results.analysis import (
     TraceInfo,
     Verdicts,
 )
+from advisor.results.ranks import Across
 from advisor.results.version import __version__
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from advisor.report import FORMATS
 
 if TYPE_CHECKING:
     from advisor.config import Config
-    from advisor.results.analysis import Across, Analysis
+    from advisor.results.analysis import Analysis
+    from advisor.results.ranks import Across
     from advisor.rulebook import Rulebook
     from advisor.trace import Trace
 
@@ -162,10 +163,9 @@ def command(
                 ]
     if redact:
         from advisor.report.redact import redact as cut
-        from advisor.report.redact import redact_across
 
         made = [cut(analysis) for analysis in made]
-        across = redact_across(across) if across else None
+        across = cut(across) if across else None
     if made:
         from advisor.results.several import Several
 

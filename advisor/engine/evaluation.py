@@ -19,7 +19,8 @@ import pandas as pd
 from advisor.errors import AdvisorError
 from advisor.frames.schema import Schema
 from advisor.intervals import Bools
-from advisor.results.analysis import Cell, Evidence
+from advisor.results.analysis import Evidence
+from advisor.results.field import Cell
 from advisor.rulebook.conditions import Condition, Watch, reason, session
 
 QUERY_SECONDS = 5.0

@@ -14,9 +14,9 @@ from advisor.execution.cluster import cluster
 from advisor.pipeline import combine
 from advisor.ranks.digest import Digest
 from advisor.ranks.telling import AT_LENGTH, at_length
-from advisor.ranks.wire import unpack
 from advisor.reading import remote
-from advisor.results.analysis import Across, Analysis, Finding
+from advisor.results.analysis import Analysis, Finding
+from advisor.results.ranks import Across
 
 Shared = TypeVar("Shared")
 
@@ -60,7 +60,7 @@ def run(
         if result.analysis is None or result.digest is None:
             wrong[index] = result
         else:
-            found[index] = sharing.of(result.analysis), unpack(result.digest)
+            found[index] = sharing.of(result.analysis), result.digest
             made.unkept = made.unkept or result.unkept
     for index, result in sorted(wrong.items()):
         (made.foreign if result.foreign and foreign(addresses[index]) else made.failed).append(result.error)

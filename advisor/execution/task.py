@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 
 from advisor import rulebook
+from advisor.cache import codec
 from advisor.errors import NotATrace, TraceError
 from advisor.frames import SCHEMAS
 from advisor.pipeline import analyze
-from advisor.ranks.digest import digest
-from advisor.ranks.wire import Packed, pack
+from advisor.ranks.digest import Digest, digest
 from advisor.reading.remote import public, shown
 from advisor.results.analysis import Analysis
 from advisor.results.version import __version__
@@ -50,7 +50,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     version: str
     analysis: Analysis | None = None
-    digest: Packed | None = None
+    digest: Digest | None = None
     error: str = ""
     foreign: bool = False
     """Whether the file is sound, but no trace."""
@@ -93,7 +93,7 @@ def packed(asked: Settings) -> bytes:
 
 def one(address: str, asked: bytes, name: str = "") -> bytes:
     """Read and analyze the trace at *address*, which reports call *name*. Never raises for what is wrong with the file."""
-    return msgspec.msgpack.encode(_result(address, _unpacked(asked), public(name or address)))
+    return codec.encode(_result(address, _unpacked(asked), public(name or address)))
 
 
 def _result(address: str, asked: Settings, name: str) -> Result:
@@ -124,7 +124,7 @@ def _result(address: str, asked: Settings, name: str) -> Result:
             safe=asked.safe,
             what_if=asked.what_if,
         )
-        small = pack(digest(trace)) if asked.digests else None
+        small = digest(trace) if asked.digests else None
     return Result(version=version, analysis=analysis, digest=small, unkept=trace.keep())
 
 
@@ -139,5 +139,5 @@ def _unpacked(asked: bytes) -> Settings:
 
 
 def opened(made: bytes) -> Result:
-    """What a worker returned. Raises ``msgspec.ValidationError`` where it is no result."""
-    return msgspec.msgpack.decode(made, type=Result)
+    """What a worker returned. Raises ``AdvisorError`` where it is no result."""
+    return codec.decode(made, Result)

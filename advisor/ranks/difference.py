@@ -8,7 +8,7 @@ import numpy as np
 
 from advisor.ranks.job import Job
 from advisor.ranks.work import NEAR, table
-from advisor.results.analysis import Difference
+from advisor.results.ranks import Difference
 
 MOST = 10
 # Work that comes to less of a step is not told of: cuBLAS may pick another kernel for a matrix here and there.

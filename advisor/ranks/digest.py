@@ -38,6 +38,7 @@ class Digest:
     ``collectives`` is in order of start; ``before`` holds, for each of them, the ns of each cause since the collective
     before it on the same stream (since the window's start for the first). ``work`` holds the kernels that weigh most, by
     kernel, operator and shapes; ``work_count`` and ``work_ns`` speak of all kernels, those that are not listed included.
+    Raises ``ValueError`` where its parts do not fit together: it may come from another process.
     """
 
     path: str
@@ -50,13 +51,24 @@ class Digest:
     step_numbers: Ints
     counted_ns: int
     causes: dict[str, int]
-    facts: dict[str, Any]
+    facts: dict[str, str | int | float | bool | None]
     features: frozenset[str]
     collectives: pd.DataFrame
     before: Ints
     work: pd.DataFrame
     work_count: int
     work_ns: int
+
+    def __post_init__(self) -> None:
+        if (
+            list(self.collectives) != list(COLLECTIVE)
+            or list(self.work) != list(WORK)
+            or self.before.shape != (len(self.collectives), len(CAUSES))
+            or self.step_numbers.ndim != 1
+            or {self.before.dtype.kind, self.step_numbers.dtype.kind} != {"i"}
+            or set(self.causes) != set(CAUSES)
+        ):
+            raise ValueError("the parts of the digest do not fit together")
 
 
 def digest(trace: Trace) -> Digest:
@@ -70,7 +82,7 @@ def digest(trace: Trace) -> Digest:
     steps = trace.frame("steps")
     work, work_count, work_ns = _work(trace)
     return Digest(
-        path=trace.path,
+        path=trace.path.encode("utf-8", "replace").decode("utf-8"),
         rank=rank_of(trace),
         world_size=trace.metadata.world_size,
         zero_ns=trace.zero_ns,

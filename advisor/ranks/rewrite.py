@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import msgspec
 import pandas as pd
 
-from advisor.results.analysis import Analysis, Finding, RankRow
+from advisor.results.analysis import Analysis, Finding
+from advisor.results.ranks import RankRow
 from advisor.rulebook.rule import CONFIDENCES, SEVERITIES
 
 EXPOSED = ("distributed/exposed-communication", "distributed/exposed-forward-communication")

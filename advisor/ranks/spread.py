@@ -10,7 +10,7 @@ import pandas as pd
 from advisor.ranks.digest import Digest
 from advisor.ranks.job import Job
 from advisor.ranks.matching import labels
-from advisor.results.analysis import Lag, RankRow, Spread, Traffic, Wait
+from advisor.results.ranks import Lag, RankRow, Spread, Traffic, Wait
 
 MOST_TRAFFIC, MOST_LAGS, MOST_WAITS = 20, 10, 256
 _MESSAGE = ["group", "kind", "bytes"]

@@ -9,7 +9,8 @@ import pandas as pd
 
 from advisor.ranks.digest import Digest
 from advisor.ranks.job import Job
-from advisor.results.analysis import Clocks, QualityNote, RankRow
+from advisor.results.analysis import QualityNote
+from advisor.results.ranks import Clocks, RankRow
 
 _NAMED = 8
 _APART_NS = 60_000_000_000
@@ -158,7 +159,7 @@ def _row(
     peak = digest.facts.get("peak_allocated_bytes")
     return RankRow(
         rank=rank,
-        path=digest.path.encode("utf-8", "replace").decode("utf-8"),
+        path=digest.path,
         steps=digest.step_count,
         step_ms=digest.step_ms,
         gpu_busy_share=None if pd.isna(busy) else float(busy),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from advisor.results.analysis import Across, Analysis, RankRow
+from advisor.results.analysis import Analysis
+from advisor.results.ranks import Across, RankRow
 
 AT_LENGTH = 8
 """Of more traces, a report tells of this many at length, and of the rest in a line each or as spread."""

@@ -29,7 +29,8 @@ from advisor.report.figures import (
 from advisor.report.html.embed import link
 from advisor.report.plain import clean, clean_lines, milliseconds, number, percent, shorten
 from advisor.report.table import evidence_cell, evidence_heading
-from advisor.results.analysis import Across, Analysis, Finding, QualityNote, Summary
+from advisor.results.analysis import Analysis, Finding, QualityNote, Summary
+from advisor.results.ranks import Across
 from advisor.results.several import Several, analyses
 
 MOST_BYTES = 60_000

@@ -9,7 +9,8 @@ from advisor.ranks.telling import at_length
 from advisor.report.plain import clean, kernel, milliseconds, number, percent, shorten, size
 from advisor.report.redact import base_name
 from advisor.report.table import ABSENT, align
-from advisor.results.analysis import Across, Analysis, Difference, RankRow, Spread
+from advisor.results.analysis import Analysis
+from advisor.results.ranks import Across, Difference, RankRow, Spread
 
 __all__ = [
     "HEADER",

@@ -1,14 +1,19 @@
-"""``--redact``: an analysis that names no folder, for a report that leaves the house."""
+"""``--redact``: results that name no folder, for a report that others are to read."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache, reduce
+from typing import Any, TypeVar
 
 import msgspec
+from msgspec import inspect
 
-from advisor.results.analysis import Across, Analysis, Cell, Evidence, Finding, Place, QualityNote, Setting, Verdicts
-from advisor.results.views import Grid, Views
+from advisor.results.field import Cell
+
+Result = TypeVar("Result", bound=msgspec.Struct)
+Cut = Callable[[Any], Any]
 
 # An absolute path of two parts or more, on either kind of system, not the rest of a URL or of a module path; or a
 # relative one that ends in the suffix of a file that traces speak of.
@@ -27,114 +32,88 @@ def scrub(text: str) -> str:
     return _RELATIVE.sub("", _ABSOLUTE.sub("", text))
 
 
-def redact(analysis: Analysis) -> Analysis:
-    """A copy of *analysis* in which paths are base names. Names of functions, modules and devices stay."""
-    replace = msgspec.structs.replace
-    return replace(
-        analysis,
-        trace=replace(analysis.trace, path=base_name(analysis.trace.path)),
-        quality=_notes(analysis.quality),
-        findings=[redact_finding(finding) for finding in analysis.findings],
-        verdicts=_verdicts(analysis.verdicts),
-        views=_views(analysis.views) if analysis.views else None,
-    )
+def redact(result: Result) -> Result:
+    """A copy of *result* in which paths are base names. Names of functions, modules and devices stay.
+
+    Each field says what kind of text it holds (``advisor.results.field``); of one that does not, the paths are cut.
+    """
+    changed: dict[str, Any] = {}
+    for name, cut in _cuts(type(result)).items():
+        value = getattr(result, name)
+        changed[name] = _cells(value, result.columns) if cut is _cells else cut(value)  # type: ignore[attr-defined]
+    return msgspec.structs.replace(result, **changed)
 
 
-def redact_across(across: Across) -> Across:
-    """The same for what many ranks show together."""
-    replace = msgspec.structs.replace
-    return replace(
-        across,
-        ranks=[replace(row, path=base_name(row.path)) for row in across.ranks],
-        lags=[replace(lag, op=None if lag.op is None else scrub(lag.op)) for lag in across.lags],
-        quality=_notes(across.quality),
-        findings=[redact_finding(finding) for finding in across.findings],
-        verdicts=_verdicts(across.verdicts),
-    )
+@cache
+def _cuts(kind: type[msgspec.Struct]) -> dict[str, Callable[..., Any]]:
+    """By name of a field that can hold text: the redaction of its values."""
+    info = inspect.type_info(kind)
+    assert isinstance(info, inspect.StructType)
+    return {field.name: cut for field in info.fields if (cut := _cut(field.type)) is not None}
 
 
-def _notes(notes: Sequence[QualityNote]) -> list[QualityNote]:
-    replace = msgspec.structs.replace
-    return [replace(note, message=scrub(note.message), advice=scrub(note.advice)) for note in notes]
+def _cut(kind: inspect.Type, mark: str = "free") -> Callable[..., Any] | None:
+    """The redaction of values of a type; None where they hold no text that is cut. Values of other types stay as they are."""
+    match kind:
+        case inspect.Metadata():
+            return _cut(kind.type, (kind.extra or {}).get("text", mark))
+        case inspect.StrType():
+            return _only(str, _TEXTS[mark])
+        case inspect.StructType():
+            return _only(msgspec.Struct, redact)
+        case inspect.ListType() if mark == "cells":
+            return _cells
+        case inspect.ListType():
+            return _each(_cut(kind.item_type, mark))
+        case inspect.TupleType():
+            items = [_cut(part, mark) or _same for part in kind.item_types]
+            return _only(tuple, lambda values: tuple(cut(value) for cut, value in zip(items, values, strict=True)))
+        case inspect.DictType():
+            key, item = _cut(kind.key_type, mark) or _same, _cut(kind.value_type, mark) or _same
+            return _only(dict, lambda values: {key(name): item(value) for name, value in values.items()})
+        case inspect.UnionType():
+            parts = [cut for part in kind.types if (cut := _cut(part, mark)) is not None]
+            return (lambda value: reduce(lambda found, cut: cut(found), parts, value)) if parts else None
+        case inspect.AnyType() | inspect.RawType() | inspect.CustomType() | inspect.SetType() | inspect.VarTupleType():
+            raise TypeError(f"a result cannot hold {kind}: no redaction is known for it")
+    return None
 
 
-def _verdicts(verdicts: Verdicts) -> Verdicts:
-    replace = msgspec.structs.replace
-    return replace(
-        verdicts,
-        not_applicable=[replace(item, because=scrub(item.because)) for item in verdicts.not_applicable],
-        not_run=[replace(item, how=scrub(item.how)) for item in verdicts.not_run],
-        error=[replace(item, message=scrub(item.message)) for item in verdicts.error],
-    )
+def _same(value: Any) -> Any:
+    return value
 
 
-def redact_finding(finding: Finding) -> Finding:
-    """The same finding without folders in its places, its evidence and its title; the rule's own text stays."""
-    return msgspec.structs.replace(
-        finding,
-        title=scrub(finding.title),
-        where=[_place(place) for place in finding.where],
-        evidence=_evidence(finding.evidence),
-        settings=[_setting(one) for one in finding.settings],
-    )
+def _each(cut: Cut | None) -> Cut | None:
+    return None if cut is None else _only(list, lambda values: [cut(value) for value in values])
 
 
-def _setting(one: Setting) -> Setting:
-    file = None if one.file is None else base_name(one.file)
-    return msgspec.structs.replace(one, file=file, value=scrub(one.value), because=scrub(one.because))
+def _only(kind: type, cut: Cut | None) -> Cut | None:
+    return None if cut is None else lambda value: cut(value) if isinstance(value, kind) else value
 
 
-def _place(place: Place) -> Place:
-    return msgspec.structs.replace(
-        place,
-        file=None if place.file is None else base_name(place.file),
-        library=None if place.library is None else _frame(place.library),
-        op=None if place.op is None else scrub(place.op),
-    )
-
-
-def _frame(text: str) -> str:
+def _line(text: str) -> str:
     # "transformers/models/x.py:812 forward": the folder goes, the line and the function stay
     path, colon, rest = text.partition(".py")
     return base_name(path) + colon + rest
 
 
-def _evidence(evidence: Evidence) -> Evidence:
-    def cell(column: str, value: Cell) -> Cell:
-        if not isinstance(value, str):
-            return value
-        return _frame(value) if column in _PATH_COLUMNS else scrub(value)
-
-    rows = [[cell(column, value) for column, value in zip(evidence.columns, row, strict=True)] for row in evidence.rows]
-    return msgspec.structs.replace(evidence, rows=rows)
-
-
-def _views(views: Views) -> Views:
-    replace = msgspec.structs.replace
-    line = views.timeline
-    grids = {name: _grid(value) for name in Views.__struct_fields__ if isinstance(value := getattr(views, name), Grid)}
-    return replace(
-        views,
-        steps=[replace(bar, name=scrub(bar.name)) for bar in views.steps],
-        timeline=replace(line, title=scrub(line.title), names=[_name(name) for name in line.names]) if line else None,
-        memory=[replace(curve, holders=_grid(curve.holders)) for curve in views.memory],
-        **grids,
-    )
-
-
-def _grid(grid: Grid) -> Grid:
-    paths = [heading.name in _PATH_COLUMNS for heading in grid.columns]
-    rows = [
-        [
-            (_frame(cell) if path else scrub(cell)) if isinstance(cell, str) else cell
-            for path, cell in zip(paths, row, strict=True)
-        ]
-        for row in grid.rows
-    ]
-    return msgspec.structs.replace(grid, rows=rows)
-
-
-def _name(name: str) -> str:
+def _event(name: str) -> str:
     # "forward (models/vit.py:812)", as the timeline writes the source's frames
     function, bracket, place = name.rpartition(" (")
-    return f"{function}{bracket}{_frame(place)}" if ".py:" in place else scrub(name)
+    return f"{function}{bracket}{_line(place)}" if ".py:" in place else scrub(name)
+
+
+def _cells(rows: Sequence[Sequence[Cell]], columns: Sequence[Any]) -> list[list[Cell]]:
+    """The rows of a table; *columns* are their names, or headings that say them."""
+    cuts = [_line if getattr(column, "name", column) in _PATH_COLUMNS else scrub for column in columns]
+    return [[cut(cell) if isinstance(cell, str) else cell for cut, cell in zip(cuts, row, strict=True)] for row in rows]
+
+
+_TEXTS: dict[str, Cut | None] = {
+    "free": scrub,
+    "name": None,
+    "wording": None,
+    "path": base_name,
+    "line": _line,
+    "event": _event,
+}

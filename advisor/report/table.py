@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from advisor.report.plain import NAME_WIDTH, clean, columns, kernel, number, pad, percent, shorten, size
-from advisor.results.analysis import Cell
+from advisor.results.field import Cell
 
 NARROWEST = 12
 GAP = 2

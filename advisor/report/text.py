@@ -33,7 +33,8 @@ from advisor.report.figures import (
 )
 from advisor.report.plain import clean, clean_lines, milliseconds, number, pad, percent
 from advisor.report.table import align, evidence
-from advisor.results.analysis import Across, Analysis, Finding, QualityNote, Summary
+from advisor.results.analysis import Analysis, Finding, QualityNote, Summary
+from advisor.results.ranks import Across
 from advisor.results.several import Several, analyses
 
 FULL_FINDINGS = 8

@@ -1,92 +1,79 @@
-"""The waist of the house: what is known of a trace once every rule has spoken.
+"""Analysis of one trace: the plain data that every report and the gate read.
 
-Everything left of :class:`Analysis` computes, everything right of it only reads. It goes to JSON and back without
-loss (``to_json``/``from_json``), so a report can be rendered later and elsewhere. Times are milliseconds, shares 0 to 1.
+Everything before :class:`Analysis` computes, everything after it only reads. It goes to JSON and back without loss
+(``to_json``/``from_json``), so a report can be rendered later and elsewhere. Times are milliseconds, shares 0 to 1; None
+where the trace does not hold what is needed, never 0. Each field says its meaning and what kind of text it holds.
 """
 
 from __future__ import annotations
 
-import importlib
-import re
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Annotated, Literal
 
 import msgspec
 
+from advisor.results.encoding import to_json
+from advisor.results.field import Cells, CodeLine, FilePath, Name, Text, Wording, doc
 from advisor.results.samples import Samples
 from advisor.results.views import Views
 
 SCHEMA_VERSION = 1
 
-# Characters that steer a terminal or reorder text: raw in JSON they are legal, and still do so where it is printed.
-_STEERING = {
-    code: f"\\u{code:04x}"
-    for code in (*range(0x7F, 0xA0), 0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
-}
-
-
-def to_json(value: object) -> bytes:
-    """*value* as indented JSON, safe to print: what could steer a terminal is escaped, lone surrogates are replaced.
-
-    Lists of plain values stand on one line: the columns of a timeline would else be as many lines as it has events.
-    """
-    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode("utf-8")
-    text = _PLAIN_LIST.sub(lambda found: _BREAK.sub(" ", found[0]).replace("[ ", "[", 1)[:-2] + "]", text)
-    return text.translate(_STEERING).encode("utf-8")
-
-
-# In what is indented line breaks stand between values only, never inside a string.
-_BREAK = re.compile(r"\n *")
-_PLAIN_LIST = re.compile(r'\[\n(?: *(?:"(?:[^"\\\n]|\\.)*"|[-+.\w]+),?\n)+ *\]')
-
 Severity = Literal["high", "medium", "low", "note"]
 Confidence = Literal["certain", "likely", "possible"]
-Cell = str | int | float | bool | None
 
 
-def _renderers(name: str) -> Any:
-    """A module of ``advisor.report``, which reads this one: it is found when somebody asks to see an analysis."""
-    return importlib.import_module("advisor.report" + ("." + name if name else ""))
+# ---- the trace
 
 
 class Advisor(msgspec.Struct, frozen=True, kw_only=True):
-    version: str
-    rules: int
+    """The advisor that made the analysis."""
+
+    version: Annotated[Wording, doc("Its version.")]
+    rules: Annotated[int, doc("Rules in its catalogue and the user's own, whether they were chosen to run or not.")]
 
 
 class DeviceInfo(msgspec.Struct, frozen=True, kw_only=True):
-    id: int
-    name: str | None
-    vendor: str
-    capability: str | None
-    memory_bytes: int | None
+    """A GPU with work in the trace."""
+
+    id: Annotated[int, doc("Its number, as the trace has it.")]
+    name: Annotated[Name | None, doc("Its name; None where the trace does not describe it.")]
+    vendor: Annotated[Name, doc("nvidia, amd, intel or unknown.")]
+    capability: Annotated[Name | None, doc("CUDA compute capability, such as 8.0; None for other makers, or unknown.")]
+    memory_bytes: Annotated[int | None, doc("Its memory, in bytes; None where the trace does not describe it.")]
 
 
 class Features(msgspec.Struct, frozen=True, kw_only=True):
-    steps: bool
-    gpu: bool
-    host: bool
-    shapes: bool
-    stacks: bool
-    memory: bool
-    distributed: bool
+    """What was recorded."""
+
+    steps: Annotated[bool, doc("Steps: ProfilerStep annotations.")]
+    gpu: Annotated[bool, doc("Work on a GPU.")]
+    host: Annotated[bool, doc("Events of the host: operators, calls of the runtime, Python.")]
+    shapes: Annotated[bool, doc("Shapes or types of the operators' inputs (record_shapes).")]
+    stacks: Annotated[bool, doc("Python frames, or call stacks of the operators (with_stack).")]
+    memory: Annotated[bool, doc("Memory events that say how much is allocated in all (profile_memory).")]
+    distributed: Annotated[bool, doc("Several processes: a world size above 1, or kernels that communicate.")]
 
 
 class TraceInfo(msgspec.Struct, frozen=True, kw_only=True):
-    path: str
-    events: int
-    span_ms: float
-    devices: list[DeviceInfo]
-    features: Features
-    rank: int | None
-    world_size: int | None
-    torch: str | None
+    """The file, and what it says of itself."""
+
+    path: Annotated[FilePath, doc("The path as it was given; its last part with --redact.")]
+    events: Annotated[int, doc("Events in the file, of every kind.")]
+    span_ms: Annotated[float, doc("From the first event's start to the last event's end.")]
+    devices: Annotated[list[DeviceInfo], doc("The GPUs with work in the trace, the busiest first.")]
+    features: Annotated[Features, doc("What was recorded.")]
+    rank: Annotated[int | None, doc("Rank of the process; None where the trace does not say it.")]
+    world_size: Annotated[int | None, doc("Processes of the run; None where the trace does not say it.")]
+    torch: Annotated[Name | None, doc("Version of torch that recorded it; None where the trace does not say it.")]
 
 
 class QualityNote(msgspec.Struct, frozen=True, kw_only=True):
-    code: str
-    message: str
-    advice: str
+    """A fact on the quality of the recording."""
+
+    code: Annotated[Name, doc("A short name for the fact, the same in every trace; of a rule profile/x it is x.")]
+    message: Annotated[Text, doc("The fact, with its figures.")]
+    advice: Annotated[Text, doc("What to do next time.")]
 
 
 _EVEN = 1.15
@@ -102,291 +89,220 @@ def typical_ms(median: float, mean: float) -> float:
 
 
 class StepTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """The median speaks of the samples; ``mean`` of all steps, as shares and costs do."""
+    """Durations of the steps after the first, of all where there are fewer than three; ``mean`` speaks of all steps."""
 
-    median: float
-    p10: float
-    p90: float
-    samples: list[float]
-    mean: float | None = None
+    median: Annotated[float, doc("Their median, in ms.")]
+    p10: Annotated[float, doc("Their 10th percentile, in ms.")]
+    p90: Annotated[float, doc("Their 90th percentile, in ms.")]
+    samples: Annotated[list[float], doc("The durations, in ms, in order of time.")]
+    mean: Annotated[float | None, doc("Mean of all steps, the first included; None in older analyses.")] = None
 
     @property
     def whole(self) -> float:
-        """What shares are shares of."""
+        """The time that shares are shares of, in ms."""
         return self.median if self.mean is None else typical_ms(self.median, self.mean)
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """Headline figures. ``None`` where the trace does not hold what is needed, never 0."""
 
-    steps: int
-    window_ms: float
-    step_ms: StepTimes | None
-    device: int | None
-    gpu_busy_share: float | None
-    gpu_utilization: dict[str, float]
-    sm_efficiency: float | None
-    achieved_occupancy: float | None
-    tensor_core_share: float | None
-    peak_memory_bytes: int | None
-    memory_bytes: int | None
-    causes: dict[str, float]
+    steps: Annotated[int, doc("Steps counted; 0 where the trace has none.")]
+    window_ms: Annotated[
+        float,
+        doc(
+            "First step's start (else the first GPU event) to the later of the last step's end and the last GPU event; "
+            "on a trace without GPU events, the host's."
+        ),
+    ]
+    step_ms: Annotated[StepTimes | None, doc("Durations of the steps, the first left out; None without steps.")]
+    device: Annotated[int | None, doc("The busiest, of which the summary speaks; None without GPU work.")]
+    gpu_busy_share: Annotated[float | None, doc("Kernels, copies and memsets, of the window; None without GPU work.")]
+    gpu_utilization: Annotated[dict[Name, float], doc("By device: kernels, as the TensorBoard plugin counts.")]
+    sm_efficiency: Annotated[float | None, doc("Estimated as by the TensorBoard plugin; None without blocks per SM.")]
+    achieved_occupancy: Annotated[float | None, doc("Estimated, a share from 0 to 1; None where it was not recorded.")]
+    tensor_core_share: Annotated[float | None, doc("Of kernel time: on Tensor Cores; None where names do not tell.")]
+    peak_memory_bytes: Annotated[int | None, doc("Most that was allocated on the device; None without memory events.")]
+    memory_bytes: Annotated[int | None, doc("What the device has; None where the trace does not describe it.")]
+    causes: Annotated[
+        dict[Name, float],
+        doc(
+            "The one owner of each ns of the steps (of the window without steps), as shares that add up to 1: compute, "
+            "communication, copy, memset; while the device idles loader, sync, blocking_copy, allocator, compile, gc, "
+            "host, profiler, unknown. Causes that own nothing are left out."
+        ),
+    ]
+
+
+# ---- findings
 
 
 class Saving(msgspec.Struct, frozen=True, kw_only=True):
     """What the fix returns per step (per window where there are no steps)."""
 
-    low_ms: float
-    high_ms: float
-    low_share: float
-    high_share: float
-    basis: str
+    low_ms: Annotated[float, doc("With the cautious assumption, in ms.")]
+    high_ms: Annotated[float, doc("With the hopeful assumption, in ms.")]
+    low_share: Annotated[float, doc("low_ms as a share of the step (of the window without steps).")]
+    high_share: Annotated[float, doc("high_ms as a share of the step (of the window without steps).")]
+    basis: Annotated[Wording, doc("How the two figures were got.")]
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """A place in the source, and its share of the finding's cost."""
+    """A place in the source, and its share of the finding's cost. None where the rows have nothing in common there."""
 
-    file: str | None
-    line: int | None
-    function: str | None
-    library: str | None
-    module: str | None
-    op: str | None
-    share: float
+    file: Annotated[FilePath | None, doc("The innermost frame that is the user's own.")]
+    line: Annotated[int | None, doc("Where the function is defined; in traces of 2021 the line that ran.")]
+    function: Annotated[Name | None, doc("The function of that frame.")]
+    library: Annotated[CodeLine | None, doc("The innermost frame that is a library's: file:line function.")]
+    module: Annotated[Name | None, doc("Path of the innermost nn.Module.")]
+    op: Annotated[Text | None, doc("The innermost operator or annotation.")]
+    share: Annotated[float, doc("Of the finding's cost; of its rows' time or count where they cost nothing.")]
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """A small table: the rows that weigh most. Units are in the column names."""
 
-    columns: list[str]
-    rows: list[list[Cell]]
+    columns: Annotated[list[Wording], doc("Names of the columns.")]
+    rows: Annotated[Cells, doc("The rows, a value a column; None for what is unknown.")]
 
 
 class Fix(msgspec.Struct, frozen=True, kw_only=True):
-    title: str
-    effort: str
-    before: str
-    after: str
-    caveat: str
-    verify: str
+    """What to change, in the rule's own words."""
+
+    title: Annotated[Wording, doc("The change in one line.")]
+    effort: Annotated[Wording, doc("How much work it is; empty where the rule does not say.")]
+    before: Annotated[Wording, doc("Code as it often is; empty where the rule shows none.")]
+    after: Annotated[Wording, doc("The same code with the fix.")]
+    caveat: Annotated[Wording, doc("When it does not help, or what to mind; empty where there is nothing.")]
+    verify: Annotated[Wording, doc("What a new trace shows once it is done.")]
 
 
 class Reference(msgspec.Struct, frozen=True, kw_only=True):
-    title: str
-    url: str
+    """Further reading."""
+
+    title: Annotated[Wording, doc("Its title.")]
+    url: Annotated[Wording, doc("Its address.")]
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """A setting of the program that a finding speaks of, as ``advisor record`` saw it, and what to set instead."""
 
-    of: str | None
-    name: str
-    value: str
-    advice: str | None
-    because: str
-    file: str | None
-    line: int | None
+    of: Annotated[Name | None, doc("DataLoader, the class of an optimizer, torch.compile; None for the program.")]
+    name: Annotated[Name, doc("Its name, such as num_workers.")]
+    value: Annotated[Text, doc("As Python writes it.")]
+    advice: Annotated[Wording | None, doc("The value to set instead; None where none follows from the trace.")]
+    because: Annotated[Text, doc("What the advice follows from, or what the value means; may be empty.")]
+    file: Annotated[FilePath | None, doc("Of the call that set it; None where it is not known.")]
+    line: Annotated[int | None, doc("Its line; None where it is not known.")]
 
     @property
     def as_run(self) -> str:
         """``DataLoader(num_workers=0) at train.py:42``: how the program was run."""
-        said = f"{self.name}={self.value}"
+        text = f"{self.name}={self.value}"
         if self.of:
-            said = f"{self.of}({said})"
+            text = f"{self.of}({text})"
         if self.file:
-            said += f" at {self.file}" + (f":{self.line}" if self.line else "")
-        return said
+            text += f" at {self.file}" + (f":{self.line}" if self.line else "")
+        return text
 
     def __str__(self) -> str:
         return self.as_run + (f" → {self.advice}" if self.advice else "")
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    rule: str
-    title: str
-    category: str
-    severity: Severity
-    confidence: Confidence
-    cost_ms: float
-    cost_share: float
-    occurrences: int
-    saving: Saving | None
-    where: list[Place]
-    evidence: Evidence
-    why: str
-    fix: Fix
-    references: list[Reference]
-    settings: list[Setting] = []
-    """What the program was run with, where the trace says so."""
+    """A rule that fired: what it costs, what the fix returns, where, and what to change."""
+
+    rule: Annotated[Name, doc("Id of the rule.")]
+    title: Annotated[Text, doc("What is wrong, in one line.")]
+    category: Annotated[Name, doc("Folder of the rule, the first half of its id.")]
+    severity: Annotated[
+        Severity, doc("By the share its rows own, start-up left out where it is much, or as the rule says.")
+    ]
+    confidence: Annotated[Confidence, doc("How sure the rule is of what it says, as it says itself.")]
+    cost_ms: Annotated[float, doc("The time that the matched rows own, per step (per window without steps).")]
+    cost_share: Annotated[float, doc("The same as a share of the counted time.")]
+    occurrences: Annotated[int, doc("Rows that matched, in the steps that figures speak of.")]
+    saving: Annotated[Saving | None, doc("None for a risk that costs no time, or where nothing is promised.")]
+    where: Annotated[list[Place], doc("The places that carry most of the cost, at most three.")]
+    evidence: Annotated[Evidence, doc("The rows that weigh most.")]
+    why: Annotated[Wording, doc("What happens and why it costs; and what the other ranks show of it.")]
+    fix: Annotated[Fix, doc("What to change.")]
+    references: Annotated[list[Reference], doc("Further reading.")]
+    settings: Annotated[list[Setting], doc("What the program ran with, where `advisor record` wrote it down.")] = []
 
     def _repr_html_(self) -> str:
-        """What a notebook shows of it."""
-        return cast(str, _renderers("notebook").finding(self))
+        """The finding as a notebook shows it."""
+        from advisor.report import notebook
+
+        return notebook.finding(self)
 
 
 class PlanStep(msgspec.Struct, frozen=True, kw_only=True):
-    rules: list[str]
-    title: str
-    step_ms_before: float
-    step_ms_after: dict[str, float]
-    speedup: float
-    bound_by: str = ""
-    changes_training: bool = False
+    """A fix of the plan, and the step (the window without steps) as it is predicted before and after it."""
+
+    rules: Annotated[list[Name], doc("The rules whose fix it is.")]
+    title: Annotated[Wording, doc("The fix in one line.")]
+    step_ms_before: Annotated[float, doc("The step with the fixes before this one, by their hopeful assumptions.")]
+    step_ms_after: Annotated[dict[Name, float], doc("low and high: with the fixes so far, hopeful and cautious.")]
+    speedup: Annotated[float, doc("How many times as fast as recorded the step is then, by the hopeful assumptions.")]
+    bound_by: Annotated[
+        Name,
+        doc(
+            "What holds the program back after it: work, waits, loader or launches; unpriced for a larger batch whose gain "
+            "the trace does not show; empty in `what_if`."
+        ),
+    ] = ""
+    changes_training: Annotated[bool, doc("Whether it changes what is learned: batch or precision.")] = False
+
+
+# ---- verdicts
 
 
 class NotApplicable(msgspec.Struct, frozen=True, kw_only=True):
-    rule: str
-    because: str
+    """A rule that does not speak of such a program."""
+
+    rule: Annotated[Name, doc("Id of the rule.")]
+    because: Annotated[Text, doc("What the rule asks for, and what the trace holds instead.")]
 
 
 class NotRun(msgspec.Struct, frozen=True, kw_only=True):
-    rule: str
-    needs: list[str]
-    how: str
+    """A rule that the trace lacks something for."""
+
+    rule: Annotated[Name, doc("Id of the rule.")]
+    needs: Annotated[list[Name], doc("What the trace lacks.")]
+    how: Annotated[Text, doc("How to record it.")]
 
 
 class RuleFailure(msgspec.Struct, frozen=True, kw_only=True):
-    rule: str
-    message: str
+    """A rule that failed on the trace."""
+
+    rule: Annotated[Name, doc("Id of the rule.")]
+    message: Annotated[Text, doc("Which part of it failed, and why.")]
 
 
 class Verdicts(msgspec.Struct, frozen=True, kw_only=True):
     """What each rule came to that is no finding. With the rules of the findings, these are all that ran, each once."""
 
-    passes: list[str]
-    not_applicable: list[NotApplicable]
-    not_run: list[NotRun]
-    error: list[RuleFailure]
-    noted: list[str] = []
-    """Rules on the quality of the profile that fired: they speak in ``quality``."""
-
-
-class RankRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One rank beside the others. ``None`` where its trace does not hold what is needed."""
-
-    rank: int
-    path: str
-    steps: int
-    step_ms: float | None
-    gpu_busy_share: float | None
-    compute_share: float | None
-    communication_share: float | None
-    wait_ms: float | None
-    wait_share: float | None
-    late_share: float | None
-    caused_ms: float | None
-    clock_offset_ms: float | None
-    clock_residual_ms: float | None
-    trace: int | None = None
-    loader_share: float | None = None
-    peak_memory_bytes: int | None = None
-
-
-class Spread(msgspec.Struct, frozen=True, kw_only=True):
-    """How one figure spreads over the ranks that tell it."""
-
-    figure: str
-    ranks: int
-    min: float
-    median: float
-    max: float
-    min_rank: int
-    max_rank: int
-
-
-class Traffic(msgspec.Struct, frozen=True, kw_only=True):
-    """Collectives of one kind and size in one process group, per step: means over the ranks that run them."""
-
-    group: str
-    kind: str
-    bytes: int | None
-    ranks: int
-    count: float
-    time_ms: float
-    exposed_ms: float
-    wait_ms: float | None
-
-
-class Lag(msgspec.Struct, frozen=True, kw_only=True):
-    """A collective that ranks waited in, from the first that came to the last."""
-
-    collective: int
-    kind: str | None
-    group: str | None
-    bytes: int | None
-    op: str | None
-    step: int | None
-    start_ms: float
-    late_rank: int
-    late_by_ms: float
-    late_cause: str | None
-    wait_ms: float
-    """The exposed wait of a rank in it, on average over the ranks that took part."""
-
-
-class Wait(msgspec.Struct, frozen=True, kw_only=True):
-    """What one rank waits for another, per step."""
-
-    rank: int
-    late_rank: int
-    wait_ms: float
-
-
-class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """Work in which some ranks differ from most: a kernel, or the shapes of an operator."""
-
-    ranks: list[int]
-    what: str
-    name: str
-    here: str
-    usual: str
-    ms: float
-    """GPU time of it per step there, less what it takes on a usual rank: how much more or less that work is."""
-
-
-class Clocks(msgspec.Struct, frozen=True, kw_only=True):
-    """How well the times of different ranks can be compared, by the ends of the collectives that they share."""
-
-    collectives: int
-    residual_ms: float
-    comparable: bool
-    because: str | None
-
-
-class Across(msgspec.Struct, frozen=True, kw_only=True):
-    """What only the traces of several ranks together show."""
-
-    ranks: list[RankRow]
-    world_size: int | None
-    step_ms: float | None
-    clocks: Clocks
-    quality: list[QualityNote]
-    findings: list[Finding]
-    verdicts: Verdicts
-    spreads: list[Spread] = []
-    traffic: list[Traffic] = []
-    lags: list[Lag] = []
-    waits: list[Wait] = []
-    differences: list[Difference] = []
+    passes: Annotated[list[Name], doc("Ids of rules that had what they need and found nothing that matters.")]
+    not_applicable: Annotated[list[NotApplicable], doc("Rules that do not speak of such a program.")]
+    not_run: Annotated[list[NotRun], doc("Rules that the trace lacks something for.")]
+    error: Annotated[list[RuleFailure], doc("Rules that failed.")]
+    noted: Annotated[list[Name], doc("Rules on the quality of the profile that fired: they speak in `quality`.")] = []
 
 
 class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     """All that the reports show of one trace."""
 
-    schema_version: int
-    advisor: Advisor
-    trace: TraceInfo
-    quality: list[QualityNote]
-    summary: Summary
-    findings: list[Finding]
-    plan: list[PlanStep]
-    verdicts: Verdicts
-    what_if: PlanStep | None = None
-    """What some fixes come to together, where that was asked."""
-    samples: Samples | None = None
-    """Per-step samples, where they were asked for: what the gate compares."""
-    views: Views | None = None
-    """Tables and pictures, where they were asked for (``--views``)."""
+    schema_version: Annotated[int, doc("Version of this schema: it changes where a field changes its meaning or goes.")]
+    advisor: Annotated[Advisor, doc("The advisor that made it.")]
+    trace: Annotated[TraceInfo, doc("The file, and what it says of itself.")]
+    quality: Annotated[list[QualityNote], doc("What the profile lacks or what was repaired, and what to do next time.")]
+    summary: Annotated[Summary, doc("Headline figures.")]
+    findings: Annotated[list[Finding], doc("By saving times confidence: what is first is what to do first.")]
+    plan: Annotated[list[PlanStep], doc("The fixes in order, each with the step time predicted after it.")]
+    verdicts: Annotated[Verdicts, doc("What each rule came to that is no finding.")]
+    what_if: Annotated[PlanStep | None, doc("Some fixes together; None where not asked, or without a price.")] = None
+    samples: Annotated[Samples | None, doc("What the gate compares; None where it was not asked for.")] = None
+    views: Annotated[Views | None, doc("Tables and pictures; None where they were not asked for (--views).")] = None
 
     def to_json(self) -> bytes:
         """The contract of ``-f json``, indented."""
@@ -397,12 +313,15 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
 
         Lines of the source are shown of files below *source_root*.
         """
-        report = _renderers("")
-        Path(path).write_bytes(report.render("html", self, report.Options(source_root=source_root)))
+        from advisor.report import Options, render
+
+        Path(path).write_bytes(render("html", self, Options(source_root=source_root)))
 
     def _repr_html_(self) -> str:
-        """What a notebook shows of it."""
-        return cast(str, _renderers("notebook").analysis(self))
+        """The analysis as a notebook shows it."""
+        from advisor.report import notebook
+
+        return notebook.analysis(self)
 
     @classmethod
     def from_json(cls, text: bytes | str) -> Analysis:

@@ -1,12 +1,14 @@
-"""What `advisor compare` shows: two traces side by side, for people. Renderers read it; nothing here fails a build."""
+"""Two traces side by side, as `advisor compare` shows them to people: renderers read it, and nothing here fails a build."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
-from advisor.results.analysis import Place, to_json
+from advisor.results.analysis import Place
+from advisor.results.encoding import to_json
+from advisor.results.field import FilePath, Name, Text, Wording, doc
 
 SCHEMA_VERSION = 1
 Turn = Literal["fixed", "new", "better", "worse", "same", "untold"]
@@ -16,81 +18,82 @@ Answer = Literal["holds", "does not hold", "cannot be told"]
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the two traces. Times are ms; None where there are no steps."""
+    """One of the two traces."""
 
-    path: str
-    device: str | None
-    steps: int
-    step_ms: float | None
-    p10_ms: float | None
-    p90_ms: float | None
-    window_ms: float
+    path: Annotated[FilePath, doc("The file, as it was given.")]
+    device: Annotated[Name | None, doc("Name of its busiest GPU; None without one, or without a name.")]
+    steps: Annotated[int, doc("Steps counted; 0 where it has none.")]
+    step_ms: Annotated[float | None, doc("Its median step; None without steps.")]
+    p10_ms: Annotated[float | None, doc("10th percentile of its steps; None without steps.")]
+    p90_ms: Annotated[float | None, doc("90th percentile of its steps; None without steps.")]
+    window_ms: Annotated[float, doc("Length of its window.")]
 
 
 class Shift(msgspec.Struct, frozen=True, kw_only=True):
-    """One figure on both sides, a step; None where a side does not tell. ``outcome`` as the gate would have it."""
+    """One figure on both sides, a step."""
 
-    name: str
-    meaning: str
-    unit: str
-    before: float | None
-    after: float | None
-    outcome: Literal["worse", "better", "same", "inconclusive"]
-    note: str = ""
+    name: Annotated[Name, doc("A metric of the gate, or a cause.")]
+    meaning: Annotated[Wording, doc("What it is, in a few words.")]
+    unit: Annotated[Wording, doc("ms, MB or share; empty for counts.")]
+    before: Annotated[float | None, doc("On the first side; None where that does not tell.")]
+    after: Annotated[float | None, doc("On the second side; None where that does not tell.")]
+    outcome: Annotated[
+        Literal["worse", "better", "same", "inconclusive"],
+        doc("What the gate would say; of a cause, which side has more, whether that is significant or not."),
+    ]
+    note: Annotated[Text, doc("Why there is no answer, or what to know of it; may be empty.")] = ""
 
 
 class Turned(msgspec.Struct, frozen=True, kw_only=True):
-    """A finding on either side; costs are ms a step."""
+    """A finding on either side."""
 
-    rule: str
-    title: str
-    turn: Turn
-    before_ms: float | None
-    after_ms: float | None
-    verdicts: tuple[str, str]
-    where: list[Place]
+    rule: Annotated[Name, doc("Id of the rule.")]
+    title: Annotated[Text, doc("The finding in one line, the second side's where it has it.")]
+    turn: Annotated[Turn, doc("What became of it; untold where the rule could not run on a side.")]
+    before_ms: Annotated[float | None, doc("Its cost on the first side, in ms a step; None where it is not known.")]
+    after_ms: Annotated[float | None, doc("Its cost on the second side, in ms a step; None where it is not known.")]
+    verdicts: Annotated[tuple[Name, Name], doc("On each side: fires, passes, not_applicable, not_run, error, unknown.")]
+    where: Annotated[list[Place], doc("The place that carries most of the cost; empty where none is known.")]
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """What a fix of the first trace's findings says of itself, and what the second trace says of that."""
 
-    rule: str
-    fix: str
-    verify: str
-    answer: Answer
-    because: str
+    rule: Annotated[Name, doc("Id of the rule.")]
+    fix: Annotated[Wording, doc("The fix in one line.")]
+    verify: Annotated[Wording, doc("What a new trace should show once it is done.")]
+    answer: Annotated[Answer, doc("Whether the second trace shows it.")]
+    because: Annotated[Text, doc("What the answer follows from.")]
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True):
-    """A kernel, an operator (with its shapes, where they tell it apart) or a module that is not as it was; a step."""
+    """A kernel, an operator or a module that is not as it was; figures are per step."""
 
-    kind: Kind
-    name: str
-    shape: str
-    fate: Fate
-    calls_before: float
-    calls_after: float
-    ms_before: float
-    ms_after: float
+    kind: Annotated[Kind, doc("What it is.")]
+    name: Annotated[Text, doc("Its name; of a module, its path.")]
+    shape: Annotated[Name, doc("Of an operator its shapes, where they tell it apart; else empty.")]
+    fate: Annotated[Fate, doc("What became of it.")]
+    calls_before: Annotated[float, doc("Calls on the first side; 0 where it appeared.")]
+    calls_after: Annotated[float, doc("Calls on the second side; 0 where it vanished.")]
+    ms_before: Annotated[float, doc("On the first side: of an operator or a module its own time.")]
+    ms_after: Annotated[float, doc("The same on the second side.")]
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """Two traces side by side."""
 
-    schema_version: int
-    before: Side
-    after: Side
-    headline: str
-    unlike: list[str]
-    """Why figures of the two should be read with care; empty where they are alike."""
-    step: Shift
-    causes: list[Shift]
-    metrics: list[Shift]
-    findings: list[Turned]
-    claims: list[Claim]
-    items: list[Item]
-    hidden: dict[str, int]
-    """By kind: how many more items changed, and are left out for they changed less."""
+    schema_version: Annotated[int, doc("Version of this schema.")]
+    before: Annotated[Side, doc("The first trace.")]
+    after: Annotated[Side, doc("The second trace.")]
+    headline: Annotated[Text, doc("What became of the step, in one line.")]
+    unlike: Annotated[list[Text], doc("Why figures of the two need care; empty where they are alike.")]
+    step: Annotated[Shift, doc("The step.")]
+    causes: Annotated[list[Shift], doc("ms of each cause in a step, on average: they add up to the mean step.")]
+    metrics: Annotated[list[Shift], doc("The other metrics of the gate.")]
+    findings: Annotated[list[Turned], doc("Findings of either side: new, worse, fixed, better, same, untold.")]
+    claims: Annotated[list[Claim], doc("What the first side's fixes promise: what holds comes first.")]
+    items: Annotated[list[Item], doc("What appeared, vanished or changed most, at most 15 of each kind.")]
+    hidden: Annotated[dict[Name, int], doc("By kind: how many more items changed, and less.")]
 
     def to_json(self) -> bytes:
         """The contract of ``-f json``, indented."""

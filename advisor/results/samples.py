@@ -7,22 +7,20 @@ failing on a microsecond, the second large ones on nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
+from advisor.results.field import Name, doc
+
 
 class Samples(msgspec.Struct, frozen=True, kw_only=True):
-    """Per-step samples, over the steps that the median speaks of; over the window, as one sample, where there are none.
+    """Per-step samples, over the steps that the median speaks of; over the window, as one sample, where there are none."""
 
-    ``metrics`` holds what the trace can tell, by name; ``rules`` the ms of each step that a rule's rows own. ``parts``
-    says what a metric is made of: the heaviest by name (of a kernel, an operator, a call and its place), a step on average.
-    """
-
-    steps: int
-    metrics: dict[str, list[float]]
-    rules: dict[str, list[float]]
-    parts: dict[str, dict[str, float]]
+    steps: Annotated[int, doc("Steps sampled; 0 without steps.")]
+    metrics: Annotated[dict[Name, list[float]], doc("By metric: a value a step, in its unit.")]
+    rules: Annotated[dict[Name, list[float]], doc("By rule id: the ms of each step that its rows own, where any do.")]
+    parts: Annotated[dict[Name, dict[Name, float]], doc("By metric: the heaviest of its parts, a step on average.")]
 
 
 @dataclass(frozen=True)

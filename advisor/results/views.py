@@ -1,126 +1,116 @@
-"""What the pictures and tables of a report show, as data: part of an :class:`~advisor.results.analysis.Analysis` with ``--views``.
+"""Pictures and tables of a report, as data: part of an :class:`~advisor.results.analysis.Analysis` with ``--views``.
 
-Everything here is made by ``advisor.views`` from a trace and only read by the renderers. Times are milliseconds where a
-name says ``ms``; the timeline's are whole ns since its start, as its columns are long. Text is the trace's own: data.
+``advisor.views`` makes them from a trace; renderers only read them. Times are milliseconds where a name says ``ms``; the
+timeline's are whole ns since the start of its step, as its columns are long. Text is the trace's own: data.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
-Cell = str | int | float | bool | None
+from advisor.results.field import Cells, EventName, Name, Text, Wording, doc
+
 TrackKind = Literal["thread", "stream", "cause"]
 
 
 class Heading(msgspec.Struct, frozen=True, kw_only=True):
-    """A column of a table. ``unit`` is "" for text and yes or no, else count, ms, MB, GB/s, or share (shown in percent)."""
+    """A column of a table."""
 
-    name: str
-    unit: str = ""
-    meaning: str = ""
+    name: Annotated[Wording, doc("Its name.")]
+    unit: Annotated[Wording, doc("count, ms, MB, GB/s, or share (in percent); empty for text.")] = ""
+    meaning: Annotated[Wording, doc("What it holds; empty where the name says it.")] = ""
 
 
 class Grid(msgspec.Struct, frozen=True, kw_only=True):
-    """A table, heaviest rows first. ``total`` is how many rows there are before the cut to ``rows``.
+    """A table, heaviest rows first."""
 
-    ``parents`` gives each row of a tree its parent's index, -1 at the root; empty for a flat table.
-    """
-
-    columns: list[Heading]
-    rows: list[list[Cell]]
-    total: int
-    note: str = ""
-    parents: list[int] = []
+    columns: Annotated[list[Heading], doc("Its columns.")]
+    rows: Annotated[Cells, doc("The heaviest rows, a value a column; None for what is unknown.")]
+    total: Annotated[int, doc("Rows before the cut to `rows`.")]
+    note: Annotated[Wording, doc("What the table is over, or why it is empty; may be empty.")] = ""
+    parents: Annotated[list[int], doc("Of a tree: the index of each row's parent, -1 at the root.")] = []
 
 
 class StepBar(msgspec.Struct, frozen=True, kw_only=True):
-    """One step: how long it took, and the ms of each cause in it, which add up to it. Causes of 0 ms are left out."""
+    """One step, and what its time goes to."""
 
-    name: str
-    ms: float
-    causes: dict[str, float]
-    sampled: bool
-    """Whether the median speaks of it."""
+    name: Annotated[Text, doc("ProfilerStep#N, or window where there are no steps.")]
+    ms: Annotated[float, doc("How long it took.")]
+    causes: Annotated[dict[Name, float], doc("ms of each cause in it; they add up to it. Causes of 0 ms are left out.")]
+    sampled: Annotated[bool, doc("Whether the median speaks of it.")]
 
 
 class Track(msgspec.Struct, frozen=True, kw_only=True):
-    """One lane of the timeline: a host thread, a stream, or the causes of the device's time. ``depth`` counts its rows."""
+    """One lane of the timeline."""
 
-    label: str
-    kind: TrackKind
-    depth: int
+    label: Annotated[Text, doc("Its name, and how many calls are left out of it.")]
+    kind: Annotated[TrackKind, doc("A host thread, a stream, or the causes of the device's time.")]
+    depth: Annotated[int, doc("Its rows, one below the other.")]
 
 
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):
-    """A representative step, event by event: the one nearest to the median. The title and the labels of tracks say what
-    is left out. The lists of items are columns of one table, sorted by track and start.
+    """A representative step, event by event: the one nearest to the median.
 
-    Spans too short to draw are merged with their neighbours of the same row and category: ``count`` says how many events
-    an item stands for; it lasts as long as they do together, so no time is lost, and bears the name of the longest.
-    ``events`` says how many events of threads and streams there are, ``merged`` how many of those stand in items of more
-    than one. Items of the track of kind "cause", always the first, cover the step without holes. ``finding`` of an item
-    is an index into ``rules`` (ids, in the order of the findings), -1 for none.
+    Spans too short to draw are merged with their neighbours of the same row and category: such an item lasts as long as
+    they do together, so no time is lost, and bears the name of the longest. The lists of items (``track`` to ``finding``)
+    are columns of one table, sorted by track and start. Items of the track of kind "cause", always the first, cover the
+    step without holes.
     """
 
-    title: str
-    step: int
-    start_ms: float
-    """Since the first event of the trace."""
-    dur_ns: int
-    events: int
-    merged: int
-    tracks: list[Track]
-    names: list[str]
-    categories: list[str]
-    rules: list[str]
-    track: list[int]
-    row: list[int]
-    start: list[int]
-    dur: list[int]
-    name: list[int]
-    category: list[int]
-    count: list[int]
-    finding: list[int]
+    title: Annotated[Text, doc("Which step it is, and what is left out.")]
+    step: Annotated[int, doc("Index of the step, as in the frames; 0 for the window.")]
+    start_ms: Annotated[float, doc("Start of the step since the first event of the trace.")]
+    dur_ns: Annotated[int, doc("Length of the step, in ns.")]
+    events: Annotated[int, doc("Events of threads and streams that the items stand for.")]
+    merged: Annotated[int, doc("How many of those stand in items of more than one.")]
+    tracks: Annotated[list[Track], doc("The lanes, from top to bottom.")]
+    names: Annotated[list[EventName], doc("Names that `name` points into.")]
+    categories: Annotated[list[Name], doc("What `category` points into: a cause, or a kind of call.")]
+    rules: Annotated[list[Name], doc("What `finding` points into: ids of rules, in the order of the findings.")]
+    track: Annotated[list[int], doc("Of each item: the index of its track.")]
+    row: Annotated[list[int], doc("Of each item: its row in the track, from 0.")]
+    start: Annotated[list[int], doc("Of each item: its start since the start of the step, in ns.")]
+    dur: Annotated[list[int], doc("Of each item: its length, in ns.")]
+    name: Annotated[list[int], doc("Of each item: index into `names`.")]
+    category: Annotated[list[int], doc("Of each item: index into `categories`.")]
+    count: Annotated[list[int], doc("Of each item: how many events it stands for.")]
+    finding: Annotated[list[int], doc("Of each item: index into `rules`, whose evidence it is; -1 for none.")]
 
 
 class MemoryCurve(msgspec.Struct, frozen=True, kw_only=True):
-    """Memory of a device over time, thinned where it is dense (the peak is kept); what was allocated at the peak, by owner."""
+    """Memory of a device over time, thinned where it is dense (the peak is kept)."""
 
-    device: int
-    capacity_bytes: int | None
-    ms: list[float]
-    allocated_bytes: list[int]
-    reserved_bytes: list[int]
-    peak_ms: float
-    peak_bytes: int
-    holders: Grid
+    device: Annotated[int, doc("Number of the GPU; below 0 for the host.")]
+    capacity_bytes: Annotated[int | None, doc("What the device has; None where the trace does not describe it.")]
+    ms: Annotated[list[float], doc("Of each point: when, since the first event of the trace.")]
+    allocated_bytes: Annotated[list[int], doc("Of each point: what is allocated.")]
+    reserved_bytes: Annotated[list[int], doc("Of each point: what the allocator has reserved.")]
+    peak_ms: Annotated[float, doc("When most was allocated, since the first event of the trace.")]
+    peak_bytes: Annotated[int, doc("The most that was allocated.")]
+    holders: Annotated[Grid, doc("What was allocated at the peak, by owner.")]
 
 
 class QueueCurve(msgspec.Struct, frozen=True, kw_only=True):
-    """GPU work that was launched and had not ended, over time: where it is 0 the GPU waits for the host.
+    """GPU work that was launched and had not ended, over the timeline's step: where it is 0 the GPU waits for the host."""
 
-    A staircase over the timeline's step: ``depth`` holds from its ``ms``, since the start of that step, to the next.
-    """
-
-    ms: list[float]
-    depth: list[int]
-    median: float
-    empty_share: float
+    ms: Annotated[list[float], doc("Of each point: when, since the start of the step.")]
+    depth: Annotated[list[int], doc("Of each point: kernels, copies and memsets, from then to the next point.")]
+    median: Annotated[float, doc("Median of the depth over time.")]
+    empty_share: Annotated[float, doc("Share of the step in which the depth is 0.")]
 
 
 class Views(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a report shows beside its findings. What the trace does not hold is None, or has no rows."""
 
-    steps: list[StepBar]
-    """The first 500; without steps, one bar named "window"."""
-    timeline: Timeline | None
-    memory: list[MemoryCurve]
-    queue: QueueCurve | None
-    classes: Grid
-    operators: Grid
-    kernels: Grid
-    modules: Grid
-    copies: Grid
-    syncs: Grid
+    steps: Annotated[list[StepBar], doc('The first 500; without steps, one bar named "window".')]
+    timeline: Annotated[Timeline | None, doc("One step, event by event; None where it has no length.")]
+    memory: Annotated[list[MemoryCurve], doc("A curve a GPU, the busiest first; else the host's.")]
+    queue: Annotated[QueueCurve | None, doc("Launched work over the step; None where launches are not known.")]
+    classes: Annotated[Grid, doc("Kernels by class.")]
+    operators: Annotated[Grid, doc("Host operators, and their shapes below them.")]
+    kernels: Annotated[Grid, doc("Kernels by name.")]
+    modules: Annotated[Grid, doc("nn.Modules, as a tree.")]
+    copies: Annotated[Grid, doc("Copies by direction and memory.")]
+    syncs: Annotated[Grid, doc("What the host waits for the device in.")]

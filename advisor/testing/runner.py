@@ -17,7 +17,8 @@ from advisor.testing.builder import TraceBuilder
 from advisor.testing.proof import KINDS, SUFFIX, Case, Expected, Source, cases
 
 if TYPE_CHECKING:
-    from advisor.results.analysis import Across, Analysis, Finding
+    from advisor.results.analysis import Analysis, Finding
+    from advisor.results.ranks import Across
     from advisor.rulebook import Rule, Rulebook
 
 CASE_SECONDS = 60.0

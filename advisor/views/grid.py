@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.intervals import Bools, Ints
-from advisor.results.views import Cell, Grid, Heading
+from advisor.results.field import Cell
+from advisor.results.views import Grid, Heading
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,7 +8,8 @@ import numpy as np
 
 from advisor.frames import memory as frames
 from advisor.intervals import Ints
-from advisor.results.views import Cell, Grid, Heading, MemoryCurve
+from advisor.results.field import Cell
+from advisor.results.views import Grid, Heading, MemoryCurve
 from advisor.views.grid import Groups, Labels, table
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from advisor.intervals import Ints
-from advisor.results.views import Cell, Grid, Heading
+from advisor.results.field import Cell
+from advisor.results.views import Grid, Heading
 from advisor.timeline.calls import BACKWARD, PYTHON
 from advisor.views.grid import MOST_ROWS, short, spoken_extent
 

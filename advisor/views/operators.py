@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from advisor.intervals import Bools, Ints
-from advisor.results.views import Cell, Grid, Heading
+from advisor.results.field import Cell
+from advisor.results.views import Grid, Heading
 from advisor.timeline.calls import OP
 from advisor.views.grid import MOST_ROWS, Groups, Labels, counted, ms, spoken_extent
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from advisor.intervals import Bools
-from advisor.results.views import Cell, Grid, Heading
+from advisor.results.field import Cell
+from advisor.results.views import Grid, Heading
 from advisor.views.grid import Groups, Labels, Values, counted, ms, of_places, spoken_extent, table
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from support.paths import ROOT
 
 import advisor
 from advisor import rulebook
-from advisor.cache import Store, columns, folder, identity, kept
+from advisor.cache import Store, codec, entry, folder, identity
 from advisor.cli import main
 from advisor.reading import stream
 from advisor.testing.builder import TraceBuilder
@@ -39,7 +39,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A cache of its own, in which small traces are kept too."""
     place = tmp_path / "cache"
     monkeypatch.setenv("ADVISOR_CACHE", str(place))
-    monkeypatch.setattr(kept, "LEAST_BYTES", 0)
+    monkeypatch.setattr(entry, "LEAST_BYTES", 0)
     yield place
     assert not list(place.glob("begun-*")), "something half written was left behind"
 
@@ -220,12 +220,10 @@ def emptied(file: Path) -> None:
 def test_what_is_damaged_is_read_anew_and_mended(damage: Callable[[Path], None], root: Path, tmp_path: Path) -> None:
     path = trace(tmp_path / "t.json")
     read_and_keep(path)
-    files = [file for entry in entries(root) for file in entry.iterdir()]
-    assert len(files) > 3
-    for file in files:
+    for file in entries(root):
         damage(file)
         found = advisor.read(str(path), cache=True)
-        assert used(found) == ("-host-" in file.parent.name)
+        assert used(found) == ("-host-" in file.name)
         assert kernel_ns(found) == 300_000
         found.keep()
         again = read_and_keep(path)
@@ -239,16 +237,18 @@ def test_another_version_reads_anew(root: Path, tmp_path: Path, monkeypatch: pyt
     read_and_keep(path)
     package = tmp_path / "advisor"
     shutil.copytree(ROOT / "advisor", package, ignore=shutil.ignore_patterns("__pycache__", "record"))
-    code_of, changed = kept._code.__wrapped__, package / "reading" / "columns.py"
-    assert code_of(package) == kept._code()
+    code_of, changed = entry._code.__wrapped__, package / "reading" / "columns.py"
+    assert code_of(package) == entry._code()
     changed.write_text(changed.read_text() + "# another version\n")
     other = code_of(package)
-    assert other != kept._code()
-    monkeypatch.setattr(kept, "_code", lambda: other)
+    assert other != entry._code()
+    monkeypatch.setattr(entry, "_code", lambda: other)
     assert not used(advisor.read(str(path), cache=True))
-    (package / "__init__.py").unlink()
+    (package / "timeline" / "calls.py").write_text("# another forest\n")
+    assert code_of(package) not in (entry._code(), other), "the forest's code decides too"
+    (package / "results" / "version.py").unlink()
     assert code_of(package) is None
-    monkeypatch.setattr(kept, "_code", lambda: None)
+    monkeypatch.setattr(entry, "_code", lambda: None)
     assert not used(read_and_keep(path)), "with code that nobody can look at, nothing is kept"
 
 
@@ -263,7 +263,7 @@ def test_other_libraries_get_a_forest_of_their_own(root: Path, tmp_path: Path) -
 def test_two_processes_at_once(root: Path, tmp_path: Path) -> None:
     path = trace(tmp_path / "t.json")
     script = (
-        "import sys, advisor\nfrom advisor.cache import kept\nkept.LEAST_BYTES = 0\n"
+        "import sys, advisor\nfrom advisor.cache import entry\nentry.LEAST_BYTES = 0\n"
         "for _ in range(5):\n"
         "    found = advisor.read(sys.argv[1], cache=True)\n"
         "    assert found.kernels['dur_ns'].sum() == 300_000\n"
@@ -300,7 +300,7 @@ def test_a_full_disk_costs_a_note(root: Path, tmp_path: Path, monkeypatch: pytes
     def full(*_args: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(columns, "write", full)
+    monkeypatch.setattr(os, "replace", full)
     result = analyzed(trace(tmp_path / "t.json"))
     assert result.exit_code == 0
     assert "cannot be written: No space left on device" in result.stderr
@@ -321,7 +321,7 @@ def test_a_folder_that_others_may_write_is_not_believed(root: Path, tmp_path: Pa
 def test_nobody_else_can_read_it(root: Path, tmp_path: Path) -> None:
     read_and_keep(trace(tmp_path / "t.json"))
     assert root.stat().st_mode & 0o777 == 0o700
-    assert {entry.stat().st_mode & 0o777 for entry in entries(root)} == {0o700}
+    assert {file.stat().st_mode & 0o777 for file in root.rglob("*") if file.is_file()} == {0o600}
 
 
 def test_it_holds_no_home_directories(root: Path, tmp_path: Path) -> None:
@@ -355,11 +355,10 @@ def test_what_was_used_least_recently_goes_first(root: Path, tmp_path: Path) -> 
     paths = [trace(tmp_path / f"{us}.json", us) for us in (100, 200, 300)]
     for path in paths[:2]:
         read_and_keep(path)
-    age = {entry.name: 1_000 + at for at, entry in enumerate(entries(root))}
-    for entry in entries(root):
-        os.utime(entry, (age[entry.name], age[entry.name]))
+    for at, file in enumerate(entries(root)):
+        os.utime(file, (1_000 + at, 1_000 + at))
     read_and_keep(paths[0])  # is the more recent now
-    size = sum(file.stat().st_size for entry in entries(root) for file in entry.iterdir())
+    size = sum(file.stat().st_size for file in entries(root))
     found = advisor.read(str(paths[2]), cache=size * 1.2 / 1e9)
     assert found.kernels is not None
     assert found.keep() == ""
@@ -367,13 +366,37 @@ def test_what_was_used_least_recently_goes_first(root: Path, tmp_path: Path) -> 
 
 
 def test_what_a_dead_process_left_is_cleared(root: Path, tmp_path: Path) -> None:
-    old = root / "begun-x"
-    old.mkdir(parents=True, mode=0o700)
-    root.chmod(0o700)
+    root.mkdir(mode=0o700)
+    half = root / "begun-x"
+    half.write_bytes(b"")
+    old = root / "begun-y"
+    old.mkdir()
     (old / "0.parquet").write_bytes(b"")
-    os.utime(old, (0, 0))
+    for left in (half, old):
+        os.utime(left, (0, 0))
     read_and_keep(trace(tmp_path / "t.json"))
+    assert not half.exists()
     assert not old.exists()
+
+
+def test_entries_of_older_advisors_are_ignored_and_cleared(root: Path, tmp_path: Path) -> None:
+    path = trace(tmp_path / "t.json")
+    read_and_keep(path)
+    for file in entries(root):  # as they were: folders of Parquet, at the very place where an entry is looked for
+        file.unlink()
+        file.mkdir()
+        (file / "contents").write_bytes(b"x" * 100)
+        (file / "0.parquet").write_bytes(b"PAR1")
+    older = root / "traces" / "1a-abc-123-columns"
+    older.mkdir()
+    found = advisor.read(str(path), cache=True)
+    assert not used(found)
+    assert kernel_ns(found) == 300_000
+    assert found.keep().startswith(f"{root} cannot be written")
+    Store(root, 1 << 30).bound()
+    assert not entries(root)
+    read_and_keep(path)
+    assert used(read_and_keep(path))
 
 
 def test_where_it_lies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -401,11 +424,9 @@ def test_a_project_can_bound_it_or_do_without(root: Path, tmp_path: Path, monkey
 
 
 def test_paths_with_odd_characters_are_paths(tmp_path: Path) -> None:
-    store = Store(tmp_path / "a [1]*'é", 1 << 30)
-    from advisor.cache.snapshot import of_recorded, to_recorded
-
+    place = Store(tmp_path / "a [1]*'é", 1 << 30)
     recorded = stream.read(str(trace(tmp_path / "t.json")))
-    store.save("x", of_recorded(recorded))
-    found = store.load("x")
+    place.save("x", entry.of_recorded(recorded))
+    found = place.load("x")
     assert found is not None
-    assert to_recorded(found).names == recorded.names
+    assert codec.decode(found, stream.Recorded, compressed=True).names == recorded.names

@@ -16,7 +16,7 @@ from advisor.cli import main
 from advisor.errors import UsageError
 from advisor.gating import baseline
 from advisor.gating.baseline import dumped, load, make, merged
-from advisor.report.gate.schema import baseline_schema
+from advisor.report.schema import schema
 from advisor.results.analysis import Analysis
 
 GATE = ROOT / "sample_traces" / "gate"
@@ -42,7 +42,7 @@ def test_it_is_small_sorted_and_names_no_machine(analysis: Analysis, tmp_path: P
     assert b"/" not in b"".join(made.split(b'"parts"')[0].split(b'"rules"')[:1])
     assert max(len(line) for line in made.decode().splitlines()) < 400
     assert dumped(make([analysis], workload="resnet50")) == made
-    jsonschema.validate(plain, baseline_schema())
+    jsonschema.validate(plain, schema("baseline"))
 
 
 def test_it_goes_to_a_file_and_back(analysis: Analysis, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from advisor.cli import main
 from advisor.gating.compare import compare
 from advisor.report import Options, render
 from advisor.report.comparison import FORMATS
-from advisor.report.gate.schema import comparison_schema
+from advisor.report.schema import schema
 from advisor.results.analysis import Analysis
 from advisor.results.comparison import Comparison
 from advisor.testing import TraceBuilder
@@ -147,7 +147,7 @@ def test_the_same_traces_give_the_same_bytes(name: str, fixed: Comparison) -> No
 
 def test_json_fits_its_schema_and_goes_back(fixed: Comparison) -> None:
     shown = render("json", fixed, Options(), FORMATS)
-    jsonschema.validate(json.loads(shown), comparison_schema())
+    jsonschema.validate(json.loads(shown), schema("comparison"))
     assert msgspec.json.decode(shown, type=Comparison) == fixed
 
 

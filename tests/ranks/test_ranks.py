@@ -17,8 +17,8 @@ from advisor.ranks.digest import Digest, digest
 from advisor.ranks.job import Job
 from advisor.ranks.matching import find_shift, match
 from advisor.ranks.summary import ranks_of
-from advisor.report.redact import redact_across
-from advisor.results.analysis import Across
+from advisor.report.redact import redact
+from advisor.results.ranks import Across
 from advisor.testing import TraceBuilder
 
 
@@ -371,7 +371,7 @@ def test_exposed_communication_says_whom_the_rank_waits_for(tmp_path: Path) -> N
 
 def test_what_is_said_across_names_no_folder(tmp_path: Path) -> None:
     _, across = together(tmp_path, [*ranks({2: 10_000}), ranks({2: 10_000})[1]])
-    cut = redact_across(across)
+    cut = redact(across)
     assert [row.path for row in cut.ranks] == [f"trace{number}.json" for number in range(4)]
     assert str(tmp_path) not in str(cut)
 

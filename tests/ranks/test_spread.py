@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,16 @@ from support.ranks import ONLY, close, ranks, read, together
 
 import advisor
 from advisor import rulebook
+from advisor.cache import codec
 from advisor.errors import AdvisorError
 from advisor.pipeline import analyze_many
-from advisor.ranks.digest import digest
+from advisor.ranks.digest import Digest, digest
 from advisor.ranks.telling import AT_LENGTH, at_length
-from advisor.ranks.wire import Packed, pack, unpack
 from advisor.ranks.work import more_compute, same_work
 from advisor.report import Options, render
 from advisor.report.ranks import sections
-from advisor.results.analysis import Across, to_json
+from advisor.results.encoding import to_json
+from advisor.results.ranks import Across
 from advisor.results.several import Several
 from advisor.testing import TraceBuilder
 
@@ -225,7 +227,7 @@ def test_every_report_shows_what_lies_across(tmp_path: Path, form: str) -> None:
 def test_a_digest_travels_without_loss(tmp_path: Path) -> None:
     for trace in read(tmp_path, [shaped(0, 4096, 20_000, extra=3), *ranks({1: 5_000}, groups=("0", "1"))]):
         made = digest(trace)
-        back = unpack(msgspec.msgpack.decode(msgspec.msgpack.encode(pack(made)), type=Packed))
+        back = codec.decode(codec.encode(made), Digest)
         assert (back.before == made.before).all()
         for name in ("collectives", "work"):
             one, other = (getattr(table, name).astype(object) for table in (made, back))
@@ -237,27 +239,35 @@ def test_a_digest_travels_without_loss(tmp_path: Path) -> None:
         assert back.step_numbers.tolist() == made.step_numbers.tolist()
 
 
+def _deflate(array: list[Any]) -> None:
+    array[2:] = [zlib.compress(bytes(array[2])), True]
+
+
 @pytest.mark.parametrize(
     "spoil",
     [
-        {"before": b""},
-        {"causes": {"compute": 1}},
-        {"work": {"rows": 7}},
-        {"collectives": {"columns": {}}},
-        {"collectives": {"rows": 3}},
+        lambda raw: raw.pop("before"),
+        lambda raw: raw["before"].__setitem__(2, b""),
+        lambda raw: raw["before"].__setitem__(1, [1, -1]),
+        lambda raw: raw["before"].__setitem__(0, "|O"),
+        lambda raw: _deflate(raw["before"]),
+        lambda raw: raw["before"].__setitem__(slice(1, 3), [[0, 13], b""]),
+        lambda raw: raw.update(causes={"compute": 1}),
+        lambda raw: raw.update(facts={"busy_share": ["a list"]}),
+        lambda raw: raw.update(collectives={}),
+        lambda raw: raw["collectives"].update(more=raw["collectives"]["step"]),
+        lambda raw: raw["collectives"]["op"].__setitem__(2, []),  # numbers of texts that are not there
+        lambda raw: raw["work"]["count"][0].__setitem__(slice(1, 3), [[0], b""]),  # shorter than its neighbours
+        lambda raw: raw["work"]["count"].__setitem__(1, raw["work"]["count"][0]),  # a mask of numbers
     ],
 )
-def test_bytes_that_are_no_digest_are_refused(tmp_path: Path, spoil: Mapping[str, Any]) -> None:
+def test_bytes_that_are_no_digest_are_refused(tmp_path: Path, spoil: Callable[[dict[str, Any]], None]) -> None:
     (trace,) = read(tmp_path, [shaped(0, 4096, 20_000)])
-    packed = pack(digest(trace))
-    for name, value in spoil.items():
-        table = getattr(packed, name)
-        for part, of in value.items() if isinstance(value, dict) and name != "causes" else ():
-            setattr(table, part, of)
-        if not isinstance(value, dict) or name == "causes":
-            setattr(packed, name, value)
-    with pytest.raises(AdvisorError, match="no digest"):
-        unpack(msgspec.msgpack.decode(msgspec.msgpack.encode(packed), type=Packed))
+    raw = msgspec.msgpack.decode(codec.encode(digest(trace)))
+    assert len(codec.decode(msgspec.msgpack.encode(raw), Digest).collectives)
+    spoil(raw)
+    with pytest.raises(AdvisorError, match="hold no Digest"):
+        codec.decode(msgspec.msgpack.encode(raw), Digest)
 
 
 def test_the_real_ranks_wait_for_two_of_them(real: Any) -> None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from advisor.results.analysis import (
-    Across,
     Advisor,
     Analysis,
-    Clocks,
     DeviceInfo,
     Evidence,
     Features,
@@ -19,7 +17,6 @@ from advisor.results.analysis import (
     Place,
     PlanStep,
     QualityNote,
-    RankRow,
     Reference,
     RuleFailure,
     Saving,
@@ -28,6 +25,7 @@ from advisor.results.analysis import (
     TraceInfo,
     Verdicts,
 )
+from advisor.results.ranks import Across, Clocks, RankRow
 
 REPLACE = msgspec.structs.replace
 KERNEL = "void at::native::vectorized_elementwise_kernel<4, at::native::" + "CUDAFunctor_add<float>, " * 6 + "tail>"

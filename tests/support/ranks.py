@@ -9,7 +9,8 @@ from typing import Any
 import advisor
 from advisor import rulebook
 from advisor.pipeline import analyze_many
-from advisor.results.analysis import Across, Analysis
+from advisor.results.analysis import Analysis
+from advisor.results.ranks import Across
 from advisor.testing import TraceBuilder
 
 GPU = "NVIDIA A100-SXM4-80GB"

@@ -23,7 +23,8 @@ from advisor.engine.claims import Claim
 from advisor.pipeline import analyze
 from advisor.report import FORMATS
 from advisor.report.redact import redact
-from advisor.results.analysis import Analysis, to_json
+from advisor.results.analysis import Analysis
+from advisor.results.encoding import to_json
 from advisor.results.views import Grid, Timeline, Views
 from advisor.testing import TraceBuilder
 from advisor.timeline.ledger import CAUSES

@@ -15,7 +15,8 @@ import advisor
 from advisor.record.ladder import running
 from advisor.record.ladder.machine import Machine
 from advisor.record.ladder.states import Article, Settings, State, change, on_cpu, on_cuda
-from advisor.results.analysis import Analysis, Finding, to_json
+from advisor.results.analysis import Analysis, Finding
+from advisor.results.encoding import to_json
 from advisor.trace import Trace
 
 SCHEMA_VERSION = 1

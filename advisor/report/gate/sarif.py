@@ -10,7 +10,8 @@ from urllib.parse import quote
 from advisor.report import Options
 from advisor.report.gate.sections import told
 from advisor.report.plain import clean
-from advisor.results.analysis import Place, to_json
+from advisor.results.analysis import Place
+from advisor.results.encoding import to_json
 from advisor.results.judgement import Check, Judgement
 from advisor.results.version import __version__
 

@@ -7,7 +7,7 @@ from markupsafe import Markup
 from advisor.report import ranks
 from advisor.report.html.svg import Shape, at, colour, text_of
 from advisor.report.plain import milliseconds
-from advisor.results.analysis import Across, RankRow
+from advisor.results.ranks import Across, RankRow
 
 _HIGH, _LABEL = 20, 0.09
 KEYS = (

@@ -9,7 +9,7 @@ import msgspec
 
 from advisor.report.plain import number, percent, shorten
 from advisor.report.table import ABSENT, evidence_cell, evidence_heading
-from advisor.results.analysis import Cell
+from advisor.results.field import Cell
 from advisor.results.views import Grid, Heading
 
 LONGEST_CELL = 400

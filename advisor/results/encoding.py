@@ -1,0 +1,26 @@
+"""Results as indented JSON, safe to print."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+# Characters that steer a terminal or reorder text: raw in JSON they are legal, and still do so where it is printed.
+_STEERING = {
+    code: f"\\u{code:04x}"
+    for code in (*range(0x7F, 0xA0), 0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+}
+# In what is indented line breaks stand between values only, never inside a string.
+_BREAK = re.compile(r"\n *")
+_PLAIN_LIST = re.compile(r'\[\n(?: *(?:"(?:[^"\\\n]|\\.)*"|[-+.\w]+),?\n)+ *\]')
+
+
+def to_json(value: object) -> bytes:
+    """*value* as indented JSON, safe to print: what could steer a terminal is escaped, lone surrogates are replaced.
+
+    Lists of plain values stand on one line: the columns of a timeline would else be as many lines as it has events.
+    """
+    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode("utf-8")
+    text = _PLAIN_LIST.sub(lambda found: _BREAK.sub(" ", found[0]).replace("[ ", "[", 1)[:-2] + "]", text)
+    return text.translate(_STEERING).encode("utf-8")
