@@ -15,8 +15,6 @@ import advisor
 from advisor.results.version import __version__
 
 PROGRAM = """
-from support.paths import ROOT
-
 import advisor
 
 trace = advisor.read("trace.json.gz")
