@@ -14,8 +14,9 @@ from markupsafe import Markup
 from advisor.report import figures, page, ranks
 from advisor.report.causes import on_cpu
 from advisor.report.html import bars, cells, charts, diff, embed, source, svg
-from advisor.report.plain import milliseconds, number, percent, size
+from advisor.report.plain import link, milliseconds, number, percent, size
 from advisor.report.redact import base_name
+from advisor.report.table import evidence
 from advisor.results.several import Several, analyses
 
 if TYPE_CHECKING:
@@ -57,9 +58,10 @@ def _environment() -> Environment:
         "cells": cells,
         "on_cpu": on_cpu,
         "diff": diff.lines,
+        "evidence": evidence,
         "embed": embed.timeline,
         "embed_marks": embed.marks,
-        "link": embed.link,
+        "link": link,
         "resolve": cells.resolve,
         "base_name": base_name,
     }
