@@ -6,8 +6,9 @@ blocks. Text in them is raw: cleaning and escaping it is the work of whoever dra
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Literal, NamedTuple
 
 Style = Literal["strong", "dim", "code", "name", "path", "link", "high", "medium", "low", "note", "good", "fair", "bad"]
@@ -70,10 +71,15 @@ class Items:
     items: Sequence[Text]
     below: Sequence[Text] = ()
 
+    def pairs(self) -> Iterator[tuple[Text, Text]]:
+        """Each item with what is below it."""
+        return zip_longest(self.items, self.below, fillvalue="")
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table; ``align`` has a sign a column: ``<`` text, cut where it does not fit, ``>`` figures, ``~`` prose that wraps.
+    """A table; ``align`` has a sign a column: ``<`` a name, cut in its middle where it does not fit; ``~`` prose, which wraps;
+    ``|`` words and bars, shown whole; ``>`` figures, whole and on the right.
 
     ``silent`` heads need not be read: a terminal leaves them out. ``notes`` are said below each row, ``caption`` below all.
     """

@@ -115,23 +115,31 @@ def memory(summary: Summary) -> str:
     return text
 
 
+def _time(summary: Summary) -> list[Figure]:
+    """The step's time with its spread, or the window's."""
+    step = summary.step_ms
+    if step is None:
+        window = milliseconds(summary.window_ms)
+        return [
+            Figure("step time", None, "", "summary.step_ms"),
+            Figure("window", window, "the trace has no steps", "summary.window_ms"),
+        ]
+    count = len(step.samples)
+    which = f"{count} steps" + (" after the first" if count < summary.steps else "")
+    spread = f"p10 {number(step.p10)} – p90 {number(step.p90)} ms over {which}"
+    if count < FEW:
+        spread = "of " + ", ".join(number(sample) for sample in step.samples) + f" ms, {which}"
+    hint = f"median; {spread}" if count > 1 else "one step"
+    if uneven(summary):
+        hint += (
+            f"; all {summary.steps} steps differ, on average {milliseconds(step.whole)}: figures a step are that mean's"
+        )
+    return [Figure("step time", milliseconds(step.median), hint, "summary.step_ms.median")]
+
+
 def headline(summary: Summary) -> list[Figure]:
     """The figures at the head of a report, each with what it means."""
-    rows: list[Figure] = []
-    if step := summary.step_ms:
-        count = len(step.samples)
-        which = f"{count} steps" + (" after the first" if count < summary.steps else "")
-        spread = f"p10 {number(step.p10)} – p90 {number(step.p90)} ms over {which}"
-        if count < FEW:
-            spread = "of " + ", ".join(number(sample) for sample in step.samples) + f" ms, {which}"
-        hint = f"median; {spread}" if count > 1 else "one step"
-        if uneven(summary):
-            hint += f"; all {summary.steps} steps differ, on average {milliseconds(step.whole)}: figures a step are that mean's"
-        rows.append(Figure("step time", milliseconds(step.median), hint, "summary.step_ms.median"))
-    else:
-        rows.append(Figure("step time", None, "", "summary.step_ms"))
-        window = milliseconds(summary.window_ms)
-        rows.append(Figure("window", window, "the trace has no steps", "summary.window_ms"))
+    rows = _time(summary)
     if on_cpu(summary):
         return [*rows, Figure("on the CPU", spoken(summary), "of the main thread's time")]
     used = summary.gpu_utilization

@@ -9,21 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from advisor.report import Options
-from advisor.report.blocks import (
-    Bar,
-    Block,
-    Code,
-    Detail,
-    Facts,
-    Fold,
-    Heading,
-    Items,
-    Paragraph,
-    Piece,
-    Table,
-    Text,
-    pieces,
-)
+from advisor.report import blocks as doc
 from advisor.report.documents import build
 from advisor.report.plain import clean, clean_lines, link, shorten
 
@@ -39,10 +25,10 @@ _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 def render(document: object, options: Options) -> str:
     """The report of a document; what no longer fits is left out from the end, and that is said."""
-    return draw(build(document, Detail(options.verbosity, folds=True)))
+    return draw(build(document, doc.Detail(options.verbosity, folds=True)))
 
 
-def draw(blocks: Sequence[Block]) -> str:
+def draw(blocks: Sequence[doc.Block]) -> str:
     """Any blocks as Markdown."""
     return _fitted([_block(block) for block in blocks])
 
@@ -91,13 +77,13 @@ def code(text: str, *, cell: bool = False) -> str:
     return f"{ticks}{pad}{flat}{pad}{ticks}"
 
 
-def inline(text: Text, escape: Callable[[str], str] = plain, *, cell: bool = False) -> str:
+def inline(text: doc.Text, escape: Callable[[str], str] = plain, *, cell: bool = False) -> str:
     """A text with its spans; bars are for other formats."""
-    return "".join(_piece(piece, escape, cell) for piece in pieces(text))
+    return "".join(_piece(piece, escape, cell) for piece in doc.pieces(text))
 
 
-def _piece(piece: Piece, escape: Callable[[str], str], cell: bool) -> str:
-    if isinstance(piece, Bar):
+def _piece(piece: doc.Piece, escape: Callable[[str], str], cell: bool) -> str:
+    if isinstance(piece, doc.Bar):
         return ""
     if isinstance(piece, str):  # escaping takes the blanks around
         return " " * piece[:1].isspace() + escape(piece) + " " * piece[-1:].isspace() if piece.strip() else piece[:1]
@@ -109,27 +95,26 @@ def _piece(piece: Piece, escape: Callable[[str], str], cell: bool) -> str:
     return f"**{text}**" if piece.style == "strong" and text and escape is plain else text
 
 
-def _block(block: Block) -> str:
+def _block(block: doc.Block) -> str:
     match block:
-        case Heading():
+        case doc.Heading():
             heading = f"{'#' * (block.level + 1)} {inline(block.text)}"
             return f"{heading}\n\n{inline(block.aside)}" if block.aside else heading
-        case Paragraph():
+        case doc.Paragraph():
             return inline(block.text)
-        case Facts():
+        case doc.Facts():
             rows = [(f"\n- {label}: " if label else "  \n  ") + inline(text) for label, text in block.rows]
             return "".join(rows).lstrip("\n")
-        case Items():
-            below = [*block.below, *[""] * (len(block.items) - len(block.below))]
-            lines = [(inline(text), inline(more)) for text, more in zip(block.items, below, strict=True)]
-            return "\n".join(f"- {text}" + (f"  \n  {more}" if more else "") for text, more in lines)
-        case Table():
+        case doc.Items():
+            lines = [f"- {inline(item)}" + (f"  \n  {inline(more)}" if more else "") for item, more in block.pairs()]
+            return "\n".join(lines)
+        case doc.Table():
             return _table(block)
-        case Code():
+        case doc.Code():
             return (f"{plain(block.label)}:\n\n" if block.label else "") + _fence(
                 clean_lines(block.text), block.language
             )
-        case Fold():
+        case doc.Fold():
             inside = [_block(one) for one in block.blocks]
             return "\n\n".join(
                 [f"<details><summary>{inline(block.title, html).strip()}</summary>", *inside, "</details>"]
@@ -142,7 +127,7 @@ def _fence(lines: Sequence[str], language: str) -> str:
     return "\n".join([ticks + language, *lines, ticks])
 
 
-def _table(table: Table) -> str:
+def _table(table: doc.Table) -> str:
     """A table of pipes; notes stand in a column of their own."""
     more = [table.notes] if any(table.notes) else []
     rows = [

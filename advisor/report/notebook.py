@@ -7,7 +7,7 @@ from markupsafe import Markup
 from advisor.report.blocks import Block, Detail, Fold, Heading, Paragraph, Span
 from advisor.report.documents import analysis as report
 from advisor.report.figures import circumstances
-from advisor.report.page import fragment
+from advisor.report.html.document import fragment
 from advisor.results.analysis import Analysis, Finding
 
 

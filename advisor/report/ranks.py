@@ -4,26 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.ranks.telling import at_length
 from advisor.report.blocks import Detail, Span, Table, Text
 from advisor.report.plain import kernel, milliseconds, number, percent, size
 from advisor.report.redact import base_name
 from advisor.report.table import ABSENT
 from advisor.results.analysis import Across, Analysis, Difference, RankRow, Spread
-
-__all__ = [
-    "HEADER",
-    "at_length",
-    "cells",
-    "clocks",
-    "heading",
-    "legend",
-    "rest",
-    "sections",
-    "shown",
-    "table",
-    "untold",
-]
 
 SHOWN = 16
 """Ranks in the table where not everything is asked for: the first of those that are late or wait most."""

@@ -38,7 +38,7 @@ def layout(
         _fit(widths, align, width - GAP * (len(widths) - 1))
     for row in rows:
         cells = [
-            wrap(cell, wide) if sign == "~" else [cell if sign == ">" else shorten(cell, wide)]
+            wrap(cell, wide) if sign == "~" else [shorten(cell, wide) if sign == "<" else cell]
             for cell, wide, sign in zip(row, widths, align, strict=True)
         ]
         yield [

@@ -9,24 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from advisor.report import Options
-from advisor.report.blocks import (
-    Bar,
-    Block,
-    Code,
-    Detail,
-    Facts,
-    Fold,
-    Heading,
-    Items,
-    Paragraph,
-    Piece,
-    Span,
-    Style,
-    Table,
-    Text,
-    joined,
-    pieces,
-)
+from advisor.report import blocks as doc
 from advisor.report.documents import build
 from advisor.report.plain import NAME_WIDTH, clean, clean_lines, pad, shorten, wrap
 from advisor.report.table import GAP, layout
@@ -40,10 +23,10 @@ _SGR: dict[str, str] = {
 
 def render(document: object, options: Options) -> str:
     """The report of a document."""
-    return draw(build(document, Detail(options.verbosity, bars=True)), options)
+    return draw(build(document, doc.Detail(options.verbosity, bars=True)), options)
 
 
-def draw(blocks: Sequence[Block], options: Options) -> str:
+def draw(blocks: Sequence[doc.Block], options: Options) -> str:
     """Any blocks as lines of text."""
     page = _Page(options)
     page.draw(blocks)
@@ -58,62 +41,61 @@ class _Page:
         self.width, self.color = options.width, options.color
         self.rule = self.paint("═" * options.width, "dim") if options.verbosity >= 0 else ""
 
-    def draw(self, blocks: Sequence[Block], indent: int = 0) -> None:
+    def draw(self, blocks: Sequence[doc.Block], indent: int = 0) -> None:
         """Blocks one below the other; a table with heads stands apart."""
-        before: Block | None = None
+        before: doc.Block | None = None
         for block in blocks:
             match block:
-                case Heading(level=1):
+                case doc.Heading(level=1):
                     self.lines += ["", self.rule] if self.lines and self.rule else [""]
                     indent = 0
-                case Heading():
+                case doc.Heading():
                     self.lines.append("")
                     indent = 2
-                case Fold():
+                case doc.Fold():
                     self.lines.append("")
                 case _ if _apart(before, block):
                     self.lines.append("")
             self.block(block, indent)
             before = block
 
-    def block(self, block: Block, indent: int) -> None:
+    def block(self, block: doc.Block, indent: int) -> None:
         """The lines of one block."""
         margin = " " * indent
         match block:
-            case Heading() if block.level > 1:
-                self.wrapped(Span(flat(block.text)), "", "    ")
-            case Heading():
-                title = joined([part for part in (block.text, block.aside) if part], " · ")
+            case doc.Heading() if block.level > 1:
+                self.wrapped(doc.Span(flat(block.text)), "", "    ")
+            case doc.Heading():
+                title = doc.joined([part for part in (block.text, block.aside) if part], " · ")
                 self.lines.append(self.paint(flat(title, self.width), "strong"))
-            case Paragraph(wrap=False):
+            case doc.Paragraph(wrap=False):
                 self.lines.append(
-                    margin + "".join(self.paint(flat(piece), style(piece)) for piece in pieces(block.text))
+                    margin + "".join(self.paint(flat(piece), style(piece)) for piece in doc.pieces(block.text))
                 )
-            case Paragraph():
+            case doc.Paragraph():
                 self.wrapped(block.text, margin, margin)
-            case Facts():
+            case doc.Facts():
                 for label, fact in block.rows:
                     first = margin + self.paint(pad(label, block.room), "dim")
                     self.wrapped(fact, first, margin + " " * block.room)
-            case Items():
-                for index, text in enumerate(block.items):
-                    self.wrapped(text, margin + "- ", margin + "  ")
-                    if index < len(block.below) and block.below[index]:
-                        self.wrapped(block.below[index], margin + "  → ", margin + "    ")
-            case Table():
+            case doc.Items():
+                for item, more in block.pairs():
+                    self.wrapped(item, margin + "- ", margin + "  ")
+                    self.wrapped(more, margin + "  → ", margin + "    ")
+            case doc.Table():
                 self.table(block, margin)
-            case Code():
+            case doc.Code():
                 if block.label:
                     self.lines.append(margin + self.paint(clean(block.label), "dim"))
                     margin += "  "
                 self.lines += [f"{margin}{self.paint(line, block.style)}".rstrip() for line in clean_lines(block.text)]
-            case Fold():
-                self.block(Paragraph(block.title, wrap=False), 0)
+            case doc.Fold():
+                self.block(doc.Paragraph(block.title, wrap=False), 0)
                 self.draw(block.blocks, 4)
 
-    def table(self, block: Table, margin: str) -> None:
+    def table(self, block: doc.Table, margin: str) -> None:
         """Rows of aligned cells, heads dim."""
-        head: list[Sequence[Text]] = [] if block.silent else [[Span(name, "dim") for name in block.head]]
+        head: list[Sequence[doc.Text]] = [] if block.silent else [[doc.Span(name, "dim") for name in block.head]]
         rows = [*head, *block.rows]
         laid = layout([[flat(cell) for cell in row] for row in rows], block.align, self.width - len(margin))
         notes = [""] * len(head) + [*block.notes]
@@ -124,24 +106,26 @@ class _Page:
             if index < len(notes) and notes[index]:
                 self.lines.append(margin + "   " + self.paint(clean(notes[index]), "dim"))
         if block.caption:
-            self.wrapped(Span(flat(block.caption), "dim"), margin, margin)
+            self.wrapped(doc.Span(flat(block.caption), "dim"), margin, margin)
 
-    def wrapped(self, text: Text, first: str, rest: str) -> None:
+    def wrapped(self, text: doc.Text, first: str, rest: str) -> None:
         """A text that begins behind *first* and goes on behind *rest*, its spans in their colours."""
         room = max(20, self.width - len(rest))
         lines = wrap(flat(text, room), room)
         if self.color:
-            marks = iter([style(piece) for piece in pieces(text) for sign in flat(piece, room) if not sign.isspace()])
+            marks = iter(
+                [style(piece) for piece in doc.pieces(text) for sign in flat(piece, room) if not sign.isspace()]
+            )
             lines = [self._marked(line, marks) for line in lines]
         self.lines += [(rest if index else first) + line for index, line in enumerate(lines)]
 
-    def _marked(self, line: str, marks: Iterator[Style | None]) -> str:
-        last: Style | None = None
+    def _marked(self, line: str, marks: Iterator[doc.Style | None]) -> str:
+        last: doc.Style | None = None
         found = [(sign, last := last if sign.isspace() else next(marks, None)) for sign in line]
         runs = groupby(found, key=lambda pair: pair[1])
         return "".join(self.paint("".join(sign for sign, _ in run), mark) for mark, run in runs)
 
-    def paint(self, text: str, mark: Style | None) -> str:
+    def paint(self, text: str, mark: doc.Style | None) -> str:
         """*text* in a colour, where colours are wanted; blanks around it have none."""
         core = text.strip()
         if not (self.color and core and mark in _SGR):
@@ -150,27 +134,27 @@ class _Page:
         return f"{before}\x1b[{_SGR[mark]}m{core}\x1b[0m{after}"
 
 
-def _apart(before: Block | None, block: Block) -> bool:
+def _apart(before: doc.Block | None, block: doc.Block) -> bool:
     """Whether a blank line parts two blocks: around a table with heads, and below a title before any table."""
-    if before is None or (isinstance(before, Heading) and before.level > 1):
+    if before is None or (isinstance(before, doc.Heading) and before.level > 1):
         return False
-    if isinstance(before, Heading):
-        return isinstance(block, Table)
-    return any(isinstance(one, Table) and not one.silent for one in (before, block))
+    if isinstance(before, doc.Heading):
+        return isinstance(block, doc.Table)
+    return any(isinstance(one, doc.Table) and not one.silent for one in (before, block))
 
 
-def style(piece: Text) -> Style | None:
+def style(piece: doc.Text) -> doc.Style | None:
     """The style of a piece, or of all of a cell."""
-    return piece.style if isinstance(piece, Span | Bar) else None
+    return piece.style if isinstance(piece, doc.Span | doc.Bar) else None
 
 
-def flat(text: Text, room: int | None = None) -> str:
+def flat(text: doc.Text, room: int | None = None) -> str:
     """A text without its styles, safe for a terminal; names that do not fit *room* are cut in their middle."""
-    return clean("".join(_flat(piece, room) for piece in pieces(text)))
+    return clean("".join(_flat(piece, room) for piece in doc.pieces(text)))
 
 
-def _flat(piece: Piece, room: int | None) -> str:
-    if isinstance(piece, Bar):
+def _flat(piece: doc.Piece, room: int | None) -> str:
+    if isinstance(piece, doc.Bar):
         return _bar(piece.share)
     if isinstance(piece, str):
         return clean(piece)

@@ -9,6 +9,6 @@ FORMATS: dict[str, Format] = {
     for entry in (
         Format("text", ".txt", False, "advisor.report.text:render"),
         Format("json", ".json", False, "advisor.report.json:render"),
-        Format("html", ".html", False, "advisor.report.page:render"),
+        Format("html", ".html", False, "advisor.report.html.document:render"),
     )
 }

@@ -71,7 +71,7 @@ def _causes(comparison: Comparison, detail: Detail) -> Iterator[Block]:
         values = [_figure(value, "ms") for value in (shift.before, shift.after)]
         rows.append((shift.name, *values, Span(_difference(shift), style), *([bars] if detail.wide else [])))
     head = ("cause", "before", "after", "difference", *([""] if detail.wide else []))
-    yield Table(head, rows, "<>>>" + "<" * detail.wide)
+    yield Table(head, rows, "|>>>" + "|" * detail.wide)
 
 
 def _metrics(comparison: Comparison, detail: Detail) -> Iterator[Block]:
@@ -83,7 +83,7 @@ def _metrics(comparison: Comparison, detail: Detail) -> Iterator[Block]:
         row: tuple[Text, ...] = (Span(shift.name, "code"), *values, Span(said, _OUTCOME.get(shift.outcome, "dim")))
         rows.append((*row, shift.meaning) if detail.wide else row)
     head = ("figure", "before", "after", "", *(["what it is"] if detail.wide else []))
-    yield Table(head, rows, "<>>~" + "~" * detail.wide)
+    yield Table(head, rows, "|>>~" + "~" * detail.wide)
 
 
 def _turned(turned: Turned) -> Text:

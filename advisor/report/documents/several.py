@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from advisor.ranks.telling import at_length
 from advisor.report import figures, ranks
 from advisor.report.blocks import Block, Detail, Heading, Items, Paragraph, Span, Table
 from advisor.report.documents import analysis as single
@@ -15,7 +16,7 @@ from advisor.results.several import Several
 def blocks(document: Several, detail: Detail) -> Iterator[Block]:
     """The whole report; where details fold away, what lies across comes before the traces."""
     many = document.traces
-    told = ranks.at_length(many, document.across)
+    told = at_length(many, document.across)
     listed = list(range(len(many))) if detail.verbosity > 0 and not detail.folds else told
     if len(many) > 1 and not detail.quiet:
         yield from _overview([many[index] for index in listed], len(many), detail)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment
 from markupsafe import Markup
 
+from advisor.ranks.telling import at_length
 from advisor.report import figures, page, ranks
 from advisor.report.causes import on_cpu
 from advisor.report.html import bars, cells, charts, diff, embed, source, svg
@@ -34,7 +35,7 @@ def render(document: Analysis | Several, options: Options) -> str:
             document=document,
             many=analyses(document),
             several=isinstance(document, Several),
-            told=ranks.at_length(analyses(document), document.across if isinstance(document, Several) else None),
+            told=at_length(analyses(document), document.across if isinstance(document, Several) else None),
             across=document.across if isinstance(document, Several) else None,
             lines_of=source.Lines(options.source_root),
             script=Markup(script),

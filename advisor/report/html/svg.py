@@ -12,24 +12,8 @@ from markupsafe import Markup, escape
 
 from advisor.report.causes import CAUSES
 from advisor.report.figures import Part
-from advisor.report.page import at, share_bar
 from advisor.report.plain import clean, milliseconds, percent, shorten
 from advisor.results.analysis import Finding, PlanStep
-
-__all__ = [
-    "at",
-    "causes",
-    "classes",
-    "colour",
-    "grouped",
-    "key",
-    "ladder",
-    "meter",
-    "price",
-    "share_bar",
-    "swatch",
-    "text_of",
-]
 
 KNOWN = frozenset([*CAUSES, "python", "module", "annotation", "operator", "runtime"])
 WORK = ("compute", "communication", "copy", "memset")
@@ -49,6 +33,11 @@ class Shape(str):
 def colour(name: str) -> str:
     """The class that colours a cause or a category."""
     return f"c-{name}" if name in KNOWN else "c-other"
+
+
+def at(share: float) -> str:
+    """A share of the width."""
+    return f"{100 * min(1.0, max(0.0, share)):.3f}".rstrip("0").rstrip(".") + "%"
 
 
 def text_of(text: str) -> Markup:
@@ -135,6 +124,13 @@ def meter(share: float, label: str) -> Markup:
         '<svg class="meter" width="100%%" height="5" role="img" aria-label="%s"><rect class="track" width="100%%" height="5"/>'
         '<rect class="fill" width="%s" height="5"/></svg>'
     ) % (label, at(share))
+
+
+def share_bar(share: float) -> Markup:
+    """The bar beside a share in a table; the figure says the same, so that it is silent."""
+    return Shape(
+        '<svg class="share" width="60" height="8" aria-hidden="true"><rect width="%s" height="8"/></svg>'
+    ) % at(share)
 
 
 def classes(most: float, time: float, on: float | None, unsaid: float | None) -> Markup:
