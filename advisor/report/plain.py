@@ -52,7 +52,14 @@ def columns(text: str) -> int:
     """How many terminal columns *text* takes; a CJK character takes two."""
     if text.isascii():
         return len(text)
-    return sum(0 if category(sign) in ("Mn", "Me") else 2 if east_asian_width(sign) in "WF" else 1 for sign in text)
+    return sum(map(_columns, text))
+
+
+def _columns(sign: str) -> int:
+    kind = category(sign)
+    if kind in ("Mn", "Me"):
+        return 0
+    return 2 if kind != "Cn" and east_asian_width(sign) in "WF" else 1
 
 
 def shorten(text: str, width: int = NAME_WIDTH) -> str:

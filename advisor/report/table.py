@@ -12,7 +12,7 @@ from advisor.results.analysis import Cell, Evidence
 GAP = 2
 ABSENT = "–"
 # What columns of a kind are cut to where a table does not fit: prose first, which wraps.
-_LEAST = (("~", 32), ("<", 12), ("~", 12))
+_LEAST = (("~", 32), ("<", 20), ("~", 12), ("<", 12))
 
 
 def align(

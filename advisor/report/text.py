@@ -15,6 +15,7 @@ from advisor.report.plain import NAME_WIDTH, clean, clean_lines, pad, shorten, w
 from advisor.report.table import GAP, layout
 
 BAR = 30
+"""Columns of a bar of the whole, where a quarter of a line is as wide."""
 _SGR: dict[str, str] = {
     "strong": "1", "dim": "2", "note": "2", "low": "36", "code": "36", "name": "36", "path": "36",
     "good": "32", "fair": "33", "medium": "33", "bad": "1;31", "high": "1;31",
@@ -97,7 +98,7 @@ class _Page:
         """Rows of aligned cells, heads dim."""
         head: list[Sequence[doc.Text]] = [] if block.silent else [[doc.Span(name, "dim") for name in block.head]]
         rows = [*head, *block.rows]
-        laid = layout([[flat(cell) for cell in row] for row in rows], block.align, self.width - len(margin))
+        laid = layout([[flat(cell, self.width) for cell in row] for row in rows], block.align, self.width - len(margin))
         notes = [""] * len(head) + [*block.notes]
         for index, (row, lines) in enumerate(zip(rows, laid, strict=True)):
             for line in lines:
@@ -155,7 +156,7 @@ def flat(text: doc.Text, room: int | None = None) -> str:
 
 def _flat(piece: doc.Piece, room: int | None) -> str:
     if isinstance(piece, doc.Bar):
-        return _bar(piece.share)
+        return _bar(piece.share, min(BAR, (room or 0) // 4))
     if isinstance(piece, str):
         return clean(piece)
     text = clean(piece.text)
@@ -172,7 +173,7 @@ def _cut(frame: str) -> str:
     return shorten(path, max(NAME_WIDTH - len(colon + rest), NAME_WIDTH // 3)) + shorten(colon + rest)
 
 
-def _bar(share: float) -> str:
+def _bar(share: float, wide: int) -> str:
     """A bar to the eighth of a column; whatever is there at all shows."""
-    eighths = max(1, round(8 * BAR * share))
+    eighths = max(1, round(8 * wide * share))
     return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()

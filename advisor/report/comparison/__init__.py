@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from advisor.report import Format
+from advisor.report import Format, registry
 
-FORMATS: dict[str, Format] = {
-    entry.name: entry
-    for entry in (
-        Format("text", ".txt", False, "advisor.report.text:render"),
-        Format("json", ".json", False, "advisor.report.json:render"),
-        Format("html", ".html", False, "advisor.report.html.document:render"),
-    )
-}
+FORMATS = registry(
+    Format("text", ".txt", False, "advisor.report.text:render"),
+    Format("json", ".json", False, "advisor.report.json:render"),
+    Format("html", ".html", False, "advisor.report.html.document:render"),
+)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from typing import Any
+
 from advisor.report.blocks import Block, Detail
 from advisor.report.documents import analysis, comparison, judgement, several
 from advisor.results.analysis import Analysis
@@ -9,16 +12,15 @@ from advisor.results.comparison import Comparison
 from advisor.results.judgement import Judgement
 from advisor.results.several import Several
 
+BUILDERS: dict[type, Callable[[Any, Detail], Iterator[Block]]] = {
+    Analysis: analysis.blocks,
+    Several: several.blocks,
+    Judgement: judgement.blocks,
+    Comparison: comparison.blocks,
+}
+"""What makes the blocks of each kind of document."""
+
 
 def build(document: object, detail: Detail) -> list[Block]:
     """The blocks of any document that there is a builder for."""
-    match document:
-        case Analysis():
-            return list(analysis.blocks(document, detail))
-        case Several():
-            return list(several.blocks(document, detail))
-        case Judgement():
-            return list(judgement.blocks(document, detail))
-        case Comparison():
-            return list(comparison.blocks(document, detail))
-    raise TypeError(f"no builder for {type(document).__name__}")
+    return list(BUILDERS[type(document)](document, detail))

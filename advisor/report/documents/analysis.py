@@ -113,7 +113,7 @@ def causes(summary: Summary, detail: doc.Detail) -> Iterator[doc.Block]:
     total = sum(part.share for part in parts) * whole
     blank = [""] * detail.bars
     rows.append(("together", *blank, f"{number(total)} ms", f"{figures.tenths(parts)} %", ""))
-    yield doc.Table(("cause", *blank, "time", "share", "meaning"), rows, "|" * len(blank) + "|>>~", silent=True)
+    yield doc.Table(("cause", *blank, "time", "share", "meaning"), rows, "<" + "|" * len(blank) + ">>~", silent=True)
 
 
 def short(found: Sequence[Finding]) -> Iterator[doc.Block]:
