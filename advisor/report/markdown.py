@@ -6,7 +6,7 @@ Text of traces stands in code spans, where nothing of it is a link, a mention or
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from advisor.report import Options
 from advisor.report import blocks as doc
@@ -77,22 +77,33 @@ def code(text: str, *, cell: bool = False) -> str:
     return f"{ticks}{pad}{flat}{pad}{ticks}"
 
 
-def inline(text: doc.Text, escape: Callable[[str], str] = plain, *, cell: bool = False) -> str:
+def inline(text: doc.Text, *, cell: bool = False) -> str:
     """A text with its spans; bars are for other formats."""
-    return "".join(_piece(piece, escape, cell) for piece in doc.pieces(text))
+    return "".join(_piece(piece, cell) for piece in doc.pieces(text))
 
 
-def _piece(piece: doc.Piece, escape: Callable[[str], str], cell: bool) -> str:
+def _piece(piece: doc.Piece, cell: bool) -> str:
     if isinstance(piece, doc.Bar):
         return ""
     if isinstance(piece, str):  # escaping takes the blanks around
-        return " " * piece[:1].isspace() + escape(piece) + " " * piece[-1:].isspace() if piece.strip() else piece[:1]
+        return " " * piece[:1].isspace() + plain(piece) + " " * piece[-1:].isspace() if piece.strip() else piece[:1]
     if piece.style in ("code", "name", "path"):
         return code(piece.text, cell=cell)
-    text = escape(piece.text)
-    if piece.url:
-        return f"[{text}](<{piece.url}>)" if link(piece.url) else text
-    return f"**{text}**" if piece.style == "strong" and text and escape is plain else text
+    text = plain(piece.text)
+    if link(piece.url):
+        return f"[{text}](<{piece.url}>)"
+    return f"**{text}**" if piece.style == "strong" and text else text
+
+
+def _summary(title: doc.Text) -> str:
+    """The title of what is folded: HTML, in which no span is Markdown."""
+    return html(
+        "".join(
+            piece if isinstance(piece, str) else piece.text
+            for piece in doc.pieces(title)
+            if not isinstance(piece, doc.Bar)
+        )
+    )
 
 
 def _block(block: doc.Block) -> str:
@@ -103,7 +114,7 @@ def _block(block: doc.Block) -> str:
         case doc.Paragraph():
             return inline(block.text)
         case doc.Facts():
-            rows = [(f"\n- {label}: " if label else "  \n  ") + inline(text) for label, text in block.rows]
+            rows = [(f"\n- {plain(label)}: " if label else "  \n  ") + inline(text) for label, text in block.rows]
             return "".join(rows).lstrip("\n")
         case doc.Items():
             lines = [f"- {inline(item)}" + (f"  \n  {inline(more)}" if more else "") for item, more in block.pairs()]
@@ -116,9 +127,7 @@ def _block(block: doc.Block) -> str:
             )
         case doc.Fold():
             inside = [_block(one) for one in block.blocks]
-            return "\n\n".join(
-                [f"<details><summary>{inline(block.title, html).strip()}</summary>", *inside, "</details>"]
-            )
+            return "\n\n".join([f"<details><summary>{_summary(block.title)}</summary>", *inside, "</details>"])
 
 
 def _fence(lines: Sequence[str], language: str) -> str:

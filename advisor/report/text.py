@@ -77,7 +77,7 @@ class _Page:
                 self.wrapped(block.text, margin, margin)
             case doc.Facts():
                 for label, fact in block.rows:
-                    first = margin + self.paint(pad(label, block.room), "dim")
+                    first = margin + self.paint(pad(clean(label), block.room), "dim")
                     self.wrapped(fact, first, margin + " " * block.room)
             case doc.Items():
                 for item, more in block.pairs():
