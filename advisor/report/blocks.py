@@ -7,15 +7,15 @@ blocks. Text in them is raw: cleaning and escaping it is the work of whoever dra
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Literal, NamedTuple
+
+import msgspec
 
 Style = Literal["strong", "dim", "code", "name", "path", "link", "high", "medium", "low", "note", "good", "fair", "bad"]
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(msgspec.Struct, frozen=True):
     """A piece of text that stands out.
 
     ``code`` is shown whole; a ``name`` of a trace and the ``path`` of a stack frame may be cut in their middle. A ``link``
@@ -27,8 +27,7 @@ class Span:
     url: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(msgspec.Struct, frozen=True):
     """A bar as long as a share of the room it has."""
 
     share: float
@@ -39,8 +38,7 @@ Piece = str | Span | Bar
 Text = Piece | tuple[Piece, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
+class Heading(msgspec.Struct, frozen=True):
     """A heading; level 1 begins a document or one of its traces. ``aside`` is said beside it."""
 
     text: Text
@@ -48,24 +46,21 @@ class Heading:
     aside: Text = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Paragraph:
+class Paragraph(msgspec.Struct, frozen=True):
     """Prose; with ``wrap`` false one line, however long, such as a command to copy."""
 
     text: Text
     wrap: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(msgspec.Struct, frozen=True):
     """Texts beside their labels; an empty label goes on with the one above. ``room`` is the labels' width in columns."""
 
     rows: Sequence[tuple[str, Text]]
     room: int = 9
 
 
-@dataclass(frozen=True, slots=True)
-class Items:
+class Items(msgspec.Struct, frozen=True):
     """A list. ``below`` holds the advice under each item, empty where there is none."""
 
     items: Sequence[Text]
@@ -76,8 +71,7 @@ class Items:
         return zip_longest(self.items, self.below, fillvalue="")
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(msgspec.Struct, frozen=True):
     """A table; ``align`` has a sign a column: ``<`` a name, cut in its middle where it does not fit; ``~`` prose, which wraps;
     ``|`` words and bars, shown whole; ``>`` figures, whole and on the right.
 
@@ -92,8 +86,7 @@ class Table:
     caption: Text = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
+class Code(msgspec.Struct, frozen=True):
     """Lines of code under a label."""
 
     text: str
@@ -102,8 +95,7 @@ class Code:
     language: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Fold:
+class Fold(msgspec.Struct, frozen=True):
     """Blocks under a title, folded away where the format can."""
 
     title: Text
