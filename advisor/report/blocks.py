@@ -1,7 +1,7 @@
 """The document model: what a report says, as blocks that every format can draw.
 
-A builder of ``advisor.report.documents`` makes the blocks of a document once; ``text``, ``markdown`` and ``page`` draw any
-blocks. Text in them is raw: cleaning and escaping it is the work of whoever draws.
+A builder of ``advisor.report.documents`` makes the blocks of a document once; ``text``, ``markdown`` and ``html.document`` draw
+any blocks. Text in them is raw: cleaning and escaping it is the work of whoever draws.
 """
 
 from __future__ import annotations
