@@ -44,8 +44,10 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 def complain(message: str, kind: str = "error") -> None:
     """Say on stderr what went wrong, or is worth a ``"note"``. The text may quote a trace, so it is made printable first."""
+    from advisor.cli.terminal import clear
     from advisor.report.plain import clean
 
+    clear()
     click.echo(f"advisor: {kind}: " + "\n".join(clean(line) for line in message.splitlines()), err=True)
 
 

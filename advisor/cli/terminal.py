@@ -6,14 +6,19 @@ import contextlib
 import os
 import shutil
 import sys
+import time
 from collections.abc import Iterator
-from typing import IO
+from typing import IO, ClassVar, TextIO
 
 import click
 
 from advisor.errors import UsageError
 
 PIPED_WIDTH = 100
+_BAR = 24
+_MB = 1e6
+# Smaller files are read before anyone has seen a bar.
+_LEAST = 4_000_000
 
 # For consoles that cannot write the report's few characters beyond ASCII. Bars are rounded to whole columns.
 _PLAIN = str.maketrans(
@@ -65,12 +70,17 @@ def _put(content: bytes, *, binary: bool, color: bool) -> None:
         sys.stdout.buffer.write(content)
         return
     text = content.decode("utf-8")
-    encoding = sys.stdout.encoding or "utf-8"
+    click.echo(_writable(text, sys.stdout), nl=False, color=color)
+
+
+def _writable(text: str, stream: TextIO) -> str:
+    """*text* in characters that the encoding of a stream has."""
+    encoding = stream.encoding or "utf-8"
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
-        text = text.translate(_PLAIN).encode(encoding, "backslashreplace").decode(encoding)
-    click.echo(text, nl=False, color=color)
+        return text.translate(_PLAIN).encode(encoding, "backslashreplace").decode(encoding)
+    return text
 
 
 class Progress:
@@ -83,13 +93,64 @@ class Progress:
         """So many bytes of the file are read, and of how many; None where nobody knows."""
 
 
+class Line(Progress):
+    """One line on stderr, written over ten times a second at most, and gone when the work is done."""
+
+    shown: ClassVar[Line | None] = None
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self._text = ""
+        self._again = 0.0
+        self._wide = 0
+
+    def __call__(self, text: str) -> None:
+        """Say what begins."""
+        self._text = text
+        self.draw(self.line(0, None))
+
+    def told(self, done: int, whole: int | None) -> None:
+        """So many bytes of the file are read, and of how many."""
+        if time.monotonic() >= self._again or done == whole:
+            self.draw(self.line(done, whole))
+
+    def line(self, done: int, whole: int | None) -> str:
+        """What is under way; of a large file that is being read also how much."""
+        from advisor.report.plain import clean, shorten
+
+        size = ""
+        if whole is not None and _LEAST <= whole > done > 0:
+            full = _BAR * done // whole
+            size = f" [{'#' * full:{_BAR}}] {done / _MB:,.0f} of {whole / _MB:,.0f} MB"
+        elif whole is None and done >= _LEAST:
+            size = f" {done / _MB:,.0f} MB"
+        return shorten(clean(self._text), max(20, self.room - len(size))) + size
+
+    def draw(self, line: str) -> None:
+        """Write *line* over the one before; an empty one clears it."""
+        from advisor.report.plain import columns
+
+        Line.shown, self._again = self if line else None, time.monotonic() + 0.1
+        wide, before = columns(line), self._wide
+        self._wide = wide
+        with contextlib.suppress(OSError):
+            blanks = " " * (before - wide)
+            click.echo(_writable(f"\r{line}{blanks}", sys.stderr) + "\r" * (not line), nl=False, err=True)
+
+
+def clear() -> None:
+    """Take away the line that says what is under way, for what is written next."""
+    if Line.shown is not None:
+        Line.shown.draw("")
+
+
 @contextlib.contextmanager
 def progress(quiet: bool = False) -> Iterator[Progress]:
     """Say what is under way on stderr, where a person watches it; silent when piped."""
     if quiet or not _is_terminal(sys.stderr):
         yield Progress()
         return
-    from advisor.cli.bar import watched
-
-    with watched() as bar:
-        yield bar
+    try:
+        yield Line(shutil.get_terminal_size((PIPED_WIDTH, 24)).columns - 1)
+    finally:
+        clear()

@@ -34,15 +34,17 @@ class Format(NamedTuple):
     views: bool = False
 
 
-FORMATS: dict[str, Format] = {
-    entry.name: entry
-    for entry in (
-        Format("text", ".txt", False, "advisor.report.text:render"),
-        Format("json", ".json", False, "advisor.report.json:render"),
-        Format("html", ".html", False, "advisor.report.html:render", views=True),
-        Format("markdown", ".md", False, "advisor.report.markdown:render"),
-    )
-}
+def registry(*formats: Format) -> dict[str, Format]:
+    """Formats by their names."""
+    return {entry.name: entry for entry in formats}
+
+
+FORMATS = registry(
+    Format("text", ".txt", False, "advisor.report.text:render"),
+    Format("json", ".json", False, "advisor.report.json:render"),
+    Format("html", ".html", False, "advisor.report.html:render", views=True),
+    Format("markdown", ".md", False, "advisor.report.markdown:render"),
+)
 
 
 def format_of(path: str, formats: Mapping[str, Format] = FORMATS) -> Format:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+from advisor.report.blocks import Span, Text, joined
 from advisor.report.causes import meaning, on_cpu, spoken
-from advisor.report.plain import NAME_WIDTH, clean, milliseconds, number, percent, percents, shorten, size
+from advisor.report.plain import clean, milliseconds, number, percent, percents, size
 from advisor.results.analysis import Analysis, Finding, Place, PlanStep, Setting, Summary, Verdicts
 
 # Below so many steps a spread says less than the steps themselves.
@@ -101,6 +102,11 @@ def over(summary: Summary | None, word: str) -> str:
     return f" {word} {count} steps" if count > 1 else ""
 
 
+def extent(summary: Summary | None) -> str:
+    """What the table under a finding covers; nothing where that is one step."""
+    return over(summary, "(counts and sums over").strip() + ")" if over(summary, "") else ""
+
+
 def memory(summary: Summary) -> str:
     """``846 MiB of 15.8 GiB (5.2 %)``."""
     text = size(summary.peak_memory_bytes)
@@ -109,61 +115,56 @@ def memory(summary: Summary) -> str:
     return text
 
 
+def _time(summary: Summary) -> list[Figure]:
+    """The step's time with its spread, or the window's."""
+    step = summary.step_ms
+    if step is None:
+        window = milliseconds(summary.window_ms)
+        return [
+            Figure("step time", None, "", "summary.step_ms"),
+            Figure("window", window, "the trace has no steps", "summary.window_ms"),
+        ]
+    count = len(step.samples)
+    which = f"{count} steps" + (" after the first" if count < summary.steps else "")
+    spread = f"p10 {number(step.p10)} – p90 {number(step.p90)} ms over {which}"
+    if count < FEW:
+        spread = "of " + ", ".join(number(sample) for sample in step.samples) + f" ms, {which}"
+    hint = f"median; {spread}" if count > 1 else "one step"
+    if uneven(summary):
+        hint += (
+            f"; all {summary.steps} steps differ, on average {milliseconds(step.whole)}: figures a step are that mean's"
+        )
+    return [Figure("step time", milliseconds(step.median), hint, "summary.step_ms.median")]
+
+
 def headline(summary: Summary) -> list[Figure]:
     """The figures at the head of a report, each with what it means."""
-    rows: list[Figure] = []
-    if step := summary.step_ms:
-        count = len(step.samples)
-        which = f"{count} steps" + (" after the first" if count < summary.steps else "")
-        spread = f"p10 {number(step.p10)} – p90 {number(step.p90)} ms over {which}"
-        if count < FEW:
-            spread = "of " + ", ".join(number(sample) for sample in step.samples) + f" ms, {which}"
-        hint = f"median; {spread}" if count > 1 else "one step"
-        if uneven(summary):
-            hint += f"; all {summary.steps} steps differ, on average {milliseconds(step.whole)}: figures a step are that mean's"
-        rows.append(Figure("step time", milliseconds(step.median), hint, "summary.step_ms.median"))
-    else:
-        rows.append(Figure("step time", None, "", "summary.step_ms"))
-        window = milliseconds(summary.window_ms)
-        rows.append(Figure("window", window, "the trace has no steps", "summary.window_ms"))
+    rows = _time(summary)
     if on_cpu(summary):
         return [*rows, Figure("on the CPU", spoken(summary), "of the main thread's time")]
     used = summary.gpu_utilization
     shown = str(summary.device) if str(summary.device) in used else next(iter(used), None)
     others = ", ".join(f"GPU {clean(name)} {percent(share)}" for name, share in used.items()) if len(used) > 1 else ""
     hint = others or "kernels only, by the TensorBoard plugin's definition and window"
-    utilization = None if shown is None else used[shown]
-    busy, efficiency = summary.gpu_busy_share, summary.sm_efficiency
+    utilization, busy = None if shown is None else used[shown], summary.gpu_busy_share
     if utilization is not None and not others and abs(utilization - (busy or 0.0)) > APART:
         hint += ": another stretch of time than ours"
-    return [
-        *rows,
-        Figure("GPU busy", _share(busy), "kernels, copies and memsets, of the window", "summary.gpu_busy_share"),
-        Figure("GPU utilization", _share(utilization), hint, f"summary.gpu_utilization.{shown}" if shown else ""),
-        Figure(
-            "SM efficiency",
-            _share(efficiency),
-            "estimated: multiprocessors that had work; the plugin's definition and window",
-            "summary.sm_efficiency",
-        ),
-        Figure(
+    efficiency = "estimated: multiprocessors that had work; the plugin's definition and window"
+    shares = (
+        ("GPU busy", busy, "kernels, copies and memsets, of the window", "summary.gpu_busy_share"),
+        ("GPU utilization", utilization, hint, f"summary.gpu_utilization.{shown}" if shown else ""),
+        ("SM efficiency", summary.sm_efficiency, efficiency, "summary.sm_efficiency"),
+        (
             "achieved occupancy",
-            _share(summary.achieved_occupancy),
+            summary.achieved_occupancy,
             "estimated: warps that were resident, of those that fit",
             "summary.achieved_occupancy",
         ),
-        Figure("Tensor Cores", _share(summary.tensor_core_share), "of kernel time", "summary.tensor_core_share"),
-        Figure(
-            "peak memory",
-            None if summary.peak_memory_bytes is None else memory(summary),
-            "",
-            "summary.peak_memory_bytes",
-        ),
-    ]
-
-
-def _share(share: float | None) -> str | None:
-    return None if share is None else percent(share)
+        ("Tensor Cores", summary.tensor_core_share, "of kernel time", "summary.tensor_core_share"),
+    )
+    rows += [Figure(name, None if share is None else percent(share), hint, key) for name, share, hint, key in shares]
+    peak = None if summary.peak_memory_bytes is None else memory(summary)
+    return [*rows, Figure("peak memory", peak, "", "summary.peak_memory_bytes")]
 
 
 def causes(summary: Summary) -> list[Part]:
@@ -226,21 +227,14 @@ def user_frame(place: Place) -> str:
     return f"{place.file}{line}" + (f" in {place.function}" if place.function else "")
 
 
-def _cut(frame: str) -> str:
-    """A stack frame cut to a width, at its path: the line and the function are what one looks for."""
-    path, colon, rest = frame.partition(":")
-    return shorten(path, max(NAME_WIDTH - len(colon + rest), NAME_WIDTH // 3)) + shorten(colon + rest)
-
-
-def describe(place: Place) -> str:
+def described(place: Place) -> Text:
     """``train.py:54 in train → torch/optim/sgd.py:80 step (module ResNet_0, op aten::add_) 84.0 %``."""
-    text = " → ".join(_cut(clean(part)) for part in (user_frame(place), place.library) if part)
-    inside = ", ".join(
-        f"{kind} {shorten(clean(name))}" for kind, name in (("module", place.module), ("op", place.op)) if name
-    )
-    if inside:
-        text = f"{text} ({inside})" if text else inside
-    return f"{text or 'no place recorded'}  {percent(place.share)}"
+    frames = joined([Span(frame, "path") for frame in (user_frame(place), place.library) if frame], " → ")
+    names = [(f"{kind} ", Span(name, "name")) for kind, name in (("module", place.module), ("op", place.op)) if name]
+    inside = joined(names, ", ")
+    if frames and inside:
+        inside = (" (", *inside, ")")
+    return (*(frames + inside or ("no place recorded",)), f"  {percent(place.share)}")
 
 
 def advised(one: Setting) -> str:

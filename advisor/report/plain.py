@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 import re
+import textwrap
 from collections.abc import Sequence
+from unicodedata import category, east_asian_width
 
 KIB = 1024
 MISSING = "not recorded"
@@ -50,9 +52,14 @@ def columns(text: str) -> int:
     """How many terminal columns *text* takes; a CJK character takes two."""
     if text.isascii():
         return len(text)
-    from rich.cells import cell_len
+    return sum(map(_columns, text))
 
-    return cell_len(text)
+
+def _columns(sign: str) -> int:
+    kind = category(sign)
+    if kind in ("Mn", "Me"):
+        return 0
+    return 2 if kind != "Cn" and east_asian_width(sign) in "WF" else 1
 
 
 def shorten(text: str, width: int = NAME_WIDTH) -> str:
@@ -69,6 +76,14 @@ def shorten(text: str, width: int = NAME_WIDTH) -> str:
     return f"{first}…{last}"
 
 
+_LINK = re.compile(r"https?://[^\s<>\"'`\\\x00-\x20\x7f]+", re.ASCII)
+
+
+def link(url: str) -> str | None:
+    """*url* where it is one that a page may link to: http or https, with nothing in it that could be anything else."""
+    return url if len(url) < 2000 and _LINK.fullmatch(url) else None
+
+
 # void cutlass::Kernel2<cutlass_75_tensorop_bf16_s1688gemm_bf16_256x128_nn_align1>(Params): what tells it apart is inside.
 _CUTLASS = re.compile(r"^(?:void )?cutlass::\w+<(\w+)>(?:\(.*)?$", re.DOTALL)
 
@@ -77,6 +92,11 @@ def kernel(name: str) -> str:
     """A kernel's name; of CUTLASS's without what all of them have around theirs."""
     found = _CUTLASS.match(name)
     return found[1] if found else name
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """*text* in lines of *width*; a word that is longer has a line of its own."""
+    return textwrap.wrap(" ".join(text.split()), width, break_long_words=False, break_on_hyphens=False)
 
 
 def pad(text: str, width: int, right: bool = False) -> str:
@@ -101,14 +121,14 @@ def number(value: float) -> str:
     return f"{rounded:.{2 - math.floor(math.log10(abs(rounded)))}f}"
 
 
-def milliseconds(value: float | None) -> str:
+def milliseconds(value: float | None, missing: str = MISSING) -> str:
     """``12.3 ms``, or that it was not recorded."""
-    return MISSING if value is None else f"{number(value)} ms"
+    return missing if value is None else f"{number(value)} ms"
 
 
-def percent(share: float | None) -> str:
+def percent(share: float | None, missing: str = MISSING) -> str:
     """``12.3 %`` of a share from 0 to 1, or that it was not recorded."""
-    return MISSING if share is None else f"{100 * share:.1f} %"
+    return missing if share is None else f"{100 * share:.1f} %"
 
 
 def size(count: float | None) -> str:

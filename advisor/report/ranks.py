@@ -3,43 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from advisor.ranks.telling import at_length
-from advisor.report.plain import clean, kernel, milliseconds, number, percent, shorten, size
+from advisor.report.blocks import Detail, Span, Table, Text
+from advisor.report.plain import kernel, milliseconds, number, percent, size
 from advisor.report.redact import base_name
-from advisor.report.table import ABSENT, align
+from advisor.report.table import ABSENT
 from advisor.results.analysis import Analysis
 from advisor.results.ranks import Across, Difference, RankRow, Spread
-
-__all__ = [
-    "HEADER",
-    "Section",
-    "at_length",
-    "cells",
-    "clocks",
-    "heading",
-    "legend",
-    "rest",
-    "sections",
-    "shown",
-    "table",
-    "untold",
-]
 
 SHOWN = 16
 """Ranks in the table where not everything is asked for: the first of those that are late or wait most."""
 LATE, LISTED = 6, 8
 """Ranks in the head of the table who waits for whom; rows of a table that is a list."""
-_LONG = 60
 HEADER = ("rank", "step", "GPU busy", "compute", "communication", "waits", "last", "others wait", "trace")
 
 
-def table(across: Across, width: int, *, every: bool) -> list[str]:
-    """A line a rank under a heading; of many ranks those that matter most, still in their order."""
-    rows = across.ranks if every else shown(across)
-    right = [True] * 8 + [False]
-    return align(HEADER, [cells(row) for row in rows], right, width)
+def table(across: Across, detail: Detail) -> Table:
+    """A line a rank; of many ranks those that matter most, still in their order."""
+    rows = across.ranks if detail.verbosity > 0 and not detail.folds else shown(across)
+    more = rest(across) + detail.hint if len(rows) < len(across.ranks) else ""
+    return Table(
+        HEADER, [(*cells(row)[:-1], Span(base_name(row.path), "name")) for row in rows], ">" * 8 + "<", caption=more
+    )
 
 
 def shown(across: Across) -> list[RankRow]:
@@ -62,20 +47,16 @@ def untold(many: Sequence[Analysis], told: Sequence[int]) -> str:
     )
 
 
-class Section(NamedTuple):
-    """A table of what only many ranks show: figures stand on the right."""
-
-    title: str
-    header: tuple[str, ...]
-    rows: Sequence[tuple[str, ...]]
-    right: tuple[bool, ...]
-    note: str
-
-
-def sections(across: Across) -> list[Section]:
+def sections(across: Across) -> list[tuple[str, Table]]:
     """The tables that there is something for: spread, who waits for whom, where longest, messages, differing work."""
-    made = [_spread(across), _waits(across), _lags(across), _traffic(across), _differences(across)]
-    return [section for section in made if section.rows]
+    made = {
+        "How the ranks differ": _spread(across),
+        "Who waits for whom": _waits(across),
+        "Where ranks waited longest": _lags(across),
+        "Communication by group and size": _traffic(across),
+        "Work that differs from rank to rank": _differences(across),
+    }
+    return [(title, table) for title, table in made.items() if table.rows]
 
 
 _FIGURES = {
@@ -89,14 +70,14 @@ _FIGURES = {
 }
 
 
-def _spread(across: Across) -> Section:
+def _spread(across: Across) -> Table:
     rows = [
         (_FIGURES.get(one.figure, one.figure), *_extremes(one), f"{one.ranks:,}")
         for one in across.spreads
         if one.max > 0
     ]
     header = ("per step", "least", "rank", "median", "most", "rank", "ranks")
-    return Section("How the ranks differ", header, rows, (False, *[True] * 6), "")
+    return Table(header, rows, "<>>>>>>")
 
 
 def _extremes(one: Spread) -> tuple[str, ...]:
@@ -106,12 +87,12 @@ def _extremes(one: Spread) -> tuple[str, ...]:
     return told(one.min), str(one.min_rank), told(one.median), told(one.max), str(one.max_rank)
 
 
-def _waits(across: Across) -> Section:
+def _waits(across: Across) -> Table:
     """Few ranks as a square, of many the pairs that weigh most."""
     if len(across.ranks) > SHOWN:
         pairs = [(str(one.rank), str(one.late_rank), _ms(one.wait_ms)) for one in across.waits[:LISTED]]
         note = "the longest of all pairs, per step" if len(across.waits) > LISTED else "per step"
-        return Section("Who waits for whom", ("rank", "waits for", "time"), pairs, (True,) * 3, note)
+        return Table(("rank", "waits for", "time"), pairs, ">>>", caption=note)
     late: dict[int, float] = {}
     for one in across.waits:
         late[one.late_rank] = late.get(one.late_rank, 0.0) + one.wait_ms
@@ -124,19 +105,19 @@ def _waits(across: Across) -> Section:
     ]
     more = f"; {len(late) - len(heads)} more ranks are waited for less" if len(late) > len(heads) else ""
     header = ("rank", *(f"for rank {rank}" for rank in heads))
-    return Section("Who waits for whom", header, rows if heads else [], (True,) * len(header), f"per step{more}")
+    return Table(header, rows if heads else [], ">" * len(header), caption=f"per step{more}")
 
 
-def _lags(across: Across) -> Section:
+def _lags(across: Across) -> Table:
     rows = [
         (
             _message(one.kind, one.bytes),
-            clean(shorten(one.group or ABSENT, _LONG)),
+            Span(one.group or ABSENT, "name"),
             ABSENT if one.step is None else str(one.step),
             _ms(one.start_ms),
             str(one.late_rank),
             _ms(one.late_by_ms),
-            clean((one.late_cause or ABSENT).replace("_", " ")),
+            (one.late_cause or ABSENT).replace("_", " "),
             _ms(one.wait_ms),
         )
         for one in across.lags[:LISTED]
@@ -146,13 +127,13 @@ def _lags(across: Across) -> Section:
         "starts at: when the last rank came, since the first event of all traces; later by: than the median of the others; "
         "held up by: what that rank did longer than the others since the collective before"
     )
-    return Section("Where ranks waited longest", header, rows, (False, False, *[True] * 4, False, True), note)
+    return Table(header, rows, "<<>>>><>", caption=note)
 
 
-def _traffic(across: Across) -> Section:
+def _traffic(across: Across) -> Table:
     rows = [
         (
-            clean(shorten(one.group, _LONG)),
+            Span(one.group, "name"),
             _message(one.kind, one.bytes),
             f"{one.ranks:,}",
             number(one.count),
@@ -165,31 +146,31 @@ def _traffic(across: Across) -> Section:
     header = ("group", "message", "ranks", "per step", "time", "exposed", "of it, waiting")
     more = len(across.traffic) - len(rows)
     note = "per step, means over the ranks" + (f"; and {more} more kinds of message" if more > 0 else "")
-    return Section("Communication by group and size", header, rows, (False, False, *[True] * 5), note)
+    return Table(header, rows, "<<>>>>>", caption=note)
 
 
 def _message(kind: str | None, sent: int | None) -> str:
-    return clean((kind or "unknown").replace("_", "-")) + ("" if sent is None else f", {size(sent)}")
+    return (kind or "unknown").replace("_", "-") + ("" if sent is None else f", {size(sent)}")
 
 
-def _differences(across: Across) -> Section:
+def _differences(across: Across) -> Table:
     rows = [_difference(one) for one in across.differences[:LISTED]]
     header = ("ranks", "differ in", "name", "there", "on most ranks", "time")
     note = (
         "time: of that work there, per step, above or below the usual rank's. Stages of a pipeline, experts and ranks that log "
         "differ by design"
     )
-    return Section("Work that differs from rank to rank", header, rows, (*[False] * 5, True), note)
+    return Table(header, rows, "<<<<<>", caption=note)
 
 
-def _difference(one: Difference) -> tuple[str, ...]:
+def _difference(one: Difference) -> tuple[Text, ...]:
     sign = "+" if one.ms >= 0 else "-"
     return (
         _listed(one.ranks),
-        clean(one.what),
-        clean(shorten(kernel(one.name), _LONG)),
-        clean(shorten(one.here, _LONG)),
-        clean(shorten(one.usual, _LONG)),
+        one.what,
+        Span(kernel(one.name), "name"),
+        Span(one.here, "name"),
+        Span(one.usual, "name"),
         f"{sign}{_ms(abs(one.ms))}",
     )
 
@@ -204,22 +185,18 @@ def cells(row: RankRow) -> list[str]:
     return [
         str(row.rank),
         _ms(row.step_ms),
-        _share(row.gpu_busy_share),
-        _share(row.compute_share),
-        _share(row.communication_share),
+        percent(row.gpu_busy_share, ABSENT),
+        percent(row.compute_share, ABSENT),
+        percent(row.communication_share, ABSENT),
         f"{_ms(row.wait_ms)} ({percent(row.wait_share)})" if row.wait_share is not None else ABSENT,
-        _share(row.late_share),
+        percent(row.late_share, ABSENT),
         _ms(row.caused_ms),
-        clean(base_name(row.path)),
+        base_name(row.path),
     ]
 
 
 def _ms(value: float | None) -> str:
-    return ABSENT if value is None else f"{number(value)} ms"
-
-
-def _share(value: float | None) -> str:
-    return ABSENT if value is None else percent(value)
+    return milliseconds(value, ABSENT)
 
 
 def legend(across: Across) -> str:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
-from advisor.report.plain import NAME_WIDTH, clean, columns, kernel, number, pad, percent, shorten, size
+from advisor.report.blocks import Span, Table, Text
+from advisor.report.plain import NAME_WIDTH, clean, columns, kernel, number, pad, percent, shorten, size, wrap
+from advisor.results.analysis import Evidence
 from advisor.results.field import Cell
 
-NARROWEST = 12
 GAP = 2
 ABSENT = "–"
+# What columns of a kind are cut to where a table does not fit: prose first, which wraps.
+_LEAST = (("~", 32), ("<", 20), ("~", 12), ("<", 12))
 
 
 def align(
@@ -20,46 +24,61 @@ def align(
     widest: int = NAME_WIDTH,
 ) -> list[str]:
     """Lines of a table. Text is shortened in the middle to *widest*, and until a line fits *width*; figures never are."""
-    widths = [max(columns(text) for text in column) for column in zip(header, *rows, strict=True)]
-    widths = [wide if right[index] else min(wide, widest) for index, wide in enumerate(widths)]
+    signs = "".join("<>"[figures] for figures in right)
+    laid = layout([header, *rows], signs, width, widest)
+    return [(" " * GAP).join(line).rstrip() for lines in laid for line in lines]
+
+
+def layout(
+    rows: Sequence[Sequence[str]], align: str, width: int | None = None, widest: int = NAME_WIDTH
+) -> Iterator[list[tuple[str, ...]]]:
+    """Each row as lines of padded cells; *align* is that of :class:`~advisor.report.blocks.Table`."""
+    widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
+    widths = [min(wide, widest) if sign == "<" else wide for wide, sign in zip(widths, align, strict=True)]
     if width is not None:
-        _fit(widths, right, width - GAP * (len(widths) - 1))
-
-    def line(cells: Sequence[str]) -> str:
-        parts = [
-            pad(cell if right[index] else shorten(cell, widths[index]), widths[index], right[index])
-            for index, cell in enumerate(cells)
+        _fit(widths, align, width - GAP * (len(widths) - 1))
+    for row in rows:
+        cells = [
+            wrap(cell, wide) if sign == "~" else [shorten(cell, wide) if sign == "<" else cell]
+            for cell, wide, sign in zip(row, widths, align, strict=True)
         ]
-        return (" " * GAP).join(parts).rstrip()
+        yield [
+            tuple(pad(text, wide, right=sign == ">") for text, wide, sign in zip(line, widths, align, strict=True))
+            for line in zip_longest(*cells, fillvalue="")
+        ]
 
-    return [line(header), *(line(row) for row in rows)]
 
-
-def _fit(widths: list[int], right: Sequence[bool], room: int) -> None:
+def _fit(widths: list[int], align: str, room: int) -> None:
     """Take columns from the widest text until the sum fits *room*, or nothing wide is left."""
-    while (excess := sum(widths) - room) > 0:
-        texts = [index for index in range(len(widths)) if not right[index] and widths[index] > NARROWEST]
-        if not texts:
-            return
-        widest = max(texts, key=lambda index: widths[index])
-        below = max((widths[index] for index in texts if widths[index] < widths[widest]), default=NARROWEST)
-        widths[widest] -= min(excess, max(1, widths[widest] - max(below, NARROWEST)))
+    for sign, least in _LEAST:
+        while (excess := sum(widths) - room) > 0:
+            texts = [index for index in range(len(widths)) if align[index] == sign and widths[index] > least]
+            if not texts:
+                break
+            widest = max(texts, key=lambda index: widths[index])
+            below = max((widths[index] for index in texts if widths[index] < widths[widest]), default=least)
+            widths[widest] -= min(excess, max(1, widths[widest] - max(below, least)))
 
 
-def evidence(columns_: Sequence[str], rows: Sequence[Sequence[Cell]], width: int) -> list[str]:
-    """The table under a finding. Cells carry their unit, so headings drop it: ``dur_ns`` is ``dur``, in ms.
+def evidence(found: Evidence, caption: str = "") -> Table:
+    """The table under a finding. Cells carry their unit, so heads drop it: ``dur_ns`` is ``dur``, in ms.
 
     A column of which nothing is known is left out.
     """
-    known = [index for index in range(len(columns_)) if any(row[index] is not None for row in rows)] if rows else []
-    if known:
-        columns_, rows = [columns_[index] for index in known], [[row[index] for index in known] for row in rows]
-    figures = [
-        all(value is None or (isinstance(value, int | float) and not isinstance(value, bool)) for value in column)
-        for column in (zip(*rows, strict=True) if rows else [()] * len(columns_))
+    known = [
+        (name, values)
+        for name, *values in zip(found.columns, *found.rows, strict=True)
+        if any(value is not None for value in values)
     ]
-    cells = [[evidence_cell(name, value) for name, value in zip(columns_, row, strict=True)] for row in rows]
-    return align([evidence_heading(name) for name in columns_], cells, figures, width)
+    cells = [[_cell(name, value) for value in values] for name, values in known]
+    signs = ["<" if any(isinstance(value, str | bool) for value in values) else ">" for _, values in known]
+    heads = [evidence_heading(name) for name, _ in known]
+    return Table(heads, list(zip(*cells, strict=True)), "".join(signs), caption=caption)
+
+
+def _cell(name: str, value: Cell) -> Text:
+    text = evidence_cell(name, value)
+    return Span(text, "name") if isinstance(value, str) else text
 
 
 _UNITS = ("_ns", "_us", "_ms", "_share", "_bytes", "_gbps")

@@ -14,7 +14,7 @@ from support.paths import ROOT
 
 from advisor.cli import COMMANDS, main
 
-HEAVY = {"pandas", "numpy", "duckdb", "torch", "rich.table", "rich.console", "jinja2", "isal", "msgspec"}
+HEAVY = {"pandas", "numpy", "duckdb", "torch", "jinja2", "isal", "msgspec"}
 
 
 def run(*args: str) -> Result:

@@ -197,8 +197,8 @@ def test_of_many_ranks_the_telling_ones_are_shown_at_length(tmp_path: Path) -> N
     assert page.count('-top"') >= AT_LENGTH
     assert "trace24.json" not in page
     assert "<h3>Who waits for whom</h3>" in page
-    pairs = next(one for one in sections(across) if one.title == "Who waits for whom")
-    assert pairs.header == ("rank", "waits for", "time")
+    pairs = dict(sections(across))["Who waits for whom"]
+    assert pairs.head == ("rank", "waits for", "time")
     assert {row[1] for row in pairs.rows} == {"17"}
 
 
@@ -316,5 +316,5 @@ def test_data_and_memory_spread_too(tmp_path: Path) -> None:
     assert (loader.min_rank, loader.max_rank) == (0, 1)
     assert (memory.min, memory.max, memory.median) == (2e9, 6e9, 4e9)
     assert [row.peak_memory_bytes for row in across.ranks] == [2 * 10**9, 6 * 10**9]
-    table = next(one for one in sections(across) if one.title == "How the ranks differ")
+    table = dict(sections(across))["How the ranks differ"]
     assert ("peak memory", "1.9 GiB", "0", "3.7 GiB", "5.6 GiB", "1", "2") in table.rows

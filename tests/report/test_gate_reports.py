@@ -17,8 +17,8 @@ from advisor.gating import baseline
 from advisor.gating import judge as gating
 from advisor.report import Options, render
 from advisor.report.gate import FORMATS
-from advisor.report.gate.markdown import escaped
 from advisor.report.gate.sarif import fingerprint
+from advisor.report.markdown import plain
 from advisor.report.schema import DOCUMENTS, schema, schema_text
 from advisor.results.analysis import Place
 from advisor.results.judgement import SCHEMA_VERSION, Check, Judgement
@@ -186,7 +186,7 @@ def test_markdown_shows_trace_text_literally() -> None:
     assert "<img" not in shown
     assert "@someone" not in shown
     assert "https://" not in shown
-    assert escaped("a_b *c* [x](y) | <b> @me") == r"a\_b \*c\* \[x\](y) \| &lt;b&gt; @<!-- -->me"
+    assert plain("a_b *c* [x](y) | <b> @me") == "a_b \\*c\\* \\[x\\](y) \\| &lt;b&gt; @\u200bme"
     assert made("markdown", variety()[0]).startswith("<!-- advisor-gate -->\n\n### ❌ advisor gate: failed\n")
 
 

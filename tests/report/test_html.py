@@ -26,9 +26,9 @@ from advisor.cli import main as advisor_command
 from advisor.pipeline import analyze
 from advisor.report import Options, format_of, render
 from advisor.report.html.diff import lines as diff
-from advisor.report.html.embed import data, link
+from advisor.report.html.embed import data
 from advisor.report.html.source import MOST_BYTES, Lines
-from advisor.report.plain import KIB, percent, size
+from advisor.report.plain import KIB, link, percent, size
 from advisor.results.analysis import Analysis, Place, PlanStep, Reference
 from advisor.results.several import Several
 from advisor.results.views import Grid, Heading, Timeline, Track, Views

@@ -51,7 +51,7 @@ def test_the_report_says_first_things_first() -> None:
     assert "          num_workers=8)" in rest  # six columns of margin, and the tab as four
     assert "none of its own" in rest
     assert "- 2 not run, for want of shapes: profile(record_shapes=True)" in rest
-    assert "Rules    2 fired, 1 noted on the profile, 1 passed, 1 not applicable, 2 not run" in rest
+    assert "Rules: 2 fired, 1 noted on the profile, 1 passed, 1 not applicable, 2 not run" in rest
 
 
 def test_causes_add_up_and_lie_in_order() -> None:

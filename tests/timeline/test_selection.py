@@ -224,23 +224,27 @@ def test_progress_counts_the_bytes_of_the_file(tmp_path: Path) -> None:
 
 
 def test_a_bar_while_a_file_is_read_and_none_afterwards() -> None:
-    from rich.console import Console
+    from advisor.cli.terminal import Line
 
-    from advisor.cli.bar import Bar
+    bar = Line(100)
 
-    bar = Bar(100)
-
-    def shown() -> str:
-        console = Console(width=100, force_terminal=False)
-        with console.capture() as caught:
-            console.print(bar.line())
-        return caught.get().strip()
+    def shown(done: int = 0, whole: int | None = None) -> str:
+        bar.told(done, whole)
+        return bar.line(done, whole)
 
     bar("analyzing t.json")
     assert shown() == "analyzing t.json"
-    bar.told(250_000_000, 1_000_000_000)
-    assert shown().endswith("250 of 1,000 MB")
-    bar.told(300_000_000, None)
-    assert shown() == "analyzing t.json 300 MB"
-    bar.told(1_000_000_000, 1_000_000_000)
-    assert shown() == "analyzing t.json"
+    assert shown(250_000_000, 1_000_000_000) == f"analyzing t.json [{'#' * 6}{' ' * 18}] 250 of 1,000 MB"
+    assert shown(300_000_000) == "analyzing t.json 300 MB"
+    assert shown(1_000_000_000, 1_000_000_000) == "analyzing t.json"
+
+
+def test_the_line_is_gone_before_anything_else_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+    from advisor.cli import complain
+    from advisor.cli.terminal import Line
+
+    Line(100)("analyzing a.json")
+    complain("the first", "note")
+    complain("the second", "note")
+    before = "\ranalyzing a.json\r" + " " * 16 + "\r"
+    assert capsys.readouterr().err == before + "advisor: note: the first\nadvisor: note: the second\n"

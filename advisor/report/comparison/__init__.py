@@ -1,14 +1,11 @@
-"""Renderers of a comparison of two traces, one a file; each has a ``render(comparison, options)``."""
+"""Renderers of a comparison of two traces, drawn as every other document."""
 
 from __future__ import annotations
 
-from advisor.report import Format
+from advisor.report import Format, registry
 
-FORMATS: dict[str, Format] = {
-    entry.name: entry
-    for entry in (
-        Format("text", ".txt", False, "advisor.report.comparison.text:render"),
-        Format("json", ".json", False, "advisor.report.comparison.json:render"),
-        Format("html", ".html", False, "advisor.report.comparison.html:render"),
-    )
-}
+FORMATS = registry(
+    Format("text", ".txt", False, "advisor.report.text:render"),
+    Format("json", ".json", False, "advisor.report.json:render"),
+    Format("html", ".html", False, "advisor.report.html.document:render"),
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor.report import Options
-from advisor.report.gate.sections import VERDICT, told
+from advisor.report.documents.judgement import VERDICT, told
 from advisor.report.plain import clean
 from advisor.results.judgement import Check, Judgement
 

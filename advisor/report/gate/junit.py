@@ -5,7 +5,7 @@ from __future__ import annotations
 from xml.sax.saxutils import escape, quoteattr
 
 from advisor.report import Options
-from advisor.report.gate.sections import told
+from advisor.report.documents.judgement import told
 from advisor.report.plain import clean
 from advisor.results.judgement import Check, Judgement
 

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from advisor.report import Options
-from advisor.report.gate.sections import told
+from advisor.report.documents.judgement import told
 from advisor.report.plain import clean
 from advisor.results.analysis import Place
 from advisor.results.encoding import to_json

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment
 from markupsafe import Markup
 
+from advisor.ranks.telling import at_length
 from advisor.report import figures, page, ranks
 from advisor.report.causes import on_cpu
 from advisor.report.html import bars, cells, charts, diff, embed, source, svg
-from advisor.report.plain import milliseconds, number, percent, size
+from advisor.report.plain import link, milliseconds, number, percent, size
 from advisor.report.redact import base_name
+from advisor.report.table import evidence
 from advisor.results.several import Several, analyses
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ def render(document: Analysis | Several, options: Options) -> str:
             document=document,
             many=analyses(document),
             several=isinstance(document, Several),
-            told=ranks.at_length(analyses(document), document.across if isinstance(document, Several) else None),
+            told=at_length(analyses(document), document.across if isinstance(document, Several) else None),
             across=document.across if isinstance(document, Several) else None,
             lines_of=source.Lines(options.source_root),
             script=Markup(script),
@@ -57,9 +59,10 @@ def _environment() -> Environment:
         "cells": cells,
         "on_cpu": on_cpu,
         "diff": diff.lines,
+        "evidence": evidence,
         "embed": embed.timeline,
         "embed_marks": embed.marks,
-        "link": embed.link,
+        "link": link,
         "resolve": cells.resolve,
         "base_name": base_name,
     }

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from advisor.report.plain import number, percent, shorten
-from advisor.report.table import ABSENT, evidence_cell, evidence_heading
+from advisor.report.table import ABSENT
 from advisor.results.field import Cell
 from advisor.results.views import Grid, Heading
 
@@ -80,30 +79,6 @@ def rows(grid: Grid) -> list[Row]:
         cells = [shown(value, unit) for value, unit in zip(row, units, strict=True)]
         made.append(Row(cells, parent, min(depth[at], DEEPEST)))
     return made
-
-
-def evidence(
-    columns: Sequence[str], found: Sequence[Sequence[Cell]]
-) -> tuple[list[tuple[str, bool]], list[list[Shown]]]:
-    """Headings, with whether they are of figures, and cells of a finding's table, as the text report words them.
-
-    A column of which nothing is known is left out.
-    """
-    known = [at for at in range(len(columns)) if any(row[at] is not None for row in found)]
-    columns, found = [columns[at] for at in known], [[row[at] for at in known] for row in found]
-    heads = []
-    for at, name in enumerate(columns):
-        column = [row[at] for row in found]
-        heads.append((evidence_heading(name), all(value is None or _is_figure(value) for value in column)))
-    cells = [
-        [Shown(short(evidence_cell(name, value)), None) for name, value in zip(columns, row, strict=True)]
-        for row in found
-    ]
-    return heads, cells
-
-
-def _is_figure(value: Cell) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
 
 
 def resolve(root: Any, key: str) -> Any:

@@ -1,0 +1,245 @@
+"""The report of one trace: figures, causes, findings with their evidence and fixes, the plan, the profile, the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+from advisor.report import blocks as doc
+from advisor.report import figures
+from advisor.report.causes import on_cpu, spoken
+from advisor.report.plain import milliseconds, number, percent
+from advisor.report.table import ABSENT, evidence
+from advisor.results.analysis import Analysis, Finding, PlanStep, QualityNote, RuleFailure, Summary
+
+FULL_FINDINGS = 8
+PLACES = 5
+ORDER = (
+    "In the order in which to fix them: each returns most beside those before it, weighed by confidence. "
+    "Severity is the share of the time they own."
+)
+# Headline figures that are too long for a column.
+_WORDS = ("peak memory", "on the CPU")
+
+
+def blocks(analysis: Analysis, detail: doc.Detail) -> Iterator[doc.Block]:
+    """The whole report; a headline and a line a finding where the least is asked for."""
+    trace, summary = analysis.trace, analysis.summary
+    yield doc.Heading(doc.Span(trace.path, "code"), 1, " · ".join(figures.circumstances(analysis)))
+    if detail.quiet:
+        yield from _quiet(analysis)
+        return
+    yield from headline(analysis)
+    yield from causes(summary, detail)
+    real = [finding for finding in analysis.findings if finding.severity != "note"]
+    shown = analysis.findings if detail.folds else real
+    plan = [*_plan(analysis.plan), *_what_if(analysis.what_if)]
+    yield doc.Heading(figures.numbered(analysis.findings) + (", first things first" if real else ""))
+    if len(real) > 1:
+        yield doc.Paragraph(ORDER)
+    if not analysis.findings and analysis.verdicts.not_run:
+        yield doc.Paragraph("No rule that could run has a finding; what could not run is named below.")
+    if detail.folds:
+        yield from (short(shown) if shown else [])
+        yield from plan
+    yield from findings(shown, summary, detail)
+    if len(shown) < len(analysis.findings):
+        yield from _noted([finding for finding in analysis.findings if finding.severity == "note"], detail)
+    if not detail.folds:
+        yield from plan
+    yield from notes(analysis.quality, "Quality of this profile")
+    yield doc.Heading(f"Rules: {figures.counts(analysis)}")
+    if told := list(_rules(analysis, detail)):
+        yield doc.Items(told)
+
+
+def _quiet(analysis: Analysis) -> Iterator[doc.Block]:
+    summary, asked = analysis.summary, analysis.what_if
+    device = f"GPU busy {percent(summary.gpu_busy_share)} · peak memory {figures.memory(summary)}"
+    yield doc.Paragraph(f"{figures.span(summary)} · {spoken(summary) if on_cpu(summary) else device}", wrap=False)
+    if damage := [note.code for note in analysis.quality if note.code in figures.DAMAGE]:
+        yield doc.Paragraph(f"incomplete: {', '.join(damage)}; figures speak of what is left", wrap=False)
+    yield from lines(analysis.findings)
+    if asked is not None:
+        yield doc.Paragraph(f"What if: {', '.join(asked.rules)}: {_then(asked)}", wrap=False)
+
+
+def lines(found: Sequence[Finding]) -> Iterator[doc.Block]:
+    """A line a finding."""
+    for index, one in enumerate(found, 1):
+        gain = f"up to {percent(one.saving.high_share)}" if one.saving else "unpriced"
+        text = (f"{index:>2}. ", doc.Span(f"{one.severity:6}", one.severity), f"  {gain:12}  {one.rule}: {one.title}")
+        yield doc.Paragraph(text, wrap=False)
+    if not found:
+        yield doc.Paragraph("no findings")
+
+
+def headline(analysis: Analysis) -> Iterator[doc.Block]:
+    """The figures at the head, what is not recorded, and what reading lost."""
+    found = figures.headline(analysis.summary)
+    told = [(one.name, one.text, one.hint) for one in found if one.text is not None]
+    rows = [(name, doc.Span(text), doc.Span(hint, "dim")) for name, text, hint in told if name not in _WORDS]
+    yield doc.Table(("figure", "value", "meaning"), rows, "|>~", silent=True)
+    facts: list[tuple[str, doc.Text]] = [
+        (name, (doc.Span(text), f" {hint}" if hint else "")) for name, text, hint in told if name in _WORDS
+    ]
+    if missing := [one.name for one in found if one.text is None]:
+        facts.append(("not recorded", ", ".join(missing)))
+    if damage := [note.message for note in analysis.quality if note.code in figures.DAMAGE]:
+        facts.append(("Incomplete", (doc.Span("figures speak of what is left."), " " + ". ".join(damage) + ".")))
+    if facts:
+        yield doc.Facts(facts, room=20)
+
+
+def causes(summary: Summary, detail: doc.Detail) -> Iterator[doc.Block]:
+    """What the step's time goes to."""
+    whole = figures.whole_ms(summary)
+    unit = "a step's" if summary.step_ms else "the window's"
+    yield doc.Heading(f"Where {unit} {milliseconds(whole)} go ({figures.whose_time(summary)})")
+    parts = figures.causes(summary)
+    if not parts:
+        yield doc.Paragraph("not recorded")
+        return
+    rows: list[tuple[doc.Text, ...]] = [
+        (
+            part.cause.replace("_", " "),
+            *([doc.Bar(part.share, "fair" if part.meaning.startswith("idle") else "good")] if detail.bars else []),
+            f"{number(part.ms)} ms",
+            f"{part.percent:.1f} %",
+            doc.Span(part.meaning.removeprefix("idle: ") if summary.device is None else part.meaning, "dim"),
+        )
+        for part in parts
+    ]
+    total = sum(part.share for part in parts) * whole
+    blank = [""] * detail.bars
+    rows.append(("together", *blank, f"{number(total)} ms", f"{figures.tenths(parts)} %", ""))
+    yield doc.Table(("cause", *blank, "time", "share", "meaning"), rows, "<" + "|" * len(blank) + ">>~", silent=True)
+
+
+def short(found: Sequence[Finding]) -> Iterator[doc.Block]:
+    """The findings as a table: what to do first."""
+    rows = [
+        (
+            str(index),
+            doc.Span(one.severity, one.severity),
+            one.title,
+            f"up to {milliseconds(one.saving.high_ms)} ({percent(one.saving.high_share)})"
+            if one.saving
+            else "unpriced",
+            _first_place(one),
+        )
+        for index, one in enumerate(found, 1)
+    ]
+    yield doc.Table(("", "severity", "finding", "saves", "where"), rows, ">|~><")
+
+
+def _first_place(finding: Finding) -> doc.Text:
+    place = next(iter(finding.where), None)
+    text = place and (figures.user_frame(place) or place.library or place.module or place.op)
+    return doc.Span(text, "path") if text else ABSENT
+
+
+def findings(found: Sequence[Finding], summary: Summary | None, detail: doc.Detail) -> Iterator[doc.Block]:
+    """Findings, each under its title; *summary* is None where they speak of many ranks. Of many, the last ones in short."""
+    full = len(found) if detail.everything or summary is None else FULL_FINDINGS
+    for index, one in enumerate(found, 1):
+        title = (f"{index:>2}. ", doc.Span(f"{one.severity.upper():6}", one.severity), "  ", doc.Span(one.title))
+        cost = figures.cost(one, summary)
+        facts: list[tuple[str, doc.Text]] = [("price", doc.Span(figures.price(one, summary, found))), ("cost", cost)]
+        rule = doc.Paragraph((doc.Span(one.rule, "code"), f" · {one.confidence}"))
+        made = _whole(one, facts, summary, detail) if index <= full else _brief(one, facts)
+        yield doc.Fold(title, [rule, *made])
+    if len(found) > full:
+        yield doc.Paragraph(doc.Span(f"From number {full + 1} on in short; -v shows them whole.", "dim"))
+
+
+def _brief(finding: Finding, facts: list[tuple[str, doc.Text]]) -> list[doc.Block]:
+    where = [("where", figures.described(place)) for place in finding.where[:1]]
+    return [doc.Facts([*facts, *where, ("fix", finding.fix.title)])]
+
+
+def _whole(
+    finding: Finding, facts: list[tuple[str, doc.Text]], summary: Summary | None, detail: doc.Detail
+) -> Iterator[doc.Block]:
+    fix, most = finding.fix, len(finding.where) if detail.verbosity > 0 else PLACES
+    if finding.saving is not None:
+        facts.append(("got by", finding.saving.basis))
+    places = [figures.described(place) for place in finding.where[:most]]
+    if len(finding.where) > most:
+        places.append(f"and {len(finding.where) - most} more{detail.hint}")
+    facts += labelled("where", places)
+    facts += labelled("run with", [(doc.Span(one.as_run, "code"), figures.advised(one)) for one in finding.settings])
+    yield doc.Facts(facts)
+    table = evidence(finding.evidence, figures.extent(summary))
+    if table.head:
+        yield table
+    effort = f" ({fix.effort})" if fix.effort else ""
+    yield doc.Facts([*doc.prose("why", finding.why), ("fix", fix.title + effort)])
+    for label, code, style in (("before", fix.before, "bad"), ("after", fix.after, "good")):
+        if code.strip():
+            yield doc.Code(code, label, cast(doc.Style, style), "python")
+    facts = [*doc.prose("caveat", fix.caveat), *doc.prose("verify", fix.verify)]
+    if detail.everything:
+        facts += labelled("see", [doc.Span(one.title, "link", one.url) for one in finding.references])
+    if facts:
+        yield doc.Facts(facts)
+
+
+def labelled(label: str, texts: Sequence[doc.Text]) -> list[tuple[str, doc.Text]]:
+    """Rows of facts under one label."""
+    return [(label if index == 0 else "", text) for index, text in enumerate(texts)]
+
+
+def _noted(found: Sequence[Finding], detail: doc.Detail) -> Iterator[doc.Block]:
+    yield doc.Heading("Noted")
+    worth = [percent(one.cost_share) if one.cost_ms else "unpriced" for one in found]
+    told = [f"{one.title} ({one.rule}, {price})" for one, price in zip(found, worth, strict=True)]
+    yield doc.Items(told, [one.fix.title for one in found] if detail.everything else ())
+
+
+def _plan(plan: Sequence[PlanStep]) -> Iterator[doc.Block]:
+    if plan:
+        yield doc.Heading("In this order")
+        rows = [
+            (str(index), step.title, figures.plan_step(step.step_ms_before, step.step_ms_after), f"{step.speedup:.2f}×")
+            for index, step in enumerate(plan, 1)
+        ]
+        yield doc.Table(("", "fix", "step", ""), rows, "><<>", notes=[figures.plan_note(step) for step in plan])
+
+
+def _what_if(asked: PlanStep | None) -> Iterator[doc.Block]:
+    if asked is not None:
+        yield doc.Heading(f"What if: {', '.join(asked.rules)}")
+        yield doc.Paragraph(_then(asked))
+
+
+def _then(asked: PlanStep) -> str:
+    then = f"step {figures.plan_step(asked.step_ms_before, asked.step_ms_after)}, up to {asked.speedup:.2f}×"
+    return then + ("; changes training" if asked.changes_training else "")
+
+
+def notes(found: Sequence[QualityNote], heading: str) -> Iterator[doc.Block]:
+    """Notes on the profile, each with its advice."""
+    if found:
+        yield doc.Heading(heading)
+        yield doc.Items(
+            [(note.message, " (", doc.Span(note.code, "code"), ")") for note in found], [one.advice for one in found]
+        )
+
+
+def failed(errors: Sequence[RuleFailure]) -> list[doc.Text]:
+    """The rules that failed, an item each."""
+    return [("failed: ", doc.Span(one.rule, "code"), f": {one.message}") for one in errors]
+
+
+def _rules(analysis: Analysis, detail: doc.Detail) -> Iterator[doc.Text]:
+    verdicts, verbose = analysis.verdicts, detail.verbosity > 0
+    for group in figures.not_run(verdicts):
+        rules = f" ({', '.join(group.rules)})" if verbose else ""
+        yield f"{len(group.rules)} not run, for want of {', '.join(group.needs)}: {group.how}{rules}"
+    yield from failed(verdicts.error)
+    if verbose:
+        for label, names in (("noted on the profile", verdicts.noted), ("passed", verdicts.passes)):
+            if names:
+                yield f"{label}: {', '.join(names)}"
+        yield from (f"not applicable: {one.rule}: {one.because}" for one in verdicts.not_applicable)

@@ -1,0 +1,129 @@
+"""Two traces side by side: the step, its causes, what became of each finding and of what its fix promised, and what ran."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from advisor.report.blocks import Bar, Block, Detail, Facts, Heading, Items, Span, Style, Table, Text, joined
+from advisor.report.documents.analysis import labelled
+from advisor.report.plain import MISSING, milliseconds, number, percent
+from advisor.results.comparison import Comparison, Item, Shift, Side, Turned
+
+TURNS: dict[str, tuple[str, Style]] = {
+    "new": ("New", "bad"),
+    "worse": ("Worse", "bad"),
+    "fixed": ("Fixed", "good"),
+    "better": ("Better", "good"),
+    "same": ("As before", "dim"),
+    "untold": ("Cannot be told, for a side lacks what the rule needs", "dim"),
+}
+KINDS = {"kernel": "Kernels", "operator": "Operators", "module": "Modules"}
+_OUTCOME: dict[str, Style] = {"worse": "bad", "better": "good", "does not hold": "bad", "holds": "good"}
+
+
+def blocks(comparison: Comparison, detail: Detail) -> Iterator[Block]:
+    """The whole comparison; its headline where the least is asked for."""
+    yield Heading(comparison.headline, 1)
+    if detail.quiet:
+        return
+    sides = (("before", comparison.before), ("after", comparison.after))
+    facts: list[tuple[str, Text]] = [(word, (Span(given.path, "code"), f": {_side(given)}")) for word, given in sides]
+    yield Facts([*facts, *labelled("with care", comparison.unlike)], room=11)
+    yield from _causes(comparison, detail)
+    yield from _metrics(comparison, detail)
+    for turn, (heading, style) in TURNS.items():
+        if turned := [_turned(one) for one in comparison.findings if one.turn == turn]:
+            yield Heading(Span(heading, style))
+            yield Items(turned)
+    if comparison.claims:
+        yield Heading("What the fixes promise")
+        yield Items(
+            [
+                (
+                    Span(claim.answer.upper(), _OUTCOME.get(claim.answer, "fair")),
+                    f": {claim.fix} (",
+                    Span(claim.rule, "code"),
+                    f"): “{claim.verify}”; {claim.because}",
+                )
+                for claim in comparison.claims
+            ]
+        )
+    for kind, heading in KINDS.items():
+        found = [item for item in comparison.items if item.kind == kind]
+        if found or comparison.hidden.get(kind):
+            yield Heading(f"{heading} that are not as they were")
+            names = [Span(item.name + (f" {item.shape}" if item.shape else ""), "name") for item in found]
+            more = comparison.hidden.get(kind)
+            rest = [f"… and {more} more that changed less"] if more else []
+            yield Items([*names, *rest], [_moved(item) for item in found])
+
+
+def _causes(comparison: Comparison, detail: Detail) -> Iterator[Block]:
+    yield Heading("Where a step goes, on average")
+    most = max((value or 0.0 for one in comparison.causes for value in (one.before, one.after)), default=0.0)
+    rows: list[tuple[Text, ...]] = []
+    for shift in comparison.causes:
+        style = _OUTCOME.get(shift.outcome, "dim")
+        bars = (
+            Bar((shift.before or 0.0) / most if most else 0.0, "dim"),
+            Bar((shift.after or 0.0) / most if most else 0.0, style),
+        )
+        values = [_figure(value, "ms") for value in (shift.before, shift.after)]
+        rows.append((shift.name, *values, Span(_difference(shift), style), *([bars] if detail.wide else [])))
+    head = ("cause", "before", "after", "difference", *([""] if detail.wide else []))
+    yield Table(head, rows, "|>>>" + "|" * detail.wide)
+
+
+def _metrics(comparison: Comparison, detail: Detail) -> Iterator[Block]:
+    yield Heading("Figures a step")
+    rows: list[tuple[Text, ...]] = []
+    for shift in comparison.metrics:
+        values = [_figure(value, shift.unit) for value in (shift.before, shift.after)]
+        said = shift.outcome + (f": {shift.note}" if shift.note else "")
+        row: tuple[Text, ...] = (Span(shift.name, "code"), *values, Span(said, _OUTCOME.get(shift.outcome, "dim")))
+        rows.append((*row, shift.meaning) if detail.wide else row)
+    head = ("figure", "before", "after", "", *(["what it is"] if detail.wide else []))
+    yield Table(head, rows, "|>>~" + "~" * detail.wide)
+
+
+def _turned(turned: Turned) -> Text:
+    found = next((place for place in turned.where if place.file), None)
+    where = f"{found.file}:{found.line} {found.function or ''}".strip() if found else ""
+    cost = ""
+    if turned.before_ms or turned.after_ms:
+        cost = f"{number(turned.before_ms or 0.0)} → {number(turned.after_ms or 0.0)} ms a step"
+    parts: list[Text] = [turned.title, cost, Span(where, "code") if where else "", Span(turned.rule, "code")]
+    return joined([part for part in parts if part], "; ")
+
+
+def _side(given: Side) -> str:
+    """``5 steps, median 126 ms, middle 80 % 124 to 149, Tesla V100``."""
+    parts = [f"{given.steps} steps" if given.steps else "no steps"]
+    if given.step_ms is not None:
+        spread = f"{number(given.p10_ms or 0.0)} to {number(given.p90_ms or 0.0)}"
+        parts.append(f"median {milliseconds(given.step_ms)}, middle 80 % {spread}")
+    else:
+        parts.append(f"window of {milliseconds(given.window_ms)}")
+    return ", ".join([*parts, *([given.device] if given.device else [])])
+
+
+def _figure(value: float | None, unit: str) -> str:
+    """A figure with its unit."""
+    if value is None:
+        return MISSING
+    return percent(value) if unit == "share" else f"{number(value)} {unit}".rstrip()
+
+
+def _difference(shift: Shift) -> str:
+    """By how much a figure moved, in its unit."""
+    if shift.before is None or shift.after is None:
+        return ""
+    moved = shift.after - shift.before
+    sign = "+" if moved > 0 else "-" if moved < 0 else ""
+    return sign + _figure(abs(moved), shift.unit)
+
+
+def _moved(item: Item) -> str:
+    """``appeared: 0 → 1.3 ms, 0 → 4 calls a step``."""
+    calls = f"{number(item.calls_before)} → {number(item.calls_after)} calls"
+    return f"{item.fate}: {number(item.ms_before)} → {number(item.ms_after)} ms, {calls} a step"

@@ -1,0 +1,98 @@
+"""The answer of the gate: the verdict first, then what grew, then the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from advisor.report.blocks import Block, Code, Detail, Fold, Heading, Items, Paragraph, Span, Style
+from advisor.results.judgement import Check, Judgement
+
+VERDICT = {"passed": "PASSED", "failed": "FAILED", "inconclusive": "INCONCLUSIVE"}
+_SIGN = {"passed": "✅", "failed": "❌", "inconclusive": "❔"}
+_STYLE: dict[str, Style] = {"passed": "good", "failed": "bad", "inconclusive": "fair"}
+_SAME = "The same"
+
+
+class Section(NamedTuple):
+    """Checks under one heading. Those that are ``important`` are never folded away; ``folded`` ones only counted."""
+
+    heading: str
+    checks: list[Check]
+    important: bool = False
+    folded: bool = False
+
+
+def sections(judgement: Judgement) -> list[Section]:
+    """The checks by what they mean for the verdict; every check is in exactly one section."""
+
+    def chosen(outcome: str, counts: bool | None = None) -> list[Check]:
+        return [c for c in judgement.checks if c.outcome == outcome and counts in (None, c.counts)]
+
+    open_ = chosen("inconclusive", counts=False)
+    made = [
+        Section("Regressions", chosen("regression", counts=True), important=True),
+        Section("Inconclusive", chosen("inconclusive", counts=True), important=True),
+        Section("Grew, and does not count", chosen("regression", counts=False)),
+        Section("Improvements", chosen("improvement")),
+        Section("No answer, and does not count", [check for check in open_ if check.now is not None]),
+        Section(
+            "Could not be judged, and does not count", [check for check in open_ if check.now is None], folded=True
+        ),
+        Section(_SAME, chosen("same"), folded=True),
+    ]
+    return [section for section in made if section.checks]
+
+
+def told(check: Check) -> str:
+    """The line of a check, with its waiver."""
+    return f"{check.message}; waived: {check.waiver}" if check.waiver else check.message
+
+
+def counts(judgement: Judgement) -> str:
+    """How many checks came to what: ``74 checks: 1 regression, 60 the same …``."""
+    found = [
+        f"{len(section.checks)} {section.heading[0].lower()}{section.heading[1:]}" for section in sections(judgement)
+    ]
+    many = len(judgement.checks)
+    return f"{many} check{'s' * (many != 1)}" + (f": {'; '.join(found)}" if found else "")
+
+
+def blocks(judgement: Judgement, detail: Detail) -> Iterator[Block]:
+    """The whole answer; the verdict and the command that updates the baseline where the least is asked for."""
+    verdict, label = judgement.verdict, f" (workload {judgement.workload})" if judgement.workload else ""
+    if detail.folds:
+        yield Heading(f"{_SIGN[verdict]} advisor gate: {VERDICT[verdict].lower()}")
+        yield Paragraph(Span(judgement.headline))
+    else:
+        yield Paragraph((Span(VERDICT[verdict], _STYLE[verdict]), f": {judgement.headline}"), wrap=False)
+    if not detail.quiet:
+        against = f" against {judgement.baseline}" if judgement.baseline else ""
+        yield Paragraph(f"{', '.join(judgement.traces)}{against}{label}", wrap=False)
+        yield Paragraph(counts(judgement), wrap=False)
+        for section in sections(judgement):
+            if section.heading != _SAME or detail.verbosity > 0:
+                yield from _section(section, detail)
+        if judgement.incomparable:
+            yield Heading("Not alike", 3)
+            yield Items([f"not alike: {reason}" for reason in judgement.incomparable])
+    if judgement.update:
+        meant = "If this is meant, make it the baseline" if verdict == "failed" else "To make this the baseline"
+        if detail.quiet:
+            yield Paragraph(f"{meant}: {judgement.update}", wrap=False)
+        else:
+            yield from (Heading(meant, 3), Code(judgement.update))
+
+
+def _section(section: Section, detail: Detail) -> Iterator[Block]:
+    items = Items([told(check) for check in section.checks])
+    if detail.folds and not section.important:
+        yield Fold(f"{section.heading} ({len(section.checks)})", [items])
+        return
+    yield Heading(section.heading, 3)
+    notes = {check.note for check in section.checks}
+    alike = section.heading == "No answer, and does not count" and len(notes) == 1
+    if detail.verbosity < 1 and (section.folded or alike):
+        names = ", ".join(check.name for check in section.checks)
+        items = Items([f"{names}: {''.join(notes)}" if alike else names])
+    yield items

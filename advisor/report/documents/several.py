@@ -1,0 +1,68 @@
+"""The report of several traces: an overview, each of them, and what only many ranks together show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from advisor.ranks.telling import at_length
+from advisor.report import figures, ranks
+from advisor.report.blocks import Block, Detail, Heading, Items, Paragraph, Span, Table
+from advisor.report.documents import analysis as single
+from advisor.report.plain import percent
+from advisor.results.analysis import Analysis
+from advisor.results.ranks import Across
+from advisor.results.several import Several
+
+
+def blocks(document: Several, detail: Detail) -> Iterator[Block]:
+    """The whole report; where details fold away, what lies across comes before the traces."""
+    many = document.traces
+    told = at_length(many, document.across)
+    listed = list(range(len(many))) if detail.verbosity > 0 and not detail.folds else told
+    if len(many) > 1 and not detail.quiet:
+        yield from _overview([many[index] for index in listed], len(many), detail)
+    if document.across and detail.folds:
+        yield from _across(document.across, detail)
+    for index in listed:
+        yield from single.blocks(many[index], detail)
+    if len(listed) < len(many):
+        yield Heading("And the others", 2)
+        yield Paragraph(ranks.untold(many, told) + ("" if detail.folds else " -v shows each."))
+    if document.across and not detail.folds:
+        yield from _across(document.across, detail)
+
+
+def _overview(many: Sequence[Analysis], total: int, detail: Detail) -> Iterator[Block]:
+    yield Heading(f"{total:,} traces" + (f", of which {len(many)} are shown" if total > len(many) else ""), 1)
+    rows = [
+        (
+            Span(one.trace.path, "name"),
+            figures.span(one.summary),
+            percent(one.summary.gpu_busy_share),
+            next((first.title if detail.folds else first.rule for first in one.findings), "no findings"),
+        )
+        for one in many
+    ]
+    yield Table(("trace", "time", "GPU busy", "first finding"), rows, "<>><")
+
+
+def _across(across: Across, detail: Detail) -> Iterator[Block]:
+    yield Heading(ranks.heading(across), 1)
+    if detail.quiet:
+        yield from single.lines(across.findings)
+        return
+    yield ranks.table(across, detail)
+    yield Paragraph(f"{ranks.legend(across)}.")
+    yield Paragraph(ranks.clocks(across))
+    for title, table in ranks.sections(across):
+        yield Heading(title)
+        yield table
+    if across.findings:
+        yield Heading(f"{figures.numbered(across.findings)}, first things first")
+        yield from single.short(across.findings) if detail.folds else ()
+        yield from single.findings(across.findings, None, detail)
+    elif across.verdicts.passes:
+        yield Paragraph("No findings across the ranks.")
+    yield from single.notes(across.quality, "What is missing across the ranks")
+    if failed := single.failed(across.verdicts.error):
+        yield Items(failed)
