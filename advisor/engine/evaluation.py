@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.errors import AdvisorError
+from advisor.frames import FRAMES
 from advisor.frames.schema import Schema
 from advisor.intervals import Bools
 from advisor.results.analysis import Cell, Evidence
@@ -26,7 +27,6 @@ QUERY_SECONDS = 5.0
 TOTAL_SECONDS = 30.0
 EVIDENCE_ROWS = 8
 _DIGITS = 6
-PYTHON, NOT_LINKED = "(Python, outside operators)", "(not linked)"
 
 Answer = TypeVar("Answer")
 Key = TypeVar("Key", bound=Hashable)
@@ -109,7 +109,7 @@ class Evaluator:
         weight = self.weight(name, rows)
         questions = [Question(item.sql, item.columns) for item in items]
         also = [weight] if weight else []
-        also += ["linked"] if name == "kernels" and any("op" in item.columns for item in items) else []
+        also += ["linked"] if FRAMES[name].unlinked and any("op" in item.columns for item in items) else []
         chosen = frame.loc[rows, _columns(questions, also) or [str(frame.columns[0])]]
         for column in chosen.columns:
             if isinstance(chosen[column].dtype, pd.CategoricalDtype):
@@ -187,14 +187,11 @@ class Evaluator:
 
 def _named(name: str, chosen: pd.DataFrame) -> pd.Series[Any]:
     """Operators in words: where there is none, why there is none, as far as the frame knows."""
-    op = chosen["op"].astype(object)
+    op, frame = chosen["op"].astype(object), FRAMES[name]
     missing = op.isna().to_numpy()
-    if name == "gaps":
-        return op.mask(missing, PYTHON)
-    if name == "kernels":
-        linked = chosen["linked"].to_numpy(np.bool_)
-        return op.mask(missing & ~linked, NOT_LINKED).mask(missing & linked, PYTHON)
-    return op
+    if frame.unlinked:
+        op = op.mask(missing & ~chosen["linked"].to_numpy(np.bool_), frame.unlinked)
+    return op.mask(op.isna().to_numpy(), frame.no_op) if frame.no_op else op
 
 
 def _columns(questions: Sequence[Question], also: Sequence[str]) -> list[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from advisor.frames.frame import COUNT, Frame
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
-from advisor.timeline.context import Context
 
 _OWN = {
     "step": "the rank's step that the collective starts in; -1 outside its steps",
@@ -53,21 +53,22 @@ SCHEMA = Schema(
 )  # fmt: skip
 
 
-def build(_study: Context) -> pd.DataFrame:
-    """The frame of a single trace: it has no rows, as one rank does not show when the others arrived."""
-    return empty()
-
-
 def empty() -> pd.DataFrame:
     """The columns, and no rows."""
-    frame = {}
-    for column in SCHEMA.columns:
-        if column.type == "VARCHAR":
-            frame[column.name] = pd.Series(pd.Categorical([], categories=[]))
-        elif column.type == "BOOLEAN":
-            frame[column.name] = pd.Series(np.zeros(0, np.bool_))
-        elif column.type == "DOUBLE":
-            frame[column.name] = pd.Series(np.zeros(0, np.float64))
-        else:
-            frame[column.name] = pd.Series(np.zeros(0, np.int64))
-    return pd.DataFrame(frame)
+    blank = {"BOOLEAN": np.bool_, "DOUBLE": np.float64, "BIGINT": np.int64}
+    return pd.DataFrame(
+        {
+            column.name: pd.Categorical([]) if column.type == "VARCHAR" else np.zeros(0, blank[column.type])
+            for column in SCHEMA.columns
+        }
+    )
+
+
+FRAME = Frame(
+    SCHEMA,
+    build=lambda context: empty(),  # one rank does not show when the others arrived
+    evidence=("rank", "kind", COUNT, "round(sum(wait_ns) / 1e6, 3) AS wait_ms"),
+    owns=lambda context, chosen: np.zeros(
+        0, np.int64
+    ),  # of no single trace's ledger: advisor.ranks.job has one of all ranks
+)

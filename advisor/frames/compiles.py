@@ -12,11 +12,11 @@ import re
 import numpy as np
 import pandas as pd
 
+from advisor.frames.frame import COUNT, TIME, Frame
 from advisor.frames.schema import COMMON, Schema, flag, integer, text
-from advisor.intervals import Bools, Ints, covered, union
+from advisor.intervals import Bools, Ints, covered, summed, union
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, PYTHON
 from advisor.timeline.context import Context
-from advisor.timeline.ledger import CODE
 from advisor.timeline.waits import nodes_named
 
 SCHEMA = Schema(
@@ -129,21 +129,21 @@ class _Rows:
 
     def segments(self) -> tuple[Ints, Ints]:
         """Segments of the ledger that rows own, with the rows: compile time, and idle that lies mostly in a break."""
-        book = self.context.ledger
-        compiling = np.flatnonzero(book.cause == CODE["compile"])
-        waiting = np.flatnonzero(book.cause == CODE["host"])
+        ledger = self.context.ledger
+        compiling = np.flatnonzero(ledger.through("compile"))
+        waiting = np.flatnonzero(ledger.through("host"))
         breaks = np.flatnonzero(self.kind == _BREAK)
         breaks = breaks[np.argsort(self.start[breaks], kind="stable")]
-        if book.device < 0 or not len(breaks) or not len(waiting):
-            return compiling, book.row[compiling]
-        start, end = book.start_ns[waiting], book.end_ns[waiting]
+        if ledger.device < 0 or not len(breaks) or not len(waiting):
+            return compiling, ledger.row[compiling]
+        start, end = ledger.start_ns[waiting], ledger.end_ns[waiting]
         at = np.searchsorted(self.start[breaks], (start + end) // 2, side="right") - 1
         row = breaks[np.maximum(at, 0)]
         common = np.minimum(end, self.end[row]) - np.maximum(start, self.start[row])
         inside = (at >= 0) & (2 * common > end - start)
         return (
             np.concatenate([compiling, waiting[inside]]),
-            np.concatenate([book.row[compiling], row[inside]]),
+            np.concatenate([ledger.row[compiling], row[inside]]),
         )
 
     def places(self) -> Ints:
@@ -183,41 +183,40 @@ def build(context: Context) -> pd.DataFrame:
     """The frame."""
     if not context.recording.has_host or not context.recording.host.size:
         return _empty(context)
-    rows = _Rows(context)
-    cost = np.zeros(len(rows.kind), np.int64)
+    rows = context.once(_Rows)
     segments, row = rows.segments()
-    np.add.at(cost, row, context.ledger.dur_ns[segments])
-    node = rows.places()
-    frame = context.common(start=rows.start, dur=rows.end - rows.start, cost=cost, node=node)
+    cost = summed(row, context.ledger.dur_ns[segments], len(rows.kind))
+    frame = context.common(start=rows.start, dur=rows.end - rows.start, cost=cost, node=rows.places())
     idle = context.idle_during(rows.start, rows.end) if context.device >= 0 else np.zeros(len(rows.kind), np.int64)
-    phase = context.recording.host.attributes.phase
     frame |= {
         "kind": context.labels(rows.kind, KINDS),
         "region": context.labels(rows.region, rows.ids),
         "recompiles": context.known(rows.recompiles),
         "idle_ns": idle,
         "reason": context.labels(rows.reasons(), context.names),
-        "backward": phase[rows.node] == BACKWARD,
+        "backward": context.phases(rows.node) == BACKWARD,
     }
     return pd.DataFrame(frame)
 
 
 def _empty(context: Context) -> pd.DataFrame:
     frame = context.common(start=_NONE, dur=_NONE, cost=_NONE, node=_NONE)
-    frame |= {
-        "kind": context.labels(_NONE, KINDS),
-        "region": context.labels(_NONE, KINDS),
-        "recompiles": context.known(_NONE),
-        "idle_ns": _NONE,
-        "reason": context.labels(_NONE, KINDS),
-        "backward": np.zeros(0, np.bool_),
-    }
-    return pd.DataFrame(frame)
+    frame |= dict.fromkeys(("kind", "region", "reason"), context.labels(_NONE, KINDS))
+    frame |= {"recompiles": context.known(_NONE), "idle_ns": _NONE, "backward": np.zeros(0, np.bool_)}
+    return pd.DataFrame(frame)[SCHEMA.names()]
 
 
-def claimed(context: Context, mask: Bools) -> Ints:
-    """Segments of the ledger that the chosen rows own."""
-    if not context.recording.has_host or not context.recording.host.size:
+def _owned(context: Context, chosen: Bools) -> Ints:
+    """Compile time, and the host's idle time that lies mostly in a break."""
+    if not len(chosen):
         return _NONE
-    segments, row = _Rows(context).segments()
-    return segments[mask[row]]
+    segments, row = context.once(_Rows).segments()
+    return segments[chosen[row]]
+
+
+FRAME = Frame(
+    SCHEMA,
+    build,
+    evidence=("kind", "region", "reason", COUNT, *TIME),
+    owns=_owned,
+)

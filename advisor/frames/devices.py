@@ -7,13 +7,16 @@ over the same time; occupancy is the estimate weighted by the durations of kerne
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
-from advisor.frames.memory import curve
-from advisor.frames.schema import Schema, integer, nullable, real, text
+from advisor.frames.frame import Frame
+from advisor.frames.schema import Schema, integer, real, text, typed
 from advisor.intervals import Ints, clip
 from advisor.timeline.context import Context
+from advisor.timeline.memory import curve
 from advisor.timeline.recording import KERNEL
 
 SCHEMA = Schema(
@@ -78,14 +81,14 @@ def plugin_window(context: Context) -> tuple[int, int]:
     return low, max(high, low)
 
 
-def build(context: Context) -> pd.DataFrame:
-    """The frame, the busiest device first."""
+def facts(context: Context) -> list[dict[str, Any]]:
+    """Each device by column, the busiest first."""
     recording = context.recording
     work = recording.work
     low, high = recording.window
     from_, to = plugin_window(context) if recording.devices else (0, 0)
     rows = []
-    peaks = curve(context)
+    peaks = context.once(curve)
     for device in recording.devices:
         entry = recording.device_properties(device)
         busy = clip(recording.busy(device), low, high).length
@@ -111,10 +114,15 @@ def build(context: Context) -> pd.DataFrame:
                 "peak_reserved_bytes": int(peaks["reserved_bytes"][here].max()) if here.any() else None,
             }
         )
-    frame = pd.DataFrame(rows, columns=SCHEMA.names())
-    for column in SCHEMA.columns:
-        frame[column.name] = nullable(frame[column.name], column)
-    return frame
+    return rows
+
+
+def build(context: Context) -> pd.DataFrame:
+    """The frame, the busiest device first."""
+    devices = context.once(facts)
+    return pd.DataFrame(
+        {column.name: typed([row[column.name] for row in devices], column) for column in SCHEMA.columns}
+    )
 
 
 def _sm_efficiency(context: Context, rows: Ints, low: int, high: int) -> float | None:
@@ -147,3 +155,6 @@ def _occupancy(context: Context, rows: Ints, low: int, high: int) -> float | Non
     if not known.any():
         return None
     return float((values[known] * time[known]).sum() / time[known].sum() / 100)
+
+
+FRAME = Frame(SCHEMA, build, evidence=("device", "name", "vendor"), timeless=True)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from pandas.api.extensions import ExtensionArray
 
 
 @dataclass(frozen=True)
@@ -75,10 +78,16 @@ COMMON = (
 )
 
 
-def nullable(series: pd.Series, column: Column) -> pd.Series:
-    """*series* as pandas' nullable type for the column, so that what is unknown is missing and not NaN or 0."""
+def typed(values: Sequence[Any], column: Column) -> ExtensionArray:
+    """Plain values as pandas' nullable array for the column; None, NA and NaN are missing, not NaN or 0."""
+    import pandas as pd
+
+    absent = np.array([value is None or value is pd.NA or value != value for value in values], np.bool_)
+    if column.type == "VARCHAR":
+        return pd.Categorical([None if gone else value for gone, value in zip(absent, values, strict=True)])
+    numbers = [0 if gone else value for gone, value in zip(absent, values, strict=True)]
     if column.type == "BIGINT":
-        return series.astype("Int64")
+        return pd.arrays.IntegerArray(np.array(numbers, np.int64), absent)
     if column.type == "DOUBLE":
-        return series.astype("Float64")
-    return series.astype("boolean") if column.type == "BOOLEAN" else series.astype("category")
+        return pd.arrays.FloatingArray(np.array(numbers, np.float64), absent)
+    return pd.arrays.BooleanArray(np.array(numbers, np.bool_), absent)

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from advisor.frames.schema import Schema, flag, integer, nullable, real, text
+from advisor.frames.frame import Frame
+from advisor.frames.schema import Schema, flag, integer, real, text, typed
+from advisor.intervals import summed
 from advisor.reading.program_settings import STACKS_APART, Autocast, Loader, Recorded
 from advisor.timeline.context import Context
-from advisor.timeline.ledger import CODE
 from advisor.timeline.source import clean_path
 from advisor.timeline.waits import LOADER
 
@@ -72,10 +73,9 @@ def build(context: Context) -> pd.DataFrame:
     """The frame `settings`."""
     found = context.metadata.recorded
     rows = list(_rows(found, _regions(found, context))) if found else []
-    frame = {}
-    for at, column in enumerate(SCHEMA.columns):
-        frame[column.name] = nullable(pd.Series([row[at] for row in rows], dtype=object), column)
-    return pd.DataFrame(frame)
+    return pd.DataFrame(
+        {column.name: typed([row[at] for row in rows], column) for at, column in enumerate(SCHEMA.columns)}
+    )
 
 
 def _regions(found: Recorded, context: Context) -> list[Autocast]:
@@ -181,17 +181,19 @@ def _common(values: Iterable[Any]) -> Any:
 
 def figures(context: Context) -> dict[str, Any]:
     """The columns of `trace` that advice on settings is worked out from."""
-    recording, waits, book = context.recording, context.waits.loader, context.ledger
+    recording, waits, ledger = context.recording, context.waits.loader, context.ledger
     if not recording.steps:
         return {"loader_ns": None, "fed_step_ns": None}
     sampled = recording.sampled
     step = recording.host_step_of(waits.start)
     inside = (step >= 0) & (step < len(sampled))
-    loading = np.bincount(step[inside], (waits.end - waits.start)[inside], len(sampled))[sampled]
-    mine = (book.cause == CODE["loader"]) & (book.step >= 0)
-    owned = np.bincount(book.step[mine], book.dur_ns[mine], len(sampled))[sampled]
-    fed = np.diff(recording.bounds)[sampled] - owned
+    loading = summed(step[inside], (waits.end - waits.start)[inside], len(sampled))[sampled]
+    mine = ledger.through("loader") & (ledger.step >= 0)
+    fed = (np.diff(recording.bounds) - summed(ledger.step[mine], ledger.dur_ns[mine], len(sampled)))[sampled]
     return {
         "loader_ns": float(np.median(loading)) if inside.any() and len(loading) else None,
         "fed_step_ns": float(np.median(fed)) if len(fed) else None,
     }
+
+
+FRAME = Frame(SCHEMA, build, evidence=("of", "name", "value", "file", "line"), timeless=True)

@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from advisor.frames.frame import Frame
 from advisor.frames.schema import Schema, flag, integer, text
+from advisor.intervals import summed
 from advisor.timeline.context import Context
 from advisor.timeline.ledger import CAUSES
+from advisor.timeline.startup import startup
 
 SCHEMA = Schema(
     "steps",
@@ -40,7 +43,7 @@ SCHEMA = Schema(
 
 def build(context: Context) -> pd.DataFrame:
     """The frame."""
-    recording, book = context.recording, context.ledger
+    recording, ledger = context.recording, context.ledger
     bounds, steps = recording.bounds, recording.steps
     count = len(bounds) - 1
     dur = np.diff(bounds)
@@ -60,11 +63,9 @@ def build(context: Context) -> pd.DataFrame:
             "host_dur_ns": dur,
         }
     frame |= {"start_ns": bounds[:-1], "dur_ns": dur, "sampled": recording.sampled}
-    for code, cause in enumerate(CAUSES):
-        mine = (book.cause == code) & (book.step >= 0)
-        sums = np.zeros(count, np.int64)
-        np.add.at(sums, book.step[mine], book.dur_ns[mine])
-        frame[f"{cause}_ns"] = sums
+    for cause in CAUSES:
+        mine = ledger.through(cause) & (ledger.step >= 0)
+        frame[f"{cause}_ns"] = summed(ledger.step[mine], ledger.dur_ns[mine], count)
     waits = recording.host_step_of(context.waits.loader.start)
     median = float(np.median(dur[recording.sampled])) if count else 0.0
     spread = 1.4826 * float(np.median(np.abs(dur[recording.sampled] - median))) if count else 0.0
@@ -82,12 +83,14 @@ def _excess(context: Context, frame: dict[str, Any]) -> dict[str, object]:
     over = parts - np.median(parts[sampled], axis=0).astype(np.int64) if sampled.any() else np.zeros_like(parts)
     most = over.argmax(axis=1)
     by = np.maximum(over[np.arange(len(over)), most], 0)
-    spans = context.startup
+    spans = context.once(startup)
     at = context.recording.step_of(spans.start)
-    early = np.zeros(len(bounds) - 1, np.int64)
-    np.add.at(early, at[at >= 0], context.idle_during(spans.start, spans.end)[at >= 0])
+    early = summed(at[at >= 0], context.idle_during(spans.start, spans.end)[at >= 0], len(bounds) - 1)
     return {
         "excess_cause": context.labels(np.where(by > 0, most, -1), CAUSES),
         "excess_cause_ns": by,
         "startup_ns": early,
     }
+
+
+FRAME = Frame(SCHEMA, build, evidence=("name", "round(dur_ns / 1e6, 3) AS step_ms"), timeless=True)

@@ -301,6 +301,11 @@ class Host:
             node = np.where(closed, self.parent[np.maximum(node, 0)], node)
         return node
 
+    def ordered(self, group: int) -> Ints:
+        """Nodes of a group in order of start: the rows of `ops`, of `launches` and of `python`."""
+        nodes = np.flatnonzero(self.group == group)
+        return nodes[np.argsort(self.start[nodes], kind="stable")]
+
     def launching_thread(self) -> int:
         """The thread with most operators and runtime calls: the one whose place explains an idle GPU."""
         busy = (self.group == RUNTIME) | (self.group == OP)

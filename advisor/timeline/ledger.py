@@ -11,16 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, Spans, complement, covered, exclusive, union
+from advisor.intervals import EMPTY, Bools, Ints, Spans, complement, covered, exclusive, summed, union
 from advisor.timeline import waits as w
 from advisor.timeline.recording import COPY, KERNEL, MEMSET, Recording
 
-CAUSES = (
-    "compute", "communication", "copy", "memset", "loader", "sync", "blocking_copy", "allocator", "compile", "gc",
-    "host", "profiler", "unknown",
-)  # fmt: skip
+BUSY = ("compute", "communication", "copy", "memset")
+IDLE = ("loader", "sync", "blocking_copy", "allocator", "compile", "gc", "host", "profiler", "unknown")
+CAUSES = BUSY + IDLE
 CODE = {name: code for code, name in enumerate(CAUSES)}
-IDLE = CAUSES[4:]
 # So long behind the last event of the host, nothing is known of what it did.
 _SILENCE_NS = 1_000_000
 _LATENCY_NS = 100_000
@@ -42,7 +40,7 @@ class Layer:
 class Ledger:
     """Disjoint segments that partition the window exactly, in order of time.
 
-    ``row`` is the owner within its cause: an index into ``Recording.work`` for device work (into ``Context.op_rows`` where
+    ``row`` is the owner within its cause: an index into ``Recording.work`` for device work (a row of `ops` where
     the program ran on the CPU), into the table of waits for idle time, -1 where there is none. ``gap`` numbers the idle
     stretches of the whole device.
     """
@@ -63,13 +61,36 @@ class Ledger:
         """Ends of the segments."""
         return self.start_ns + self.dur_ns
 
+    @property
+    def busy(self) -> Bools:
+        """Segments in which the device works (in a CPU program: its operators)."""
+        return self.cause < len(BUSY)
+
+    @property
+    def idle(self) -> Bools:
+        """Segments in which it does not, whatever the cause."""
+        return self.cause >= len(BUSY)
+
+    def through(self, *causes: str) -> Bools:
+        """Segments of some causes."""
+        return np.isin(self.cause, [CODE[cause] for cause in causes])
+
+    def owned(self, rows: Ints, *causes: str) -> Ints:
+        """Indices of the segments that some rows own through *causes*, which must all point into one table."""
+        return np.flatnonzero(self.through(*causes) & np.isin(self.row, rows))
+
+    def cost(self, count: int, *causes: str) -> Ints:
+        """ns that each of *count* rows owns through *causes*."""
+        mine = self.through(*causes) & (self.row >= 0)
+        return summed(self.row[mine], self.dur_ns[mine], count)
+
     def by_cause(self) -> dict[str, int]:
         """ns of each cause over the counted steps; they add up to ``counted_ns``."""
         return {name: int(self.dur_ns[self.counted & (self.cause == code)].sum()) for name, code in CODE.items()}
 
     def spans(self, cause: str) -> Spans:
         """When a cause owns the device."""
-        mine = self.cause == CODE[cause]
+        mine = self.through(cause)
         return union(self.start_ns[mine], self.end_ns[mine])
 
 
@@ -91,7 +112,7 @@ class HostWaits:
 def host_waits(recording: Recording) -> HostWaits:
     """Read the waits, and how far each synchronization's idle reaches."""
     syncs = w.syncs(recording)
-    busy = recording.busy(recording.devices[0]) if recording.devices else w.empty_spans()
+    busy = recording.busy(recording.devices[0]) if recording.devices else EMPTY
     bubble = np.zeros(len(syncs.start), np.int64)
     if len(busy.start) and len(syncs.start):
         after = np.searchsorted(busy.start, syncs.end, side="left")
@@ -160,7 +181,7 @@ def partition(recording: Recording, device: int, layers: list[Layer]) -> Ledger:
         cause[mine] = layer.cause
         row[mine] = layer.row[at[mine]]
         free &= ~mine
-    idle = cause >= 4
+    idle = cause >= len(BUSY)
     fresh = idle & ~np.concatenate([np.zeros(1, np.bool_), idle[:-1]])
     gap = np.where(idle, np.cumsum(fresh) - 1, -1)
     step = recording.step_of(start)

@@ -62,6 +62,10 @@ class Work:
     def __len__(self) -> int:
         return len(self.start)
 
+    def of(self, kind: int) -> Ints:
+        """Indices of the kernels, of the copies or of the memsets."""
+        return np.flatnonzero(self.kind == kind)
+
 
 @dataclass
 class Step:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.intervals import EMPTY, Bools, Ints, Spans, union
+from advisor.intervals import Bools, Ints, Spans, union
 from advisor.timeline.calls import ANNOTATION, OP, PYTHON, RUNTIME
 from advisor.timeline.recording import COPY, Recording
 
@@ -249,8 +249,3 @@ def _by_profiler(recording: Recording, nodes: Ints) -> Bools:
         in_step |= (start >= step.start) & (start < step.end)
     mine: Bools = whole & idle_side & ~in_step
     return mine
-
-
-def empty_spans() -> Spans:
-    """No spans at all."""
-    return EMPTY

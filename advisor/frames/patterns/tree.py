@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints
+from advisor.intervals import Bools, Ints, fetch, summed
 from advisor.timeline.calls import OP
 from advisor.timeline.context import Context
 from advisor.timeline.recording import KERNEL
@@ -44,9 +44,7 @@ class Pairs:
 
     def total(self, values: Ints, size: int) -> Ints:
         """Sum of *values* (by index) for each of *size* rows."""
-        out = np.zeros(size, np.int64)
-        np.add.at(out, self.row, values[self.index])
-        return out
+        return summed(self.row, values[self.index], size)
 
 
 def joined(*parts: Pairs) -> Pairs:
@@ -142,8 +140,7 @@ class Tree:
     def outermost(self) -> Ints:
         """Operators with no operator around them, in the forest's order."""
         host = self.host
-        around = np.where(host.parent >= 0, host.attributes.op[np.maximum(host.parent, 0)], -1)
-        inside = (around >= 0) & (host.group[np.maximum(around, 0)] == OP)
+        inside = fetch(host.group, fetch(host.attributes.op, host.parent)) == OP
         return np.flatnonzero((host.group == OP) & ~inside)
 
     # ---- ranges
