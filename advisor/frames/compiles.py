@@ -86,13 +86,7 @@ class _Rows:
 
     def _around(self, nodes: Ints) -> Ints:
         """The region that each node runs in, -1 for none."""
-        host = self.host
-        is_region = np.zeros(host.size + 1, np.bool_)  # the last for -1
-        is_region[self.regions] = True
-        above = host.parent[nodes].astype(np.int64)
-        while len(on := np.flatnonzero((above >= 0) & ~is_region[above])):
-            above[on] = host.parent[above[on]]
-        return above
+        return self.host.above(nodes, np.isin(np.arange(self.host.size), self.regions))
 
     def _last_graph(self, nodes: Ints, outer: Ints) -> Ints:
         """When the last compiled graph before each region ended, inside the region around it; else when that began."""
@@ -214,9 +208,4 @@ def _owned(context: Context, chosen: Bools) -> Ints:
     return segments[chosen[row]]
 
 
-FRAME = Frame(
-    SCHEMA,
-    build,
-    evidence=("kind", "region", "reason", COUNT, *TIME),
-    owns=_owned,
-)
+FRAME = Frame(SCHEMA, build, evidence=("kind", "region", "reason", COUNT, *TIME), owns=_owned)

@@ -11,7 +11,7 @@ import pandas as pd
 from advisor.frames.frame import SELF, Frame, Rows
 from advisor.frames.python import KINDS, kinds
 from advisor.frames.schema import LINE, Schema, integer, real, text
-from advisor.intervals import Bools, Ints, summed
+from advisor.intervals import Bools, Ints, fetch, summed
 from advisor.timeline.calls import PYTHON
 from advisor.timeline.context import Context
 from advisor.timeline.source import parse_frame
@@ -92,9 +92,9 @@ def _in_loader(context: Context, nodes: Ints, row_of: Ints, count: int) -> tuple
     wait = around[np.maximum(at, 0)]
     inside = nodes[(at >= 0) & (host.thread[nodes] == host.thread[wait]) & (host.start[nodes] < host.end[wait])]
     inside = inside[_of_others(context, inside)]
-    above = _nearest(context, inside)
+    above = host.above(inside, np.isin(np.arange(host.size), inside))
     mine = row_of[inside]
-    outer = np.where(above >= 0, row_of[above], -1)
+    outer = fetch(row_of, above)
     fresh = mine != outer
     mine, outer = mine[fresh], outer[fresh]
     dur = (host.end - host.start)[inside[fresh]]
@@ -115,17 +115,6 @@ def _of_others(context: Context, nodes: Ints) -> Bools:
         place = parse_frame(context.names[code], host.libraries)
         known[code] = place is not None and not place.file.startswith("torch/")
     return known[host.name[nodes]]
-
-
-def _nearest(context: Context, nodes: Ints) -> Ints:
-    """The nearest of *nodes* above each of them, -1 for none."""
-    host = context.recording.host
-    chosen = np.zeros(host.size + 1, np.bool_)
-    chosen[nodes] = True
-    above = host.parent[nodes].astype(np.int64)
-    while len(on := np.flatnonzero((above >= 0) & ~chosen[above])):
-        above[on] = host.parent[above[on]]
-    return above
 
 
 def _events(context: Context, chosen: Bools) -> tuple[Ints, Ints]:

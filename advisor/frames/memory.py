@@ -28,9 +28,4 @@ def build(context: Context) -> pd.DataFrame:
     return pd.DataFrame(points | {"step": context.recording.step_of(points["start_ns"])})[SCHEMA.names()]
 
 
-FRAME = Frame(
-    SCHEMA,
-    build,
-    evidence=("device", "round(max(allocated_bytes) / 1e9, 3) AS allocated_gb"),
-    timeless=True,
-)
+FRAME = Frame(SCHEMA, build, evidence=("device", "round(max(allocated_bytes) / 1e9, 3) AS allocated_gb"), timeless=True)

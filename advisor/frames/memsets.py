@@ -39,10 +39,4 @@ def build(context: Context) -> pd.DataFrame:
     return pd.DataFrame(frame)
 
 
-FRAME = Frame(
-    SCHEMA,
-    build,
-    evidence=("op", COUNT, MEGABYTES, *TIME),
-    rows=Rows(work=fills),
-    owns=owns_work(fills),
-)
+FRAME = Frame(SCHEMA, build, evidence=("op", COUNT, MEGABYTES, *TIME), rows=Rows(work=fills), owns=owns_work(fills))

@@ -154,10 +154,4 @@ def _owned(context: Context, chosen: Bools) -> Ints:
     return context.ledger.owned(np.flatnonzero(chosen if context.cpu_program else chosen[:0]), *_OWNED)
 
 
-FRAME = Frame(
-    SCHEMA,
-    build,
-    evidence=("name", COUNT, SELF, *TIME),
-    rows=Rows(nodes=nodes),
-    owns=_owned,
-)
+FRAME = Frame(SCHEMA, build, evidence=("name", COUNT, SELF, *TIME), rows=Rows(nodes=nodes), owns=_owned)

@@ -21,6 +21,10 @@ from advisor.timeline.waits import LOADER
 
 _BY = "advisor record"
 _ENOUGH = 3
+_AS_RECORDED = (
+    "cores", "threads", "tf32_matmul", "tf32_cudnn", "cudnn_benchmark", "deterministic", "backwards_per_step",
+)  # fmt: skip
+_OF_LOADERS = ("workers", "batch_size", "prefetch", "pin_memory", "persistent")
 _WAITED = "of the loaders of the kind that the trace waits for (with workers or without)"
 
 COLUMNS = (
@@ -130,21 +134,11 @@ def facts(context: Context) -> dict[str, Any]:
     bare = float(np.median(found.unprofiled_step_ms)) * 1e6 if found.unprofiled_step_ms else None
     return {
         "settings_recorded": True,
-        "cores": found.cores,
-        "threads": found.threads,
-        "loader_workers": _common(loader.workers for loader in loaders),
-        "loader_batch_size": _common(loader.batch_size for loader in loaders),
-        "loader_prefetch": _common(loader.prefetch for loader in loaders),
-        "loader_pin_memory": _common(loader.pin_memory for loader in loaders),
-        "loader_persistent": _common(loader.persistent for loader in loaders),
+        **{name: getattr(found, name) for name in _AS_RECORDED},
+        **{f"loader_{name}": _common(getattr(loader, name) for loader in loaders) for name in _OF_LOADERS},
         "optimizer_fused": fused,
         "autocast": ", ".join(sorted({region.dtype for region in _regions(found, context)})),
         "compile_modes": ", ".join(sorted({call.mode for call in found.compiled})),
-        "tf32_matmul": found.tf32_matmul,
-        "tf32_cudnn": found.tf32_cudnn,
-        "cudnn_benchmark": found.cudnn_benchmark,
-        "deterministic": found.deterministic,
-        "backwards_per_step": found.backwards_per_step,
         "unprofiled_step_ns": bare,
         "profiled_excess_share": _excess(context, found.unprofiled_step_ms),
         "stacks_apart": None if found.stacks is None else found.stacks == STACKS_APART,

@@ -12,6 +12,7 @@ from advisor.frames.schema import Schema, flag, integer, text
 from advisor.intervals import summed
 from advisor.timeline.context import Context
 from advisor.timeline.ledger import CAUSES
+from advisor.timeline.recording import Step
 from advisor.timeline.startup import startup
 
 SCHEMA = Schema(
@@ -44,25 +45,20 @@ SCHEMA = Schema(
 def build(context: Context) -> pd.DataFrame:
     """The frame."""
     recording, ledger = context.recording, context.ledger
-    bounds, steps = recording.bounds, recording.steps
-    count = len(bounds) - 1
-    dur = np.diff(bounds)
-    frame: dict[str, Any] = {"step": np.arange(count)}
-    if steps:
-        frame |= {
-            "name": pd.Categorical([step.name for step in steps]),
-            "number": np.array([step.number for step in steps], np.int64),
-            "host_start_ns": np.array([step.start for step in steps], np.int64),
-            "host_dur_ns": np.array([step.end - step.start for step in steps], np.int64),
-        }
-    else:
-        frame |= {
-            "name": pd.Categorical([None] * count, categories=[]),
-            "number": np.full(count, -1),
-            "host_start_ns": bounds[:-1],
-            "host_dur_ns": dur,
-        }
-    frame |= {"start_ns": bounds[:-1], "dur_ns": dur, "sampled": recording.sampled}
+    bounds = recording.bounds
+    count, dur = len(bounds) - 1, np.diff(bounds)
+    steps = recording.steps or [Step("", -1, int(bounds[0]), int(bounds[-1]))]
+    host_start = np.array([step.start for step in steps], np.int64)
+    frame: dict[str, Any] = {
+        "step": np.arange(count),
+        "name": pd.Categorical([step.name or None for step in steps]),
+        "number": np.array([step.number for step in steps], np.int64),
+        "host_start_ns": host_start,
+        "host_dur_ns": np.array([step.end for step in steps], np.int64) - host_start,
+        "start_ns": bounds[:-1],
+        "dur_ns": dur,
+        "sampled": recording.sampled,
+    }
     for cause in CAUSES:
         mine = ledger.through(cause) & (ledger.step >= 0)
         frame[f"{cause}_ns"] = summed(ledger.step[mine], ledger.dur_ns[mine], count)

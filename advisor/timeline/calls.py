@@ -121,7 +121,7 @@ class Host:
 
     # ---- inheritance
 
-    def _flow(self, own: Ints, *, reset: Bools | None = None) -> Ints:
+    def flow(self, own: Ints, *, reset: Bools | None = None) -> Ints:
         """Each node's own value, else its parent's. Where *reset*, -1 starts afresh instead of inheriting."""
         out = own.copy()
         for level in self.levels[1:]:
@@ -143,12 +143,12 @@ class Host:
             mine = np.array([p.user for p in self.places], np.bool_)
             is_user = (place >= 0) & mine[np.maximum(place, 0)] if len(mine) else np.zeros(self.size, np.bool_)
             user = np.where(is_user, place, -1)
-            user = self._flow(user)
+            user = self.flow(user)
             # A library that is not torch itself says more than the torch function below it.
             own_torch = np.array([p.file.startswith("torch/") for p in self.places], np.bool_)
             torch = (place >= 0) & own_torch[np.maximum(place, 0)] if len(own_torch) else is_user
-            other = self._flow(np.where(is_user | torch, -1, place), reset=is_user)
-            within = self._flow(np.where(is_user | ~torch, -1, place), reset=is_user)
+            other = self.flow(np.where(is_user | torch, -1, place), reset=is_user)
+            within = self.flow(np.where(is_user | ~torch, -1, place), reset=is_user)
             library = np.where(other >= 0, other, within)
             module = self._modules(is_python)
         if len(recorded.stacks) > 1 or (recorded.stacks and recorded.stacks[0]):
@@ -157,7 +157,7 @@ class Host:
         names = recorded.names
         steps = np.array([n.startswith("ProfilerStep#") for n in names], np.bool_)
         acts &= ~steps[self.name] if len(steps) else False
-        op = self._flow(np.where(acts, np.arange(self.size, dtype=np.int32), np.int32(-1)))
+        op = self.flow(np.where(acts, np.arange(self.size, dtype=np.int32), np.int32(-1)))
         phase = self._phases()
         user, library, module = self._backward_inherits(user, library, module, phase)
         return Attributes(user, library, module, op, phase)
@@ -234,7 +234,7 @@ class Host:
                 has = (users[codes] >= 0) | (libraries[codes] >= 0)
                 user[nodes[has]], library[nodes[has]] = users[codes][has], libraries[codes][has]
         fresh = (user >= 0) | (library >= 0)
-        return self._flow(user, reset=fresh), self._flow(library, reset=fresh)
+        return self.flow(user, reset=fresh), self.flow(library, reset=fresh)
 
     def _phases(self) -> Ints:
         names = self._recorded.names
@@ -250,7 +250,7 @@ class Host:
             nodes = self.node_of["op"]
             late = self._recorded.tables["op"]["forward_thread"] > 0
             phase[nodes[late]] = np.where(phase[nodes[late]] < 0, BACKWARD, phase[nodes[late]])
-        phase = self._flow(phase)
+        phase = self.flow(phase)
         return np.where(phase < 0, FORWARD, phase)
 
     def _backward_inherits(self, user: Ints, library: Ints, module: Ints, phase: Ints) -> tuple[Ints, Ints, Ints]:
@@ -280,7 +280,7 @@ class Host:
         for values in (user, library, module):
             own = np.where(inherits, -1, values)
             own[target] = values[source]
-            flowed = self._flow(own, reset=reset)
+            flowed = self.flow(own, reset=reset)
             out.append(np.where(flowed < 0, np.where(reset, -1, values), flowed))
         return out[0], out[1], out[2]
 
@@ -300,6 +300,16 @@ class Host:
                 break
             node = np.where(closed, self.parent[np.maximum(node, 0)], node)
         return node
+
+    def above(self, nodes: Ints, chosen: Bools, most: int = 1 << 31) -> Ints:
+        """The nearest *chosen* node around each of *nodes*, no further up than *most*; -1 for none."""
+        up = self.parent[nodes].astype(np.int64)
+        for _ in range(min(most, len(self.levels))):
+            on = np.flatnonzero((up >= 0) & ~chosen[up])
+            if not len(on):
+                return up
+            up[on] = self.parent[up[on]]
+        return np.where((up >= 0) & chosen[up], up, -1) if len(chosen) else up
 
     def ordered(self, group: int) -> Ints:
         """Nodes of a group in order of start: the rows of `ops`, of `launches` and of `python`."""

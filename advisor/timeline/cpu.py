@@ -14,8 +14,8 @@ import re
 
 import numpy as np
 
-from advisor.intervals import Ints, union
-from advisor.timeline.calls import ANNOTATION, OP, RUNTIME, Host
+from advisor.intervals import Ints, fetch, union
+from advisor.timeline.calls import ANNOTATION, OP, RUNTIME
 from advisor.timeline.ledger import CODE, HostWaits, Layer, Ledger, host_extent, layer_of, partition
 from advisor.timeline.recording import Recording
 from advisor.timeline.waits import Waits
@@ -112,9 +112,9 @@ def ledger(recording: Recording, waits: HostWaits) -> Ledger:
     layers += _operators(recording, thread)
     flying = np.array([_COLLECTIVE.match(name) is not None for name in recording.names], np.bool_)
     nodes = np.flatnonzero(flying[host.name] & (host.group != RUNTIME))
-    layers.append(layer_of("communication", host.start[nodes], host.end[nodes], np.full(len(nodes), -1, np.int64)))
+    layers.append(layer_of("communication", host.start[nodes], host.end[nodes]))
     low, high = host_extent(recording)
-    layers.append(Layer(CODE["host"], np.array([low], np.int64), np.array([high], np.int64), np.array([-1], np.int64)))
+    layers.append(layer_of("host", np.array([low], np.int64), np.array([high], np.int64)))
     return partition(recording, -1, layers)
 
 
@@ -131,25 +131,17 @@ def _operators(recording: Recording, thread: int) -> list[Layer]:
     host, rows = recording.host, recording.host.ordered(OP)
     names = np.array([_COLLECTIVE_OP.match(name) is not None for name in recording.names], np.bool_)
     nodes, is_op = np.arange(host.size), host.group == OP
-    inner = _inherited(host, np.where(is_op, nodes, -1))
+    inner = host.flow(np.where(is_op, nodes, -1))
     # What runs inside a collective's operator is part of it.
-    collective = _inherited(host, np.where(is_op & names[host.name], nodes, -1)) >= 0
+    collective = host.flow(np.where(is_op & names[host.name], nodes, -1)) >= 0
     row_of = np.full(host.size, -1, np.int64)
     row_of[rows] = np.arange(len(rows))
     here = rows[host.thread[rows] == thread]
     edges = np.unique(np.concatenate([host.start[here], host.end[here]]))
     open_now = host.innermost(thread, edges[:-1])
-    owner = np.where(open_now >= 0, inner[np.maximum(open_now, 0)], -1)
+    owner = fetch(inner, open_now)
     layers = []
     for cause, mine in (("communication", collective), ("compute", ~collective)):
         keep = (owner >= 0) & mine[np.maximum(owner, 0)]
         layers.append(Layer(CODE[cause], edges[:-1][keep], edges[1:][keep], row_of[owner[keep]]))
     return layers
-
-
-def _inherited(host: Host, own: Ints) -> Ints:
-    """Each forest node's own value, else that of the nearest node around it that has one; -1 for none."""
-    out = own.copy()
-    for level in host.levels[1:]:
-        out[level] = np.where(out[level] >= 0, out[level], out[host.parent[level]])
-    return out

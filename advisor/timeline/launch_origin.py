@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, Spans, covered, union
+from advisor.intervals import Bools, Ints, Spans, covered, fetch, union
 from advisor.timeline.calls import BACKWARD, OP
 from advisor.timeline.context import Context
 
@@ -29,17 +29,10 @@ _PRODUCTS = {
 }
 
 
-def _at(values: Ints, node: Ints) -> Ints:
-    """What *values* holds for each forest node, -1 where there is no node."""
-    if not len(values):
-        return np.full(len(node), -1, np.int64)
-    return np.where(node >= 0, values[np.maximum(node, 0)], -1)
-
-
 def places(context: Context, node: Ints) -> tuple[Ints, Ints]:
     """Name code of the innermost operator around each forest node, and code of the user's frame; -1 where unknown."""
     host = context.recording.host
-    return _at(host.name, _at(host.attributes.op, node)), _at(host.attributes.user, node)
+    return fetch(host.name, fetch(host.attributes.op, node)), fetch(host.attributes.user, node)
 
 
 def outermost_ops(context: Context, node: Ints) -> Ints:
@@ -51,7 +44,7 @@ def outermost_ops(context: Context, node: Ints) -> Ints:
     for level in host.levels[1:]:
         above = outer[host.parent[level]]
         outer[level] = np.where(above >= 0, above, outer[level])
-    return _at(host.name, _at(outer, node))
+    return fetch(host.name, fetch(outer, node))
 
 
 def in_math_attention(context: Context, node: Ints) -> Bools:
@@ -61,26 +54,17 @@ def in_math_attention(context: Context, node: Ints) -> Bools:
     none = np.zeros(len(node), np.bool_)
     if table is None or not host.size or not fallback.any():
         return none
-    inside = fallback[host.name] & (host.group == OP)
     ops = host.node_of["op"]
-    inside = _downwards(host.levels, host.parent, inside)
+    inside = host.flow(np.where(fallback[host.name] & (host.group == OP), 1, -1))
     sequence, backward = table["sequence"], host.attributes.phase[ops] == BACKWARD
     forward = np.flatnonzero((sequence >= 0) & ~backward)
     # An operator is given the number that the next autograd node will get: the latest one with a number made the node.
     forward = forward[np.lexsort((host.start[ops[forward]], sequence[forward]))]
     numbers = sequence[forward]
     latest = np.append(numbers[1:] != numbers[:-1], True) if len(numbers) else np.zeros(0, np.bool_)
-    numbers = numbers[latest & inside[ops[forward]]]
-    inside[ops[backward & np.isin(sequence, numbers)]] = True
-    inside = _downwards(host.levels, host.parent, inside)
-    return np.where(node >= 0, inside[np.maximum(node, 0)], False)
-
-
-def _downwards(levels: Sequence[Ints], parent: Ints, flag: Bools) -> Bools:
-    """*flag*, and all that lies below what has it."""
-    for level in levels[1:]:
-        flag[level] |= flag[parent[level]]
-    return flag
+    numbers = numbers[latest & (inside[ops[forward]] > 0)]
+    inside[ops[backward & np.isin(sequence, numbers)]] = 1
+    return fetch(host.flow(inside), node) > 0
 
 
 def odd_sizes(context: Context, node: Ints, products: Bools) -> tuple[Bools, Bools]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.intervals import EMPTY, Bools, Ints, Spans, complement, covered, exclusive, summed, union
+from advisor.intervals import EMPTY, Bools, Ints, Spans, complement, covered, exclusive, fetch, summed, union
 from advisor.timeline import waits as w
 from advisor.timeline.recording import COPY, KERNEL, MEMSET, Recording
 
@@ -190,7 +190,9 @@ def partition(recording: Recording, device: int, layers: list[Layer]) -> Ledger:
     return Ledger(device, start, dur, cause, row, step, counted, gap, int(dur[counted].sum()))
 
 
-def layer_of(cause: str, start: Ints, end: Ints, row: Ints, rank: Ints | None = None) -> Layer:
+def layer_of(cause: str, start: Ints, end: Ints, row: Ints | None = None, rank: Ints | None = None) -> Layer:
+    """A layer of spans that may overlap: the earlier start owns, then the lower *rank*. Without *row* they are nobody's."""
+    row = np.full(len(start), -1, np.int64) if row is None else row
     own = exclusive(start, end, rank if rank is not None else np.zeros(len(start), np.int64))
     keep = own.end > own.start
     first, last, who = own.start[keep], own.end[keep], row[keep]
@@ -223,11 +225,11 @@ def _idle_layers(recording: Recording, device: int, waits: HostWaits, *, trust_i
         return layers
     if device >= 0:
         waiting = queued(recording, device)
-        layers.append(layer_of("unknown", waiting.start, waiting.end, np.full(len(waiting.start), -1, np.int64)))
+        layers.append(layer_of("unknown", waiting.start, waiting.end))
     if not trust_idle:
         return layers
     early = waits.startup
-    layers.append(layer_of("unknown", early.start, early.end, np.full(len(early.start), -1, np.int64)))
+    layers.append(layer_of("unknown", early.start, early.end))
     layers += [
         of("compile", waits.compile),
         of("allocator", waits.allocator),
@@ -244,7 +246,7 @@ def _idle_layers(recording: Recording, device: int, waits: HostWaits, *, trust_i
     low, high = host_extent(recording)
     if high - (last := last_event(recording)) > _SILENCE_NS:
         high = last
-    layers.append(Layer(CODE["host"], np.array([low], np.int64), np.array([high], np.int64), np.array([-1], np.int64)))
+    layers.append(layer_of("host", np.array([low], np.int64), np.array([high], np.int64)))
     return layers
 
 
@@ -282,7 +284,7 @@ def queued(recording: Recording, device: int) -> Spans:
     has_next = first < len(here)
     following = here[np.minimum(first, len(here) - 1)]
     launch = work.launch[following]
-    launched = np.where(launch >= 0, host.end[np.maximum(launch, 0)], low)
+    launched = fetch(host.end, launch, low)
     start = np.maximum(gaps.start, launched)
     # A launch takes microseconds to reach the device: that latency is the host's. Longer, something else held it back.
     mine = has_next & (start < gaps.end) & ((launched <= gaps.start) | (gaps.end - start > _LATENCY_NS))

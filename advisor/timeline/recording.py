@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor import hardware
-from advisor.intervals import Bools, Ints, Spans, union
+from advisor.intervals import Bools, Ints, Spans, fetch, union
 from advisor.reading.metadata import Device
 from advisor.reading.stream import Recorded
 from advisor.timeline.calls import Host
@@ -270,10 +270,8 @@ class Recording:
             inside = np.unique(table["name"][(at >= step.start) & (at < max(step.end, step.start + 1))])
             if any(not names[code].startswith("ProfilerStep#") for code in inside.tolist()):
                 return False
-        launched = (
-            np.where(work.launch >= 0, self.host.start[np.maximum(work.launch, 0)], work.start) if len(work) else ()
-        )
-        return not bool(np.any((np.asarray(launched) >= step.start) & (np.asarray(launched) < step.end)))
+        launched = np.where(work.launch >= 0, fetch(self.host.start, work.launch), work.start)
+        return not bool(np.any((launched >= step.start) & (launched < step.end)))
 
     @cached_property
     def window(self) -> tuple[int, int]:
@@ -333,8 +331,7 @@ class Recording:
         work, last = self.work, max(step.end for step in self.steps)
         if not len(work):
             return high
-        launched = np.where(work.launch >= 0, self.host.start[np.maximum(work.launch, 0)] if self.host.size else 0, 0)
-        own = np.where(work.launch >= 0, launched < last, False)
+        own = (work.launch >= 0) & (fetch(self.host.start, work.launch) < last)
         end = max(last, int(work.end[own].max()) if own.any() else last)
         unlinked = (work.launch < 0) & (work.start <= end)
         if unlinked.any():

@@ -35,23 +35,11 @@ _RESTART_OPS = 20
 GRAPH = re.compile(r"^(?:cuda|hip|cu)GraphLaunch")
 _SCALAR_OPS = frozenset(
     f"aten::{name}"
-    for name in [
-        "item",
-        "_local_scalar_dense",
-        "is_nonzero",
-        "nonzero",
-        "equal",
-        "masked_select",
-        "_unique2",
-        "unique_dim",
-        "unique_consecutive",
-        "bincount",
-        "repeat_interleave",
-        "index",
-        "__bool__",
-        "allclose",
-    ]
-)
+    for name in (
+        "item", "_local_scalar_dense", "is_nonzero", "nonzero", "equal", "masked_select", "_unique2", "unique_dim",
+        "unique_consecutive", "bincount", "repeat_interleave", "index", "__bool__", "allclose",
+    )
+)  # fmt: skip
 SCALAR, COPY_SYNC, EXPLICIT, EVENT, ALLOCATOR, PROFILER = range(6)
 SYNC_KINDS = ("scalar", "copy", "explicit", "event", "allocator", "profiler")
 

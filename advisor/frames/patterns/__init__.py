@@ -117,10 +117,4 @@ def _events(context: Context, chosen: Bools) -> tuple[Ints, Ints]:
     return np.unique(own.index[chosen[own.row]]), nodes
 
 
-FRAME = Frame(
-    SCHEMA,
-    build,
-    evidence=("kind", "op", COUNT, *TIME),
-    rows=Rows(events=_events),
-    owns=_owned,
-)
+FRAME = Frame(SCHEMA, build, evidence=("kind", "op", COUNT, *TIME), rows=Rows(events=_events), owns=_owned)

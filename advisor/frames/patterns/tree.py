@@ -123,18 +123,7 @@ class Tree:
 
     def under(self, nodes: Ints, codes: Bools) -> Bools:
         """Whether each node lies below an operator with one of these names."""
-        found = np.zeros(len(nodes), np.bool_)
-        up = self.host.parent[nodes].astype(np.int64)
-        rows = np.flatnonzero(up >= 0)
-        for _ in range(HIGHEST):
-            if not len(rows):
-                break
-            hit = codes[self.host.name[up[rows]]] & (self.host.group[up[rows]] == OP)
-            found[rows[hit]] = True
-            rows = rows[~hit]
-            up[rows] = self.host.parent[up[rows]]
-            rows = rows[up[rows] >= 0]
-        return found
+        return self.host.above(nodes, codes[self.host.name] & (self.host.group == OP), HIGHEST) >= 0
 
     @cached_property
     def outermost(self) -> Ints:
