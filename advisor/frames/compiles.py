@@ -14,7 +14,7 @@ import pandas as pd
 
 from advisor.frames.frame import COUNT, TIME, Frame
 from advisor.frames.schema import COMMON, Schema, flag, integer, text
-from advisor.intervals import Bools, Ints, covered, summed, union
+from advisor.intervals import Bools, Ints, covered, fetch, summed, union
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, PYTHON
 from advisor.timeline.context import Context
 from advisor.timeline.waits import nodes_named
@@ -100,26 +100,23 @@ class _Rows:
             last[here] = np.maximum(last[here], np.where(at >= 0, ends[np.maximum(at, 0)], 0))
         return last
 
+    def _first(self, nodes: Ints, thread: Ints, low: Ints, high: Ints) -> Ints:
+        """The first of *nodes* that begins on a thread from *low* to before *high*, for each row; -1 for none."""
+        out = np.full(len(low), -1, np.int64)
+        for number in np.unique(thread).tolist():
+            here, mine = thread == number, nodes[self.host.thread[nodes] == number]
+            node = np.append(mine, -1)[np.searchsorted(self.host.start[mine], low[here])]
+            out[here] = np.where(self.host.start[node] < high[here], node, -1)
+        return out
+
     def _compiled_ids(self) -> Ints:
         """What each compilation compiles: by the annotations inside it, else by the region that runs right after it."""
         host, spans = self.host, self.compilations
-        out = np.full(len(spans.start), -1, np.int64)
-        if not len(out):
-            return out
         named = nodes_named(self.context.recording, _IN_ANNOTATION, (OP, ANNOTATION))
-        for thread in np.unique(host.thread[spans.node]).tolist():
-            rows = np.flatnonzero(host.thread[spans.node] == thread)
-            for nodes, edge, until in (
-                (named, spans.start[rows], spans.end[rows]),
-                (self.regions, spans.end[rows], spans.end[rows] + _RIGHT_AFTER_NS),
-            ):
-                mine = nodes[host.thread[nodes] == thread]
-                at = np.searchsorted(host.start[mine], edge)
-                hit = (out[rows] < 0) & (at < len(mine))
-                node = mine[at[hit]]
-                hit[hit] = host.start[node] < until[hit]
-                out[rows[hit]] = self.id_of_name[host.name[mine[at[hit]]]]
-        return out
+        thread = host.thread[spans.node]
+        inside = self._first(named, thread, spans.start, spans.end)
+        behind = self._first(self.regions, thread, spans.end, spans.end + _RIGHT_AFTER_NS)
+        return fetch(self.id_of_name, fetch(host.name, np.where(inside >= 0, inside, behind)))
 
     def segments(self) -> tuple[Ints, Ints]:
         """Segments of the ledger that rows own, with the rows: compile time, and idle that lies mostly in a break."""
@@ -162,14 +159,9 @@ class _Rows:
         ops = np.flatnonzero(host.group == OP)
         ops = ops[~plumbing[host.name[ops]]]
         compiling = union(self.compilations.start, self.compilations.end)  # what compiling runs is no reason for it
-        for thread in np.unique(host.thread[self.node[breaks]]).tolist():
-            rows = breaks[host.thread[self.node[breaks]] == thread]
-            mine = ops[host.thread[ops] == thread]
-            mine = mine[covered(compiling, host.start[mine], host.start[mine] + 1) == 0]
-            at = np.searchsorted(host.start[mine], self.start[rows])
-            node = mine[np.minimum(at, len(mine) - 1)] if len(mine) else np.zeros(len(rows), np.int64)
-            hit = (at < len(mine)) & (host.start[node] < self.end[rows])
-            out[rows[hit]] = host.name[node[hit]]
+        ops = ops[covered(compiling, host.start[ops], host.start[ops] + 1) == 0]
+        first = self._first(ops, host.thread[self.node[breaks]], self.start[breaks], self.end[breaks])
+        out[breaks] = fetch(host.name, first)
         return out
 
 

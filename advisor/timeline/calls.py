@@ -8,12 +8,13 @@ lets spans overlap without nesting; the smaller overhang is cut, and nothing is 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from advisor.intervals import Bools, Ints
+from advisor.reading.columns import Table
 from advisor.reading.stream import Recorded
 from advisor.timeline.source import LIBRARIES, Place, parse_frame
 
@@ -26,6 +27,15 @@ _DEEPEST = 2000
 # Nodes of the autograd graph, which the autograd profiler of 2021 records without the engine around them.
 _AUTOGRAD_NODE = re.compile(r"(?:^|::)\w+Backward\d*$|^torch::autograd::AccumulateGrad$")
 PHASES = ("forward", "backward", "optimizer", "zero_grad", "other")
+
+
+def stacked(tables: Mapping[str, Table], groups: Sequence[str], columns: Sequence[str]) -> dict[str, Ints]:
+    """Rows of several tables, one after the other: some *columns*, ``kind`` (place in *groups*), ``row`` (in its table)."""
+    present = [(kind, tables[group]) for kind, group in enumerate(groups) if group in tables]
+    parts = {column: [table[column] for _, table in present] for column in columns}
+    parts["kind"] = [np.full(len(table["ts"]), kind, np.int8) for kind, table in present]
+    parts["row"] = [np.arange(len(table["ts"]), dtype=np.int32) for _, table in present]
+    return {key: np.concatenate(arrays) if arrays else np.zeros(0, np.int64) for key, arrays in parts.items()}
 
 
 @dataclass
@@ -56,27 +66,13 @@ class Host:
         self.libraries = LIBRARIES | frozenset(libraries)
         self._recorded = recorded
         tables = recorded.tables
-        names, threads, starts, ends, groups, rows = [], [], [], [], [], []
-        for code, label in enumerate(GROUPS):
-            table = tables.get(label)
-            if table is None:
-                continue
-            size = len(table["ts"])
-            names.append(table["name"])
-            threads.append(table["thread"])
-            starts.append(table["ts"] - zero_ns)
-            ends.append(table["ts"] - zero_ns + np.maximum(table["dur"], 0))
-            groups.append(np.full(size, code, np.int8))
-            rows.append(np.arange(size, dtype=np.int32))
-
-        def join(parts: list[Ints]) -> Ints:
-            return np.concatenate(parts) if parts else np.zeros(0, np.int64)
-
-        name, thread, start, end, group, row = map(join, (names, threads, starts, ends, groups, rows))
+        columns = stacked(tables, GROUPS, ("name", "thread", "ts", "dur"))
+        start = columns["ts"] - zero_ns
+        end = start + np.maximum(columns["dur"], 0)
         # The sort is stable: what starts and ends alike stays in the order of GROUPS, and of the file.
-        order = np.lexsort((-end, start, thread))
-        self.name, self.thread, self.start = name[order], thread[order], start[order]
-        self.end, self.group, self.row = end[order], group[order], row[order]
+        order = np.lexsort((-end, start, columns["thread"]))
+        self.name, self.thread, self.start = columns["name"][order], columns["thread"][order], start[order]
+        self.end, self.group, self.row = end[order], columns["kind"][order], columns["row"][order]
         self.size = len(order)
         self.node_of: dict[str, Ints] = {}
         for code, key in enumerate(GROUPS):

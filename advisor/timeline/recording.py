@@ -14,7 +14,7 @@ from advisor import hardware
 from advisor.intervals import Bools, Ints, Spans, fetch, union
 from advisor.reading.metadata import Device
 from advisor.reading.stream import Recorded
-from advisor.timeline.calls import Host
+from advisor.timeline.calls import Host, stacked
 from advisor.timeline.kernel_names import COMMUNICATION
 from advisor.timeline.source import scrub
 
@@ -121,18 +121,8 @@ class Recording:
     @cached_property
     def work(self) -> Work:
         """GPU work in order of start, linked to its launches by correlation."""
-        keys = ("kind", "row", "name", "ts", "dur", "device", "stream", "correlation")
-        parts: dict[str, list[Ints]] = {key: [] for key in keys}
-        for code, group in enumerate(WORK):
-            table = self.tables.get(group)
-            if table is None:
-                continue
-            size = len(table["ts"])
-            parts["kind"].append(np.full(size, code, np.int64))
-            parts["row"].append(np.arange(size, dtype=np.int64))
-            for key in ("name", "ts", "dur", "device", "stream", "correlation"):
-                parts[key].append(table[key].astype(np.int64))
-        columns = {key: np.concatenate(value) if value else np.zeros(0, np.int64) for key, value in parts.items()}
+        keys = ("name", "ts", "dur", "device", "stream", "correlation")
+        columns = {key: values.astype(np.int64) for key, values in stacked(self.tables, WORK, keys).items()}
         start = columns["ts"] - self.zero_ns
         order = np.lexsort((columns["stream"], start))
         columns = {key: value[order] for key, value in columns.items()}
