@@ -19,6 +19,7 @@ import pandas as pd
 from advisor.errors import AdvisorError
 from advisor.frames import FRAMES
 from advisor.frames.schema import Schema
+from advisor.frames.values import records
 from advisor.intervals import Bools
 from advisor.results.analysis import Cell, Evidence
 from advisor.rulebook.conditions import Condition, Watch, reason, session
@@ -135,11 +136,7 @@ class Evaluator:
             return []
         names = [name for name in _columns(questions, ()) if name not in settings]
         both = settings.assign(**{name: trace[name].iloc[0] for name in names})
-        rows = [
-            {str(key): None if pd.isna(value) else value for key, value in row.items()}
-            for row in settings.to_dict("records")
-        ]
-        return list(zip(rows, map(list, self._query("settings", both, questions)), strict=True))
+        return list(zip(records(settings), map(list, self._query("settings", both, questions)), strict=True))
 
     def weight(self, name: str, rows: Bools) -> str | None:
         """The column that says how much a row matters: what it costs, else how long it is; None where neither is known."""

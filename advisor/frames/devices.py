@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 
 from advisor.frames.frame import Frame
-from advisor.frames.schema import Schema, integer, real, text, typed
+from advisor.frames.schema import Schema, integer, real, text
+from advisor.frames.values import typed
 from advisor.intervals import Ints, clip
 from advisor.timeline.context import Context
 from advisor.timeline.memory import curve

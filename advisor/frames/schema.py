@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-
-if TYPE_CHECKING:
-    from pandas.api.extensions import ExtensionArray
 
 
 @dataclass(frozen=True)
@@ -76,18 +69,3 @@ COMMON = (
     text("function", "function of that frame"),
     text("library", "innermost frame that is a library's: file:line function"),
 )
-
-
-def typed(values: Sequence[Any], column: Column) -> ExtensionArray:
-    """Plain values as pandas' nullable array for the column; None, NA and NaN are missing, not NaN or 0."""
-    import pandas as pd
-
-    absent = np.array([value is None or value is pd.NA or value != value for value in values], np.bool_)
-    if column.type == "VARCHAR":
-        return pd.Categorical([None if gone else value for gone, value in zip(absent, values, strict=True)])
-    numbers = [0 if gone else value for gone, value in zip(absent, values, strict=True)]
-    if column.type == "BIGINT":
-        return pd.arrays.IntegerArray(np.array(numbers, np.int64), absent)
-    if column.type == "DOUBLE":
-        return pd.arrays.FloatingArray(np.array(numbers, np.float64), absent)
-    return pd.arrays.BooleanArray(np.array(numbers, np.bool_), absent)

@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 
 from advisor.frames.frame import Frame
-from advisor.frames.schema import Schema, flag, integer, real, text, typed
+from advisor.frames.schema import Schema, flag, integer, real, text
+from advisor.frames.values import typed
 from advisor.intervals import summed
 from advisor.reading.program_settings import STACKS_APART, Autocast, Loader, Recorded
 from advisor.timeline.context import Context

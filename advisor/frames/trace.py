@@ -11,7 +11,8 @@ import pandas as pd
 from advisor import hardware
 from advisor.frames import copies, devices, settings
 from advisor.frames.frame import Frame
-from advisor.frames.schema import Schema, flag, integer, real, text, typed
+from advisor.frames.schema import Schema, flag, integer, real, text
+from advisor.frames.values import typed
 from advisor.intervals import Bools
 from advisor.timeline import memory
 from advisor.timeline.context import Context

@@ -12,7 +12,7 @@ import pandas as pd
 
 from advisor.errors import UsageError
 from advisor.frames import SCHEMAS
-from advisor.frames.schema import typed
+from advisor.frames.values import typed
 from advisor.intervals import Bools, Ints
 from advisor.ranks.arrivals import Arrivals, arrivals
 from advisor.ranks.clocks import Clocks, align
