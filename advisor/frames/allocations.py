@@ -17,16 +17,12 @@ SCHEMA = Schema(
         *COMMON,
         integer("bytes", "bytes", "size; negative for a free", "args.Bytes"),
         integer("address", "", "address, folded into 64 signed bits; 0 in old traces", "args.Addr"),
-        integer(
-            "allocated_bytes", "bytes", "allocated on the device after it; NULL in old traces", "args.Total Allocated"
-        ),
-        integer(
-            "reserved_bytes", "bytes", "reserved on the device after it; NULL in old traces", "args.Total Reserved"
-        ),
+        integer("allocated_bytes", "bytes", "allocated on the device after it; NULL in old traces", "args.Total Allocated"),
+        integer("reserved_bytes", "bytes", "reserved on the device after it; NULL in old traces", "args.Total Reserved"),
         integer("freed_ns", "ns", "when it is freed; -1 where the trace holds no free of it, and for frees"),
         integer("kept_steps", "", "steps that begin on the host while it lives; -1 for frees, and where unknown"),
     ),
-)
+)  # fmt: skip
 
 
 def build(context: Context) -> pd.DataFrame:

@@ -34,21 +34,12 @@ SCHEMA = Schema(
         flag("late", "it arrived last, by more than the clocks leave open"),
         integer("late_rank", "", "who arrived last; NULL where the clocks leave that open"),
         integer("late_by_ns", "ns", "how long after the median of the other ranks that rank arrived; NULL with late_rank"),
-        text(
-            "late_cause",
-            "what the late rank did longer than the other ranks since the collective before: compute, host, loader ... "
-            "as in `steps`; NULL with late_rank",
-        ),
-        real(
-            "late_more_compute",
-            "",
-            "by which share that rank computes longer per step than the median of the group's other ranks; NULL with late_rank",
-        ),
-        flag(
-            "late_same_work",
-            "that rank runs the kernels of the group's other ranks, on their shapes and as often: but for 2 % of its time; "
-            "NULL without shapes, or where its list of kernels does not tell",
-        ),
+        text("late_cause", "what the late rank did longer than the other ranks since the collective before: "
+             "compute, host, loader ... as in `steps`; NULL with late_rank"),
+        real("late_more_compute", "", "by which share that rank computes longer per step than the median of the "
+             "group's other ranks; NULL with late_rank"),
+        flag("late_same_work", "that rank runs the kernels of the group's other ranks, on their shapes and as often: "
+             "but for 2 % of its time; NULL without shapes, or where its list of kernels does not tell"),
     ),
 )  # fmt: skip
 

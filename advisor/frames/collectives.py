@@ -20,29 +20,19 @@ SCHEMA = Schema(
     (
         *COMMON,
         text("name", "the kernel's name", "name"),
-        text(
-            "kind",
-            "all_reduce, all_gather, reduce_scatter, broadcast, all_to_all, send, recv, reduce, barrier or other",
-        ),
-        integer(
-            "bytes",
-            "bytes",
-            "size of the message sent in; NULL where unknown",
-            "args.In msg nelems, dtype, else the shape and type of its operand",
-        ),
+        text("kind", "all_reduce, all_gather, reduce_scatter, broadcast, all_to_all, send, recv, reduce, barrier or other"),
+        integer("bytes", "bytes", "size of the message sent in; NULL where unknown", "args.In msg nelems, dtype, else "
+                "the shape and type of its operand"),
         text("dtype", "number format of the message: Float, Half, BFloat16 ...", "args.dtype, else its operand's type"),
         text("group_name", "process group", "args.Process Group Name"),
         text("group_ranks", "the ranks in it, as a list; NULL where unknown", "args.Process Group Ranks"),
         integer("group_size", "", "how many they are; NULL where unknown", "args.Group size"),
         integer("seq", "", "its number in the process group; NULL where unknown", "args.Seq"),
         text("phase", "what launched it: forward, backward, optimizer, zero_grad or other"),
-        flag(
-            "accumulating",
-            "reduced in a backward pass after which DDP ran forward again before the optimizer stepped",
-        ),
+        flag("accumulating", "reduced in a backward pass after which DDP ran forward again before the optimizer stepped"),
         integer("exposed_ns", "ns", "what no other kernel hides"),
     ),
-)
+)  # fmt: skip
 _KINDS = (
     ("all_reduce", re.compile(r"all_?reduce|cross_device_reduce|multimem_all_reduce", re.IGNORECASE)),
     ("all_gather", re.compile(r"all_?gather", re.IGNORECASE)),

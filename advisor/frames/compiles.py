@@ -24,11 +24,8 @@ SCHEMA = Schema(
     "a compilation, a run of a compiled region, or a graph break before one",
     (
         *COMMON,
-        text(
-            "kind",
-            "compilation (the first of its code), recompilation (of code that was compiled before), region (a run of "
-            "compiled code), graph-break (the eager stretch before a region inside a region)",
-        ),
+        text("kind", "compilation (the first of its code), recompilation (of code that was compiled before), region (a "
+             "run of compiled code), graph-break (the eager stretch before a region inside a region)"),
         text("region", "N/k: code object and how often it was compiled before; NULL where the trace does not say"),
         integer("recompiles", "", "k of it; NULL where the trace does not say"),
         integer("idle_ns", "ns", "what of it the device idles"),

@@ -34,14 +34,12 @@ SCHEMA = Schema(
         integer("kernel_ns", "ns", "kernels inside the window, as a union"),
         real("busy_share", "share", "busy_ns over the window"),
         real("utilization", "share", "the TensorBoard plugin's GPU utilization; NULL without kernels"),
-        real(
-            "sm_efficiency", "share", "the plugin's estimated SM efficiency; NULL where blocks per SM are not recorded"
-        ),
+        real("sm_efficiency", "share", "the plugin's estimated SM efficiency; NULL where blocks per SM are not recorded"),
         real("achieved_occupancy", "share", "the plugin's estimated achieved occupancy; NULL where it is not recorded"),
         integer("peak_allocated_bytes", "bytes", "highest Total Allocated; NULL where memory was not recorded"),
         integer("peak_reserved_bytes", "bytes", "highest Total Reserved; NULL where memory was not recorded"),
     ),
-)
+)  # fmt: skip
 
 
 def plugin_window(context: Context) -> tuple[int, int]:

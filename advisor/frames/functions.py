@@ -25,17 +25,9 @@ SCHEMA = Schema(
         integer("calls", "", "calls"),
         integer("dur_ns", "ns", "their durations, summed; calls of itself count again"),
         integer("self_ns", "ns", "that without what they called"),
-        integer(
-            "loader_ns",
-            "ns",
-            "what of dur_ns lies in waits for a batch that the main process loads; itself counts once",
-        ),
+        integer("loader_ns", "ns", "what of dur_ns lies in waits for a batch that the main process loads; itself counts once"),
         real("loader_share", "share", "loader_ns over the time of those waits; NULL where there are none"),
-        real(
-            "inner_share",
-            "share",
-            "of the same: the most that one function called by it holds; torch's own do not count",
-        ),
+        real("inner_share", "share", "of the same: the most that one function called by it holds; torch's own do not count"),
         text("op", "operator (or annotation) around the first call"),
         text("module", "path of nn.Module calls around the first call"),
         text("file", "source file of the user's innermost frame: the function's own, or its caller's"),
@@ -43,7 +35,7 @@ SCHEMA = Schema(
         text("function", "function of that frame"),
         text("library", "innermost frame that is a library's: file:line function"),
     ),
-)
+)  # fmt: skip
 
 
 def _calls(context: Context) -> tuple[Ints, Ints, Ints]:

@@ -27,23 +27,13 @@ SCHEMA = Schema(
         text("next_op", "operator that launched the work which ends the stretch"),
         text("phase", "phase that the launching thread was in: forward, backward, optimizer, zero_grad or other"),
         flag("startup", "most of it lies under what only first calls take so long for: lazy loading, algorithm search"),
-        integer(
-            "call_ns",
-            "ns",
-            "length of the one runtime call that the launching thread was in at its middle; 0 if in none",
-        ),
-        integer(
-            "python_ns",
-            "ns",
-            "what of it the launching thread spent in Python outside any operator; NULL without its calls",
-        ),
-        integer(
-            "cpu_work_ns",
-            "ns",
-            "what of it the launching thread spent in operators that compute on the CPU: of 100 us or more, launching nothing",
-        ),
+        integer("call_ns", "ns", "length of the one runtime call that the launching thread was in at its middle; 0 if in none"),
+        integer("python_ns", "ns", "what of it the launching thread spent in Python outside any operator; NULL without "
+                "its calls"),
+        integer("cpu_work_ns", "ns", "what of it the launching thread spent in operators that compute on the CPU: of "
+                "100 us or more, launching nothing"),
     ),
-)
+)  # fmt: skip
 # Operators that move no data: a thread that seems to be in one for long was held up, and computes nothing.
 _NO_DATA = re.compile(
     r"::_?(?:empty|new_empty|view|unsafe_view|reshape|as_strided|expand|transpose|permute|movedim|t$|select|slice|narrow|unsqueeze|squeeze"

@@ -21,12 +21,10 @@ SCHEMA = Schema(
         text("iterator_class", "class of the DataLoader's iterator"),
         integer("idle_ns", "ns", "what of it the device idles"),
         flag("on_launching_thread", "whether the waiting thread also launches the device's work"),
-        flag(
-            "restart",
-            "at the end of an epoch, where workers end and new ones start: the last wait, and the first of the next",
-        ),
+        flag("restart", "at the end of an epoch, where workers end and new ones start: the last wait, and the first of "
+             "the next"),
     ),
-)
+)  # fmt: skip
 
 
 def build(context: Context) -> pd.DataFrame:

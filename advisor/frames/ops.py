@@ -33,13 +33,10 @@ SCHEMA = Schema(
         text("shapes", "shapes of all inputs", "args.Input Dims"),
         flag("top", "no operator around it"),
         text("kind", "matmul, convolution, recurrent, attention, normalization, pooling, indexing; else its own name"),
-        real(
-            "kind_share",
-            "share",
-            "of the counted time: what all operators of its kind own; 0 unless the program ran on the CPU",
-        ),
+        real("kind_share", "share", "of the counted time: what all operators of its kind own; 0 unless the program ran "
+             "on the CPU"),
     ),
-)
+)  # fmt: skip
 # Kinds of operators by the part of the name that tells; backward operators are of their forward's kind.
 _KINDS = tuple(
     (kind, re.compile(rf"^(?:aten|mkldnn|onednn|quantized|mkl)::_?(?:{known})"))

@@ -33,13 +33,9 @@ SCHEMA = Schema(
         integer("excess_ns", "ns", "what it exceeds the median by"),
         text("excess_cause", "the cause whose share of it exceeds that cause's median over the sampled steps the most"),
         integer("excess_cause_ns", "ns", "by how much"),
-        integer(
-            "startup_ns",
-            "ns",
-            "idle in it under what only first calls take so long for: lazy loading, algorithm search",
-        ),
+        integer("startup_ns", "ns", "idle in it under what only first calls take so long for: lazy loading, algorithm search"),
     ),
-)
+)  # fmt: skip
 
 
 def build(context: Context) -> pd.DataFrame:

@@ -17,16 +17,14 @@ SCHEMA = Schema(
     (
         *COMMON,
         text("name", "the runtime call", "name"),
-        text(
-            "kind",
-            "scalar (a value read back), copy (a blocking copy), explicit, event, allocator, or profiler (its own stop)",
-        ),
+        text("kind", "scalar (a value read back), copy (a blocking copy), explicit, event, allocator, or profiler (its "
+             "own stop)"),
         integer("call_ns", "ns", "host time from issuing what is waited for to the end of the wait"),
         integer("bubble_ns", "ns", "idle of the device that follows, until its next work"),
         integer("copy_bytes", "bytes", "size of the copy waited for; NULL where there is none"),
         flag("pending", "it had something to wait for: work launched before it had not ended when it began"),
     ),
-)
+)  # fmt: skip
 
 
 def build(context: Context) -> pd.DataFrame:
