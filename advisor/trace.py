@@ -53,7 +53,7 @@ _ADVICE = {
 
 
 class Trace:
-    """What was recorded, as frames. ``trace.kernels`` is ``trace.frame("kernels")``."""
+    """A recording as frames. ``trace.kernels`` is ``trace.frame("kernels")``."""
 
     def __init__(
         self, recorded: stream.Recorded, path: str, libraries: Iterable[str] = (), kept: Kept | None = None
@@ -99,7 +99,7 @@ class Trace:
 
     @cached_property
     def quality(self) -> list[Note]:
-        """What reading found wrong with the file; the profile's own weaknesses are what the profile/* rules tell."""
+        """Faults of the file that reading found; the profile's own weaknesses are what the profile/* rules tell."""
         recording = self._recording
         # Steps and work find problems as they are worked out.
         any_work = recording.whole_steps + len(recording.work)
@@ -109,7 +109,7 @@ class Trace:
 
     @cached_property
     def features(self) -> frozenset[str]:
-        """What was recorded: gpu, host, steps, shapes, stacks, memory, distributed, loader, idle."""
+        """Features that were recorded: gpu, host, steps, shapes, stacks, memory, distributed, loader, idle."""
         from advisor.frames.trace import features
 
         names = {name.removeprefix("has_") for name, present in features(self._context).items() if present}
@@ -119,7 +119,7 @@ class Trace:
 
     @cached_property
     def gpu_expected(self) -> bool:
-        """Whether a GPU did or should have done work: GPU work, launches, or operators that run on GPUs only; not just a
+        """True where a GPU did or should have done work: GPU work, launches, or operators that run on GPUs only; not just a
         device in the list."""
         if len(self._recording.work) or self._recording.recorded.truncated:
             return True
@@ -153,7 +153,7 @@ class Trace:
 
     @property
     def whole_ms(self) -> float:
-        """What shares of the time are shares of: the median step, the mean of all where steps differ, or the window."""
+        """Time of which shares are taken, in ms: the median step, the mean of all where steps differ, or the window."""
         if self.step_ms is None:
             return self.window_ns / 1e6
         return typical_ms(self.step_ms, self.ledger.counted_ns / self.step_count / 1e6)
@@ -175,12 +175,12 @@ class Trace:
 
     @property
     def context(self) -> Context:
-        """What the frames are built from, for pictures that draw single events."""
+        """Source of the frames, for pictures that draw single events."""
         return self._context
 
     @property
     def ledger(self) -> Ledger:
-        """Who owns every ns of the window, on the busiest device; on the host where there is none."""
+        """Owners of every ns of the window, on the busiest device; on the host where there is none."""
         return self._context.ledger
 
     @property

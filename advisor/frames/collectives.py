@@ -147,7 +147,7 @@ def _elements(shape: str) -> int:
 
 
 def _accumulating(context: Context, launch: Ints, phase: Ints) -> Bools:
-    """Which collectives reduce the gradients of a micro-batch that is not the last before the optimizer's step.
+    """Flag the collectives that reduce the gradients of a micro-batch that is not the last before the optimizer's step.
 
     DistributedDataParallel marks each forward pass, and torch each step of an optimizer: where a forward pass comes first
     after the backward pass that launched the collective, its gradients are still being accumulated.

@@ -86,7 +86,7 @@ class _Rows:
         return self.host.above(nodes, np.isin(np.arange(self.host.size), self.regions))
 
     def _last_graph(self, nodes: Ints, outer: Ints) -> Ints:
-        """When the last compiled graph before each region ended, inside the region around it; else when that began."""
+        """End of the last compiled graph before each region, inside the region around it; else the start of that."""
         host = self.host
         graphs = nodes_named(self.context.recording, _GRAPHS, (OP, ANNOTATION))
         last = host.start[outer].copy()
@@ -107,7 +107,7 @@ class _Rows:
         return out
 
     def _compiled_ids(self) -> Ints:
-        """What each compilation compiles: by the annotations inside it, else by the region that runs right after it."""
+        """Region of each compilation, by id: of the annotations inside it, else of the region that runs right after it."""
         host, spans = self.host, self.compilations
         named = nodes_named(self.context.recording, _IN_ANNOTATION, (OP, ANNOTATION))
         thread = host.thread[spans.node]

@@ -63,7 +63,7 @@ def transfers(context: Context) -> Ints:
 
 
 def facts(context: Context) -> dict[str, str | int | None]:
-    """What the copies between host and device say of their memory and size, by column of `trace`."""
+    """Columns of `trace` on the copies between host and device: their memory and their size."""
     work, rows = context.recording.work, transfers(context)
     named = {code: parse(context.names[code]) for code in np.unique(work.name[rows]).tolist()}
     memory = {code: found[3] for code, found in named.items()}
@@ -135,7 +135,7 @@ def build(context: Context) -> pd.DataFrame:
 
 
 def _leads(context: Context, rows: Ints) -> Bools:
-    """Which copies begin before the first kernel of the step that launched them."""
+    """Flag the copies that begin before the first kernel of the step that launched them."""
     recording, work = context.recording, context.recording.work
     if not recording.steps or not recording.host.size:
         return np.zeros(len(rows), np.bool_)

@@ -100,7 +100,7 @@ def _in_loader(context: Context, nodes: Ints, row_of: Ints, count: int) -> tuple
 
 
 def _of_others(context: Context, nodes: Ints) -> Bools:
-    """Which calls are of functions with a place in the source that is not torch's."""
+    """Flag the calls of functions with a place in the source that is not torch's."""
     host = context.recording.host
     known = np.zeros(max(len(context.names), 1), np.bool_)
     for code in np.unique(host.name[nodes]).tolist():

@@ -153,7 +153,7 @@ def _origins(context: Context, products: Bools) -> dict[str, object]:
 
 
 def _in_attention(context: Context, rows: Ints) -> Bools:
-    """Whether each kernel is of a pattern `attention`; the search for one is spared where nothing is named as it would be."""
+    """Flag the kernels of a pattern `attention`; the search for one is spared where nothing is named as it would be."""
     if not any("softmax" in name.lower() for name in context.names if name.startswith("aten::")):
         return np.zeros(len(rows), np.bool_)
     patterns = context.once(find)

@@ -126,7 +126,7 @@ def _emptied(context: Context, nodes: Ints, call: Bools) -> tuple[Ints, Bools]:
 
 
 def _in_empty_cache(context: Context, nodes: Ints) -> Bools:
-    """Which forest nodes lie inside a call of torch.cuda.empty_cache() that the stacks show."""
+    """Flag the forest nodes inside a call of torch.cuda.empty_cache() that the stacks show."""
     host = context.recording.host
     calls = nodes_named(context.recording, _EMPTY_CACHE, (PYTHON,))
     held = np.zeros(len(nodes), np.bool_)

@@ -1,4 +1,4 @@
-"""What a frame is: its columns, each with type, unit and meaning."""
+"""Schema of a frame: its columns, each with type, unit and meaning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``advisor record`` wrote of the program's settings: columns of `trace`, and the frame `settings` with a row a setting.
+"""Settings of the program, as ``advisor record`` wrote them: columns of `trace`, and the frame `settings` with a row a setting.
 
 Without the recorder all of it is NULL, and the frame is empty.
 """
@@ -147,7 +147,7 @@ def facts(context: Context) -> dict[str, Any]:
 
 
 def _excess(context: Context, bare_ms: Sequence[float]) -> float | None:
-    """What steps under the profiler are longer than those without, as a share. A busy machine can make a median of few."""
+    """Excess of steps under the profiler over those without, as a share. A busy machine can make a median of few."""
     recording = context.recording
     profiled = np.diff(recording.bounds)[recording.sampled] if recording.steps else np.zeros(0)
     if min(len(profiled), len(bare_ms)) < _ENOUGH:

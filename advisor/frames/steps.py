@@ -69,7 +69,7 @@ def build(context: Context) -> pd.DataFrame:
 
 
 def _excess(context: Context, frame: dict[str, Any]) -> dict[str, object]:
-    """What each step has more of than the median step: the difference of their ledgers."""
+    """Columns on what each step has more of than the median step: the difference of their ledgers."""
     bounds, sampled = context.recording.bounds, context.recording.sampled
     parts = np.stack([frame[f"{cause}_ns"] for cause in CAUSES], axis=1)
     over = parts - np.median(parts[sampled], axis=0).astype(np.int64) if sampled.any() else np.zeros_like(parts)

@@ -49,7 +49,7 @@ def build(context: Context) -> pd.DataFrame:
 
 
 def _pending(context: Context) -> Bools:
-    """Whether work launched before each synchronization had not ended when the wait for it began."""
+    """Flag the synchronizations with work launched before that had not ended when the wait for it began."""
     syncs, work, host = context.waits.syncs, context.recording.work, context.recording.host
     if not len(work) or not len(syncs.start):
         return np.zeros(len(syncs.start), np.bool_)

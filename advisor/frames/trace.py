@@ -244,7 +244,7 @@ def _file(context: Context) -> dict[str, Any]:
 
 
 def _placed(context: Context) -> bool:
-    """Whether a recorder that saw the loop put the steps where they are."""
+    """Tell whether a recorder that saw the loop put the steps where they are."""
     recorded = context.metadata.recorded
     return recorded is not None and bool(recorded.steps_by)
 
@@ -257,7 +257,7 @@ def _proven_capability(context: Context) -> float | None:
 
 
 def features(context: Context) -> dict[str, bool]:
-    """What was recorded."""
+    """Features that were recorded, as flags."""
     recording, tables = context.recording, context.tables
     raws = recording.recorded.raws
     kernels = context.kernel_names if len(recording.work) else {}

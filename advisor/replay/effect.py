@@ -1,4 +1,4 @@
-"""What a rule's fix does to the graph: which part of which durations it leaves, and which waits no longer wait.
+"""Effect of a rule's fix on the graph: the part of each duration that it leaves, and the waits that no longer wait.
 
 One assumption is a share, from the rule's ``[replay]``. On the device it is taken from the matched work: all of its time
 where the fix removes, merges or scales it; what it owns where the fix hides it. On the host it is taken from what the matched
@@ -28,7 +28,7 @@ _USUAL = 5
 
 @dataclass
 class Keep:
-    """What is left of think times, calls and work, as shares; and the part of each wait that goes."""
+    """Rest of think times, calls and work, as shares; and the part of each wait that goes."""
 
     think: Floats
     call: Floats
@@ -59,7 +59,7 @@ class Keep:
 
 
 def effect(context: Context, graph: Graph, claim: Claim, *, hopeful: bool) -> Keep:
-    """What the fix of a claim leaves, by its rule's hopeful or its cautious assumption."""
+    """Rest that the fix of a claim leaves, by its rule's hopeful or its cautious assumption."""
     keep = Keep.all_of(graph)
     replay = claim.rule.replay
     share = 0.0 if replay is None else replay.high if hopeful else replay.low
@@ -93,7 +93,7 @@ def waiting(context: Context, graph: Graph) -> Floats:
 
 
 def _in_a_larger_batch(context: Context, graph: Graph, share: float, *, fuller: bool) -> Keep:
-    """What a batch of today's size leaves within a larger one: see :mod:`advisor.replay.batch`."""
+    """Rest that a batch of today's size leaves within a larger one: see :mod:`advisor.replay.batch`."""
     keep = Keep.all_of(graph)
     keep.think *= 1 - share * (1 - waiting(context, graph))
     keep.call[graph.kind == PLAIN] *= 1 - share

@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 
 
 class Context:
-    """What the builders of frames read from; everything is worked out on first use."""
+    """Source of all builders of frames; everything is worked out on first use."""
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
@@ -59,7 +59,7 @@ class Context:
 
     @cached_property
     def graphs_underrecorded(self) -> bool:
-        """Whether graph replays lack work: a replay without any, or long idle stretches with work queued beside replays."""
+        """True where graph replays lack work: a replay without any, or long idle stretches with work queued beside replays."""
         work = self.recording.work
         if not len(self.graph_nodes) or not len(work):
             return False
@@ -71,7 +71,7 @@ class Context:
 
     @property
     def idle_trusted(self) -> bool:
-        """Whether idle time may be explained: the host was recorded, replays whole, and the file not cut off.
+        """True where idle time may be explained: the host was recorded, replays whole, and the file not cut off.
 
         The exporter writes events in no order of time: what a cut-off file lacks is missing everywhere, and reads as idle.
         """
@@ -80,7 +80,7 @@ class Context:
 
     @cached_property
     def cpu_program(self) -> bool:
-        """Whether the program is known to have run on the CPU alone."""
+        """True where the program is known to have run on the CPU alone."""
         return self.device < 0 and cpu.is_cpu_program(self.recording)
 
     @cached_property
@@ -109,7 +109,7 @@ class Context:
 
     @cached_property
     def idle(self) -> Spans:
-        """When the busiest device idles inside the window."""
+        """Idle time of the busiest device inside the window."""
         idle = self.ledger.idle
         return union(self.ledger.start_ns[idle], self.ledger.end_ns[idle])
 
@@ -121,7 +121,7 @@ class Context:
 
     @cached_property
     def kernel_names(self) -> dict[int, KernelName]:
-        """What each kernel's name says, by name code."""
+        """Meaning of each kernel's name, by name code."""
         work = self.recording.work
         codes = np.unique(work.name[work.kind == KERNEL]).tolist()
         return {code: classify(self.names[code], self.recording.vendor) for code in codes}
@@ -264,7 +264,7 @@ class Context:
         return out
 
     def hidden_by_kernels(self, device: int) -> Spans:
-        """When kernels run on a device."""
+        """Time in which kernels run on a device."""
         work = self.recording.work
         mine = (work.device == device) & (work.kind == KERNEL)
         return union(work.start[mine], work.end[mine])
@@ -274,7 +274,7 @@ class Context:
         return self.tables[group][name][self.recording.work.row[rows]] if len(rows) else np.zeros(0, np.int64)
 
     def training(self) -> bool:
-        """Whether a backward pass was seen."""
+        """Tell whether a backward pass was seen."""
         return bool((self.recording.host.attributes.phase == BACKWARD).any())
 
     @staticmethod

@@ -36,7 +36,7 @@ _COLLECTIVE = re.compile(r"^(?:gloo|mpi|ucc):")
 
 
 def shows_device(recording: Recording) -> bool:
-    """Whether the host's side tells of work on a GPU: its calls, its memory, or operators that run nowhere else."""
+    """Tell whether the host's side speaks of work on a GPU: its calls, its memory, or operators that run nowhere else."""
     names = recording.names
     calls = recording.tables.get("runtime")
     if calls is not None and any(_DEVICE_CALL.search(names[code]) for code in np.unique(calls["name"]).tolist()):
@@ -56,7 +56,7 @@ def _is_linear_whole(recording: Recording) -> bool:
 
 
 def is_cpu_program(recording: Recording) -> bool:
-    """Whether the program is known to have run on the CPU alone: not only that no GPU was recorded.
+    """Tell whether the program is known to have run on the CPU alone: not only that no GPU was recorded.
 
     Known it is by operators that only the CPU has, by memory of the host alone, by a recording of the GPU's calls that
     holds no work, or by a torch that lists no GPU. Traces older than torch 2.4 do not tell the last from silence.
@@ -119,7 +119,7 @@ def ledger(recording: Recording, waits: HostWaits) -> Ledger:
 
 
 def _waiting(cause: str, table: Waits, threads: Ints, thread: int) -> Layer:
-    """What the main thread waits for; the profiler's own time is of no thread."""
+    """Waits of the main thread; the profiler's own time is of no thread."""
     rows = np.arange(len(table.start))
     if len(rows):
         rows = rows[(table.node < 0) | (threads[np.maximum(table.node, 0)] == thread)]

@@ -1,4 +1,4 @@
-"""What a kernel was launched for: the outermost operator around its launch, attention's fallback, sizes that do not fit."""
+"""Origin of a launch: the outermost operator around its launch, attention's fallback, sizes that do not fit."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def outermost_ops(context: Context, node: Ints) -> Ints:
 
 
 def in_math_attention(context: Context, node: Ints) -> Bools:
-    """Which forest nodes run inside the unfused form of scaled_dot_product_attention, or in the backward of it."""
+    """Flag the forest nodes inside the unfused form of scaled_dot_product_attention, or in the backward of it."""
     host, table = context.recording.host, context.tables.get("op")
     fallback = np.array([MATH_ATTENTION in name for name in context.names], np.bool_)
     none = np.zeros(len(node), np.bool_)
@@ -68,7 +68,7 @@ def in_math_attention(context: Context, node: Ints) -> Bools:
 
 
 def odd_sizes(context: Context, node: Ints, products: Bools) -> tuple[Bools, Bools]:
-    """Whether each of *products* has an operand whose rows are no multiple of 8 long, and whether that is known.
+    """Flag those of *products* that have an operand whose rows are no multiple of 8 long, and those of which that is known.
 
     Judged by shapes: the width of the result, and the shared dimension where it surely is the contiguous one: in the
     forward pass, or where the other dimension of the first factor is odd as well.
@@ -92,7 +92,7 @@ def odd_sizes(context: Context, node: Ints, products: Bools) -> tuple[Bools, Boo
 
 @lru_cache(maxsize=4096)
 def _odd(name: str, shapes: str, forward: bool) -> bool | None:
-    """Whether the product of these shapes has rows of odd length; None where that cannot be told."""
+    """Tell whether the product of these shapes has rows of odd length; None where that cannot be told."""
     places = _PRODUCTS.get(name)
     if places is None:
         return None
@@ -114,7 +114,7 @@ def alone_ns(device: Ints, start: Ints, end: Ints) -> Ints:
 
 
 def _crowded(start: Ints, end: Ints) -> Spans:
-    """When two or more of the spans run at once."""
+    """Time in which two or more of the spans run at once."""
     time = np.concatenate([start, end])
     change = np.concatenate([np.ones(len(start), np.int64), np.full(len(end), -1, np.int64)])
     # Ends before starts: spans that touch do not run at once.

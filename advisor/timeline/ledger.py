@@ -28,7 +28,7 @@ _STARTUP_TIMES = 3
 
 @dataclass
 class Layer:
-    """Who may own time: disjoint spans with the row that each belongs to."""
+    """Claim on time: disjoint spans with the row that each belongs to."""
 
     cause: int
     start: Ints
@@ -89,7 +89,7 @@ class Ledger:
         return {name: int(self.dur_ns[self.counted & (self.cause == code)].sum()) for name, code in CODE.items()}
 
     def spans(self, cause: str) -> Spans:
-        """When a cause owns the device."""
+        """Time in which a cause owns the device."""
         mine = self.through(cause)
         return union(self.start_ns[mine], self.end_ns[mine])
 
@@ -251,7 +251,7 @@ def _idle_layers(recording: Recording, device: int, waits: HostWaits, *, trust_i
 
 
 def last_event(recording: Recording) -> int:
-    """When the last event of the host ended, but for the steps: these go on whether anything is recorded or not."""
+    """End of the last event of the host, but for the steps: these go on whether anything is recorded or not."""
     host = recording.host
     steps = np.array([name.startswith("ProfilerStep#") for name in recording.names], np.bool_)
     ends = host.end[~steps[host.name]]
@@ -259,7 +259,7 @@ def last_event(recording: Recording) -> int:
 
 
 def host_extent(recording: Recording) -> tuple[int, int]:
-    """From when to when the host was recorded: idle time beyond it has no explanation."""
+    """First and last moment of the host's recording: idle time beyond it has no explanation."""
     host = recording.host
     span = recording.tables.get("span")
     low, high = int(host.start.min()), int(host.end.max())

@@ -67,7 +67,7 @@ def _first_launches(context: Context) -> Ints:
 
 
 def is_warm(startup_ns: int, idle_ns: int) -> bool:
-    """Whether idle time is what steady work leaves idle: at most a tenth of it is start-up."""
+    """Tell whether idle time is what steady work leaves idle: at most a tenth of it is start-up."""
     return startup_ns <= 0.1 * max(idle_ns, 1)
 
 

@@ -1,4 +1,4 @@
-"""Which events of the shown step are the evidence of which finding."""
+"""Evidence on the timeline: for events of the shown step, the finding that they belong to."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Evidence:
-    """What a rule matched of the shown step: one array of indices for GPU work, host nodes and segments of the ledger."""
+    """Events of the shown step that a rule matched: one array of indices for GPU work, host nodes and segments of the ledger."""
 
     rule: int
     parts: tuple[Ints, Ints, Ints]
@@ -40,12 +40,12 @@ class Marks:
         self.rules = list(order)
         self._trace = trace
         recording = trace.context.recording
-        host, work, book = recording.host, recording.work, trace.ledger
+        host, work, ledger = recording.host, recording.work, trace.ledger
         low, high = extent.low, extent.high
         self._inside = (
             within(work.start, work.end, low, high) & (work.device == trace.device),
             within(host.start, host.end, low, high),
-            within(book.start_ns, book.end_ns, low, high),
+            within(ledger.start_ns, ledger.end_ns, low, high),
         )
         self.work, self.node, self.segment = self._all = tuple(
             np.full(len(inside), -1, np.int64) for inside in self._inside
@@ -106,6 +106,6 @@ class Marks:
 
 
 def within(start: Ints, end: Ints, low: int, high: int) -> Bools:
-    """Whether spans show in ``[low, high)``; those without length by their instant."""
+    """Flag the spans that show in ``[low, high)``; those without length by their instant."""
     inside: Bools = (start < high) & ((end > low) | ((end == start) & (start >= low)))
     return inside

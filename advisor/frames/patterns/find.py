@@ -28,7 +28,7 @@ _FINDERS: tuple[Callable[[Tree], Found | None], ...] = (
 
 @dataclass
 class Patterns:
-    """What the finders found, as one table: *own* pairs rows with GPU work, *idle* with segments of the ledger."""
+    """Occurrences of all patterns as one table: *own* pairs rows with GPU work, *idle* with segments of the ledger."""
 
     found: list[Found]
     own: Pairs

@@ -1,4 +1,4 @@
-"""What the finders of patterns ask of the forest: what lies below a node, its GPU work, and its backward pass."""
+"""The forest as the finders of patterns read it: nodes below a node, their GPU work, and their backward pass."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HIGHEST = 500
 
 @dataclass
 class Pairs:
-    """Which indices belong to which row: two arrays of one length, in order of the rows."""
+    """Pairs of a row and an index that belongs to it: two arrays of one length, in order of the rows."""
 
     row: Ints
     index: Ints
@@ -67,7 +67,7 @@ NOTHING = Pairs(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 @dataclass
 class Found:
-    """What a finder found: one row per occurrence of one kind.
+    """Occurrences of one pattern: one row per occurrence of one kind.
 
     *node* is the node of the forest that it is told by; *begin* and *end* are host times; *inside* is the GPU work of the
     occurrence and *own* the part that the fix would spare. *idle*: the host's idle inside it is its own as well.
@@ -122,7 +122,7 @@ class Tree:
         return np.flatnonzero((self.host.group == OP) & codes[self.host.name])
 
     def under(self, nodes: Ints, codes: Bools) -> Bools:
-        """Whether each node lies below an operator with one of these names."""
+        """Flag the nodes that lie below an operator with one of these names."""
         return self.host.above(nodes, codes[self.host.name] & (self.host.group == OP), HIGHEST) >= 0
 
     @cached_property
@@ -160,7 +160,7 @@ class Tree:
 
     @cached_property
     def engine(self) -> Bools:
-        """Which nodes are nodes of the autograd graph at work."""
+        """Nodes of the autograd graph at work, as flags."""
         late = np.zeros(self.host.size, np.bool_)
         if "op" in self.host.node_of:
             late[self.host.node_of["op"]] = self.context.tables["op"]["forward_thread"] > 0
@@ -221,7 +221,7 @@ class Tree:
         return self.context.op_column(nodes, "dims")
 
     def matrix(self, work: Ints) -> Bools:
-        """Which pieces of GPU work are matrix products, convolutions or fused attention by name."""
+        """Flag the pieces of GPU work that are matrix products, convolutions or fused attention by name."""
         codes = np.zeros(len(self.context.names), np.bool_)
         codes[[code for code, name in self.context.kernel_names.items() if name.matrix]] = True
         chosen: Bools = codes[self.work.name[work]] & (self.work.kind[work] == KERNEL)
