@@ -103,6 +103,20 @@ def covered(spans: Spans, start: Ints, end: Ints) -> Ints:
     return length
 
 
+def fetch(values: Ints, index: Ints, missing: int = -1) -> Ints:
+    """``values[index]``; *missing* where the index is negative, which says that there is none."""
+    if not len(values):
+        return np.full(len(index), missing, np.int64)
+    return np.where(index >= 0, values[np.maximum(index, 0)], missing)
+
+
+def summed(index: Ints, values: Ints | int, size: int) -> Ints:
+    """Sum of *values* by *index*: *size* whole numbers."""
+    total = np.zeros(size, np.int64)
+    np.add.at(total, index, values)
+    return total
+
+
 def exclusive(start: Ints, end: Ints, rank: Ints) -> Spans:
     """What each of possibly overlapping spans owns when the earlier start owns, then the lower *rank*.
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from advisor import rulebook
 from advisor.engine.run import Outcome, chosen, run
+from advisor.frames.values import records
 from advisor.ranks.difference import differences
 from advisor.ranks.digest import digest
 from advisor.ranks.rewrite import LATE, retold
@@ -195,13 +196,12 @@ def _distinct(notes: Sequence[QualityNote]) -> list[QualityNote]:
 
 
 def _trace_info(trace: Trace) -> TraceInfo:
-    devices = trace.frame("devices")
     features = trace.features
     return TraceInfo(
         path=trace.path.encode("utf-8", "replace").decode("utf-8"),
         events=trace.events,
         span_ms=trace.span_ns / 1e6,
-        devices=[_device(row) for row in devices.to_dict("records")],
+        devices=[_device(row) for row in records(trace.frame("devices"))],
         features=Features(**{name: name in features for name in Features.__struct_fields__}),
         rank=trace.metadata.rank,
         world_size=trace.metadata.world_size,
@@ -209,20 +209,19 @@ def _trace_info(trace: Trace) -> TraceInfo:
     )
 
 
-def _device(row: dict[Any, Any]) -> DeviceInfo:
-    capability = _number(row["capability"])
+def _device(row: dict[str, Any]) -> DeviceInfo:
+    capability = row["capability"]
     return DeviceInfo(
-        id=int(row["device"]),
-        name=_text(row["name"]),
-        vendor=str(row["vendor"]),
+        id=row["device"],
+        name=row["name"],
+        vendor=row["vendor"],
         capability=None if capability is None else f"{capability:.1f}",
-        memory_bytes=_whole(row["memory_bytes"]),
+        memory_bytes=row["memory_bytes"],
     )
 
 
 def _summary(trace: Trace) -> Summary:
-    facts = trace.frame("trace").to_dict("records")[0]
-    devices = trace.frame("devices").to_dict("records")
+    (facts,), devices = records(trace.frame("trace")), records(trace.frame("devices"))
     first = devices[0] if devices else {}
     samples = trace.step_samples_ns / 1e6
     book = trace.ledger
@@ -241,31 +240,12 @@ def _summary(trace: Trace) -> Summary:
         if len(samples)
         else None,
         device=trace.device if trace.device >= 0 else None,
-        gpu_busy_share=_number(facts["busy_share"]),
-        gpu_utilization={
-            str(row["device"]): share for row in devices if (share := _number(row["utilization"])) is not None
-        },
-        sm_efficiency=_number(first.get("sm_efficiency")),
-        achieved_occupancy=_number(first.get("achieved_occupancy")),
-        tensor_core_share=_number(facts["tensor_core_share"]),
-        peak_memory_bytes=_whole(first.get("peak_allocated_bytes")),
-        memory_bytes=_whole(first.get("memory_bytes")),
+        gpu_busy_share=facts["busy_share"],
+        gpu_utilization={str(row["device"]): share for row in devices if (share := row["utilization"]) is not None},
+        sm_efficiency=first.get("sm_efficiency"),
+        achieved_occupancy=first.get("achieved_occupancy"),
+        tensor_core_share=facts["tensor_core_share"],
+        peak_memory_bytes=first.get("peak_allocated_bytes"),
+        memory_bytes=first.get("memory_bytes"),
         causes=causes,
     )
-
-
-def _missing(value: Any) -> bool:
-    # pandas' NA is not comparable, NaN is not itself.
-    return value is None or str(value) in ("<NA>", "nan", "NaT")
-
-
-def _number(value: Any) -> float | None:
-    return None if _missing(value) else float(value)
-
-
-def _whole(value: Any) -> int | None:
-    return None if _missing(value) else int(value)
-
-
-def _text(value: Any) -> str | None:
-    return None if _missing(value) else str(value)

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from advisor.errors import UsageError
-from advisor.frames import SCHEMAS, build
+from advisor.frames import FRAMES
 from advisor.intervals import Bools, Ints
 from advisor.reading import stream
 from advisor.reading.metadata import Metadata
 from advisor.reading.remote import is_url, public
 from advisor.results.analysis import typical_ms
 from advisor.timeline.context import Context
-from advisor.timeline.cpu import OWNED, shows_device
-from advisor.timeline.recording import COPY, KERNEL, MEMSET, Recording
+from advisor.timeline.cpu import shows_device
+from advisor.timeline.recording import Recording
+from advisor.timeline.startup import warm_ns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,7 +53,7 @@ _ADVICE = {
 
 
 class Trace:
-    """What was recorded, as frames. ``trace.kernels`` is ``trace.frame("kernels")``."""
+    """A recording as frames. ``trace.kernels`` is ``trace.frame("kernels")``."""
 
     def __init__(
         self, recorded: stream.Recorded, path: str, libraries: Iterable[str] = (), kept: Kept | None = None
@@ -60,7 +61,7 @@ class Trace:
         self.path = path
         self._kept = kept
         self._recording = Recording(recorded, libraries, kept.host if kept is not None else None)
-        self._study = Context(self._recording)
+        self._context = Context(self._recording)
         self._frames: dict[str, pd.DataFrame] = {}
 
     # ---- what it is
@@ -98,7 +99,7 @@ class Trace:
 
     @cached_property
     def quality(self) -> list[Note]:
-        """What reading found wrong with the file; the profile's own weaknesses are what the profile/* rules tell."""
+        """Faults of the file that reading found; the profile's own weaknesses are what the profile/* rules tell."""
         recording = self._recording
         # Steps and work find problems as they are worked out.
         any_work = recording.whole_steps + len(recording.work)
@@ -108,17 +109,17 @@ class Trace:
 
     @cached_property
     def features(self) -> frozenset[str]:
-        """What was recorded: gpu, host, steps, shapes, stacks, memory, distributed, loader, idle."""
+        """Features that were recorded: gpu, host, steps, shapes, stacks, memory, distributed, loader, idle."""
         from advisor.frames.trace import features
 
-        names = {name.removeprefix("has_") for name, present in features(self._study).items() if present}
-        if self._study.device >= 0 and self._study.idle_trusted:
+        names = {name.removeprefix("has_") for name, present in features(self._context).items() if present}
+        if self._context.device >= 0 and self._context.idle_trusted:
             names.add("idle")
         return frozenset(names)
 
     @cached_property
     def gpu_expected(self) -> bool:
-        """Whether a GPU did or should have done work: GPU work, launches, or operators that run on GPUs only; not just a
+        """True where a GPU did or should have done work: GPU work, launches, or operators that run on GPUs only; not just a
         device in the list."""
         if len(self._recording.work) or self._recording.recorded.truncated:
             return True
@@ -152,7 +153,7 @@ class Trace:
 
     @property
     def whole_ms(self) -> float:
-        """What shares of the time are shares of: the median step, the mean of all where steps differ, or the window."""
+        """Time of which shares are taken, in ms: the median step, the mean of all where steps differ, or the window."""
         if self.step_ms is None:
             return self.window_ns / 1e6
         return typical_ms(self.step_ms, self.ledger.counted_ns / self.step_count / 1e6)
@@ -165,7 +166,7 @@ class Trace:
     @property
     def device(self) -> int:
         """The busiest device; -1 without GPU work."""
-        return self._study.device
+        return self._context.device
 
     @property
     def vendor(self) -> str:
@@ -174,36 +175,36 @@ class Trace:
 
     @property
     def context(self) -> Context:
-        """What the frames are built from, for pictures that draw single events."""
-        return self._study
+        """Source of the frames, for pictures that draw single events."""
+        return self._context
 
     @property
     def ledger(self) -> Ledger:
-        """Who owns every ns of the window, on the busiest device; on the host where there is none."""
-        return self._study.ledger
+        """Owners of every ns of the window, on the busiest device; on the host where there is none."""
+        return self._context.ledger
 
     @property
     def warm_ns(self) -> Ints | None:
         """ns of each of its segments outside start-up, where that is so much that severities are judged without it."""
-        return self._study.warm_ns
+        return self._context.once(warm_ns)
 
     # ---- frames
 
     def frame(self, name: str) -> pd.DataFrame:
         """A frame by name. Raises UsageError for a name that is none."""
         if name not in self._frames:
-            if name not in SCHEMAS:
-                raise UsageError(f"no frame {name!r}; the frames are {', '.join(SCHEMAS)}")
-            self._frames[name] = build(name, self._study)
+            if name not in FRAMES:
+                raise UsageError(f"no frame {name!r}; the frames are {', '.join(FRAMES)}")
+            self._frames[name] = FRAMES[name].build(self._context)
         return self._frames[name]
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name not in SCHEMAS:
+        if name.startswith("_") or name not in FRAMES:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return self.frame(name)
 
     def __dir__(self) -> Sequence[str]:
-        return [*super().__dir__(), *SCHEMAS]
+        return [*super().__dir__(), *FRAMES]
 
     def __repr__(self) -> str:
         return f"<Trace {self.path!r}: {self.events:,} events, {self.steps_recorded} steps>"
@@ -215,71 +216,9 @@ class Trace:
         """
         return "" if self._kept is None else self._kept.keep(self._recording)
 
-    # ---- who owns what
-
     def claims(self, frame: str, mask: Bools) -> Ints:
-        """Segments of the ledger that the chosen rows of a frame own, each once.
-
-        Kernels, copies, memsets and collectives own their time on the device; gaps theirs; loader waits,
-        synchronizations, allocator calls and collections the idle time that they cause. The others own nothing.
-        """
-        book = self.ledger
-        work = self._recording.work
-        groups = {"kernels": (0, 1), "copies": (2,), "memsets": (3,)}
-        if frame == "collectives":
-            return self._busy(np.flatnonzero(work.communication)[mask], (1,))
-        if frame in groups:
-            kind = {"kernels": KERNEL, "copies": COPY, "memsets": MEMSET}[frame]
-            rows = np.flatnonzero(work.kind == kind)[mask]
-            own = self._busy(rows, groups[frame])
-            if frame == "copies":
-                syncs = self._study.waits.syncs
-                waits = np.flatnonzero(np.isin(syncs.copy, rows) & (syncs.copy >= 0))
-                own = np.union1d(own, self._idle(waits, ("blocking_copy",)))
-            return own
-        if frame == "ops" and self._study.cpu_program:
-            # On the CPU operators own their time, each moment the innermost one's.
-            return np.flatnonzero(np.isin(book.cause, OWNED) & np.isin(book.row, np.flatnonzero(mask)))
-        if frame == "patterns":
-            from advisor.frames.patterns.frame import segments as pattern_segments
-
-            return pattern_segments(self._study, mask)
-        if frame == "gaps":
-            from advisor.frames.idle import gap_segments
-
-            segments, row = gap_segments(book)
-            return segments[mask[row]] if len(segments) else segments
-        if frame == "compiles":
-            from advisor.frames.compiles import claimed
-
-            return claimed(self._study, mask)
-        if frame == "loader":
-            return self._idle(np.flatnonzero(mask), ("loader",))
-        if frame == "syncs":
-            return self._idle(np.flatnonzero(mask), ("sync", "blocking_copy"))
-        if frame == "launches":
-            return self._idle(self._waits_of("launches", mask), ("allocator",))
-        if frame == "python":
-            return self._idle(self._waits_of("python", mask), ("gc",))
-        return np.zeros(0, np.int64)
-
-    def _busy(self, rows: Ints, causes: tuple[int, ...]) -> Ints:
-        book = self.ledger
-        return np.flatnonzero(np.isin(book.cause, causes) & np.isin(book.row, rows))
-
-    def _idle(self, rows: Ints, causes: tuple[str, ...]) -> Ints:
-        book = self.ledger
-        codes = [book.CAUSES.index(cause) for cause in causes]
-        return np.flatnonzero(np.isin(book.cause, codes) & np.isin(book.row, rows))
-
-    def _waits_of(self, frame: str, mask: Bools) -> Ints:
-        """Rows of the table of waits that the chosen rows of `launches` or `python` are, by their forest node."""
-        host = self._recording.host
-        group = {"python": 0, "launches": 3}[frame]
-        nodes = np.flatnonzero(host.group == group)
-        nodes = nodes[np.argsort(host.start[nodes], kind="stable")]
-        waits = self._study.waits.allocator if frame == "launches" else self._study.waits.gc
-        return np.flatnonzero(np.isin(waits.node, nodes[mask]))
+        """Segments of the ledger that the chosen rows of a frame own, each once: as the frame declares."""
+        return FRAMES[frame].claims(self._context, mask)
 
 
 @contextmanager

@@ -17,7 +17,9 @@ import numpy as np
 import pandas as pd
 
 from advisor.errors import AdvisorError
+from advisor.frames import FRAMES
 from advisor.frames.schema import Schema
+from advisor.frames.values import records
 from advisor.intervals import Bools
 from advisor.results.analysis import Evidence
 from advisor.results.field import Cell
@@ -27,7 +29,6 @@ QUERY_SECONDS = 5.0
 TOTAL_SECONDS = 30.0
 EVIDENCE_ROWS = 8
 _DIGITS = 6
-PYTHON, NOT_LINKED = "(Python, outside operators)", "(not linked)"
 
 Answer = TypeVar("Answer")
 Key = TypeVar("Key", bound=Hashable)
@@ -110,7 +111,7 @@ class Evaluator:
         weight = self.weight(name, rows)
         questions = [Question(item.sql, item.columns) for item in items]
         also = [weight] if weight else []
-        also += ["linked"] if name == "kernels" and any("op" in item.columns for item in items) else []
+        also += ["linked"] if FRAMES[name].unlinked and any("op" in item.columns for item in items) else []
         chosen = frame.loc[rows, _columns(questions, also) or [str(frame.columns[0])]]
         for column in chosen.columns:
             if isinstance(chosen[column].dtype, pd.CategoricalDtype):
@@ -136,11 +137,7 @@ class Evaluator:
             return []
         names = [name for name in _columns(questions, ()) if name not in settings]
         both = settings.assign(**{name: trace[name].iloc[0] for name in names})
-        rows = [
-            {str(key): None if pd.isna(value) else value for key, value in row.items()}
-            for row in settings.to_dict("records")
-        ]
-        return list(zip(rows, map(list, self._query("settings", both, questions)), strict=True))
+        return list(zip(records(settings), map(list, self._query("settings", both, questions)), strict=True))
 
     def weight(self, name: str, rows: Bools) -> str | None:
         """The column that says how much a row matters: what it costs, else how long it is; None where neither is known."""
@@ -188,14 +185,11 @@ class Evaluator:
 
 def _named(name: str, chosen: pd.DataFrame) -> pd.Series[Any]:
     """Operators in words: where there is none, why there is none, as far as the frame knows."""
-    op = chosen["op"].astype(object)
+    op, frame = chosen["op"].astype(object), FRAMES[name]
     missing = op.isna().to_numpy()
-    if name == "gaps":
-        return op.mask(missing, PYTHON)
-    if name == "kernels":
-        linked = chosen["linked"].to_numpy(np.bool_)
-        return op.mask(missing & ~linked, NOT_LINKED).mask(missing & linked, PYTHON)
-    return op
+    if frame.unlinked:
+        op = op.mask(missing & ~chosen["linked"].to_numpy(np.bool_), frame.unlinked)
+    return op.mask(op.isna().to_numpy(), frame.no_op) if frame.no_op else op
 
 
 def _columns(questions: Sequence[Question], also: Sequence[str]) -> list[str]:

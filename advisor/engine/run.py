@@ -21,6 +21,7 @@ from advisor.engine.claims import Claim, Scale, Settled, settle
 from advisor.engine.evaluation import Evaluator, Question, cell, explain
 from advisor.engine.places import places
 from advisor.engine.recorded_settings import settings
+from advisor.frames.values import records
 from advisor.intervals import Bools, Ints
 from advisor.results.analysis import (
     Evidence,
@@ -413,10 +414,10 @@ class _Run:
     def facts(self) -> dict[str, Any]:
         """The one row of `trace`; None for what is unknown."""
         try:
-            row = self.evaluator.frame("trace").to_dict("records")[0]
+            (row,) = records(self.evaluator.frame("trace"))
         except Exception:  # noqa: BLE001  (who needs these figures has failed already, or can be told without)
             return {}
-        return {str(name): None if pd.isna(value) else value for name, value in row.items()}
+        return row
 
     def figure(self, name: str, form: str = "") -> str:
         """One fact of the trace, with its unit."""

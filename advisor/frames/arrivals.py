@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from advisor.frames.frame import COUNT, Frame
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
-from advisor.timeline.context import Context
 
 _OWN = {
     "step": "the rank's step that the collective starts in; -1 outside its steps",
@@ -34,40 +34,32 @@ SCHEMA = Schema(
         flag("late", "it arrived last, by more than the clocks leave open"),
         integer("late_rank", "", "who arrived last; NULL where the clocks leave that open"),
         integer("late_by_ns", "ns", "how long after the median of the other ranks that rank arrived; NULL with late_rank"),
-        text(
-            "late_cause",
-            "what the late rank did longer than the other ranks since the collective before: compute, host, loader ... "
-            "as in `steps`; NULL with late_rank",
-        ),
-        real(
-            "late_more_compute",
-            "",
-            "by which share that rank computes longer per step than the median of the group's other ranks; NULL with late_rank",
-        ),
-        flag(
-            "late_same_work",
-            "that rank runs the kernels of the group's other ranks, on their shapes and as often: but for 2 % of its time; "
-            "NULL without shapes, or where its list of kernels does not tell",
-        ),
+        text("late_cause", "what the late rank did longer than the other ranks since the collective before: "
+             "compute, host, loader ... as in `steps`; NULL with late_rank"),
+        real("late_more_compute", "", "by which share that rank computes longer per step than the median of the "
+             "group's other ranks; NULL with late_rank"),
+        flag("late_same_work", "that rank runs the kernels of the group's other ranks, on their shapes and as often: "
+             "but for 2 % of its time; NULL without shapes, or where its list of kernels does not tell"),
     ),
 )  # fmt: skip
 
 
-def build(_study: Context) -> pd.DataFrame:
-    """The frame of a single trace: it has no rows, as one rank does not show when the others arrived."""
-    return empty()
-
-
 def empty() -> pd.DataFrame:
     """The columns, and no rows."""
-    frame = {}
-    for column in SCHEMA.columns:
-        if column.type == "VARCHAR":
-            frame[column.name] = pd.Series(pd.Categorical([], categories=[]))
-        elif column.type == "BOOLEAN":
-            frame[column.name] = pd.Series(np.zeros(0, np.bool_))
-        elif column.type == "DOUBLE":
-            frame[column.name] = pd.Series(np.zeros(0, np.float64))
-        else:
-            frame[column.name] = pd.Series(np.zeros(0, np.int64))
-    return pd.DataFrame(frame)
+    blank = {"BOOLEAN": np.bool_, "DOUBLE": np.float64, "BIGINT": np.int64}
+    return pd.DataFrame(
+        {
+            column.name: pd.Categorical([]) if column.type == "VARCHAR" else np.zeros(0, blank[column.type])
+            for column in SCHEMA.columns
+        }
+    )
+
+
+FRAME = Frame(
+    SCHEMA,
+    build=lambda context: empty(),  # one rank does not show when the others arrived
+    evidence=("rank", "kind", COUNT, "round(sum(wait_ns) / 1e6, 3) AS wait_ms"),
+    owns=lambda context, chosen: np.zeros(
+        0, np.int64
+    ),  # of no single trace's ledger: advisor.ranks.job has one of all ranks
+)

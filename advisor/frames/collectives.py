@@ -7,10 +7,11 @@ import re
 import numpy as np
 import pandas as pd
 
+from advisor.frames.frame import COUNT, MEGABYTES, TIME, Frame, Rows, owns_work
 from advisor.frames.kernels import exposed
 from advisor.frames.schema import COMMON, Schema, flag, integer, text
-from advisor.intervals import Bools, Ints
-from advisor.timeline.calls import ANNOTATION, OP
+from advisor.intervals import Bools, Ints, fetch
+from advisor.timeline.calls import ANNOTATION, BACKWARD, OP
 from advisor.timeline.context import Context
 
 SCHEMA = Schema(
@@ -19,29 +20,19 @@ SCHEMA = Schema(
     (
         *COMMON,
         text("name", "the kernel's name", "name"),
-        text(
-            "kind",
-            "all_reduce, all_gather, reduce_scatter, broadcast, all_to_all, send, recv, reduce, barrier or other",
-        ),
-        integer(
-            "bytes",
-            "bytes",
-            "size of the message sent in; NULL where unknown",
-            "args.In msg nelems, dtype, else the shape and type of its operand",
-        ),
+        text("kind", "all_reduce, all_gather, reduce_scatter, broadcast, all_to_all, send, recv, reduce, barrier or other"),
+        integer("bytes", "bytes", "size of the message sent in; NULL where unknown", "args.In msg nelems, dtype, else "
+                "the shape and type of its operand"),
         text("dtype", "number format of the message: Float, Half, BFloat16 ...", "args.dtype, else its operand's type"),
         text("group_name", "process group", "args.Process Group Name"),
         text("group_ranks", "the ranks in it, as a list; NULL where unknown", "args.Process Group Ranks"),
         integer("group_size", "", "how many they are; NULL where unknown", "args.Group size"),
         integer("seq", "", "its number in the process group; NULL where unknown", "args.Seq"),
         text("phase", "what launched it: forward, backward, optimizer, zero_grad or other"),
-        flag(
-            "accumulating",
-            "reduced in a backward pass after which DDP ran forward again before the optimizer stepped",
-        ),
+        flag("accumulating", "reduced in a backward pass after which DDP ran forward again before the optimizer stepped"),
         integer("exposed_ns", "ns", "what no other kernel hides"),
     ),
-)
+)  # fmt: skip
 _KINDS = (
     ("all_reduce", re.compile(r"all_?reduce|cross_device_reduce|multimem_all_reduce", re.IGNORECASE)),
     ("all_gather", re.compile(r"all_?gather", re.IGNORECASE)),
@@ -53,31 +44,14 @@ _KINDS = (
     ("barrier", re.compile(r"barrier", re.IGNORECASE)),
     ("reduce", re.compile(r"reduce", re.IGNORECASE)),
 )
-_SIZES = {
-    "float": 4,
-    "int": 4,
-    "double": 8,
-    "long": 8,
-    "half": 2,
-    "bfloat16": 2,
-    "byte": 1,
-    "char": 1,
-    "bool": 1,
-    "short": 2,
-}
+_BYTES = {
+    "float": 4, "int": 4, "double": 8, "long": 8, "half": 2, "bfloat16": 2, "byte": 1, "char": 1, "bool": 1, "short": 2,
+}  # fmt: skip
 # C++ types of operands, as collectives call them.
 _CALLED = {
-    "float": "Float",
-    "double": "Double",
-    "c10::half": "Half",
-    "c10::bfloat16": "BFloat16",
-    "int": "Int",
-    "long int": "Long",
-    "long": "Long",
-    "unsigned char": "Byte",
-    "signed char": "Char",
-    "bool": "Bool",
-}
+    "float": "Float", "double": "Double", "c10::half": "Half", "c10::bfloat16": "BFloat16", "int": "Int",
+    "long int": "Long", "long": "Long", "unsigned char": "Byte", "signed char": "Char", "bool": "Bool",
+}  # fmt: skip
 # `record_param_comms`, which knows the message, is around the annotation `nccl:...` that the launch lies in.
 _AROUND = 4
 _SHAPE = re.compile(r"^\[+([\d,]*)\]")
@@ -85,26 +59,26 @@ _SHAPE = re.compile(r"^\[+([\d,]*)\]")
 
 def kind(*texts: str) -> int:
     """Code of the kind of collective that the first telling text names."""
-    for told in texts:
-        for code, (_, pattern) in enumerate(_KINDS):
-            if pattern.search(told):
-                return code
-    return len(_KINDS)
+    codes = (code for text in texts for code, (_, pattern) in enumerate(_KINDS) if pattern.search(text))
+    return next(codes, len(_KINDS))
+
+
+def communication(context: Context) -> Ints:
+    """Piece of GPU work that each row is."""
+    return np.flatnonzero(context.recording.work.communication)
 
 
 def build(context: Context) -> pd.DataFrame:
     """The frame."""
-    work = context.recording.work
-    rows = np.flatnonzero(work.communication)
+    work, rows = context.recording.work, communication(context)
     launch = work.launch[rows]
     texts = context.recording.recorded.texts
-    told = _told(context, launch)
-    called = context.op_column(told, "collective")
-    sent, dtype = _messages(context, told, launch)
+    teller = _teller(context, launch)
+    called = context.op_column(teller, "collective")
+    sent, dtype = _messages(context, teller, launch)
     # ncclKernel_SendRecv carries all-to-all too: what the operator says goes before the kernel's name.
     host = context.recording.host
-    inside = np.where(launch >= 0, host.attributes.op[np.maximum(launch, 0)], -1) if host.size else launch
-    ops = np.where(inside >= 0, host.name[np.maximum(inside, 0)], -1) if host.size else launch
+    ops = fetch(host.name, fetch(host.attributes.op, launch))
     kinds = [
         kind(texts[code] if code >= 0 else "", context.names[op] if op >= 0 else "", context.names[name])
         for code, op, name in zip(called.tolist(), ops.tolist(), work.name[rows].tolist(), strict=True)
@@ -116,52 +90,44 @@ def build(context: Context) -> pd.DataFrame:
         "kind": context.labels(np.array(kinds, np.int64), [name for name, _ in _KINDS] + ["other"]),
         "bytes": context.known(sent),
         "dtype": pd.Categorical(dtype, categories=sorted({name for name in dtype if name is not None})),
-        "group_name": context.labels(context.op_column(told, "group_name"), texts),
-        "group_ranks": context.labels(context.op_column(told, "group_ranks"), texts),
-        "group_size": context.known(context.op_column(told, "group_size")),
-        "seq": context.known(context.op_column(told, "collective_seq")),
-        "phase": context.labels(phase, context.phase_names),
+        "group_name": context.labels(context.op_column(teller, "group_name"), texts),
+        "group_ranks": context.labels(context.op_column(teller, "group_ranks"), texts),
+        "group_size": context.known(context.op_column(teller, "group_size")),
+        "seq": context.known(context.op_column(teller, "collective_seq")),
+        "phase": context.phase(launch),
         "accumulating": _accumulating(context, launch, phase),
         "exposed_ns": exposed(context, rows),
     }
     return pd.DataFrame(frame)
 
 
-def _told(context: Context, launch: Ints) -> Ints:
+def _teller(context: Context, launch: Ints) -> Ints:
     """The node that says what each launch sends: the innermost around it with a collective's name, else the launch itself."""
     host = context.recording.host
-    told = launch.copy()
-    if not host.size:
-        return told
-    node = np.where(launch >= 0, host.attributes.op[np.maximum(launch, 0)], -1)
-    open_ = np.ones(len(launch), np.bool_)
+    teller = launch.copy()
+    node = fetch(host.attributes.op, launch)
     blank = [code for code, text in enumerate(context.recording.recorded.texts) if not text]
     for _ in range(_AROUND):
-        known = open_ & (node >= 0)
-        known &= ~np.isin(context.op_column(node, "collective"), [-1, *blank])
-        told[known] = node[known]
-        open_ &= ~known & (node >= 0)
-        if not open_.any():
-            break
-        up = np.where(open_, host.parent[np.maximum(node, 0)], -1)
-        node = np.where(up >= 0, host.attributes.op[np.maximum(up, 0)], -1)
-    return told
+        known = ~np.isin(context.op_column(node, "collective"), [-1, *blank])
+        teller[known] = node[known]
+        node = np.where(known, -1, fetch(host.attributes.op, fetch(host.parent, node)))
+    return teller
 
 
-def _messages(context: Context, told: Ints, launch: Ints) -> tuple[Ints, list[str | None]]:
+def _messages(context: Context, teller: Ints, launch: Ints) -> tuple[Ints, list[str | None]]:
     """Bytes sent in (-1 where unknown) and number format of each collective: as it says, else by its operand."""
     texts = context.recording.recorded.texts
-    codes, elements = context.op_column(told, "comm_dtype"), context.op_column(told, "in_elements")
+    codes, elements = context.op_column(teller, "comm_dtype"), context.op_column(teller, "in_elements")
     names: list[str | None] = [(texts[code] or None) if code >= 0 else None for code in codes.tolist()]
     dims, types = context.op_column(launch, "dims"), context.op_column(launch, "types")
     shapes, formats = context.shape_texts, context.raw_dtypes
-    sent = np.full(len(told), -1, np.int64)
+    sent = np.full(len(teller), -1, np.int64)
     for at, name in enumerate(names):
         count = int(elements[at])
         if (name is None or count < 0) and dims[at] >= 0 and types[at] >= 0:
             name = names[at] = names[at] or _CALLED.get(formats[types[at]].lower())
             count = _elements(shapes[dims[at]]) if count < 0 else count
-        width = _size(name) if name else 0
+        width = _BYTES.get(name.lower().removeprefix("c10::"), 0) if name else 0
         if count >= 0 and width:
             sent[at] = count * width
     return sent, names
@@ -181,7 +147,7 @@ def _elements(shape: str) -> int:
 
 
 def _accumulating(context: Context, launch: Ints, phase: Ints) -> Bools:
-    """Which collectives reduce the gradients of a micro-batch that is not the last before the optimizer's step.
+    """Flag the collectives that reduce the gradients of a micro-batch that is not the last before the optimizer's step.
 
     DistributedDataParallel marks each forward pass, and torch each step of an optimizer: where a forward pass comes first
     after the backward pass that launched the collective, its gradients are still being accumulated.
@@ -195,13 +161,18 @@ def _accumulating(context: Context, launch: Ints, phase: Ints) -> Bools:
     marks = np.isin(host.group, (ANNOTATION, OP))
     forwards = np.sort(host.start[marks & forward[host.name]])
     steps = np.sort(host.start[marks & step[host.name]])
-    at = np.where(launch >= 0, host.start[np.maximum(launch, 0)], np.iinfo(np.int64).max)
+    at = fetch(host.start, launch, np.iinfo(np.int64).max)
     following = np.searchsorted(forwards, at, side="right")
     stepping = np.searchsorted(steps, at, side="right")
-    known = (following < len(forwards)) & (stepping < len(steps)) & (phase == context.phase_names.index("backward"))
+    known = (following < len(forwards)) & (stepping < len(steps)) & (phase == BACKWARD)
     out[known] = forwards[following[known]] < steps[stepping[known]]
     return out
 
 
-def _size(dtype: str) -> int:
-    return _SIZES.get(dtype.lower().removeprefix("c10::"), 0)
+FRAME = Frame(
+    SCHEMA,
+    build,
+    evidence=("kind", "dtype", COUNT, MEGABYTES, *TIME),
+    rows=Rows(work=communication),
+    owns=owns_work(communication),
+)

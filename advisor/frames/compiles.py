@@ -12,11 +12,11 @@ import re
 import numpy as np
 import pandas as pd
 
+from advisor.frames.frame import COUNT, TIME, Frame
 from advisor.frames.schema import COMMON, Schema, flag, integer, text
-from advisor.intervals import Bools, Ints, covered, union
+from advisor.intervals import Bools, Ints, covered, fetch, summed, union
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, PYTHON
 from advisor.timeline.context import Context
-from advisor.timeline.ledger import CODE
 from advisor.timeline.waits import nodes_named
 
 SCHEMA = Schema(
@@ -24,11 +24,8 @@ SCHEMA = Schema(
     "a compilation, a run of a compiled region, or a graph break before one",
     (
         *COMMON,
-        text(
-            "kind",
-            "compilation (the first of its code), recompilation (of code that was compiled before), region (a run of "
-            "compiled code), graph-break (the eager stretch before a region inside a region)",
-        ),
+        text("kind", "compilation (the first of its code), recompilation (of code that was compiled before), region (a "
+             "run of compiled code), graph-break (the eager stretch before a region inside a region)"),
         text("region", "N/k: code object and how often it was compiled before; NULL where the trace does not say"),
         integer("recompiles", "", "k of it; NULL where the trace does not say"),
         integer("idle_ns", "ns", "what of it the device idles"),
@@ -86,16 +83,10 @@ class _Rows:
 
     def _around(self, nodes: Ints) -> Ints:
         """The region that each node runs in, -1 for none."""
-        host = self.host
-        is_region = np.zeros(host.size + 1, np.bool_)  # the last for -1
-        is_region[self.regions] = True
-        above = host.parent[nodes].astype(np.int64)
-        while len(on := np.flatnonzero((above >= 0) & ~is_region[above])):
-            above[on] = host.parent[above[on]]
-        return above
+        return self.host.above(nodes, np.isin(np.arange(self.host.size), self.regions))
 
     def _last_graph(self, nodes: Ints, outer: Ints) -> Ints:
-        """When the last compiled graph before each region ended, inside the region around it; else when that began."""
+        """End of the last compiled graph before each region, inside the region around it; else the start of that."""
         host = self.host
         graphs = nodes_named(self.context.recording, _GRAPHS, (OP, ANNOTATION))
         last = host.start[outer].copy()
@@ -106,44 +97,41 @@ class _Rows:
             last[here] = np.maximum(last[here], np.where(at >= 0, ends[np.maximum(at, 0)], 0))
         return last
 
-    def _compiled_ids(self) -> Ints:
-        """What each compilation compiles: by the annotations inside it, else by the region that runs right after it."""
-        host, spans = self.host, self.compilations
-        out = np.full(len(spans.start), -1, np.int64)
-        if not len(out):
-            return out
-        named = nodes_named(self.context.recording, _IN_ANNOTATION, (OP, ANNOTATION))
-        for thread in np.unique(host.thread[spans.node]).tolist():
-            rows = np.flatnonzero(host.thread[spans.node] == thread)
-            for nodes, edge, until in (
-                (named, spans.start[rows], spans.end[rows]),
-                (self.regions, spans.end[rows], spans.end[rows] + _RIGHT_AFTER_NS),
-            ):
-                mine = nodes[host.thread[nodes] == thread]
-                at = np.searchsorted(host.start[mine], edge)
-                hit = (out[rows] < 0) & (at < len(mine))
-                node = mine[at[hit]]
-                hit[hit] = host.start[node] < until[hit]
-                out[rows[hit]] = self.id_of_name[host.name[mine[at[hit]]]]
+    def _first(self, nodes: Ints, thread: Ints, low: Ints, high: Ints) -> Ints:
+        """The first of *nodes* that begins on a thread from *low* to before *high*, for each row; -1 for none."""
+        out = np.full(len(low), -1, np.int64)
+        for number in np.unique(thread).tolist():
+            here, mine = thread == number, nodes[self.host.thread[nodes] == number]
+            node = np.append(mine, -1)[np.searchsorted(self.host.start[mine], low[here])]
+            out[here] = np.where(self.host.start[node] < high[here], node, -1)
         return out
+
+    def _compiled_ids(self) -> Ints:
+        """Region of each compilation, by id: of the annotations inside it, else of the region that runs right after it."""
+        host, spans = self.host, self.compilations
+        named = nodes_named(self.context.recording, _IN_ANNOTATION, (OP, ANNOTATION))
+        thread = host.thread[spans.node]
+        inside = self._first(named, thread, spans.start, spans.end)
+        behind = self._first(self.regions, thread, spans.end, spans.end + _RIGHT_AFTER_NS)
+        return fetch(self.id_of_name, fetch(host.name, np.where(inside >= 0, inside, behind)))
 
     def segments(self) -> tuple[Ints, Ints]:
         """Segments of the ledger that rows own, with the rows: compile time, and idle that lies mostly in a break."""
-        book = self.context.ledger
-        compiling = np.flatnonzero(book.cause == CODE["compile"])
-        waiting = np.flatnonzero(book.cause == CODE["host"])
+        ledger = self.context.ledger
+        compiling = np.flatnonzero(ledger.through("compile"))
+        waiting = np.flatnonzero(ledger.through("host"))
         breaks = np.flatnonzero(self.kind == _BREAK)
         breaks = breaks[np.argsort(self.start[breaks], kind="stable")]
-        if book.device < 0 or not len(breaks) or not len(waiting):
-            return compiling, book.row[compiling]
-        start, end = book.start_ns[waiting], book.end_ns[waiting]
+        if ledger.device < 0 or not len(breaks) or not len(waiting):
+            return compiling, ledger.row[compiling]
+        start, end = ledger.start_ns[waiting], ledger.end_ns[waiting]
         at = np.searchsorted(self.start[breaks], (start + end) // 2, side="right") - 1
         row = breaks[np.maximum(at, 0)]
         common = np.minimum(end, self.end[row]) - np.maximum(start, self.start[row])
         inside = (at >= 0) & (2 * common > end - start)
         return (
             np.concatenate([compiling, waiting[inside]]),
-            np.concatenate([book.row[compiling], row[inside]]),
+            np.concatenate([ledger.row[compiling], row[inside]]),
         )
 
     def places(self) -> Ints:
@@ -168,14 +156,9 @@ class _Rows:
         ops = np.flatnonzero(host.group == OP)
         ops = ops[~plumbing[host.name[ops]]]
         compiling = union(self.compilations.start, self.compilations.end)  # what compiling runs is no reason for it
-        for thread in np.unique(host.thread[self.node[breaks]]).tolist():
-            rows = breaks[host.thread[self.node[breaks]] == thread]
-            mine = ops[host.thread[ops] == thread]
-            mine = mine[covered(compiling, host.start[mine], host.start[mine] + 1) == 0]
-            at = np.searchsorted(host.start[mine], self.start[rows])
-            node = mine[np.minimum(at, len(mine) - 1)] if len(mine) else np.zeros(len(rows), np.int64)
-            hit = (at < len(mine)) & (host.start[node] < self.end[rows])
-            out[rows[hit]] = host.name[node[hit]]
+        ops = ops[covered(compiling, host.start[ops], host.start[ops] + 1) == 0]
+        first = self._first(ops, host.thread[self.node[breaks]], self.start[breaks], self.end[breaks])
+        out[breaks] = fetch(host.name, first)
         return out
 
 
@@ -183,41 +166,35 @@ def build(context: Context) -> pd.DataFrame:
     """The frame."""
     if not context.recording.has_host or not context.recording.host.size:
         return _empty(context)
-    rows = _Rows(context)
-    cost = np.zeros(len(rows.kind), np.int64)
+    rows = context.once(_Rows)
     segments, row = rows.segments()
-    np.add.at(cost, row, context.ledger.dur_ns[segments])
-    node = rows.places()
-    frame = context.common(start=rows.start, dur=rows.end - rows.start, cost=cost, node=node)
+    cost = summed(row, context.ledger.dur_ns[segments], len(rows.kind))
+    frame = context.common(start=rows.start, dur=rows.end - rows.start, cost=cost, node=rows.places())
     idle = context.idle_during(rows.start, rows.end) if context.device >= 0 else np.zeros(len(rows.kind), np.int64)
-    phase = context.recording.host.attributes.phase
     frame |= {
         "kind": context.labels(rows.kind, KINDS),
         "region": context.labels(rows.region, rows.ids),
         "recompiles": context.known(rows.recompiles),
         "idle_ns": idle,
         "reason": context.labels(rows.reasons(), context.names),
-        "backward": phase[rows.node] == BACKWARD,
+        "backward": context.phases(rows.node) == BACKWARD,
     }
     return pd.DataFrame(frame)
 
 
 def _empty(context: Context) -> pd.DataFrame:
     frame = context.common(start=_NONE, dur=_NONE, cost=_NONE, node=_NONE)
-    frame |= {
-        "kind": context.labels(_NONE, KINDS),
-        "region": context.labels(_NONE, KINDS),
-        "recompiles": context.known(_NONE),
-        "idle_ns": _NONE,
-        "reason": context.labels(_NONE, KINDS),
-        "backward": np.zeros(0, np.bool_),
-    }
-    return pd.DataFrame(frame)
+    frame |= dict.fromkeys(("kind", "region", "reason"), context.labels(_NONE, KINDS))
+    frame |= {"recompiles": context.known(_NONE), "idle_ns": _NONE, "backward": np.zeros(0, np.bool_)}
+    return pd.DataFrame(frame)[SCHEMA.names()]
 
 
-def claimed(context: Context, mask: Bools) -> Ints:
-    """Segments of the ledger that the chosen rows own."""
-    if not context.recording.has_host or not context.recording.host.size:
+def _owned(context: Context, chosen: Bools) -> Ints:
+    """Compile time, and the host's idle time that lies mostly in a break."""
+    if not len(chosen):
         return _NONE
-    segments, row = _Rows(context).segments()
-    return segments[mask[row]]
+    segments, row = context.once(_Rows).segments()
+    return segments[chosen[row]]
+
+
+FRAME = Frame(SCHEMA, build, evidence=("kind", "region", "reason", COUNT, *TIME), owns=_owned)

@@ -1,4 +1,4 @@
-"""`copies` and `memsets`: one row per transfer or fill on the GPU."""
+"""`copies`: one row per transfer on a GPU."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import re
 import numpy as np
 import pandas as pd
 
+from advisor.frames.frame import COUNT, MEGABYTES, TIME, Frame, Rows
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
-from advisor.intervals import Bools, Ints, covered
+from advisor.intervals import Bools, Ints, covered, fetch
 from advisor.timeline.context import Context
-from advisor.timeline.recording import MEMSET
+from advisor.timeline.recording import COPY
 
 SCHEMA = Schema(
     "copies",
@@ -29,16 +30,6 @@ SCHEMA = Schema(
         integer("exposed_ns", "ns", "what no kernel of the device hides"),
         integer("idle_before_ns", "ns", "idle of the whole device right before it"),
         flag("leads", "launched in a step of the host, and begins before all kernels that the same step launched"),
-    ),
-)
-MEMSETS = Schema(
-    "memsets",
-    "a fill on a GPU",
-    (
-        *COMMON,
-        text("name", "as the profiler calls it", "name"),
-        integer("bytes", "bytes", "size; NULL where unknown", "args.bytes"),
-        text("phase", "forward, backward, optimizer, zero_grad or other"),
     ),
 )
 
@@ -66,14 +57,19 @@ def parse(name: str) -> tuple[str, str, str, str]:
     return direction, source, target, memory
 
 
+def transfers(context: Context) -> Ints:
+    """Piece of GPU work that each row is."""
+    return context.recording.work.of(COPY)
+
+
 def facts(context: Context) -> dict[str, str | int | None]:
-    """What the copies between host and device say of their memory and size, by column of `trace`."""
-    work, rows = context.recording.work, context.copies_of()
+    """Columns of `trace` on the copies between host and device: their memory and their size."""
+    work, rows = context.recording.work, transfers(context)
     named = {code: parse(context.names[code]) for code in np.unique(work.name[rows]).tolist()}
     memory = {code: found[3] for code, found in named.items()}
     rows = rows[np.isin(work.name[rows], [code for code, kind in memory.items() if kind])]
     kinds = {memory[code] for code in np.unique(work.name[rows]).tolist()}
-    size = context.tables["copy"]["bytes"][work.row[rows]] if len(rows) else np.zeros(0, np.int64)
+    size = context.work_column("copy", "bytes", rows)
     staged = [code for code, found in named.items() if found[0] == "HtoD" and found[3] == "pageable"]
     to_device = int(np.maximum(size[np.isin(work.name[rows], staged)], 0).sum())
     size = size[size >= 0]
@@ -87,25 +83,21 @@ def facts(context: Context) -> dict[str, str | int | None]:
 def build(context: Context) -> pd.DataFrame:
     """The frame."""
     recording = context.recording
-    work, rows = recording.work, context.copies_of()
+    work, rows = recording.work, transfers(context)
     start, end, launch = work.start[rows], work.end[rows], work.launch[rows]
     codes, inverse = np.unique(work.name[rows], return_inverse=True)
     facts = [parse(context.names[code]) for code in codes.tolist()]
-    table = context.tables.get("copy", {})
-    size = table["bytes"][work.row[rows]] if len(rows) else np.zeros(0, np.int64)
+    size = context.work_column("copy", "bytes", rows)
     dur = end - start
     known = (size >= 0) & (dur > 0)
     bandwidth = np.where(known, size / np.maximum(dur, 1), np.nan)
     syncs = context.waits.syncs
-    call = np.zeros(len(rows), np.int64)
+    waited = syncs.copy >= 0
+    at = np.searchsorted(rows, syncs.copy[waited])
     blocking = np.zeros(len(rows), np.bool_)
-    if len(rows) and recording.host.size:
-        host = recording.host
-        call = np.where(launch >= 0, (host.end - host.start)[np.maximum(launch, 0)], 0)
-        waited = syncs.copy >= 0
-        at = np.searchsorted(rows, syncs.copy[waited])
-        blocking[at] = True
-        call[at] = (syncs.end - syncs.begin)[waited]
+    blocking[at] = True
+    call = fetch(recording.host.end - recording.host.start, launch, 0)
+    call[at] = (syncs.end - syncs.begin)[waited]
     hidden = np.zeros(len(rows), np.int64)
     before = np.zeros(len(rows), np.int64)
     for device in np.unique(work.device[rows]).tolist():
@@ -118,10 +110,8 @@ def build(context: Context) -> pd.DataFrame:
         gap = start[mine] - busy.end[np.maximum(last, 0)]
         alone = covered(busy, start[mine] - 1, start[mine]) == 0
         before[mine] = np.where((last >= 0) & alone, gap, 0)
-    owns = context.wait_cost(["blocking_copy"], len(syncs.start))
     cost = context.work_cost[rows]
-    waited = syncs.copy >= 0
-    np.add.at(cost, np.searchsorted(rows, syncs.copy[waited]), owns[waited])
+    np.add.at(cost, at, context.ledger.cost(len(syncs.start), "blocking_copy")[waited])
     frame = context.common_of_work(rows, cost)
 
     def word(part: int) -> pd.Categorical:
@@ -145,12 +135,11 @@ def build(context: Context) -> pd.DataFrame:
 
 
 def _leads(context: Context, rows: Ints) -> Bools:
-    """Which copies begin before the first kernel of the step that launched them."""
+    """Flag the copies that begin before the first kernel of the step that launched them."""
     recording, work = context.recording, context.recording.work
     if not recording.steps or not recording.host.size:
         return np.zeros(len(rows), np.bool_)
-    linked = np.where(work.launch >= 0, recording.host.start[np.maximum(work.launch, 0)], -1)
-    step = np.where(work.launch >= 0, recording.host_step_of(linked), -1)
+    step = np.where(work.launch >= 0, recording.host_step_of(fetch(recording.host.start, work.launch)), -1)
     first = np.full(len(recording.steps) + 1, -1, np.int64)  # the last for work of no step
     kernels = context.kernel_rows[::-1]
     first[step[kernels]] = work.start[kernels]
@@ -159,16 +148,28 @@ def _leads(context: Context, rows: Ints) -> Bools:
     return leads
 
 
-def build_memsets(context: Context) -> pd.DataFrame:
-    """The frame `memsets`."""
-    work = context.recording.work
-    rows = np.flatnonzero(work.kind == MEMSET)
-    launch = work.launch[rows]
-    frame = context.common_of_work(rows)
-    table = context.tables.get("memset", {})
-    frame |= {
-        "name": context.labels(work.name[rows], context.names),
-        "bytes": context.known(table["bytes"][work.row[rows]] if len(rows) else np.zeros(0, np.int64)),
-        "phase": context.labels(context.phases(launch), context.phase_names),
-    }
-    return pd.DataFrame(frame)
+def _waits(context: Context, work: Ints) -> Ints:
+    """Rows of the table of synchronizations that wait for some copies."""
+    return np.flatnonzero(np.isin(context.waits.syncs.copy, work))
+
+
+def _owned(context: Context, chosen: Bools) -> Ints:
+    """The device's time in the copies, and the idle time in which the host waits for them."""
+    rows, ledger = transfers(context)[chosen], context.ledger
+    return np.union1d(ledger.owned(rows, "copy"), ledger.owned(_waits(context, rows), "blocking_copy"))
+
+
+def _freed(context: Context, chosen: Bools) -> Ints:
+    """The waits for the copies, and the calls that issue them."""
+    rows = transfers(context)[chosen]
+    return np.concatenate([context.waits.syncs.node[_waits(context, rows)], context.recording.work.launch[rows]])
+
+
+FRAME = Frame(
+    SCHEMA,
+    build,
+    evidence=("direction", "host_memory", COUNT, MEGABYTES, *TIME),
+    rows=Rows(work=transfers),
+    owns=_owned,
+    frees=_freed,
+)

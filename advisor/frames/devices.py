@@ -7,13 +7,17 @@ over the same time; occupancy is the estimate weighted by the durations of kerne
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
-from advisor.frames.memory import curve
-from advisor.frames.schema import Schema, integer, nullable, real, text
+from advisor.frames.frame import Frame
+from advisor.frames.schema import Schema, integer, real, text
+from advisor.frames.values import typed
 from advisor.intervals import Ints, clip
 from advisor.timeline.context import Context
+from advisor.timeline.memory import curve
 from advisor.timeline.recording import KERNEL
 
 SCHEMA = Schema(
@@ -30,14 +34,12 @@ SCHEMA = Schema(
         integer("kernel_ns", "ns", "kernels inside the window, as a union"),
         real("busy_share", "share", "busy_ns over the window"),
         real("utilization", "share", "the TensorBoard plugin's GPU utilization; NULL without kernels"),
-        real(
-            "sm_efficiency", "share", "the plugin's estimated SM efficiency; NULL where blocks per SM are not recorded"
-        ),
+        real("sm_efficiency", "share", "the plugin's estimated SM efficiency; NULL where blocks per SM are not recorded"),
         real("achieved_occupancy", "share", "the plugin's estimated achieved occupancy; NULL where it is not recorded"),
         integer("peak_allocated_bytes", "bytes", "highest Total Allocated; NULL where memory was not recorded"),
         integer("peak_reserved_bytes", "bytes", "highest Total Reserved; NULL where memory was not recorded"),
     ),
-)
+)  # fmt: skip
 
 
 def plugin_window(context: Context) -> tuple[int, int]:
@@ -78,14 +80,14 @@ def plugin_window(context: Context) -> tuple[int, int]:
     return low, max(high, low)
 
 
-def build(context: Context) -> pd.DataFrame:
-    """The frame, the busiest device first."""
+def facts(context: Context) -> list[dict[str, Any]]:
+    """Each device by column, the busiest first."""
     recording = context.recording
     work = recording.work
     low, high = recording.window
     from_, to = plugin_window(context) if recording.devices else (0, 0)
     rows = []
-    peaks = curve(context)
+    peaks = context.once(curve)
     for device in recording.devices:
         entry = recording.device_properties(device)
         busy = clip(recording.busy(device), low, high).length
@@ -111,10 +113,15 @@ def build(context: Context) -> pd.DataFrame:
                 "peak_reserved_bytes": int(peaks["reserved_bytes"][here].max()) if here.any() else None,
             }
         )
-    frame = pd.DataFrame(rows, columns=SCHEMA.names())
-    for column in SCHEMA.columns:
-        frame[column.name] = nullable(frame[column.name], column)
-    return frame
+    return rows
+
+
+def build(context: Context) -> pd.DataFrame:
+    """The frame, the busiest device first."""
+    devices = context.once(facts)
+    return pd.DataFrame(
+        {column.name: typed([row[column.name] for row in devices], column) for column in SCHEMA.columns}
+    )
 
 
 def _sm_efficiency(context: Context, rows: Ints, low: int, high: int) -> float | None:
@@ -147,3 +154,6 @@ def _occupancy(context: Context, rows: Ints, low: int, high: int) -> float | Non
     if not known.any():
         return None
     return float((values[known] * time[known]).sum() / time[known].sum() / 100)
+
+
+FRAME = Frame(SCHEMA, build, evidence=("device", "name", "vendor"), timeless=True)

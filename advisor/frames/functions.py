@@ -8,9 +8,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from advisor.frames.hosts import PYTHON_KINDS, python_kind
+from advisor.frames.frame import SELF, Frame, Rows
+from advisor.frames.python import KINDS, kinds
 from advisor.frames.schema import LINE, Schema, integer, real, text
-from advisor.intervals import Bools, Ints
+from advisor.intervals import Bools, Ints, fetch, summed
 from advisor.timeline.calls import PYTHON
 from advisor.timeline.context import Context
 from advisor.timeline.source import parse_frame
@@ -20,21 +21,13 @@ SCHEMA = Schema(
     "a Python function or built-in with all its calls from one place of the user's",
     (
         text("name", "as the profiler writes it: file(line): function; the line is where the function begins", "name"),
-        text("kind", ", ".join(PYTHON_KINDS)),
+        text("kind", ", ".join(KINDS)),
         integer("calls", "", "calls"),
         integer("dur_ns", "ns", "their durations, summed; calls of itself count again"),
         integer("self_ns", "ns", "that without what they called"),
-        integer(
-            "loader_ns",
-            "ns",
-            "what of dur_ns lies in waits for a batch that the main process loads; itself counts once",
-        ),
+        integer("loader_ns", "ns", "what of dur_ns lies in waits for a batch that the main process loads; itself counts once"),
         real("loader_share", "share", "loader_ns over the time of those waits; NULL where there are none"),
-        real(
-            "inner_share",
-            "share",
-            "of the same: the most that one function called by it holds; torch's own do not count",
-        ),
+        real("inner_share", "share", "of the same: the most that one function called by it holds; torch's own do not count"),
         text("op", "operator (or annotation) around the first call"),
         text("module", "path of nn.Module calls around the first call"),
         text("file", "source file of the user's innermost frame: the function's own, or its caller's"),
@@ -42,46 +35,41 @@ SCHEMA = Schema(
         text("function", "function of that frame"),
         text("library", "innermost frame that is a library's: file:line function"),
     ),
-)
+)  # fmt: skip
 
 
-def build(context: Context) -> pd.DataFrame:
-    """The frame."""
+def _calls(context: Context) -> tuple[Ints, Ints, Ints]:
+    """All Python calls, the row of the frame that each is part of, and the place of each row's first among the calls."""
     host = context.recording.host
     nodes = np.flatnonzero(host.group == PYTHON)
     user = host.attributes.user[nodes].astype(np.int64)
     pair = host.name[nodes].astype(np.int64) * (len(host.places) + 1) + user + 1
     _, first, row = np.unique(pair, return_index=True, return_inverse=True)
-    count = len(first)
-    dur = host.end[nodes] - host.start[nodes]
-    own = dur - host.children_ns()[nodes] if len(nodes) else dur
+    return nodes, row, first
+
+
+def build(context: Context) -> pd.DataFrame:
+    """The frame."""
+    host = context.recording.host
+    nodes, row, first = context.once(_calls)
+    count, node = len(first), nodes[first]
+    dur = host.end - host.start
     row_of = np.full(host.size + 1, -1, np.int64)
     row_of[nodes] = row
     loaded, inner, whole = _in_loader(context, nodes, row_of, count)
-    node = nodes[first]
-    common = context.common(start=host.start[node], dur=dur[first], cost=np.zeros(count, np.int64), node=node)
-    kinds = np.array([python_kind(name) for name in context.names], np.int64)
-    share = pd.array(loaded / whole if whole else np.zeros(count), dtype="Float64")
-    within = pd.array(inner / whole if whole else np.zeros(count), dtype="Float64")
-    if not whole:
-        share[:] = within[:] = pd.NA
+    common = context.common(start=host.start[node], dur=dur[node], cost=np.zeros(count, np.int64), node=node)
+    unknown = np.full(count, not whole)
     frame = {
         "name": context.labels(host.name[node], context.names),
-        "kind": context.labels(kinds[host.name[node]] if count else node, PYTHON_KINDS),
-        "calls": np.bincount(row, minlength=count).astype(np.int64),
-        "dur_ns": _summed(row, dur, count),
-        "self_ns": _summed(row, own, count),
+        "kind": context.labels(kinds(context)[host.name[node]], KINDS),
+        "calls": summed(row, 1, count),
+        "dur_ns": summed(row, dur[nodes], count),
+        "self_ns": summed(row, (dur - host.children_ns())[nodes], count),
         "loader_ns": loaded,
-        "loader_share": share,
-        "inner_share": within,
+        "loader_share": pd.arrays.FloatingArray(loaded / max(whole, 1), unknown),
+        "inner_share": pd.arrays.FloatingArray(inner / max(whole, 1), unknown.copy()),
     }
     return pd.DataFrame(frame | {name: common[name] for name in SCHEMA.names()[len(frame) :]})
-
-
-def _summed(row: Ints, values: Ints, count: int) -> Ints:
-    total = np.zeros(count, np.int64)
-    np.add.at(total, row, values)
-    return total
 
 
 def _in_loader(context: Context, nodes: Ints, row_of: Ints, count: int) -> tuple[Ints, Ints, int]:
@@ -96,23 +84,23 @@ def _in_loader(context: Context, nodes: Ints, row_of: Ints, count: int) -> tuple
     wait = around[np.maximum(at, 0)]
     inside = nodes[(at >= 0) & (host.thread[nodes] == host.thread[wait]) & (host.start[nodes] < host.end[wait])]
     inside = inside[_of_others(context, inside)]
-    above = _nearest(context, inside)
+    above = host.above(inside, np.isin(np.arange(host.size), inside))
     mine = row_of[inside]
-    outer = np.where(above >= 0, row_of[above], -1)
+    outer = fetch(row_of, above)
     fresh = mine != outer
     mine, outer = mine[fresh], outer[fresh]
     dur = (host.end - host.start)[inside[fresh]]
-    loaded = _summed(mine, dur, count)
+    loaded = summed(mine, dur, count)
     below = outer >= 0
     inner = none.copy()
     if below.any():
         pairs, back = np.unique(outer[below] * count + mine[below], return_inverse=True)
-        np.maximum.at(inner, pairs // count, _summed(back, dur[below], len(pairs)))
+        np.maximum.at(inner, pairs // count, summed(back, dur[below], len(pairs)))
     return loaded, inner, int((host.end - host.start)[around].sum())
 
 
 def _of_others(context: Context, nodes: Ints) -> Bools:
-    """Which calls are of functions with a place in the source that is not torch's."""
+    """Flag the calls of functions with a place in the source that is not torch's."""
     host = context.recording.host
     known = np.zeros(max(len(context.names), 1), np.bool_)
     for code in np.unique(host.name[nodes]).tolist():
@@ -121,12 +109,16 @@ def _of_others(context: Context, nodes: Ints) -> Bools:
     return known[host.name[nodes]]
 
 
-def _nearest(context: Context, nodes: Ints) -> Ints:
-    """The nearest of *nodes* above each of them, -1 for none."""
-    host = context.recording.host
-    chosen = np.zeros(host.size + 1, np.bool_)
-    chosen[nodes] = True
-    above = host.parent[nodes].astype(np.int64)
-    while len(on := np.flatnonzero((above >= 0) & ~chosen[above])):
-        above[on] = host.parent[above[on]]
-    return above
+def _events(context: Context, chosen: Bools) -> tuple[Ints, Ints]:
+    """All calls that the chosen rows sum up."""
+    nodes, row, _ = context.once(_calls)
+    return nodes[:0], nodes[chosen[row]]
+
+
+FRAME = Frame(
+    SCHEMA,
+    build,
+    evidence=("name", "file", "line", "sum(calls) AS calls", SELF),
+    rows=Rows(events=_events),
+    timeless=True,
+)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
+from advisor.frames.frame import COUNT, IN_PYTHON, NOT_LINKED, TIME, Frame, Rows, owns_work
+from advisor.frames.patterns.find import find
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
-from advisor.intervals import Bools, Ints, covered, union
+from advisor.intervals import Bools, Ints, covered, fetch, union
 from advisor.timeline import launch_origin as origin
 from advisor.timeline.context import Context
+from advisor.timeline.recording import KERNEL
 
 SCHEMA = Schema(
     "kernels",
@@ -16,8 +21,9 @@ SCHEMA = Schema(
     (
         *COMMON,
         text("name", "the kernel's name", "name"),
-        text("class", "gemm, conv, attention, elementwise, reduction, normalization, softmax, copy, layout, communication, "
+        text("kind", "gemm, conv, attention, elementwise, reduction, normalization, softmax, copy, layout, communication, "
              "optimizer, embedding, pooling, sort, random, triton or other; by name"),
+        text("class", "the same: its older name, which is a word of Python"),
         flag("tensor_cores", "whether it ran on Tensor Cores; NULL where the name does not say, and on other makers' GPUs"),
         text("dtype", "fp32, tf32, fp16, bf16, fp8, fp64 or int8: by the name, else by the operands; NULL where unknown"),
         flag("linked", "whether the trace holds the call that launched it", "args.correlation"),
@@ -37,7 +43,8 @@ SCHEMA = Schema(
         flag("pointwise", "elementwise by name"),
         text("phase", "forward, backward, optimizer, zero_grad or other (launch unknown)"),
         text("shapes", "operand shapes of the launching operator", "args.Input Dims"),
-        text("dtypes", "operand types of the launching operator", "args.Input type"),
+        text("operand_types", "operand types of the launching operator", "args.Input type"),
+        text("dtypes", "the same: its older name, which pandas has for something else", "args.Input type"),
         integer("exposed_ns", "ns", "for communication: what no other kernel hides; otherwise the duration"),
         text("outer_op", "outermost operator around the launch: the one that the program or autograd called"),
         flag("in_attention", "of attention computed in steps (a pattern of that kind), its products included"),
@@ -54,54 +61,66 @@ _REST_NS = 100_000
 """A stream that rests for longer has ended a chain of kernels: a launch costs the host a tenth of it."""
 
 
+def kernels(context: Context) -> Ints:
+    """Piece of GPU work that each row is."""
+    return context.kernel_rows
+
+
 def build(context: Context) -> pd.DataFrame:
     """The frame."""
-    recording = context.recording
-    work, rows = recording.work, context.kernel_rows
-    start, launch = work.start[rows], work.launch[rows]
-    info = context.kernel_names
-    name = work.name[rows]
-    codes = np.fromiter(info, np.int64, len(info))
-    at = np.searchsorted(codes, name)
+    frame = context.common_of_work(kernels(context))
+    frame |= _by_name(context) | _recorded(context)
+    frame |= _origins(context, np.asarray(frame["kind"]) == "gemm")
+    return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
 
-    def told(values: list[object], kind: type) -> Ints:
+
+def _by_name(context: Context) -> dict[str, object]:
+    """Columns on what each kernel's name says, and on its neighbours of the same sort."""
+    work, rows = context.recording.work, kernels(context)
+    info, name, start = context.kernel_names, work.name[rows], work.start[rows]
+    at = np.searchsorted(np.fromiter(info, np.int64, len(info)), name)
+
+    def said(values: list[Any], kind: type) -> Ints:
         return np.array(values, kind)[at] if len(values) else np.zeros(0, kind)
 
     kinds = sorted({k.kind for k in info.values()})
-    kind = told([kinds.index(k.kind) for k in info.values()], np.int64)
-    tensor = told([k.tensor_cores is True for k in info.values()], np.bool_).astype(np.bool_)
-    unknown = told([k.tensor_cores is None for k in info.values()], np.bool_).astype(np.bool_)
-    alignment = told([k.alignment or 0 for k in info.values()], np.int64)
-    pointwise = told([k.pointwise for k in info.values()], np.bool_).astype(np.bool_)
-    dtypes = context.kernel_dtypes()
-    table = context.tables.get("kernel", {})
-    row = work.row[rows]
-
-    def column(key: str) -> Ints:
-        return table[key][row] if len(row) else np.zeros(0, np.int64)
-
-    raws = context.recording.recorded.raws
-    size = np.array([_product(raw) for raw in raws], np.int64)
+    kind = context.labels(said([kinds.index(k.kind) for k in info.values()], np.int64), kinds)
+    unknown = said([k.tensor_cores is None for k in info.values()], np.bool_).astype(np.bool_)
+    tensor = said([k.tensor_cores is True for k in info.values()], np.bool_).astype(np.bool_)
+    alignment = said([k.alignment or 0 for k in info.values()], np.int64)
+    pointwise = said([k.pointwise for k in info.values()], np.bool_).astype(np.bool_)
     # A fill reads nothing: it is no link of a chain.
-    fills = told(["FillFunctor" in context.names[code] for code in info], np.bool_).astype(np.bool_)
+    links = said([k.pointwise and "FillFunctor" not in context.names[code] for code, k in info.items()], np.bool_)
     step = context.recording.step_of(start)
-    length, chain = _chains(work.device[rows], work.stream[rows], start, work.end[rows], step, pointwise & ~fills)
-    host = recording.host if len(rows) and (launch >= 0).any() else None
-    graph = np.zeros(len(rows), np.bool_)
-    launched = np.full(len(rows), -1, np.int64)
-    if host is not None:
-        graph = np.isin(launch, context.graph_nodes)
-        launched = np.where(launch >= 0, host.start[np.maximum(launch, 0)], -1)
-    frame = context.common_of_work(rows)
-    frame |= {
+    length, chain = _chains(work.device[rows], work.stream[rows], start, work.end[rows], step, links.astype(np.bool_))
+    return {
         "name": context.labels(name, context.names),
-        "class": context.labels(kind, kinds),
+        "kind": kind,
+        "class": kind,
         "tensor_cores": context.boolean(tensor, unknown),
-        "dtype": pd.Categorical(dtypes),
+        "dtype": pd.Categorical(context.kernel_dtypes()),
+        "alignment": pd.arrays.IntegerArray(alignment.astype(np.int64), alignment == 0),
+        "chain_length": length,
+        "chain_id": chain,
+        "pointwise": pointwise,
+    }
+
+
+def _recorded(context: Context) -> dict[str, object]:
+    """Columns that the trace holds of each kernel and of its launch."""
+    work, rows = context.recording.work, kernels(context)
+    launch = work.launch[rows]
+    size = np.array([_product(raw) for raw in context.recording.recorded.raws], np.int64)
+
+    def column(name: str) -> Ints:
+        return context.work_column("kernel", name, rows)
+
+    operand_types = context.labels(context.op_column(launch, "types"), context.shape_texts)
+    return {
         "linked": launch >= 0,
         "correlation": work.correlation[rows],
-        "launch_ns": context.known(launched),
-        "graph": graph,
+        "launch_ns": context.known(fetch(context.recording.host.start, launch)),
+        "graph": np.isin(launch, context.graph_nodes),
         "grid_blocks": context.known(size[column("grid")]),
         "block_threads": context.known(size[column("block")]),
         "registers": context.known(column("registers")),
@@ -109,24 +128,19 @@ def build(context: Context) -> pd.DataFrame:
         "blocks_per_sm": column("blocks_per_sm").astype(np.float64),
         "warps_per_sm": column("warps_per_sm").astype(np.float64),
         "occupancy": column("occupancy").astype(np.float64),
-        "alignment": pd.arrays.IntegerArray(alignment.astype(np.int64), alignment == 0),
-        "chain_length": length,
-        "chain_id": chain,
-        "pointwise": pointwise,
-        "phase": context.labels(context.phases(launch), context.phase_names),
+        "phase": context.phase(launch),
         "shapes": context.labels(context.op_column(launch, "dims"), context.shape_texts),
-        "dtypes": context.labels(context.op_column(launch, "types"), context.shape_texts),
+        "operand_types": operand_types,
+        "dtypes": operand_types,
         "exposed_ns": exposed(context, rows),
     }
-    frame |= _origins(context, rows, frame)
-    return pd.DataFrame(frame)
 
 
-def _origins(context: Context, rows: Ints, frame: dict[str, object]) -> dict[str, object]:
+def _origins(context: Context, products: Bools) -> dict[str, object]:
     """Columns on what each kernel was launched for."""
-    work = context.recording.work
+    work, rows = context.recording.work, kernels(context)
     launch, start, end = work.launch[rows], work.start[rows], work.end[rows]
-    odd, known = origin.odd_sizes(context, launch, np.asarray(frame["class"]) == "gemm")
+    odd, known = origin.odd_sizes(context, launch, products)
     op, user = origin.places(context, launch)
     return {
         "outer_op": context.labels(origin.outermost_ops(context, launch), context.names),
@@ -139,10 +153,10 @@ def _origins(context: Context, rows: Ints, frame: dict[str, object]) -> dict[str
 
 
 def _in_attention(context: Context, rows: Ints) -> Bools:
-    """Whether each kernel is of a pattern `attention`; the search for one is spared where nothing is named as it would be."""
+    """Flag the kernels of a pattern `attention`; the search for one is spared where nothing is named as it would be."""
     if not any("softmax" in name.lower() for name in context.names if name.startswith("aten::")):
         return np.zeros(len(rows), np.bool_)
-    patterns = context.patterns
+    patterns = context.once(find)
     kinds = np.array([one.kind == "attention" for one in patterns.found for _ in range(len(one))], np.bool_)
     inside: Bools = np.isin(rows, patterns.inside.index[kinds[patterns.inside.row]] if len(kinds) else rows[:0])
     return inside
@@ -155,7 +169,7 @@ def exposed(context: Context, rows: Ints) -> Ints:
     out = end - start
     for device in np.unique(work.device[rows]).tolist():
         mine = (work.device[rows] == device) & work.communication[rows]
-        others = (work.device == device) & (work.kind == 0) & ~work.communication
+        others = (work.device == device) & (work.kind == KERNEL) & ~work.communication
         cover = union(work.start[others], work.end[others])
         out[mine] -= covered(cover, start[mine], end[mine])
     return out
@@ -193,3 +207,14 @@ def _chains(device: Ints, stream: Ints, start: Ints, end: Ints, step: Ints, poin
     length[order] = np.where(along, count[number], 0)
     chain[order] = np.where(along, number, -1)
     return length, chain
+
+
+FRAME = Frame(
+    SCHEMA,
+    build,
+    evidence=("name", "class", "dtype", COUNT, *TIME),
+    rows=Rows(work=kernels),
+    owns=owns_work(kernels),
+    no_op=IN_PYTHON,
+    unlinked=NOT_LINKED,
+)

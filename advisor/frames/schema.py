@@ -1,12 +1,8 @@
-"""What a frame is: its columns, each with type, unit and meaning."""
+"""Schema of a frame: its columns, each with type, unit and meaning."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -73,12 +69,3 @@ COMMON = (
     text("function", "function of that frame"),
     text("library", "innermost frame that is a library's: file:line function"),
 )
-
-
-def nullable(series: pd.Series, column: Column) -> pd.Series:
-    """*series* as pandas' nullable type for the column, so that what is unknown is missing and not NaN or 0."""
-    if column.type == "BIGINT":
-        return series.astype("Int64")
-    if column.type == "DOUBLE":
-        return series.astype("Float64")
-    return series.astype("boolean") if column.type == "BOOLEAN" else series.astype("category")

@@ -1,4 +1,4 @@
-"""What ``advisor record`` wrote of the program's settings: columns of `trace`, and the frame `settings` with a row a setting.
+"""Settings of the program, as ``advisor record`` wrote them: columns of `trace`, and the frame `settings` with a row a setting.
 
 Without the recorder all of it is NULL, and the frame is empty.
 """
@@ -11,15 +11,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from advisor.frames.schema import Schema, flag, integer, nullable, real, text
+from advisor.frames.frame import Frame
+from advisor.frames.schema import Schema, flag, integer, real, text
+from advisor.frames.values import typed
+from advisor.intervals import summed
 from advisor.reading.program_settings import STACKS_APART, Autocast, Loader, Recorded
 from advisor.timeline.context import Context
-from advisor.timeline.ledger import CODE
 from advisor.timeline.source import clean_path
 from advisor.timeline.waits import LOADER
 
 _BY = "advisor record"
 _ENOUGH = 3
+_AS_RECORDED = (
+    "cores", "threads", "tf32_matmul", "tf32_cudnn", "cudnn_benchmark", "deterministic", "backwards_per_step",
+)  # fmt: skip
+_OF_LOADERS = ("workers", "batch_size", "prefetch", "pin_memory", "persistent")
 _WAITED = "of the loaders of the kind that the trace waits for (with workers or without)"
 
 COLUMNS = (
@@ -72,10 +78,9 @@ def build(context: Context) -> pd.DataFrame:
     """The frame `settings`."""
     found = context.metadata.recorded
     rows = list(_rows(found, _regions(found, context))) if found else []
-    frame = {}
-    for at, column in enumerate(SCHEMA.columns):
-        frame[column.name] = nullable(pd.Series([row[at] for row in rows], dtype=object), column)
-    return pd.DataFrame(frame)
+    return pd.DataFrame(
+        {column.name: typed([row[at] for row in rows], column) for at, column in enumerate(SCHEMA.columns)}
+    )
 
 
 def _regions(found: Recorded, context: Context) -> list[Autocast]:
@@ -130,21 +135,11 @@ def facts(context: Context) -> dict[str, Any]:
     bare = float(np.median(found.unprofiled_step_ms)) * 1e6 if found.unprofiled_step_ms else None
     return {
         "settings_recorded": True,
-        "cores": found.cores,
-        "threads": found.threads,
-        "loader_workers": _common(loader.workers for loader in loaders),
-        "loader_batch_size": _common(loader.batch_size for loader in loaders),
-        "loader_prefetch": _common(loader.prefetch for loader in loaders),
-        "loader_pin_memory": _common(loader.pin_memory for loader in loaders),
-        "loader_persistent": _common(loader.persistent for loader in loaders),
+        **{name: getattr(found, name) for name in _AS_RECORDED},
+        **{f"loader_{name}": _common(getattr(loader, name) for loader in loaders) for name in _OF_LOADERS},
         "optimizer_fused": fused,
         "autocast": ", ".join(sorted({region.dtype for region in _regions(found, context)})),
         "compile_modes": ", ".join(sorted({call.mode for call in found.compiled})),
-        "tf32_matmul": found.tf32_matmul,
-        "tf32_cudnn": found.tf32_cudnn,
-        "cudnn_benchmark": found.cudnn_benchmark,
-        "deterministic": found.deterministic,
-        "backwards_per_step": found.backwards_per_step,
         "unprofiled_step_ns": bare,
         "profiled_excess_share": _excess(context, found.unprofiled_step_ms),
         "stacks_apart": None if found.stacks is None else found.stacks == STACKS_APART,
@@ -152,7 +147,7 @@ def facts(context: Context) -> dict[str, Any]:
 
 
 def _excess(context: Context, bare_ms: Sequence[float]) -> float | None:
-    """What steps under the profiler are longer than those without, as a share. A busy machine can make a median of few."""
+    """Excess of steps under the profiler over those without, as a share. A busy machine can make a median of few."""
     recording = context.recording
     profiled = np.diff(recording.bounds)[recording.sampled] if recording.steps else np.zeros(0)
     if min(len(profiled), len(bare_ms)) < _ENOUGH:
@@ -181,17 +176,19 @@ def _common(values: Iterable[Any]) -> Any:
 
 def figures(context: Context) -> dict[str, Any]:
     """The columns of `trace` that advice on settings is worked out from."""
-    recording, waits, book = context.recording, context.waits.loader, context.ledger
+    recording, waits, ledger = context.recording, context.waits.loader, context.ledger
     if not recording.steps:
         return {"loader_ns": None, "fed_step_ns": None}
     sampled = recording.sampled
     step = recording.host_step_of(waits.start)
     inside = (step >= 0) & (step < len(sampled))
-    loading = np.bincount(step[inside], (waits.end - waits.start)[inside], len(sampled))[sampled]
-    mine = (book.cause == CODE["loader"]) & (book.step >= 0)
-    owned = np.bincount(book.step[mine], book.dur_ns[mine], len(sampled))[sampled]
-    fed = np.diff(recording.bounds)[sampled] - owned
+    loading = summed(step[inside], (waits.end - waits.start)[inside], len(sampled))[sampled]
+    mine = ledger.through("loader") & (ledger.step >= 0)
+    fed = (np.diff(recording.bounds) - summed(ledger.step[mine], ledger.dur_ns[mine], len(sampled)))[sampled]
     return {
         "loader_ns": float(np.median(loading)) if inside.any() and len(loading) else None,
         "fed_step_ns": float(np.median(fed)) if len(fed) else None,
     }
+
+
+FRAME = Frame(SCHEMA, build, evidence=("of", "name", "value", "file", "line"), timeless=True)

@@ -7,9 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from advisor.frames.frame import Frame
 from advisor.frames.schema import Schema, flag, integer, text
+from advisor.intervals import summed
 from advisor.timeline.context import Context
 from advisor.timeline.ledger import CAUSES
+from advisor.timeline.recording import Step
+from advisor.timeline.startup import startup
 
 SCHEMA = Schema(
     "steps",
@@ -29,42 +33,31 @@ SCHEMA = Schema(
         integer("excess_ns", "ns", "what it exceeds the median by"),
         text("excess_cause", "the cause whose share of it exceeds that cause's median over the sampled steps the most"),
         integer("excess_cause_ns", "ns", "by how much"),
-        integer(
-            "startup_ns",
-            "ns",
-            "idle in it under what only first calls take so long for: lazy loading, algorithm search",
-        ),
+        integer("startup_ns", "ns", "idle in it under what only first calls take so long for: lazy loading, algorithm search"),
     ),
-)
+)  # fmt: skip
 
 
 def build(context: Context) -> pd.DataFrame:
     """The frame."""
-    recording, book = context.recording, context.ledger
-    bounds, steps = recording.bounds, recording.steps
-    count = len(bounds) - 1
-    dur = np.diff(bounds)
-    frame: dict[str, Any] = {"step": np.arange(count)}
-    if steps:
-        frame |= {
-            "name": pd.Categorical([step.name for step in steps]),
-            "number": np.array([step.number for step in steps], np.int64),
-            "host_start_ns": np.array([step.start for step in steps], np.int64),
-            "host_dur_ns": np.array([step.end - step.start for step in steps], np.int64),
-        }
-    else:
-        frame |= {
-            "name": pd.Categorical([None] * count, categories=[]),
-            "number": np.full(count, -1),
-            "host_start_ns": bounds[:-1],
-            "host_dur_ns": dur,
-        }
-    frame |= {"start_ns": bounds[:-1], "dur_ns": dur, "sampled": recording.sampled}
-    for code, cause in enumerate(CAUSES):
-        mine = (book.cause == code) & (book.step >= 0)
-        sums = np.zeros(count, np.int64)
-        np.add.at(sums, book.step[mine], book.dur_ns[mine])
-        frame[f"{cause}_ns"] = sums
+    recording, ledger = context.recording, context.ledger
+    bounds = recording.bounds
+    count, dur = len(bounds) - 1, np.diff(bounds)
+    steps = recording.steps or [Step("", -1, int(bounds[0]), int(bounds[-1]))]
+    host_start = np.array([step.start for step in steps], np.int64)
+    frame: dict[str, Any] = {
+        "step": np.arange(count),
+        "name": pd.Categorical([step.name or None for step in steps]),
+        "number": np.array([step.number for step in steps], np.int64),
+        "host_start_ns": host_start,
+        "host_dur_ns": np.array([step.end for step in steps], np.int64) - host_start,
+        "start_ns": bounds[:-1],
+        "dur_ns": dur,
+        "sampled": recording.sampled,
+    }
+    for cause in CAUSES:
+        mine = ledger.through(cause) & (ledger.step >= 0)
+        frame[f"{cause}_ns"] = summed(ledger.step[mine], ledger.dur_ns[mine], count)
     waits = recording.host_step_of(context.waits.loader.start)
     median = float(np.median(dur[recording.sampled])) if count else 0.0
     spread = 1.4826 * float(np.median(np.abs(dur[recording.sampled] - median))) if count else 0.0
@@ -76,18 +69,20 @@ def build(context: Context) -> pd.DataFrame:
 
 
 def _excess(context: Context, frame: dict[str, Any]) -> dict[str, object]:
-    """What each step has more of than the median step: the difference of their ledgers."""
+    """Columns on what each step has more of than the median step: the difference of their ledgers."""
     bounds, sampled = context.recording.bounds, context.recording.sampled
     parts = np.stack([frame[f"{cause}_ns"] for cause in CAUSES], axis=1)
     over = parts - np.median(parts[sampled], axis=0).astype(np.int64) if sampled.any() else np.zeros_like(parts)
     most = over.argmax(axis=1)
     by = np.maximum(over[np.arange(len(over)), most], 0)
-    spans = context.startup
+    spans = context.once(startup)
     at = context.recording.step_of(spans.start)
-    early = np.zeros(len(bounds) - 1, np.int64)
-    np.add.at(early, at[at >= 0], context.idle_during(spans.start, spans.end)[at >= 0])
+    early = summed(at[at >= 0], context.idle_during(spans.start, spans.end)[at >= 0], len(bounds) - 1)
     return {
         "excess_cause": context.labels(np.where(by > 0, most, -1), CAUSES),
         "excess_cause_ns": by,
         "startup_ns": early,
     }
+
+
+FRAME = Frame(SCHEMA, build, evidence=("name", "round(dur_ns / 1e6, 3) AS step_ms"), timeless=True)

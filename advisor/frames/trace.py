@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from advisor import hardware
-from advisor.frames import copies, settings
-from advisor.frames import devices as device_frame
-from advisor.frames.schema import Schema, flag, integer, nullable, real, text
-from advisor.timeline import retention
+from advisor.frames import copies, devices, settings
+from advisor.frames.frame import Frame
+from advisor.frames.schema import Schema, flag, integer, real, text
+from advisor.frames.values import typed
+from advisor.intervals import Bools
+from advisor.timeline import memory
 from advisor.timeline.context import Context
 from advisor.timeline.cpu import shows_device
-from advisor.timeline.kernel_names import least_capability
+from advisor.timeline.kernel_names import KernelName, least_capability
 from advisor.timeline.ledger import CAUSES
 from advisor.timeline.program import habits
-from advisor.timeline.startup import is_warm
+from advisor.timeline.startup import is_warm, startup
 
 TINY_NS = 10_000
 _ROOM = 0.9
@@ -111,37 +114,35 @@ SCHEMA = Schema(
 
 def build(context: Context) -> pd.DataFrame:
     """The frame: one row."""
-    facts = _facts(context)
-    frame = {}
-    for column in SCHEMA.columns:
-        frame[column.name] = nullable(pd.Series([facts[column.name]]), column)
-    return pd.DataFrame(frame)
+    values = facts(context)
+    return pd.DataFrame({column.name: typed([values[column.name]], column) for column in SCHEMA.columns})
 
 
-def _facts(context: Context) -> dict[str, Any]:
-    recording, book = context.recording, context.ledger
-    low, high = recording.window
-    window = high - low
+def facts(context: Context) -> dict[str, Any]:
+    """The one row, by column; None where unknown."""
+    return (
+        features(context)
+        | _device(context)
+        | _time(context)
+        | _causes(context)
+        | _kernels(context)
+        | _memory(context)
+        | _program(context)
+        | _links(context)
+        | _file(context)
+        | copies.facts(context)
+        | settings.figures(context)
+        | settings.facts(context)
+    )
+
+
+def _device(context: Context) -> dict[str, Any]:
+    """Columns on the device that did the work."""
+    recording = context.recording
+    first = _busiest(context)
     has_gpu = bool(recording.devices)
-    devices = device_frame.build(context)
-    first: dict[str, Any] = {str(key): _plain(value) for key, value in devices.iloc[0].items()} if has_gpu else {}
-    steps = recording.steps
-    sampled = np.diff(recording.bounds)[recording.sampled]
-    causes = book.by_cause()
-    whole = book.counted_ns
-    host = recording.host
-    launched = np.unique(recording.work.launch[recording.work.launch >= 0])
-    in_steps = recording.step_of(host.start[launched]) >= 0 if len(launched) else launched
-    busy = first.get("busy_ns", 0)
-    waits = recording.host_step_of(context.waits.loader.start)
-    per_step = np.bincount(waits[waits >= 0], minlength=1)
-    warmup = int(context.idle_during(context.startup.start, context.startup.end).sum()) if has_gpu else 0
-    peak, reserved = first.get("peak_allocated_bytes"), first.get("peak_reserved_bytes")
-    capacity = first.get("memory_bytes")
-    work = recording.work
-    time = work.end - work.start
     rates = hardware.peaks(first.get("name"))
-    facts: dict[str, Any] = {
+    return {
         "vendor": recording.vendor if has_gpu or recording.tables.get("runtime") is not None else "cpu",
         "device_name": first.get("name"),
         "capability": first.get("capability") or _proven_capability(context),
@@ -149,63 +150,103 @@ def _facts(context: Context) -> dict[str, Any]:
         "half_times": rates.half_times if rates else None,
         "tf32_times": rates.tf32_times if rates else None,
         "half_times_tf32": rates.half_times_tf32 if rates else None,
-        "memory_bytes": capacity,
         "devices_used": len(recording.devices),
         "cpu_only": context.cpu_program,
         "gpu_used": has_gpu or shows_device(recording),
-        **features(context),
-        "rank": context.metadata.rank,
-        "world_size": context.metadata.world_size,
+    }
+
+
+def _busiest(context: Context) -> dict[str, Any]:
+    """The busiest device's row of `devices`; empty without one."""
+    return next(iter(context.once(devices.facts)), {})
+
+
+def _time(context: Context) -> dict[str, Any]:
+    """Columns on steps and window, and what of it the device works."""
+    recording = context.recording
+    low, high = recording.window
+    window, busy = high - low, _busiest(context).get("busy_ns", 0)
+    idle = window - busy if recording.devices else None
+    warmup = int(context.idle_during(*context.once(startup)).sum()) if recording.devices else 0
+    waits = recording.host_step_of(context.waits.loader.start)
+    per_step = np.bincount(waits[waits >= 0], minlength=1)
+    steps = bool(recording.steps)
+    return {
         "step_count": recording.whole_steps,
-        "step_ns": float(np.median(sampled)) if steps else None,
+        "step_ns": float(np.median(np.diff(recording.bounds)[recording.sampled])) if steps else None,
         "window_ns": window,
         "busy_ns": busy,
-        "idle_ns": window - busy if has_gpu else None,
-        "busy_share": busy / window if has_gpu and window else None,
-        "idle_share": (window - busy) / window if has_gpu and window else None,
-        **_kernel_facts(context),
+        "idle_ns": idle,
+        "busy_share": busy / window if idle is not None and window else None,
+        "idle_share": idle / window if idle is not None and window else None,
+        "warm": is_warm(warmup, window - busy),
+        "warmup_ns": warmup,
+        "steps_not_iterations": bool(steps and np.median(per_step) >= 2 and not _placed(context)),
+    }
+
+
+def _causes(context: Context) -> dict[str, float]:
+    """Columns on what each cause owns."""
+    whole = context.ledger.counted_ns
+    shares = {cause: ns / whole if whole else 0.0 for cause, ns in context.ledger.by_cause().items()}
+    named = {"overhead_share": shares["profiler"], "small_gaps_share": shares["host"]}
+    return named | {f"{cause}_share": share for cause, share in shares.items()}
+
+
+def _memory(context: Context) -> dict[str, Any]:
+    """Columns on the device's memory."""
+    first = _busiest(context)
+    capacity, peak, reserved = (first.get(f"{name}_bytes") for name in ("memory", "peak_allocated", "peak_reserved"))
+    return memory.facts(context) | {
+        "memory_bytes": capacity,
         "peak_allocated_bytes": peak,
         "peak_reserved_bytes": reserved,
         "peak_share": peak / capacity if peak is not None and capacity else None,
         "reserved_share": reserved / capacity if reserved is not None and capacity else None,
         "batch_times": max(_ROOM * capacity / peak, 1.0) if peak and capacity else None,
+    }
+
+
+def _program(context: Context) -> dict[str, Any]:
+    """Columns on what sort of program it is."""
+    names = context.names
+    return habits(context) | {
+        "rank": context.metadata.rank,
+        "world_size": context.metadata.world_size,
         "training": context.training(),
-        "optimizer_seen": any(name.startswith("Optimizer.step") for name in context.names),
-        "amp_scaler": any(
-            "_amp_foreach_non_finite_check" in name or "_amp_update_scale" in name for name in context.names
-        ),
-        "compiled": any(name.startswith(_COMPILED) for name in context.names),
+        "optimizer_seen": any(name.startswith("Optimizer.step") for name in names),
+        "amp_scaler": any("_amp_foreach_non_finite_check" in name or "_amp_update_scale" in name for name in names),
+        "compiled": any(name.startswith(_COMPILED) for name in names),
+        "stack_recorded": "python" in context.tables,
+    }
+
+
+def _links(context: Context) -> dict[str, Any]:
+    """Columns on launches, and on what links the device's work to them."""
+    recording, work = context.recording, context.recording.work
+    time, linked = work.end - work.start, work.launch >= 0
+    launched = np.unique(work.launch[linked])
+    in_steps = recording.step_of(recording.host.start[launched]) >= 0
+    return {
         "graph_launches": len(context.graph_nodes),
-        "graph_kernels": int(np.isin(work.launch, context.graph_nodes).sum()) if len(context.graph_nodes) else 0,
+        "graph_kernels": int(np.isin(work.launch, context.graph_nodes).sum()),
         "graphs_underrecorded": context.graphs_underrecorded,
         "idle_trusted": context.idle_trusted,
-        "unlinked_share": float(time[work.launch < 0].sum() / time.sum()) if has_gpu and time.sum() else None,
-        "overhead_share": causes["profiler"] / whole if whole else 0.0,
-        "stack_recorded": "python" in context.tables,
-        "warm": is_warm(warmup, window - busy),
-        "warmup_ns": warmup,
-        "truncated": recording.recorded.truncated,
-        "repaired_events": recording.recorded.repaired,
-        "skipped_events": recording.recorded.skipped,
+        "unlinked_share": float(time[~linked].sum() / time.sum()) if time.sum() else None,
         "launches_per_step": float(in_steps.sum() / recording.step_count),
-        **habits(context),
-        **retention.facts(context),
-        **copies.facts(context),
-        "small_gaps_share": causes["host"] / whole if whole else 0.0,
-        "steps_not_iterations": bool(steps and np.median(per_step) >= 2 and not _placed(context)),
     }
-    facts |= {f"{cause}_share": ns / whole if whole else 0.0 for cause, ns in causes.items()}
-    return facts | settings.figures(context) | settings.facts(context)
+
+
+def _file(context: Context) -> dict[str, Any]:
+    """Columns on the state of the file."""
+    recorded = context.recording.recorded
+    return {"truncated": recorded.truncated, "repaired_events": recorded.repaired, "skipped_events": recorded.skipped}
 
 
 def _placed(context: Context) -> bool:
-    """Whether a recorder that saw the loop put the steps where they are."""
+    """Tell whether a recorder that saw the loop put the steps where they are."""
     recorded = context.metadata.recorded
     return recorded is not None and bool(recorded.steps_by)
-
-
-def _plain(value: Any) -> Any:
-    return None if value is None or value is pd.NA or value != value else value
 
 
 def _proven_capability(context: Context) -> float | None:
@@ -216,7 +257,7 @@ def _proven_capability(context: Context) -> float | None:
 
 
 def features(context: Context) -> dict[str, bool]:
-    """What was recorded."""
+    """Features that were recorded, as flags."""
     recording, tables = context.recording, context.tables
     raws = recording.recorded.raws
     kernels = context.kernel_names if len(recording.work) else {}
@@ -243,43 +284,32 @@ def _has_types(context: Context) -> bool:
     return bool((~np.isin(table["types"], empty)).any() or (~np.isin(table["dims"], empty)).any())
 
 
-def _kernel_facts(context: Context) -> dict[str, Any]:
+def _kernels(context: Context) -> dict[str, Any]:
+    """Columns on the kernels: how many, and the shares of their time by sort, length and number format."""
     work, rows = context.recording.work, context.kernel_rows
     time = (work.end - work.start)[rows].astype(np.float64)
     total = float(time.sum())
-    names: dict[str, Any] = {"kernel_count": len(rows), "kernel_ns": int(total)}
-    keys = [
-        "tiny_kernel_time_share",
-        "elementwise_time_share",
-        "gemm_time_share",
-        "tensor_core_time_share",
-        "tensor_core_share",
-        "gemm_unknown_share",
-        "half_gemm_time_share",
-        "tf32_gemm_time_share",
-        "fp32_gemm_time_share",
-    ]
-    if not total:
-        return names | dict.fromkeys(keys)
     info = context.kernel_names
-    codes = np.fromiter(info, np.int64, len(info))
-    at = np.searchsorted(codes, work.name[rows])
-    matrix = np.array([k.matrix for k in info.values()])[at]
-    tensor = np.array([k.tensor_cores is True for k in info.values()])[at]
-    unknown = np.array([k.tensor_cores is None for k in info.values()])[at]
-    pointwise = np.array(["elementwise" in context.names[code] for code in info])[at]
+    at = np.searchsorted(np.fromiter(info, np.int64, len(info)), work.name[rows])
+
+    def named(holds: Callable[[int, KernelName], bool]) -> Bools:
+        return np.array([holds(code, name) for code, name in info.items()], np.bool_)[at]
+
     dtypes = np.array([dtype or "" for dtype in context.kernel_dtypes()])
+    matrix, tensor = named(lambda _, name: name.matrix), named(lambda _, name: name.tensor_cores is True)
+    unknown = named(lambda _, name: name.tensor_cores is None)
     matrix_time = float(time[matrix].sum())
 
-    def share(mask: Any, of: float) -> float | None:
-        return float(time[mask].sum()) / of if of else None
+    def share(mask: Bools, whole: float) -> float | None:
+        return float(time[mask].sum()) / whole if whole else None
 
-    nvidia = context.recording.vendor == "nvidia"
     unknown_share = share(matrix & unknown, matrix_time)
-    readable = nvidia and (unknown_share is None or unknown_share < 0.5)
-    return names | {
+    readable = context.recording.vendor == "nvidia" and (unknown_share is None or unknown_share < 0.5)
+    return {
+        "kernel_count": len(rows),
+        "kernel_ns": int(total),
         "tiny_kernel_time_share": share(time < TINY_NS, total),
-        "elementwise_time_share": share(pointwise, total),
+        "elementwise_time_share": share(named(lambda code, _: "elementwise" in context.names[code]), total),
         "gemm_time_share": share(matrix, total),
         "tensor_core_time_share": share(matrix & tensor, matrix_time) if readable else None,
         "tensor_core_share": share(tensor, total) if readable else None,
@@ -288,3 +318,6 @@ def _kernel_facts(context: Context) -> dict[str, Any]:
         "tf32_gemm_time_share": share(matrix & (dtypes == "tf32"), matrix_time),
         "fp32_gemm_time_share": share(matrix & (dtypes == "fp32"), matrix_time),
     }
+
+
+FRAME = Frame(SCHEMA, build, evidence=(), timeless=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from advisor.frames.values import records
 from advisor.intervals import Ints
 from advisor.timeline.ledger import CAUSES
 
@@ -92,7 +93,7 @@ def digest(trace: Trace) -> Digest:
         step_numbers=steps["number"].to_numpy().astype(np.int64),
         counted_ns=book.counted_ns,
         causes=book.by_cause(),
-        facts={str(name): _plain(value) for name, value in trace.frame("trace").to_dict("records")[0].items()},
+        facts=records(trace.frame("trace"))[0],
         features=trace.features,
         collectives=kept,
         before=_before(book, kept, trace.window[0]),
@@ -100,14 +101,6 @@ def digest(trace: Trace) -> Digest:
         work_count=work_count,
         work_ns=work_ns,
     )
-
-
-def _plain(value: Any) -> str | int | float | bool | None:
-    """A cell as Python's own; what is missing, in whichever of pandas' ways, is None."""
-    if pd.isna(value):
-        return None
-    plain: str | int | float | bool = value.item() if isinstance(value, np.generic) else value
-    return plain
 
 
 def _work(trace: Trace) -> tuple[pd.DataFrame, int, int]:

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from advisor.errors import UsageError
-from advisor.frames.schema import nullable
-from advisor.frames.trace import SCHEMA as TRACE
+from advisor.frames import SCHEMAS
+from advisor.frames.values import typed
 from advisor.intervals import Bools, Ints
 from advisor.ranks.arrivals import Arrivals, arrivals
 from advisor.ranks.clocks import Clocks, align
@@ -161,7 +161,7 @@ class Job:
     def _facts(self) -> pd.DataFrame:
         """Facts in which all ranks agree, the median of shares and other fractions; the rest is unknown."""
         row: dict[str, Any] = {}
-        for column in TRACE.columns:
+        for column in SCHEMAS["trace"].columns:
             values = [digest.facts.get(column.name) for digest in self.digests]
             known = [value for value in values if not pd.isna(value)]
             value = None
@@ -169,6 +169,6 @@ class Job:
                 value = known[0]
             elif known and column.type == "DOUBLE":
                 value = float(np.median([float(one) for one in known]))
-            row[column.name] = nullable(pd.Series([value]), column)
+            row[column.name] = typed([value], column)
         row["distributed"] = pd.Series([True], dtype="boolean")
         return pd.DataFrame(row)

@@ -1,4 +1,4 @@
-"""What a rule's fix does to the graph: which part of which durations it leaves, and which waits no longer wait.
+"""Effect of a rule's fix on the graph: the part of each duration that it leaves, and the waits that no longer wait.
 
 One assumption is a share, from the rule's ``[replay]``. On the device it is taken from the matched work: all of its time
 where the fix removes, merges or scales it; what it owns where the fix hides it. On the host it is taken from what the matched
@@ -13,23 +13,22 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.engine.claims import Claim
-from advisor.intervals import Ints, Spans, covered, union
+from advisor.frames import FRAMES
+from advisor.frames.frame import Frame
+from advisor.intervals import EMPTY, Ints, Spans, covered, union
 from advisor.replay import batch
 from advisor.replay.graph import BLOCKING, PLAIN, WAIT, Graph
 from advisor.replay.simulate import Change
-from advisor.timeline.calls import PYTHON, RUNTIME
 from advisor.timeline.context import Context
-from advisor.timeline.recording import COPY, KERNEL, MEMSET
 
 Floats = npt.NDArray[np.float64]
 _USUAL = 5
 """Think time before a launch that goes with it is at most this many times the median."""
-_KINDS = {"kernels": KERNEL, "copies": COPY, "memsets": MEMSET}
 
 
 @dataclass
 class Keep:
-    """What is left of think times, calls and work, as shares; and the part of each wait that goes."""
+    """Rest of think times, calls and work, as shares; and the part of each wait that goes."""
 
     think: Floats
     call: Floats
@@ -60,28 +59,27 @@ class Keep:
 
 
 def effect(context: Context, graph: Graph, claim: Claim, *, hopeful: bool) -> Keep:
-    """What the fix of a claim leaves, by its rule's hopeful or its cautious assumption."""
+    """Rest that the fix of a claim leaves, by its rule's hopeful or its cautious assumption."""
     keep = Keep.all_of(graph)
     replay = claim.rule.replay
     share = 0.0 if replay is None else replay.high if hopeful else replay.low
     if replay is None or share <= 0:
         return keep
-    frame, action = claim.rule.match.frame, replay.action
+    frame, action = FRAMES[claim.rule.match.frame], replay.action
     if action == "batch":
         return _in_a_larger_batch(context, graph, share, fuller=hopeful)
-    rows = np.flatnonzero(claim.rows)
     works = _works(context, frame, claim)
     if len(works):
         at = np.full(len(context.recording.work), -1, np.int64)
         at[graph.work] = np.arange(len(graph.work))
         _on_device(context, graph, keep, at[works], action, share)
-    spans = _host_spans(context, frame, claim, rows)
+    spans = _host_spans(context, frame, claim)
     if len(spans.start):
         _on_host(graph, keep, spans, share)
-    waits = _freed(context, frame, rows, works) if action in ("unblock", "hide", "remove") else np.zeros(0, np.int64)
-    if len(waits):
+    if frame.frees is not None and action in ("unblock", "hide", "remove"):
         # Every wait is shortened by the share: which of them go entirely, nobody knows.
-        keep.free[np.isin(graph.node, waits) & np.isin(graph.kind, (WAIT, BLOCKING))] = share
+        freed = np.isin(graph.node, frame.frees(context, claim.rows))
+        keep.free[freed & np.isin(graph.kind, (WAIT, BLOCKING))] = share
     return keep
 
 
@@ -95,7 +93,7 @@ def waiting(context: Context, graph: Graph) -> Floats:
 
 
 def _in_a_larger_batch(context: Context, graph: Graph, share: float, *, fuller: bool) -> Keep:
-    """What a batch of today's size leaves within a larger one: see :mod:`advisor.replay.batch`."""
+    """Rest that a batch of today's size leaves within a larger one: see :mod:`advisor.replay.batch`."""
     keep = Keep.all_of(graph)
     keep.think *= 1 - share * (1 - waiting(context, graph))
     keep.call[graph.kind == PLAIN] *= 1 - share
@@ -103,15 +101,12 @@ def _in_a_larger_batch(context: Context, graph: Graph, share: float, *, fuller: 
     return keep
 
 
-def _works(context: Context, frame: str, claim: Claim) -> Ints:
+def _works(context: Context, frame: Frame, claim: Claim) -> Ints:
     """The work that the rows are, or own."""
-    work, book = context.recording.work, context.ledger
-    if frame in _KINDS:
-        return np.flatnonzero(work.kind == _KINDS[frame])[claim.rows]
-    if frame == "collectives":
-        return np.flatnonzero(work.communication)[claim.rows]
-    busy = claim.segments[book.cause[claim.segments] < 4]
-    owners = np.unique(book.row[busy])
+    if frame.rows.work is not None:
+        return frame.rows.work(context)[claim.rows]
+    ledger = context.ledger
+    owners = np.unique(ledger.row[claim.segments[ledger.busy[claim.segments]]])
     return owners[owners >= 0]
 
 
@@ -136,21 +131,15 @@ def _on_device(context: Context, graph: Graph, keep: Keep, at: Ints, action: str
         keep.think *= 1 - gone * np.clip(part, 0.0, 1.0)
 
 
-def _host_spans(context: Context, frame: str, claim: Claim, rows: Ints) -> Spans:
+def _host_spans(context: Context, frame: Frame, claim: Claim) -> Spans:
     """The stretches of the host's time that the fix shortens."""
-    host, waits = context.recording.host, context.waits
-    if frame == "loader":
-        return union(waits.loader.start[rows], waits.loader.end[rows])
-    if frame in ("launches", "python"):
-        group = RUNTIME if frame == "launches" else PYTHON
-        nodes = np.flatnonzero(host.group == group)
-        nodes = nodes[np.argsort(host.start[nodes], kind="stable")][claim.rows]
-        return union(host.start[nodes], host.end[nodes])
-    if frame in (*_KINDS, "collectives", "syncs"):
-        return union(rows[:0], rows[:0])
-    book = context.ledger
-    idle = claim.segments[book.cause[claim.segments] >= 4]
-    return union(book.start_ns[idle], book.start_ns[idle] + book.dur_ns[idle])
+    if frame.shortens is not None:
+        return frame.shortens(context, claim.rows)
+    if frame.rows.work is not None:
+        return EMPTY
+    ledger = context.ledger
+    idle = claim.segments[ledger.idle[claim.segments]]
+    return union(ledger.start_ns[idle], ledger.end_ns[idle])
 
 
 def _on_host(graph: Graph, keep: Keep, spans: Spans, share: float) -> None:
@@ -160,17 +149,3 @@ def _on_host(graph: Graph, keep: Keep, spans: Spans, share: float) -> None:
     call = np.maximum(graph.length, 1)
     inside = share * covered(spans, graph.start, graph.end) / call
     keep.call *= 1 - np.where(graph.kind == PLAIN, inside, 0.0)
-
-
-def _freed(context: Context, frame: str, rows: Ints, works: Ints) -> Ints:
-    """Forest nodes of the waits that the fix does away with."""
-    waits = context.waits.syncs
-    if frame == "syncs":
-        # The copy whose end is waited for holds the host in its own call, too, where the memory is pageable.
-        copies = waits.copy[rows]
-        return np.concatenate([waits.node[rows], context.recording.work.launch[copies[copies >= 0]]])
-    if frame == "copies":
-        return np.concatenate(
-            [waits.node[np.isin(waits.copy, works) & (waits.copy >= 0)], context.recording.work.launch[works]]
-        )
-    return np.zeros(0, np.int64)

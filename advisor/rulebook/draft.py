@@ -13,6 +13,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any, TypeGuard
 
+from advisor.frames import FRAMES
 from advisor.frames.schema import Schema
 from advisor.reading.program_settings import NAMES
 from advisor.results.analysis import Fix, Reference
@@ -21,12 +22,10 @@ from advisor.rulebook.expression import Limit as LimitValue
 from advisor.rulebook.rule import (
     ACTIONS,
     CONFIDENCES,
-    EVIDENCE,
     NEEDS,
     PLACEHOLDER,
     PROFILE,
     SEVERITIES,
-    TIMELESS,
     TIMES,
     Compiled,
     Limit,
@@ -180,7 +179,7 @@ class Draft:
         if any(low >= high for (_, low), (_, high) in pairwise(shares)):
             self.report("levels", "must increase from note to high")
         frame = self.fields["match"].frame
-        if shares and frame in TIMELESS:
+        if shares and frame in FRAMES and FRAMES[frame].timeless:
             self.report("levels", f"frame '{frame}' owns no time; give the rule a severity instead")
         elif not profile and bool(shares) == bool(self.fields["severity"]):
             self.report("levels", "a rule has either [levels] or a severity")
@@ -269,7 +268,7 @@ class Draft:
                 ("where", Request(match.where, frame, columns, values, where="match.where")),
                 ("having", Request(match.having, frame, columns, values, True, late=_LATE, where="match.having")),
             ]
-            slot, items = ("evidence", match.evidence) if match.evidence else ("default", EVIDENCE.get(frame, ()))
+            slot, items = ("evidence", match.evidence) if match.evidence else ("default", FRAMES[frame].evidence)
             wanted += [
                 (slot, Request(item, frame, columns, values, True, item=True, where="match.evidence")) for item in items
             ]

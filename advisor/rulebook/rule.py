@@ -22,35 +22,8 @@ TIMES = {
 }
 """Figures of `trace` that bound what a fix returns, and how a price says so."""
 PROFILE = "profile"
-TIMELESS = frozenset({"trace", "devices", "steps", "allocations", "memory", "functions", "settings"})
-"""Frames whose rows own no time: a rule over them has a fixed severity."""
 PLACEHOLDER = re.compile(r"\{(\w+)(?::(\.\d[%f]|,|d))?\}")
 """A figure of `trace` in the title of a profile rule: ``{overhead_share:.0%}``."""
-
-_TIME = ("round(sum(dur_ns) / 1e6, 3) AS time_ms", "round(sum(cost_ns) / 1e6, 3) AS cost_ms")
-_MEGABYTES = "round(sum(bytes) / 1e6, 1) AS megabytes"
-EVIDENCE: Mapping[str, tuple[str, ...]] = {
-    "kernels": ("name", "class", "dtype", "count(*) AS count", *_TIME),
-    "copies": ("direction", "host_memory", "count(*) AS count", _MEGABYTES, *_TIME),
-    "memsets": ("op", "count(*) AS count", _MEGABYTES, *_TIME),
-    "gaps": ("cause", "op", "next_op", "count(*) AS count", *_TIME),
-    "syncs": ("kind", "op", "count(*) AS count", *_TIME, "round(sum(bubble_ns) / 1e6, 3) AS idle_after_ms"),
-    "loader": ("iterator", "name", "count(*) AS count", *_TIME),
-    "collectives": ("kind", "dtype", "count(*) AS count", _MEGABYTES, *_TIME),
-    "arrivals": ("rank", "kind", "count(*) AS count", "round(sum(wait_ns) / 1e6, 3) AS wait_ms"),
-    "launches": ("name", "kind", "count(*) AS count", *_TIME),
-    "ops": ("name", "count(*) AS count", "round(sum(self_ns) / 1e6, 3) AS self_ms", *_TIME),
-    "python": ("name", "kind", "count(*) AS count", "round(sum(self_ns) / 1e6, 3) AS self_ms", *_TIME),
-    "patterns": ("kind", "op", "count(*) AS count", *_TIME),
-    "functions": ("name", "file", "line", "sum(calls) AS calls", "round(sum(self_ns) / 1e6, 3) AS self_ms"),
-    "compiles": ("kind", "region", "reason", "count(*) AS count", *_TIME),
-    "steps": ("name", "round(dur_ns / 1e6, 3) AS step_ms"),
-    "devices": ("device", "name", "vendor"),
-    "allocations": ("op", "count(*) AS count", _MEGABYTES),
-    "memory": ("device", "round(max(allocated_bytes) / 1e9, 3) AS allocated_gb"),
-    "settings": ("of", "name", "value", "file", "line"),
-}
-"""What a rule shows of the matched rows of a frame where it does not say so itself: ``match.evidence``."""
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,13 @@ lets spans overlap without nesting; the smaller overhang is cut, and nothing is 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from advisor.intervals import Bools, Ints
+from advisor.reading.columns import Table
 from advisor.reading.stream import Recorded
 from advisor.timeline.source import LIBRARIES, Place, parse_frame
 
@@ -26,6 +27,15 @@ _DEEPEST = 2000
 # Nodes of the autograd graph, which the autograd profiler of 2021 records without the engine around them.
 _AUTOGRAD_NODE = re.compile(r"(?:^|::)\w+Backward\d*$|^torch::autograd::AccumulateGrad$")
 PHASES = ("forward", "backward", "optimizer", "zero_grad", "other")
+
+
+def stacked(tables: Mapping[str, Table], groups: Sequence[str], columns: Sequence[str]) -> dict[str, Ints]:
+    """Rows of several tables, one after the other: some *columns*, ``kind`` (place in *groups*), ``row`` (in its table)."""
+    present = [(kind, tables[group]) for kind, group in enumerate(groups) if group in tables]
+    parts = {column: [table[column] for _, table in present] for column in columns}
+    parts["kind"] = [np.full(len(table["ts"]), kind, np.int8) for kind, table in present]
+    parts["row"] = [np.arange(len(table["ts"]), dtype=np.int32) for _, table in present]
+    return {key: np.concatenate(arrays) if arrays else np.zeros(0, np.int64) for key, arrays in parts.items()}
 
 
 @dataclass
@@ -56,27 +66,13 @@ class Host:
         self.libraries = LIBRARIES | frozenset(libraries)
         self._recorded = recorded
         tables = recorded.tables
-        names, threads, starts, ends, groups, rows = [], [], [], [], [], []
-        for code, label in enumerate(GROUPS):
-            table = tables.get(label)
-            if table is None:
-                continue
-            size = len(table["ts"])
-            names.append(table["name"])
-            threads.append(table["thread"])
-            starts.append(table["ts"] - zero_ns)
-            ends.append(table["ts"] - zero_ns + np.maximum(table["dur"], 0))
-            groups.append(np.full(size, code, np.int8))
-            rows.append(np.arange(size, dtype=np.int32))
-
-        def join(parts: list[Ints]) -> Ints:
-            return np.concatenate(parts) if parts else np.zeros(0, np.int64)
-
-        name, thread, start, end, group, row = map(join, (names, threads, starts, ends, groups, rows))
+        columns = stacked(tables, GROUPS, ("name", "thread", "ts", "dur"))
+        start = columns["ts"] - zero_ns
+        end = start + np.maximum(columns["dur"], 0)
         # The sort is stable: what starts and ends alike stays in the order of GROUPS, and of the file.
-        order = np.lexsort((-end, start, thread))
-        self.name, self.thread, self.start = name[order], thread[order], start[order]
-        self.end, self.group, self.row = end[order], group[order], row[order]
+        order = np.lexsort((-end, start, columns["thread"]))
+        self.name, self.thread, self.start = columns["name"][order], columns["thread"][order], start[order]
+        self.end, self.group, self.row = end[order], columns["kind"][order], columns["row"][order]
         self.size = len(order)
         self.node_of: dict[str, Ints] = {}
         for code, key in enumerate(GROUPS):
@@ -121,7 +117,7 @@ class Host:
 
     # ---- inheritance
 
-    def _flow(self, own: Ints, *, reset: Bools | None = None) -> Ints:
+    def flow(self, own: Ints, *, reset: Bools | None = None) -> Ints:
         """Each node's own value, else its parent's. Where *reset*, -1 starts afresh instead of inheriting."""
         out = own.copy()
         for level in self.levels[1:]:
@@ -143,12 +139,12 @@ class Host:
             mine = np.array([p.user for p in self.places], np.bool_)
             is_user = (place >= 0) & mine[np.maximum(place, 0)] if len(mine) else np.zeros(self.size, np.bool_)
             user = np.where(is_user, place, -1)
-            user = self._flow(user)
+            user = self.flow(user)
             # A library that is not torch itself says more than the torch function below it.
             own_torch = np.array([p.file.startswith("torch/") for p in self.places], np.bool_)
             torch = (place >= 0) & own_torch[np.maximum(place, 0)] if len(own_torch) else is_user
-            other = self._flow(np.where(is_user | torch, -1, place), reset=is_user)
-            within = self._flow(np.where(is_user | ~torch, -1, place), reset=is_user)
+            other = self.flow(np.where(is_user | torch, -1, place), reset=is_user)
+            within = self.flow(np.where(is_user | ~torch, -1, place), reset=is_user)
             library = np.where(other >= 0, other, within)
             module = self._modules(is_python)
         if len(recorded.stacks) > 1 or (recorded.stacks and recorded.stacks[0]):
@@ -157,7 +153,7 @@ class Host:
         names = recorded.names
         steps = np.array([n.startswith("ProfilerStep#") for n in names], np.bool_)
         acts &= ~steps[self.name] if len(steps) else False
-        op = self._flow(np.where(acts, np.arange(self.size, dtype=np.int32), np.int32(-1)))
+        op = self.flow(np.where(acts, np.arange(self.size, dtype=np.int32), np.int32(-1)))
         phase = self._phases()
         user, library, module = self._backward_inherits(user, library, module, phase)
         return Attributes(user, library, module, op, phase)
@@ -234,7 +230,7 @@ class Host:
                 has = (users[codes] >= 0) | (libraries[codes] >= 0)
                 user[nodes[has]], library[nodes[has]] = users[codes][has], libraries[codes][has]
         fresh = (user >= 0) | (library >= 0)
-        return self._flow(user, reset=fresh), self._flow(library, reset=fresh)
+        return self.flow(user, reset=fresh), self.flow(library, reset=fresh)
 
     def _phases(self) -> Ints:
         names = self._recorded.names
@@ -250,7 +246,7 @@ class Host:
             nodes = self.node_of["op"]
             late = self._recorded.tables["op"]["forward_thread"] > 0
             phase[nodes[late]] = np.where(phase[nodes[late]] < 0, BACKWARD, phase[nodes[late]])
-        phase = self._flow(phase)
+        phase = self.flow(phase)
         return np.where(phase < 0, FORWARD, phase)
 
     def _backward_inherits(self, user: Ints, library: Ints, module: Ints, phase: Ints) -> tuple[Ints, Ints, Ints]:
@@ -280,7 +276,7 @@ class Host:
         for values in (user, library, module):
             own = np.where(inherits, -1, values)
             own[target] = values[source]
-            flowed = self._flow(own, reset=reset)
+            flowed = self.flow(own, reset=reset)
             out.append(np.where(flowed < 0, np.where(reset, -1, values), flowed))
         return out[0], out[1], out[2]
 
@@ -300,6 +296,21 @@ class Host:
                 break
             node = np.where(closed, self.parent[np.maximum(node, 0)], node)
         return node
+
+    def above(self, nodes: Ints, chosen: Bools, most: int = 1 << 31) -> Ints:
+        """The nearest *chosen* node around each of *nodes*, no further up than *most*; -1 for none."""
+        up = self.parent[nodes].astype(np.int64)
+        for _ in range(min(most, len(self.levels))):
+            on = np.flatnonzero((up >= 0) & ~chosen[up])
+            if not len(on):
+                return up
+            up[on] = self.parent[up[on]]
+        return np.where((up >= 0) & chosen[up], up, -1) if len(chosen) else up
+
+    def ordered(self, group: int) -> Ints:
+        """Nodes of a group in order of start: the rows of `ops`, of `launches` and of `python`."""
+        nodes = np.flatnonzero(self.group == group)
+        return nodes[np.argsort(self.start[nodes], kind="stable")]
 
     def launching_thread(self) -> int:
         """The thread with most operators and runtime calls: the one whose place explains an idle GPU."""

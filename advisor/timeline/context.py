@@ -2,35 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 
-from advisor.intervals import Bools, Ints, Spans, covered, union
+from advisor.intervals import Bools, Ints, Spans, covered, fetch, union
 from advisor.timeline import cpu, waits
 from advisor.timeline import ledger as ledgers
-from advisor.timeline.calls import ANNOTATION, OP, PHASES, RUNTIME
+from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, PHASES, RUNTIME
 from advisor.timeline.kernel_names import DTYPES, KernelName, classify
-from advisor.timeline.recording import COPY, KERNEL, Recording
-
-if TYPE_CHECKING:
-    from advisor.frames.patterns.frame import Patterns
+from advisor.timeline.recording import KERNEL, Recording
 
 _UNDERRECORDED_SHARE = 0.05
+# Words in lists of argument types that name no tensor.
+_NO_TENSOR = frozenset({"", "Scalar", "ScalarList", "TensorList", "GenericList", "Int", "Bool", "Double", "Device"})
 Codes = Ints
+Result = TypeVar("Result")
 
 
 class Context:
-    """What the builders of frames read from; everything is worked out on first use."""
+    """Source of all builders of frames; everything is worked out on first use."""
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
         self.names = recording.names
         self.metadata = recording.metadata
         self.tables = recording.tables
+        self._results: dict[Callable[[Context], Any], Any] = {}
+
+    def once(self, find: Callable[[Context], Result]) -> Result:
+        """Result of *find* for this recording, worked out at the first call and kept."""
+        if find not in self._results:
+            self._results[find] = find(self)
+        result: Result = self._results[find]
+        return result
 
     # ---- device and ledger
 
@@ -51,7 +59,7 @@ class Context:
 
     @cached_property
     def graphs_underrecorded(self) -> bool:
-        """Whether graph replays lack work: a replay without any, or long idle stretches with work queued beside replays."""
+        """True where graph replays lack work: a replay without any, or long idle stretches with work queued beside replays."""
         work = self.recording.work
         if not len(self.graph_nodes) or not len(work):
             return False
@@ -63,7 +71,7 @@ class Context:
 
     @property
     def idle_trusted(self) -> bool:
-        """Whether idle time may be explained: the host was recorded, replays whole, and the file not cut off.
+        """True where idle time may be explained: the host was recorded, replays whole, and the file not cut off.
 
         The exporter writes events in no order of time: what a cut-off file lacks is missing everywhere, and reads as idle.
         """
@@ -72,13 +80,13 @@ class Context:
 
     @cached_property
     def cpu_program(self) -> bool:
-        """Whether the program is known to have run on the CPU alone."""
+        """True where the program is known to have run on the CPU alone."""
         return self.device < 0 and cpu.is_cpu_program(self.recording)
 
     @cached_property
     def ledger(self) -> ledgers.Ledger:
         """The ledger of the busiest device; of the main thread of a CPU program; else of the host."""
-        return cpu.ledger(self) if self.cpu_program else self.ledger_of(self.device)
+        return cpu.ledger(self.recording, self.waits) if self.cpu_program else self.ledger_of(self.device)
 
     def ledger_of(self, device: int) -> ledgers.Ledger:
         """The ledger of any device."""
@@ -96,49 +104,24 @@ class Context:
         """ns of the window that each piece of GPU work owns on its device."""
         cost = np.zeros(len(self.recording.work), np.int64)
         for device in self.recording.devices:
-            book = self.ledger_of(device)
-            busy = np.flatnonzero(book.cause < 4)
-            np.add.at(cost, book.row[busy], book.dur_ns[busy])
-        return cost
-
-    def wait_cost(self, causes: Sequence[str], count: int) -> Ints:
-        """ns that each of *count* waits owns through the given idle causes, on the busiest device."""
-        book = self.ledger
-        cost = np.zeros(count, np.int64)
-        mine = np.flatnonzero(np.isin(book.cause, [ledgers.CODE[cause] for cause in causes]) & (book.row >= 0))
-        np.add.at(cost, book.row[mine], book.dur_ns[mine])
+            cost += self.ledger_of(device).cost(len(cost), *ledgers.BUSY)
         return cost
 
     @cached_property
     def idle(self) -> Spans:
-        """When the busiest device idles inside the window."""
-        book = self.ledger
-        mine = book.cause >= 4
-        return union(book.start_ns[mine], book.end_ns[mine])
+        """Idle time of the busiest device inside the window."""
+        idle = self.ledger.idle
+        return union(self.ledger.start_ns[idle], self.ledger.end_ns[idle])
 
     def idle_during(self, start: Ints, end: Ints) -> Ints:
         """ns of each span that the busiest device idles."""
         return covered(self.idle, start, end)
 
-    @cached_property
-    def startup(self) -> Spans:
-        """When the host was in what only first calls take so long for (lazy loading, cuDNN's search, first allocations)."""
-        from advisor.timeline.startup import startup
-
-        return startup(self)
-
-    @cached_property
-    def warm_ns(self) -> Ints | None:
-        """ns of each segment of the ledger outside start-up; None where start-up is no reason to judge without it."""
-        from advisor.timeline.startup import warm_ns
-
-        return warm_ns(self)
-
     # ---- kernels' names
 
     @cached_property
     def kernel_names(self) -> dict[int, KernelName]:
-        """What each kernel's name says, by name code."""
+        """Meaning of each kernel's name, by name code."""
         work = self.recording.work
         codes = np.unique(work.name[work.kind == KERNEL]).tolist()
         return {code: classify(self.names[code], self.recording.vendor) for code in codes}
@@ -146,25 +129,14 @@ class Context:
     @cached_property
     def kernel_rows(self) -> Ints:
         """Indices of the kernels in the GPU work."""
-        return np.flatnonzero(self.recording.work.kind == KERNEL)
-
-    # ---- patterns
-
-    @cached_property
-    def patterns(self) -> Patterns:
-        """Sequences of operators that are known to cost more than they must."""
-        from advisor.frames.patterns.frame import find
-
-        return find(self)
+        return self.recording.work.of(KERNEL)
 
     # ---- operators
 
     @cached_property
     def op_rows(self) -> Ints:
         """Forest nodes of operators, in order of start."""
-        host = self.recording.host
-        nodes = np.flatnonzero(host.group == OP)
-        return nodes[np.argsort(host.start[nodes], kind="stable")]
+        return self.recording.host.ordered(OP)
 
     def op_column(self, node: Ints, name: str, default: int = -1) -> Ints:
         """A column of the operator (or annotation) that each forest node is inside of."""
@@ -172,7 +144,7 @@ class Context:
         out = np.full(len(node), default, np.int64)
         if not host.size:
             return out
-        inside = np.where(node >= 0, host.attributes.op[np.maximum(node, 0)], -1)
+        inside = fetch(host.attributes.op, node)
         for group, key in ((OP, "op"), (ANNOTATION, "annotation")):
             table = self.tables.get(key)
             if table is None:
@@ -191,22 +163,8 @@ class Context:
         """The number format of the first tensor in each raw list of types, in C++ terms; '' for none."""
         out = []
         for text in self.shape_texts:
-            first = ""
-            for part in text.strip("[]").split(","):
-                word = part.strip('"')
-                if word and word not in (
-                    "Scalar",
-                    "ScalarList",
-                    "TensorList",
-                    "GenericList",
-                    "Int",
-                    "Bool",
-                    "Double",
-                    "Device",
-                ):
-                    first = word
-                    break
-            out.append(first)
+            words = (part.strip('"') for part in text.strip("[]").split(","))
+            out.append(next((word for word in words if word not in _NO_TENSOR), ""))
         return out
 
     # ---- shared columns
@@ -236,22 +194,10 @@ class Context:
     ) -> dict[str, object]:
         """The columns that come first in every frame; *node* is where on the host it belongs, or -1."""
         size = len(start)
-        host = self.recording.host if self.recording.tables else None
-        attributes = host.attributes if host is not None and host.size else None
-
-        def at(values: Ints) -> Ints:
-            return np.where(node >= 0, values[np.maximum(node, 0)], -1) if len(values) else np.full(size, -1, np.int64)
-
-        none = np.full(size, -1, np.int64)
-        if attributes is None or host is None:
-            thread, op, module, user, library = none, none, none, none, none
-        else:
-            thread = at(host.thread)
-            inside = at(attributes.op)
-            op = np.where(inside >= 0, host.name[np.maximum(inside, 0)], -1)
-            module, user, library = at(attributes.module), at(attributes.user), at(attributes.library)
+        host = self.recording.host
+        attributes = host.attributes
+        user = fetch(attributes.user, node)
         files, lines, functions, texts = self._place_tables
-        line = np.where(user >= 0, lines[np.maximum(user, 0)], -1) if len(lines) else none
         return {
             "step": self.recording.step_of(start),
             "start_ns": start,
@@ -259,13 +205,13 @@ class Context:
             "cost_ns": cost,
             "device": np.full(size, device, np.int64) if isinstance(device, int) else device,
             "stream": np.full(size, stream, np.int64) if isinstance(stream, int) else stream,
-            "thread": thread,
-            "op": self.labels(op, self.names),
-            "module": self.labels(module, host.module_paths if host else []),
+            "thread": fetch(host.thread, node),
+            "op": self.labels(fetch(host.name, fetch(attributes.op, node)), self.names),
+            "module": self.labels(fetch(attributes.module, node), host.module_paths),
             "file": self.labels(user, files),
-            "line": line,
+            "line": fetch(lines, user),
             "function": self.labels(user, functions),
-            "library": self.labels(library, texts),
+            "library": self.labels(fetch(attributes.library, node), texts),
         }
 
     def common_of_work(self, rows: Ints, cost: Ints | None = None) -> dict[str, object]:
@@ -290,17 +236,21 @@ class Context:
             [place.text for place in places],
         )
 
+    def depth(self, counted: Bools) -> Ints:
+        """For each forest node, how many of the *counted* nodes are around it."""
+        host = self.recording.host
+        depth = np.zeros(host.size, np.int64)
+        for level in host.levels[1:]:
+            depth[level] = depth[host.parent[level]] + counted[host.parent[level]]
+        return depth
+
     def phases(self, node: Ints) -> Ints:
         """Phase code of each forest node; 'other' where it is unknown."""
-        host = self.recording.host
-        if not host.size:
-            return np.full(len(node), len(PHASES) - 1, np.int64)
-        return np.where(node >= 0, host.attributes.phase[np.maximum(node, 0)], len(PHASES) - 1)
+        return fetch(self.recording.host.attributes.phase, node, len(PHASES) - 1)
 
-    @property
-    def phase_names(self) -> list[str]:
-        """Phases by code."""
-        return list(PHASES)
+    def phase(self, node: Ints) -> pd.Categorical:
+        """Phase of each forest node, in words."""
+        return self.labels(self.phases(node), PHASES)
 
     def kernel_dtypes(self) -> list[str | None]:
         """Number format of every kernel: by its name, else by the operands of the operator that launched it."""
@@ -314,19 +264,18 @@ class Context:
         return out
 
     def hidden_by_kernels(self, device: int) -> Spans:
-        """When kernels run on a device."""
+        """Time in which kernels run on a device."""
         work = self.recording.work
         mine = (work.device == device) & (work.kind == KERNEL)
         return union(work.start[mine], work.end[mine])
 
-    def copies_of(self) -> Ints:
-        """Indices of the copies in the GPU work."""
-        return np.flatnonzero(self.recording.work.kind == COPY)
+    def work_column(self, group: str, name: str, rows: Ints) -> Ints:
+        """A column of the table of kernels, copies or memsets, for pieces of GPU work that are in it."""
+        return self.tables[group][name][self.recording.work.row[rows]] if len(rows) else np.zeros(0, np.int64)
 
     def training(self) -> bool:
-        """Whether a backward pass was seen."""
-        host = self.recording.host
-        return bool(host.size and (host.attributes.phase == 1).any())
+        """Tell whether a backward pass was seen."""
+        return bool((self.recording.host.attributes.phase == BACKWARD).any())
 
     @staticmethod
     def known(values: Ints) -> pd.arrays.IntegerArray:

@@ -11,19 +11,14 @@ their own, and one in flight while the main thread is in no operator is what tha
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
-from advisor.intervals import Ints, union
-from advisor.timeline.calls import ANNOTATION, OP, RUNTIME, Host
-from advisor.timeline.ledger import CODE, Layer, Ledger, host_extent, layer_of, partition
+from advisor.intervals import Ints, fetch, union
+from advisor.timeline.calls import ANNOTATION, OP, RUNTIME
+from advisor.timeline.ledger import CODE, HostWaits, Layer, Ledger, host_extent, layer_of, partition
 from advisor.timeline.recording import Recording
 from advisor.timeline.waits import Waits
-
-if TYPE_CHECKING:
-    from advisor.timeline.context import Context
 
 # Operators and annotations that only a program on a GPU or another accelerator has, for traces that hold nothing of the
 # device itself. On Apple's GPUs alone aten::linear is one operator, with nothing inside it and a backward of its own.
@@ -38,28 +33,10 @@ _ON_CPU = re.compile(r"mkldnn|mkl_linear|_for_cpu|nnpack|^cpp_fused")
 _DEVICE_CALL = re.compile(r"Launch|Memcpy|Memset|Malloc|MemAlloc")
 _COLLECTIVE_OP = re.compile(r"^(?:c10d|_?c10d_functional)::|^record_param_comms$")
 _COLLECTIVE = re.compile(r"^(?:gloo|mpi|ucc):")
-# Kinds of operators by the part of the name that tells; backward operators are of their forward's kind.
-_KINDS = tuple(
-    (kind, re.compile(rf"^(?:aten|mkldnn|onednn|quantized|mkl)::_?(?:{known})"))
-    for kind, known in (
-        (
-            "matmul",
-            r"(?:sparse_)?(?:b?add)?b?(?:mm|mv)(?:_|$)|v?dot$|addr(?:_|$)|matmul|(?:mkl_|mkldnn_)?linear(?:_|$)",
-        ),
-        ("convolution", r"(?:mkldnn_|slow_|thnn_|nnpack_)?(?:spatial_)?conv"),
-        ("recurrent", r"(?:mkldnn_|thnn_)?(?:rnn|lstm|gru)"),
-        ("attention", r"(?:scaled_dot_product|flash_attention|native_multi_head)"),
-        ("normalization", r"(?:native_|fused_)?(?:batch|layer|group|instance|rms)_?norm"),
-        ("pooling", r"(?:mkldnn_|adaptive_|fractional_)*(?:max|avg)_?_?(?:un)?pool"),
-        ("indexing", r"(?:embedding|index|gather|scatter|masked_|unsafe_index|segment_)"),
-    )
-)
-OWNED = (CODE["compute"], CODE["communication"])
-"""Causes whose rows are operators, in the ledger of a CPU program."""
 
 
 def shows_device(recording: Recording) -> bool:
-    """Whether the host's side tells of work on a GPU: its calls, its memory, or operators that run nowhere else."""
+    """Tell whether the host's side speaks of work on a GPU: its calls, its memory, or operators that run nowhere else."""
     names = recording.names
     calls = recording.tables.get("runtime")
     if calls is not None and any(_DEVICE_CALL.search(names[code]) for code in np.unique(calls["name"]).tolist()):
@@ -79,7 +56,7 @@ def _is_linear_whole(recording: Recording) -> bool:
 
 
 def is_cpu_program(recording: Recording) -> bool:
-    """Whether the program is known to have run on the CPU alone: not only that no GPU was recorded.
+    """Tell whether the program is known to have run on the CPU alone: not only that no GPU was recorded.
 
     Known it is by operators that only the CPU has, by memory of the host alone, by a recording of the GPU's calls that
     holds no work, or by a torch that lists no GPU. Traces older than torch 2.4 do not tell the last from silence.
@@ -120,88 +97,51 @@ def main_thread(recording: Recording) -> int:
     return max(chosen, key=lambda thread: (time[thread], -thread))
 
 
-def ledger(context: Context) -> Ledger:
+def ledger(recording: Recording, waits: HostWaits) -> Ledger:
     """The ledger of a CPU program. ``row`` of what operators own is the row of `ops`; of collectives on other threads, -1.
 
     First what the main thread waits for (profiler, compilation, collector, loader, whatever runs inside), then its
     operators, each moment the innermost one's, then collectives in flight, then what is left: Python.
     """
-    recording, waits = context.recording, context.waits
     host, thread = recording.host, main_thread(recording)
     layers = [_waiting("profiler", waits.profiler, host.thread, thread)]
     layers += [
         _waiting(cause, table, host.thread, thread)
         for cause, table in (("compile", waits.compile), ("gc", waits.gc), ("loader", waits.loader))
     ]
-    layers += _operators(context, thread)
+    layers += _operators(recording, thread)
     flying = np.array([_COLLECTIVE.match(name) is not None for name in recording.names], np.bool_)
     nodes = np.flatnonzero(flying[host.name] & (host.group != RUNTIME))
-    layers.append(layer_of("communication", host.start[nodes], host.end[nodes], np.full(len(nodes), -1, np.int64)))
+    layers.append(layer_of("communication", host.start[nodes], host.end[nodes]))
     low, high = host_extent(recording)
-    layers.append(Layer(CODE["host"], np.array([low], np.int64), np.array([high], np.int64), np.array([-1], np.int64)))
+    layers.append(layer_of("host", np.array([low], np.int64), np.array([high], np.int64)))
     return partition(recording, -1, layers)
 
 
 def _waiting(cause: str, table: Waits, threads: Ints, thread: int) -> Layer:
-    """What the main thread waits for; the profiler's own time is of no thread."""
+    """Waits of the main thread; the profiler's own time is of no thread."""
     rows = np.arange(len(table.start))
     if len(rows):
         rows = rows[(table.node < 0) | (threads[np.maximum(table.node, 0)] == thread)]
     return layer_of(cause, table.start[rows], table.end[rows], rows)
 
 
-def _operators(context: Context, thread: int) -> list[Layer]:
+def _operators(recording: Recording, thread: int) -> list[Layer]:
     """The main thread's time in operators, each moment the innermost one's: collectives apart from all others."""
-    host, rows = context.recording.host, context.op_rows
-    names = np.array([_COLLECTIVE_OP.match(name) is not None for name in context.names], np.bool_)
+    host, rows = recording.host, recording.host.ordered(OP)
+    names = np.array([_COLLECTIVE_OP.match(name) is not None for name in recording.names], np.bool_)
     nodes, is_op = np.arange(host.size), host.group == OP
-    inner = _inherited(host, np.where(is_op, nodes, -1))
+    inner = host.flow(np.where(is_op, nodes, -1))
     # What runs inside a collective's operator is part of it.
-    collective = _inherited(host, np.where(is_op & names[host.name], nodes, -1)) >= 0
+    collective = host.flow(np.where(is_op & names[host.name], nodes, -1)) >= 0
     row_of = np.full(host.size, -1, np.int64)
     row_of[rows] = np.arange(len(rows))
     here = rows[host.thread[rows] == thread]
     edges = np.unique(np.concatenate([host.start[here], host.end[here]]))
     open_now = host.innermost(thread, edges[:-1])
-    owner = np.where(open_now >= 0, inner[np.maximum(open_now, 0)], -1)
+    owner = fetch(inner, open_now)
     layers = []
     for cause, mine in (("communication", collective), ("compute", ~collective)):
         keep = (owner >= 0) & mine[np.maximum(owner, 0)]
         layers.append(Layer(CODE[cause], edges[:-1][keep], edges[1:][keep], row_of[owner[keep]]))
     return layers
-
-
-def _inherited(host: Host, own: Ints) -> Ints:
-    """Each forest node's own value, else that of the nearest node around it that has one; -1 for none."""
-    out = own.copy()
-    for level in host.levels[1:]:
-        out[level] = np.where(out[level] >= 0, out[level], out[host.parent[level]])
-    return out
-
-
-def op_cost(context: Context) -> Ints:
-    """ns of the window that each row of `ops` owns."""
-    book = context.ledger
-    cost = np.zeros(len(context.op_rows), np.int64)
-    mine = np.flatnonzero(np.isin(book.cause, OWNED) & (book.row >= 0))
-    np.add.at(cost, book.row[mine], book.dur_ns[mine])
-    return cost
-
-
-def op_kinds(names: list[str], name: Ints) -> tuple[list[str], Ints]:
-    """The kinds of some operators, by the codes of their names: a table of kinds, and a code into it for each."""
-    used, inverse = np.unique(name, return_inverse=True)
-    found = [next((kind for kind, known in _KINDS if known.search(names[code])), names[code]) for code in used]
-    table = list(dict.fromkeys(found))
-    code_of = {kind: code for code, kind in enumerate(table)}
-    codes = np.array([code_of[kind] for kind in found], np.int64)
-    return table, codes[inverse] if len(codes) else np.zeros(0, np.int64)
-
-
-def kind_share(context: Context, kind: Ints) -> npt.NDArray[np.float64]:
-    """For each row of `ops`, given its kind, the share of the counted time that all operators of that kind own."""
-    book = context.ledger
-    mine = np.flatnonzero(book.counted & np.isin(book.cause, OWNED) & (book.row >= 0))
-    total = np.bincount(kind[book.row[mine]], book.dur_ns[mine], int(kind.max()) + 1 if len(kind) else 0)
-    share: npt.NDArray[np.float64] = total[kind] / max(book.counted_ns, 1)
-    return share

@@ -93,11 +93,7 @@ def classify(name: str, vendor: str) -> KernelName:
     pointwise = "elementwise" in name or name.startswith("triton_poi_")
     if COMMUNICATION.search(name):
         return KernelName("communication", None, None, None, False, False)
-    kind = "other"
-    for label, pattern in _COMPILED:
-        if pattern.search(name):
-            kind = label
-            break
+    kind = next((label for label, pattern in _COMPILED if pattern.search(name)), "other")
     if pointwise and kind not in ("copy", "random"):
         kind = "elementwise"
     if name.startswith("triton_") and kind not in ("gemm", "attention", "conv"):

@@ -1,4 +1,4 @@
-"""What a kernel was launched for: the outermost operator around its launch, attention's fallback, sizes that do not fit."""
+"""Origin of a launch: the outermost operator around its launch, attention's fallback, sizes that do not fit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, Spans, covered, union
+from advisor.intervals import Bools, Ints, Spans, covered, fetch, union
 from advisor.timeline.calls import BACKWARD, OP
 from advisor.timeline.context import Context
 
@@ -29,17 +29,10 @@ _PRODUCTS = {
 }
 
 
-def _at(values: Ints, node: Ints) -> Ints:
-    """What *values* holds for each forest node, -1 where there is no node."""
-    if not len(values):
-        return np.full(len(node), -1, np.int64)
-    return np.where(node >= 0, values[np.maximum(node, 0)], -1)
-
-
 def places(context: Context, node: Ints) -> tuple[Ints, Ints]:
     """Name code of the innermost operator around each forest node, and code of the user's frame; -1 where unknown."""
     host = context.recording.host
-    return _at(host.name, _at(host.attributes.op, node)), _at(host.attributes.user, node)
+    return fetch(host.name, fetch(host.attributes.op, node)), fetch(host.attributes.user, node)
 
 
 def outermost_ops(context: Context, node: Ints) -> Ints:
@@ -51,40 +44,31 @@ def outermost_ops(context: Context, node: Ints) -> Ints:
     for level in host.levels[1:]:
         above = outer[host.parent[level]]
         outer[level] = np.where(above >= 0, above, outer[level])
-    return _at(host.name, _at(outer, node))
+    return fetch(host.name, fetch(outer, node))
 
 
 def in_math_attention(context: Context, node: Ints) -> Bools:
-    """Which forest nodes run inside the unfused form of scaled_dot_product_attention, or in the backward of it."""
+    """Flag the forest nodes inside the unfused form of scaled_dot_product_attention, or in the backward of it."""
     host, table = context.recording.host, context.tables.get("op")
     fallback = np.array([MATH_ATTENTION in name for name in context.names], np.bool_)
     none = np.zeros(len(node), np.bool_)
     if table is None or not host.size or not fallback.any():
         return none
-    inside = fallback[host.name] & (host.group == OP)
     ops = host.node_of["op"]
-    inside = _downwards(host.levels, host.parent, inside)
+    inside = host.flow(np.where(fallback[host.name] & (host.group == OP), 1, -1))
     sequence, backward = table["sequence"], host.attributes.phase[ops] == BACKWARD
     forward = np.flatnonzero((sequence >= 0) & ~backward)
     # An operator is given the number that the next autograd node will get: the latest one with a number made the node.
     forward = forward[np.lexsort((host.start[ops[forward]], sequence[forward]))]
     numbers = sequence[forward]
     latest = np.append(numbers[1:] != numbers[:-1], True) if len(numbers) else np.zeros(0, np.bool_)
-    numbers = numbers[latest & inside[ops[forward]]]
-    inside[ops[backward & np.isin(sequence, numbers)]] = True
-    inside = _downwards(host.levels, host.parent, inside)
-    return np.where(node >= 0, inside[np.maximum(node, 0)], False)
-
-
-def _downwards(levels: Sequence[Ints], parent: Ints, flag: Bools) -> Bools:
-    """*flag*, and all that lies below what has it."""
-    for level in levels[1:]:
-        flag[level] |= flag[parent[level]]
-    return flag
+    numbers = numbers[latest & (inside[ops[forward]] > 0)]
+    inside[ops[backward & np.isin(sequence, numbers)]] = 1
+    return fetch(host.flow(inside), node) > 0
 
 
 def odd_sizes(context: Context, node: Ints, products: Bools) -> tuple[Bools, Bools]:
-    """Whether each of *products* has an operand whose rows are no multiple of 8 long, and whether that is known.
+    """Flag those of *products* that have an operand whose rows are no multiple of 8 long, and those of which that is known.
 
     Judged by shapes: the width of the result, and the shared dimension where it surely is the contiguous one: in the
     forward pass, or where the other dimension of the first factor is odd as well.
@@ -108,7 +92,7 @@ def odd_sizes(context: Context, node: Ints, products: Bools) -> tuple[Bools, Boo
 
 @lru_cache(maxsize=4096)
 def _odd(name: str, shapes: str, forward: bool) -> bool | None:
-    """Whether the product of these shapes has rows of odd length; None where that cannot be told."""
+    """Tell whether the product of these shapes has rows of odd length; None where that cannot be told."""
     places = _PRODUCTS.get(name)
     if places is None:
         return None
@@ -130,7 +114,7 @@ def alone_ns(device: Ints, start: Ints, end: Ints) -> Ints:
 
 
 def _crowded(start: Ints, end: Ints) -> Spans:
-    """When two or more of the spans run at once."""
+    """Time in which two or more of the spans run at once."""
     time = np.concatenate([start, end])
     change = np.concatenate([np.ones(len(start), np.int64), np.full(len(end), -1, np.int64)])
     # Ends before starts: spans that touch do not run at once.

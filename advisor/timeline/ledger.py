@@ -11,16 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, Spans, complement, covered, exclusive, union
+from advisor.intervals import EMPTY, Bools, Ints, Spans, complement, covered, exclusive, fetch, summed, union
 from advisor.timeline import waits as w
 from advisor.timeline.recording import COPY, KERNEL, MEMSET, Recording
 
-CAUSES = (
-    "compute", "communication", "copy", "memset", "loader", "sync", "blocking_copy", "allocator", "compile", "gc",
-    "host", "profiler", "unknown",
-)  # fmt: skip
+BUSY = ("compute", "communication", "copy", "memset")
+IDLE = ("loader", "sync", "blocking_copy", "allocator", "compile", "gc", "host", "profiler", "unknown")
+CAUSES = BUSY + IDLE
 CODE = {name: code for code, name in enumerate(CAUSES)}
-IDLE = CAUSES[4:]
 # So long behind the last event of the host, nothing is known of what it did.
 _SILENCE_NS = 1_000_000
 _LATENCY_NS = 100_000
@@ -30,7 +28,7 @@ _STARTUP_TIMES = 3
 
 @dataclass
 class Layer:
-    """Who may own time: disjoint spans with the row that each belongs to."""
+    """Claim on time: disjoint spans with the row that each belongs to."""
 
     cause: int
     start: Ints
@@ -42,7 +40,7 @@ class Layer:
 class Ledger:
     """Disjoint segments that partition the window exactly, in order of time.
 
-    ``row`` is the owner within its cause: an index into ``Recording.work`` for device work (into ``Context.op_rows`` where
+    ``row`` is the owner within its cause: an index into ``Recording.work`` for device work (a row of `ops` where
     the program ran on the CPU), into the table of waits for idle time, -1 where there is none. ``gap`` numbers the idle
     stretches of the whole device.
     """
@@ -63,13 +61,36 @@ class Ledger:
         """Ends of the segments."""
         return self.start_ns + self.dur_ns
 
+    @property
+    def busy(self) -> Bools:
+        """Segments in which the device works (in a CPU program: its operators)."""
+        return self.cause < len(BUSY)
+
+    @property
+    def idle(self) -> Bools:
+        """Segments in which it does not, whatever the cause."""
+        return self.cause >= len(BUSY)
+
+    def through(self, *causes: str) -> Bools:
+        """Segments of some causes."""
+        return np.isin(self.cause, [CODE[cause] for cause in causes])
+
+    def owned(self, rows: Ints, *causes: str) -> Ints:
+        """Indices of the segments that some rows own through *causes*, which must all point into one table."""
+        return np.flatnonzero(self.through(*causes) & np.isin(self.row, rows))
+
+    def cost(self, count: int, *causes: str) -> Ints:
+        """ns that each of *count* rows owns through *causes*."""
+        mine = self.through(*causes) & (self.row >= 0)
+        return summed(self.row[mine], self.dur_ns[mine], count)
+
     def by_cause(self) -> dict[str, int]:
         """ns of each cause over the counted steps; they add up to ``counted_ns``."""
         return {name: int(self.dur_ns[self.counted & (self.cause == code)].sum()) for name, code in CODE.items()}
 
     def spans(self, cause: str) -> Spans:
-        """When a cause owns the device."""
-        mine = self.cause == CODE[cause]
+        """Time in which a cause owns the device."""
+        mine = self.through(cause)
         return union(self.start_ns[mine], self.end_ns[mine])
 
 
@@ -91,7 +112,7 @@ class HostWaits:
 def host_waits(recording: Recording) -> HostWaits:
     """Read the waits, and how far each synchronization's idle reaches."""
     syncs = w.syncs(recording)
-    busy = recording.busy(recording.devices[0]) if recording.devices else w.empty_spans()
+    busy = recording.busy(recording.devices[0]) if recording.devices else EMPTY
     bubble = np.zeros(len(syncs.start), np.int64)
     if len(busy.start) and len(syncs.start):
         after = np.searchsorted(busy.start, syncs.end, side="left")
@@ -160,7 +181,7 @@ def partition(recording: Recording, device: int, layers: list[Layer]) -> Ledger:
         cause[mine] = layer.cause
         row[mine] = layer.row[at[mine]]
         free &= ~mine
-    idle = cause >= 4
+    idle = cause >= len(BUSY)
     fresh = idle & ~np.concatenate([np.zeros(1, np.bool_), idle[:-1]])
     gap = np.where(idle, np.cumsum(fresh) - 1, -1)
     step = recording.step_of(start)
@@ -169,7 +190,9 @@ def partition(recording: Recording, device: int, layers: list[Layer]) -> Ledger:
     return Ledger(device, start, dur, cause, row, step, counted, gap, int(dur[counted].sum()))
 
 
-def layer_of(cause: str, start: Ints, end: Ints, row: Ints, rank: Ints | None = None) -> Layer:
+def layer_of(cause: str, start: Ints, end: Ints, row: Ints | None = None, rank: Ints | None = None) -> Layer:
+    """A layer of spans that may overlap: the earlier start owns, then the lower *rank*. Without *row* they are nobody's."""
+    row = np.full(len(start), -1, np.int64) if row is None else row
     own = exclusive(start, end, rank if rank is not None else np.zeros(len(start), np.int64))
     keep = own.end > own.start
     first, last, who = own.start[keep], own.end[keep], row[keep]
@@ -202,11 +225,11 @@ def _idle_layers(recording: Recording, device: int, waits: HostWaits, *, trust_i
         return layers
     if device >= 0:
         waiting = queued(recording, device)
-        layers.append(layer_of("unknown", waiting.start, waiting.end, np.full(len(waiting.start), -1, np.int64)))
+        layers.append(layer_of("unknown", waiting.start, waiting.end))
     if not trust_idle:
         return layers
     early = waits.startup
-    layers.append(layer_of("unknown", early.start, early.end, np.full(len(early.start), -1, np.int64)))
+    layers.append(layer_of("unknown", early.start, early.end))
     layers += [
         of("compile", waits.compile),
         of("allocator", waits.allocator),
@@ -223,12 +246,12 @@ def _idle_layers(recording: Recording, device: int, waits: HostWaits, *, trust_i
     low, high = host_extent(recording)
     if high - (last := last_event(recording)) > _SILENCE_NS:
         high = last
-    layers.append(Layer(CODE["host"], np.array([low], np.int64), np.array([high], np.int64), np.array([-1], np.int64)))
+    layers.append(layer_of("host", np.array([low], np.int64), np.array([high], np.int64)))
     return layers
 
 
 def last_event(recording: Recording) -> int:
-    """When the last event of the host ended, but for the steps: these go on whether anything is recorded or not."""
+    """End of the last event of the host, but for the steps: these go on whether anything is recorded or not."""
     host = recording.host
     steps = np.array([name.startswith("ProfilerStep#") for name in recording.names], np.bool_)
     ends = host.end[~steps[host.name]]
@@ -236,7 +259,7 @@ def last_event(recording: Recording) -> int:
 
 
 def host_extent(recording: Recording) -> tuple[int, int]:
-    """From when to when the host was recorded: idle time beyond it has no explanation."""
+    """First and last moment of the host's recording: idle time beyond it has no explanation."""
     host = recording.host
     span = recording.tables.get("span")
     low, high = int(host.start.min()), int(host.end.max())
@@ -261,7 +284,7 @@ def queued(recording: Recording, device: int) -> Spans:
     has_next = first < len(here)
     following = here[np.minimum(first, len(here) - 1)]
     launch = work.launch[following]
-    launched = np.where(launch >= 0, host.end[np.maximum(launch, 0)], low)
+    launched = fetch(host.end, launch, low)
     start = np.maximum(gaps.start, launched)
     # A launch takes microseconds to reach the device: that latency is the host's. Longer, something else held it back.
     mine = has_next & (start < gaps.end) & ((launched <= gaps.start) | (gaps.end - start > _LATENCY_NS))

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor import hardware
-from advisor.intervals import Bools, Ints, Spans, union
+from advisor.intervals import Bools, Ints, Spans, fetch, union
 from advisor.reading.metadata import Device
 from advisor.reading.stream import Recorded
-from advisor.timeline.calls import Host
+from advisor.timeline.calls import Host, stacked
 from advisor.timeline.kernel_names import COMMUNICATION
 from advisor.timeline.source import scrub
 
@@ -61,6 +61,10 @@ class Work:
 
     def __len__(self) -> int:
         return len(self.start)
+
+    def of(self, kind: int) -> Ints:
+        """Indices of the kernels, of the copies or of the memsets."""
+        return np.flatnonzero(self.kind == kind)
 
 
 @dataclass
@@ -117,18 +121,8 @@ class Recording:
     @cached_property
     def work(self) -> Work:
         """GPU work in order of start, linked to its launches by correlation."""
-        keys = ("kind", "row", "name", "ts", "dur", "device", "stream", "correlation")
-        parts: dict[str, list[Ints]] = {key: [] for key in keys}
-        for code, group in enumerate(WORK):
-            table = self.tables.get(group)
-            if table is None:
-                continue
-            size = len(table["ts"])
-            parts["kind"].append(np.full(size, code, np.int64))
-            parts["row"].append(np.arange(size, dtype=np.int64))
-            for key in ("name", "ts", "dur", "device", "stream", "correlation"):
-                parts[key].append(table[key].astype(np.int64))
-        columns = {key: np.concatenate(value) if value else np.zeros(0, np.int64) for key, value in parts.items()}
+        keys = ("name", "ts", "dur", "device", "stream", "correlation")
+        columns = {key: values.astype(np.int64) for key, values in stacked(self.tables, WORK, keys).items()}
         start = columns["ts"] - self.zero_ns
         order = np.lexsort((columns["stream"], start))
         columns = {key: value[order] for key, value in columns.items()}
@@ -266,10 +260,8 @@ class Recording:
             inside = np.unique(table["name"][(at >= step.start) & (at < max(step.end, step.start + 1))])
             if any(not names[code].startswith("ProfilerStep#") for code in inside.tolist()):
                 return False
-        launched = (
-            np.where(work.launch >= 0, self.host.start[np.maximum(work.launch, 0)], work.start) if len(work) else ()
-        )
-        return not bool(np.any((np.asarray(launched) >= step.start) & (np.asarray(launched) < step.end)))
+        launched = np.where(work.launch >= 0, fetch(self.host.start, work.launch), work.start)
+        return not bool(np.any((launched >= step.start) & (launched < step.end)))
 
     @cached_property
     def window(self) -> tuple[int, int]:
@@ -329,8 +321,7 @@ class Recording:
         work, last = self.work, max(step.end for step in self.steps)
         if not len(work):
             return high
-        launched = np.where(work.launch >= 0, self.host.start[np.maximum(work.launch, 0)] if self.host.size else 0, 0)
-        own = np.where(work.launch >= 0, launched < last, False)
+        own = (work.launch >= 0) & (fetch(self.host.start, work.launch) < last)
         end = max(last, int(work.end[own].max()) if own.any() else last)
         unlinked = (work.launch < 0) & (work.start <= end)
         if unlinked.any():

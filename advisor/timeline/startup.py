@@ -1,17 +1,14 @@
-"""When the host was in what only first calls take so long for: loading kernels, choosing algorithms, first allocations."""
+"""Start-up: time of the host in what only first calls take so long for: loading kernels, choosing algorithms, allocating."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from advisor.intervals import EMPTY, Bools, Ints, Spans, covered, union
+from advisor.intervals import EMPTY, Ints, Spans, covered, fetch, union
 from advisor.timeline.calls import OP, RUNTIME
-
-if TYPE_CHECKING:
-    from advisor.timeline.context import Context
+from advisor.timeline.context import Context
 
 # A launch, allocation or load that takes so long belongs to the first call of something, not to steady work.
 _LONG_NS = 2_000_000
@@ -62,7 +59,7 @@ def _first_launches(context: Context) -> Ints:
     work, host = context.recording.work, context.recording.host
     linked = work.launch >= 0
     # Work without a launch in the trace was launched before it.
-    began = np.where(linked, host.start[np.maximum(work.launch, 0)], -1)
+    began = fetch(host.start, work.launch)
     first = np.full(len(context.names), np.iinfo(np.int64).max)
     np.minimum.at(first, work.name, began)
     found: Ints = work.launch[linked & (began == first[work.name])]
@@ -70,7 +67,7 @@ def _first_launches(context: Context) -> Ints:
 
 
 def is_warm(startup_ns: int, idle_ns: int) -> bool:
-    """Whether idle time is what steady work leaves idle: at most a tenth of it is start-up."""
+    """Tell whether idle time is what steady work leaves idle: at most a tenth of it is start-up."""
     return startup_ns <= 0.1 * max(idle_ns, 1)
 
 
@@ -80,16 +77,14 @@ def warm_ns(context: Context) -> Ints | None:
     Of idle segments only: the device's work counts, whatever the host did meanwhile. None too where next to nothing is
     left without start-up, which would make much of very little.
     """
-    spans = context.startup
+    spans = context.once(startup)
     if not spans.length:
         return None
-    book = context.ledger
-    idle: Bools = book.cause >= 4
-    early = np.zeros(len(book.dur_ns), np.int64)
-    early[idle] = covered(spans, book.start_ns[idle], book.end_ns[idle])
-    if is_warm(int(early.sum()), int(book.dur_ns[idle].sum())):
+    ledger = context.ledger
+    early = np.where(ledger.idle, covered(spans, ledger.start_ns, ledger.end_ns), 0)
+    if is_warm(int(early.sum()), int(ledger.dur_ns[ledger.idle].sum())):
         return None
-    lost, left = int(early[book.counted].sum()), book.counted_ns - int(early[book.counted].sum())
-    if lost < _NOTABLE_SHARE * book.counted_ns or left < max(_LEAST_WARM_SHARE * book.counted_ns, _LEAST_WARM_NS):
+    whole, lost = ledger.counted_ns, int(early[ledger.counted].sum())
+    if lost < _NOTABLE_SHARE * whole or whole - lost < max(_LEAST_WARM_SHARE * whole, _LEAST_WARM_NS):
         return None
-    return book.dur_ns - early
+    return ledger.dur_ns - early

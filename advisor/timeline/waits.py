@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.intervals import EMPTY, Bools, Ints, Spans, union
+from advisor.intervals import Bools, Ints, Spans, union
 from advisor.timeline.calls import ANNOTATION, OP, PYTHON, RUNTIME
 from advisor.timeline.recording import COPY, Recording
 
@@ -35,23 +35,11 @@ _RESTART_OPS = 20
 GRAPH = re.compile(r"^(?:cuda|hip|cu)GraphLaunch")
 _SCALAR_OPS = frozenset(
     f"aten::{name}"
-    for name in [
-        "item",
-        "_local_scalar_dense",
-        "is_nonzero",
-        "nonzero",
-        "equal",
-        "masked_select",
-        "_unique2",
-        "unique_dim",
-        "unique_consecutive",
-        "bincount",
-        "repeat_interleave",
-        "index",
-        "__bool__",
-        "allclose",
-    ]
-)
+    for name in (
+        "item", "_local_scalar_dense", "is_nonzero", "nonzero", "equal", "masked_select", "_unique2", "unique_dim",
+        "unique_consecutive", "bincount", "repeat_interleave", "index", "__bool__", "allclose",
+    )
+)  # fmt: skip
 SCALAR, COPY_SYNC, EXPLICIT, EVENT, ALLOCATOR, PROFILER = range(6)
 SYNC_KINDS = ("scalar", "copy", "explicit", "event", "allocator", "profiler")
 
@@ -249,8 +237,3 @@ def _by_profiler(recording: Recording, nodes: Ints) -> Bools:
         in_step |= (start >= step.start) & (start < step.end)
     mine: Bools = whole & idle_side & ~in_step
     return mine
-
-
-def empty_spans() -> Spans:
-    """No spans at all."""
-    return EMPTY

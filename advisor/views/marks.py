@@ -1,4 +1,4 @@
-"""Which events of the shown step are the evidence of which finding."""
+"""Evidence on the timeline: for events of the shown step, the finding that they belong to."""
 
 from __future__ import annotations
 
@@ -8,23 +8,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from advisor.frames.idle import gap_segments
+from advisor.frames import FRAMES
+from advisor.frames.frame import Rows
 from advisor.intervals import Bools, Ints
-from advisor.timeline.calls import PYTHON, RUNTIME
-from advisor.timeline.recording import COPY, KERNEL, MEMSET
 from advisor.views.steps import Extent
 
 if TYPE_CHECKING:
     from advisor.engine.claims import Claim
     from advisor.trace import Trace
 
-_WORK = {"kernels": KERNEL, "copies": COPY, "memsets": MEMSET}
-_IDLE = 4  # causes from here on are reasons to idle
-
 
 @dataclass
 class _Evidence:
-    """What a rule matched of the shown step: one array of indices for GPU work, host nodes and segments of the ledger."""
+    """Events of the shown step that a rule matched: one array of indices for GPU work, host nodes and segments of the ledger."""
 
     rule: int
     parts: tuple[Ints, Ints, Ints]
@@ -44,12 +40,12 @@ class Marks:
         self.rules = list(order)
         self._trace = trace
         recording = trace.context.recording
-        host, work, book = recording.host, recording.work, trace.ledger
+        host, work, ledger = recording.host, recording.work, trace.ledger
         low, high = extent.low, extent.high
         self._inside = (
             within(work.start, work.end, low, high) & (work.device == trace.device),
             within(host.start, host.end, low, high),
-            within(book.start_ns, book.end_ns, low, high),
+            within(ledger.start_ns, ledger.end_ns, low, high),
         )
         self.work, self.node, self.segment = self._all = tuple(
             np.full(len(inside), -1, np.int64) for inside in self._inside
@@ -71,60 +67,26 @@ class Marks:
                     marks[shared[1::2] if len(shared) > 1 else shared] = one.rule
 
     def _evidence(self, number: int, claim: Claim) -> _Evidence:
-        frame, mask = claim.rule.match.frame, claim.rows
-        work, nodes = self._matched(frame, mask)
-        segments = claim.segments[self._trace.ledger.cause[claim.segments] >= _IDLE]
-        if frame == "gaps":
-            # Those in steps that the figures leave out are evidence, too.
-            every, row = gap_segments(self._trace.ledger)
-            segments = every[mask[row]] if len(every) else every
+        name, context = claim.rule.match.frame, self._trace.context
+        rows = FRAMES[name].rows
+        work, nodes = self._matched(name, rows, claim.rows)
+        # Rows that are segments themselves are evidence in steps that the figures leave out, too.
+        segments = claim.segments[context.ledger.idle[claim.segments]]
+        if rows.segments is not None:
+            segments = rows.segments(context, claim.rows)
         parts = (work, nodes, segments.astype(np.int64))
         kept = [part[inside[part]] for part, inside in zip(parts, self._inside, strict=True)]
         return _Evidence(number, (kept[0], kept[1], kept[2]))
 
-    def _matched(self, frame: str, mask: Bools) -> tuple[Ints, Ints]:
+    def _matched(self, name: str, rows: Rows, mask: Bools) -> tuple[Ints, Ints]:
         """GPU work and host nodes that the chosen rows of a frame are."""
-        context = self._trace.context
-        work, host = context.recording.work, context.recording.host
-        none = np.zeros(0, np.int64)
-        if frame in _WORK:
-            return np.flatnonzero(work.kind == _WORK[frame])[mask], none
-        if frame == "collectives":
-            return np.flatnonzero(work.communication)[mask], none
-        if frame == "patterns":
-            own, found = context.patterns.own, context.patterns.found
-            # Those without GPU work of their own are where they run on the host.
-            bare = mask & (np.bincount(own.row, minlength=len(mask)) == 0)
-            nodes = np.concatenate([one.node for one in found])[bare] if found else none
-            return np.unique(own.index[mask[own.row]]), nodes
-        if frame == "ops":
-            return none, context.op_rows[mask]
-        if frame in ("launches", "python"):
-            nodes = np.flatnonzero(host.group == (RUNTIME if frame == "launches" else PYTHON))
-            return none, nodes[np.argsort(host.start[nodes], kind="stable")][mask]
-        if frame in ("loader", "syncs"):
-            nodes = (context.waits.loader if frame == "loader" else context.waits.syncs).node[mask]
-            return none, nodes[nodes >= 0]
-        if frame == "functions":
-            return none, self._calls(mask)
-        return none, self._at_times(frame, mask)
-
-    def _calls(self, mask: Bools) -> Ints:
-        """The calls that the chosen rows of `functions` sum up: those of that name from that place."""
-        context = self._trace.context
-        host = context.recording.host
-        columns = self._trace.frame("functions").loc[mask, ["name", "file", "line"]].astype(object)
-        wanted = {(name, file, line) for name, file, line in columns.itertuples(index=False) if isinstance(name, str)}
-        codes = [code for code, name in enumerate(context.names) if name in {name for name, _, _ in wanted}]
-        nodes = np.flatnonzero((host.group == PYTHON) & np.isin(host.name, codes))
-        user = host.attributes.user[nodes].astype(np.int64)
-        pairs, pair = np.unique(np.stack([host.name[nodes], user]), axis=1, return_inverse=True)
-        places = [host.places[at] if at >= 0 else None for at in pairs[1].tolist()]
-        of = [
-            (context.names[code], place and place.file, place.line if place else -1)
-            for code, place in zip(pairs[0].tolist(), places, strict=True)
-        ]
-        return nodes[np.array([key in wanted for key in of], np.bool_)[np.asarray(pair).reshape(-1)]]
+        context, none = self._trace.context, np.zeros(0, np.int64)
+        if rows.events is not None:
+            return rows.events(context, mask)
+        if rows.work is not None:
+            return rows.work(context)[mask], none
+        nodes = rows.nodes(context)[mask] if rows.nodes is not None else self._at_times(name, mask)
+        return none, nodes[nodes >= 0]
 
     def _at_times(self, frame: str, mask: Bools) -> Ints:
         """Host nodes on the thread and at the time of the chosen rows, for frames that tell both."""
@@ -144,6 +106,6 @@ class Marks:
 
 
 def within(start: Ints, end: Ints, low: int, high: int) -> Bools:
-    """Whether spans show in ``[low, high)``; those without length by their instant."""
+    """Flag the spans that show in ``[low, high)``; those without length by their instant."""
     inside: Bools = (start < high) & ((end > low) | ((end == start) & (start >= low)))
     return inside

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from advisor.frames import memory as frames
 from advisor.intervals import Ints
 from advisor.results.field import Cell
 from advisor.results.views import Grid, Heading, MemoryCurve
+from advisor.timeline import memory
 from advisor.views.grid import Groups, Labels, table
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def thinned(when: Ints, curves: list[Ints], most: int = MOST_POINTS) -> Ints:
 
 def curves(trace: Trace) -> list[MemoryCurve]:
     """One curve per GPU with memory events, the busiest first; the host's where only the host has any."""
-    points = frames.curve(trace.context)
+    points = trace.context.once(memory.curve)
     devices = np.unique(points["device"]).tolist()
     gpus = [device for device in devices if device >= 0]
     rank = {device: at for at, device in enumerate(trace.context.recording.devices)}

@@ -8,7 +8,7 @@ import numpy as np
 
 from advisor.intervals import Ints
 from advisor.results.views import Timeline, Track
-from advisor.timeline.ledger import CAUSES
+from advisor.timeline.ledger import CAUSES, CODE
 from advisor.timeline.recording import COPY, MEMSET
 from advisor.views.grid import counting, short
 from advisor.views.lanes import HOST_CATEGORIES, host_lanes, rows_of
@@ -127,7 +127,11 @@ def _streams(trace: Trace, extent: Extent, marks: Marks, tracks: list[Track], le
     if len(order) > len(shown):
         count = int(np.isin(at, order[_MOST_STREAMS:]).sum())
         left_out.append(f"{counting(len(order) - len(shown), 'stream')} with {counting(count, 'event')}")
-    category = np.where(work.communication, 1, np.where(work.kind == COPY, 2, np.where(work.kind == MEMSET, 3, 0)))
+    category = np.select(
+        [work.communication, work.kind == COPY, work.kind == MEMSET],
+        [CODE["communication"], CODE["copy"], CODE["memset"]],
+        CODE["compute"],
+    )
     parts: list[Spans] = []
     for stream in shown:
         here = np.flatnonzero(at == stream)

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from advisor.errors import RuleError
-from advisor.frames import SCHEMAS
+from advisor.frames import FRAMES, SCHEMAS
 from advisor.frames.schema import Schema
 from advisor.rulebook import Rulebook, builtin_rules_dir, load
 from advisor.rulebook.conditions import Condition, Request, compile_all
-from advisor.rulebook.rule import EVIDENCE, TIMELESS
 
 RULE: dict[str, Any] = {
     "id": "transfer/slow",
@@ -382,16 +381,17 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     assert load([tmp_path]) == Rulebook((), SCHEMAS)
 
 
-@pytest.mark.parametrize("frame", sorted(EVIDENCE))
+@pytest.mark.parametrize("frame", sorted(set(FRAMES) - {"trace"}))
 def test_what_is_shown_by_default_fits_the_frames(frame: str) -> None:
     columns = {column.name: column.type for column in SCHEMAS[frame].columns}
-    outcomes = compile_all([Request(item, frame, columns, {}, True, item=True) for item in EVIDENCE[frame]])
+    outcomes = compile_all([Request(item, frame, columns, {}, True, item=True) for item in FRAMES[frame].evidence])
     assert all(isinstance(outcome, Condition) for outcome in outcomes), outcomes
 
 
 def test_every_frame_is_known_to_own_time_or_not() -> None:
-    assert set(SCHEMAS) > TIMELESS
-    assert set(EVIDENCE) | {"trace"} >= set(SCHEMAS)
+    timeless = {name for name in FRAMES if FRAMES[name].timeless}
+    assert timeless == {"trace", "devices", "steps", "allocations", "memory", "functions", "settings"}
+    assert [name for name in FRAMES if not FRAMES[name].evidence] == ["trace"]
 
 
 def test_the_rules_that_ship_load(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from support.paths import ROOT
 
 from advisor import rulebook
+from advisor.frames import FRAMES
 from advisor.pipeline import analyze
 from advisor.results.analysis import Analysis
 from advisor.testing import TraceBuilder
@@ -134,7 +136,7 @@ def test_a_sound_trace_is_analyzed(tries: Any) -> None:
 
 
 def test_a_traceback_is_a_failure(tries: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("advisor.frames.trace.build", lambda *_: 1 / 0)
+    monkeypatch.setattr("advisor.frames.trace.FRAME", replace(FRAMES["trace"], build=lambda _: 1 / 0))
     result = tries.one(1, 2, sound())
     assert result["outcome"] == "failure"
     assert "ZeroDivisionError" in result["said"]

@@ -13,11 +13,12 @@ from support.paths import ROOT
 PATCHES = Path(__file__).resolve().parent / "extend"
 
 
-def patched(folder: Path, name: str) -> Path:
-    """*folder* with a copy of ``advisor/`` and ``rules/``, to which the patch *name* is applied."""
+def patched(folder: Path, *names: str) -> Path:
+    """*folder* with a copy of ``advisor/`` and ``rules/``, to which the patches *names* are applied."""
     for package in ("advisor", "rules"):
         shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
-    subprocess.run(["git", "apply", "--unsafe-paths", str(PATCHES / f"{name}.patch")], cwd=folder, check=True)
+    for name in names:
+        subprocess.run(["git", "apply", "--unsafe-paths", str(PATCHES / f"{name}.patch")], cwd=folder, check=True)
     return folder
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from advisor.frames.ops import op_kinds
 from advisor.pipeline import analyze
 from advisor.report import Options
 from advisor.report.text import render
 from advisor.testing import TraceBuilder
-from advisor.timeline.cpu import op_kinds
 from advisor.trace import Trace, read
 
 

@@ -1,1 +1,120 @@
-"""Sequences of operators that cost more than they must: one finder a file, one frame for all that they find."""
+"""`patterns`: one row per occurrence of a sequence of operators that is known to cost more than it must; a finder a file."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from advisor.frames.frame import COUNT, TIME, Frame, Rows
+from advisor.frames.patterns.find import find
+from advisor.frames.patterns.tree import Pairs
+from advisor.frames.schema import COMMON, Schema, integer, text
+from advisor.intervals import Bools, Ints
+from advisor.timeline.calls import BACKWARD
+from advisor.timeline.context import Context
+from advisor.timeline.ledger import BUSY
+
+SCHEMA = Schema(
+    "patterns",
+    "a sequence of operators that is known to cost more than it must; two of different kinds may share work",
+    (
+        *COMMON,
+        text("kind", "attention (computed in steps), loop (over an index), conv-bias (before a batch norm), recompute (of forward "
+             "work in backward), cpu-created (and then copied), pingpong (to the host and back)"),
+        integer("kernel_count", "", "pieces of GPU work in it: kernels, copies, memsets; with those of its backward"),
+        integer("gpu_ns", "ns", "their durations, summed"),
+        integer("own_count", "", "those of them that the fix would spare"),
+        integer("own_ns", "ns", "the durations of those, summed"),
+        integer("backward_ns", "ns", "what of own_ns runs in the backward pass"),
+        integer("idle_ns", "ns", "idle time of the GPU that it owns: the host was busy with it, or waited in it"),
+        integer("repeats", "", "turns of a loop; NULL for other kinds"),
+        integer("length", "", "operators in one turn of a loop, or that ran again; NULL for other kinds"),
+        integer("bytes", "bytes", "of what is copied, one way; NULL for other kinds"),
+        integer("seq_len", "", "length of the rows that an attention's softmax runs over; NULL where unknown"),
+        integer("head_dim", "", "length of an attention's queries and keys; NULL where unknown"),
+        text("shapes", "operand shapes of the operator that tells it", "args.Input Dims"),
+        text("detail", "loop: the operators of one turn; recompute: the backward node it runs in; cpu-created: what made it; "
+             "pingpong: what ran on the host between"),
+    ),
+)  # fmt: skip
+
+
+def build(context: Context) -> pd.DataFrame:
+    """The frame."""
+    patterns = context.once(find)
+    work, size, found = context.recording.work, patterns.size, patterns.found
+    time = work.end - work.start
+    own, inside, idle = patterns.own, patterns.inside, patterns.idle
+    phase = context.phases(work.launch)
+    idle_ns = idle.total(context.ledger.dur_ns, size)
+
+    def gathered(values: list[Ints]) -> Ints:
+        return np.concatenate(values).astype(np.int64) if values else np.zeros(0, np.int64)
+
+    def figure(name: str) -> Ints:
+        return gathered([one.figures.get(name, np.full(len(one), -1)) for one in found])
+
+    kind = gathered([np.full(len(one), number) for number, one in enumerate(found)])
+    details = sorted({text for one in found for text in one.details})
+    codes = {text: code for code, text in enumerate(details)}
+    detail = gathered([np.array([codes[text] for text in one.details] or [-1] * len(one), np.int64) for one in found])
+    # On the GPU from the first to the last piece of work that it began with; on the host where it launched none.
+    start, end = gathered([one.begin for one in found]), gathered([one.end for one in found])
+    forward = inside.where(phase[inside.index] != BACKWARD)
+    for part in (inside, forward):
+        first = np.full(size, np.iinfo(np.int64).max)
+        last = np.full(size, -1, np.int64)
+        np.minimum.at(first, part.row, work.start[part.index])
+        np.maximum.at(last, part.row, work.end[part.index])
+        start, end = np.where(last >= 0, first, start), np.where(last >= 0, last, end)
+    frame = context.common(
+        start=start,
+        dur=np.maximum(end - start, 0),
+        cost=own.total(context.work_cost, size) + idle_ns,
+        node=gathered([one.node for one in found]),
+        device=_of_first(inside, work.device, size),
+        stream=_of_first(inside, work.stream, size),
+    )
+    frame |= {
+        "kind": context.labels(kind, [one.kind for one in found]),
+        "kernel_count": np.bincount(inside.row, minlength=size),
+        "gpu_ns": inside.total(time, size),
+        "own_count": np.bincount(own.row, minlength=size),
+        "own_ns": own.total(time, size),
+        "backward_ns": own.total(np.where(phase == BACKWARD, time, 0), size),
+        "idle_ns": idle_ns,
+        "repeats": context.known(figure("repeats")),
+        "length": context.known(figure("length")),
+        "bytes": context.known(figure("bytes")),
+        "seq_len": context.known(figure("seq_len")),
+        "head_dim": context.known(figure("head_dim")),
+        "shapes": context.labels(figure("dims"), context.shape_texts),
+        "detail": context.labels(detail, details),
+    }
+    return pd.DataFrame(frame)
+
+
+def _of_first(inside: Pairs, values: Ints, size: int) -> Ints:
+    """A fact of the first work of each row; -1 where it has none."""
+    out = np.full(size, -1, np.int64)
+    out[inside.row[::-1]] = values[inside.index[::-1]]
+    return out
+
+
+def _owned(context: Context, chosen: Bools) -> Ints:
+    """The device's time in the work that a fix would spare, and the idle time of the patterns."""
+    patterns = context.once(find)
+    busy = context.ledger.owned(patterns.own.index[chosen[patterns.own.row]], *BUSY)
+    return np.union1d(busy, patterns.idle.index[chosen[patterns.idle.row]])
+
+
+def _events(context: Context, chosen: Bools) -> tuple[Ints, Ints]:
+    """The work that a fix would spare; of rows without any, where they run on the host."""
+    patterns = context.once(find)
+    own, found = patterns.own, patterns.found
+    bare = chosen & (np.bincount(own.row, minlength=len(chosen)) == 0)
+    nodes = np.concatenate([one.node for one in found])[bare] if found else np.zeros(0, np.int64)
+    return np.unique(own.index[chosen[own.row]]), nodes
+
+
+FRAME = Frame(SCHEMA, build, evidence=("kind", "op", COUNT, *TIME), rows=Rows(events=_events), owns=_owned)

@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from advisor.frames.patterns.tree import Found, Tree, joined, spread
-from advisor.intervals import Bools, Ints
+from advisor.intervals import Bools, Ints, fetch
 from advisor.timeline.calls import FORWARD, OP
 
 LEAST_REPEATS = 10
@@ -66,8 +66,7 @@ def _items(tree: Tree) -> tuple[Ints, Ints]:
     host = tree.host
     attributes = host.attributes
     nodes = np.flatnonzero((host.group == OP) & (attributes.phase == FORWARD))
-    above = host.parent[nodes]
-    around = np.where(above >= 0, attributes.op[np.maximum(above, 0)], -1)
+    around = fetch(attributes.op, host.parent[nodes])
     native = tree.coded(lambda name: name.startswith(("aten::", "autograd::", "c10d::", "Torch-Compiled", "triton_")))
     inside = (around >= 0) & (host.group[np.maximum(around, 0)] == OP) & native[host.name[np.maximum(around, 0)]]
     nodes, around = nodes[~inside], around[~inside]

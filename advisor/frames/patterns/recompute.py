@@ -7,7 +7,6 @@ import re
 import numpy as np
 
 from advisor.frames.patterns.tree import HIGHEST, Found, Tree
-from advisor.intervals import Ints
 from advisor.timeline.calls import BACKWARD
 
 # The derivative of no operator calls these: inside a node of the autograd graph they are a forward pass run again.
@@ -33,7 +32,7 @@ def recompute(tree: Tree) -> Found | None:
         return None
     again = (tree.sequence >= 0) & ~tree.engine & (phase == BACKWARD)
     nodes = np.flatnonzero(again)
-    around = _engine_around(tree, nodes)
+    around = tree.host.above(nodes, tree.engine, HIGHEST)
     nodes, around = nodes[around >= 0], around[around >= 0]
     proven = np.unique(around[codes[tree.host.name[nodes]] | named[tree.host.name[around]]])
     keep = np.isin(around, proven)
@@ -63,16 +62,3 @@ def recompute(tree: Tree) -> Found | None:
         figures={"length": np.bincount(row), "dims": tree.dims(place)},
         details=[tree.context.names[code].rpartition(" ")[2] for code in tree.host.name[which].tolist()],
     )
-
-
-def _engine_around(tree: Tree, nodes: Ints) -> Ints:
-    """The innermost node of the autograd graph around each node, -1 without."""
-    up = tree.host.parent[nodes].astype(np.int64)
-    rows = np.flatnonzero((up >= 0) & ~tree.engine[np.maximum(up, 0)])
-    for _ in range(HIGHEST):
-        if not len(rows):
-            return up
-        up[rows] = tree.host.parent[up[rows]]
-        rows = rows[(up[rows] >= 0) & ~tree.engine[np.maximum(up[rows], 0)]]
-    up[rows] = -1
-    return up

@@ -1,4 +1,4 @@
-"""What the finders of patterns ask of the forest: what lies below a node, its GPU work, and its backward pass."""
+"""The forest as the finders of patterns read it: nodes below a node, their GPU work, and their backward pass."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints
+from advisor.intervals import Bools, Ints, fetch, summed
 from advisor.timeline.calls import OP
 from advisor.timeline.context import Context
 from advisor.timeline.recording import KERNEL
@@ -25,7 +25,7 @@ HIGHEST = 500
 
 @dataclass
 class Pairs:
-    """Which indices belong to which row: two arrays of one length, in order of the rows."""
+    """Pairs of a row and an index that belongs to it: two arrays of one length, in order of the rows."""
 
     row: Ints
     index: Ints
@@ -44,9 +44,7 @@ class Pairs:
 
     def total(self, values: Ints, size: int) -> Ints:
         """Sum of *values* (by index) for each of *size* rows."""
-        out = np.zeros(size, np.int64)
-        np.add.at(out, self.row, values[self.index])
-        return out
+        return summed(self.row, values[self.index], size)
 
 
 def joined(*parts: Pairs) -> Pairs:
@@ -69,7 +67,7 @@ NOTHING = Pairs(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 @dataclass
 class Found:
-    """What a finder found: one row per occurrence of one kind.
+    """Occurrences of one pattern: one row per occurrence of one kind.
 
     *node* is the node of the forest that it is told by; *begin* and *end* are host times; *inside* is the GPU work of the
     occurrence and *own* the part that the fix would spare. *idle*: the host's idle inside it is its own as well.
@@ -124,26 +122,14 @@ class Tree:
         return np.flatnonzero((self.host.group == OP) & codes[self.host.name])
 
     def under(self, nodes: Ints, codes: Bools) -> Bools:
-        """Whether each node lies below an operator with one of these names."""
-        found = np.zeros(len(nodes), np.bool_)
-        up = self.host.parent[nodes].astype(np.int64)
-        rows = np.flatnonzero(up >= 0)
-        for _ in range(HIGHEST):
-            if not len(rows):
-                break
-            hit = codes[self.host.name[up[rows]]] & (self.host.group[up[rows]] == OP)
-            found[rows[hit]] = True
-            rows = rows[~hit]
-            up[rows] = self.host.parent[up[rows]]
-            rows = rows[up[rows] >= 0]
-        return found
+        """Flag the nodes that lie below an operator with one of these names."""
+        return self.host.above(nodes, codes[self.host.name] & (self.host.group == OP), HIGHEST) >= 0
 
     @cached_property
     def outermost(self) -> Ints:
         """Operators with no operator around them, in the forest's order."""
         host = self.host
-        around = np.where(host.parent >= 0, host.attributes.op[np.maximum(host.parent, 0)], -1)
-        inside = (around >= 0) & (host.group[np.maximum(around, 0)] == OP)
+        inside = fetch(host.group, fetch(host.attributes.op, host.parent)) == OP
         return np.flatnonzero((host.group == OP) & ~inside)
 
     # ---- ranges
@@ -174,7 +160,7 @@ class Tree:
 
     @cached_property
     def engine(self) -> Bools:
-        """Which nodes are nodes of the autograd graph at work."""
+        """Nodes of the autograd graph at work, as flags."""
         late = np.zeros(self.host.size, np.bool_)
         if "op" in self.host.node_of:
             late[self.host.node_of["op"]] = self.context.tables["op"]["forward_thread"] > 0
@@ -235,7 +221,7 @@ class Tree:
         return self.context.op_column(nodes, "dims")
 
     def matrix(self, work: Ints) -> Bools:
-        """Which pieces of GPU work are matrix products, convolutions or fused attention by name."""
+        """Flag the pieces of GPU work that are matrix products, convolutions or fused attention by name."""
         codes = np.zeros(len(self.context.names), np.bool_)
         codes[[code for code, name in self.context.kernel_names.items() if name.matrix]] = True
         chosen: Bools = codes[self.work.name[work]] & (self.work.kind[work] == KERNEL)

@@ -1,0 +1,118 @@
+"""A frame: its columns, its builder, and the meaning of its rows on the device, on the host and on the ledger.
+
+Claims, the replay and the timeline ask the frame; nothing else knows frames by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from advisor.frames.schema import Schema
+from advisor.intervals import EMPTY, Bools, Ints, Spans, union
+from advisor.timeline.context import Context
+from advisor.timeline.ledger import BUSY
+from advisor.timeline.waits import Waits
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Index = Callable[[Context], Ints]
+"""One number for each row of a frame."""
+Pick = Callable[[Context, Bools], Ints]
+"""Any numbers for the chosen rows of a frame."""
+Stretches = Callable[[Context, Bools], Spans]
+"""Stretches of time for the chosen rows of a frame."""
+
+COUNT = "count(*) AS count"
+TIME = ("round(sum(dur_ns) / 1e6, 3) AS time_ms", "round(sum(cost_ns) / 1e6, 3) AS cost_ms")
+SELF = "round(sum(self_ns) / 1e6, 3) AS self_ms"
+MEGABYTES = "round(sum(bytes) / 1e6, 1) AS megabytes"
+IN_PYTHON, NOT_LINKED = "(Python, outside operators)", "(not linked)"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Identity of the rows: for each the piece of GPU work or the call on the host that it is.
+
+    ``work`` are indices into ``Recording.work``, ``nodes`` are nodes of the host's forest (-1: none). Rows that are
+    segments of the ledger say which in ``segments``. Rows that stand for several events each say in ``events`` which GPU
+    work and which nodes are evidence of them. Rows of none of these are found on the timeline by thread and time.
+    """
+
+    work: Index | None = None
+    nodes: Index | None = None
+    segments: Pick | None = None
+    events: Callable[[Context, Bools], tuple[Ints, Ints]] | None = None
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One frame. Either its rows own time on the ledger, and ``owns`` says which segments, or it is ``timeless``.
+
+    ``evidence`` is what a rule shows of the matched rows where it does not say so itself, with ``no_op`` in place of an
+    operator where there is none, and ``unlinked`` where ``linked`` is false. ``shortens`` is the host's time that a fix of the
+    rows shortens: by default the idle time that they own, and none where the rows are GPU work. ``frees`` are nodes of the
+    waits that a fix does away with. Raises ``TypeError`` for a frame that says neither what its rows own nor that they own nothing.
+    """
+
+    schema: Schema
+    build: Callable[[Context], pd.DataFrame]
+    evidence: tuple[str, ...]
+    rows: Rows = Rows()
+    owns: Pick | None = None
+    timeless: bool = False
+    shortens: Stretches | None = None
+    frees: Pick | None = None
+    no_op: str = ""
+    unlinked: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.owns is None) != self.timeless:
+            name = self.schema.name
+            both = "both timeless and an owner of time" if self.timeless else "neither timeless nor an owner of time"
+            raise TypeError(
+                f"the frame '{name}' is {both}: give owns=, the segments that its rows own, or timeless=True"
+            )
+
+    def claims(self, context: Context, chosen: Bools) -> Ints:
+        """Segments of the ledger that the chosen rows own, each once."""
+        return self.owns(context, chosen) if self.owns is not None else np.zeros(0, np.int64)
+
+
+def owns_work(work: Index) -> Pick:
+    """Ownership of rows that are GPU work: the device's time in it."""
+    return lambda context, chosen: context.ledger.owned(work(context)[chosen], *BUSY)
+
+
+def owns_waits(*causes: str) -> Pick:
+    """Ownership of rows that are the rows of a table of waits: the idle time for which they are the *causes*."""
+    return lambda context, chosen: context.ledger.owned(np.flatnonzero(chosen), *causes)
+
+
+def owns_calls(nodes: Index, waits: Callable[[Context], Waits], cause: str) -> Pick:
+    """Ownership of rows that are calls of which some are in a table of waits: the idle time for which these are the *cause*."""
+
+    def owned(context: Context, chosen: Bools) -> Ints:
+        rows = np.flatnonzero(np.isin(waits(context).node, nodes(context)[chosen]))
+        return context.ledger.owned(rows, cause)
+
+    return owned
+
+
+def calls(nodes: Index) -> Stretches:
+    """Time of rows that are calls on the host."""
+
+    def stretches(context: Context, chosen: Bools) -> Spans:
+        host, rows = context.recording.host, nodes(context)[chosen]
+        return union(host.start[rows], host.end[rows])
+
+    return stretches
+
+
+def nothing(context: Context, chosen: Bools) -> Spans:
+    """No time of the host."""
+    return EMPTY

@@ -1,0 +1,147 @@
+"""`launches`: one row per call of the GPU's runtime or driver."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+
+from advisor.frames.frame import COUNT, TIME, Frame, Rows, calls, owns_calls
+from advisor.frames.schema import COMMON, Schema, flag, integer, text
+from advisor.intervals import Bools, Ints, inside, summed, union
+from advisor.timeline.calls import OP, PYTHON, RUNTIME
+from advisor.timeline.context import Context
+from advisor.timeline.waits import ALLOCATOR_CALL, GRAPH, SYNC_CALL, nodes_named
+
+SCHEMA = Schema(
+    "launches",
+    "a runtime or driver call",
+    (
+        *COMMON,
+        text("name", "the call", "name"),
+        text("kind", "kernel, copy, memset, graph, sync, malloc, free, event, query or other"),
+        integer("correlation", "", "ties it to GPU work", "args.correlation"),
+        flag("linked", "whether the trace holds work that it launched"),
+        integer("gpu_start_ns", "ns", "start of the first work it launched; -1"),
+        integer("gpu_dur_ns", "ns", "duration of that work, summed"),
+        integer("gpu_count", "", "pieces of work launched"),
+        integer("delay_ns", "ns", "from the call's end to the work's start, negative where it began before; 0 without work"),
+        integer("emptied", "", "frees that emptied the cache which a malloc or free fills again or empties; 0 where none did"),
+        flag("empty_cache", "whether the stack names torch.cuda.empty_cache() as what did"),
+    ),
+)  # fmt: skip
+_KINDS = (
+    ("graph", GRAPH),
+    ("sync", SYNC_CALL),
+    ("free", re.compile(r"^(?:cuda|hip)Free|^cuMem(?:Free|Release|Unmap)|^(?:cuda|hip)HostUnregister")),
+    ("malloc", ALLOCATOR_CALL),
+    ("kernel", re.compile(r"Launch(?!HostFunc)|^hipExtModuleLaunch")),
+    ("copy", re.compile(r"Memcpy")),
+    ("memset", re.compile(r"Memset")),
+    ("event", re.compile(r"Event|WaitEvent")),
+    ("query", re.compile(r"Get|Query|Is[A-Z]|Peek|Occupancy|Set[A-Z]")),
+)
+
+_ALLOCATING = [code for code, (kind, _) in enumerate(_KINDS) if kind in ("malloc", "free")]
+_FREE = re.compile(r"^(?:cuda|hip)Free$|^cuMem(?:Free|Unmap|Release)")
+_EMPTY_CACHE = re.compile(r"torch/cuda/memory\.py\(\d+\): empty_cache$")
+
+
+def nodes(context: Context) -> Ints:
+    """Forest node of each row."""
+    return context.recording.host.ordered(RUNTIME)
+
+
+def build(context: Context) -> pd.DataFrame:
+    """The frame."""
+    host, work, rows = context.recording.host, context.recording.work, nodes(context)
+    linked = np.flatnonzero(work.launch >= 0)[::-1]
+    first = np.full(host.size, -1, np.int64)
+    first[work.launch[linked]] = work.start[linked]
+    count = summed(work.launch[linked], 1, host.size)[rows]
+    waits = context.waits.allocator
+    cost = np.zeros(host.size, np.int64)
+    cost[waits.node] = context.ledger.cost(len(waits.start), "allocator")
+    frame = context.common(start=host.start[rows], dur=(host.end - host.start)[rows], cost=cost[rows], node=rows)
+    kind = np.array([_kind(name) for name in context.names], np.int64)[host.name[rows]]
+    emptied, named = _emptied(context, rows, np.isin(kind, _ALLOCATING))
+    frame |= {
+        "name": context.labels(host.name[rows], context.names),
+        "kind": context.labels(kind, [kind for kind, _ in _KINDS] + ["other"]),
+        "correlation": context.tables["runtime"]["correlation"][host.row[rows]] if len(rows) else rows,
+        "linked": count > 0,
+        "gpu_start_ns": first[rows],
+        "gpu_dur_ns": summed(work.launch[linked], (work.end - work.start)[linked], host.size)[rows],
+        "gpu_count": count,
+        "delay_ns": np.where(count > 0, first[rows] - host.end[rows], 0),
+        "emptied": emptied,
+        "empty_cache": named,
+    }
+    return pd.DataFrame(frame)
+
+
+def _kind(name: str) -> int:
+    return next((code for code, (_, pattern) in enumerate(_KINDS) if pattern.search(name)), len(_KINDS))
+
+
+def _emptied(context: Context, nodes: Ints, call: Bools) -> tuple[Ints, Bools]:
+    """Flushes of the allocator's cache, for calls of the driver's allocator: how many frees emptied the cache that they free
+    or fill again, and whether the stack names torch.cuda.empty_cache() as what did.
+
+    *nodes* are forest nodes in order of start, *call* those of them that allocate or free. A cache is emptied by frees in
+    a row that lie in no operator (an allocator short of memory frees inside one), or that empty_cache makes; the calls
+    that follow until the end of the next step are its consequence.
+    """
+    host = context.recording.host
+    count, named = np.zeros(len(nodes), np.int64), np.zeros(len(nodes), np.bool_)
+    frees = np.array([_FREE.match(name) is not None for name in context.names], np.bool_)
+    at = np.flatnonzero(call)
+    is_free = frees[host.name[nodes[at]]] if len(at) else np.zeros(0, np.bool_)
+    if not is_free.any():
+        return count, named
+    ours = _in_empty_cache(context, nodes[at]) & is_free
+    above = host.attributes.op[nodes[at]]
+    outside = (above < 0) | (host.group[np.maximum(above, 0)] != OP)
+    clearing = is_free & (ours | outside)
+    if not clearing.any():
+        return count, named
+    # A run ends where another call of the allocator, or any launch, comes between.
+    others = np.sort(host.start[np.setdiff1d(np.flatnonzero(host.group == RUNTIME), nodes[at[clearing]])])
+    mine = at[clearing]
+    start = host.start[nodes[mine]]
+    passed = np.searchsorted(others, start)
+    fresh = np.ones(len(mine), np.bool_)
+    fresh[1:] = (passed[1:] != passed[:-1]) | (host.thread[nodes[mine[1:]]] != host.thread[nodes[mine[:-1]]])
+    run = np.cumsum(fresh) - 1
+    length = np.bincount(run)
+    by_name = np.bincount(run, ours[clearing]) > 0
+    began = start[fresh]
+    step = context.recording.host_step_of(began)
+    last = np.searchsorted(began, host.start[nodes[at]], side="right") - 1
+    near = (last >= 0) & (context.recording.host_step_of(host.start[nodes[at]]) <= step[np.maximum(last, 0)] + 1)
+    count[at[near]] = length[last[near]]
+    named[at[near]] = by_name[last[near]]
+    return count, named
+
+
+def _in_empty_cache(context: Context, nodes: Ints) -> Bools:
+    """Flag the forest nodes inside a call of torch.cuda.empty_cache() that the stacks show."""
+    host = context.recording.host
+    calls = nodes_named(context.recording, _EMPTY_CACHE, (PYTHON,))
+    held = np.zeros(len(nodes), np.bool_)
+    for thread in np.unique(host.thread[calls]).tolist() if len(calls) else ():
+        mine = calls[host.thread[calls] == thread]
+        here = host.thread[nodes] == thread
+        held[here] = inside(union(host.start[mine], host.end[mine]), host.start[nodes[here]])
+    return held
+
+
+FRAME = Frame(
+    SCHEMA,
+    build,
+    evidence=("name", "kind", COUNT, *TIME),
+    rows=Rows(nodes=nodes),
+    owns=owns_calls(nodes, lambda context: context.waits.allocator, "allocator"),
+    shortens=calls(nodes),
+)

@@ -1,0 +1,154 @@
+"""`ops`: one row per operator on the host."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from advisor.frames.frame import COUNT, SELF, TIME, Frame, Rows
+from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
+from advisor.intervals import Bools, Ints, covered, fetch, summed
+from advisor.timeline.calls import ANNOTATION, BACKWARD, OP
+from advisor.timeline.context import Context
+
+SCHEMA = Schema(
+    "ops",
+    "a host operator",
+    (
+        *COMMON,
+        text("name", "the operator", "name"),
+        integer("self_ns", "ns", "its time without that of operators inside it"),
+        integer("gpu_ns", "ns", "GPU time launched inside it, summed"),
+        integer("kernel_count", "", "pieces of GPU work launched inside it"),
+        integer("sequence", "", "autograd's sequence number; -1", "args.Sequence number"),
+        flag("backward", "runs in a backward pass"),
+        text("phase", "forward, backward, optimizer or zero_grad"),
+        integer("depth", "", "operators around it"),
+        text("dtype", "C++ type of its first tensor", "args.Input type"),
+        text("operand_types", "types of all inputs", "args.Input type"),
+        text("dtypes", "the same: its older name, which pandas has for something else", "args.Input type"),
+        text("shapes", "shapes of all inputs", "args.Input Dims"),
+        flag("top", "no operator around it"),
+        text("kind", "matmul, convolution, recurrent, attention, normalization, pooling, indexing; else its own name"),
+        real("kind_share", "share", "of the counted time: what all operators of its kind own; 0 unless the program ran "
+             "on the CPU"),
+    ),
+)  # fmt: skip
+# Kinds of operators by the part of the name that tells; backward operators are of their forward's kind.
+_KINDS = tuple(
+    (kind, re.compile(rf"^(?:aten|mkldnn|onednn|quantized|mkl)::_?(?:{known})"))
+    for kind, known in (
+        (
+            "matmul",
+            r"(?:sparse_)?(?:b?add)?b?(?:mm|mv)(?:_|$)|v?dot$|addr(?:_|$)|matmul|(?:mkl_|mkldnn_)?linear(?:_|$)",
+        ),
+        ("convolution", r"(?:mkldnn_|slow_|thnn_|nnpack_)?(?:spatial_)?conv"),
+        ("recurrent", r"(?:mkldnn_|thnn_)?(?:rnn|lstm|gru)"),
+        ("attention", r"(?:scaled_dot_product|flash_attention|native_multi_head)"),
+        ("normalization", r"(?:native_|fused_)?(?:batch|layer|group|instance|rms)_?norm"),
+        ("pooling", r"(?:mkldnn_|adaptive_|fractional_)*(?:max|avg)_?_?(?:un)?pool"),
+        ("indexing", r"(?:embedding|index|gather|scatter|masked_|unsafe_index|segment_)"),
+    )
+)
+_OWNED = ("compute", "communication")
+"""Causes whose rows are operators, in the ledger of a CPU program."""
+
+
+def nodes(context: Context) -> Ints:
+    """Forest node of each row."""
+    return context.op_rows
+
+
+def build(context: Context) -> pd.DataFrame:
+    """The frame."""
+    host, rows = context.recording.host, context.op_rows
+    table = context.tables.get("op", {})
+
+    def column(name: str) -> Ints:
+        return table[name][host.row[rows]] if len(rows) else rows
+
+    length = host.end - host.start
+    acts = (host.group == OP) | (host.group == ANNOTATION)
+    children = np.flatnonzero(acts & (host.parent >= 0))
+    inner = summed(host.parent[children], length[children], host.size)
+    time, count = _launched_inside(context)
+    above = fetch(host.attributes.op, host.parent[rows])
+    frame = context.common(start=host.start[rows], dur=length[rows], cost=_cost(context), node=rows)
+    kinds, kind = op_kinds(context.names, host.name[rows])
+    types = column("types")
+    operand_types = context.labels(types, context.shape_texts)
+    frame |= {
+        "name": context.labels(host.name[rows], context.names),
+        "self_ns": (length - inner)[rows],
+        "gpu_ns": time[rows],
+        "kernel_count": count[rows],
+        "sequence": column("sequence"),
+        "backward": host.attributes.phase[rows] == BACKWARD,
+        "phase": context.phase(rows),
+        "depth": context.depth(acts)[rows],
+        "dtype": context.labels(types, context.raw_dtypes),
+        "operand_types": operand_types,
+        "dtypes": operand_types,
+        "shapes": context.labels(column("dims"), context.shape_texts),
+        "top": fetch(host.group, above) != OP,
+        "kind": context.labels(kind, kinds),
+        "kind_share": _kind_share(context, kind) if context.cpu_program else np.zeros(len(rows)),
+    }
+    return pd.DataFrame(frame)
+
+
+def _cost(context: Context) -> Ints:
+    """ns that each operator owns: on the CPU its time; with a GPU the idle time of cause ``host`` inside no inner operator."""
+    host, rows = context.recording.host, context.op_rows
+    if context.cpu_program:
+        return context.ledger.cost(len(rows), *_OWNED)
+    if not context.idle_trusted or context.device < 0:
+        return np.zeros(len(rows), np.int64)
+    own = np.zeros(host.size, np.int64)
+    idle = covered(context.ledger.spans("host"), host.start[rows], host.end[rows])
+    own[rows] = idle
+    parent = host.parent[rows]
+    np.subtract.at(own, parent[parent >= 0], idle[parent >= 0])
+    return np.maximum(own[rows], 0)
+
+
+def _launched_inside(context: Context) -> tuple[Ints, Ints]:
+    """Per forest node: GPU ns and pieces of work launched at or below it."""
+    host, work = context.recording.host, context.recording.work
+    linked = work.launch >= 0
+    time = summed(work.launch[linked], (work.end - work.start)[linked], host.size)
+    count = summed(work.launch[linked], 1, host.size)
+    for level in reversed(host.levels[1:]):
+        np.add.at(time, host.parent[level], time[level])
+        np.add.at(count, host.parent[level], count[level])
+    return time, count
+
+
+def op_kinds(names: list[str], name: Ints) -> tuple[list[str], Ints]:
+    """The kinds of some operators, by the codes of their names: a table of kinds, and a code into it for each."""
+    used, inverse = np.unique(name, return_inverse=True)
+    found = [next((kind for kind, known in _KINDS if known.search(names[code])), names[code]) for code in used]
+    table = list(dict.fromkeys(found))
+    code_of = {kind: code for code, kind in enumerate(table)}
+    codes = np.array([code_of[kind] for kind in found], np.int64)
+    return table, codes[inverse] if len(codes) else np.zeros(0, np.int64)
+
+
+def _kind_share(context: Context, kind: Ints) -> npt.NDArray[np.float64]:
+    """For each row of `ops`, given its kind, the share of the counted time that all operators of that kind own."""
+    ledger = context.ledger
+    mine = ledger.counted & ledger.through(*_OWNED) & (ledger.row >= 0)
+    total = summed(kind[ledger.row[mine]], ledger.dur_ns[mine], int(kind.max()) + 1 if len(kind) else 0)
+    share: npt.NDArray[np.float64] = total[kind] / max(ledger.counted_ns, 1)
+    return share
+
+
+def _owned(context: Context, chosen: Bools) -> Ints:
+    """On the CPU operators own their time, each moment the innermost one's; beside a GPU none."""
+    return context.ledger.owned(np.flatnonzero(chosen if context.cpu_program else chosen[:0]), *_OWNED)
+
+
+FRAME = Frame(SCHEMA, build, evidence=("name", COUNT, SELF, *TIME), rows=Rows(nodes=nodes), owns=_owned)

@@ -1,0 +1,76 @@
+"""All patterns of a recording: what the finders found, with the GPU work and the idle time that is theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.frames.patterns.attention import attention
+from advisor.frames.patterns.convolution import biased_convolutions
+from advisor.frames.patterns.loop import loops
+from advisor.frames.patterns.recompute import recompute
+from advisor.frames.patterns.transfer import created_on_host, sent_back_and_forth
+from advisor.frames.patterns.tree import NOTHING, Found, Pairs, Tree, joined, spread
+from advisor.timeline.calls import BACKWARD
+from advisor.timeline.context import Context
+
+_FINDERS: tuple[Callable[[Tree], Found | None], ...] = (
+    attention,
+    loops,
+    biased_convolutions,
+    recompute,
+    created_on_host,
+    sent_back_and_forth,
+)
+
+
+@dataclass
+class Patterns:
+    """Occurrences of all patterns as one table: *own* pairs rows with GPU work, *idle* with segments of the ledger."""
+
+    found: list[Found]
+    own: Pairs
+    inside: Pairs
+    idle: Pairs
+    size: int
+
+
+def find(context: Context) -> Patterns:
+    """All patterns of a recording, in the order of the finders."""
+    tree = Tree(context)
+    found = [one for finder in _FINDERS if (one := finder(tree)) is not None] if tree.host.size else []
+    offsets = np.cumsum([0, *(len(one) for one in found)])
+
+    def moved(parts: list[Pairs]) -> Pairs:
+        shifted = [Pairs(part.row + offset, part.index) for part, offset in zip(parts, offsets, strict=False)]
+        return joined(*shifted) if shifted else NOTHING
+
+    own = moved([one.own for one in found])
+    idle = moved([_idle(tree, one) for one in found])
+    return Patterns(found, own, moved([one.inside for one in found]), idle, int(offsets[-1]))
+
+
+def _idle(tree: Tree, found: Found) -> Pairs:
+    """Segments of idle time that rows own: those that the launching host thread spends in them, and the waits for their copies."""
+    context, ledger = tree.context, tree.context.ledger
+    if not found.idle or not context.idle_trusted or context.device < 0:
+        return NOTHING
+    # The idle time before its last work is still its own, though the call that launched it has returned.
+    end, work = found.end.copy(), tree.work
+    forward = found.own.where(context.phases(work.launch[found.own.index]) != BACKWARD)
+    np.maximum.at(end, forward.row, work.start[forward.index])
+    first = np.searchsorted(ledger.start_ns, found.begin, side="left")
+    last = np.searchsorted(ledger.end_ns, end, side="right")
+    first = np.where(tree.host.thread[found.node] == tree.host.launching_thread(), first, last)
+    meanwhile = spread(first, last)
+    meanwhile = meanwhile.where(ledger.through("host")[meanwhile.index])
+    waits = np.flatnonzero(ledger.through("blocking_copy"))
+    copy = context.waits.syncs.copy[ledger.row[waits]]
+    order = np.argsort(copy, kind="stable")
+    hits = spread(
+        np.searchsorted(copy[order], found.own.index, side="left"),
+        np.searchsorted(copy[order], found.own.index, side="right"),
+    )
+    return joined(meanwhile, Pairs(found.own.row[hits.row], waits[order[hits.index]]))

@@ -1,0 +1,80 @@
+"""`syncs`: one row per call in which the host waits for the device."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from advisor.frames.frame import COUNT, TIME, Frame, Rows, nothing, owns_waits
+from advisor.frames.schema import COMMON, Schema, flag, integer, text
+from advisor.intervals import Bools, Ints, fetch
+from advisor.timeline.context import Context
+from advisor.timeline.waits import SYNC_KINDS
+
+SCHEMA = Schema(
+    "syncs",
+    "a call in which the host waits for the device",
+    (
+        *COMMON,
+        text("name", "the runtime call", "name"),
+        text("kind", "scalar (a value read back), copy (a blocking copy), explicit, event, allocator, or profiler (its "
+             "own stop)"),
+        integer("call_ns", "ns", "host time from issuing what is waited for to the end of the wait"),
+        integer("bubble_ns", "ns", "idle of the device that follows, until its next work"),
+        integer("copy_bytes", "bytes", "size of the copy waited for; NULL where there is none"),
+        flag("pending", "it had something to wait for: work launched before it had not ended when it began"),
+    ),
+)  # fmt: skip
+
+
+def build(context: Context) -> pd.DataFrame:
+    """The frame."""
+    syncs = context.waits.syncs
+    cost = context.ledger.cost(len(syncs.start), "sync", "blocking_copy")
+    frame = context.common(
+        start=syncs.start, dur=syncs.end - syncs.start, cost=cost, node=syncs.node, device=context.device
+    )
+    size = np.full(len(syncs.start), -1, np.int64)
+    waited = syncs.copy >= 0
+    size[waited] = context.work_column("copy", "bytes", syncs.copy[waited])
+    frame |= {
+        "name": context.labels(context.recording.host.name[syncs.node], context.names),
+        "kind": context.labels(syncs.kind, SYNC_KINDS),
+        "call_ns": syncs.end - syncs.begin,
+        "bubble_ns": context.waits.bubble,
+        "copy_bytes": context.known(size),
+        "pending": _pending(context),
+    }
+    return pd.DataFrame(frame)
+
+
+def _pending(context: Context) -> Bools:
+    """Flag the synchronizations with work launched before that had not ended when the wait for it began."""
+    syncs, work, host = context.waits.syncs, context.recording.work, context.recording.host
+    if not len(work) or not len(syncs.start):
+        return np.zeros(len(syncs.start), np.bool_)
+    # Work without a launch in the trace was launched before it.
+    launched = fetch(host.start, work.launch)
+    order = np.argsort(launched, kind="stable")
+    latest = np.maximum.accumulate(work.end[order])
+    before = np.searchsorted(launched[order], syncs.start, side="right") - 1
+    pending: Bools = (before >= 0) & (latest[np.maximum(before, 0)] > syncs.begin)
+    return pending
+
+
+def _freed(context: Context, chosen: Bools) -> Ints:
+    """The waits, and the calls that issue the copies waited for: these hold the host, too, where the memory is pageable."""
+    syncs = context.waits.syncs
+    copies = syncs.copy[chosen]
+    return np.concatenate([syncs.node[chosen], context.recording.work.launch[copies[copies >= 0]]])
+
+
+FRAME = Frame(
+    SCHEMA,
+    build,
+    evidence=("kind", "op", COUNT, *TIME, "round(sum(bubble_ns) / 1e6, 3) AS idle_after_ms"),
+    rows=Rows(nodes=lambda context: context.waits.syncs.node),
+    owns=owns_waits("sync", "blocking_copy"),
+    shortens=nothing,
+    frees=_freed,
+)

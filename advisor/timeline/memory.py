@@ -1,0 +1,92 @@
+"""Memory over time: points of its curve, lifetimes of allocations, what stays from step to step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from advisor.intervals import Ints, fetch
+from advisor.timeline.context import Context
+
+# Fewer steps than this do not tell a leak from buffers that fill once.
+_LEAST_STEPS = 5
+_COLUMNS = ("ts", "device_type", "device", "bytes", "address", "allocated", "reserved", "thread")
+
+
+def instants(context: Context) -> dict[str, Ints]:
+    """Events of the allocators in order of time, by column; ``start_ns`` and ``device`` (-1 for the host) as in all frames."""
+    table = context.tables.get("instant") or dict.fromkeys(_COLUMNS, np.zeros(0, np.int64))
+    order = np.argsort(table["ts"], kind="stable")
+    events = {key: values[order] for key, values in table.items()}
+    # Device type 0 is the CPU; CUDA, HIP and XPU count their own.
+    device = np.where(events["device_type"] == 0, -1, events["device"])
+    return events | {"start_ns": events["ts"] - context.recording.zero_ns if len(order) else order, "device": device}
+
+
+def curve(context: Context) -> dict[str, Ints]:
+    """Points of the curve where the trace has totals, in order of time."""
+    events = context.once(instants)
+    told = events["allocated"] >= 0
+    points = {key: events[key][told] for key in ("device", "start_ns", "bytes")}
+    reserved = np.maximum(events["reserved"][told], 0)
+    return points | {"allocated_bytes": events["allocated"][told], "reserved_bytes": reserved}
+
+
+def facts(context: Context) -> dict[str, Any]:
+    """Headline facts, by column of `trace`."""
+    held = at_step_ends(context)
+    growth = None
+    # The first step allocates what all of them keep: gradients, the optimizer's state.
+    if len(held) >= _LEAST_STEPS and (held >= 0).all():
+        more = np.diff(held[1:])
+        growth = int(np.median(more)) if len(more) and (more > 0).all() else 0
+    points = context.once(curve)
+    mine = np.flatnonzero(points["device"] == context.device)
+    reserved = unused = None
+    if len(mine) and context.device >= 0:
+        allocated, kept = points["allocated_bytes"][mine], points["reserved_bytes"][mine]
+        reserved = int(kept[allocated.argmax()])
+        asked = points["bytes"][mine]
+        before = np.flatnonzero((np.diff(kept) > 0) & (asked[1:] > 0))
+        spare = (kept - allocated)[before]
+        # Where all of it together would not have been enough, more had to be reserved in any case.
+        enough = spare >= asked[before + 1]
+        unused = int(spare[enough].max()) if enough.any() else 0
+    return {
+        "memory_growth_bytes": growth,
+        "reserved_at_peak_bytes": reserved,
+        "unused_when_reserving_bytes": unused,
+    }
+
+
+def at_step_ends(context: Context) -> Ints:
+    """Bytes allocated when each step ends on the host: on the busiest device, else on the host. -1 before the first event
+    of that device; empty without steps or without totals."""
+    starts = np.array([step.start for step in context.recording.steps], np.int64)
+    points = context.once(curve)
+    mine = points["device"] == context.device
+    when, allocated = points["start_ns"][mine], points["allocated_bytes"][mine]
+    if not len(starts) or not len(when):
+        return np.zeros(0, np.int64)
+    ends = np.append(starts[1:], max(context.recording.steps[-1].end, starts[-1]))
+    at = np.searchsorted(when, ends, side="left") - 1
+    return fetch(allocated, at)
+
+
+def lifetimes(context: Context) -> dict[str, Ints]:
+    """Ends of allocations, by instant: ``freed_ns`` (-1 where the trace holds no free of it) and ``kept_steps``, how many
+    steps began on the host while it lived. Frees, and what has no address, have -1 in both."""
+    events = context.once(instants)
+    when, address, device = events["start_ns"], events["address"], events["device"]
+    freed, kept = np.full(len(when), -1, np.int64), np.full(len(when), -1, np.int64)
+    taken = np.flatnonzero((address != 0) & (events["bytes"] > 0))
+    order = np.lexsort((np.arange(len(when)), when, address, device))
+    same = (device[order[1:]] == device[order[:-1]]) & (address[order[1:]] == address[order[:-1]])
+    follows = np.full(len(when), -1, np.int64)
+    follows[order[:-1]] = np.where(same, order[1:], -1)
+    freed[taken] = fetch(when, follows[taken])
+    starts = np.array([step.start for step in context.recording.steps], np.int64)
+    until = np.where(freed[taken] >= 0, freed[taken], context.recording.window[1])
+    kept[taken] = np.searchsorted(starts, until, side="left") - np.searchsorted(starts, when[taken], side="right")
+    return {"freed_ns": freed, "kept_steps": np.maximum(kept, -1)}
