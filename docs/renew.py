@@ -19,7 +19,8 @@ from advisor.report.gate import schema as gate_schema
 from advisor.report.schema import schema_text as analysis_schema
 from advisor.results.samples import METRICS, Metric
 from advisor.rulebook import Rule
-from advisor.rulebook.schema import schema_text as rule_schema
+from advisor.rulebook.rule import RuleFile
+from advisor.rulebook.tables import schema_text
 from advisor.testing.proof import KINDS, cases
 from advisor.testing.runner import proof_of
 
@@ -37,7 +38,7 @@ def pages() -> Iterator[tuple[Path, str]]:
     """Every generated file and what it should hold."""
     rules = rulebook.load([ROOT / "rules"]).rules
     yield DOCS / "analysis.schema.json", analysis_schema()
-    yield DOCS / "rule.schema.json", rule_schema()
+    yield DOCS / "rule.schema.json", schema_text(RuleFile, "A rule of advisor", "One file CATEGORY/NAME.toml.")
     yield DOCS / "judgement.schema.json", gate_schema.text(gate_schema.judgement_schema())
     yield DOCS / "comparison.schema.json", gate_schema.text(gate_schema.comparison_schema())
     yield DOCS / "baseline.schema.json", gate_schema.text(gate_schema.baseline_schema())

@@ -10,10 +10,9 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
-from advisor.errors import AdvisorError
+from advisor.errors import AdvisorError, nearest
 
 Limit = float | int | str
 Node = Mapping[str, Any]
@@ -113,12 +112,6 @@ class Condition:
     def sql(self) -> str:
         """The SQL with every late name standing at 1."""
         return re.sub(f"{_LATE}[^{_LATE}]*{_LATE}", "1", self.bind())
-
-
-def nearest(word: str, known: Iterable[str], cutoff: float = 0.5) -> str:
-    """``; nearest: x``, or nothing where nothing known is near."""
-    found = get_close_matches(word, list(known), n=1, cutoff=cutoff)
-    return f"; nearest: {found[0]}" if found else ""
 
 
 def _literal(value: Limit | None) -> str:
