@@ -1,4 +1,4 @@
-"""Writes what is generated in ``docs/``: the frames column by column, a page a rule, the proofs, the two JSON Schemas.
+"""Writes what is generated in ``docs/``: the frames column by column, a page a rule, the proofs, the JSON Schemas.
 
 ``python docs/renew.py`` renews it; ``tests/test_docs.py`` fails where it is not current.
 """
@@ -13,16 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor import rulebook
+from advisor.config import ConfigFile
 from advisor.engine.run import HOW
 from advisor.frames import SCHEMAS
 from advisor.report.gate import schema as gate_schema
 from advisor.report.schema import schema_text as analysis_schema
-from advisor.results.samples import METRICS, Metric
 from advisor.rulebook import Rule
 from advisor.rulebook.rule import RuleFile
 from advisor.rulebook.tables import schema_text
 from advisor.testing.proof import KINDS, cases
 from advisor.testing.runner import proof_of
+from advisor.views.metrics import METRICS, Metric
 
 if TYPE_CHECKING:
     from advisor.record.ladder.table import Rung
@@ -39,6 +40,10 @@ def pages() -> Iterator[tuple[Path, str]]:
     rules = rulebook.load([ROOT / "rules"]).rules
     yield DOCS / "analysis.schema.json", analysis_schema()
     yield DOCS / "rule.schema.json", schema_text(RuleFile, "A rule of advisor", "One file CATEGORY/NAME.toml.")
+    yield (
+        DOCS / "config.schema.json",
+        schema_text(ConfigFile, "Settings of advisor", "advisor.toml, or [tool.advisor]."),
+    )
     yield DOCS / "judgement.schema.json", gate_schema.text(gate_schema.judgement_schema())
     yield DOCS / "comparison.schema.json", gate_schema.text(gate_schema.comparison_schema())
     yield DOCS / "baseline.schema.json", gate_schema.text(gate_schema.baseline_schema())

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.toml import toml
 
 from advisor.errors import RuleError
 from advisor.frames import SCHEMAS
@@ -64,15 +65,6 @@ def edited(changes: Mapping[str, Any], rule: Mapping[str, Any] = RULE) -> dict[s
         else:
             table[key] = value
     return made
-
-
-def toml(value: Any) -> str:
-    """A value in TOML, tables inline."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(key)} = {toml(part)}" for key, part in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(toml, value)) + "]"
-    return repr(value) if isinstance(value, float) else json.dumps(value)
 
 
 def write(folder: Path, name: str, changes: Mapping[str, Any] | None = None, rule: Mapping[str, Any] = RULE) -> Path:
@@ -171,7 +163,7 @@ def test_a_profile_rule_needs_no_code_and_no_price(tmp_path: Path) -> None:
         ({"match.when": "bytes > $min_bytes"}, "match.when: no column 'bytes' in frame 'trace'"),
         ({"match.having": "bytes > 1"}, ""),
         ({"match.evidence": ["nam"]}, "match.evidence: no column 'nam' in frame 'copies'; nearest: name"),
-        ({"match.evidence": "name"}, "match.evidence: must be a list, each"),
+        ({"match.evidence": "name"}, "match.evidence: must be a list of texts"),
         ({"limits.spare": {"value": 1, "unit": "", "basis": "b"}}, "limits.spare.unit: is empty"),
         ({"limits.spare": {"value": 1, "unit": "u", "basis": "b"}}, "limits.spare: no condition uses $spare"),
         ({"limits.min_bytes.basis": GONE}, "limits.min_bytes.basis: is missing"),

@@ -16,8 +16,8 @@ from advisor.errors import nearest
 from advisor.frames.schema import Schema
 from advisor.rulebook.conditions import Condition, Request
 from advisor.rulebook.expression import Limit as Value
-from advisor.rulebook.rule import EVIDENCE, PLACEHOLDER, PROFILE, SEVERITIES, TIMELESS, Compiled, Rule, RuleFile
-from advisor.rulebook.tables import Reader, is_number
+from advisor.rulebook.rule import EVIDENCE, PLACEHOLDER, PROFILE, SEVERITIES, TIMELESS, Compiled, Rule, RuleFile, Text
+from advisor.rulebook.tables import Reader, problem_of
 
 _LATE = ("steps", "window_ns")
 _BLANK = Reader().struct(RuleFile, {})
@@ -178,11 +178,7 @@ class Draft(Reader):
 
 def limit_problem(chosen: object, value: Value) -> str:
     """Say what is wrong with a user's own value for a limit; empty where nothing is."""
-    if (is_number(chosen) or (isinstance(chosen, str) and chosen)) and isinstance(chosen, str) == isinstance(
-        value, str
-    ):
-        return ""
-    return f"must be {'text' if isinstance(value, str) else 'a number'}, not {chosen!r}"
+    return problem_of(Text if isinstance(value, str) else float, chosen)
 
 
 def _not_python(code: str) -> str:

@@ -73,21 +73,11 @@ class Reader:
             return tuple(self.value(arguments[0], item, at) for item in value)
         if base is str and isinstance(value, str):
             value = value.strip("\n") if meta.get("code") else value.strip()
-            if not value and meta.get("min_length"):
-                return self._refuse(base, at, "is empty")
-        words = _choices(base, meta)
-        if words and value and isinstance(value, str) and value not in words:
-            listed = f"'{value}' is none of {', '.join(words)}" if len(words) <= _FEW else f"there is no '{value}'"
-            return self._refuse(base, at, listed + nearest(value, words))
-        try:
-            made = msgspec.convert(value, kind)
-            finite = not isinstance(value, float) or math.isfinite(value)
-        except msgspec.ValidationError:
-            finite = False
-        if not finite:
-            return self._refuse(base, at, f"must be {meta.get('must') or _in_words(base)}, not {_shown(value)}")
+        if problem := problem_of(kind, value):
+            self.report(at, problem)
+            return _blank(base)
         # A number of a union keeps its own type: 65536 stays whole where text is allowed as well.
-        return value if origin in (Union, UnionType) else made
+        return value if origin in (Union, UnionType) else msgspec.convert(value, kind)
 
     def _entries(self, key_kind: Any, kind: Any, table: Mapping[str, Any], at: str) -> dict[str, Any]:
         """A table whose keys are the user's names."""
@@ -104,15 +94,28 @@ class Reader:
                 made[key] = self.value(kind, value, here)
         return made
 
-    def _refuse(self, base: Any, at: str, problem: str) -> Any:
-        self.report(at, problem)
-        return _blank(base)
-
 
 def joined(at: str, key: str) -> str:
     """The key of a value in a table, in quotes where TOML asks for them: ``limits."a/b".min_bytes``."""
     name = key if _BARE.fullmatch(key) else f'"{key}"'
     return f"{at}.{name}" if at else name
+
+
+def problem_of(kind: Any, value: Any) -> str:
+    """Say what is wrong with a value that is no table and no list; empty where nothing is."""
+    base, meta = _unwrapped(kind)
+    if base is str and value == "" and meta.get("min_length"):
+        return "is empty"
+    words = _choices(base, meta)
+    if words and value and isinstance(value, str) and value not in words:
+        listed = f"'{value}' is none of {', '.join(words)}" if len(words) <= _FEW else f"there is no '{value}'"
+        return listed + nearest(value, words)
+    try:
+        msgspec.convert(value, kind)
+        fits = not isinstance(value, float) or math.isfinite(value)
+    except msgspec.ValidationError:
+        fits = False
+    return "" if fits else f"must be {meta.get('must') or _in_words(base)}, not {_shown(value)}"
 
 
 def schema_text(kind: type[msgspec.Struct], title: str, description: str) -> str:
@@ -167,7 +170,8 @@ def _blank(kind: Any) -> Any:
 def _in_words(base: Any) -> str:
     origin, arguments = get_origin(base) or base, get_args(base)
     if isinstance(base, type) and issubclass(base, msgspec.Struct):
-        return f"a table with {', '.join(f.encode_name for f in msgspec.structs.fields(base) if f.required)}"
+        required = ", ".join(field.encode_name for field in msgspec.structs.fields(base) if field.required)
+        return f"a table with {required}" if required else "a table"
     if origin is tuple:
         inner = _unwrapped(arguments[0])[0]
         return "a list of texts" if inner is str else f"a list, each {_in_words(inner)}"
@@ -179,8 +183,3 @@ def _shown(value: object) -> str:
         return _WORDS[type(value)]
     text = repr(value)
     return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
-
-
-def is_number(value: object) -> bool:
-    """True of a finite number; truth values are none."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
