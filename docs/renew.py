@@ -60,7 +60,7 @@ def pages() -> Iterator[tuple[Path, str]]:
 def gate() -> str:
     """The page on the gate, with its table of figures renewed; the study's figures are benchmarks/gate_study.py's."""
     rows = [
-        [f"`{m.name}`", m.unit or "count", m.meaning, f"{100 * m.tolerance:g} %", floor(m), m.basis]
+        [f"`{m.name}`", m.unit or "count", m.meaning, f"{100 * m.margin.tolerance:g} %", floor(m), m.margin.basis]
         for m in METRICS.values()
     ]
     made = table(["figure", "unit", "what it is, per step", "tolerance", "floor", "basis"], rows)
@@ -71,8 +71,9 @@ def gate() -> str:
 
 def floor(metric: Metric) -> str:
     """The least absolute change that matters."""
-    parts = [f"{metric.floor:g} {metric.unit}".strip()]
-    parts += [f"{100 * metric.floor_share:g} % of the step"] if metric.floor_share else []
+    parts = [f"{metric.margin.floor:g} {metric.unit}".strip()]
+    share = metric.margin.floor_share
+    parts += [f"{100 * share:g} % of the step"] if share else []
     return ", ".join(parts)
 
 

@@ -102,7 +102,7 @@ class Store:
 
     def holds(self, prefix: str) -> bool:
         """Whether the name of any entry begins so."""
-        return any(entry.name.startswith(prefix) for entry in _listed(self.root / "traces"))
+        return any(entry.name.startswith(prefix) for entry in _files_in(self.root / "traces"))
 
     def load(self, name: str) -> Snapshot | None:
         """An entry; None where there is none, or where it is not what was written: that one is removed."""
@@ -160,20 +160,20 @@ class Store:
 
     def bound(self) -> None:
         """Remove what was used least recently, until the rest is small enough; and what dead processes left behind."""
-        entries = sorted((_changed(entry), entry.name, _size(entry)) for entry in _listed(self.root / "traces"))
+        entries = sorted((_changed(entry), entry.name, _size(entry)) for entry in _files_in(self.root / "traces"))
         excess = sum(size for _, _, size in entries) - self.most_bytes
         for _, name, size in entries:
             if excess <= 0:
                 break
             self.remove(name)
             excess -= size
-        held = [entry.name for entry in _listed(self.root / "traces")]
-        for file in _listed(self.root / "files"):
+        held = [entry.name for entry in _files_in(self.root / "traces")]
+        for file in _files_in(self.root / "files"):
             with contextlib.suppress(OSError, msgspec.DecodeError):
                 known = msgspec.json.decode(file.read_bytes(), type=_Known)
                 if not any(f"-{known.content}-" in name for name in held):
                     file.unlink()
-        for begun in _listed(self.root):
+        for begun in _files_in(self.root):
             if begun.name.startswith(_BEGUN) and time.time() - _changed(begun) > _ABANDONED_S:
                 shutil.rmtree(begun, ignore_errors=True)
 
@@ -208,7 +208,7 @@ def _rename(begun: Path, entry: Path) -> None:
             raise
 
 
-def _listed(folder: Path) -> list[Path]:
+def _files_in(folder: Path) -> list[Path]:
     """What is in a folder; nothing where it is not there, or going."""
     try:
         return [folder / name for name in os.listdir(folder)]
@@ -227,7 +227,7 @@ def _changed(path: Path) -> float:
 def _size(entry: Path) -> int:
     """Bytes of the files of an entry, as far as they are still there."""
     total = 0
-    for file in _listed(entry):
+    for file in _files_in(entry):
         with contextlib.suppress(OSError):
             total += file.stat().st_size
     return total

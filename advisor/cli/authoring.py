@@ -106,13 +106,7 @@ _EXAMPLES = {
         'b.copy("DtoD", 1 << 20, us=us)',
         'b.copy("HtoD", 1 << 20, us=us, pinned=True)',
     ),
-    "memsets": (
-        "memsets",
-        "dur_ns",
-        '    "op",\n',
-        "b.memset(1 << 20, us=us)",
-        'b.kernel("another_kernel", us=us)',
-    ),
+    "memsets": ("memsets", "dur_ns", '    "op",\n', "b.memset(1 << 20, us=us)", 'b.kernel("another_kernel", us=us)'),
 }
 
 

@@ -46,9 +46,10 @@ class Comparison:
 
     def _decide(self, metric: Metric) -> tuple[Decision, float]:
         """What became of a metric, and the least change of it that matters."""
-        tolerance = self.tolerances.get(metric.name, metric.tolerance)
+        tolerance = self.tolerances.get(metric.name, metric.margin.tolerance)
         was = abs(self._median(metric.name) or 0.0)
-        threshold = max(tolerance * was, metric.floor, metric.floor_share * (self._median(STEP.name) or 0.0))
+        floor = max(metric.margin.floor, metric.margin.floor_share * (self._median(STEP.name) or 0.0))
+        threshold = max(tolerance * was, floor)
         runs = [side.metrics[metric.name].runs if metric.name in side.metrics else [] for side in (self.base, self.now)]
         exact = metric.unit in ("", "MB")
         decision = decide(runs[0], runs[1], threshold=threshold, worse=metric.worse, exact=exact, name=metric.name)
@@ -117,7 +118,7 @@ class Comparison:
         most = sorted(((gain, name) for name, gain in gains.items() if gain > 0), key=lambda gain: (-gain[0], gain[1]))
         total = sum(gain for gain, _ in most)
         unit = f" {metric.unit}" if metric.unit else ""
-        worst = [f"{name} +{_number(gain)}{unit}" for gain, name in most[:3] if gain >= min(0.1 * total, most[0][0])]
+        worst = [f"{name} +{_in_digits(gain)}{unit}" for gain, name in most[:3] if gain >= min(0.1 * total, most[0][0])]
         return f", most in {', '.join(worst)}" if worst else ""
 
     def _places(self, metric: Metric) -> list[Place]:
@@ -279,10 +280,10 @@ def _figures(decision: Decision, unit: str, step: float | None) -> str:
         share = f" ({100 * (decision.now / decision.base - 1):+.1f} %)"
     elif unit == "ms" and step:
         share = f" ({100 * decision.now / step:.1f} % of the baseline's step)"
-    return f"{_number(decision.base)} → {_number(decision.now)}{' ' * bool(unit)}{unit} a step{share}"
+    return f"{_in_digits(decision.base)} → {_in_digits(decision.now)}{' ' * bool(unit)}{unit} a step{share}"
 
 
-def _number(value: float) -> str:
+def _in_digits(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else f"{value:.3g}"
 
 

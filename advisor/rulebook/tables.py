@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -45,7 +46,7 @@ class Reader:
 
     def struct(self, kind: type[S], table: Mapping[str, Any], at: str = "") -> S:
         """Read *table* into a struct of *kind*; *at* is its key in the file. Keys that *kind* does not have are problems."""
-        fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+        fields = _fields(kind)
         for key in table:
             if key not in fields:
                 near = nearest(key.replace("-", "_"), fields) or f". Known keys: {', '.join(fields)}"
@@ -77,7 +78,8 @@ class Reader:
             self.report(at, problem)
             return _blank(base)
         # A number of a union keeps its own type: 65536 stays whole where text is allowed as well.
-        return value if origin in (Union, UnionType) else msgspec.convert(value, kind)
+        as_it_is = base is str or origin in (Literal, Union, UnionType)
+        return value if as_it_is else msgspec.convert(value, kind)
 
     def _entries(self, key_kind: Any, kind: Any, table: Mapping[str, Any], at: str) -> dict[str, Any]:
         """A table whose keys are the user's names."""
@@ -110,6 +112,8 @@ def problem_of(kind: Any, value: Any) -> str:
     if words and value and isinstance(value, str) and value not in words:
         listed = f"'{value}' is none of {', '.join(words)}" if len(words) <= _FEW else f"there is no '{value}'"
         return listed + nearest(value, words)
+    if isinstance(value, str) and (value in words or (base is str and "pattern" not in meta)):
+        return ""
     try:
         msgspec.convert(value, kind)
         fits = not isinstance(value, float) or math.isfinite(value)
@@ -142,6 +146,13 @@ def _without_null(node: Any) -> Any:
     return {**made, **(parts[0] if len(parts) == 1 else {"anyOf": parts} if parts else {})}
 
 
+@cache
+def _fields(kind: type[msgspec.Struct]) -> dict[str, msgspec.structs.FieldInfo]:
+    """The fields of a struct by their keys in a file."""
+    return {field.encode_name: field for field in msgspec.structs.fields(kind)}
+
+
+@cache
 def _unwrapped(kind: Any) -> tuple[Any, dict[str, Any]]:
     """A type without ``Annotated`` and ``None``, and what its ``Meta`` say for the reader."""
     meta: dict[str, Any] = {}
@@ -170,7 +181,7 @@ def _blank(kind: Any) -> Any:
 def _in_words(base: Any) -> str:
     origin, arguments = get_origin(base) or base, get_args(base)
     if isinstance(base, type) and issubclass(base, msgspec.Struct):
-        required = ", ".join(field.encode_name for field in msgspec.structs.fields(base) if field.required)
+        required = ", ".join(key for key, field in _fields(base).items() if field.required)
         return f"a table with {required}" if required else "a table"
     if origin is tuple:
         inner = _unwrapped(arguments[0])[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -25,27 +26,36 @@ BUSY = ("compute", "communication", "copy", "memset")
 _PLACE = ("file", "line", "function")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Metric:
-    """One figure of a step: its name and unit, when a change of it matters, and where it and its parts come from.
+@dataclass(frozen=True)
+class Margin:
+    """How far a figure may change: a share of the baseline's, and a floor in its unit or as a share of the baseline's step.
 
-    ``floor_share`` is a floor as a share of the baseline's step; the higher floor counts. ``needs`` are features of the
-    trace. ``samples`` gives the figure of each step, or None where the trace cannot tell. ``of_step`` marks what the time
-    of the step is divided into: where the whole step did not get longer, such a part was moved, not lost. ``findings``
-    are the categories of findings that say where it was lost, the first that has a place counts.
+    The higher floor counts. ``basis`` says why it is so far and no farther.
+    """
+
+    tolerance: float
+    floor: float
+    basis: str
+    floor_share: float = 0.0
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One figure of a step: its name and unit, how far it may change, and where it and its parts come from.
+
+    ``samples`` gives the figure of each step, or None where the trace cannot tell; ``needs`` are features of the trace.
+    ``of_step`` marks what the time of the step is divided into: where the whole step did not get longer, such a part was
+    moved, not lost. ``findings`` are the categories of findings that say where it was lost; the first with a place counts.
     """
 
     name: str
     unit: str
     meaning: str
+    margin: Margin
     samples: Callable[[Sampling], Floats | None]
     parts: Callable[[Sampling], dict[str, float]] = lambda _: {}
     needs: tuple[str, ...] = ()
     worse: Literal["up", "down"] = "up"
-    tolerance: float
-    floor: float
-    floor_share: float = 0.0
-    basis: str
     of_step: bool = False
     findings: tuple[str, ...] = ()
 
@@ -98,7 +108,7 @@ def _step_by_cause(sampling: Sampling) -> dict[str, float]:
 
 def _busy_share(sampling: Sampling) -> Floats:
     dur = _step_ms(sampling)
-    return np.divide(sampling.causes_ms(*BUSY), dur, out=np.zeros(len(dur)), where=dur > 0)
+    return np.divide(sampling.causes_ms(BUSY), dur, out=np.zeros(len(dur)), where=dur > 0)
 
 
 def _compute(trace: Trace, kernels: pd.DataFrame) -> pd.Series[bool]:
@@ -132,156 +142,70 @@ def _peak_memory(sampling: Sampling) -> Floats | None:
     return peak if device >= 0 and (peak > 0).all() else None
 
 
-def _summed(name: str, unit: str, meaning: str, rows: Rows, **more: Any) -> Metric:
+def _summed(name: str, unit: str, meaning: str, margin: Margin, rows: Rows, *needs: str, **more: Any) -> Metric:
     """A metric that sums rows of a frame."""
-    return Metric(name=name, unit=unit, meaning=meaning, samples=rows.samples, parts=rows.parts, **more)
+    return Metric(name, unit, meaning, margin, rows.samples, rows.parts, needs, **more)
 
 
-def _idle(name: str, meaning: str, causes: tuple[str, ...], findings: tuple[str, ...]) -> Metric:
+def _idle(name: str, meaning: str, causes: tuple[str, ...], *findings: str) -> Metric:
     """A metric of the time in which the device idles for some causes."""
     gaps = Rows("gaps", ("op", *_PLACE), lambda _, gaps: gaps["cause"].isin(causes), ("cost_ns", MS), device_step=True)
-    return Metric(
-        name=name,
-        unit="ms",
-        meaning=meaning,
-        samples=lambda sampling: sampling.causes_ms(*causes),
-        parts=gaps.parts,
-        needs=("gpu", "idle"),
-        tolerance=0.10,
-        floor=0.05,
-        floor_share=0.02,
-        basis=_CAUSE,
-        of_step=True,
-        findings=findings,
-    )
+    samples = partial(Sampling.causes_ms, causes=causes)
+    return Metric(name, "ms", meaning, _CAUSE, samples, gaps.parts, ("gpu", "idle"), of_step=True, findings=findings)
 
 
-_TIME = "run-to-run spread of quiet machines is 1 to 3 %; clocks and thermals move a few percent more"
-_CAUSE = "idle time of one cause is noisier than the step; 2 % of the step is what a reader would act on"
+_SPREAD = "run-to-run spread of quiet machines is 1 to 3 %; clocks and thermals move a few percent more"
+_NOISE = "idle time of one cause is noisier than the step; 2 % of the step is what a reader would act on"
 _BLOCKS = "the allocator rounds to 2 MB; fragmentation moves a few blocks"
-_COUNT = "counts repeat exactly where the program is the same; a few calls more are no regression"
+_REPEAT = "counts repeat exactly where the program is the same; a few calls more are no regression"
+_CAUSE = Margin(0.10, 0.05, _NOISE, floor_share=0.02)
+_BYTES = Margin(0.05, 1.0, _REPEAT)
+_CALL = ("name", "op", *_PLACE)
 
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
+        Metric("step_ms", "ms", "the step", Margin(0.05, 0.05, _SPREAD), _step_ms, _step_by_cause),
         Metric(
-            name="step_ms",
-            unit="ms",
-            meaning="the step",
-            samples=_step_ms,
-            parts=_step_by_cause,
-            tolerance=0.05,
-            floor=0.05,
-            basis=_TIME,
-        ),
-        Metric(
-            name="gpu_busy_share",
-            unit="share",
-            meaning="of the step in which the GPU works",
-            samples=_busy_share,
-            needs=("gpu",),
-            worse="down",
-            tolerance=0.05,
-            floor=0.03,
-            basis=_TIME,
-            of_step=True,
+            "gpu_busy_share", "share", "of the step in which the GPU works", Margin(0.05, 0.03, _SPREAD), _busy_share,
+            needs=("gpu",), worse="down", of_step=True,
         ),
         _summed(
-            "kernel_ms",
-            "ms",
-            "kernels other than communication, summed",
-            Rows("kernels", ("name",), _compute, ("dur_ns", MS), device_step=True),
-            needs=("gpu",),
-            tolerance=0.05,
-            floor=0.05,
-            floor_share=0.01,
-            basis=_TIME,
-            of_step=True,
+            "kernel_ms", "ms", "kernels other than communication, summed", Margin(0.05, 0.05, _SPREAD, floor_share=0.01),
+            Rows("kernels", ("name",), _compute, ("dur_ns", MS), device_step=True), "gpu", of_step=True,
         ),
         Metric(
-            name="exposed_communication_ms",
-            unit="ms",
-            meaning="communication that no compute hides",
-            samples=lambda sampling: sampling.causes_ms("communication"),
-            needs=("gpu", "distributed"),
-            tolerance=0.10,
-            floor=0.05,
-            floor_share=0.02,
-            basis=_CAUSE,
-            of_step=True,
-            findings=("distributed",),
+            "exposed_communication_ms", "ms", "communication that no compute hides", _CAUSE,
+            partial(Sampling.causes_ms, causes=("communication",)),
+            needs=("gpu", "distributed"), of_step=True, findings=("distributed",),
         ),
-        _idle("loader_ms", "the GPU idles while the loop waits for its batch", ("loader",), ("data-loading",)),
+        _idle("loader_ms", "the GPU idles while the loop waits for its batch", ("loader",), "data-loading"),
         _idle(
-            "sync_ms",
-            "the GPU idles behind synchronizations and blocking copies",
-            ("sync", "blocking_copy"),
-            ("sync", "transfer"),
+            "sync_ms", "the GPU idles behind synchronizations and blocking copies", ("sync", "blocking_copy"),
+            "sync", "transfer",
         ),
-        _idle("host_ms", "the GPU idles because launches come too late", ("host",), ("gpu-idle",)),
+        _idle("host_ms", "the GPU idles because launches come too late", ("host",), "gpu-idle"),
         _summed(
-            "launch_count",
-            "",
-            "calls that launch GPU work",
-            Rows("launches", ("name", "op"), _launching),
-            needs=("host",),
-            tolerance=0.05,
-            floor=5.0,
-            basis=_COUNT,
+            "launch_count", "", "calls that launch GPU work", Margin(0.05, 5.0, _REPEAT),
+            Rows("launches", ("name", "op"), _launching), "host",
         ),
         _summed(
-            "sync_count",
-            "",
-            "calls in which the host waits for the device",
-            Rows("syncs", ("name", "op", *_PLACE), _waiting),
-            needs=("host",),
-            tolerance=0.02,
-            floor=0.9,
-            basis=_COUNT,
-            findings=("sync",),
+            "sync_count", "", "calls in which the host waits for the device", Margin(0.02, 0.9, _REPEAT),
+            Rows("syncs", _CALL, _waiting), "host", findings=("sync",),
+        ),
+        _summed("operator_count", "", "host operators", Margin(0.05, 20.0, _REPEAT), Rows("ops", ("name",)), "host"),
+        _summed(
+            "copied_mb", "MB", "bytes between host and device", _BYTES,
+            Rows("copies", _CALL, _between, ("bytes", MB)), "gpu", findings=("transfer",),
         ),
         _summed(
-            "operator_count",
-            "",
-            "host operators",
-            Rows("ops", ("name",)),
-            needs=("host",),
-            tolerance=0.05,
-            floor=20.0,
-            basis=_COUNT,
-        ),
-        _summed(
-            "copied_mb",
-            "MB",
-            "bytes between host and device",
-            Rows("copies", ("name", "op", *_PLACE), _between, ("bytes", MB)),
-            needs=("gpu",),
-            tolerance=0.05,
-            floor=1.0,
-            basis=_COUNT,
-            findings=("transfer",),
-        ),
-        _summed(
-            "pageable_mb",
-            "MB",
-            "of these: from or to pageable memory",
-            Rows("copies", ("name", "op", *_PLACE), _pageable, ("bytes", MB)),
-            needs=("gpu",),
-            tolerance=0.05,
-            floor=1.0,
-            basis=_COUNT,
-            findings=("transfer",),
+            "pageable_mb", "MB", "of these: from or to pageable memory", _BYTES,
+            Rows("copies", _CALL, _pageable, ("bytes", MB)), "gpu", findings=("transfer",),
         ),
         Metric(
-            name="peak_memory_mb",
-            unit="MB",
-            meaning="highest memory allocated on the device",
-            samples=_peak_memory,
+            "peak_memory_mb", "MB", "highest memory allocated on the device", Margin(0.05, 16.0, _BLOCKS), _peak_memory,
             needs=("memory",),
-            tolerance=0.05,
-            floor=16.0,
-            basis=_BLOCKS,
         ),
     )
-}
+}  # fmt: skip
 STEP = METRICS["step_ms"]

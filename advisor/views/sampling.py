@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -35,7 +35,7 @@ class Sampling:
         self.count = len(self.steps)
         self.sampled: Bools = self.steps["sampled"].to_numpy(np.bool_)
 
-    def causes_ms(self, *causes: str) -> Floats:
+    def causes_ms(self, causes: Iterable[str]) -> Floats:
         """Time of some causes."""
         total = sum((self.steps[f"{cause}_ns"] for cause in causes), self.steps["dur_ns"] * 0)
         return total.to_numpy(np.float64) / MS
