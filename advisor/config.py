@@ -157,7 +157,7 @@ class Config(ConfigFile, frozen=True, kw_only=True):
 
 
 def load(path: str | Path | None = None, start: str | Path | None = None) -> Config:
-    """The settings in *path*, or in the nearest file upward from *start* (the working folder).
+    """Read the settings in *path*, or in the nearest file upward from *start* (the working folder).
 
     Raises ``UsageError`` that names the file and every mistake in it: what cannot be read, is unknown, or of a wrong type.
     """
@@ -194,7 +194,7 @@ def _parse(path: Path) -> dict[str, Any]:
 
 
 def _section(path: Path, document: dict[str, Any]) -> dict[str, Any] | None:
-    """The settings' own table: all of advisor.toml, ``[tool.advisor]`` of a pyproject.toml."""
+    """Find the settings' own table: all of advisor.toml, ``[tool.advisor]`` of a pyproject.toml."""
     if path.name != "pyproject.toml":
         return document
     tool = document.get("tool", {})

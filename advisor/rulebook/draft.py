@@ -41,7 +41,7 @@ class Draft(Reader):
 
     @property
     def is_profile(self) -> bool:
-        """True of a rule on the quality of the profile."""
+        """A rule on the quality of the profile."""
         return self.path.parent.name == PROFILE
 
     def read(self) -> None:

@@ -342,7 +342,7 @@ class Printer:
 
 
 def _is_plain(call: Node) -> bool:
-    """True of a call whose arguments have no names, and that has no FILTER, DISTINCT or ORDER BY."""
+    """Check that the arguments of a call have no names, and that it has no FILTER, DISTINCT or ORDER BY."""
     if any(argument.get("name") for argument in call.get("arguments") or []):
         return False
     extras = ("filter", "distinct", "export_state", "catalog")

@@ -71,18 +71,19 @@ def _enum(words: Any, **more: Any) -> Meta:
 
 Text = Annotated[str, Meta(min_length=1)]
 Code = Annotated[str, Meta(extra={"code": True})]
+_ID = "the folder and the name of the file, in lower case"
+RuleId = Annotated[str, Meta(pattern="^[a-z0-9]+(-[a-z0-9]+)*/[a-z0-9]+(-[a-z0-9]+)*$", extra={"must": _ID})]
 Words = Annotated[tuple[Text, ...], Meta(extra_json_schema={"uniqueItems": True})]
+Needs = Annotated[tuple[Need, ...], Meta(extra_json_schema={"uniqueItems": True})]
 Share = Annotated[float, Meta(gt=0, le=1, extra={"must": "a share of the time, over 0 and up to 1"})]
 Part = Annotated[float, Meta(ge=0, le=1, extra={"must": "a share of the matched time, 0 to 1"})]
 _LEVELS = {
     "properties": {key: {"type": "number", "exclusiveMinimum": 0, "maximum": 1} for key in SEVERITIES},
     "propertyNames": {"enum": SEVERITIES},
 }
+Levels = Annotated[dict[Severity, Share], Meta(extra_json_schema=_LEVELS)]
 LimitName = Annotated[str, Meta(pattern=r"^(?!(?:steps|window_ns)$)[a-z][a-z0-9_]*$", extra={"must": _NAME})]
-LimitValue = Annotated[
-    float | str,
-    Meta(description="users override it in [tool.advisor] limits", extra={"must": "a finite number or text"}),
-]
+LimitValue = Annotated[float | str, Meta(extra={"must": "a finite number or text"})]
 
 
 class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -92,7 +93,7 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Limit(Table, frozen=True):
     """A number (or text) of the rule, `$name` in its conditions; a user's own value stands in its place."""
 
-    value: LimitValue
+    value: Annotated[LimitValue, Meta(description="users override it in [tool.advisor] limits")]
     unit: Text
     basis: Annotated[Text, Meta(description="why this number and no other")]
 
@@ -104,9 +105,7 @@ class Match(Table, frozen=True):
     where: Annotated[str, Meta(description=f"which rows{_SQL}; $name is a limit")] = ""
     when: Annotated[str, Meta(description=f"over `trace`: false, and the rule passes{_SQL}")] = ""
     having: Annotated[str, Meta(description=f"over all matched rows; $steps and $window_ns too{_SQL}")] = ""
-    evidence: Annotated[
-        Words, Meta(description="the columns of the finding's table; those without an aggregate are grouped by")
-    ] = ()
+    evidence: Annotated[Words, Meta(description="columns of the finding's table; plain ones group it")] = ()
 
 
 class Shown(Table, frozen=True):
@@ -143,12 +142,10 @@ class Replay(Table, frozen=True):
     low: Annotated[Part, Meta(description="the part of their time that it returns, cautiously")]
     high: Annotated[Part, Meta(description="and at most")]
     basis: Annotated[Text, Meta(description="where both come from; a prior says that it is one")]
-    times: Annotated[str, _enum(TIMES, description="the figure of `trace` that bounds how much faster they become")] = (
-        ""
-    )
+    times: Annotated[str, _enum(TIMES, description="the figure of `trace` that bounds how fast they become")] = ""
 
     def within(self, times: float | None) -> Replay:
-        """The same where the rows become no more than *times* as fast; None where that is not known."""
+        """Cut what is returned to rows that become no more than *times* as fast; None where that is not known."""
         most = 1 - 1 / max(times, 1.0) if times is not None else 1.0
         if self.high <= most:
             return self
@@ -159,24 +156,11 @@ class Replay(Table, frozen=True):
 class RuleFile(Table, frozen=True, kw_only=True):
     """One rule, as its file says it. It has either ``levels`` (severity to the least share of time) or a ``severity``."""
 
-    id: Annotated[
-        str,
-        Meta(
-            pattern="^[a-z0-9]+(-[a-z0-9]+)*/[a-z0-9]+(-[a-z0-9]+)*$",
-            description="the folder and the name of the file",
-            extra={"must": "the folder and the name of the file, in lower case"},
-        ),
-    ]
+    id: Annotated[RuleId, Meta(description="the folder and the name of the file")]
     since: Annotated[Text, Meta(description="the version that brought it")]
-    title: Annotated[
-        str,
-        Meta(min_length=1, description="one line; in profile rules {column:.0%} is a figure of `trace`"),
-    ]
+    title: Annotated[Text, Meta(description="one line; in profile rules {column:.0%} is a figure of `trace`")]
     why: Annotated[Text, Meta(description="what happens and why it costs; then when it is harmless")]
-    needs: Annotated[
-        tuple[Need, ...],
-        Meta(description="what the trace must hold, else the rule is not run", extra_json_schema={"uniqueItems": True}),
-    ] = ()
+    needs: Annotated[Needs, Meta(description="what the trace must hold, else the rule is not run")] = ()
     given: Annotated[str, Meta(description=f"over `trace`: of which programs it speaks{_SQL}")] = ""
     confidence: Annotated[Confidence, Meta(description="how sure the finding is; it weighs the saving in the ranking")]
     yields_to: Annotated[Words, Meta(description="rules that own these rows where they fire too")] = ()
@@ -184,16 +168,11 @@ class RuleFile(Table, frozen=True, kw_only=True):
     replaces: Annotated[str, Meta(description="the id of the rule that this one stands in for")] = ""
     match: Match
     limits: dict[LimitName, Limit] = {}
-    levels: Annotated[
-        dict[Severity, Share], Meta(description="severity by share of the time", extra_json_schema=_LEVELS)
-    ] = {}
+    levels: Annotated[Levels, Meta(description="severity by share of the time")] = {}
     fix: Fix
     replay: Replay | None = None
     references: tuple[Reference, ...] = ()
-    settings: Annotated[
-        tuple[Shown, ...],
-        Meta(description="what the finding says of the settings that `advisor record` wrote into the trace"),
-    ] = ()
+    settings: Annotated[tuple[Shown, ...], Meta(description="settings of the program that the finding says")] = ()
 
     @property
     def category(self) -> str:
@@ -202,7 +181,7 @@ class RuleFile(Table, frozen=True, kw_only=True):
 
     @property
     def is_profile(self) -> bool:
-        """True of a rule on the quality of the profile, not on the program."""
+        """A rule on the quality of the profile, not on the program."""
         return self.category == PROFILE
 
 

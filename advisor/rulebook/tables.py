@@ -37,11 +37,11 @@ class Reader:
         self.problems.append((key, problem))
 
     def is_sound(self, *keys: str) -> bool:
-        """True where nothing at or below any of *keys* has a problem so far."""
+        """Check that nothing at or below any of *keys* has a problem so far."""
         return not any(at == key or at.startswith(f"{key}.") for at, _ in self.problems for key in keys)
 
     def texts(self, where: str = "") -> list[str]:
-        """The problems as lines, each with its key, behind *where*."""
+        """Write the problems as lines, each with its key, behind *where*."""
         return [": ".join(part for part in (where, *problem) if part) for problem in self.problems]
 
     def struct(self, kind: type[S], table: Mapping[str, Any], at: str = "") -> S:
@@ -82,10 +82,10 @@ class Reader:
         return value if as_it_is else msgspec.convert(value, kind)
 
     def _entries(self, key_kind: Any, kind: Any, table: Mapping[str, Any], at: str) -> dict[str, Any]:
-        """A table whose keys are the user's names."""
+        """Read a table whose keys are the user's names."""
         base, meta = _unwrapped(key_kind)
         words = _choices(base, meta)
-        made = {}
+        entries = {}
         for key, value in table.items():
             here = joined(at, key)
             if words and key not in words:
@@ -93,12 +93,12 @@ class Reader:
             elif "pattern" in meta and not re.search(meta["pattern"], key):
                 self.report(here, f"its name must be {meta['must']}")
             else:
-                made[key] = self.value(kind, value, here)
-        return made
+                entries[key] = self.value(kind, value, here)
+        return entries
 
 
 def joined(at: str, key: str) -> str:
-    """The key of a value in a table, in quotes where TOML asks for them: ``limits."a/b".min_bytes``."""
+    """Write the key of a value in a table, in quotes where TOML asks for them: ``limits."a/b".min_bytes``."""
     name = key if _BARE.fullmatch(key) else f'"{key}"'
     return f"{at}.{name}" if at else name
 
@@ -123,7 +123,7 @@ def problem_of(kind: Any, value: Any) -> str:
 
 
 def schema_text(kind: type[msgspec.Struct], title: str, description: str) -> str:
-    """The JSON Schema of a file that holds a table of *kind*, as it lies in ``docs/``."""
+    """Write the JSON Schema of a file that holds a table of *kind*, as it lies in ``docs/``."""
     (_, components) = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
     components = {name: _without_null(part) for name, part in components.items()}
     head = components.pop(kind.__name__)
@@ -138,23 +138,23 @@ def schema_text(kind: type[msgspec.Struct], title: str, description: str) -> str
 
 
 def _without_null(node: Any) -> Any:
-    """A schema without null, which TOML does not have: a key that may be left out is written or is not there."""
+    """Leave null out of a schema: TOML has none, a key that may be left out is written or is not there."""
     if not isinstance(node, dict):
         return node
-    made = {key: _without_null(part) for key, part in node.items() if not (key == "default" and part is None)}
-    parts = [part for part in made.pop("anyOf", ()) if part != {"type": "null"}]
-    return {**made, **(parts[0] if len(parts) == 1 else {"anyOf": parts} if parts else {})}
+    schema = {key: _without_null(part) for key, part in node.items() if not (key == "default" and part is None)}
+    parts = [part for part in schema.pop("anyOf", ()) if part != {"type": "null"}]
+    return {**schema, **(parts[0] if len(parts) == 1 else {"anyOf": parts} if parts else {})}
 
 
 @cache
 def _fields(kind: type[msgspec.Struct]) -> dict[str, msgspec.structs.FieldInfo]:
-    """The fields of a struct by their keys in a file."""
+    """List the fields of a struct by their keys in a file."""
     return {field.encode_name: field for field in msgspec.structs.fields(kind)}
 
 
 @cache
 def _unwrapped(kind: Any) -> tuple[Any, dict[str, Any]]:
-    """A type without ``Annotated`` and ``None``, and what its ``Meta`` say for the reader."""
+    """Take a type out of ``Annotated`` and ``None``, with what its ``Meta`` say for the reader."""
     meta: dict[str, Any] = {}
     while get_origin(kind) is Annotated or (get_origin(kind) in (Union, UnionType) and NoneType in get_args(kind)):
         kind, *notes = (part for part in get_args(kind) if part is not NoneType)
@@ -166,12 +166,12 @@ def _unwrapped(kind: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def _choices(base: Any, meta: Mapping[str, Any]) -> tuple[str, ...]:
-    """The words that a value may be; empty where any will do."""
+    """List the words that a value may be; empty where any will do."""
     return get_args(base) if get_origin(base) is Literal else tuple(meta.get("enum", ()))
 
 
 def _blank(kind: Any) -> Any:
-    """The value that stands for one that is missing or wrong: empty text, no rows, no entries."""
+    """Make the value that stands for one that is missing or wrong: empty text, no rows, no entries."""
     base, _ = _unwrapped(kind)
     if isinstance(base, type) and issubclass(base, msgspec.Struct):
         return Reader().struct(base, {})

@@ -61,7 +61,7 @@ class Metric:
 
 
 def collect(trace: Trace, rows: Mapping[str, tuple[str, Bools]]) -> Samples:
-    """The samples of a trace, and of the rules: *rows* are the engine's, of every rule that found some.
+    """Collect the samples of a trace, and of the rules: *rows* are the engine's, of every rule that found some.
 
     The cost of a rule is given whether it fired or not: one that stands just under its limit must not look like 0.
     """
@@ -143,12 +143,12 @@ def _peak_memory(sampling: Sampling) -> Floats | None:
 
 
 def _summed(name: str, unit: str, meaning: str, margin: Margin, rows: Rows, *needs: str, **more: Any) -> Metric:
-    """A metric that sums rows of a frame."""
+    """Make a metric that sums rows of a frame."""
     return Metric(name, unit, meaning, margin, rows.samples, rows.parts, needs, **more)
 
 
 def _idle(name: str, meaning: str, causes: tuple[str, ...], *findings: str) -> Metric:
-    """A metric of the time in which the device idles for some causes."""
+    """Make a metric of the time in which the device idles for some causes."""
     gaps = Rows("gaps", ("op", *_PLACE), lambda _, gaps: gaps["cause"].isin(causes), ("cost_ns", MS), device_step=True)
     samples = partial(Sampling.causes_ms, causes=causes)
     return Metric(name, "ms", meaning, _CAUSE, samples, gaps.parts, ("gpu", "idle"), of_step=True, findings=findings)

@@ -36,7 +36,7 @@ class Sampling:
         self.sampled: Bools = self.steps["sampled"].to_numpy(np.bool_)
 
     def causes_ms(self, causes: Iterable[str]) -> Floats:
-        """Time of some causes."""
+        """Sum the time of some causes."""
         total = sum((self.steps[f"{cause}_ns"] for cause in causes), self.steps["dur_ns"] * 0)
         return total.to_numpy(np.float64) / MS
 
@@ -47,7 +47,7 @@ class Sampling:
         return starts, int((starts + self.steps["host_dur_ns"].to_numpy(np.int64)).max())
 
     def host_step(self, frame: pd.DataFrame) -> Ints:
-        """The step in which the host asked for each row, by its start; -1 outside. Without steps there is the one window.
+        """Find the step in which the host asked for each row, by its start; -1 outside. Without steps there is one window.
 
         By the device's clock a kernel that runs late would count for the step behind, and counts that repeat would not.
         """
@@ -78,7 +78,7 @@ class Rows:
     device_step: bool = False
 
     def samples(self, sampling: Sampling) -> Floats | None:
-        """The sum in each step; None where rows or amounts are unknown."""
+        """Sum the amounts in each step; None where rows or amounts are unknown."""
         rows = self._rows(sampling.trace)
         if rows is None or (self.amount is not None and rows[self.amount[0]].isna().any()):
             return None
@@ -91,7 +91,7 @@ class Rows:
         return None if chosen is None else rows.loc[chosen]
 
     def _inside(self, sampling: Sampling, rows: pd.DataFrame) -> tuple[pd.DataFrame, Ints, Floats]:
-        """Those of *rows* that lie inside the steps, the step of each, and its amount."""
+        """Take those of *rows* that lie inside the steps, with the step and the amount of each."""
         step = rows["step"].to_numpy() if self.device_step else sampling.host_step(rows)
         inside = (step >= 0) & (step < sampling.count)
         rows = rows.loc[inside]
@@ -100,7 +100,7 @@ class Rows:
         return rows, step[inside], amounts
 
     def parts(self, sampling: Sampling) -> dict[str, float]:
-        """The heaviest by name, a step on average over the sampled steps; none where the rows are unknown."""
+        """Sum by name, the heaviest first, a step on average over the sampled steps; none where the rows are unknown."""
         chosen = self._rows(sampling.trace)
         if chosen is None:
             return {}
