@@ -7,48 +7,159 @@ pyproject.toml without the section is passed over. What is not understood is an 
 
 from __future__ import annotations
 
-import math
+import datetime
+import fnmatch
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, get_args
 
-from advisor.errors import UsageError
-from advisor.gating.settings import Settings
-from advisor.gating.settings import read as read_gate
+import msgspec
+from msgspec import Meta
+
+from advisor.errors import UsageError, nearest
+from advisor.results.analysis import Severity
+from advisor.results.judgement import Level
+from advisor.rulebook.tables import Reader
+from advisor.timeline.ledger import CAUSES
+from advisor.views.metrics import METRICS
 
 DEFAULT_CACHE_GB = 4.0
-FAIL_ON = ("low", "medium", "high")
 _BARE_ID = re.compile(r"^[ \t[]*(?:tool\.advisor\.)?limits\.([\w-]+/[\w-]+)", re.MULTILINE)
+_FORM = r"^\s*([a-z_][a-z0-9_.\-/]*)\s*(>=|<=|==|>|<)\s*(-?\d+(?:\.\d+)?(?:e-?\d+)?)\s*$"
+_SUMMARY = (
+    "gpu_busy_share", "sm_efficiency", "achieved_occupancy", "tensor_core_share", "peak_memory_bytes", "step_ms", "steps",
+)  # fmt: skip
+_ASSERTED = (
+    *(f"summary.{name}" for name in _SUMMARY),
+    *(f"summary.causes.{name}" for name in CAUSES),
+    *(f"metrics.{name}" for name in METRICS),
+    *(f"findings.{name}" for name in get_args(Severity)),
+)
+"""What an assertion may speak of; ``rules.<id>`` is the cost of a rule in ms a step besides."""
+
+Name = Annotated[str, Meta(min_length=1)]
+Names = tuple[Name, ...]
+Bound = Annotated[
+    float | str, Meta(extra={"must": 'a number or text (the id of a rule goes in quotes: limits."a/b".x)'})
+]
+MetricName = Annotated[str, Meta(extra_json_schema={"enum": list(METRICS)})]
+Tolerance = Annotated[float, Meta(ge=0, extra={"must": "a share such as 0.05"})]
 
 
-@dataclass(frozen=True)
-class Config:
-    """What a project has set. ``path`` is the file, None where there is none; folders of rules are absolute."""
+class Assertion(msgspec.Struct, frozen=True):
+    """A figure of every candidate against a bound: ``summary.gpu_busy_share >= 0.85``, parsed, never evaluated as code."""
+
+    text: str
+    name: str
+    sign: str
+    bound: float
+
+
+class Waiver(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A check that does not count through a day, and why."""
+
+    rule: Annotated[Name, Meta(description="a glob on rules, metrics and assertions")]
+    until: Annotated[
+        datetime.date, Meta(description="the last day on which it holds", extra={"must": "a date such as 2027-01-31"})
+    ]
+    reason: Name
+
+
+class Gate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings of the gate, ``[tool.advisor.gate]``."""
+
+    workload: Annotated[
+        str, Meta(description="the name of what is run; only recordings of one workload are compared")
+    ] = ""
+    assertions: Annotated[
+        tuple[Annotated[str, Meta(pattern=_FORM, extra={"must": "of the form 'summary.gpu_busy_share >= 0.85'"})], ...],
+        Meta(description="bounds that hold without a baseline: summary.*, metrics.*, findings.<severity>, rules.<id>"),
+    ] = msgspec.field(default=(), name="assert")
+    levels: Annotated[
+        dict[str, Level],
+        Meta(description="glob on rules, metrics and assertions to level; the last glob that fits decides"),
+    ] = {}
+    tolerance: Annotated[
+        dict[MetricName, Tolerance], Meta(description="the least relative change that matters, by metric")
+    ] = {}
+    waivers: Annotated[tuple[Waiver, ...], Meta(description="checks that do not count for a time")] = ()
+
+    def level(self, name: str) -> Level:
+        """Find the level of a check: that of the last glob that fits, since what is written later is the more particular."""
+        level: Level = "error"
+        for glob, chosen in self.levels.items():
+            if fnmatch.fnmatchcase(name, glob):
+                level = chosen
+        return level
+
+    @property
+    def asserted(self) -> tuple[Assertion, ...]:
+        """The assertions, parsed."""
+        return tuple(parse(text) for text in self.assertions)
+
+
+class ConfigFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a project may set: the keys of advisor.toml, or of ``[tool.advisor]`` in pyproject.toml."""
+
+    rules: Annotated[Names, Meta(description="folders of the project's own rules, relative to this file")] = ()
+    only: Annotated[Names, Meta(description="globs: the only rules that are run")] = ()
+    skip: Annotated[Names, Meta(description="globs: rules that are not run")] = ()
+    fail_on: Annotated[
+        Literal["low", "medium", "high"] | None,
+        Meta(description="the severity from which on a finding fails the command"),
+    ] = None
+    library: Annotated[
+        Names, Meta(description="packages whose frames are not the user's own, beside those that the advisor knows")
+    ] = ()
+    limits: Annotated[
+        dict[str, dict[str, Bound]],
+        Meta(description="rule id to limit to its value here, in the unit that the rule gives"),
+    ] = {}
+    cache_gb: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description="what the cache of large traces may take of the disk; 0 keeps none",
+            extra={"must": "a number of GB, 0 or more"},
+        ),
+    ] = DEFAULT_CACHE_GB
+    gate: Annotated[Gate, Meta(description="what the gate asks")] = Gate()
+
+
+class Config(ConfigFile, frozen=True, kw_only=True):
+    """What a project has set. ``path`` is the file, None where there is none."""
 
     path: Path | None = None
-    rules: tuple[Path, ...] = ()
-    only: tuple[str, ...] = ()
-    skip: tuple[str, ...] = ()
-    fail_on: str | None = None
-    library: tuple[str, ...] = ()
-    """Top-level packages whose frames are not the user's own, beside those that the advisor knows."""
-    limits: dict[str, dict[str, float | str]] = field(default_factory=dict)
-    """Rule id to limit to number (or text, where the rule's is text), in the unit that the rule gives."""
-    cache_gb: float = DEFAULT_CACHE_GB
-    """What the cache of large traces may take of the disk; 0 keeps none."""
-    gate: Settings = field(default_factory=Settings)
-    """What the gate is asked, ``[tool.advisor.gate]``."""
 
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The project's own folders of rules, absolute."""
+        return tuple(self.path.resolve().parent / name for name in self.rules) if self.path else ()
 
-KEYS = ("rules", "only", "skip", "fail_on", "library", "limits", "cache_gb", "gate")
+    def require_fit(self, rules: Iterable[str], *, gate: bool = False) -> None:
+        """Raise ``UsageError`` where a glob fits none of *rules*; with *gate* also for what the gate's settings name."""
+        rules, asked = sorted(rules), self.gate if gate else Gate()
+        checked = [*rules, *METRICS, *(" ".join(text.split()) for text in asked.assertions)]
+        globs = [(key, glob, rules) for key in ("only", "skip") for glob in getattr(self, key)]
+        globs += [("gate.levels", glob, checked) for glob in asked.levels]
+        globs += [("gate.waivers", waiver.rule, checked) for waiver in asked.waivers]
+        problems = [
+            f'{key}: "{glob}" fits no rule{" and no metric" if known is checked else ""}{nearest(glob, known)}'
+            for key, glob, known in globs
+            if not any(fnmatch.fnmatchcase(name, glob) for name in known)
+        ]
+        for assertion in asked.asserted:
+            kind, _, rule = assertion.name.partition(".")
+            if kind == "rules" and rule not in rules:
+                problems.append(f'gate.assert: no rule "{rule}"{nearest(rule, rules)}')
+        _refuse(self.path, problems)
 
 
 def load(path: str | Path | None = None, start: str | Path | None = None) -> Config:
-    """The settings in *path*, or in the nearest file upward from *start* (the working folder).
+    """Read the settings in *path*, or in the nearest file upward from *start* (the working folder).
 
-    Raises ``UsageError`` that names the file for what cannot be read, is unknown, or is of the wrong type.
+    Raises ``UsageError`` that names the file and every mistake in it: what cannot be read, is unknown, or of a wrong type.
     """
     if path is not None:
         chosen = Path(path)
@@ -83,85 +194,43 @@ def _parse(path: Path) -> dict[str, Any]:
 
 
 def _section(path: Path, document: dict[str, Any]) -> dict[str, Any] | None:
-    """The settings' own table: all of advisor.toml, ``[tool.advisor]`` of a pyproject.toml."""
+    """Find the settings' own table: all of advisor.toml, ``[tool.advisor]`` of a pyproject.toml."""
     if path.name != "pyproject.toml":
         return document
     tool = document.get("tool", {})
     section = tool.get("advisor") if isinstance(tool, dict) else None
     if section is not None and not isinstance(section, dict):
-        raise UsageError(f"{path}: tool.advisor must be a table, not {_kind(section)}")
+        raise UsageError(f"{path}: tool.advisor must be a table, not {section!r}")
     return section
 
 
 def _config(path: Path, table: dict[str, Any]) -> Config:
-    for key in table:
-        if key not in KEYS:
-            raise UsageError(f'{path}: unknown key "{key}"{_nearest(key)}. Known keys: {", ".join(KEYS)}.')
-    fail_on = table.get("fail_on")
-    if fail_on is not None and fail_on not in FAIL_ON:
-        raise UsageError(f"{path}: fail_on must be one of {', '.join(FAIL_ON)}, not {fail_on!r}")
-    folder = path.resolve().parent
-    rules = tuple(folder / text for text in _texts(path, table, "rules"))
-    for rule_folder in rules:
-        if not rule_folder.is_dir():
-            raise UsageError(f"{path}: rules: no folder {rule_folder}. Paths are relative to the file's own folder.")
-    return Config(
-        path=path,
-        rules=rules,
-        only=_texts(path, table, "only"),
-        skip=_texts(path, table, "skip"),
-        fail_on=fail_on,
-        library=_texts(path, table, "library"),
-        limits=_limits(path, table.get("limits", {})),
-        cache_gb=_gigabytes(path, table.get("cache_gb", DEFAULT_CACHE_GB)),
-        gate=read_gate(str(path), table.get("gate", {})),
-    )
+    reader = Reader()
+    file = reader.struct(ConfigFile, table)
+    config = Config(**msgspec.structs.asdict(file), path=path)
+    for folder in config.folders:
+        if not folder.is_dir():
+            reader.report("rules", f"no folder {folder}. Paths are relative to the file's own folder.")
+    for text in file.gate.assertions:
+        if text and (problem := _unknown_figure(parse(text).name)):
+            reader.report("gate.assert", problem)
+    _refuse(path, reader.texts())
+    return config
 
 
-def _texts(path: Path, table: dict[str, Any], key: str) -> tuple[str, ...]:
-    value = table.get(key, [])
-    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
-        raise UsageError(f'{path}: {key} must be a list of strings, such as {key} = ["…"]')
-    return tuple(value)
+def _refuse(path: Path | None, problems: list[str]) -> None:
+    if problems:
+        raise UsageError("\n".join(f"{path}: {problem}" if path else problem for problem in problems))
 
 
-def _limits(path: Path, value: object) -> dict[str, dict[str, float | str]]:
-    if not isinstance(value, dict):
-        raise UsageError(f"{path}: limits must be a table of rule ids, not {_kind(value)}")
-    limits: dict[str, dict[str, float | str]] = {}
-    for rule, wanted in value.items():
-        if not isinstance(wanted, dict):
-            raise UsageError(
-                f'{path}: limits."{rule}" must be a table of limits, '
-                'such as limits."transfer/pageable-copy".min_bytes = 1'
-            )
-        for limit, figure in wanted.items():
-            if isinstance(figure, str) and figure:
-                continue
-            if isinstance(figure, dict):
-                raise UsageError(
-                    f'{path}: limits.{rule}.{limit}: the id of a rule goes in quotes: limits."{rule}/{limit}"'
-                )
-            if isinstance(figure, bool) or not isinstance(figure, int | float) or not math.isfinite(figure):
-                raise UsageError(f'{path}: limits."{rule}".{limit} must be a number, not {figure!r}')
-        limits[rule] = dict(wanted)
-    return limits
+def parse(text: str) -> Assertion:
+    """Parse one assertion, whose form and name were checked when the settings were read."""
+    found = re.match(_FORM, text)
+    assert found is not None
+    return Assertion(" ".join(text.split()), found[1], found[2], float(found[3]))
 
 
-def _gigabytes(path: Path, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise UsageError(f"{path}: cache_gb must be a number of GB, 0 or more, not {value!r}")
-    return float(value)
-
-
-def _nearest(key: str, known: Iterable[str] = KEYS) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(key.replace("-", "_"), list(known), n=1, cutoff=0.5)
-    return f"; nearest: {near[0]}" if near else ""
-
-
-def _kind(value: object) -> str:
-    return {str: "a string", list: "a list", bool: "a truth value", int: "a number", float: "a number"}.get(
-        type(value), f"{type(value).__name__}"
-    )
+def _unknown_figure(name: str) -> str:
+    """Say that no figure has a name; empty where one has."""
+    known = name in _ASSERTED or name.startswith("rules.")
+    return "" if known else f"no figure {name!r}{nearest(name, _ASSERTED, 0.4)}"

@@ -34,7 +34,7 @@ from advisor.gating import judge as gating  # noqa: E402
 from advisor.gating.significance import LEAST_STEPS  # noqa: E402
 from advisor.results.analysis import Analysis  # noqa: E402
 from advisor.results.judgement import Judgement  # noqa: E402
-from advisor.results.samples import METRICS  # noqa: E402
+from advisor.views.metrics import METRICS  # noqa: E402
 
 BOOK = rulebook.load([rulebook.builtin_rules_dir()])
 RUNS = ("h100_transformer_run1.json.gz", "h100_transformer_run2.json.gz")

@@ -45,9 +45,10 @@ def test_everything_it_may_hold(tmp_path: Path) -> None:
         min_bytes = 4096
         """,
     )
+    assert load(path).folders == (tmp_path / "mine",)
     assert load(path) == Config(
         path=path,
-        rules=(tmp_path / "mine",),
+        rules=("mine",),
         only=("precision/*",),
         skip=("kernels/*",),
         fail_on="medium",
@@ -59,18 +60,18 @@ def test_everything_it_may_hold(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('fail-on = "low"', r'advisor\.toml: unknown key "fail-on"; nearest: fail_on'),
-        ("colour = 1", r'unknown key "colour"\. Known keys: rules, only'),
-        ('fail_on = "hgh"', "fail_on must be one of low, medium, high, not 'hgh'"),
-        ('only = "precision/*"', "only must be a list of strings"),
-        ("only = [1]", "only must be a list of strings"),
+        ('fail-on = "low"', r"advisor\.toml: fail-on: no such key; nearest: fail_on"),
+        ("colour = 1", r"colour: no such key\. Known keys: rules, only"),
+        ('fail_on = "hgh"', "fail_on: 'hgh' is none of low, medium, high; nearest: high"),
+        ('only = "precision/*"', "only: must be a list of texts, not 'precision"),
+        ("only = [1]", "only: must be text, not 1"),
         ('rules = ["nowhere"]', "rules: no folder .*nowhere"),
-        ("limits = 3", "limits must be a table of rule ids, not a number"),
-        ('limits."a/b" = 3', r'limits\."a/b" must be a table of limits'),
-        ('limits."a/b".c = true', r'limits\."a/b"\.c must be a number, not True'),
-        ("limits.a.b.c = 1", r'limits\.a\.b: the id of a rule goes in quotes: limits\."a/b"'),
+        ("limits = 3", "limits: must be a table, not 3"),
+        ('limits."a/b" = 3', r'limits\."a/b": must be a table, not 3'),
+        ('limits."a/b".c = true', r'limits\."a/b"\.c: must be a number or text .*, not True'),
+        ("limits.a.b.c = 1", r'limits\.a\.b: .*the id of a rule goes in quotes: limits\."a/b"'),
         ("limits.a/b.c = 1", r'not valid TOML: .* in quotes: limits\."a/b"'),
-        ('limits."a/b".c = nan', r'limits\."a/b"\.c must be a number'),
+        ('limits."a/b".c = nan', r'limits\."a/b"\.c: must be a number'),
         ("fail_on = ", "not valid TOML"),
     ],
 )
@@ -79,6 +80,30 @@ def test_a_mistake_is_named_with_its_file(tmp_path: Path, text: str, message: st
     with pytest.raises(UsageError, match=message) as caught:
         load(path)
     assert str(path) in str(caught.value)
+
+
+def test_every_mistake_is_named_at_once(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "advisor.toml",
+        'colour = 1\nfail-on = "low"\nonly = [1]\ncache_gb = -1\n[gate]\nasert = []\ntolerance = { step = 0.1 }\n'
+        'assert = ["summary.gpu_busy_shar >= 0.8", "x"]\nwaivers = [{ rule = "a" }, { until = "soon" }]\n',
+    )
+    with pytest.raises(UsageError) as caught:
+        load(path)
+    lines = str(caught.value).splitlines()
+    assert all(line.startswith(f"{path}: ") for line in lines)
+    keys = [line.removeprefix(f"{path}: ").partition(":")[0] for line in lines]
+    assert keys == [
+        *("colour", "fail-on", "only", "cache_gb", "gate.asert", "gate.assert", "gate.tolerance.step"),
+        *(
+            "gate.waivers.until",
+            "gate.waivers.reason",
+            "gate.waivers.rule",
+            "gate.waivers.until",
+            "gate.waivers.reason",
+        ),
+        "gate.assert",
+    ]
 
 
 def test_a_named_file_must_exist_and_hold_the_section(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ class Store:
 
     def holds(self, prefix: str) -> bool:
         """Tell whether the name of any entry begins with *prefix*."""
-        return any(entry.name.startswith(prefix) for entry in _listed(self.root / "traces"))
+        return any(entry.name.startswith(prefix) for entry in _files_in(self.root / "traces"))
 
     def load(self, name: str) -> bytes | None:
         """An entry; None where there is none, or where it is not what was written: that one is removed."""
@@ -121,23 +121,23 @@ class Store:
     def bound(self) -> None:
         """Remove what was used least recently, until the rest is small enough; and what dead processes and older advisors,
         whose entries were folders, left behind."""
-        for entry in _listed(self.root / "traces"):
+        for entry in _files_in(self.root / "traces"):
             if entry.is_dir():
                 _remove(entry)
-        entries = sorted((_changed(entry), entry.name, _size(entry)) for entry in _listed(self.root / "traces"))
+        entries = sorted((_changed(entry), entry.name, _size(entry)) for entry in _files_in(self.root / "traces"))
         excess = sum(size for _, _, size in entries) - self.most_bytes
         for _, name, size in entries:
             if excess <= 0:
                 break
             self.remove(name)
             excess -= size
-        held = [entry.name for entry in _listed(self.root / "traces")]
-        for file in _listed(self.root / "files"):
+        held = [entry.name for entry in _files_in(self.root / "traces")]
+        for file in _files_in(self.root / "files"):
             with contextlib.suppress(OSError, msgspec.DecodeError):
                 known = msgspec.json.decode(file.read_bytes(), type=_Known)
                 if not any(f"-{known.content}-" in name for name in held):
                     file.unlink()
-        for begun in _listed(self.root):
+        for begun in _files_in(self.root):
             if begun.name.startswith(_BEGUN) and time.time() - _changed(begun) > _ABANDONED_S:
                 _remove(begun)
 
@@ -176,7 +176,7 @@ def _remove(path: Path) -> None:
             path.unlink()
 
 
-def _listed(folder: Path) -> list[Path]:
+def _files_in(folder: Path) -> list[Path]:
     """What is in a folder; nothing where it is not there, or going."""
     try:
         return [folder / name for name in os.listdir(folder)]

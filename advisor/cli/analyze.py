@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from advisor.cli import complain, nearest, options
+from advisor.cli import complain, options
 from advisor.cli.outputs import check_outputs, pair, write
 from advisor.cli.terminal import Progress, progress
-from advisor.errors import AdvisorError, TraceError, UsageError
+from advisor.errors import AdvisorError, TraceError, UsageError, nearest
 from advisor.reading.remote import shown
 from advisor.report import FORMATS
 

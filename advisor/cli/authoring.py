@@ -6,15 +6,15 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from advisor.cli import nearest
 from advisor.cli.analyze import load_rules
 from advisor.cli.terminal import put
-from advisor.errors import UsageError
+from advisor.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     from advisor.rulebook import Rule, Rulebook
@@ -90,6 +90,26 @@ def test(folders: tuple[str, ...], only: tuple[str, ...], verbose: bool) -> int:
     return 1 if failures else 0
 
 
+# What of the example is another frame's: its name, the condition, a column shown, the symptom's call and its harmless twin.
+_EXAMPLES = {
+    "kernels": (
+        "kernels",
+        "contains(name, 'my_kernel') AND dur_ns",
+        '    "name",\n',
+        'b.kernel("my_kernel", us=us)',
+        'b.kernel("another_kernel", us=us)',
+    ),
+    "copies": (
+        "copies",
+        "direction = 'DtoD' AND dur_ns",
+        '    "op",\n',
+        'b.copy("DtoD", 1 << 20, us=us)',
+        'b.copy("HtoD", 1 << 20, us=us, pinned=True)',
+    ),
+    "memsets": ("memsets", "dur_ns", '    "op",\n', "b.memset(1 << 20, us=us)", 'b.kernel("another_kernel", us=us)'),
+}
+
+
 @click.command("new")
 @click.argument("rule_id", metavar="ID")
 @click.option("--dir", "folder", default="rules", metavar="DIR", help="Where to write it.  [rules]")
@@ -102,14 +122,13 @@ def new(rule_id: str, folder: str, frame: str) -> None:
     """
     import re
 
-    from advisor.cli import template
     from advisor.frames import SCHEMAS
 
     if not re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+)*/[a-z0-9]+(?:-[a-z0-9]+)*", rule_id):
         raise UsageError(f"{rule_id!r} is no id: CATEGORY/NAME in lower case, such as checks/nan-guard")
-    if frame not in template.FRAMES:
+    if frame not in _EXAMPLES:
         known = f"no template begins with {frame!r}" if frame in SCHEMAS else f"no frame {frame!r}"
-        *others, last = template.FRAMES
+        *others, last = _EXAMPLES
         raise UsageError(
             f"{known}{nearest(frame, SCHEMAS) if frame not in SCHEMAS else ''}. Templates begin with {', '.join(others)} "
             f"or {last}; take one, and change match.frame and the conditions in the rule."
@@ -121,8 +140,11 @@ def new(rule_id: str, folder: str, frame: str) -> None:
             raise UsageError(f"{file} exists; nothing was written")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(template.rule(rule_id, frame), encoding="utf-8")
-        proof.write_text(template.proof(rule_id, frame), encoding="utf-8")
+        for file, example in ((path, "example.toml"), (proof, "example_proof.py")):
+            text = files("advisor.cli").joinpath(example).read_text("utf-8").replace("team/example", rule_id)
+            for shown, wanted in zip(_EXAMPLES["kernels"], _EXAMPLES[frame], strict=True):
+                text = text.replace(shown, wanted)
+            file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from error
     put(f"{path}\n{proof}\nadvisor rules check {folder} && advisor rules test {folder}\n".encode())

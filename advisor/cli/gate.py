@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import click
@@ -57,20 +56,19 @@ def command(
     traces = options.once(traces)
     wanted = pair(formats, outputs, FORMATS)
     check_outputs(wanted, [*traces, *([baseline] if baseline else [])], force)
-    from advisor.gating import judge as gating
     from advisor.gating import run as ci
     from advisor.gating.baseline import load
+    from advisor.gating.judge import judge
 
     settings = ci.configured(config)
     if baseline is None and not settings.gate.assertions:
         raise UsageError("nothing to hold the trace against: give --baseline FILE, or assert in [tool.advisor.gate]")
     base = load(Path(baseline)) if baseline is not None else None
-    book = ci.rules(settings, folders)
-    asked = dataclasses.replace(settings.gate, today=ci.today())
-    asked.fitting(rule.id for rule in book.rules)
+    rulebook = ci.rules(settings, folders)
+    settings.require_fit((rule.id for rule in rulebook.rules), gate=True)
     with progress(quiet) as say:
-        found = ci.runs(traces, settings, book, say=say, note=lambda text: complain(text, "note"))
-    judgement = gating.judge(found, base, asked, baseline_name=baseline or "")
+        found = ci.runs(traces, settings, rulebook, say=say, note=lambda text: complain(text, "note"))
+    judgement = judge(found, base, settings.gate, baseline_name=baseline or "", today=ci.today())
     write(wanted, judgement, FORMATS, color, verbosity=verbose - quiet)
     code = EXIT[judgement.verdict]
     return code if code != EXIT["inconclusive"] else {"exit": code, "pass": 0, "fail": 1}[inconclusive]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from advisor.cli import nearest, options
+from advisor.cli import options
 from advisor.cli.terminal import progress, put, width
-from advisor.errors import UsageError
+from advisor.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     from advisor.frames.schema import Schema

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from advisor.cli import nearest, options
+from advisor.cli import options
 from advisor.cli.analyze import load_rules
 from advisor.cli.authoring import check, new, test
 from advisor.cli.terminal import put, width
-from advisor.errors import UsageError
+from advisor.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     from advisor.rulebook import Rule, Rulebook

@@ -10,10 +10,11 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
+import msgspec
 import numpy as np
 import pandas as pd
 
@@ -26,9 +27,11 @@ from advisor.intervals import Bools, Ints
 from advisor.results.analysis import (
     Evidence,
     Finding,
+    Fix,
     NotApplicable,
     NotRun,
     QualityNote,
+    Reference,
     RuleFailure,
     Setting,
     Verdicts,
@@ -175,7 +178,7 @@ class _Run:
             (times,) = self.evaluator.frame("trace")[rule.replay.times]
         except Exception:  # noqa: BLE001  (whatever keeps the frame from being built is the verdict of `given`)
             return rule
-        return replace(rule, replay=rule.replay.within(None if pd.isna(times) else float(times)))
+        return msgspec.structs.replace(rule, replay=rule.replay.within(None if pd.isna(times) else float(times)))
 
     # ---- does the rule speak of this trace, and is the symptom there
 
@@ -385,8 +388,8 @@ class _Run:
             where=places(self.evaluator.frame(frame), claim.rows, self.evaluator.weight(frame, claim.rows)),
             evidence=evidence,
             why=self.why(claim),
-            fix=rule.fix,
-            references=list(rule.references),
+            fix=msgspec.convert(rule.fix, Fix, from_attributes=True),
+            references=msgspec.convert(rule.references, list[Reference], from_attributes=True),
             settings=self.settings(rule),
         )
 

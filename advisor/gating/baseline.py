@@ -13,10 +13,10 @@ import msgspec
 
 from advisor.errors import UsageError
 from advisor.results.analysis import Analysis
-from advisor.results.samples import METRICS, Samples
+from advisor.results.samples import Samples
+from advisor.views.metrics import METRICS
 
 SCHEMA_VERSION = 1
-VERDICTS = ("fires", "passes", "not_applicable", "not_run", "error")
 
 
 class Fingerprint(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""What a candidate's figures and rules came to beside the baseline's: one check each, with what grew, by how much, where."""
+"""Checks of a candidate beside its baseline, one a metric and one a rule, with what grew, by how much, where."""
 
 from __future__ import annotations
 
@@ -11,26 +11,12 @@ from advisor.gating.baseline import Baseline, RuleRecord
 from advisor.gating.significance import LEAST_STEPS, Decision, decide
 from advisor.results.analysis import Analysis, Finding, Place
 from advisor.results.judgement import Check, Level, Outcome
-from advisor.results.samples import METRICS, Metric
+from advisor.views.metrics import BUSY, METRICS, STEP, Metric
 
-STEP = "step_ms"
 _RULE_TOLERANCE = 0.10
 _RULE_FLOOR_MS = 0.05
 _RULE_FLOOR_SHARE = 0.01
 _RAN = {"fires", "passes", "not_applicable"}
-# Times of a part: where the whole step did not get longer they moved from one part to another.
-_PARTS = {"loader_ms", "sync_ms", "host_ms", "exposed_communication_ms", "kernel_ms", "gpu_busy_share"}
-# Whose findings say where a metric was lost.
-_BUSY = {"compute", "communication", "copy", "memset"}
-_CATEGORY = {
-    "loader_ms": ("data-loading",),
-    "sync_ms": ("sync", "transfer"),
-    "host_ms": ("gpu-idle",),
-    "copied_mb": ("transfer",),
-    "pageable_mb": ("transfer",),
-    "exposed_communication_ms": ("distributed",),
-    "sync_count": ("sync",),
-}
 _OUTCOME: Mapping[str, Outcome] = {
     "worse": "regression",
     "better": "improvement",
@@ -60,9 +46,10 @@ class Comparison:
 
     def _decide(self, metric: Metric) -> tuple[Decision, float]:
         """What became of a metric, and the least change of it that matters."""
-        tolerance = self.tolerances.get(metric.name, metric.tolerance)
+        tolerance = self.tolerances.get(metric.name, metric.margin.tolerance)
         was = abs(self._median(metric.name) or 0.0)
-        threshold = max(tolerance * was, metric.floor, metric.floor_share * (self._median(STEP) or 0.0))
+        floor = max(metric.margin.floor, metric.margin.floor_share * (self._median(STEP.name) or 0.0))
+        threshold = max(tolerance * was, floor)
         runs = [side.metrics[metric.name].runs if metric.name in side.metrics else [] for side in (self.base, self.now)]
         exact = metric.unit in ("", "MB")
         decision = decide(runs[0], runs[1], threshold=threshold, worse=metric.worse, exact=exact, name=metric.name)
@@ -75,7 +62,7 @@ class Comparison:
 
     @cached_property
     def _step(self) -> Decision:
-        return self._decide(METRICS[STEP])[0]
+        return self._decide(STEP)[0]
 
     def _metric(self, metric: Metric) -> Check:
         decision, threshold = self._decide(metric)
@@ -86,13 +73,13 @@ class Comparison:
         if missing and decision.base is None and self.base.advisor != self.now.advisor:
             level = "warn"  # a metric that the advisor did not take when the baseline was made
             notes.append("update the baseline")
-        elif outcome == "inconclusive" and not missing and metric.name != STEP:
+        elif outcome == "inconclusive" and not missing and metric is not STEP:
             level = "warn"  # the step answers for what its parts are too noisy to
-        elif outcome == "regression" and metric.name in _PARTS and (moved := self._moved(decision, metric.unit)):
+        elif outcome == "regression" and metric.of_step and (moved := self._moved(decision, metric.unit)):
             level = "warn"
             notes.append(moved)
-        where = self._places(metric.name) if outcome == "regression" else []
-        told = _figures(decision, metric.unit, self._step.base)
+        where = self._places(metric) if outcome == "regression" else []
+        figures = _figures(decision, metric.unit, self._step.base)
         grown = self._grown(metric) if outcome == "regression" else ""
         check = Check(
             kind="metric",
@@ -100,7 +87,7 @@ class Comparison:
             title=metric.meaning,
             outcome=outcome,
             level=level,
-            message=f"{metric.name} ({metric.meaning}): {told}{grown or _at(where)}{_notes(notes)}",
+            message=f"{metric.name} ({metric.meaning}): {figures}{grown or _at(where)}{_notes(notes)}",
             unit=metric.unit,
             where=where,
             threshold=threshold,
@@ -125,17 +112,17 @@ class Comparison:
         """The parts that grew most, by name; of the step, what owns its time."""
         idle_only = metric.name == "gpu_busy_share"
         if idle_only:
-            metric = METRICS[STEP]
+            metric = STEP
         was, now = (side.parts.get(metric.name, {}) for side in (self.base, self.now))
-        gains = {name: value - was.get(name, 0.0) for name, value in now.items() if not (idle_only and name in _BUSY)}
-        most = sorted(((gain, name) for name, gain in gains.items() if gain > 0), key=lambda one: (-one[0], one[1]))
+        gains = {name: value - was.get(name, 0.0) for name, value in now.items() if not (idle_only and name in BUSY)}
+        most = sorted(((gain, name) for name, gain in gains.items() if gain > 0), key=lambda gain: (-gain[0], gain[1]))
         total = sum(gain for gain, _ in most)
         unit = f" {metric.unit}" if metric.unit else ""
-        worst = [f"{name} +{_number(gain)}{unit}" for gain, name in most[:3] if gain >= min(0.1 * total, most[0][0])]
+        worst = [f"{name} +{_in_digits(gain)}{unit}" for gain, name in most[:3] if gain >= min(0.1 * total, most[0][0])]
         return f", most in {', '.join(worst)}" if worst else ""
 
-    def _places(self, metric: str) -> list[Place]:
-        for category in _CATEGORY.get(metric, ()):
+    def _places(self, metric: Metric) -> list[Place]:
+        for category in metric.findings:
             for analysis in self.candidates:
                 for finding in analysis.findings:
                     if finding.category == category and finding.where:
@@ -162,7 +149,7 @@ class Comparison:
         costs = [cost for run in was.runs for cost in run]
         typical = statistics.median(costs or [0.0])
         appears = quiet[0] and not any(costs)
-        threshold = max(_RULE_TOLERANCE * typical, _RULE_FLOOR_MS, _RULE_FLOOR_SHARE * (self._median(STEP) or 0.0))
+        threshold = max(_RULE_TOLERANCE * typical, _RULE_FLOOR_MS, _RULE_FLOOR_SHARE * (self._median(STEP.name) or 0.0))
         if appears:
             threshold = 0.0  # what the rule calls a symptom was not there at all, and now is
         decision = decide(was.runs, now.runs, threshold=threshold, name=rule)
@@ -171,45 +158,38 @@ class Comparison:
     def _priced(
         self, rule: str, decision: Decision, threshold: float, quiet: Sequence[bool], finding: Finding | None
     ) -> Check:
-        """A rule whose rows own time: what became of its cost."""
+        """Check a rule whose rows own time by what became of its cost."""
         outcome = _OUTCOME[decision.outcome]
-        level: Level = "error"
-        notes = [decision.because] if decision.because else []
-        newly = quiet[0] and not quiet[1]
-        if outcome == "regression" and (moved := self._moved(decision, "ms")):
-            if not newly or self._step.outcome == "better" or (self._step.change or 0.0) < 0:
-                level = "warn"
-                notes.append(moved)
-        elif outcome == "regression" and quiet[1]:
-            level = "warn"
-            notes.append("the rule is quiet: it is not enough to matter")
-        elif outcome == "inconclusive":
-            level = "warn"  # the step answers for what its parts are too noisy to
-        title = finding.title if finding else ""
-        told = _figures(decision, "ms", self._step.base)
+        level, note = self._weight_of_cost(decision, quiet)
         where = finding.where[:3] if finding and outcome == "regression" else []
-        if outcome == "regression" and newly:
-            message = f"{title} again: {told}{_at(where)} ({rule})"
-        elif outcome == "improvement" and quiet[1]:
-            message = f"{rule}: is gone: {told}"
-        else:
-            verb = {"regression": "costs more", "improvement": "costs less", "inconclusive": "has no answer"}
-            message = f"{title or rule}: {verb.get(outcome, 'costs the same')}: {told}{_at(where)}"
-            message += f" ({rule})" if title else ""
-            if outcome == "same" and quiet[0] != quiet[1]:
-                notes.append(f"it {'passes' if quiet[1] else 'fires'} now, at its limit")
+        figures = _figures(decision, "ms", self._step.base)
+        notes = [note for note in (decision.because, note) if note]
+        if outcome == "same" and quiet[0] != quiet[1]:
+            notes.append(f"it {'passes' if quiet[1] else 'fires'} now, at its limit")
         check = Check(
             kind="rule",
             name=rule,
-            title=title,
+            title=finding.title if finding else "",
             outcome=outcome,
             level=level,
-            message=message + _notes(notes),
+            message=_cost_message(rule, outcome, quiet, finding, figures + _at(where)) + _notes(notes),
             unit="ms",
             where=where,
             threshold=threshold,
         )
         return _with(check, decision)
+
+    def _weight_of_cost(self, decision: Decision, quiet: Sequence[bool]) -> tuple[Level, str]:
+        """The level of a rule's check, and why it is lower where it is."""
+        if decision.outcome == "inconclusive":
+            return "warn", ""  # the step answers for what its parts are too noisy to
+        if decision.outcome != "worse":
+            return "error", ""
+        if moved := self._moved(decision, "ms"):
+            appeared = quiet[0] and not quiet[1]
+            shorter = self._step.outcome == "better" or (self._step.change or 0.0) < 0
+            return ("warn", moved) if shorter or not appeared else ("error", "")
+        return ("warn", "the rule is quiet: it is not enough to matter") if quiet[1] else ("error", "")
 
     def _timeless(self, rule: str, was: RuleRecord, now: RuleRecord, finding: Finding | None) -> Check:
         """A rule that costs no time: what a change of its verdict means."""
@@ -230,6 +210,18 @@ class Comparison:
         noted = finding is not None and finding.severity == "note"
         message = f"{title} again{_at(where)} ({rule})"
         return _said(rule, title, "regression", "warn" if noted else "error", message, where)
+
+
+def _cost_message(rule: str, outcome: Outcome, quiet: Sequence[bool], finding: Finding | None, figures: str) -> str:
+    """Say what became of a rule's cost."""
+    title = finding.title if finding else ""
+    if outcome == "regression" and quiet[0] and not quiet[1]:
+        return f"{title} again: {figures} ({rule})"
+    if outcome == "improvement" and quiet[1]:
+        return f"{rule}: is gone: {figures}"
+    verb = {"regression": "costs more", "improvement": "costs less", "inconclusive": "has no answer"}
+    message = f"{title or rule}: {verb.get(outcome, 'costs the same')}: {figures}"
+    return f"{message} ({rule})" if title else message
 
 
 def _unmet(rule: str, was: RuleRecord | None, now: RuleRecord | None) -> Check | None:
@@ -288,10 +280,10 @@ def _figures(decision: Decision, unit: str, step: float | None) -> str:
         share = f" ({100 * (decision.now / decision.base - 1):+.1f} %)"
     elif unit == "ms" and step:
         share = f" ({100 * decision.now / step:.1f} % of the baseline's step)"
-    return f"{_number(decision.base)} → {_number(decision.now)}{' ' * bool(unit)}{unit} a step{share}"
+    return f"{_in_digits(decision.base)} → {_in_digits(decision.now)}{' ' * bool(unit)}{unit} a step{share}"
 
 
-def _number(value: float) -> str:
+def _in_digits(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else f"{value:.3g}"
 
 

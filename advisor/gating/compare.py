@@ -206,14 +206,14 @@ class _Table:
             parent = grid.parents[at] if grid.parents else -1
             is_shape = parent >= 0 and heads[0] == "operator"
             key = (str(grid.rows[parent][0]), str(row[0])) if is_shape else (_path(grid, at), "")
-            weight = sum(_number(row[column]) for column in columns) / steps
+            weight = sum(_as_float(row[column]) for column in columns) / steps
             count, ms = self.rows.get(key, (0.0, 0.0))
-            self.rows[key] = (count + _number(row[heads.index(calls)]) / steps, ms + weight)
+            self.rows[key] = (count + _as_float(row[heads.index(calls)]) / steps, ms + weight)
         if grid.total > len(grid.rows):
             self.least = min((ms for _, ms in self.rows.values()), default=0.0)
 
 
-def _number(value: object) -> float:
+def _as_float(value: object) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 

@@ -8,28 +8,36 @@ steps, a figure or a rule that one side lacks. The whole is inconclusive where s
 from __future__ import annotations
 
 import fnmatch
+import operator
 import shlex
 from collections.abc import Sequence
+from statistics import median
 
 import msgspec
 
+from advisor.config import Assertion, Gate
 from advisor.gating import baseline as baselines
-from advisor.gating.assertions import Assertion
 from advisor.gating.baseline import Baseline
 from advisor.gating.checks import Comparison
-from advisor.gating.settings import Settings
 from advisor.results.analysis import Analysis
 from advisor.results.judgement import SCHEMA_VERSION, Check, Judgement, Outcome, Verdict
 
 
 def judge(
-    candidates: Sequence[Analysis], base: Baseline | None, settings: Settings | None = None, *, baseline_name: str = ""
+    candidates: Sequence[Analysis],
+    base: Baseline | None,
+    settings: Gate | None = None,
+    *,
+    baseline_name: str = "",
+    today: str = "",
 ) -> Judgement:
     """Hold *candidates*, repeated runs of one workload, against *base* and the settings' assertions.
 
+    *today* is a date such as ``2026-11-21``, for the waivers; where it is empty none has ended.
+
     Raises ``UsageError`` where the candidates are not runs of one workload, or hold no samples.
     """
-    settings = settings or Settings()
+    settings = settings or Gate()
     baseline_name = baseline_name.encode("utf-8", "replace").decode("utf-8")  # a file's name may hold any bytes
     checks: list[Check] = []
     incomparable = baselines.cut_off(candidates)
@@ -37,10 +45,11 @@ def judge(
         now = baselines.make(candidates, workload=settings.workload or base.fingerprint.workload)
         incomparable += baselines.differences(base.fingerprint, now.fingerprint)
         if not incomparable:
-            checks += Comparison(base, now, candidates, settings.tolerances).checks()
+            checks += Comparison(base, now, candidates, settings.tolerance).checks()
     if not baselines.cut_off(candidates):
-        checks += [_asserted(assertion, candidates) for assertion in settings.assertions]
-    checks = sorted((check for one in checks if (check := _settled(one, settings)).level != "off"), key=_order)
+        checks += [_asserted(assertion, candidates) for assertion in settings.asserted]
+    settled = (_settled(check, settings, today) for check in checks)
+    checks = sorted((check for check in settled if check.level != "off"), key=_order)
     verdict = _verdict(checks, incomparable)
     return Judgement(
         schema_version=SCHEMA_VERSION,
@@ -55,25 +64,60 @@ def judge(
     )
 
 
+# ---- assertions
+
+_COMPARE = {">=": operator.ge, "<=": operator.le, "==": operator.eq, ">": operator.gt, "<": operator.lt}
+
+
 def _asserted(assertion: Assertion, candidates: Sequence[Analysis]) -> Check:
-    held, value, said = assertion.check(candidates)
-    outcome: Outcome = "inconclusive" if held is None else "same" if held else "regression"
+    """Check that an assertion holds on every candidate; the figure shown is the first that breaks it."""
+    figures = [_figure(assertion.name, analysis) for analysis in candidates]
+    values = [value for value in figures if value is not None]
+    broken = [value for value in values if not _COMPARE[assertion.sign](value, assertion.bound)]
+    unknown = not values or len(values) < len(figures)
+    worst = None if unknown else (broken or values)[0]
+    outcome: Outcome = "inconclusive" if unknown else "regression" if broken else "same"
+    words = "does not hold: it is" if broken else "holds: it is"
     return Check(
         kind="assertion",
         name=assertion.text,
         title=assertion.text,
         outcome=outcome,
         level="error",
-        message=said,
-        now=value,
+        message=f"{assertion.text}: the trace does not say"
+        if worst is None
+        else f"{assertion.text} {words} {worst:.6g}",
+        now=worst,
         threshold=assertion.bound,
     )
+
+
+def _figure(name: str, analysis: Analysis) -> float | None:
+    """The figure of a trace that an assertion names; None where the trace does not tell it."""
+    kind, _, rest = name.partition(".")
+    if kind == "findings":
+        return float(sum(finding.severity == rest for finding in analysis.findings))
+    if kind == "metrics":
+        samples = analysis.samples.metrics.get(rest) if analysis.samples else None
+        return median(samples) if samples else None
+    if kind == "rules":
+        # A rule that has nothing to say of such a program costs nothing; one that could not run is not known.
+        costs = {finding.rule: finding.cost_ms for finding in analysis.findings}
+        quiet = {*analysis.verdicts.passes, *(verdict.rule for verdict in analysis.verdicts.not_applicable)}
+        return costs.get(rest, 0.0 if rest in quiet else None)
+    if rest == "step_ms":
+        return analysis.summary.step_ms.median if analysis.summary.step_ms else None
+    if rest.startswith("causes."):
+        causes = analysis.summary.causes
+        return causes.get(rest.removeprefix("causes."), 0.0) if causes else None
+    value = getattr(analysis.summary, rest)
+    return None if value is None else float(value)
 
 
 # ---- levels and waivers
 
 
-def _settled(check: Check, settings: Settings) -> Check:
+def _settled(check: Check, settings: Gate, today: str) -> Check:
     """*check* at the level that the project gives it, never above its own; waived where a waiver holds."""
     level = settings.level(check.name)
     if check.level == "error" or level == "off":
@@ -81,10 +125,10 @@ def _settled(check: Check, settings: Settings) -> Check:
     if check.outcome != "regression":
         return check
     for waiver in settings.waivers:
-        if not fnmatch.fnmatchcase(check.name, waiver.name):
+        if not fnmatch.fnmatchcase(check.name, waiver.rule):
             continue
-        if waiver.until >= settings.today:
-            return msgspec.structs.replace(check, waiver=f"{waiver.reason} (until {waiver.until})")
+        if waiver.until.isoformat() >= today:
+            return msgspec.structs.replace(check, waiver=f"{' '.join(waiver.reason.split())} (until {waiver.until})")
         check = msgspec.structs.replace(check, message=f"{check.message}; its waiver ended on {waiver.until}")
     return check
 

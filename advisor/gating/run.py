@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import os
 import warnings
@@ -33,18 +32,17 @@ def gate(
     nearest one. The answer's ``verdict`` is passed, failed or inconclusive, its ``headline`` one line. Raises
     ``UsageError`` for a baseline, a setting or traces that cannot be used, ``TraceError`` for a trace that cannot be read.
     """
-    from advisor.gating import judge as gating
     from advisor.gating.baseline import Baseline, load
+    from advisor.gating.judge import judge
 
     settings = configured(config)
     if baseline is None and not settings.gate.assertions:
         raise UsageError("the gate has nothing to hold the trace against: give a baseline, or assert something")
     base = baseline if baseline is None or isinstance(baseline, Baseline) else load(Path(baseline))
     name = str(baseline) if isinstance(baseline, str | Path) else ""
-    book = rules(settings)
-    asked = dataclasses.replace(settings.gate, today=today())
-    asked.fitting(rule.id for rule in book.rules)
-    return gating.judge(runs(traces, settings, book), base, asked, baseline_name=name)
+    rulebook = rules(settings)
+    settings.require_fit((rule.id for rule in rulebook.rules), gate=True)
+    return judge(runs(traces, settings, rulebook), base, settings.gate, baseline_name=name, today=today())
 
 
 def configured(config: str | Path | Config | None) -> Config:
@@ -61,24 +59,14 @@ def rules(settings: Config, folders: Iterable[str] = ()) -> Rulebook:
     for folder in folders:
         if not Path(folder).is_dir():
             raise UsageError(f"--rules {folder}: no such folder")
-    dirs = [rulebook.builtin_rules_dir(), *settings.rules, *map(Path, folders)]
+    dirs = [rulebook.builtin_rules_dir(), *settings.folders, *map(Path, folders)]
     return rulebook.load(dirs, settings.limits, config=str(settings.path or ""))
-
-
-def _fitting(settings: Config, book: Rulebook) -> None:
-    """Raise ``UsageError`` for a glob in the settings that fits no rule: a gate must not ask less than it was told to."""
-    from fnmatch import fnmatchcase
-
-    for key in ("only", "skip"):
-        for glob in getattr(settings, key):
-            if not any(fnmatchcase(rule.id, glob) for rule in book.rules):
-                raise UsageError(f'{settings.path}: {key}: "{glob}" fits no rule. List them: advisor rules list.')
 
 
 def analyses(
     traces: str | Path | Trace | Analysis | Sequence[str | Path | Trace | Analysis],
     settings: Config,
-    book: Rulebook,
+    rulebook: Rulebook,
     *,
     views: bool = False,
     say: Callable[[str], None] = lambda _text: None,
@@ -92,7 +80,7 @@ def analyses(
     from advisor.results.analysis import Analysis
     from advisor.trace import Trace, read
 
-    _fitting(settings, book)
+    settings.require_fit(rule.id for rule in rulebook.rules)
     given = [traces] if isinstance(traces, str | Path | Trace | Analysis) else list(traces)
     found = []
     for number, one in enumerate(given, 1):
@@ -107,7 +95,7 @@ def analyses(
                 trace = read(str(one), libraries=settings.library, **(reading or {}))
             except OSError as error:
                 raise TraceError(f"{one}: {error.strerror or error}") from error
-        found.append(analyze(trace, book, only=settings.only, skip=settings.skip, views=views, samples=True))
+        found.append(analyze(trace, rulebook, only=settings.only, skip=settings.skip, views=views, samples=True))
         trace.keep()
         del trace  # before the next is read
     return found
@@ -116,7 +104,7 @@ def analyses(
 def runs(
     traces: str | Path | Trace | Analysis | Sequence[str | Path | Trace | Analysis],
     settings: Config,
-    book: Rulebook,
+    rulebook: Rulebook,
     *,
     say: Callable[[str], None] = lambda _text: None,
     note: Callable[[str], None] = warnings.warn,
@@ -128,7 +116,7 @@ def runs(
     """
     first: dict[tuple[object, ...], str] = {}
     found = []
-    for analysis in analyses(traces, settings, book, say=say):
+    for analysis in analyses(traces, settings, rulebook, say=say):
         path, samples = analysis.trace.path, analysis.samples
         same = (analysis.trace.events, analysis.trace.span_ms, repr(samples and samples.metrics))
         if same in first:

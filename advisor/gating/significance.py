@@ -77,30 +77,29 @@ def decide(
     grown = sign * (is_now - was)
     fewest = min(len(before), len(after))
     if exact and fewest >= 2 and np.ptp(before) == 0 and np.ptp(after) == 0:
-        outcome: Outcome = "worse" if grown > threshold else "better" if -grown > threshold else "same"
-        return Decision(outcome, was, is_now, is_now - was, is_now - was)
+        repeated, _ = _judged(grown, threshold, 0.0, clear=abs(grown) > threshold)
+        return Decision(repeated, was, is_now, is_now - was, is_now - was)
     if fewest < LEAST_STEPS:
         return Decision("inconclusive", was, is_now, because=_too_few(len(before), len(after)))
-    rng = np.random.default_rng(zlib.crc32(name.encode()))
-    first, second = _medians(left, rng), _medians(right, rng)
-    count = min(len(first), len(second))
-    drawn = sign * (second[:count] + _between(left, right, count, rng) - first[:count])
-    low, high = (float(np.quantile(drawn, q)) for q in (_CERTAIN, 1 - _CERTAIN))
-    likely = float(np.quantile(drawn, 1 - _HOPEFUL))
-
-    def decided(outcome: Outcome, because: str = "") -> Decision:
-        bounds = (low, high) if sign > 0 else (-high, -low)
-        return Decision(outcome, was, is_now, *bounds, because=because, likely=likely)
-
+    drawn = sign * _differences(left, right, np.random.default_rng(zlib.crc32(name.encode())))
+    low, high, likely = (float(np.quantile(drawn, q)) for q in (_CERTAIN, 1 - _CERTAIN, 1 - _HOPEFUL))
     clear = abs(grown) > threshold and (low > 0 if grown > 0 else high < 0)
-    if clear and _chance(before, after, upward=sign * grown > 0) <= _CHANCE:
-        return decided("worse" if grown > 0 else "better")
+    clear = clear and _chance(before, after, upward=sign * grown > 0) <= _CHANCE
+    outcome, because = _judged(grown, threshold, likely, clear=clear)
+    bounds = (low, high) if sign > 0 else (-high, -low)
+    return Decision(outcome, was, is_now, *bounds, because=because, likely=likely)
+
+
+def _judged(grown: float, threshold: float, likely: float, *, clear: bool) -> tuple[Outcome, str]:
+    """Judge a figure that got worse by *grown*, at 90 % by no more than *likely*; *clear* where noise alone does not do so."""
+    if clear:
+        return ("worse" if grown > 0 else "better"), ""
     if grown > threshold:
-        return decided("inconclusive", "it got worse, but by no more than its noise can")
+        return "inconclusive", "it got worse, but by no more than its noise can"
     if likely > 2 * threshold:
-        return decided("inconclusive", "its noise would hide a regression that matters")
+        return "inconclusive", "its noise would hide a regression that matters"
     # Here a regression is excluded, and that is what is asked: an improvement that is not certain is no question.
-    return decided("same", "" if -grown <= threshold else "it got better, but by no more than its noise can")
+    return "same", "" if -grown <= threshold else "it got better, but by no more than its noise can"
 
 
 def _too_few(before: int, after: int) -> str:
@@ -125,6 +124,14 @@ def _medians(runs: Sequence[Sequence[float]], rng: np.random.Generator) -> Float
     steps = (rng.random((draws, len(runs), width)) * lengths[chosen][..., None]).astype(np.int64)
     values: Floats = padded[chosen[..., None], steps].reshape(draws, -1)
     return np.median(values, axis=1)
+
+
+def _differences(left: Sequence[Sequence[float]], right: Sequence[Sequence[float]], rng: np.random.Generator) -> Floats:
+    """Draw differences of medians, *right* less *left*."""
+    first, second = _medians(left, rng), _medians(right, rng)
+    count = min(len(first), len(second))
+    drawn: Floats = second[:count] + _between(left, right, count, rng) - first[:count]
+    return drawn
 
 
 def _between(

@@ -44,7 +44,7 @@ def _order(finding: Finding) -> tuple[bool, float, int, float, str]:
     return finding.severity == "note", -worth, -SEVERITIES.index(finding.severity), -finding.cost_ms, finding.rule
 
 
-def _listed(names: Sequence[str]) -> str:
+def _in_words(names: Sequence[str]) -> str:
     """``0, 6 and 2``."""
     return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
 
@@ -60,7 +60,7 @@ def _retold(finding: Finding, row: RankRow, blamed: Sequence[tuple[int, float]],
     told = (
         f"The traces of the other ranks show: {100 * share:.0f} % of this time ({wait:.3g} of {cost:.3g} ms) passes before the "
         f"last rank has come to the collective. Rank {row.rank} waits for {', '.join(worst)}{more}. Larger messages, a faster "
-        f"network or more overlap would not return that; {_listed(telling)} {say} what holds the late ranks up."
+        f"network or more overlap would not return that; {_in_words(telling)} {say} what holds the late ranks up."
     )
     saving = finding.saving
     if saving is not None:
@@ -76,5 +76,5 @@ def _retold(finding: Finding, row: RankRow, blamed: Sequence[tuple[int, float]],
     title = finding.title
     if share >= _MOSTLY:
         named = [str(rank) for rank, part in blamed[:_NAMED] if part >= _LEAST]
-        title = f"The GPU waits in collectives, mostly for rank{'s' if len(named) > 1 else ''} {_listed(named)}"
+        title = f"The GPU waits in collectives, mostly for rank{'s' if len(named) > 1 else ''} {_in_words(named)}"
     return msgspec.structs.replace(finding, title=title, why=f"{told}\n\n{finding.why}", saving=saving)

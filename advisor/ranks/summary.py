@@ -46,7 +46,7 @@ def ranks_of(digests: Sequence[Digest]) -> tuple[Job | None, list[QualityNote]]:
         notes.append(
             QualityNote(
                 code="rank-without-gpu",
-                message=f"{_listed(sorted(alone))}: no communication on a GPU was recorded there",
+                message=f"{_spans_of(sorted(alone))}: no communication on a GPU was recorded there",
                 advice="Record host and GPU on every rank.",
             )
         )
@@ -70,7 +70,7 @@ def notes_of(job: Job) -> list[QualityNote]:
         notes.append(
             QualityNote(
                 code="ranks-missing",
-                message=f"{len(missing):,} of {world:,} ranks were not given ({_listed(missing)}): a rank that seems to "
+                message=f"{len(missing):,} of {world:,} ranks were not given ({_spans_of(missing)}): a rank that seems to "
                 "be late may itself have waited for one of them, and waits for them do not show",
                 advice="Give the traces of all ranks.",
             )
@@ -97,7 +97,7 @@ def notes_of(job: Job) -> list[QualityNote]:
         notes.append(
             QualityNote(
                 code="ranks-unmatched",
-                message=f"{_listed([job.ranks[member] for member in lone])}: too few collectives in common with the others",
+                message=f"{_spans_of([job.ranks[member] for member in lone])}: too few collectives in common with the others",
                 advice="Record the same steps on all ranks.",
             )
         )
@@ -176,7 +176,7 @@ def _row(
     )
 
 
-def _listed(ranks: Sequence[int]) -> str:
+def _spans_of(ranks: Sequence[int]) -> str:
     """``rank 3``, ``ranks 1 to 4, 7`` and so on; the first few of many."""
     spans: list[list[int]] = []
     for rank in ranks:

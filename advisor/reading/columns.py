@@ -294,7 +294,7 @@ class Columns:
             table["in_elements"] = self._ints([a.in_elements for a in args], -1)
             table["out_elements"] = self._ints([a.out_elements for a in args], -1)
             table["group_size"] = self._ints([a.group_size for a in args], -1)
-            table["group_ranks"] = np.array([texts[_listed(a.group_ranks)] for a in args], np.int32)
+            table["group_ranks"] = np.array([texts[_group_text(a.group_ranks)] for a in args], np.int32)
             table["collective_seq"] = self._ints([a.collective_seq for a in args], -1)
         else:
             blank = np.full(len(args), texts[""], np.int32)
@@ -386,7 +386,7 @@ class _Grown:
 _WORD = (1 << 64) - 1
 
 
-def _listed(raw: msgspec.Raw) -> str:
+def _group_text(raw: msgspec.Raw) -> str:
     """The ranks of a group as text: newer exporters quote the list, older ones do not."""
     return bytes(raw)[:4096].decode("utf-8", "replace").strip('"')
 

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from advisor.errors import RuleError
+import msgspec
+
+from advisor.errors import RuleError, nearest
 from advisor.frames import SCHEMAS
 from advisor.frames.schema import Schema
-from advisor.rulebook.conditions import ConditionError, compile_all, nearest
+from advisor.rulebook.conditions import ConditionError, compile_all
 from advisor.rulebook.draft import Draft, limit_problem
 from advisor.rulebook.expression import Limit as LimitValue
 from advisor.rulebook.rule import Limit, Match, Replay, Rule
@@ -83,7 +85,7 @@ def load(
     known = _unique(drafts)
     _check_overrides(overrides, known, problems, config)
     _check_order(known)
-    problems += [f"{draft.label}: {problem}" for draft in drafts for problem in draft.problems]
+    problems += [problem for draft in drafts for problem in draft.texts(draft.label)]
     if problems:
         raise RuleError(problems)
     rules = sorted((draft.rule() for draft in known.values()), key=lambda rule: rule.id)
@@ -99,10 +101,10 @@ def _compile(drafts: Sequence[Draft]) -> None:
         elif slot != "default":  # frames of a test may lack columns that are shown where a rule does not choose
             draft.report(request.where, outcome.problem)
     for draft in drafts:
-        if any(problem.startswith(("given", "match", "settings")) for problem in draft.problems):
+        if not draft.is_sound("given", "match", "settings"):
             continue  # a condition that failed may be the one that uses the limit
         used = {name for conditions in draft.conditions.values() for c in conditions for name in c.limits}
-        for name in sorted(draft.limits.keys() - used):
+        for name in sorted(draft.file.limits.keys() - used):
             draft.report(f"limits.{name}", f"no condition uses ${name}")
 
 
@@ -110,7 +112,7 @@ def _unique(drafts: Sequence[Draft]) -> dict[str, Draft]:
     """The rules by id, without those that others replace."""
     replaced: dict[str, Draft] = {}
     for draft in drafts:
-        target = draft.fields.get("replaces")
+        target = draft.file.replaces
         if not target:
             continue
         others = {other.id for other in drafts if other is not draft}
@@ -129,8 +131,8 @@ def _unique(drafts: Sequence[Draft]) -> dict[str, Draft]:
         known.setdefault(draft.id, draft)
     for draft in known.values():
         # Whoever yielded to a rule that was replaced yields to the one that took its place.
-        heirs = [replaced[rule].id if rule in replaced else rule for rule in draft.fields.get("yields_to", ())]
-        draft.fields["yields_to"] = list(dict.fromkeys(heirs))
+        heirs = [replaced[rule].id if rule in replaced else rule for rule in draft.file.yields_to]
+        draft.file = msgspec.structs.replace(draft.file, yields_to=tuple(dict.fromkeys(heirs)))
     return known
 
 
@@ -144,16 +146,16 @@ def _check_overrides(
             continue
         draft = known[rule]
         for name, value in limits.items():
-            if name not in draft.limits:
-                problems.append(f"{at}limits.\"{rule}\": no limit '{name}'{nearest(name, draft.limits)}")
-            elif problem := limit_problem(value, draft.limits[name].value):
+            if name not in draft.file.limits:
+                problems.append(f"{at}limits.\"{rule}\": no limit '{name}'{nearest(name, draft.file.limits)}")
+            elif problem := limit_problem(value, draft.file.limits[name].value):
                 problems.append(f'{at}limits."{rule}".{name}: {problem}')
 
 
 def _check_order(known: Mapping[str, Draft]) -> None:
     """Every rule yields to rules that exist, and none to itself, directly or in a circle."""
     for draft in known.values():
-        for rule in draft.fields.get("yields_to", ()):
+        for rule in draft.file.yields_to:
             if rule not in known:
                 draft.report("yields_to", f"no rule '{rule}'{nearest(rule, known)}")
     done: set[str] = set()
@@ -163,7 +165,7 @@ def _check_order(known: Mapping[str, Draft]) -> None:
             circle = " -> ".join([*trail[trail.index(rule) :], rule])
             known[rule].report("yields_to", f"goes in a circle: {circle}")
         elif rule in known and rule not in done:
-            for other in known[rule].fields.get("yields_to", ()):
+            for other in known[rule].file.yields_to:
                 visit(other, (*trail, rule))
             done.add(rule)
 

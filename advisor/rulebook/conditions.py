@@ -21,7 +21,7 @@ from typing import Any
 import duckdb
 import msgspec
 
-from advisor.rulebook.expression import Condition, ConditionError, Limit, Node, Printer, Request, nearest
+from advisor.rulebook.expression import Condition, ConditionError, Limit, Node, Printer, Request
 
 __all__ = [
     "Condition",
@@ -32,7 +32,6 @@ __all__ = [
     "compile_all",
     "compile_condition",
     "connect",
-    "nearest",
     "reason",
     "session",
 ]

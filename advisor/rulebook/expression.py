@@ -10,10 +10,9 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
-from advisor.errors import AdvisorError
+from advisor.errors import AdvisorError, nearest
 
 Limit = float | int | str
 Node = Mapping[str, Any]
@@ -56,6 +55,7 @@ _AGGREGATES = {
     ),
 }
 _SYNONYMS = {"power": "pow", "^": "pow", "**": "pow", "mod": "%", "mean": "avg", "countif": "count_if"}
+_ARITHMETIC = ("+", "-", "*", "/", "//", "%")
 _LIKES = {"~~": (False, False), "!~~": (False, True), "~~*": (True, False), "!~~*": (True, True)}
 _FUNCTIONS = sorted([*_SCALARS, *_AGGREGATES, "coalesce", "regexp_matches", "regexp_extract", "if", "mod"])
 
@@ -113,12 +113,6 @@ class Condition:
     def sql(self) -> str:
         """The SQL with every late name standing at 1."""
         return re.sub(f"{_LATE}[^{_LATE}]*{_LATE}", "1", self.bind())
-
-
-def nearest(word: str, known: Iterable[str], cutoff: float = 0.5) -> str:
-    """``; nearest: x``, or nothing where nothing known is near."""
-    found = get_close_matches(word, list(known), n=1, cutoff=cutoff)
-    return f"; nearest: {found[0]}" if found else ""
 
 
 def _literal(value: Limit | None) -> str:
@@ -260,22 +254,14 @@ class Printer:
         given = node.get("children") or [argument["expression"] for argument in node.get("arguments") or []]
         if name in _AGGREGATES:
             return self.aggregation(name, given, node)
-        extras = ("filter", "distinct", "export_state", "catalog")
-        named = any(argument.get("name") for argument in node.get("arguments") or [])
-        if named or any(node.get(extra) for extra in extras) or (node.get("order_bys") or {}).get("orders"):
+        if not _is_plain(node):
             raise ConditionError(f"{name}() takes plain arguments only")
         if name in _LIKES:
             return self.like(given, *_LIKES[name])
         if name in ("regexp_matches", "regexp_extract"):
             return self.regexp(name, given)
-        if name in ("+", "-") and len(given) == 1:
-            return f"({name}{self.expression(given[0])})"
-        if name in ("+", "-", "*", "/", "//", "%") and len(given) == 2:
-            left, right = self.list(given)
-            if name in ("/", "//", "%") and not (given[1].get("class") == "CONSTANT" and _constant(given[1])):
-                # By zero gives NULL: some versions of DuckDB raise instead, others give infinity.
-                right = f"nullif({right}, 0)"
-            return f"({left} {name} {right})"
+        if name in _ARITHMETIC and len(given) in (1, 2) and (len(given) == 2 or name in ("+", "-")):
+            return self.arithmetic(name, given)
         if name == "if" and len(given) == 3:
             test, yes, no = self.list(given)
             return f"(CASE WHEN {test} THEN {yes} ELSE {no} END)"
@@ -283,6 +269,15 @@ class Printer:
             raise ConditionError(f"the function {name}() is not allowed in a condition{nearest(name, _FUNCTIONS, 0.7)}")
         self.count_arguments(name, given, _SCALARS[name])
         return f"{name}({', '.join(self.list(given))})"
+
+    def arithmetic(self, sign: str, given: Sequence[Node]) -> str:
+        if len(given) == 1:
+            return f"({sign}{self.expression(given[0])})"
+        left, right = self.list(given)
+        if sign in ("/", "//", "%") and not (given[1].get("class") == "CONSTANT" and _constant(given[1])):
+            # By zero gives NULL: some versions of DuckDB raise instead, others give infinity.
+            right = f"nullif({right}, 0)"
+        return f"({left} {sign} {right})"
 
     def aggregation(self, name: str, given: Sequence[Node], node: Node) -> str:
         shown = "count" if name == "count_star" else name
@@ -344,6 +339,14 @@ class Printer:
         if not low <= len(given) <= high:
             many = str(low) if low == high else f"{low} to {high}"
             raise ConditionError(f"{name}() takes {many} arguments, not {len(given)}")
+
+
+def _is_plain(call: Node) -> bool:
+    """Check that the arguments of a call have no names, and that it has no FILTER, DISTINCT or ORDER BY."""
+    if any(argument.get("name") for argument in call.get("arguments") or []):
+        return False
+    extras = ("filter", "distinct", "export_state", "catalog")
+    return not any(call.get(extra) for extra in extras) and not (call.get("order_bys") or {}).get("orders")
 
 
 def _constant(node: Node) -> Limit | bool | None:

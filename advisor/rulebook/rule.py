@@ -1,19 +1,28 @@
-"""A rule: a query over a frame, a price for what it matches, and a fix. These are its parts, and the words it may use."""
+"""A rule: a query over a frame, a price for what it matches, and a fix.
+
+The structs here are the rule file: their fields, types and ``Meta`` are what a file may hold, how it is read and its JSON
+Schema.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, get_args
 
-from advisor.results.analysis import Confidence, Fix, Reference, Severity
+import msgspec
+from msgspec import Meta
+
+from advisor.frames import SCHEMAS
+from advisor.reading.program_settings import NAMES
+from advisor.results.analysis import Confidence, Severity
 from advisor.rulebook.expression import Condition
-from advisor.rulebook.expression import Limit as LimitValue
 
-NEEDS = ("gpu", "host", "steps", "shapes", "stacks", "memory", "distributed", "loader", "ranks", "idle", "gc")
+Need = Literal["gpu", "host", "steps", "shapes", "stacks", "memory", "distributed", "loader", "ranks", "idle", "gc"]
+Action = Literal["remove", "hide", "scale", "unblock", "merge", "batch"]
+NEEDS: tuple[Need, ...] = get_args(Need)
 CONFIDENCES: Mapping[Confidence, float] = {"certain": 1.0, "likely": 0.7, "possible": 0.4}
 SEVERITIES: tuple[Severity, ...] = ("note", "low", "medium", "high")
-ACTIONS = ("remove", "hide", "scale", "unblock", "merge", "batch")
 TIMES = {
     "half_times": "this GPU's 16-bit Tensor Cores peak at {:.3g} times the rate of its fp32 units",
     "tf32_times": "this GPU's TF32 peaks at {:.3g} times the rate of its fp32 units",
@@ -25,43 +34,131 @@ PROFILE = "profile"
 PLACEHOLDER = re.compile(r"\{(\w+)(?::(\.\d[%f]|,|d))?\}")
 """A figure of `trace` in the title of a profile rule: ``{overhead_share:.0%}``."""
 
-
-@dataclass(frozen=True)
-class Limit:
-    """A number (or text) of a rule, with its unit and why it is what it is. ``value`` is the user's where overridden."""
-
-    value: LimitValue
-    unit: str
-    basis: str
+_SQL = "; SQL, one expression without subqueries"
+_NAME = "lower-case letters, digits and _, not $steps or $window_ns"
 
 
-@dataclass(frozen=True)
-class Match:
-    """Which rows of which frame, and when they matter, as written. Empty where there is no condition."""
-
-    frame: str
-    where: str = ""
-    when: str = ""
-    having: str = ""
-    evidence: tuple[str, ...] = ()
+def _enum(words: Any, **more: Any) -> Meta:
+    return Meta(extra_json_schema={"enum": list(words)}, **more)
 
 
-@dataclass(frozen=True)
-class Shown:
-    """Settings that a finding says where the recorder wrote them: which rows of `settings`, and what to set instead.
+Text = Annotated[str, Meta(min_length=1)]
+Code = Annotated[str, Meta(extra={"code": True})]
+_ID = "the folder and the name of the file, in lower case"
+RuleId = Annotated[str, Meta(pattern="^[a-z0-9]+(-[a-z0-9]+)*/[a-z0-9]+(-[a-z0-9]+)*$", extra={"must": _ID})]
+Words = Annotated[tuple[Text, ...], Meta(extra_json_schema={"uniqueItems": True})]
+Needs = Annotated[tuple[Need, ...], Meta(extra_json_schema={"uniqueItems": True})]
+Share = Annotated[float, Meta(gt=0, le=1, extra={"must": "a share of the time, over 0 and up to 1"})]
+Part = Annotated[float, Meta(ge=0, le=1, extra={"must": "a share of the matched time, 0 to 1"})]
+_LEVELS = {
+    "properties": {key: {"type": "number", "exclusiveMinimum": 0, "maximum": 1} for key in SEVERITIES},
+    "propertyNames": {"enum": SEVERITIES},
+}
+Levels = Annotated[dict[Severity, Share], Meta(extra_json_schema=_LEVELS)]
+LimitName = Annotated[str, Meta(pattern=r"^(?!(?:steps|window_ns)$)[a-z][a-z0-9_]*$", extra={"must": _NAME})]
+LimitValue = Annotated[float | str, Meta(extra={"must": "a finite number or text"})]
 
-    ``where`` and ``advice`` are SQL over the columns of `settings` and of `trace`; ``because`` is a sentence with figures of
-    either, as in ``{cores}``.
-    """
 
-    name: str
-    where: str = ""
-    advice: str = ""
-    because: str = ""
+class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table of a rule file."""
 
 
-@dataclass(frozen=True)
-class Compiled:
+class Limit(Table, frozen=True):
+    """A number (or text) of the rule, `$name` in its conditions; a user's own value stands in its place."""
+
+    value: Annotated[LimitValue, Meta(description="users override it in [tool.advisor] limits")]
+    unit: Text
+    basis: Annotated[Text, Meta(description="why this number and no other")]
+
+
+class Match(Table, frozen=True):
+    """The rows that the rule speaks of, and when they matter."""
+
+    frame: Annotated[Text, _enum(SCHEMAS, description="the rows that the rule speaks of")]
+    where: Annotated[str, Meta(description=f"which rows{_SQL}; $name is a limit")] = ""
+    when: Annotated[str, Meta(description=f"over `trace`: false, and the rule passes{_SQL}")] = ""
+    having: Annotated[str, Meta(description=f"over all matched rows; $steps and $window_ns too{_SQL}")] = ""
+    evidence: Annotated[Words, Meta(description="columns of the finding's table; plain ones group it")] = ()
+
+
+class Shown(Table, frozen=True):
+    """A setting of the program that the finding says, and what to set instead."""
+
+    name: Annotated[Text, _enum(NAMES, description="which rows of `settings`")]
+    where: Annotated[str, Meta(description=f"which of them; over `settings` and `trace`{_SQL}")] = ""
+    advice: Annotated[str, Meta(description=f"the value to set instead, NULL for none; likewise{_SQL}")] = ""
+    because: Annotated[str, Meta(description="what it follows from, with figures of either as {column}")] = ""
+
+
+class Fix(Table, frozen=True):
+    """What to change. All but the caveat must be there, except in rules of the folder `profile`."""
+
+    title: Text
+    effort: str = ""
+    before: Annotated[Code, Meta(description="Python that shows the symptom")] = ""
+    after: Annotated[Code, Meta(description="the same with the fix")] = ""
+    caveat: Annotated[str, Meta(description="what may change: accuracy, convergence, memory")] = ""
+    verify: Annotated[str, Meta(description="how the next trace shows that it worked")] = ""
+
+
+class Reference(Table, frozen=True):
+    """Where to read more."""
+
+    title: Text
+    url: Annotated[str, Meta(pattern=r"^https?://[^\s/]+\S*$", extra={"must": "an http or https address"})]
+
+
+class Replay(Table, frozen=True):
+    """What the fix does to the matched rows, and the share of their time that it returns."""
+
+    action: Annotated[Action, Meta(description="what the fix does to the matched rows")]
+    low: Annotated[Part, Meta(description="the part of their time that it returns, cautiously")]
+    high: Annotated[Part, Meta(description="and at most")]
+    basis: Annotated[Text, Meta(description="where both come from; a prior says that it is one")]
+    times: Annotated[str, _enum(TIMES, description="the figure of `trace` that bounds how fast they become")] = ""
+
+    def within(self, times: float | None) -> Replay:
+        """Cut what is returned to rows that become no more than *times* as fast; None where that is not known."""
+        most = 1 - 1 / max(times, 1.0) if times is not None else 1.0
+        if self.high <= most:
+            return self
+        basis = f"{self.basis}; here no more than {100 * most:.3g} %: {TIMES[self.times].format(times)}"
+        return msgspec.structs.replace(self, low=min(self.low, most), high=most, basis=basis)
+
+
+class RuleFile(Table, frozen=True, kw_only=True):
+    """One rule, as its file says it. It has either ``levels`` (severity to the least share of time) or a ``severity``."""
+
+    id: Annotated[RuleId, Meta(description="the folder and the name of the file")]
+    since: Annotated[Text, Meta(description="the version that brought it")]
+    title: Annotated[Text, Meta(description="one line; in profile rules {column:.0%} is a figure of `trace`")]
+    why: Annotated[Text, Meta(description="what happens and why it costs; then when it is harmless")]
+    needs: Annotated[Needs, Meta(description="what the trace must hold, else the rule is not run")] = ()
+    given: Annotated[str, Meta(description=f"over `trace`: of which programs it speaks{_SQL}")] = ""
+    confidence: Annotated[Confidence, Meta(description="how sure the finding is; it weighs the saving in the ranking")]
+    yields_to: Annotated[Words, Meta(description="rules that own these rows where they fire too")] = ()
+    severity: Annotated[Severity | None, Meta(description="for a risk that costs no time, not [levels]")] = None
+    replaces: Annotated[str, Meta(description="the id of the rule that this one stands in for")] = ""
+    match: Match
+    limits: dict[LimitName, Limit] = {}
+    levels: Annotated[Levels, Meta(description="severity by share of the time")] = {}
+    fix: Fix
+    replay: Replay | None = None
+    references: tuple[Reference, ...] = ()
+    settings: Annotated[tuple[Shown, ...], Meta(description="settings of the program that the finding says")] = ()
+
+    @property
+    def category(self) -> str:
+        """The folder of the rule, the first half of its id."""
+        return self.id.partition("/")[0]
+
+    @property
+    def is_profile(self) -> bool:
+        """A rule on the quality of the profile, not on the program."""
+        return self.category == PROFILE
+
+
+class Compiled(msgspec.Struct, frozen=True):
     """The conditions of a rule, checked; None where there is none. ``shown`` holds ``where`` and ``advice`` of each setting."""
 
     given: Condition | None = None
@@ -72,58 +169,8 @@ class Compiled:
     shown: tuple[tuple[Condition | None, Condition | None], ...] = ()
 
 
-@dataclass(frozen=True)
-class Replay:
-    """What the fix does to the matched rows, and the share of their time that it returns, cautious and hopeful.
+class Rule(RuleFile, frozen=True, kw_only=True):
+    """A rule that was checked: its file, where that lies, and its conditions ready to run."""
 
-    ``times`` is one of ``TIMES``, figures of `trace` that say how many times as fast the rows can become; empty for none.
-    """
-
-    action: str
-    low: float
-    high: float
-    basis: str
-    times: str = ""
-
-    def within(self, times: float | None) -> Replay:
-        """The same where the rows become no more than *times* as fast; None where that is not known."""
-        most = 1 - 1 / max(times, 1.0) if times is not None else 1.0
-        if self.high <= most:
-            return self
-        basis = f"{self.basis}; here no more than {100 * most:.3g} %: {TIMES[self.times].format(times)}"
-        return replace(self, low=min(self.low, most), high=most, basis=basis)
-
-
-@dataclass(frozen=True)
-class Rule:
-    """One rule. Either ``levels`` (severity to the least share of time) or a fixed ``severity``."""
-
-    id: str
-    since: str
-    title: str
-    why: str
-    needs: tuple[str, ...]
-    given: str
-    confidence: Confidence
-    yields_to: tuple[str, ...]
-    severity: Severity | None
-    replaces: str
-    match: Match
-    limits: Mapping[str, Limit]
-    levels: Mapping[Severity, float]
-    fix: Fix
-    replay: Replay | None
-    references: tuple[Reference, ...]
-    path: str
-    compiled: Compiled
-    settings: tuple[Shown, ...] = ()
-
-    @property
-    def category(self) -> str:
-        """The folder of the rule, the first half of its id."""
-        return self.id.partition("/")[0]
-
-    @property
-    def is_profile(self) -> bool:
-        """Whether it speaks of the quality of the profile, not of the program."""
-        return self.category == PROFILE
+    path: str = ""
+    compiled: Compiled = Compiled()

@@ -111,7 +111,7 @@ def _analysis(built: Source | list[Source], rule: Rule, book: Rulebook) -> Analy
     from advisor.trace import read
 
     with tempfile.TemporaryDirectory() as folder:
-        paths = [_file(source, Path(folder) / f"{at}.json") for at, source in enumerate(_listed(built))]
+        paths = [_file(source, Path(folder) / f"{at}.json") for at, source in enumerate(_as_list(built))]
         if not isinstance(built, list):
             return analyze(read(str(paths[0])), book, only=[rule.id])
         analyses, across = analyze_many((read(str(path)) for path in paths), book, only=[rule.id])
@@ -129,7 +129,7 @@ def _no_trace(built: object) -> str:
     return ""
 
 
-def _listed(built: Source | list[Source]) -> list[Source]:
+def _as_list(built: Source | list[Source]) -> list[Source]:
     return built if isinstance(built, list) else [built]
 
 

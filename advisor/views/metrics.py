@@ -1,119 +1,211 @@
-"""Per-step samples of a trace: what the gate compares, one figure a step."""
+"""Metrics of the gate: per-step figures of a trace, one record each, and the samples that the gate compares.
+
+A change of a metric matters where it passes the tolerance (relative) *and* the floor (absolute): the first keeps small
+programs from failing on a microsecond, the second large ones on nothing. A new metric is one more record in ``METRICS``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from advisor.results.samples import Samples
-from advisor.views.parts import host_steps, parts
+from advisor.timeline.ledger import CAUSES
+from advisor.views.sampling import LEAST, MB, MS, Floats, Rows, Sampling, every
 
 if TYPE_CHECKING:
     from advisor.intervals import Bools
     from advisor.trace import Trace
 
-Floats = npt.NDArray[np.float64]
-_MS = 1e6
-_MB = 1e6
+BUSY = ("compute", "communication", "copy", "memset")
+_PLACE = ("file", "line", "function")
+
+
+@dataclass(frozen=True)
+class Margin:
+    """How far a figure may change: a share of the baseline's, and a floor in its unit or as a share of the baseline's step.
+
+    The higher floor counts. ``basis`` says why it is so far and no farther.
+    """
+
+    tolerance: float
+    floor: float
+    basis: str
+    floor_share: float = 0.0
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One figure of a step: its name and unit, how far it may change, and where it and its parts come from.
+
+    ``samples`` gives the figure of each step, or None where the trace cannot tell; ``needs`` are features of the trace.
+    ``of_step`` marks what the time of the step is divided into: where the whole step did not get longer, such a part was
+    moved, not lost. ``findings`` are the categories of findings that say where it was lost; the first with a place counts.
+    """
+
+    name: str
+    unit: str
+    meaning: str
+    margin: Margin
+    samples: Callable[[Sampling], Floats | None]
+    parts: Callable[[Sampling], dict[str, float]] = lambda _: {}
+    needs: tuple[str, ...] = ()
+    worse: Literal["up", "down"] = "up"
+    of_step: bool = False
+    findings: tuple[str, ...] = ()
 
 
 def collect(trace: Trace, rows: Mapping[str, tuple[str, Bools]]) -> Samples:
-    """The samples of a trace, and of the rules: *rows* are the engine's, of every rule that found some.
+    """Collect the samples of a trace, and of the rules: *rows* are the engine's, of every rule that found some.
 
-    What a rule costs is told whether it fired or not: one that stands just under its limit must not look like 0.
+    The cost of a rule is given whether it fired or not: one that stands just under its limit must not look like 0.
     """
-    steps = trace.frame("steps")
-    sampled = steps["sampled"].to_numpy(np.bool_)
-    count = len(steps)
-    figures = {**_times(trace, steps), **_counts(trace, steps), **_memory(trace, count)}
-    book = trace.ledger
+    sampling = Sampling(trace)
+    figures = {
+        metric.name: values
+        for metric in METRICS.values()
+        if trace.features.issuperset(metric.needs) and (values := metric.samples(sampling)) is not None
+    }
+    parts = {name: METRICS[name].parts(sampling) for name in figures}
+    ledger = trace.ledger
     rules = {}
     for rule, (frame, mask) in rows.items():
         segments = np.unique(np.asarray(trace.claims(frame, mask), np.int64))
-        mine = segments[book.step[segments] >= 0]
-        if len(mine):
-            owned = np.zeros(count)
-            np.add.at(owned, book.step[mine], book.dur_ns[mine] / _MS)
-            rules[rule] = _listed(owned[sampled])
+        inside = segments[ledger.step[segments] >= 0]
+        if len(inside):
+            owned = np.zeros(sampling.count)
+            np.add.at(owned, ledger.step[inside], ledger.dur_ns[inside] / MS)
+            rules[rule] = _rounded(owned[sampling.sampled])
     return Samples(
-        steps=int(sampled.sum()) if trace.step_count else 0,
-        metrics={name: _listed(values[sampled]) for name, values in figures.items()},
+        steps=int(sampling.sampled.sum()) if trace.step_count else 0,
+        metrics={name: _rounded(values[sampling.sampled]) for name, values in figures.items()},
         rules=dict(sorted(rules.items())),
-        parts={name: made for name, made in parts(trace, sampled, list(figures)) if made},
+        parts={name: named for name, named in parts.items() if named},
     )
 
 
-def _listed(values: Floats) -> list[float]:
+def _rounded(values: Floats) -> list[float]:
     return [round(float(value), 6) for value in values]
 
 
-def _times(trace: Trace, steps: pd.DataFrame) -> dict[str, Floats]:
-    dur = steps["dur_ns"].to_numpy(np.float64)
-    times = {"step_ms": dur / _MS}
-    if "gpu" not in trace.features:
-        return times
-    busy = sum((steps[f"{cause}_ns"] for cause in ("compute", "communication", "copy", "memset")), steps["dur_ns"] * 0)
-    times["gpu_busy_share"] = np.divide(busy.to_numpy(np.float64), dur, out=np.zeros(len(dur)), where=dur > 0)
-    kernels = trace.frame("kernels")
-    mine = kernels[(kernels["device"] == trace.device) & (kernels["class"] != "communication")]
-    times["kernel_ms"] = _summed(mine, mine["dur_ns"].to_numpy(np.float64) / _MS, len(dur))
-    if "distributed" in trace.features:
-        times["exposed_communication_ms"] = steps["communication_ns"].to_numpy(np.float64) / _MS
-    if "idle" in trace.features:
-        times["loader_ms"] = steps["loader_ns"].to_numpy(np.float64) / _MS
-        times["sync_ms"] = (steps["sync_ns"] + steps["blocking_copy_ns"]).to_numpy(np.float64) / _MS
-        times["host_ms"] = steps["host_ns"].to_numpy(np.float64) / _MS
-    return times
+# ---- the metrics, in the order of a report
 
 
-def _counts(trace: Trace, steps: pd.DataFrame) -> dict[str, Floats]:
-    """How often, and how many bytes; a row counts for the step in which the host asked for it.
-
-    By the device's clock a kernel that runs late would count for the step behind, and counts that repeat would not.
-    """
-    found: dict[str, Floats] = {}
-
-    def by_step(frame: pd.DataFrame, values: Floats | None = None) -> Floats:
-        step = host_steps(trace, frame)
-        inside = step >= 0
-        weights = None if values is None else values[inside]
-        return np.bincount(step[inside], weights=weights, minlength=len(steps)).astype(np.float64)
-
-    launches = trace.frame("launches") if "host" in trace.features else None
-    if launches is not None and len(launches):
-        launching = np.asarray(launches["kind"].isin(["kernel", "copy", "memset", "graph"]), np.float64)
-        found["launch_count"] = by_step(launches, launching)
-        found["sync_count"] = by_step(trace.frame("syncs"))
-    if "host" in trace.features:
-        found["operator_count"] = by_step(trace.frame("ops"))
-    if "gpu" in trace.features:
-        copies = trace.frame("copies")
-        between = copies[copies["direction"].isin(["HtoD", "DtoH"])]
-        if not between["bytes"].isna().any():
-            megabytes = between["bytes"].to_numpy(np.float64) / _MB
-            found["copied_mb"] = by_step(between, megabytes)
-            pageable = np.asarray(between["host_memory"] == "pageable", np.float64)
-            if not (between["host_memory"] == "unknown").any():
-                found["pageable_mb"] = by_step(between, megabytes * pageable)
-    return found
+def _step_ms(sampling: Sampling) -> Floats:
+    return sampling.steps["dur_ns"].to_numpy(np.float64) / MS
 
 
-def _memory(trace: Trace, count: int) -> dict[str, Floats]:
-    if "memory" not in trace.features or trace.device < 0:
-        return {}
-    points = trace.frame("memory")
-    points = points[(points["device"] == trace.device) & (points["step"] >= 0)]
-    peak = np.zeros(count)
-    np.maximum.at(peak, points["step"].to_numpy(), points["allocated_bytes"].to_numpy(np.float64) / _MB)
-    return {"peak_memory_mb": peak} if (peak > 0).all() else {}
+def _step_by_cause(sampling: Sampling) -> dict[str, float]:
+    steps = sampling.steps[sampling.sampled]
+    means = {cause: float(steps[f"{cause}_ns"].mean()) / MS for cause in CAUSES}
+    return {cause: round(ms, 6) for cause, ms in means.items() if ms >= LEAST}
 
 
-def _summed(frame: pd.DataFrame, values: Floats, count: int) -> Floats:
-    """Sums of *values* by the step of each row."""
-    step = frame["step"].to_numpy()
-    inside = (step >= 0) & (step < count)
-    return np.bincount(step[inside], weights=values[inside], minlength=count).astype(np.float64)
+def _busy_share(sampling: Sampling) -> Floats:
+    dur = _step_ms(sampling)
+    return np.divide(sampling.causes_ms(BUSY), dur, out=np.zeros(len(dur)), where=dur > 0)
+
+
+def _compute(trace: Trace, kernels: pd.DataFrame) -> pd.Series[bool]:
+    return (kernels["device"] == trace.device) & (kernels["class"] != "communication")
+
+
+def _launching(_trace: Trace, launches: pd.DataFrame) -> pd.Series[bool] | None:
+    return launches["kind"].isin(["kernel", "copy", "memset", "graph"]) if len(launches) else None
+
+
+def _waiting(trace: Trace, syncs: pd.DataFrame) -> pd.Series[bool] | None:
+    return every(trace, syncs) if len(trace.frame("launches")) else None
+
+
+def _between(_trace: Trace, copies: pd.DataFrame) -> pd.Series[bool]:
+    return copies["direction"].isin(["HtoD", "DtoH"])
+
+
+def _pageable(trace: Trace, copies: pd.DataFrame) -> pd.Series[bool] | None:
+    between = copies[_between(trace, copies)]
+    unknown = between["bytes"].isna().any() or (between["host_memory"] == "unknown").any()
+    return None if unknown else _between(trace, copies) & (copies["host_memory"] == "pageable")
+
+
+def _peak_memory(sampling: Sampling) -> Floats | None:
+    device = sampling.trace.device
+    points = sampling.trace.frame("memory")
+    points = points[(points["device"] == device) & (points["step"] >= 0)]
+    peak = np.zeros(sampling.count)
+    np.maximum.at(peak, points["step"].to_numpy(), points["allocated_bytes"].to_numpy(np.float64) / MB)
+    return peak if device >= 0 and (peak > 0).all() else None
+
+
+def _summed(name: str, unit: str, meaning: str, margin: Margin, rows: Rows, *needs: str, **more: Any) -> Metric:
+    """Make a metric that sums rows of a frame."""
+    return Metric(name, unit, meaning, margin, rows.samples, rows.parts, needs, **more)
+
+
+def _idle(name: str, meaning: str, causes: tuple[str, ...], *findings: str) -> Metric:
+    """Make a metric of the time in which the device idles for some causes."""
+    gaps = Rows("gaps", ("op", *_PLACE), lambda _, gaps: gaps["cause"].isin(causes), ("cost_ns", MS), device_step=True)
+    samples = partial(Sampling.causes_ms, causes=causes)
+    return Metric(name, "ms", meaning, _CAUSE, samples, gaps.parts, ("gpu", "idle"), of_step=True, findings=findings)
+
+
+_SPREAD = "run-to-run spread of quiet machines is 1 to 3 %; clocks and thermals move a few percent more"
+_NOISE = "idle time of one cause is noisier than the step; 2 % of the step is what a reader would act on"
+_BLOCKS = "the allocator rounds to 2 MB; fragmentation moves a few blocks"
+_REPEAT = "counts repeat exactly where the program is the same; a few calls more are no regression"
+_CAUSE = Margin(0.10, 0.05, _NOISE, floor_share=0.02)
+_BYTES = Margin(0.05, 1.0, _REPEAT)
+_CALL = ("name", "op", *_PLACE)
+
+METRICS: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric("step_ms", "ms", "the step", Margin(0.05, 0.05, _SPREAD), _step_ms, _step_by_cause),
+        Metric(
+            "gpu_busy_share", "share", "of the step in which the GPU works", Margin(0.05, 0.03, _SPREAD), _busy_share,
+            needs=("gpu",), worse="down", of_step=True,
+        ),
+        _summed(
+            "kernel_ms", "ms", "kernels other than communication, summed", Margin(0.05, 0.05, _SPREAD, floor_share=0.01),
+            Rows("kernels", ("name",), _compute, ("dur_ns", MS), device_step=True), "gpu", of_step=True,
+        ),
+        Metric(
+            "exposed_communication_ms", "ms", "communication that no compute hides", _CAUSE,
+            partial(Sampling.causes_ms, causes=("communication",)),
+            needs=("gpu", "distributed"), of_step=True, findings=("distributed",),
+        ),
+        _idle("loader_ms", "the GPU idles while the loop waits for its batch", ("loader",), "data-loading"),
+        _idle(
+            "sync_ms", "the GPU idles behind synchronizations and blocking copies", ("sync", "blocking_copy"),
+            "sync", "transfer",
+        ),
+        _idle("host_ms", "the GPU idles because launches come too late", ("host",), "gpu-idle"),
+        _summed(
+            "launch_count", "", "calls that launch GPU work", Margin(0.05, 5.0, _REPEAT),
+            Rows("launches", ("name", "op"), _launching), "host",
+        ),
+        _summed(
+            "sync_count", "", "calls in which the host waits for the device", Margin(0.02, 0.9, _REPEAT),
+            Rows("syncs", _CALL, _waiting), "host", findings=("sync",),
+        ),
+        _summed("operator_count", "", "host operators", Margin(0.05, 20.0, _REPEAT), Rows("ops", ("name",)), "host"),
+        _summed(
+            "copied_mb", "MB", "bytes between host and device", _BYTES,
+            Rows("copies", _CALL, _between, ("bytes", MB)), "gpu", findings=("transfer",),
+        ),
+        _summed(
+            "pageable_mb", "MB", "of these: from or to pageable memory", _BYTES,
+            Rows("copies", _CALL, _pageable, ("bytes", MB)), "gpu", findings=("transfer",),
+        ),
+        Metric(
+            "peak_memory_mb", "MB", "highest memory allocated on the device", Margin(0.05, 16.0, _BLOCKS), _peak_memory,
+            needs=("memory",),
+        ),
+    )
+}  # fmt: skip
+STEP = METRICS["step_ms"]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from support.engine_world import MS, RISK, Run, Trace, finding, frame, kernels, runner, verdict
 
 from advisor.engine.claims import Claim, settle
-from advisor.results.analysis import Fix
-from advisor.rulebook.rule import Compiled, Match, Replay, Rule
+from advisor.rulebook.rule import Compiled, Fix, Match, Replay, Rule
 
 
 @pytest.fixture
@@ -169,7 +168,7 @@ def contests(draw: st.DrawFn) -> tuple[list[Claim], Any, float]:
         low, high = sorted(draw(st.tuples(st.floats(0, 1), st.floats(0, 1))))
         fixed = draw(st.sampled_from([None, "low", "high"]))
         owned = draw(st.sets(st.integers(0, len(lengths) - 1)))
-        rule = replace(
+        rule = msgspec.structs.replace(
             RULE,
             id=f"a/{index}",
             confidence=draw(st.sampled_from(["certain", "likely", "possible"])),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,15 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 from support.paths import ROOT
+from support.toml import toml
 from support.traces import real_trace
 
 import advisor
 from advisor.cli import main
+from advisor.config import Config, Gate, Waiver, load
 from advisor.errors import UsageError
 from advisor.gating import baseline
 from advisor.gating import judge as gating
-from advisor.gating.assertions import parse
-from advisor.gating.settings import Settings, Waiver, read
 from advisor.results.analysis import Analysis, NotRun, Verdicts
 from advisor.results.judgement import Check, Judgement
 from advisor.testing import TraceBuilder
@@ -72,8 +73,8 @@ def folder(tmp_path: Path) -> None:
     _folder = tmp_path
 
 
-def judge(base: Analysis, now: Analysis, settings: Settings | None = None) -> Judgement:
-    return gating.judge([now], baseline.make([base]), settings, baseline_name="b.json")
+def judge(base: Analysis, now: Analysis, settings: Gate | None = None, today: str = "") -> Judgement:
+    return gating.judge([now], baseline.make([base]), settings, baseline_name="b.json", today=today)
 
 
 def named(judgement: Judgement, name: str) -> Check:
@@ -146,7 +147,7 @@ def test_slower_kernels_fail_and_are_named() -> None:
 
 def test_a_change_within_the_tolerance_passes() -> None:
     assert judge(loop(), loop(kernel_us=1030)).verdict == "passed"
-    assert judge(loop(), loop(kernel_us=1030), Settings(tolerances={"kernel_ms": 0.01})).verdict == "failed"
+    assert judge(loop(), loop(kernel_us=1030), Gate(tolerance={"kernel_ms": 0.01})).verdict == "failed"
 
 
 def test_an_improvement_passes_and_says_how_to_keep_it() -> None:
@@ -297,31 +298,31 @@ def test_several_runs_a_side() -> None:
 
 def test_levels_are_globs_and_the_last_that_fits_decides() -> None:
     base, now = loop(), loop(syncs=2)
-    assert judge(base, now, Settings(levels={"sync*": "warn"})).verdict == "passed"
-    found = judge(base, now, Settings(levels={"*": "warn", "sync_count": "error"}))
+    assert judge(base, now, Gate(levels={"sync*": "warn"})).verdict == "passed"
+    found = judge(base, now, Gate(levels={"*": "warn", "sync_count": "error"}))
     assert failing(found) == {"sync_count"}
-    off = judge(base, now, Settings(levels={"sync*": "off"}))
+    off = judge(base, now, Gate(levels={"sync*": "off"}))
     assert not [check for check in off.checks if check.name.startswith("sync")]
 
 
 def test_a_waiver_holds_through_its_day() -> None:
     base, now = loop(), loop(syncs=2)
-    waiver = Waiver("sync*", "2026-12-31", "the logger reads it")
-    held = judge(base, now, Settings(waivers=[waiver], today="2026-12-31"))
+    waiver = Waiver("sync*", date(2026, 12, 31), "the logger reads it")
+    held = judge(base, now, Gate(waivers=(waiver,)), today="2026-12-31")
     assert (held.verdict, named(held, "sync_count").waiver) == ("passed", "the logger reads it (until 2026-12-31)")
-    ended = judge(base, now, Settings(waivers=[waiver], today="2027-01-01"))
+    ended = judge(base, now, Gate(waivers=(waiver,)), today="2027-01-01")
     assert ended.verdict == "failed"
     assert named(ended, "sync_count").message.endswith("; its waiver ended on 2026-12-31")
 
 
 def test_assertions_need_no_baseline() -> None:
-    texts = ["summary.gpu_busy_share >= 0.5", "metrics.sync_count <= 1", f"rules.{RULE} <= 0.1", "findings.high <= 9"]
-    settings = Settings(assertions=[parse(text) for text in texts])
+    texts = ("summary.gpu_busy_share >= 0.5", "metrics.sync_count <= 1", f"rules.{RULE} <= 0.1", "findings.high <= 9")
+    settings = Gate(assertions=texts)
     found = gating.judge([loop()], None, settings)
     assert (found.verdict, len(found.checks)) == ("passed", 4)
     broken = gating.judge([loop(syncs=2)], None, settings)
     assert broken.headline == "metrics.sync_count <= 1 does not hold: it is 2"
-    unsaid = gating.judge([loop()], None, Settings(assertions=[parse("summary.peak_memory_bytes < 1e9")]))
+    unsaid = gating.judge([loop()], None, Gate(assertions=("summary.peak_memory_bytes < 1e9",)))
     assert unsaid.verdict == "inconclusive"
 
 
@@ -329,50 +330,68 @@ def test_assertions_need_no_baseline() -> None:
     ("text", "message"),
     [
         ("summary.gpu_busy_shar >= 0.8", "no figure 'summary.gpu_busy_shar'; nearest: summary.gpu_busy_share"),
-        ("summary.gpu_busy_share => 0.8", "is not of the form"),
-        ("__import__('os').system('x') > 0", "is not of the form"),
+        ("summary.gpu_busy_share => 0.8", "must be of the form"),
+        ("__import__('os').system('x') > 0", "must be of the form"),
         ("summary.causes.loder < 1", "nearest: summary.causes.loader"),
     ],
 )
-def test_an_assertion_that_cannot_be_read_is_named(text: str, message: str) -> None:
+def test_an_assertion_that_cannot_be_read_is_named(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        parse(text)
+        settings(tmp_path, {"assert": [text]})
+
+
+def settings(folder: Path, gate: object) -> Config:
+    """The configuration of a file whose ``gate`` is that."""
+    path = folder / "advisor.toml"
+    path.write_text(f"gate = {toml(gate)}\n", encoding="utf-8")
+    return load(path)
 
 
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        (3, "gate must be a table"),
-        ({"asert": []}, 'unknown key "gate.asert"; nearest: assert'),
-        ({"workload": 3}, r"gate\.workload must be a name"),
-        ({"assert": "x"}, r"gate\.assert must be a list"),
-        ({"assert": ["x"]}, r"gate\.assert: 'x' is not of the form"),
-        ({"levels": 1}, r"gate\.levels must be a table"),
-        ({"levels": {"a/*": "warning"}}, r'gate\.levels\."a/\*" must be one of error, warn, off'),
-        ({"tolerance": {"step": 0.1}}, 'no metric "step"; nearest: step_ms'),
-        ({"tolerance": {"step_ms": True}}, r"gate\.tolerance\.step_ms must be a share"),
-        ({"tolerance": {"step_ms": -1}}, "must be a share"),
-        ({"waivers": [1]}, r"gate\.waivers must be a list of"),
-        ({"waivers": [{"rule": "a", "until": "2027-01-31"}]}, "a waiver without reason"),
-        ({"waivers": [{"rule": "a", "until": "soon", "reason": "b"}]}, "until must be a date"),
-        ({"waivers": [{"rule": "a", "untl": "2027-01-31", "reason": "b"}]}, 'unknown key "untl"; nearest: until'),
+        (3, "gate: must be a table, not 3"),
+        ({"asert": []}, r"gate\.asert: no such key; nearest: assert"),
+        ({"workload": 3}, r"gate\.workload: must be text, not 3"),
+        ({"assert": "x"}, r"gate\.assert: must be a list of texts, not 'x'"),
+        ({"assert": ["x"]}, r"gate\.assert: must be of the form 'summary\.gpu_busy_share >= 0\.85', not 'x'"),
+        ({"levels": 1}, r"gate\.levels: must be a table, not 1"),
+        (
+            {"levels": {"a/*": "warning"}},
+            r"gate\.levels\.\"a/\*\": 'warning' is none of error, warn, off; nearest: warn",
+        ),
+        ({"tolerance": {"step": 0.1}}, r"gate\.tolerance\.step: no such key; nearest: step_ms"),
+        ({"tolerance": {"step_ms": True}}, r"gate\.tolerance\.step_ms: must be a share"),
+        ({"tolerance": {"step_ms": -1}}, "must be a share such as 0.05, not -1"),
+        ({"waivers": [1]}, r"gate\.waivers: must be a table with rule, until, reason, not 1"),
+        ({"waivers": [{"rule": "a", "until": "2027-01-31"}]}, r"gate\.waivers\.reason: is missing"),
+        ({"waivers": [{"rule": "a", "until": "2027-01-31", "reason": " "}]}, r"gate\.waivers\.reason: is empty"),
+        ({"waivers": [{"rule": "a", "until": "soon", "reason": "b"}]}, r"gate\.waivers\.until: must be a date such as"),
+        (
+            {"waivers": [{"rule": "a", "untl": "2027-01-31", "reason": "b"}]},
+            r"waivers\.untl: no such key; nearest: until",
+        ),
     ],
 )
-def test_a_mistake_in_the_settings_is_named(table: object, message: str) -> None:
+def test_a_mistake_in_the_settings_is_named(tmp_path: Path, table: object, message: str) -> None:
     with pytest.raises(UsageError, match=message) as caught:
-        read("advisor.toml", table)
-    assert str(caught.value).startswith("advisor.toml: ")
+        settings(tmp_path, table)
+    assert str(caught.value).startswith(f"{tmp_path / 'advisor.toml'}: ")
 
 
 def test_what_fits_nothing_is_a_mistake() -> None:
     ids = [RULE, "sync/scalar-readback"]
-    Settings(levels={"sync/*": "warn", "loader_ms": "off"}).fitting(ids)
+
+    def require_fit(gate: Gate) -> None:
+        Config(gate=gate).require_fit(ids, gate=True)
+
+    require_fit(Gate(levels={"sync/*": "warn", "loader_ms": "off"}))
     with pytest.raises(UsageError, match=r'gate\.levels: "snyc/x" fits no rule and no metric'):
-        Settings(levels={"snyc/x": "warn"}).fitting(ids)
+        require_fit(Gate(levels={"snyc/x": "warn"}))
     with pytest.raises(UsageError, match=r"gate\.waivers"):
-        Settings(waivers=[Waiver("nothing", "2027-01-01", "x")]).fitting(ids)
+        require_fit(Gate(waivers=(Waiver("nothing", date(2027, 1, 1), "x"),)))
     with pytest.raises(UsageError, match='no rule "a/b"'):
-        Settings(assertions=[parse("rules.a/b <= 1")]).fitting(ids)
+        require_fit(Gate(assertions=("rules.a/b <= 1",)))
 
 
 # ---- the command

@@ -81,12 +81,13 @@ def test_the_pages_commands_do_what_it_says(checkout: Path) -> None:
 
 
 def test_the_pages_table_of_figures_is_current() -> None:
-    from advisor.results.samples import METRICS
+    from advisor.views.metrics import METRICS
 
     text = PAGE.read_text(encoding="utf-8")
     for metric in METRICS.values():
         assert (
-            f"| `{metric.name}` | {metric.unit or 'count'} | {metric.meaning} | {100 * metric.tolerance:g} % |" in text
+            f"| `{metric.name}` | {metric.unit or 'count'} | {metric.meaning} | {100 * metric.margin.tolerance:g} % |"
+            in text
         )
 
 
@@ -98,8 +99,9 @@ def test_the_pages_settings_are_settings(tmp_path: Path) -> None:
     assert found is not None
     path = tmp_path / "pyproject.toml"
     path.write_text(found[1])
-    settings = load(path).gate
-    settings.fitting(rule.id for rule in rulebook.load([ROOT / "rules"]).rules)
+    config = load(path)
+    config.require_fit((rule.id for rule in rulebook.load([ROOT / "rules"]).rules), gate=True)
+    settings = config.gate
     assert (settings.workload, len(settings.assertions), len(settings.waivers)) == ("resnet50-bs64", 4, 1)
 
 

@@ -367,7 +367,7 @@ def test_a_setting_that_fails_leaves_the_finding(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "problem"),
     [
-        ('name = "workers"', "settings.name: 'workers' is none of num_workers"),
+        ('name = "workers"', "settings.name: there is no 'workers'; nearest: num_workers"),
         ('where = "true"', "settings.name: is missing"),
         ('name = "fused"\nadvice = "true"', "settings.because: is missing"),
         ('name = "fused"\nbecause = "of {core}"', "settings.because: no column 'core'"),

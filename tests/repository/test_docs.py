@@ -95,3 +95,20 @@ def test_the_rules_of_the_catalogue_fit_the_schema_for_editors() -> None:
             {k: v for k, v in rule.items() if k != "why"},
         ):
             assert not schema.is_valid(broken)
+
+
+def test_the_settings_of_the_gates_page_fit_the_schema_for_editors() -> None:
+    import json
+    import tomllib
+
+    import jsonschema
+
+    schema = jsonschema.Draft202012Validator(json.loads((ROOT / "docs" / "config.schema.json").read_text()))
+    page = (ROOT / "docs" / "gate.md").read_text()
+    block = re.search(r"```toml\n(.*?)```", page, re.DOTALL)
+    assert block is not None
+    table = json.loads(json.dumps(tomllib.loads(block[1])["tool"]["advisor"], default=str))
+    table |= {"rules": ["mine"], "fail_on": "high", "cache_gb": 10, "limits": {"a/b": {"c": 1, "d": "text"}}}
+    assert [error.message for error in schema.iter_errors(table)] == []
+    for broken in ({"fail_on": "hgh"}, {"colour": 1}, {"cache_gb": -1}, {"gate": {"tolerance": {"step": 0.1}}}):
+        assert not schema.is_valid(table | broken)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.toml import toml
 
 from advisor.errors import RuleError
 from advisor.frames import FRAMES, SCHEMAS
@@ -63,15 +64,6 @@ def edited(changes: Mapping[str, Any], rule: Mapping[str, Any] = RULE) -> dict[s
         else:
             table[key] = value
     return made
-
-
-def toml(value: Any) -> str:
-    """A value in TOML, tables inline."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(key)} = {toml(part)}" for key, part in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(toml, value)) + "]"
-    return repr(value) if isinstance(value, float) else json.dumps(value)
 
 
 def write(folder: Path, name: str, changes: Mapping[str, Any] | None = None, rule: Mapping[str, Any] = RULE) -> Path:
@@ -141,21 +133,24 @@ def test_a_profile_rule_needs_no_code_and_no_price(tmp_path: Path) -> None:
         ({"limits.min_bytes.units": "x"}, "limits.min_bytes.units: no such key; nearest: unit"),
         ({"levels.med": 0.02}, "levels.med: no such key; nearest: medium"),
         ({"replay.lo": 0.1}, "replay.lo: no such key; nearest: low"),
-        ({"references": [{"title": "a", "url": "https://a.b", "link": ""}]}, "references.link: no such key"),
+        (
+            {"references": [{"title": "a", "url": "https://a.b", "link": ""}]},
+            "references.link: no such key. Known keys: title",
+        ),
         ({"title": GONE}, "title: is missing"),
         ({"title": " "}, "title: is empty"),
-        ({"title": 3}, "title: must be text, not number"),
+        ({"title": 3}, "title: must be text, not 3"),
         ({"title": "{busy_share:.0%} busy"}, "title: is plain text"),
         ({"why": GONE}, "why: is missing"),
         ({"id": "transfer/fast"}, "id: 'transfer/fast' must be the folder and the name of the file"),
-        ({"needs": "gpu"}, "needs: must be a list of texts"),
+        ({"needs": "gpu"}, "needs: must be a list, each"),
         ({"needs": ["gpus"]}, "needs: 'gpus' is none of gpu, host,"),
         ({"confidence": "sure"}, "confidence: 'sure' is none of certain, likely, possible"),
         ({"given": "vender = 'amd'"}, "given: no column 'vender' in frame 'trace'; nearest: vendor"),
         ({"given": "busy_share"}, "given: must be true or false"),
         ({"match": GONE}, "match: is missing"),
-        ({"match": "copies"}, "match: must be a table, not text"),
-        ({"match.frame": "copie"}, "match.frame: no frame 'copie'; nearest: copies"),
+        ({"match": "copies"}, "match: must be a table with frame, not 'copies'"),
+        ({"match.frame": "copie"}, "match.frame: there is no 'copie'; nearest: copies"),
         (
             {"match.where": "durr_ns > $min_bytes"},
             "match.where: no column 'durr_ns' in frame 'copies'; nearest: dur_ns",
@@ -173,11 +168,14 @@ def test_a_profile_rule_needs_no_code_and_no_price(tmp_path: Path) -> None:
         ({"limits.min_bytes.basis": GONE}, "limits.min_bytes.basis: is missing"),
         ({"limits.min_bytes.value": GONE}, "limits.min_bytes.value: is missing"),
         ({"limits.min_bytes.value": True}, "limits.min_bytes.value: must be a finite number or text"),
-        ({"limits.min_bytes": 65536}, "limits.min_bytes: must be a table with value, unit and basis, not number"),
-        ({"limits.steps": {"value": 1, "unit": "u", "basis": "b"}}, "limits.steps: a limit has a name"),
+        ({"limits.min_bytes": 65536}, "limits.min_bytes: must be a table with value, unit, basis, not 65536"),
+        (
+            {"limits.steps": {"value": 1, "unit": "u", "basis": "b"}},
+            "limits.steps: its name must be lower-case letters, digits and _, not $steps or $window_ns",
+        ),
         ({"levels": GONE}, "levels: a rule has either [levels] or a severity"),
         ({"severity": "low"}, "levels: a rule has either [levels] or a severity"),
-        ({"severity": "grave", "levels": GONE}, "severity: 'grave' is none of note, low, medium, high"),
+        ({"severity": "grave", "levels": GONE}, "severity: 'grave' is none of high, medium, low, note"),
         ({"levels": {"low": 0.1, "high": 0.1}}, "levels: must increase"),
         ({"levels": {"low": 0.2, "medium": 0.1}}, "levels: must increase"),
         ({"levels": {"low": 0}}, "levels.low: must be a share"),
@@ -185,19 +183,22 @@ def test_a_profile_rule_needs_no_code_and_no_price(tmp_path: Path) -> None:
         ({"levels": {"low": "1 %"}}, "levels.low: must be a share"),
         ({"match.frame": "trace", "match.where": "sms > $min_bytes"}, "levels: frame 'trace' owns no time"),
         ({"replay": GONE}, "replay: is missing"),
-        ({"replay.action": "hid"}, "replay.action: 'hid' is none of remove, hide, scale, unblock, merge, batch"),
+        (
+            {"replay.action": "hid"},
+            "replay.action: 'hid' is none of remove, hide, scale, unblock, merge, batch; nearest: hide",
+        ),
         ({"replay.low": 0.9, "replay.high": 0.5}, "replay: low and high are shares"),
-        ({"replay.high": 1.1}, "replay: low and high are shares"),
-        ({"replay.low": GONE}, "replay: low and high are shares"),
+        ({"replay.high": 1.1}, "replay.high: must be a share of the matched time, 0 to 1, not 1.1"),
+        ({"replay.low": GONE}, "replay.low: is missing"),
         ({"replay.basis": ""}, "replay.basis: is empty"),
         ({"fix.before": "for x in"}, "fix.before: is not Python: invalid syntax in line 1"),
-        ({"fix.after": ""}, "fix.after: is empty"),
-        ({"fix.effort": GONE}, "fix.effort: is missing"),
+        ({"fix.after": ""}, "fix.after: is missing or empty"),
+        ({"fix.effort": GONE}, "fix.effort: is missing or empty"),
         (
             {"references": [{"title": "a", "url": "ftp://a.b"}]},
-            "references.url: 'ftp://a.b' is no http or https address",
+            "references.url: must be an http or https address, not 'ftp://a.b'",
         ),
-        ({"references": "x"}, "references: must be [[references]]"),
+        ({"references": "x"}, "references: must be a list, each a table with title, url, not 'x'"),
         ({"yields_to": ["transfer/slower"]}, "yields_to: no rule 'transfer/slower'; nearest: transfer/slow"),
         ({"yields_to": ["transfer/slow"]}, "yields_to: goes in a circle: transfer/slow -> transfer/slow"),
         ({"replaces": "transfer/slowest"}, "replaces: no other rule 'transfer/slowest'"),
