@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.hostile import EVIL
+from support.hostile import EVIL
 
 from advisor.errors import RuleError
 from advisor.frames import SCHEMAS
