@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 
+from advisor import shipped
 from advisor.errors import RuleError
 from advisor.frames import SCHEMAS
 from advisor.frames.schema import Schema
@@ -33,8 +33,7 @@ class Rulebook:
 
 def builtin_rules_dir() -> Path:
     """The rules that ship with the advisor: inside the wheel, or beside the package in a checkout."""
-    shipped = Path(str(files("advisor") / "_rules"))
-    return shipped if shipped.is_dir() else Path(__file__).resolve().parents[2] / "rules"
+    return shipped.folder("rules")
 
 
 def files_in(folder: Path) -> list[Path]:
