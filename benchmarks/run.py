@@ -35,7 +35,7 @@ print(recorded.size / best[2] / 1e6)
 STAGES = """
 import sys, time
 import pandas, numpy, duckdb, msgspec
-import advisor.assemble, advisor.trace
+import advisor.pipeline, advisor.trace
 from advisor import engine, plan, rulebook
 from advisor.frames import SCHEMAS
 start = time.perf_counter()

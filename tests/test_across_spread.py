@@ -17,7 +17,7 @@ from advisor import rulebook
 from advisor.errors import AdvisorError
 from advisor.pipeline import analyze_many
 from advisor.ranks.digest import digest
-from advisor.ranks.telling import AT_LENGTH, at_length
+from advisor.ranks.summary import AT_LENGTH, at_length
 from advisor.ranks.wire import Packed, pack, unpack
 from advisor.ranks.work import more_compute, same_work
 from advisor.report import Options, render

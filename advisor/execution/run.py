@@ -13,7 +13,7 @@ from advisor.execution import task as work
 from advisor.execution.cluster import cluster
 from advisor.pipeline import combine
 from advisor.ranks.digest import Digest
-from advisor.ranks.telling import AT_LENGTH, at_length
+from advisor.ranks.summary import AT_LENGTH, at_length
 from advisor.ranks.wire import unpack
 from advisor.reading import remote
 from advisor.results.analysis import Across, Analysis, Finding

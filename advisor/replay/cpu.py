@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.engine.claims import Claim, priced
-from advisor.replay.rungs import Priced, Rung
+from advisor.replay.pricing import Priced, Rung
 from advisor.timeline.context import Context
 from advisor.timeline.ledger import CAUSES
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from advisor.ranks.telling import at_length
+from advisor.ranks.summary import at_length
 from advisor.report.plain import clean, kernel, milliseconds, number, percent, shorten, size
 from advisor.report.redact import base_name
 from advisor.report.table import ABSENT, align
