@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class AdvisorError(Exception):
     """What is wrong, where, and what to do about it; shown on stderr without a traceback."""
@@ -34,3 +36,11 @@ class TraceError(AdvisorError):
 
 class NotATrace(TraceError):
     """The file is sound, but holds something else."""
+
+
+def nearest(word: str, known: Iterable[str], cutoff: float = 0.5) -> str:
+    """Name what is closest to *word*, for the end of a message: ``; nearest: x``, or nothing where nothing is near."""
+    from difflib import get_close_matches
+
+    found = get_close_matches(word, list(known), n=1, cutoff=cutoff)
+    return f"; nearest: {found[0]}" if found else ""

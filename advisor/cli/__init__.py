@@ -9,12 +9,12 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from advisor.errors import AdvisorError
+from advisor.errors import AdvisorError, nearest
 
 # Name to module; the module holds a click command of the name `command`. The order is that of the help.
 COMMANDS = {
@@ -32,14 +32,6 @@ COMMANDS = {
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """The words for an error that names what is closest to *word*: ``; nearest: x``, or nothing."""
-    from difflib import get_close_matches
-
-    near = get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f"; nearest: {near[0]}" if near else ""
 
 
 def complain(message: str, kind: str = "error") -> None:

@@ -16,7 +16,6 @@ from advisor.results.analysis import Analysis
 from advisor.results.samples import METRICS, Samples
 
 SCHEMA_VERSION = 1
-VERDICTS = ("fires", "passes", "not_applicable", "not_run", "error")
 
 
 class Fingerprint(msgspec.Struct, frozen=True, kw_only=True):
@@ -179,6 +178,14 @@ def differences(base: Fingerprint, other: Fingerprint) -> list[str]:
 
 def _said(value: object) -> str:
     return "unknown" if value is None else repr(value) if isinstance(value, str) else str(value)
+
+
+def renewed(old: Baseline | None, analyses: Sequence[Analysis], reason: str, workload: str | None = None) -> Baseline:
+    """Make the baseline of repeated runs, in place of *old* where there is one, whose name *workload* None takes."""
+    if workload is None:
+        workload = old.fingerprint.workload if old else ""
+    new = make(analyses, workload=workload, reason=reason.strip() or "first baseline")
+    return new if old is None else merged(old, new, reason)
 
 
 def merged(old: Baseline, new: Baseline, reason: str) -> Baseline:

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from advisor.rulebook import Rulebook
     from advisor.trace import Trace
 
+    Traces = str | Path | Trace | Analysis | Sequence[str | Path | Trace | Analysis]
+
 
 def gate(
-    traces: str | Path | Trace | Analysis | Sequence[str | Path | Trace | Analysis],
+    traces: Traces,
     *,
     baseline: str | Path | Baseline | None = None,
     config: str | Path | Config | None = None,
@@ -33,7 +35,6 @@ def gate(
     nearest one. The answer's ``verdict`` is passed, failed or inconclusive, its ``headline`` one line. Raises
     ``UsageError`` for a baseline, a setting or traces that cannot be used, ``TraceError`` for a trace that cannot be read.
     """
-    from advisor.gating import judge as gating
     from advisor.gating.baseline import Baseline, load
 
     settings = configured(config)
@@ -41,10 +42,25 @@ def gate(
         raise UsageError("the gate has nothing to hold the trace against: give a baseline, or assert something")
     base = baseline if baseline is None or isinstance(baseline, Baseline) else load(Path(baseline))
     name = str(baseline) if isinstance(baseline, str | Path) else ""
-    book = rules(settings)
+    return judged(traces, settings, rules(settings), base, name)
+
+
+def judged(
+    traces: Traces,
+    settings: Config,
+    rulebook: Rulebook,
+    baseline: Baseline | None,
+    name: str,
+    *,
+    say: Callable[[str], None] = lambda _text: None,
+    note: Callable[[str], None] = warnings.warn,
+) -> Judgement:
+    """Analyze the traces and judge them by the settings; *name* is what the judgement calls the baseline."""
+    from advisor.gating.judge import judge
+
     asked = dataclasses.replace(settings.gate, today=today())
-    asked.fitting(rule.id for rule in book.rules)
-    return gating.judge(runs(traces, settings, book), base, asked, baseline_name=name)
+    asked.fitting(rule.id for rule in rulebook.rules)
+    return judge(runs(traces, settings, rulebook, say=say, note=note), baseline, asked, baseline_name=name)
 
 
 def configured(config: str | Path | Config | None) -> Config:
@@ -76,7 +92,7 @@ def _fitting(settings: Config, book: Rulebook) -> None:
 
 
 def analyses(
-    traces: str | Path | Trace | Analysis | Sequence[str | Path | Trace | Analysis],
+    traces: Traces,
     settings: Config,
     book: Rulebook,
     *,
@@ -114,7 +130,7 @@ def analyses(
 
 
 def runs(
-    traces: str | Path | Trace | Analysis | Sequence[str | Path | Trace | Analysis],
+    traces: Traces,
     settings: Config,
     book: Rulebook,
     *,
