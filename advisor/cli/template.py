@@ -80,7 +80,7 @@ _PROOF = '''\
 """What {id} says, and where it is silent."""
 
 from advisor.testing import TraceBuilder
-from advisor.testing.incomplete import launches_alone
+from advisor.testing.lacking import launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 
