@@ -116,7 +116,8 @@ def command(
     views = choices.views or any(output.format.views for output in outputs)
     settings = _settings(choices, catalogue, config, arguments, views)
     from advisor.execution import run as execution
-    from advisor.results.several import Several, unanswered
+    from advisor.results.decision import unanswered
+    from advisor.results.several import Several
 
     with progress(look.quiet) as say:
         results = execution.run(files, settings, jobs=workers.jobs, scheduler=workers.scheduler, say=say, told=say.told)
@@ -186,7 +187,7 @@ def _exit_code(document: Analysis | Several, fail_on: str | None) -> int:
 
     What is incomplete comes first: a verdict on part of the evidence must not look like one on all of it.
     """
-    from advisor.results.several import failed_rules, reaches
+    from advisor.results.decision import failed_rules, reaches
 
     if failed := failed_rules(document):
         many = "1 rule" if len(failed) == 1 else f"{len(failed)} rules"
