@@ -74,14 +74,12 @@ def _path(request: pytest.FixtureRequest, baseline: str | Path | None) -> Path:
 
 def _write(trace: Any, path: Path, config: str | Path | None, reason: str) -> Any:
     from advisor.gating import baseline
-    from advisor.gating import run as ci
+    from advisor.gating.run import configured, rules, runs
 
-    settings = ci.configured(config)
-    found = ci.runs(trace, settings, ci.rules(settings))
+    settings = configured(config)
+    analyses = runs(trace, settings, rules(settings))
     old = baseline.load(path) if path.is_file() else None
-    label = settings.gate.workload or (old.fingerprint.workload if old else "")
-    made = baseline.make(found, workload=label, reason=reason)
-    made = made if old is None else baseline.merged(old, made, reason)
+    made = baseline.renewed(old, analyses, reason, settings.gate.workload or None)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(baseline.dumped(made))
     return made

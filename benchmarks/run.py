@@ -35,9 +35,11 @@ print(recorded.size / best[2] / 1e6)
 STAGES = """
 import sys, time
 import pandas, numpy, duckdb, msgspec
-import advisor.assemble, advisor.trace
-from advisor import engine, plan, rulebook
+import advisor.pipeline, advisor.trace
+from advisor import rulebook
+from advisor.engine.run import run
 from advisor.frames import SCHEMAS
+from advisor.replay import plan
 start = time.perf_counter()
 book = rulebook.load([rulebook.builtin_rules_dir()])
 loaded = time.perf_counter() - start
@@ -49,7 +51,7 @@ for name in SCHEMAS:
     trace.frame(name)
 frames = time.perf_counter() - start
 start = time.perf_counter()
-outcome = engine.run(trace, book)
+outcome = run(trace, book)
 rules = time.perf_counter() - start
 start = time.perf_counter()
 plan.make(trace, outcome)

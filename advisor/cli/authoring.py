@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from advisor.cli.analyze import load_rules
+from advisor.cli import options
 from advisor.cli.terminal import put
 from advisor.errors import UsageError, nearest
 
@@ -44,7 +44,7 @@ def _rules_in(folders: Sequence[str]) -> tuple[list[Rule], Rulebook]:
     if len(folders) == 1 and all((Path(folders[0]) / path).is_file() for path in shipped):
         book = rulebook.load([Path(folders[0])])
     else:
-        book = load_rules(Config(), folders)
+        book = options.Catalogue(tuple(folders), None).rules(Config())
     rules = list(book.rules)
     if folders:
         mine = {os.path.realpath(path) for folder in folders for path in rulebook.files_in(Path(folder))}

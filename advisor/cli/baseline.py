@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from advisor.cli import complain, options
+from advisor.cli import options
 from advisor.cli.terminal import progress
 from advisor.errors import UsageError
 
@@ -27,8 +27,7 @@ def command(
     reason: str,
     workload: str | None,
     force: bool,
-    folders: tuple[str, ...],
-    config: str | None,
+    catalogue: options.Catalogue,
     quiet: bool,
 ) -> int:
     """Write the baseline of a workload: a small file to commit, with no path and no name of a machine in it.
@@ -49,25 +48,18 @@ def command(
     if update and not reason.strip():
         raise UsageError("an update of a baseline needs a reason: --reason '…'")
     from advisor.gating import baseline
-    from advisor.gating import run as ci
+    from advisor.gating.run import runs
     from advisor.gating.significance import LEAST_STEPS
 
     old = baseline.load(path) if update else None
-    settings = ci.configured(config)
-    label = workload if workload is not None else settings.gate.workload or (old.fingerprint.workload if old else "")
+    settings = catalogue.settings()
     with progress(quiet) as say:
-        found = ci.runs(
-            options.once(traces),
-            settings,
-            ci.rules(settings, folders),
-            say=say,
-            note=lambda text: complain(text, "note"),
-        )
-    if broken := baseline.cut_off(found):
+        given, rules = options.once(traces), catalogue.rules(settings)
+        analyses = runs(given, settings, rules, say=say, note=options.note)
+    if broken := baseline.cut_off(analyses):
         raise UsageError("; ".join(broken))
-    made = baseline.make(found, workload=label, reason=reason.strip() or "first baseline")
-    if old is not None:
-        made = baseline.merged(old, made, reason)
+    label = workload if workload is not None else settings.gate.workload or None
+    made = baseline.renewed(old, analyses, reason, label)
     try:
         path.write_bytes(baseline.dumped(made))
     except OSError as error:

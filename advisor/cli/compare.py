@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from advisor.cli import options
-from advisor.cli.outputs import check_outputs, pair, write
+from advisor.cli.outputs import write
 from advisor.cli.terminal import progress
 from advisor.errors import UsageError
 from advisor.report.comparison import FORMATS
@@ -16,20 +16,15 @@ from advisor.report.comparison import FORMATS
 @click.argument("after")
 @options.reports(FORMATS)
 @options.catalogue
-@click.option("-q", "--quiet", is_flag=True, help="One line.")
-@options.color
-@options.no_cache
+@options.look("One line.")
+@options.cached_reading
 def command(
     before: str,
     after: str,
-    formats: tuple[str, ...],
-    outputs: tuple[str, ...],
-    force: bool,
-    folders: tuple[str, ...],
-    config: str | None,
-    quiet: bool,
-    color: str,
-    no_cache: bool,
+    reports: options.Reports,
+    catalogue: options.Catalogue,
+    look: options.Look,
+    reading: options.Reading,
 ) -> int:
     """Show two traces side by side: the step, its causes, what became of each finding and of what its fix promised.
 
@@ -41,15 +36,14 @@ def command(
     """
     if before == after == "-":
         raise UsageError("standard input (-) can be read once only")
-    wanted = pair(formats, outputs, FORMATS)
-    check_outputs(wanted, [before, after], force)
-    from advisor.gating import run as ci
+    outputs = reports.check(FORMATS, [before, after])
     from advisor.gating.compare import compare
+    from advisor.gating.run import analyses
 
-    settings = ci.configured(config)
-    with progress(quiet) as say:
-        reading = {**options.reading(settings, no_cache), "told": say.told}
-        book = ci.rules(settings, folders)
-        first, second = ci.analyses([before, after], settings, book, views=True, say=say, reading=reading)
-    write(wanted, compare(first, second), FORMATS, color, verbosity=-quiet)
+    settings = catalogue.settings()
+    with progress(look.quiet) as say:
+        arguments = {**reading.arguments(settings), "told": say.told}
+        rules = catalogue.rules(settings)
+        first, second = analyses([before, after], settings, rules, views=True, say=say, reading=arguments)
+    write(outputs, compare(first, second), FORMATS, look.color, look.verbosity)
     return 0

@@ -8,9 +8,8 @@ from typing import BinaryIO
 import click
 
 from advisor.cli import options
-from advisor.cli.analyze import expand, load_rules
 from advisor.cli.terminal import progress, put
-from advisor.errors import TraceError, UsageError
+from advisor.errors import UsageError
 
 
 @click.command("export", short_help="The evidence as a small annotated trace, for Perfetto.")
@@ -22,17 +21,16 @@ from advisor.errors import TraceError, UsageError
 @options.force
 @options.catalogue
 @click.option("--only", multiple=True, metavar="GLOB", help="Only findings of rules whose id fits.")
-@options.no_cache
+@options.cached_reading
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 def command(
     trace: str,
     findings: bool,
     output: str,
     force: bool,
-    folders: tuple[str, ...],
-    config: str | None,
+    catalogue: options.Catalogue,
     only: tuple[str, ...],
-    no_cache: bool,
+    reading: options.Reading,
     quiet: bool,
 ) -> None:
     """Write the step that the report shows as a trace of its own, to open at ui.perfetto.dev or chrome://tracing.
@@ -44,7 +42,6 @@ def command(
     import gzip
     from contextlib import ExitStack
 
-    from advisor.config import load
     from advisor.engine.run import run
     from advisor.pipeline import analyze
     from advisor.report.figures import numbered
@@ -59,17 +56,14 @@ def command(
         raise UsageError(f"{path}: no folder {path.parent}; make it first")
     if trace != "-" and path.exists() and path.samefile(trace):
         raise UsageError(f"{path}: is the trace to be read; name another --output")
-    settings = load(config)
-    book = load_rules(settings, folders)
-    chosen = expand(only or settings.only, [rule.id for rule in book.rules], "--only")
+    settings = catalogue.settings()
+    rules = catalogue.rules(settings)
+    chosen = options.expand(only or settings.only, rules, "--only")
     with progress(quiet) as say:
         say(f"reading {trace}")
-        try:
-            recorded = read(trace, libraries=settings.library, told=say.told, **options.reading(settings, no_cache))
-        except OSError as error:
-            raise TraceError(f"{trace}: {error.strerror or error}") from error
-        outcome = run(recorded, book, only=chosen, skip=settings.skip)
-        analysis = analyze(recorded, book, only=chosen, skip=settings.skip)
+        recorded = read(trace, libraries=settings.library, told=say.told, **reading.arguments(settings))
+        outcome = run(recorded, rules, only=chosen, skip=settings.skip)
+        analysis = analyze(recorded, rules, only=chosen, skip=settings.skip)
         pieces = evidence(recorded, outcome, analysis.findings)
         with ExitStack() as stack:
             file: BinaryIO | gzip.GzipFile = stack.enter_context(path.open("wb"))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from advisor.cli import complain, options
-from advisor.cli.outputs import check_outputs, pair, write
+from advisor.cli import options
+from advisor.cli.outputs import write
 from advisor.cli.terminal import progress
 from advisor.errors import UsageError
 from advisor.report.gate import FORMATS
@@ -26,21 +26,14 @@ EXIT = {"passed": 0, "failed": 1, "inconclusive": 4}
     help="What no answer comes to: exit code 4, 0 or 1 [exit].",
 )
 @options.catalogue
-@click.option("-q", "--quiet", is_flag=True, help="Two lines at most.")
-@click.option("-v", "--verbose", is_flag=True, help="Every check, also what stayed the same.")
-@options.color
+@options.look("Two lines at most.", "Every check, also what stayed the same.")
 def command(
     traces: tuple[str, ...],
     baseline: str | None,
-    formats: tuple[str, ...],
-    outputs: tuple[str, ...],
-    force: bool,
+    reports: options.Reports,
     inconclusive: str,
-    folders: tuple[str, ...],
-    config: str | None,
-    quiet: bool,
-    verbose: bool,
-    color: str,
+    catalogue: options.Catalogue,
+    look: options.Look,
 ) -> int:
     """Fail on a regression: per metric and per rule, past a tolerance and a floor, and no noise.
 
@@ -51,24 +44,19 @@ def command(
       advisor gate trace.json.gz --baseline advisor-baseline.json
       advisor gate trace.json.gz -b advisor-baseline.json -o gate.sarif -o gate.xml -o -
     """
-    if quiet and verbose:
-        raise UsageError("-q and -v ask for opposite things; give one of them")
+    verbosity = look.verbosity
     traces = options.once(traces)
-    wanted = pair(formats, outputs, FORMATS)
-    check_outputs(wanted, [*traces, *([baseline] if baseline else [])], force)
-    from advisor.gating import run as ci
+    outputs = reports.check(FORMATS, [*traces, *([baseline] if baseline else [])])
     from advisor.gating.baseline import load
-    from advisor.gating.judge import judge
+    from advisor.gating.run import judged
 
-    settings = ci.configured(config)
+    settings = catalogue.settings()
     if baseline is None and not settings.gate.assertions:
         raise UsageError("nothing to hold the trace against: give --baseline FILE, or assert in [tool.advisor.gate]")
     base = load(Path(baseline)) if baseline is not None else None
-    rulebook = ci.rules(settings, folders)
-    settings.require_fit((rule.id for rule in rulebook.rules), gate=True)
-    with progress(quiet) as say:
-        found = ci.runs(traces, settings, rulebook, say=say, note=lambda text: complain(text, "note"))
-    judgement = judge(found, base, settings.gate, baseline_name=baseline or "", today=ci.today())
-    write(wanted, judgement, FORMATS, color, verbosity=verbose - quiet)
+    rules = catalogue.rules(settings)
+    with progress(look.quiet) as say:
+        judgement = judged(traces, settings, rules, base, baseline or "", say=say, note=options.note)
+    write(outputs, judgement, FORMATS, look.color, verbosity)
     code = EXIT[judgement.verdict]
     return code if code != EXIT["inconclusive"] else {"exit": code, "pass": 0, "fail": 1}[inconclusive]

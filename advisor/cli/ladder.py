@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -32,11 +33,16 @@ def command(device: str | None, steps: int, states: int | None, out: str, force:
       advisor ladder
       advisor ladder --device cpu --steps 20 --out ladder
     """
-    from advisor.record.ladder import html, running, table, text
+    from advisor.record import require_torch
+    from advisor.rulebook import shipped
+
+    sys.path.insert(0, str(shipped.folder("examples")))
+    from ladder import html, running, table, text
 
     folder = Path(out)
     if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not force)):
         raise UsageError(f"{out}: exists. Give --force to write into it, or name another --out.")
+    require_torch()
     machine = running.machine(device)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,48 +1,161 @@
-"""Options and arguments that several commands take, in the same words."""
+"""Options and arguments that several commands take, in the same words; those of one subject are one argument of a command."""
 
 from __future__ import annotations
 
+import functools
 import math
 import os
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from advisor.cli import complain
-from advisor.errors import UsageError
+from advisor.cli.outputs import Output, check_outputs, pair
+from advisor.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     from advisor.config import Config
+    from advisor.report import Format
+    from advisor.rulebook import Rulebook
     from advisor.trace import Trace
 
 Ends = tuple[float | None, float | None]
 Command = TypeVar("Command", bound=Callable[..., object])
 
-folders = click.option("--rules", "folders", multiple=True, metavar="DIR", help="Add the rules in DIR.")
-config = click.option("--config", metavar="FILE", help="Read settings from FILE, not from the nearest pyproject.toml.")
-color = click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colours [auto].")
 force = click.option("--force", is_flag=True, help="Overwrite an output that exists.")
-output = click.option(
-    "-o",
-    "--output",
-    "outputs",
-    multiple=True,
-    metavar="FILE",
-    help="Write to FILE, in the format of its suffix; - is stdout. Several -f and -o pair up in order.",
-)
+no_cache = click.option("--no-cache", is_flag=True, help="Read the file itself, and keep nothing of it.")
+
+
+def note(text: str) -> None:
+    """Say on stderr what is worth knowing, and no error."""
+    complain(text, "note")
+
+
+def group(name: str, kind: type[object], *options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Declare options that reach the command as its one argument *name*: a *kind*, a dataclass with a field for each."""
+    names = [field.name for field in fields(cast(Any, kind))]
+
+    def decorate(command: Command) -> Command:
+        @functools.wraps(command)
+        def gathered(**values: Any) -> object:
+            values[name] = kind(**{field: values.pop(field) for field in names if field in values})
+            return command(**values)
+
+        return cast(Command, functools.reduce(lambda made, option: option(made), reversed(options), gathered))
+
+    return decorate
+
+
+# ---- reports
+
+
+@dataclass(frozen=True)
+class Reports:
+    """The reports that a command writes: in which formats, where to, and whether over what exists."""
+
+    formats: tuple[str, ...]
+    outputs: tuple[str, ...]
+    force: bool
+
+    def check(self, known: Mapping[str, Format], inputs: Sequence[str]) -> list[Output]:
+        """Pair formats with files, and find before the work what would keep a report from being written."""
+        outputs = pair(self.formats, self.outputs, known)
+        check_outputs(outputs, inputs, self.force)
+        return outputs
 
 
 def reports(formats: Iterable[str]) -> Callable[[Command], Command]:
-    """The options of a command that writes reports: in which of *formats*, where to, and whether over what exists."""
+    """Declare where reports go; they come in one of *formats*."""
     chosen = click.Choice(list(formats))
-    which = click.option("-f", "--format", "formats", multiple=True, type=chosen, help="Format of the report [text].")
-    return lambda command: which(output(force(command)))
+    return group(
+        "reports",
+        Reports,
+        click.option("-f", "--format", "formats", multiple=True, type=chosen, help="Format of the report [text]."),
+        click.option(
+            "-o",
+            "--output",
+            "outputs",
+            multiple=True,
+            metavar="FILE",
+            help="Write to FILE, in the format of its suffix; - is stdout. Several -f and -o pair up in order.",
+        ),
+        force,
+    )
 
 
-def catalogue(command: Command) -> Command:
-    """The options of a command that runs rules: rules of one's own, and the settings."""
-    return folders(config(command))
+@dataclass(frozen=True)
+class Look:
+    """The length and the colours of what is printed."""
+
+    quiet: bool
+    color: str
+    verbose: bool = False
+
+    @property
+    def verbosity(self) -> int:
+        """-1, 0 or 1. Raises ``UsageError`` where both options are given."""
+        if self.quiet and self.verbose:
+            raise UsageError("-q and -v ask for opposite things; give one of them")
+        return self.verbose - self.quiet
+
+
+def look(quiet: str, verbose: str = "") -> Callable[[Command], Command]:
+    """Declare -q and --color, and -v where there is a help for it."""
+    less = click.option("-q", "--quiet", is_flag=True, help=quiet)
+    more = [click.option("-v", "--verbose", is_flag=True, help=verbose)] if verbose else []
+    color = click.option(
+        "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colours [auto]."
+    )
+    return group("look", Look, less, *more, color)
+
+
+# ---- rules
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Rules of one's own, and the settings."""
+
+    folders: tuple[str, ...]
+    config: str | None
+
+    def settings(self) -> Config:
+        """Read the settings. Raises ``UsageError``."""
+        from advisor.config import load
+
+        return load(self.config)
+
+    def rules(self, settings: Config) -> Rulebook:
+        """Load the rules that ship with the advisor, those of the settings, and those of ``--rules``."""
+        from advisor.gating.run import rules
+
+        return rules(settings, self.folders)
+
+
+catalogue = group(
+    "catalogue",
+    Catalogue,
+    click.option("--rules", "folders", multiple=True, metavar="DIR", help="Add the rules in DIR."),
+    click.option("--config", metavar="FILE", help="Read settings from FILE, not from the nearest pyproject.toml."),
+)
+
+
+def expand(globs: Iterable[str], rules: Rulebook, option: str) -> tuple[str, ...]:
+    """Find the ids that any of *globs* fits. Raises ``UsageError`` for one that fits none: it is a mistake."""
+    ids = [rule.id for rule in rules.rules]
+    fitting: dict[str, None] = {}
+    for glob in globs:
+        found = [rule for rule in ids if fnmatchcase(rule, glob)]
+        if not found:
+            raise UsageError(f'{option} "{glob}" fits no rule{nearest(glob, ids)}. List them: advisor rules list.')
+        fitting.update(dict.fromkeys(found))
+    return tuple(fitting)
+
+
+# ---- reading
 
 
 def _ends(number: type[int] | type[float]) -> Callable[[click.Context, click.Parameter, str | None], Ends | None]:
@@ -65,31 +178,35 @@ def _ends(number: type[int] | type[float]) -> Callable[[click.Context, click.Par
     return read
 
 
-no_cache = click.option("--no-cache", is_flag=True, help="Read the file itself, and keep nothing of it.")
+@dataclass(frozen=True)
+class Reading:
+    """The part of a trace that is read, and whether the cache is asked."""
+
+    no_cache: bool
+    steps: Ends | None = None
+    window: Ends | None = None
+
+    def arguments(self, settings: Config) -> dict[str, Any]:
+        """Make the arguments of ``advisor.read``. Raises ``UsageError`` for two parts at once."""
+        if self.steps is not None and self.window is not None:
+            raise UsageError("--steps and --window ask for different parts; give one of them")
+        cache = 0 if self.no_cache else settings.cache_gb
+        arguments = {"steps": self.steps, "window_ms": self.window, "cache": cache}
+        return {name: value for name, value in arguments.items() if value}
 
 
-def part(command: Command) -> Command:
-    """Which part of a trace is read."""
-    steps = click.option(
+cached_reading = group("reading", Reading, no_cache)
+reading = group(
+    "reading",
+    Reading,
+    click.option(
         "--steps", callback=_ends(int), metavar="A:B", help="Only ProfilerStep#A to before #B; -3: are the last three."
-    )
-    window = click.option(
+    ),
+    click.option(
         "--window", callback=_ends(float), metavar="START:END", help="Only so many ms of the window, from its start."
-    )
-    return steps(window(command))
-
-
-def reading(
-    settings: Config,
-    no_cache: bool,
-    steps: Ends | None = None,
-    window: Ends | None = None,
-) -> dict[str, Any]:
-    """The arguments of ``advisor.read`` that options and settings ask for. Raises ``UsageError`` for two parts at once."""
-    if steps is not None and window is not None:
-        raise UsageError("--steps and --window ask for different parts; give one of them")
-    asked = {"steps": steps, "window_ms": window, "cache": 0 if no_cache else settings.cache_gb}
-    return {name: value for name, value in asked.items() if value}
+    ),
+    no_cache,
+)
 
 
 def keep(trace: Trace | None) -> None:
@@ -100,14 +217,23 @@ def keep(trace: Trace | None) -> None:
 
 def unkept(problem: str) -> None:
     """Note why the cache could not keep what was read."""
-    complain(f"{problem}; the next command reads the file anew (--no-cache says nothing of it)", "note")
+    note(f"{problem}; the next command reads the file anew (--no-cache says nothing of it)")
 
 
-def workers(command: Command) -> Command:
-    """Where the work on several traces runs."""
-    jobs = click.option("--jobs", type=int, metavar="N", help="Read N traces at a time [by cores and memory].")
-    scheduler = click.option("--scheduler", metavar="ADDRESS", help="Read on the workers of a Dask cluster.")
-    return jobs(scheduler(command))
+@dataclass(frozen=True)
+class Workers:
+    """The processes that work on several traces."""
+
+    jobs: int | None
+    scheduler: str | None
+
+
+workers = group(
+    "workers",
+    Workers,
+    click.option("--jobs", type=int, metavar="N", help="Read N traces at a time [by cores and memory]."),
+    click.option("--scheduler", metavar="ADDRESS", help="Read on the workers of a Dask cluster."),
+)
 
 
 def once(traces: Sequence[str]) -> tuple[str, ...]:
@@ -118,6 +244,6 @@ def once(traces: Sequence[str]) -> tuple[str, ...]:
     for path in traces:
         if (file := os.path.realpath(path) if path != "-" else path) in first:
             same = "" if path == first[file] else f", as {first[file]} before"
-            complain(f"{path} is given twice{same}, and counts once", "note")
+            note(f"{path} is given twice{same}, and counts once")
         first.setdefault(file, path)
     return tuple(first.values())

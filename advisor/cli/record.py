@@ -5,9 +5,8 @@ from __future__ import annotations
 import click
 
 from advisor.cli.options import force
+from advisor.record import STACKS, require_torch
 
-# What --by and --stacks offer, and what the recorder calls it.
-_STACKS = {"second": "second pass", "inline": "inline", "none": "none"}
 _UNITS = ("optimizer", "batches", "calls")
 
 
@@ -24,7 +23,7 @@ _UNITS = ("optimizer", "batches", "calls")
 @click.option("--by", type=click.Choice(_UNITS), help="What a step is, where the recorder guesses wrong.")
 @click.option(
     "--stacks",
-    type=click.Choice(list(_STACKS)),
+    type=click.Choice(list(STACKS)),
     default="second",
     help="Source lines: from a second short pass, inline with the timings (which they distort), or none [second].",
 )
@@ -56,8 +55,6 @@ def command(
       advisor record --stop -m mypackage.train
       torchrun --nproc-per-node 2 -m advisor record train.py
     """
-    from advisor.record import require_torch
-
     require_torch()
     from advisor.record import script as scripts
     from advisor.record.launch import rank, record
@@ -67,7 +64,7 @@ def command(
     scripts.check(script, module=module)
     path = name_for(script.rpartition(".")[2] if module else script, output, rank())
     check_output(path, force=force)
-    options = Options(path, steps, skip, "none" if no_stacks else _STACKS[stacks], by, stop)
+    options = Options(path, steps, skip, "none" if no_stacks else STACKS[stacks], by, stop)
     return record(script, arguments, options, _say, module=module)
 
 

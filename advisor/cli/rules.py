@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from advisor.cli import options
-from advisor.cli.analyze import load_rules
 from advisor.cli.authoring import check, new, test
 from advisor.cli.terminal import put, width
 from advisor.errors import UsageError, nearest
 
 if TYPE_CHECKING:
-    from advisor.rulebook import Rule, Rulebook
+    from advisor.rulebook import Rule
 
 
 @click.group("rules")
@@ -24,19 +23,12 @@ def command() -> None:
     """List, explain, check, test and write rules."""
 
 
-def _loaded(folders: Sequence[str], config: str | None) -> Rulebook:
-    from advisor.config import load
-
-    return load_rules(load(config), folders)
-
-
 @command.command("list")
-@options.folders
-@options.config
+@options.catalogue
 @click.option("-f", "--format", "form", type=click.Choice(["text", "json"]), default="text", help="[text]")
-def list_(folders: tuple[str, ...], config: str | None, form: str) -> None:
+def list_(catalogue: options.Catalogue, form: str) -> None:
     """List the rules, by category: id, confidence, what a trace must hold, title."""
-    rules = sorted(_loaded(folders, config).rules, key=lambda rule: rule.id)
+    rules = sorted(catalogue.rules(catalogue.settings()).rules, key=lambda rule: rule.id)
     if form == "json":
         import msgspec
 
@@ -73,11 +65,10 @@ def summary(rule: Rule) -> dict[str, Any]:
 
 @command.command("show")
 @click.argument("rule_id", metavar="RULE")
-@options.folders
-@options.config
-def show(rule_id: str, folders: tuple[str, ...], config: str | None) -> None:
+@options.catalogue
+def show(rule_id: str, catalogue: options.Catalogue) -> None:
     """Explain one rule: why it matters, when it fires, with which limits and on what basis, and the fix."""
-    rules = {rule.id: rule for rule in _loaded(folders, config).rules}
+    rules = {rule.id: rule for rule in catalogue.rules(catalogue.settings()).rules}
     if rule_id not in rules:
         raise UsageError(f'no rule "{rule_id}"{nearest(rule_id, rules)}. List them: advisor rules list.')
     put(explain(rules[rule_id], width()).encode())

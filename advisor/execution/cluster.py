@@ -1,4 +1,4 @@
-"""On a Dask cluster that runs already: its workers read and analyze, wherever they are; here comes only what they return."""
+"""Work on a Dask cluster that runs already: its workers read and analyze, wherever they are, and only results come here."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 
 from advisor.errors import UsageError
-from advisor.execution import task as work
+from advisor.execution import task
 from advisor.reading import remote
 from advisor.results.version import __version__
 
@@ -15,9 +15,11 @@ _ANSWER_S = 15
 
 
 def cluster(
-    addresses: Sequence[str], asked: work.Settings, scheduler: str, say: Callable[[str], None]
-) -> Iterator[tuple[int, work.Result]]:
-    """In the order in which they are done. A task whose worker dies is done again on another, as often as Dask allows.
+    addresses: Sequence[str], settings: task.Settings, scheduler: str, say: Callable[[str], None]
+) -> Iterator[tuple[int, task.Result]]:
+    """Work on the traces; results come in the order in which they are done.
+
+    A task whose worker dies is done again on another, as often as Dask allows.
 
     Raises ``UsageError`` where the packages, the scheduler, or the advisor on the workers are missing.
     """
@@ -25,27 +27,29 @@ def cluster(
         import distributed
     except ImportError:
         raise UsageError(f"--scheduler needs Dask, which is not installed: {remote.NEEDS}") from None
-    told = remote.shown(scheduler)
+    shown = remote.shown(scheduler)
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters of it is said here, in our words
     try:
         client = distributed.Client(scheduler, timeout=_ANSWER_S, set_as_default=False)
     except (OSError, TimeoutError, ValueError, ImportError) as error:
         raise UsageError(
-            f"--scheduler {told}: no Dask scheduler answers ({remote.said(error)}). Start one with `dask scheduler`, and "
+            f"--scheduler {shown}: no Dask scheduler answers ({remote.said(error)}). Start one with `dask scheduler`, and "
             "give the address that it prints, such as tcp://host:8786."
         ) from None
     with client:
         if not client.scheduler_info()["workers"]:
-            say(f"waiting for workers of {told}")
-        shared = client.submit(bytes, work.packed(asked), pure=False)  # a task, and no scattered data: it can be redone
+            say(f"waiting for workers of {shown}")
+        shared = client.submit(
+            bytes, task.encode(settings), pure=False
+        )  # a task, and no scattered data: it can be redone
         futures = {
-            client.submit(work.one, _absolute(address), shared, address, pure=False): index
+            client.submit(task.work, _absolute(address), shared, address, pure=False): index
             for index, address in enumerate(addresses)
         }
         done = distributed.as_completed(futures, loop=client.loop)
         for future in done:
             index = futures.pop(future)
-            yield index, _result(future, addresses[index], told)
+            yield index, _result(future, addresses[index], shown)
             future.release()
 
 
@@ -54,30 +58,26 @@ def _absolute(address: str) -> str:
     return address if remote.is_url(address) else os.path.abspath(address)
 
 
-def _result(future: object, address: str, told: str) -> work.Result:
+def _result(future: object, address: str, shown: str) -> task.Result:
     import distributed
 
     try:
-        made = work.opened(future.result())  # type: ignore[attr-defined]
+        result = task.decode(future.result())  # type: ignore[attr-defined]
     except distributed.KilledWorker:
-        return work.Result(
-            version=__version__,
-            error=f"{remote.shown(address)}: every worker that read it died. Have the workers too little memory?",
+        return task.Result(
+            error=f"{remote.shown(address)}: every worker that read it died. Have the workers too little memory?"
         )
     except ImportError as error:
         raise UsageError(
-            f"--scheduler {told}: the workers cannot run the advisor ({remote.said(error)}). "
+            f"--scheduler {shown}: the workers cannot run the advisor ({remote.said(error)}). "
             f"Install it there: pip install 'trace-advisor[cluster]=={__version__}'"
         ) from None
     except Exception as error:  # noqa: BLE001  (whatever went wrong over there is this one trace's loss)
-        said = remote.said(error)
-        return work.Result(
-            version=__version__,
-            error=f"{remote.shown(address)}: failed on a worker: {type(error).__name__}: {said}",
-        )
-    if made.version != __version__:
+        reason = f"{type(error).__name__}: {remote.said(error)}"
+        return task.Result(error=f"{remote.shown(address)}: failed on a worker: {reason}")
+    if result.version != __version__:
         raise UsageError(
-            f"--scheduler {told}: the workers run advisor {made.version}, this is {__version__}. "
+            f"--scheduler {shown}: the workers run advisor {result.version}, this is {__version__}. "
             "Install the same version on both."
         )
-    return made
+    return result

@@ -1,4 +1,4 @@
-"""Which traces are meant: files, folders, patterns and URLs, each turned into the addresses of single files."""
+"""The traces that arguments stand for: files, folders, patterns and URLs, each turned into addresses of single files."""
 
 from __future__ import annotations
 
@@ -22,37 +22,46 @@ _RECORDING = re.compile(r"^(?P<worker>.+)\.(?P<time>\d{9,})\.pt\.trace\.json(?:\
 
 @dataclass
 class Inputs:
-    """The files to read, in order; which of them nobody named one by one; and what is left out, in words."""
+    """The files to read, in order; ``found`` are those that nobody named one by one, ``notes`` say what is left out.
 
-    addresses: list[str]
+    ``several``: the arguments stand for several traces, though only one may be there.
+    """
+
+    addresses: list[str] = field(default_factory=list)
     found: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
+    several: bool = False
 
 
 def several(given: Sequence[str]) -> bool:
-    """Whether an argument stands for more than itself: a folder, a pattern, a URL of either."""
-    return any(_is_pattern(one) or (remote.is_url(one) and one.endswith("/")) or Path(one).is_dir() for one in given)
+    """True where an argument stands for more than itself: a folder, a pattern, a URL of either."""
+    return any(
+        _is_pattern(argument) or (remote.is_url(argument) and argument.endswith("/")) or Path(argument).is_dir()
+        for argument in given
+    )
 
 
 def find(given: Sequence[str]) -> Inputs:
-    """The files that *given* stand for, each once. Raises ``TraceError`` where a folder or pattern holds none."""
-    made = Inputs([])
-    for one in given:
-        if one == "-":
-            files = [one]
-        elif remote.is_url(one):
-            files = _remote(one, made)
-        elif Path(one).is_dir():
-            files = _folder(one, made)
-        elif _is_pattern(one):
-            files = _newest(_sorted(path for path in glob.glob(one, recursive=True) if Path(path).is_file()), made)
+    """Find the files that *given* stand for, each once. Raises ``TraceError`` where a folder or pattern holds none."""
+    inputs = Inputs()
+    for argument in given:
+        if argument == "-":
+            files = [argument]
+        elif remote.is_url(argument):
+            files = _remote(argument, inputs)
+        elif Path(argument).is_dir():
+            files = _folder(argument, inputs)
+        elif _is_pattern(argument):
+            paths = (path for path in glob.glob(argument, recursive=True) if Path(path).is_file())
+            files = _newest(_sorted(paths), inputs)
             if not files:
-                raise TraceError(f"{one}: no file fits")
-            made.found.update(files)
+                raise TraceError(f"{argument}: no file fits")
+            inputs.found.update(files)
         else:
-            files = [one]
-        made.addresses += [path for path in files if path not in made.addresses]
-    return made
+            files = [argument]
+        inputs.addresses += [path for path in files if path not in inputs.addresses]
+    inputs.several = len(inputs.addresses) > 1 or several(given)
+    return inputs
 
 
 def _is_pattern(given: str) -> bool:
@@ -68,7 +77,7 @@ def _sorted(names: Iterable[str]) -> list[str]:
     )
 
 
-def _folder(folder: str, made: Inputs) -> list[str]:
+def _folder(folder: str, inputs: Inputs) -> list[str]:
     """The traces of a folder; where it holds none itself, those of the folders in it."""
     try:
         entries = _sorted(entry.path for entry in os.scandir(folder))
@@ -77,15 +86,15 @@ def _folder(folder: str, made: Inputs) -> list[str]:
         if not chosen:
             inner = [Path(path) for path in entries if Path(path).is_dir()]
             chosen = _sorted(
-                str(path) for one in inner for path in one.iterdir() if path.name.lower().endswith(SUFFIXES)
+                str(path) for below in inner for path in below.iterdir() if path.name.lower().endswith(SUFFIXES)
             )
     except OSError as error:
         raise TraceError(f"{folder}: cannot be read: {error.strerror or error}") from None
     others = [path for path in files if path not in chosen]
-    return _chosen(folder, chosen, others, made)
+    return _chosen(folder, chosen, others, inputs)
 
 
-def _remote(given: str, made: Inputs) -> list[str]:
+def _remote(given: str, inputs: Inputs) -> list[str]:
     """The files of a URL: of a pattern those that fit, of a folder its traces."""
     if not _is_pattern(given) and not given.endswith("/"):
         return [given]
@@ -101,36 +110,36 @@ def _remote(given: str, made: Inputs) -> list[str]:
             others = [name for name in files if name not in names]
     except Exception as error:  # noqa: BLE001  (each protocol has exceptions of its own)
         raise TraceError(f"{remote.shown(given)}: cannot be listed: {remote.said(error)}") from None
-    whole = [str(system.unstrip_protocol(name)) for name in _sorted(names)]
-    return _chosen(remote.shown(given), whole, others, made)
+    addresses = [str(system.unstrip_protocol(name)) for name in _sorted(names)]
+    return _chosen(remote.shown(given), addresses, others, inputs)
 
 
-def _chosen(folder: str, names: Sequence[str], others: Sequence[str], made: Inputs) -> list[str]:
+def _chosen(folder: str, names: Sequence[str], others: Sequence[str], inputs: Inputs) -> list[str]:
     if not names:
         raise TraceError(f"{folder}: holds no traces: no file there is called .json or .json.gz")
     if others:
         shown = ", ".join(re.split(r"[\\/]", name)[-1] for name in others[:_NAMED])
         more = f" and {len(others) - _NAMED:,} more" if len(others) > _NAMED else ""
-        made.notes.append(f"{folder}: left out, as they are not called .json or .json.gz: {shown}{more}")
-    chosen = _newest(names, made)
-    made.found.update(chosen)
+        inputs.notes.append(f"{folder}: left out, as they are not called .json or .json.gz: {shown}{more}")
+    chosen = _newest(names, inputs)
+    inputs.found.update(chosen)
     return chosen
 
 
-def _newest(names: Sequence[str], made: Inputs) -> list[str]:
+def _newest(names: Sequence[str], inputs: Inputs) -> list[str]:
     """Of several recordings that one worker wrote beside each other, the newest, by the time in their names."""
     latest: dict[tuple[str, str], tuple[int, str]] = {}
     for name in names:
         folder, file = re.split(r"[\\/](?=[^\\/]*$)", name) if re.search(r"[\\/]", name) else ("", name)
-        if told := _RECORDING.match(file):
-            key, entry = (folder, told["worker"]), (int(told["time"]), name)
+        if recording := _RECORDING.match(file):
+            key, entry = (folder, recording["worker"]), (int(recording["time"]), name)
             latest[key] = max(latest.get(key, entry), entry)
     kept = {name for _, name in latest.values()}
     chosen = [name for name in names if name in kept or not _RECORDING.match(re.split(r"[\\/]", name)[-1])]
     if older := len(names) - len(chosen):
         files = "1 older recording" if older == 1 else f"{older:,} older recordings"
         workers = "1 process" if len(latest) == 1 else f"{len(latest):,} processes"
-        made.notes.append(
+        inputs.notes.append(
             f"{files} of the same {workers} left out, by the time in the files' names; give a file by its name to read it"
         )
     return chosen

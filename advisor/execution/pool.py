@@ -12,9 +12,8 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from advisor.errors import UsageError
-from advisor.execution import task as work
+from advisor.execution import task
 from advisor.reading import remote
-from advisor.results.version import __version__
 
 # Measured on the project's machine: what a process takes to start and import; bytes of text that are read and analyzed a
 # second; how many times larger text is than its gzip; memory of a process that has imported all, and for a byte of text.
@@ -24,19 +23,19 @@ _BASE_BYTES, _PER_BYTE = 220 << 20, 1.2
 _HERE = ("-", "memory:")
 
 
-def choose(addresses: Sequence[str], asked: int | None) -> int:
-    """How many processes to use: *asked*, else as many as cores, memory and the size of the files make worth while."""
-    if asked is not None and asked < 1:
-        raise UsageError(f"--jobs {asked}: give at least 1")
+def choose(addresses: Sequence[str], jobs: int | None) -> int:
+    """Choose the number of processes: *jobs*, else as many as cores, memory and the size of the files make worth while."""
+    if jobs is not None and jobs < 1:
+        raise UsageError(f"--jobs {jobs}: give at least 1")
     if len(addresses) < 2 or any(address.startswith(_HERE) for address in addresses):
         return 1  # what only this process has, it reads itself
-    if asked is not None:
-        return min(asked, len(addresses))
+    if jobs is not None:
+        return min(jobs, len(addresses))
     texts = [_text_bytes(address) for address in addresses]
     room = max(1, int(available_bytes() * 0.7 / (_BASE_BYTES + _PER_BYTE * max(texts))))
-    jobs = min(cores(), room, len(addresses))
-    alone = sum(texts) / _TEXT_PER_S + _TRACE_S * len(texts)
-    return jobs if alone - alone / jobs > _START_S else 1
+    most = min(cores(), room, len(addresses))
+    serial_s = sum(texts) / _TEXT_PER_S + _TRACE_S * len(texts)
+    return most if serial_s - serial_s / most > _START_S else 1
 
 
 def cores() -> int:
@@ -47,7 +46,7 @@ def cores() -> int:
 
 
 def available_bytes() -> int:
-    """Memory that can be had: what the system says is available, and no more than the container's limit leaves."""
+    """Memory that the system says is available, and no more than the container's limit leaves."""
     found = []
     try:
         lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
@@ -61,7 +60,7 @@ def available_bytes() -> int:
 
 
 def _text_bytes(address: str) -> int:
-    """About how much text a file holds; for what lies elsewhere, as much as a step of a small model."""
+    """Estimate the text that a file holds; of one that lies elsewhere, as much as a step of a small model."""
     if remote.is_url(address):
         return 20_000_000
     try:
@@ -71,49 +70,49 @@ def _text_bytes(address: str) -> int:
     return size * _RATIO if address.endswith(".gz") else size
 
 
-def serial(addresses: Sequence[str], asked: work.Settings) -> Iterator[tuple[int, work.Result]]:
-    """One after the other, here."""
-    packed = work.packed(asked)
+def serial(addresses: Sequence[str], settings: task.Settings) -> Iterator[tuple[int, task.Result]]:
+    """Work on one trace after the other, in this process."""
+    encoded = task.encode(settings)
     for index, address in enumerate(addresses):
-        yield index, work.opened(work.one(address, packed))
+        yield index, task.decode(task.work(address, encoded))
 
 
-def pool(addresses: Sequence[str], asked: work.Settings, jobs: int) -> Iterator[tuple[int, work.Result]]:
-    """Side by side, in the order in which they are done.
+def pool(addresses: Sequence[str], settings: task.Settings, jobs: int) -> Iterator[tuple[int, task.Result]]:
+    """Work on the traces side by side; results come in the order in which they are done.
 
     Where a process dies, what was not done is done again in a new pool; where one dies there too, each of the rest in a
     process of its own, so that a trace that kills its reader (memory, a crash) costs its own result alone.
     """
-    packed = work.packed(asked)
+    encoded = task.encode(settings)
     left = dict(enumerate(addresses))
     for size in (jobs, jobs):
-        for index, result in _round(left, packed, size):
+        for index, result in _round(left, encoded, size):
             del left[index]
             yield index, result
         if not left:
             return
     for index, address in left.items():
-        done = dict(_round({index: address}, packed, 1))
+        done = dict(_round({index: address}, encoded, 1))
         died = f"{remote.shown(address)}: the process that read it was killed, three times. Is there too little memory?"
-        yield index, done.get(index) or work.Result(version=__version__, error=died)
+        yield index, done.get(index) or task.Result(error=died)
 
 
-def _round(left: dict[int, str], packed: bytes, jobs: int) -> Iterator[tuple[int, work.Result]]:
-    """What of *left* a pool gets done before it ends or breaks."""
-    executor = ProcessPoolExecutor(jobs, mp_context=_context(), initializer=_begin, initargs=(packed,))
+def _round(left: dict[int, str], settings: bytes, jobs: int) -> Iterator[tuple[int, task.Result]]:
+    """The results of *left* that a pool yields before it ends or breaks."""
+    executor = ProcessPoolExecutor(jobs, mp_context=_context(), initializer=_begin, initargs=(settings,))
     try:
         futures: dict[Future[bytes], int] = {}
         try:
             for index, address in left.items():
-                futures[executor.submit(_one, address)] = index
+                futures[executor.submit(_work, address)] = index
         except BrokenProcessPool:
             pass
         for future in as_completed(futures):
             try:
-                made = future.result()
+                result = future.result()
             except BrokenProcessPool:
                 continue
-            yield futures.pop(future), work.opened(made)
+            yield futures.pop(future), task.decode(result)
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
 
@@ -127,15 +126,15 @@ def _context() -> multiprocessing.context.BaseContext:
     return context
 
 
-_packed = b""
+_settings = b""
 
 
-def _begin(packed: bytes) -> None:
-    """Once in each process of a pool."""
-    global _packed
-    _packed = packed
+def _begin(settings: bytes) -> None:
+    """Set up a process of a pool."""
+    global _settings
+    _settings = settings
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
 
 
-def _one(address: str) -> bytes:
-    return work.one(address, _packed)
+def _work(address: str) -> bytes:
+    return task.work(address, _settings)

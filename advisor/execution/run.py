@@ -1,4 +1,4 @@
-"""Many traces: each analyzed where the work runs, what comes back put together here."""
+"""One trace or many: each analyzed where the work runs, the results put together here."""
 
 from __future__ import annotations
 
@@ -8,110 +8,133 @@ from typing import TypeVar, cast
 
 import msgspec
 
-from advisor.execution import pool as local
-from advisor.execution import task as work
+from advisor.execution import pool, task
 from advisor.execution.cluster import cluster
+from advisor.execution.inputs import Inputs
 from advisor.pipeline import combine
 from advisor.ranks.digest import Digest
-from advisor.ranks.telling import AT_LENGTH, at_length
+from advisor.ranks.summary import AT_LENGTH, at_length
 from advisor.reading import remote
 from advisor.results.analysis import Analysis, Finding
 from advisor.results.ranks import Across
+from advisor.trace import Trace, uncollected
 
+Say = Callable[[str], None]
+Told = Callable[[int, int | None], None]
 Shared = TypeVar("Shared")
 
 
 @dataclass
-class Many:
-    """What the traces came to. ``failed`` are traces that could not be read, ``foreign`` sound files that are no traces;
-    each says which file and why."""
+class Results:
+    """The analyses, in the order of the traces. ``failed`` are traces that could not be read, ``foreign`` sound files that
+    are no traces; each says which file and why."""
 
-    analyses: list[Analysis]
-    across: Across | None
+    analyses: list[Analysis] = field(default_factory=list)
+    across: Across | None = None
     failed: list[str] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
     unkept: str = ""
-    """Why the cache could not keep what was read; empty where it could, or was not asked to."""
+    """Why the cache could not keep a trace; empty where it could, or was not asked to."""
+    trace: Trace | None = None
+    """A single trace that was read here: it is put into the cache once the report is out."""
 
 
 def run(
-    addresses: Sequence[str],
-    asked: work.Settings,
+    inputs: Inputs,
+    settings: task.Settings,
     *,
     jobs: int | None = None,
     scheduler: str | None = None,
-    say: Callable[[str], None] = lambda _text: None,
-    foreign: Callable[[str], bool] = lambda _address: False,
-) -> Many:
-    """Analyze all of *addresses*: on the cluster of *scheduler*, else in *jobs* processes (None: as many as pay).
+    say: Say = lambda _text: None,
+    told: Told | None = None,
+) -> Results:
+    """Analyze the traces: a single one here; of several each on the cluster of *scheduler*, else in *jobs* processes.
 
-    What comes of it does not depend on where. A file that is no trace counts as failed unless *foreign* expects such.
-    Raises ``UsageError`` where the cluster, or a package for an address, is missing.
+    The results do not depend on where; *jobs* None takes as many processes as pay. Of a single trace *told* hears how many
+    bytes are read, and ``TraceError`` is raised where it cannot be; of several such a trace counts as failed. Raises
+    ``UsageError`` where the cluster, or a package for an address, is missing.
     """
-    first = msgspec.structs.replace(asked, views=asked.views and len(addresses) <= AT_LENGTH)
-    made = Many([], None)
-    kept: list[tuple[str, Analysis, Digest]] = []
+    if inputs.several or jobs is not None or scheduler is not None:
+        return run_many(inputs, settings, Workers(jobs, scheduler, say))
+    return run_one(inputs.addresses[0], settings, say, told)
+
+
+def run_one(address: str, settings: task.Settings, say: Say, told: Told | None) -> Results:
+    """Analyze a single trace in this process."""
+    say(f"analyzing {remote.shown(address)}")
+    with uncollected():
+        trace = settings.read(address, told=told)
+        return Results([settings.analyze(trace)], trace=trace)
+
+
+@dataclass(frozen=True)
+class Workers:
+    """The processes that work on traces: those of a cluster, else *jobs* of this machine."""
+
+    jobs: int | None
+    scheduler: str | None
+    say: Say
+
+    def results(self, addresses: Sequence[str], settings: task.Settings) -> Iterator[tuple[int, task.Result]]:
+        """Work on the traces; yields the place of each among the addresses, in the order in which they are done."""
+        if self.scheduler is not None:
+            # The workers' disks are not this user's: nothing is cached there.
+            reading = {name: value for name, value in settings.reading.items() if name != "cache"}
+            return cluster(addresses, msgspec.structs.replace(settings, reading=reading), self.scheduler, self.say)
+        size = pool.choose(addresses, self.jobs)
+        return pool.pool(addresses, settings, size) if size > 1 else pool.serial(addresses, settings)
+
+
+def run_many(inputs: Inputs, settings: task.Settings, workers: Workers) -> Results:
+    """Analyze all traces. A file that is no trace counts as failed, unless nobody named it by itself."""
+    addresses, say = inputs.addresses, workers.say
+    first = msgspec.structs.replace(settings, views=settings.views and len(addresses) <= AT_LENGTH)
+    results = Results()
     sharing = _Sharing()
-    found: dict[int, tuple[Analysis, Digest]] = {}
-    wrong: dict[int, work.Result] = {}
+    analyzed: dict[int, tuple[Analysis, Digest]] = {}
+    wrong: dict[int, task.Result] = {}
     say(f"analyzing {len(addresses):,} traces")
-    for index, result in _running(addresses, first, jobs, scheduler, say):
-        say(f"analyzed {len(found) + len(wrong) + 1:,} of {len(addresses):,}: {remote.shown(addresses[index])}")
+    for index, result in workers.results(addresses, first):
+        say(f"analyzed {len(analyzed) + len(wrong) + 1:,} of {len(addresses):,}: {remote.shown(addresses[index])}")
         if result.analysis is None or result.digest is None:
             wrong[index] = result
         else:
-            found[index] = sharing.of(result.analysis), result.digest
-            made.unkept = made.unkept or result.unkept
+            analyzed[index] = sharing.share(result.analysis), result.digest
+            results.unkept = results.unkept or result.unkept
     for index, result in sorted(wrong.items()):
-        (made.foreign if result.foreign and foreign(addresses[index]) else made.failed).append(result.error)
-    kept = [(addresses[index], *found.pop(index)) for index in sorted(found)]
-    digests = [digest for _, _, digest in kept]
-    made.analyses, made.across = combine(
-        [analysis for _, analysis, _ in kept], digests, asked.book, only=asked.only, skip=asked.skip
+        is_foreign = result.foreign and addresses[index] in inputs.found
+        (results.foreign if is_foreign else results.failed).append(result.error)
+    order = sorted(analyzed)
+    results.analyses, results.across = combine(
+        [analyzed[index][0] for index in order],
+        [analyzed[index][1] for index in order],
+        settings.rulebook,
+        only=settings.only,
+        skip=settings.skip,
     )
-    if asked.views and not first.views:
-        _view(made, [address for address, _, _ in kept], asked, jobs, scheduler, say)
-    return made
+    if settings.views and not first.views:
+        _view(results, [addresses[index] for index in order], settings, workers)
+    return results
 
 
-def _running(
-    addresses: Sequence[str],
-    asked: work.Settings,
-    jobs: int | None,
-    scheduler: str | None,
-    say: Callable[[str], None],
-) -> Iterator[tuple[int, work.Result]]:
-    if scheduler is not None:
-        return cluster(addresses, asked, scheduler, say)
-    size = local.choose(addresses, jobs)
-    return local.pool(addresses, asked, size) if size > 1 else local.serial(addresses, asked)
-
-
-def _view(
-    made: Many,
-    addresses: Sequence[str],
-    asked: work.Settings,
-    jobs: int | None,
-    scheduler: str | None,
-    say: Callable[[str], None],
-) -> None:
-    """Views of those that are told of at length: they are read once more, now that it is known which they are."""
-    shown = at_length(made.analyses, made.across)
-    say(f"drawing {len(shown)} of {len(addresses):,} traces")
-    for position, result in _running([addresses[index] for index in shown], asked, jobs, scheduler, say):
+def _view(results: Results, addresses: Sequence[str], settings: task.Settings, workers: Workers) -> None:
+    """Add the views of the traces that are shown at length: they are read once more, now that it is known which they are."""
+    shown = at_length(results.analyses, results.across)
+    workers.say(f"drawing {len(shown)} of {len(addresses):,} traces")
+    for position, result in workers.results([addresses[index] for index in shown], settings):
         if result.analysis is not None:
             index = shown[position]
-            made.analyses[index] = msgspec.structs.replace(made.analyses[index], views=result.analysis.views)
+            results.analyses[index] = msgspec.structs.replace(results.analyses[index], views=result.analysis.views)
 
 
 class _Sharing:
-    """What findings of one rule say alike in every trace is kept once: of a thousand ranks it would be most of the memory."""
+    """One copy of the texts that findings of a rule share in every trace: of a thousand ranks they would be most of the memory."""
 
     def __init__(self) -> None:
         self._kept: dict[object, object] = {}
 
-    def of(self, analysis: Analysis) -> Analysis:
-        """*analysis* with the texts of those before it."""
+    def share(self, analysis: Analysis) -> Analysis:
+        """Replace the texts of *analysis* by equal ones of those before it."""
         replace = msgspec.structs.replace
         return replace(
             analysis,

@@ -181,6 +181,14 @@ def _said(value: object) -> str:
     return "unknown" if value is None else repr(value) if isinstance(value, str) else str(value)
 
 
+def renewed(old: Baseline | None, analyses: Sequence[Analysis], reason: str, workload: str | None = None) -> Baseline:
+    """Make the baseline of repeated runs, in place of *old* where there is one, whose name *workload* None takes."""
+    if workload is None:
+        workload = old.fingerprint.workload if old else ""
+    new = make(analyses, workload=workload, reason=reason.strip() or "first baseline")
+    return new if old is None else merged(old, new, reason)
+
+
 def merged(old: Baseline, new: Baseline, reason: str) -> Baseline:
     """*new* in place of *old*, with the history of both. Raises ``UsageError`` without a reason or for another workload."""
     if not reason.strip():

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from advisor.rulebook import Rulebook
     from advisor.trace import Trace
 
+    Traces = str | Path | Trace | Analysis | Sequence[str | Path | Trace | Analysis]
+
 
 def gate(
-    traces: str | Path | Trace | Analysis | Sequence[str | Path | Trace | Analysis],
+    traces: Traces,
     *,
     baseline: str | Path | Baseline | None = None,
     config: str | Path | Config | None = None,
@@ -33,16 +35,31 @@ def gate(
     ``UsageError`` for a baseline, a setting or traces that cannot be used, ``TraceError`` for a trace that cannot be read.
     """
     from advisor.gating.baseline import Baseline, load
-    from advisor.gating.judge import judge
 
     settings = configured(config)
     if baseline is None and not settings.gate.assertions:
         raise UsageError("the gate has nothing to hold the trace against: give a baseline, or assert something")
     base = baseline if baseline is None or isinstance(baseline, Baseline) else load(Path(baseline))
     name = str(baseline) if isinstance(baseline, str | Path) else ""
-    rulebook = rules(settings)
+    return judged(traces, settings, rules(settings), base, name)
+
+
+def judged(
+    traces: Traces,
+    settings: Config,
+    rulebook: Rulebook,
+    baseline: Baseline | None,
+    name: str,
+    *,
+    say: Callable[[str], None] = lambda _text: None,
+    note: Callable[[str], None] = warnings.warn,
+) -> Judgement:
+    """Analyze the traces and judge them by the settings; *name* is what the judgement calls the baseline."""
+    from advisor.gating.judge import judge
+
     settings.require_fit((rule.id for rule in rulebook.rules), gate=True)
-    return judge(runs(traces, settings, rulebook), base, settings.gate, baseline_name=name, today=today())
+    candidates = runs(traces, settings, rulebook, say=say, note=note)
+    return judge(candidates, baseline, settings.gate, baseline_name=name, today=today())
 
 
 def configured(config: str | Path | Config | None) -> Config:
@@ -64,7 +81,7 @@ def rules(settings: Config, folders: Iterable[str] = ()) -> Rulebook:
 
 
 def analyses(
-    traces: str | Path | Trace | Analysis | Sequence[str | Path | Trace | Analysis],
+    traces: Traces,
     settings: Config,
     rulebook: Rulebook,
     *,
@@ -102,7 +119,7 @@ def analyses(
 
 
 def runs(
-    traces: str | Path | Trace | Analysis | Sequence[str | Path | Trace | Analysis],
+    traces: Traces,
     settings: Config,
     rulebook: Rulebook,
     *,

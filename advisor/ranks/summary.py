@@ -1,19 +1,22 @@
-"""What is said of several ranks beside the findings: a row for each, how well the clocks agree, what is missing."""
+"""The ranks of one run beside their findings: a row for each, how well the clocks agree, what is missing, and which of many
+are shown at length."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
 
 from advisor.ranks.digest import Digest
 from advisor.ranks.job import Job
-from advisor.results.analysis import QualityNote
-from advisor.results.ranks import Clocks, RankRow
+from advisor.results.analysis import Analysis, QualityNote
+from advisor.results.ranks import Across, Clocks, RankRow
 
 _NAMED = 8
 _APART_NS = 60_000_000_000
+AT_LENGTH = 8
+"""Of more traces, a report tells of this many at length, and of the rest in a line each or as spread."""
 
 
 def ranks_of(digests: Sequence[Digest]) -> tuple[Job | None, list[QualityNote]]:
@@ -187,3 +190,36 @@ def _spans_of(ranks: Sequence[int]) -> str:
     shown = [str(span[0]) if len(span) == 1 else f"{span[0]} to {span[1]}" for span in spans[:_NAMED]]
     rest = ", ..." if len(spans) > _NAMED else ""
     return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(shown)}{rest}"
+
+
+def at_length(analyses: Sequence[Analysis], across: Across | None) -> list[int]:
+    """Choose the traces to show at length, by index and in order: all of few; of many ranks those that hold the others up,
+    those that wait and a usual one; else the first."""
+    if len(analyses) <= AT_LENGTH:
+        return list(range(len(analyses)))
+    if across is None:
+        return list(range(AT_LENGTH))
+    rows = [row for row in across.ranks if row.trace is not None]
+    chosen: dict[int, None] = {}
+    for worth, most in ((_caused, 3), (_step, 1), (_wait, 2), (_usual(across), 1), (_caused, AT_LENGTH)):
+        for row in sorted(rows, key=lambda row: (-worth(row), row.rank))[:most]:
+            if row.trace is not None and len(chosen) < AT_LENGTH:
+                chosen.setdefault(row.trace)
+    return sorted(chosen)
+
+
+def _caused(row: RankRow) -> float:
+    return row.caused_ms or 0.0
+
+
+def _wait(row: RankRow) -> float:
+    return row.wait_ms or 0.0
+
+
+def _step(row: RankRow) -> float:
+    return row.step_ms or 0.0
+
+
+def _usual(across: Across) -> Callable[[RankRow], float]:
+    """How near a rank's step is to the median of all."""
+    return lambda row: -abs((row.step_ms or 0.0) - (across.step_ms or 0.0))

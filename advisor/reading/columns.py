@@ -288,20 +288,25 @@ class Columns:
         table["types"] = np.array([raws[bytes(a.types)] for a in args], np.int32)
         table["stack"] = np.array([stacks[a.stack or ""] for a in args], np.int32)
         table["collective"] = np.array([texts[a.collective or ""] for a in args], np.int32)
-        if any(a.collective for a in args):
-            table["comm_dtype"] = np.array([texts[a.comm_dtype or ""] for a in args], np.int32)
-            table["group_name"] = np.array([texts[a.group_name or ""] for a in args], np.int32)
-            table["in_elements"] = self._ints([a.in_elements for a in args], -1)
-            table["out_elements"] = self._ints([a.out_elements for a in args], -1)
-            table["group_size"] = self._ints([a.group_size for a in args], -1)
-            table["group_ranks"] = np.array([texts[_group_text(a.group_ranks)] for a in args], np.int32)
-            table["collective_seq"] = self._ints([a.collective_seq for a in args], -1)
-        else:
-            blank = np.full(len(args), texts[""], np.int32)
-            none = np.full(len(args), -1, np.int64)
-            table |= {"comm_dtype": blank, "group_name": blank, "in_elements": none, "out_elements": none}
-            table |= {"group_size": none, "group_ranks": blank, "collective_seq": none}
-        return table
+        return table | self._collective(args)
+
+    def _collective(self, args: list[Args]) -> Table:
+        """The columns of a collective's record; blank where a chunk holds none, as most do."""
+        texts = self.texts
+        if not any(a.collective for a in args):
+            blank, none = np.full(len(args), texts[""], np.int32), np.full(len(args), -1, np.int64)
+            return dict.fromkeys(("comm_dtype", "group_name", "group_ranks"), blank) | dict.fromkeys(
+                ("in_elements", "out_elements", "group_size", "collective_seq"), none
+            )
+        return {
+            "comm_dtype": np.array([texts[a.comm_dtype or ""] for a in args], np.int32),
+            "group_name": np.array([texts[a.group_name or ""] for a in args], np.int32),
+            "in_elements": self._ints([a.in_elements for a in args], -1),
+            "out_elements": self._ints([a.out_elements for a in args], -1),
+            "group_size": self._ints([a.group_size for a in args], -1),
+            "group_ranks": np.array([texts[_group_text(a.group_ranks)] for a in args], np.int32),
+            "collective_seq": self._ints([a.collective_seq for a in args], -1),
+        }
 
     def _runtime(self, events: list[Event]) -> Table:
         table = self._host(events)

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
+from advisor.reading import program_settings
 from advisor.reading.coerce import flag, positive, whole, word
 from advisor.reading.program_settings import KEY, Recorded
-from advisor.reading.recorder import recorded
 
 Loose = Any
 
@@ -22,7 +22,6 @@ class Device(Struct, frozen=True):
     memory_bytes: int | None
     capability: float | None
     sms: int | None
-    max_threads_per_sm: int | None
 
 
 class Metadata(Struct, frozen=True):
@@ -75,7 +74,7 @@ def parse(text: bytes) -> Metadata | None:
     listed = root.deviceProperties if isinstance(root.deviceProperties, list) else []
     devices = [_device(entry, at) for at, entry in enumerate(listed[:4096]) if isinstance(entry, dict)]
     version = root.torch_version or root.pytorch_version
-    settings = recorded(root.settings)
+    settings = program_settings.read(root.settings)
     return Metadata(
         devices=tuple(devices),
         base_ns=whole(root.baseTimeNanoseconds) or 0,
@@ -104,5 +103,4 @@ def _device(entry: dict[str, Any], at: int) -> Device:
         memory_bytes=positive(entry.get("totalGlobalMem")),
         capability=round((major or 0) + (minor or 0) / 10, 1) if known else None,
         sms=positive(entry.get("numSms")),
-        max_threads_per_sm=positive(entry.get("maxThreadsPerMultiprocessor")),
     )

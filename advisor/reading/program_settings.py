@@ -1,12 +1,18 @@
-"""What ``advisor record`` writes into a trace's metadata: the settings that advice needs and no trace holds.
+"""Settings of the recorded program, which advice needs and no profiler writes: their structs and their lenient reader.
 
-Written by :mod:`advisor.record` under the key :data:`KEY` of the trace's root, read leniently by
-:mod:`advisor.reading.metadata`. Places are ``file`` and ``line`` of the user's own call, with home directories cut off.
+``advisor record`` writes them under the key :data:`KEY` of the trace's root. Places are ``file`` and ``line`` of the user's
+own call, with home directories cut off. The file may come from anywhere: a value of another kind or of a size that no
+program has is left out, a list is read as far as a real program's would go, and text is short and printable.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 from msgspec import Struct
+
+from advisor.reading.coerce import between, flag, real, word
 
 KEY = "advisor"
 VERSION = 1
@@ -105,4 +111,110 @@ NAMES = (
     "deterministic algorithms",
     "backward passes per optimizer step",
 )
-"""What settings are called: by their argument or attribute, as a program writes it, where there is one."""
+"""Names of settings: their argument or attribute, as a program writes it, where there is one."""
+
+MOST_ENTRIES = 64
+MOST_STEPS = 1000
+_MOST_PATH = 4096
+_MOST_CORES = 1 << 16
+_MOST_WORKERS = 4096
+_MOST_COUNT = 1 << 40
+_MOST_LINE = 1 << 30
+_DAY_MS = 86_400_000.0
+
+Entry = TypeVar("Entry")
+Table = dict[str, Any]
+
+
+def read(value: Any) -> Recorded | None:
+    """Read the settings in the object that the recorder wrote; None where there is none."""
+    if not isinstance(value, dict):
+        return None
+    return Recorded(
+        version=between(value.get("version"), 1, 1 << 20) or VERSION,
+        recorder=word(value.get("recorder")) or "",
+        torch=word(value.get("torch")),
+        cuda=word(value.get("cuda")),
+        driver=word(value.get("driver")),
+        cores=between(value.get("cores"), 1, _MOST_CORES),
+        threads=between(value.get("threads"), 1, _MOST_CORES),
+        loaders=_entries(value.get("loaders"), _loader),
+        optimizers=_entries(value.get("optimizers"), _optimizer),
+        autocast=_entries(value.get("autocast"), _autocast),
+        compiled=_entries(value.get("compiled"), _compiled),
+        tf32_matmul=flag(value.get("tf32_matmul")),
+        tf32_cudnn=flag(value.get("tf32_cudnn")),
+        cudnn_benchmark=flag(value.get("cudnn_benchmark")),
+        deterministic=flag(value.get("deterministic")),
+        steps_by=word(value.get("steps_by")),
+        backwards_per_step=real(value.get("backwards_per_step"), 1e6),
+        unprofiled_step_ms=_times(value.get("unprofiled_step_ms")),
+        stacks=word(value.get("stacks")),
+    )
+
+
+def _entries(value: Any, read: Callable[[Table], Entry | None]) -> tuple[Entry, ...]:
+    if not isinstance(value, list):
+        return ()
+    found = [read(entry) for entry in value[:MOST_ENTRIES] if isinstance(entry, dict)]
+    return tuple(entry for entry in found if entry is not None)
+
+
+def _times(value: Any) -> tuple[float, ...]:
+    if not isinstance(value, list):
+        return ()
+    return tuple(ms for entry in value[:MOST_STEPS] if (ms := real(entry, _DAY_MS)))
+
+
+def _loader(entry: Table) -> Loader | None:
+    workers = between(entry.get("workers"), 0, _MOST_WORKERS)
+    # What is left out when it is False is False; what is there and no flag says nothing of the loader.
+    pinned, persistent = flag(entry.get("pin_memory", False)), flag(entry.get("persistent", False))
+    if workers is None or pinned is None or persistent is None:
+        return None
+    return Loader(
+        workers=workers,
+        pin_memory=pinned,
+        prefetch=between(entry.get("prefetch"), 1, _MOST_COUNT),
+        persistent=persistent,
+        batch_size=between(entry.get("batch_size"), 1, _MOST_COUNT),
+        **_place(entry),
+    )
+
+
+def _optimizer(entry: Table) -> Optimizer | None:
+    kind = word(entry.get("kind"), 100)
+    if kind is None:
+        return None
+    return Optimizer(
+        kind=kind,
+        foreach=flag(entry.get("foreach")),
+        fused=flag(entry.get("fused")),
+        tensors=between(entry.get("tensors"), 0, _MOST_COUNT) or 0,
+        **_place(entry),
+    )
+
+
+def _autocast(entry: Table) -> Autocast | None:
+    device, dtype = word(entry.get("device")), word(entry.get("dtype"))
+    return None if device is None or dtype is None else Autocast(device=device, dtype=dtype, **_place(entry))
+
+
+def _compiled(entry: Table) -> Compiled | None:
+    fullgraph = flag(entry.get("fullgraph", False))
+    if fullgraph is None:
+        return None
+    return Compiled(
+        mode=word(entry.get("mode")) or "default",
+        dynamic=flag(entry.get("dynamic")),
+        fullgraph=fullgraph,
+        backend=word(entry.get("backend")) or "inductor",
+        **_place(entry),
+    )
+
+
+def _place(entry: Table) -> Table:
+    # Never cut: what is left of a longer path could name a home directory without looking like one.
+    file, line = entry.get("file"), between(entry.get("line"), 1, _MOST_LINE)
+    file = word(file, _MOST_PATH) if isinstance(file, str) and len(file) <= _MOST_PATH else None
+    return {"file": file, "line": line or 0} if file else {}

@@ -1,11 +1,15 @@
-"""Recording: the only place that knows torch. From a training script to a trace that the rest of the house can read.
+"""Recording: the only package that imports torch. It turns a training script into a trace that the others can read.
 
-:func:`run` records a script, :class:`profile` a block of code.
+:mod:`~advisor.record.launch` records a script, :class:`~advisor.record.block.profile` a block of code.
 """
 
 from __future__ import annotations
 
 from advisor.errors import UsageError
+
+SECOND_PASS, INLINE, NONE = "second pass", "inline", "none"
+STACKS = {"second": SECOND_PASS, "inline": INLINE, "none": NONE}
+"""Ways to record stacks: the word of ``--stacks`` and ``stacks=``, and its name in the trace."""
 
 
 def require_torch() -> None:

@@ -9,12 +9,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from advisor.errors import UsageError
-from advisor.record import require_torch
+from advisor.record import STACKS, require_torch
 
 if TYPE_CHECKING:
     from advisor.record.session import Session
-
-_STACKS = {"second": "second pass", "inline": "inline", "none": "none"}
 
 
 class profile:
@@ -44,15 +42,15 @@ class profile:
         quiet: bool = False,
     ) -> None:
         require_torch()
-        if stacks not in _STACKS:
-            raise UsageError(f'stacks="{stacks}": expected one of {", ".join(_STACKS)}')
+        if stacks not in STACKS:
+            raise UsageError(f'stacks="{stacks}": expected one of {", ".join(STACKS)}')
         if steps < 1 or skip < 1:
             raise UsageError("steps= and skip= must be 1 or more")
         from advisor.record.launch import rank
         from advisor.record.session import Options
         from advisor.record.writing import check_output, name_for
 
-        self._options = Options(name_for("", os.fspath(path), rank()), steps, skip, _STACKS[stacks])
+        self._options = Options(name_for("", os.fspath(path), rank()), steps, skip, STACKS[stacks])
         check_output(self._options.path, force=force)
         self._quiet = quiet
         self._session: Session | None = None

@@ -14,13 +14,13 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerAction, ProfilerActivity
 
+from advisor.record import INLINE, SECOND_PASS
 from advisor.record.lines import Lines
 
 # Steps of the pass for stacks: a second one where the first takes another way than the steps that were timed.
 STACK_STEPS = 2
 WARMUP = 1
 _RECORDS = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
-SECOND_PASS, INLINE, NONE = STACKS = ("second pass", "inline", "none")
 
 
 @dataclass

@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 
-from advisor.reading import program_settings as recorded
-from advisor.record import environment, places
+from advisor.reading.program_settings import Recorded
+from advisor.record import INLINE, NONE, SECOND_PASS, environment, places
 from advisor.record.hooks import Hooks
-from advisor.record.passes import INLINE, NONE, SECOND_PASS, Passes
+from advisor.record.passes import Passes
 from advisor.record.settings import Settings
 from advisor.record.steps import Steps
 from advisor.record.writing import write
@@ -170,10 +170,10 @@ class Session:
         self.written = self.options.path
         self._report(steps["timing"], stacks)
 
-    def _recorded(self, stacks: str) -> recorded.Recorded:
+    def _recorded(self, stacks: str) -> Recorded:
         counted = self._passes.steps["timing"]
         first, last = self._backwards
-        return recorded.Recorded(
+        return Recorded(
             recorder=f"advisor {__version__}",
             **environment.facts(torch),
             **self._settings.summary(),

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from advisor.reading import program_settings as recorded
+from advisor.reading.program_settings import Autocast, Compiled, Loader, Optimizer
 from advisor.record.places import caller
 
 _MOST = 64
@@ -18,10 +18,10 @@ class Settings:
     def __init__(self) -> None:
         self._made: WeakKeyDictionary[Any, tuple[str, int]] = WeakKeyDictionary()
         self._loader_of: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-        self._loaders: dict[int, recorded.Loader] = {}
-        self._optimizers: dict[int, recorded.Optimizer] = {}
-        self._autocast: dict[recorded.Autocast, None] = {}
-        self._compiled: dict[recorded.Compiled, None] = {}
+        self._loaders: dict[int, Loader] = {}
+        self._optimizers: dict[int, Optimizer] = {}
+        self._autocast: dict[Autocast, None] = {}
+        self._compiled: dict[Compiled, None] = {}
 
     def made(self, thing: Any) -> None:
         """A loader or optimizer is being made."""
@@ -43,7 +43,7 @@ class Settings:
             batch_size = getattr(loader, "batch_size", None)
         prefetch = getattr(iterator, "_prefetch_factor", None) if workers else None
         file, line = ("", 0) if loader is None else self._made.get(loader, ("", 0))
-        self._loaders[key] = recorded.Loader(
+        self._loaders[key] = Loader(
             workers=workers,
             pin_memory=bool(getattr(iterator, "_pin_memory", False)),
             prefetch=prefetch if isinstance(prefetch, int) else None,
@@ -60,7 +60,7 @@ class Settings:
         groups = optimizer.param_groups
         first = groups[0] if groups else {}
         file, line = self._made.get(optimizer, ("", 0))
-        self._optimizers[id(optimizer)] = recorded.Optimizer(
+        self._optimizers[id(optimizer)] = Optimizer(
             kind=type(optimizer).__name__,
             foreach=_flag(first.get("foreach")),
             fused=_flag(first.get("fused")),
@@ -73,7 +73,7 @@ class Settings:
         """An autocast region is being entered."""
         if len(self._autocast) < _MOST:
             file, line = caller(sys._getframe(1))
-            self._autocast[recorded.Autocast(device, dtype.removeprefix("torch."), file, line)] = None
+            self._autocast[Autocast(device, dtype.removeprefix("torch."), file, line)] = None
 
     def compiled(self, **options: Any) -> None:
         """``torch.compile`` is being called with *options*."""
@@ -81,7 +81,7 @@ class Settings:
             return
         file, line = caller(sys._getframe(1))
         backend = options.get("backend", "inductor")
-        call = recorded.Compiled(
+        call = Compiled(
             mode=str(options.get("mode") or "default"),
             dynamic=_flag(options.get("dynamic")),
             fullgraph=bool(options.get("fullgraph", False)),

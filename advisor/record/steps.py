@@ -39,7 +39,6 @@ class Steps(Generic[Stamp]):
         self.backwards = 0
         self.others = False  # whether another optimizer than the first took steps
         self.fed: bool | None = None  # whether a loader's batches feed the optimizer's steps; None: not decided
-        self._forced = unit is not None
         self._boundary = boundary
         self._clock = clock
         self._begun = False

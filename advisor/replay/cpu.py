@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.engine.claims import Claim, priced
-from advisor.replay.rungs import Priced, Rung
+from advisor.replay.pricing import Priced, Rung
 from advisor.timeline.context import Context
 from advisor.timeline.ledger import CAUSES
 
@@ -36,21 +36,23 @@ class Thread:
 
     def price(self, claims: Sequence[Claim], whole_ms: float) -> Priced:
         """Price the fixes and order them by what they return, weighed by confidence; *whole_ms* is the step."""
-        book = self.context.ledger
-        left = np.bincount(book.cause[book.counted], weights=book.dur_ns[book.counted], minlength=len(CAUSES))
+        ledger = self.context.ledger
+        left = np.bincount(ledger.cause[ledger.counted], weights=ledger.dur_ns[ledger.counted], minlength=len(CAUSES))
         fixes = [claim for claim in claims if claim.rule.replay is not None and len(claim.segments)]
         savings: dict[str, tuple[float, float]] = {}
         plan: list[Rung] = []
         high_ms = low_ms = whole_ms
-        for claim in sorted(priced(fixes, book.dur_ns, book.counted_ns, whole_ms), key=lambda claim: -claim.rank):
+        for claim in sorted(priced(fixes, ledger.dur_ns, ledger.counted_ns, whole_ms), key=lambda claim: -claim.rank):
             saving = claim.saving
             if saving is None:
                 continue
             savings[claim.rule.id] = (saving.low_ms, saving.high_ms)
             if saving.high_ms <= 0:
                 continue
-            mine = np.bincount(book.cause[claim.segments], weights=book.dur_ns[claim.segments], minlength=len(CAUSES))
-            taken = saving.high_ms / whole_ms * book.counted_ns / max(mine.sum(), 1)
+            mine = np.bincount(
+                ledger.cause[claim.segments], weights=ledger.dur_ns[claim.segments], minlength=len(CAUSES)
+            )
+            taken = saving.high_ms / whole_ms * ledger.counted_ns / max(mine.sum(), 1)
             left = np.maximum(left - mine * taken, 0)
             high, low = high_ms - saving.high_ms, low_ms - saving.low_ms
             plan.append(Rung(claim.rule.id, high_ms, low, high, _pace(left)))
@@ -61,22 +63,22 @@ class Thread:
         """The main thread as it would run with the hopeful assumptions of all fixes."""
         import pandas as pd
 
-        book = self.context.ledger
-        keep = np.ones(len(book.dur_ns))
+        ledger = self.context.ledger
+        keep = np.ones(len(ledger.dur_ns))
         for claim in claims:
             if claim.rule.replay is not None:
                 # Fixes of the same time take it once: the one that takes most.
                 keep[claim.segments] = np.minimum(keep[claim.segments], 1 - claim.rule.replay.high)
-        dur = np.rint(book.dur_ns * keep).astype(np.int64)
-        gone = np.cumsum(book.dur_ns - dur) - (book.dur_ns - dur)
+        dur = np.rint(ledger.dur_ns * keep).astype(np.int64)
+        gone = np.cumsum(ledger.dur_ns - dur) - (ledger.dur_ns - dur)
         columns = {
-            "name": np.array(CAUSES, object)[book.cause],
+            "name": np.array(CAUSES, object)[ledger.cause],
             "device": -1,
             "stream": -1,
-            "start_ns": book.start_ns - gone,
+            "start_ns": ledger.start_ns - gone,
             "dur_ns": dur,
-            "recorded_start_ns": book.start_ns,
-            "recorded_dur_ns": book.dur_ns,
+            "recorded_start_ns": ledger.start_ns,
+            "recorded_dur_ns": ledger.dur_ns,
         }
         return pd.DataFrame(columns)
 

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.intervals import Bools, Ints
-from advisor.replay import threads as lines
+from advisor.replay import threads
 from advisor.timeline.calls import RUNTIME
 from advisor.timeline.context import Context
 from advisor.timeline.recording import COPY
@@ -69,7 +69,6 @@ class Graph:
     depends: Ints  # position of work on another stream that it waits for, or -1
     # constants of the trace
     queue: int  # pieces of work that fit the device's queue; 0 where it was never full
-    latency_ns: int
     return_ns: int
     wait_ns: int
     # how much of the record is used as it stands
@@ -113,8 +112,8 @@ def build(context: Context) -> Graph | None:
     kind = np.where(blocking, BLOCKING, kind)
     queue, full = _queue(start, end, graph_of, ended, typical)
     length = np.where(full, np.minimum(end - start, typical), end - start)
-    line, tied = lines.of(context, nodes, start, end)
-    think = lines.think(start, end, line, tied)
+    line, tied = threads.lines_of(context, nodes, start, end)
+    think = threads.think(start, end, line, tied)
     first = np.searchsorted(graph_of, np.arange(len(start)), side="left")
     last = np.searchsorted(graph_of, np.arange(len(start)), side="right")
     waits = _targets(kind, start, end, last, stream, ended)
@@ -126,7 +125,7 @@ def build(context: Context) -> Graph | None:
         line=line, tied=tied, first=first, last=last,
         target_first=waits.first, target_last=waits.last, target=waits.position,
         work=positions, stream=stream, dur=ended - begun, lag=lag, depends=depends,
-        queue=queue, latency_ns=latency, return_ns=return_ns, wait_ns=wait_ns,
+        queue=queue, return_ns=return_ns, wait_ns=wait_ns,
         residual_ns=residual + fixed, linked_share=linked, low=recording.window[0],
     )  # fmt: skip
 

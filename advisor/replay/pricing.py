@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -10,12 +11,10 @@ import numpy as np
 
 from advisor.engine.claims import Claim
 from advisor.intervals import Ints, Spans, covered, union
-from advisor.replay import graph as graphs
-from advisor.replay import simulate as clock
+from advisor.replay import simulate
 from advisor.replay.effect import Floats, Keep, effect, waiting
-from advisor.replay.graph import PLAIN
+from advisor.replay.graph import PLAIN, Graph, build
 from advisor.replay.measure import Measured, bound_by, measure
-from advisor.replay.rungs import Priced, Rung
 from advisor.results.analysis import typical_ms
 from advisor.rulebook.rule import CONFIDENCES
 from advisor.timeline.context import Context
@@ -31,6 +30,25 @@ _LARGE = 50_000
 """Nodes from which on trying every fix again beside each that is taken costs seconds."""
 _WITHOUT_STACKS = 0.5
 """Prior: recording stacks makes the host one and a half to three times as slow."""
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One step of the plan, in ms; ``bound_by`` is what holds the program back after it."""
+
+    rule: str
+    before: float
+    low: float
+    high: float
+    bound_by: str
+
+
+@dataclass(frozen=True)
+class Priced:
+    """The ms that each fix returns, cautious and hopeful, beside the fixes that come before it; and the plan."""
+
+    savings: dict[str, tuple[float, float]]
+    plan: list[Rung]
 
 
 class _World:
@@ -50,9 +68,9 @@ class _World:
         context, graph = replay.context, replay.graph
         self.hopeful = {claim.rule.id: effect(context, graph, claim, hopeful=True) for claim in fixes}
         self.cautious = {claim.rule.id: effect(context, graph, claim, hopeful=False) for claim in fixes}
-        self._tried: dict[str, tuple[Keep, clock.Timeline, float]] = {}
+        self._tried: dict[str, tuple[Keep, simulate.Timeline, float]] = {}
 
-    def _try(self, rule: str) -> tuple[Keep, clock.Timeline, float]:
+    def _try(self, rule: str) -> tuple[Keep, simulate.Timeline, float]:
         """What is left, the timeline and the step with one more fix; each is run once until a fix is taken."""
         if rule not in self._tried:
             keep = self.high.and_(self.hopeful[rule])
@@ -81,6 +99,55 @@ class _World:
         return gain
 
 
+class _Queue:
+    """The fixes that are not taken yet; the one that returns most beside those taken, weighed by confidence, comes next.
+
+    The first of *worlds* has the host as recorded. Times are in ms of the step: ns of the replay times *scale*.
+    """
+
+    def __init__(
+        self,
+        worlds: Sequence[_World],
+        owned: Mapping[str, float],
+        confidence: Mapping[str, float],
+        *,
+        scale: float,
+        thorough: bool,
+    ) -> None:
+        self.worlds, self.owned, self.confidence = worlds, owned, confidence
+        self.scale, self.thorough = scale, thorough
+        self.left = list(owned)
+        self._worth = {rule: owned[rule] * confidence[rule] for rule in owned}  # at most
+
+    def next(self, *, search: bool) -> str:
+        """Choose the fix to take next; without *search* the one that was worth most when it was tried last."""
+        best, best_worth = "", -1.0
+        for rule in sorted(self.left, key=lambda rule: (-self._worth[rule], rule)):
+            # In a graph of very many nodes a fix is taken to return no more beside others than it did before.
+            most = self.owned[rule] * self.confidence[rule] if self.thorough else self._worth[rule]
+            if best and (most <= best_worth or not search):
+                continue
+            self._worth[rule] = self._gain(rule) * self.confidence[rule]
+            if self._worth[rule] > best_worth:
+                best, best_worth = rule, self._worth[rule]
+        self.left.remove(best)
+        return best
+
+    def _gain(self, rule: str) -> float:
+        """The ms that a fix would return, with the host that lets it return most."""
+        gain = 0.0
+        for world in self.worlds:
+            if gain < self.owned[rule]:  # else a faster host has nothing to add
+                gain = min(max(gain, world.gain(rule) * self.scale), self.owned[rule])
+        return gain
+
+    def take(self, rule: str, most: float) -> tuple[float, float]:
+        """Take a fix: the ms that it returns, cautiously and hopefully, never more than *most* nor than its rows own."""
+        # Launches go with the work that they launch; but nothing is promised beyond what the rows own.
+        high = min(max([world.take(rule) for world in self.worlds]) * self.scale, self.owned[rule], most)
+        return min(self.worlds[0].take_cautiously(rule) * self.scale, high), high
+
+
 class Replay:
     """A recording that can be run again. ``reason`` says why it cannot be trusted; empty where it can."""
 
@@ -88,17 +155,17 @@ class Replay:
 
     def __init__(self, context: Context) -> None:
         self.context = context
-        self.graph = graphs.build(context)
+        self.graph = build(context)
         self.reason = ""
         if self.graph is None:
             self.reason = "nothing was recorded that could be run again"
             return
-        self.prepared = clock.Prepared(self.graph)
-        self.timeline = clock.run(self.prepared)
+        self.prepared = simulate.Prepared(self.graph)
+        self.timeline = simulate.run(self.prepared)
         self.base = measure(context, self.graph, self.timeline)
         self.reason = self._distrust(self.graph)
 
-    def _distrust(self, graph: graphs.Graph) -> str:
+    def _distrust(self, graph: Graph) -> str:
         recording = self.context.recording
         low, high = recording.window
         if not self.context.idle_trusted:
@@ -134,10 +201,10 @@ class Replay:
         median = float(np.median(lengths[recording.sampled]))
         return typical_ms(median, float(lengths.mean())) == median
 
-    def run(self, keep: Keep) -> tuple[clock.Timeline, Measured]:
+    def run(self, keep: Keep) -> tuple[simulate.Timeline, Measured]:
         """The timeline with a change, and what it amounts to."""
         assert self.graph is not None
-        timeline = clock.run(self.prepared, keep.change(self.graph))
+        timeline = simulate.run(self.prepared, keep.change(self.graph))
         return timeline, measure(self.context, self.graph, timeline)
 
     def price(self, claims: Sequence[Claim], whole_ms: float) -> Priced:
@@ -150,47 +217,39 @@ class Replay:
         if self.graph is None:
             return Priced({}, [])
         fixes = [claim for claim in claims if claim.rule.replay is not None and len(claim.segments)]
-        worlds = [_World(self, fixes, host) for host in self._hosts()]
         base = self.step_ns(self.base)
-        scale = whole_ms / base if base else 0.0
-        confidence = {claim.rule.id: CONFIDENCES[claim.rule.confidence] for claim in fixes}
+        queue = _Queue(
+            [_World(self, fixes, host) for host in self._hosts()],
+            self._owned_ms(fixes, whole_ms),
+            {claim.rule.id: CONFIDENCES[claim.rule.confidence] for claim in fixes},
+            scale=whole_ms / base if base else 0.0,
+            thorough=len(self.graph) <= _LARGE,
+        )
+        savings: dict[str, tuple[float, float]] = {}
+        plan: list[Rung] = []
+        high_ms = low_ms = whole_ms
+        while queue.left:
+            rule = queue.next(search=len(savings) < _MOST_STEPS)
+            low, high = savings[rule] = queue.take(rule, high_ms)
+            if high > 0:
+                recorded = queue.worlds[0]
+                bound = bound_by(self.context, self.graph, recorded.timeline, self._loader(recorded.high))
+                plan.append(Rung(rule, high_ms, low_ms - low, high_ms - high, bound))
+            high_ms, low_ms = high_ms - high, low_ms - low
+        return Priced(savings, plan)
+
+    def _owned_ms(self, fixes: Sequence[Claim], whole_ms: float) -> dict[str, float]:
+        """The most that each fix can return: the ms that its rows own.
+
+        A larger batch is worth more than the gaps that show the room for it.
+        """
         counted = max(self.context.ledger.counted_ns, 1)
-        # Nothing is promised beyond what the rows own; a larger batch is worth more than the gaps that show the room for it.
-        owned = {
+        return {
             claim.rule.id: whole_ms
             if claim.rule.replay and claim.rule.replay.action == "batch"
             else claim.cost_ns / counted * whole_ms
             for claim in fixes
         }
-        left, large = list(owned), len(self.graph) > _LARGE
-        worth = {rule: owned[rule] * confidence[rule] for rule in left}  # at most
-        savings: dict[str, tuple[float, float]] = {}
-        plan: list[Rung] = []
-        high_ms = low_ms = whole_ms
-        while left:
-            best, best_worth = "", -1.0
-            for rule in sorted(left, key=lambda rule: (-worth[rule], rule)):
-                # In a graph of very many nodes a fix is taken to return no more beside others than it did before.
-                most = worth[rule] if large else owned[rule] * confidence[rule]
-                if best and (most <= best_worth or len(savings) >= _MOST_STEPS):
-                    continue
-                gain = 0.0
-                for world in worlds:
-                    if gain < owned[rule]:  # else a faster host has nothing to add
-                        gain = min(max(gain, world.gain(rule) * scale), owned[rule])
-                worth[rule] = gain * confidence[rule]
-                if worth[rule] > best_worth:
-                    best, best_worth = rule, worth[rule]
-            left.remove(best)
-            # Launches go with the work that they launch; but nothing is promised beyond what the rows own.
-            high = min(max([world.take(best) for world in worlds]) * scale, owned[best], high_ms)
-            low = min(worlds[0].take_cautiously(best) * scale, high)
-            savings[best] = (low, high)
-            if high > 0:
-                bound = bound_by(self.context, self.graph, worlds[0].timeline, self._loader(worlds[0].high))
-                plan.append(Rung(best, high_ms, low_ms - low, high_ms - high, bound))
-            high_ms, low_ms = high_ms - high, low_ms - low
-        return Priced(savings, plan)
 
     def timeline_with(self, claims: Sequence[Claim]) -> pd.DataFrame:
         """The device's work as it would run with the hopeful assumptions of all fixes."""

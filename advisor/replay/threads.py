@@ -20,8 +20,8 @@ _RESTS_NS = 100_000
 """A thread that neither computes nor calls for so long waits for another one."""
 
 
-def of(context: Context, nodes: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """The line of each node, 0 the main one; and the main line's node to which a node behind a rest is tied, or -1."""
+def lines_of(context: Context, nodes: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """Number the line of each node, 0 the main one; and the main line's node to which a node behind a rest is tied, or -1."""
     host = context.recording.host
     line, tied = np.zeros(len(nodes), np.int64), np.full(len(nodes), -1, np.int64)
     thread = np.where(nodes >= 0, host.thread[np.maximum(nodes, 0)], -1)

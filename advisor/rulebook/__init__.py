@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 
 import msgspec
@@ -17,6 +16,7 @@ import msgspec
 from advisor.errors import RuleError, nearest
 from advisor.frames import SCHEMAS
 from advisor.frames.schema import Schema
+from advisor.rulebook import shipped
 from advisor.rulebook.conditions import ConditionError, compile_all
 from advisor.rulebook.draft import Draft, limit_problem
 from advisor.rulebook.expression import Limit as LimitValue
@@ -35,8 +35,7 @@ class Rulebook:
 
 def builtin_rules_dir() -> Path:
     """The rules that ship with the advisor: inside the wheel, or beside the package in a checkout."""
-    shipped = Path(str(files("advisor") / "_rules"))
-    return shipped if shipped.is_dir() else Path(__file__).resolve().parents[2] / "rules"
+    return shipped.folder("rules")
 
 
 def files_in(folder: Path) -> list[Path]:

@@ -170,15 +170,23 @@ def _figures(finding: Finding, expected: Expected) -> str:
         wanted, got = getattr(expected, name), getattr(finding, name)
         if wanted is not None and got != wanted:
             problems.append(f"{name} is {got}, not {wanted}")
-    first = finding.where[0] if finding.where else None
-    if expected.line is not None and not f"{first and first.file}:{first and first.line}".endswith(expected.line):
-        problems.append(f"the first place is {first and first.file}:{first and first.line}, not {expected.line}")
-    if expected.op is not None and (first.op if first else None) != expected.op:
-        problems.append(f"its operator is {first and first.op}, not {expected.op}")
-    said = [str(one) for one in finding.settings]
-    if expected.setting is not None and expected.setting not in said:
-        problems.append(f"its settings are {', '.join(said) or 'none'}, not {expected.setting}")
+    problems += _place_problems(finding, expected)
+    settings = [str(setting) for setting in finding.settings]
+    if expected.setting is not None and expected.setting not in settings:
+        problems.append(f"its settings are {', '.join(settings) or 'none'}, not {expected.setting}")
     return "; ".join(problems)
+
+
+def _place_problems(finding: Finding, expected: Expected) -> Iterator[str]:
+    """Compare the first place of the finding with the line and the operator that are expected."""
+    file, line, op = None, None, None
+    if finding.where:
+        first = finding.where[0]
+        file, line, op = first.file, first.line, first.op
+    if expected.line is not None and not f"{file}:{line}".endswith(expected.line):
+        yield f"the first place is {file}:{line}, not {expected.line}"
+    if expected.op is not None and op != expected.op:
+        yield f"its operator is {op}, not {expected.op}"
 
 
 def verdict_of(analysis: Analysis | Across, rule: Rule) -> tuple[str, str]:

@@ -65,19 +65,19 @@ def _events(trace: Trace, marks: Marks, findings: Sequence[Finding], low: int, h
 
     yield label("process_name", _OWN, 0, "advisor: findings and causes")
     yield label("thread_name", _OWN, 0, "what the GPU's time goes to")
-    book = trace.ledger
-    inside = np.flatnonzero(within(book.start_ns, book.end_ns, low, high))
+    ledger = trace.ledger
+    inside = np.flatnonzero(within(ledger.start_ns, ledger.end_ns, low, high))
     for at in inside.tolist():
-        start, end = int(book.start_ns[at]), int(book.end_ns[at])
-        yield span(CAUSES[book.cause[at]], "advisor", (_OWN, 0), (start, end), said(int(marks.segment[at])))
+        start, end = int(ledger.start_ns[at]), int(ledger.end_ns[at])
+        yield span(CAUSES[ledger.cause[at]], "advisor", (_OWN, 0), (start, end), said(int(marks.segment[at])))
     work, host = recording.work, recording.host
     shown = np.flatnonzero(within(work.start, work.end, low, high))
     for number, finding in enumerate(findings, 1):
         yield label("thread_name", _OWN, number, f"{number}. {finding.rule}")
         mine = shown[marks.work[shown] == number - 1]
         segments = inside[marks.segment[inside] == number - 1]
-        starts = np.concatenate([work.start[mine], book.start_ns[segments]])
-        ends = np.concatenate([work.end[mine], book.end_ns[segments]])
+        starts = np.concatenate([work.start[mine], ledger.start_ns[segments]])
+        ends = np.concatenate([work.end[mine], ledger.end_ns[segments]])
         for start, end in _joined(starts, ends, (high - low) // 2000):
             yield span(
                 finding.title,

@@ -90,11 +90,11 @@ def _owner(trace: Trace) -> str:
 
 def _causes(trace: Trace, extent: Extent, marks: Marks, base: int) -> Spans:
     """The device's time by cause, without holes; what follows on itself is one span."""
-    book = trace.ledger
-    start = np.clip(book.start_ns, extent.low, extent.high)
-    dur = np.clip(book.end_ns, extent.low, extent.high) - start
+    ledger = trace.ledger
+    start = np.clip(ledger.start_ns, extent.low, extent.high)
+    dur = np.clip(ledger.end_ns, extent.low, extent.high) - start
     mine = np.flatnonzero(dur > 0)
-    cause, finding = book.cause[mine], marks.segment[mine]
+    cause, finding = ledger.cause[mine], marks.segment[mine]
     fresh = np.ones(len(mine), np.bool_)
     fresh[1:] = (np.diff(cause) != 0) | (np.diff(finding) != 0)
     first = np.flatnonzero(fresh)

@@ -18,7 +18,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 STEPS = 60
 
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "examples")]
 
 ORIGIN = """# Where these files are from
 
@@ -26,7 +26,7 @@ Recorded, not built: `advisor ladder --device cpu --steps {steps}` ran here on {
 
 - machine: {name}, {cores} cores
 - torch {torch}, Python {python}, advisor {advisor}
-- program: `advisor/record/ladder/train.py`, {network} ({parameters:,} parameters), in the states of `ladder.json`
+- program: `examples/ladder/train.py`, {network} ({parameters:,} parameters), in the states of `ladder.json`
 
 `ladder.json` holds the table, whose step times were measured without the profiler; `docs/ladder.md` shows it. Each trace holds
 {recorded} steps that `advisor record` recorded after the warm-up, with shapes, memory, settings, and stacks from a pass of
@@ -40,7 +40,7 @@ their own. Packed anew, nothing else was changed.
 
 def main(steps: int = STEPS) -> int:
     """Climb, and keep what is worth keeping. 1 where a state failed: then nothing here is touched."""
-    from advisor.record.ladder import running, table, text
+    from ladder import running, table, text
 
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)

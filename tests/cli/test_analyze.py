@@ -11,10 +11,9 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-import advisor
 from advisor.cli import main
 from advisor.errors import RuleError, TraceError
-from advisor.execution.run import Many
+from advisor.execution.run import Results
 from advisor.results.analysis import Analysis
 
 
@@ -102,7 +101,7 @@ class Fake:
         if "broken" in path:
             raise TraceError(f"{path}: not a trace")
         if "absent" in path:
-            raise FileNotFoundError(2, "No such file or directory", path)
+            raise TraceError(f"{path}: no such file")
         if "bug" in path:
             raise ZeroDivisionError("a bug")
         if "pipe" in path:
@@ -123,13 +122,13 @@ class Fake:
             made = msgspec.structs.replace(made, verdicts=verdicts)
         return made
 
-    def many(self, addresses: Any, asked: Any, **_options: Any) -> Many:
-        made = Many([], None)
-        for address in addresses:
+    def many(self, inputs: Any, settings: Any, _workers: Any) -> Results:
+        made = Results()
+        for address in inputs.addresses:
             try:
-                made.analyses.append(self.analyze(self.read(address), only=asked.only, skip=asked.skip))
-            except (TraceError, OSError) as error:
-                made.failed.append(f"{address}: {error.strerror}" if isinstance(error, OSError) else str(error))
+                made.analyses.append(self.analyze(self.read(address), only=settings.only, skip=settings.skip))
+            except TraceError as error:
+                made.failed.append(str(error))
         return made
 
     def load(self, settings: Any, folders: Any) -> Any:
@@ -142,10 +141,10 @@ class Fake:
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fake:
     made = Fake()
-    monkeypatch.setattr(advisor, "read", made.read, raising=False)
-    monkeypatch.setattr(advisor, "analyze", made.analyze, raising=False)
-    monkeypatch.setattr("advisor.execution.run.run", made.many)
-    monkeypatch.setattr("advisor.cli.analyze.load_rules", made.load)
+    monkeypatch.setattr("advisor.execution.task.read", made.read)
+    monkeypatch.setattr("advisor.execution.task.analyze", made.analyze)
+    monkeypatch.setattr("advisor.execution.run.run_many", made.many)
+    monkeypatch.setattr("advisor.gating.run.rules", made.load)
     monkeypatch.chdir(tmp_path)
     return made
 

@@ -58,9 +58,9 @@ def test_python_m_advisor_is_the_same() -> None:
 
 def test_a_reader_that_goes_away_is_no_bug(tmp_path: Path) -> None:
     script = (
-        "import advisor.cli.analyze as command\n"
+        "import advisor.gating.run as loading\n"
         "from advisor.cli import main\n"
-        "command.load_rules = lambda *_: (_ for _ in ()).throw(BrokenPipeError())\n"
+        "loading.rules = lambda *_: (_ for _ in ()).throw(BrokenPipeError())\n"
         "main(['analyze', 'x'])\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False)

@@ -10,7 +10,8 @@ from click.testing import CliRunner, Result
 
 import advisor
 from advisor.cli import main
-from advisor.cli.query import explain, show, unique
+from advisor.engine.query import explain
+from advisor.report.rows import show, unique
 
 
 def run(*args: str) -> Result:
@@ -92,9 +93,9 @@ def test_cells_that_json_and_text_must_agree_on() -> None:
     rows = [(None, True, 1.5, Decimal("2.50"), date(2020, 1, 1), [1], 2**70, float("nan"))]
     names = [*"abcdefg", "g"]
     assert unique(names)[-1] == "g_2"
-    first = json.loads(show(names, rows, "json"))[0]
+    first = json.loads(show(names, rows, "json", 100))[0]
     assert (first["a"], first["b"], first["h" if "h" in first else "g_2"]) == (None, True, None)
-    assert "NULL  true  1.5  2.50  2020-01-01  [1]" in show(names, rows, "text")
+    assert "NULL  true  1.5  2.50  2020-01-01  [1]" in show(names, rows, "text", 100)
 
 
 def test_an_error_that_is_not_ours_is_passed_on() -> None:

@@ -47,8 +47,7 @@ def rule(**change: Any) -> Any:
 @pytest.fixture
 def book(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
     def put(*rules: Any) -> None:
-        for module in ("rules", "authoring"):
-            monkeypatch.setattr(f"advisor.cli.{module}.load_rules", lambda *_: SimpleNamespace(rules=list(rules)))
+        monkeypatch.setattr("advisor.gating.run.rules", lambda *_: SimpleNamespace(rules=list(rules)))
 
     monkeypatch.chdir(tmp_path)
     put(rule(), rule(id="a/b", title="Another\x1b[2J", needs=()))
@@ -83,15 +82,15 @@ def test_rules_check(book: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     def problems(*_: Any) -> Any:
         raise RuleError(["x.toml: one", "y.toml: two"])
 
-    monkeypatch.setattr("advisor.cli.authoring.load_rules", problems)
+    monkeypatch.setattr("advisor.gating.run.rules", problems)
     result = run("rules", "check", "mine")
     assert result.exit_code == 2
     assert "2 problems in the rules:\n  x.toml: one\n  y.toml: two" in result.stderr
 
 
 def test_a_folder_of_rules_must_exist() -> None:
-    from advisor.cli.analyze import load_rules
     from advisor.config import Config
+    from advisor.gating.run import rules
 
     with pytest.raises(UsageError, match="--rules nowhere: no such folder"):
-        load_rules(Config(), ["nowhere"])
+        rules(Config(), ["nowhere"])

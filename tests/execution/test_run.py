@@ -20,10 +20,9 @@ from support.ranks import ONLY, ranks
 from advisor import rulebook
 from advisor.cache import codec
 from advisor.errors import AdvisorError, TraceError, UsageError
-from advisor.execution import inputs
+from advisor.execution import inputs, task
 from advisor.execution import pool as local
 from advisor.execution import run as many
-from advisor.execution import task as work
 from advisor.reading.remote import cleaned, public, shown
 from advisor.trace import read
 
@@ -34,8 +33,8 @@ def advisor(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=300)
 
 
-def settings(**more: Any) -> work.Settings:
-    return work.settings(rulebook.load([rulebook.builtin_rules_dir()]), only=ONLY, **more)
+def settings(**more: Any) -> task.Settings:
+    return task.Settings(rules=rulebook.load([rulebook.builtin_rules_dir()]).rules, only=ONLY, **more)
 
 
 @pytest.fixture
@@ -181,8 +180,8 @@ def test_a_damaged_file_in_a_folder_is_an_error_and_the_rest_is_read(folder: Pat
 
 
 def test_a_pool_finds_what_one_process_finds(folder: Path) -> None:
-    addresses = inputs.find([str(folder)]).addresses
-    one, other = (many.run(addresses, settings(), jobs=jobs) for jobs in (1, 3))
+    files = inputs.find([str(folder)])
+    one, other = (many.run(files, settings(), jobs=jobs) for jobs in (1, 3))
     assert one == other
     assert len(one.analyses) == 4
     assert one.failed == []
@@ -207,7 +206,7 @@ def test_a_pool_is_used_where_it_pays(tmp_path: Path, monkeypatch: pytest.Monkey
         local.choose([str(large)], 0)
 
 
-def comparable(result: work.Result) -> tuple[object, ...]:
+def comparable(result: task.Result) -> tuple[object, ...]:
     """A result in a form that can be compared: tables cannot, their bytes can."""
     assert result.digest is not None
     rest = msgspec.structs.replace(result, digest=None)
@@ -221,7 +220,7 @@ def test_a_child_killed_in_the_middle_loses_nothing(tmp_path: Path) -> None:
         builder.write(tmp_path / f"rank{number}.json.gz")
     addresses = inputs.find([str(tmp_path)]).addresses
     wanted = dict(local.serial(addresses, settings()))
-    found: dict[int, work.Result] = {}
+    found: dict[int, task.Result] = {}
     killed = 0
     for index, result in local.pool(addresses, settings(), 2):
         assert index not in found  # none is done twice
@@ -262,7 +261,7 @@ def gone(pid: int) -> bool:
 def test_a_trace_that_kills_every_reader_costs_its_own_result_alone(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "_one", _deadly)
+    monkeypatch.setattr(local, "_work", _deadly)
     addresses = inputs.find([str(folder)]).addresses
     found = dict(local.pool(addresses, settings(), 2))
     assert sorted(found) == [0, 1, 2, 3]
@@ -273,20 +272,20 @@ def test_a_trace_that_kills_every_reader_costs_its_own_result_alone(
 def _deadly(address: str) -> bytes:
     if "rank2" in address:
         os.kill(os.getpid(), signal.SIGKILL)
-    return work.one(address, local._packed)
+    return task.work(address, local._settings)
 
 
 def test_what_a_worker_returns_is_checked(folder: Path) -> None:
     with pytest.raises(AdvisorError, match="hold no Result"):
-        work.opened(msgspec.msgpack.encode({"version": "1", "analysis": {"path": "x"}}))
+        task.decode(msgspec.msgpack.encode({"version": "1", "analysis": {"path": "x"}}))
 
 
 def test_views_of_many_traces_are_those_of_the_telling_ones(tmp_path: Path) -> None:
     for number, builder in enumerate(ranks({7: 10_000}, count=10)):
         builder.write(tmp_path / f"rank{number}.json.gz")
-    made = many.run(inputs.find([str(tmp_path)]).addresses, settings(views=True), jobs=1)
+    made = many.run(inputs.find([str(tmp_path)]), settings(views=True), jobs=1)
     with_views = [index for index, analysis in enumerate(made.analyses) if analysis.views is not None]
     assert len(with_views) == 8
     assert 7 in with_views
-    plain = many.run(inputs.find([str(tmp_path)]).addresses, settings(), jobs=1)
+    plain = many.run(inputs.find([str(tmp_path)]), settings(), jobs=1)
     assert made.across == plain.across

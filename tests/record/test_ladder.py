@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import gzip
 import hashlib
@@ -17,15 +18,15 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from ladder import html, running, table, text
+from ladder.machine import Machine
+from ladder.states import Article, Measurement, Settings, State, Task, change, on_cpu, on_cuda
 from msgspec import json, structs
 from support.paths import ROOT
 
 import advisor
 from advisor.cli import main
 from advisor.errors import UsageError
-from advisor.record.ladder import html, running, table, text
-from advisor.record.ladder.machine import Machine
-from advisor.record.ladder.states import Article, Asked, Measured, Settings, State, change, on_cpu, on_cuda
 
 WHY = "torch is not installed here; .ci/run runs this against the torch it names"
 MACHINE = Machine(
@@ -105,7 +106,9 @@ def climb(monkeypatch: pytest.MonkeyPatch, folder: Path, laps: dict[str, list[fl
         given = laps[name.removesuffix(".json.gz")]
         if isinstance(given, str):
             raise running.Failed(given)
-        measured = Measured(laps_ms=given, peak_memory_bytes=1 << 20, network="a network", parameters=1234, threads=2)
+        measured = Measurement(
+            laps_ms=given, peak_memory_bytes=1 << 20, network="a network", parameters=1234, threads=2
+        )
         return running.Run(measured, GATE / name)
 
     monkeypatch.setattr(running, "run", run)
@@ -152,7 +155,9 @@ def test_on_a_gpu_each_profile_names_the_articles_next_change(monkeypatch: pytes
     def run(settings: Settings, steps: int, folder: Path, trace: Path) -> running.Run:
         number = int(trace.name[len("state")])
         lap = 1000 * settings.batch / rates[number]
-        measured = Measured(laps_ms=[lap] * steps, peak_memory_bytes=None, network="ResNet-18", parameters=1, threads=8)
+        measured = Measurement(
+            laps_ms=[lap] * steps, peak_memory_bytes=None, network="ResNet-18", parameters=1, threads=8
+        )
         return running.Run(measured, built[number])
 
     monkeypatch.setattr(running, "run", run)
@@ -226,11 +231,23 @@ def test_a_folder_that_holds_something_is_not_overwritten(tmp_path: Path) -> Non
 
 def test_the_process_that_analyzes_imports_no_torch() -> None:
     code = (
-        "import sys, advisor.cli.ladder, advisor.record.ladder.table, advisor.record.ladder.html;"
+        "import sys, advisor.cli.ladder; sys.path.insert(0, 'examples'); import ladder.table, ladder.html;"
         "print(sorted({'torch', 'torchvision', 'PIL'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_example_uses_public_names_of_the_advisor_only() -> None:
+    """But for the cores that a process may use, which the recorder counts and no trace is there yet to say."""
+    for path in (ROOT / "examples" / "ladder").glob("*.py"):
+        tree = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in tree:
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "advisor":
+                assert node.attr in {*advisor.__all__, "__file__"}, f"{path.name}:{node.lineno}"
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("advisor"):
+                assert (path.name, node.module) == ("machine.py", "advisor.record.environment")
+                assert [name.name for name in node.names] == ["usable_cores"]
 
 
 @pytest.fixture
@@ -244,7 +261,7 @@ def torch_is_here() -> None:
 @pytest.mark.usefixtures("torch_is_here")
 def test_the_network_is_a_resnet18() -> None:
     """torchvision's resnet18 has 11,689,512 parameters in 62 tensors, and with them 20 batch norms with 3 buffers each."""
-    from advisor.record.ladder.train import ResNet18
+    from ladder.train import ResNet18
 
     state = ResNet18().state_dict()
     assert sum(p.numel() for p in ResNet18().parameters()) == 11_689_512
@@ -265,16 +282,15 @@ def test_the_network_is_a_resnet18() -> None:
 def test_what_only_the_gpus_states_set_runs(tmp_path: Path) -> None:
     """Arrays for pictures, bytes for the device, zeroed gradients, autocast, and the network at full width: on the CPU here."""
     import torch
-
-    from advisor.record.ladder import train
+    from ladder import train
 
     settings = Settings(
         device="cpu", batch=2, workers=1, size=32, as_bytes=True, set_to_none=False, autocast="bfloat16"
     )
     asked, result = tmp_path / "asked.json", tmp_path / "result.json"
-    asked.write_bytes(json.encode(Asked(settings=settings, warmup=1, steps=3)))
+    asked.write_bytes(json.encode(Task(settings=settings, warmup=1, steps=3)))
     train.main(str(asked), str(result))
-    found = json.decode(result.read_bytes(), type=Measured)
+    found = json.decode(result.read_bytes(), type=Measurement)
     assert len(found.laps_ms) == 3
     assert min(found.laps_ms) > 0
     assert found.parameters == 11_689_512
@@ -340,7 +356,7 @@ def nameless(traces: Iterable[Path]) -> None:
 @pytest.mark.usefixtures("torch_is_here")
 def test_a_gpu_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    with pytest.raises(UsageError, match="--device cuda: torch sees no GPU here"):
+    with pytest.raises(advisor.AdvisorError, match="--device cuda: torch sees no GPU here"):
         running.machine("cuda")
 
 

@@ -18,8 +18,8 @@ from support.traces import trace as real
 
 from advisor import views as viewing
 from advisor.cli import main as advisor_command
-from advisor.cli.query import run
 from advisor.engine.claims import Claim
+from advisor.engine.query import run
 from advisor.pipeline import analyze
 from advisor.report import FORMATS
 from advisor.report.redact import redact

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from advisor.ranks.telling import at_length
+from advisor.ranks.summary import at_length
 from advisor.report import figures, ranks
 from advisor.report.blocks import Block, Detail, Heading, Items, Paragraph, Span, Table
 from advisor.report.documents import analysis as single

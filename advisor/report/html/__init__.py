@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment
 from markupsafe import Markup
 
-from advisor.ranks.telling import at_length
+from advisor.ranks.summary import at_length
 from advisor.report import figures, page, ranks
 from advisor.report.causes import on_cpu
 from advisor.report.html import bars, cells, charts, diff, embed, source, svg

@@ -1,4 +1,4 @@
-"""What the machine has for the ladder. Run as a module, in a process of its own, for this one must not import torch."""
+"""The machine as torch sees it. Run as a module, in a process of its own, for the one that analyzes must not import torch."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Machine(Struct, frozen=True, kw_only=True):
 
 
 def look(device: str | None) -> Machine | str:
-    """The machine as torch sees it from here, or why the ladder cannot be climbed on *device*; None takes a GPU if any."""
+    """Describe the machine, or say why the ladder cannot be climbed on *device*; None takes a GPU if there is one."""
     try:
         import torch
     except ImportError as error:
@@ -54,18 +54,18 @@ def look(device: str | None) -> Machine | str:
         memory_bytes=memory,
         torch=str(torch.__version__),
         python=platform.python_version(),
-        bf16=bool({"amx_bf16", "avx512_bf16"} & set(told("flags").split())),
+        bf16=bool({"amx_bf16", "avx512_bf16"} & set(cpuinfo("flags").split())),
         compiler=any(shutil.which(name) for name in (os.environ.get("CXX") or "c++", "g++", "clang++", "cl")),
     )
 
 
 def processor() -> str:
     """The processor's name, as far as the system tells it."""
-    return told("model name") or platform.processor() or platform.machine() or "unknown processor"
+    return cpuinfo("model name") or platform.processor() or platform.machine() or "unknown processor"
 
 
-def told(field: str) -> str:
-    """What Linux says of the first processor under *field*; empty elsewhere."""
+def cpuinfo(field: str) -> str:
+    """A field of the first processor in Linux's list; empty elsewhere."""
     try:
         lines = _CPUINFO.read_text().splitlines()
     except OSError:

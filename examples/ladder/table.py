@@ -12,12 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 import advisor
-from advisor.record.ladder import running
-from advisor.record.ladder.machine import Machine
-from advisor.record.ladder.states import Article, Settings, State, change, on_cpu, on_cuda
-from advisor.results.analysis import Analysis, Finding
-from advisor.results.encoding import to_json
-from advisor.trace import Trace
+from ladder import running
+from ladder.machine import Machine
+from ladder.states import Article, Settings, State, change, on_cpu, on_cuda
 
 SCHEMA_VERSION = 1
 _SHOWN = 5
@@ -32,7 +29,7 @@ class Times(Struct, frozen=True, kw_only=True):
     count: int
 
 
-class Led(Struct, frozen=True, kw_only=True):
+class Advice(Struct, frozen=True, kw_only=True):
     """The finding that led to a change: its rule, and where it stands among the findings of the state before."""
 
     rule: str
@@ -42,8 +39,8 @@ class Led(Struct, frozen=True, kw_only=True):
     of: int
 
 
-class Predicted(Struct, frozen=True, kw_only=True):
-    """What the trace of the state before says that the change makes of the rate: times as fast, cautiously and at most."""
+class Prediction(Struct, frozen=True, kw_only=True):
+    """The speedup that the trace of the state before predicts of the change: times as fast, cautiously and at most."""
 
     low: float
     high: float
@@ -51,7 +48,7 @@ class Predicted(Struct, frozen=True, kw_only=True):
     basis: str
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class Symptom(Struct, frozen=True, kw_only=True):
     """A finding in short. ``cost_share`` is of the step."""
 
     rule: str
@@ -83,12 +80,12 @@ class Rung(Struct, frozen=True, kw_only=True):
     operators_share: float | None = None
     loader_share: float | None = None
     peak_memory_bytes: int | None = None
-    findings: list[Found] = []
+    findings: list[Symptom] = []
     since: int | None = None
     became: float | None = None
-    led: Led | None = None
+    led: Advice | None = None
     not_led: str = ""
-    predicted: Predicted | None = None
+    predicted: Prediction | None = None
     not_predicted: str = ""
     article: Article | None = None
 
@@ -105,8 +102,8 @@ class Ladder(Struct, frozen=True, kw_only=True):
     rungs: list[Rung]
 
     def to_json(self) -> bytes:
-        """The whole table, indented."""
-        return to_json(self)
+        """The table as indented JSON."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2)
 
     @classmethod
     def from_json(cls, text: bytes | str) -> Ladder:
@@ -114,12 +111,12 @@ class Ladder(Struct, frozen=True, kw_only=True):
         return msgspec.json.decode(text, type=cls)
 
 
-class Climbed(NamedTuple):
-    """The last state that ran: its number, its rate, and its trace."""
+class Previous(NamedTuple):
+    """The last state that ran: its number, its rate in samples a second, and its trace."""
 
     number: int
     rate: float
-    trace: Trace
+    trace: advisor.Trace
 
 
 def climb(
@@ -135,31 +132,37 @@ def climb(
     A state that cannot run is told, and its change left out of those after it.
     """
     settings, order = (on_cuda if machine.device == "cuda" else on_cpu)(machine.cores)
+    order = order[:states]
     rungs: list[Rung] = []
-    last: Climbed | None = None
+    last: Previous | None = None
     network, parameters = "", 0
-    for number, state in enumerate(order[:states]):
-        say(f"state {number} of {len(order[:states]) - 1}: {state.title}")
-        asked = change(settings, state)
+    for number, state in enumerate(order):
+        say(f"state {number} of {len(order) - 1}: {state.title}")
+        changed = change(settings, state)
         trace = folder / f"state{number}_{state.name}.json.gz"
         rung = Rung(
-            number=number, name=state.name, title=state.title, outcome="climbed", settings=asked, article=state.article
+            number=number,
+            name=state.name,
+            title=state.title,
+            outcome="climbed",
+            settings=changed,
+            article=state.article,
         )
-        if lacking := lacks(machine, state):
-            rungs.append(replace(rung, outcome="skipped", because=lacking))
+        if missing := obstacle(machine, state):
+            rungs.append(replace(rung, outcome="skipped", because=missing))
             continue
         try:
-            run = running.run(asked, steps, folder, trace)
+            run = running.run(changed, steps, folder, trace)
         except running.Failed as error:
             rungs.append(replace(rung, outcome="failed", because=str(error)))
             continue
-        settings, network, parameters = asked, run.measured.network, run.measured.parameters
+        settings, network, parameters = changed, run.measured.network, run.measured.parameters
         recorded = advisor.read(str(run.trace))
         rung = figures(rung, run, recorded)
         if last is not None:
             rung = against(last, rung, state)
         rungs.append(rung)
-        last = Climbed(number, rung.samples_per_s or 0.0, recorded)
+        last = Previous(number, rung.samples_per_s or 0.0, recorded)
     return Ladder(
         schema_version=SCHEMA_VERSION,
         advisor=advisor.__version__,
@@ -171,8 +174,8 @@ def climb(
     )
 
 
-def lacks(machine: Machine, state: State) -> str:
-    """Why this machine cannot run the state; empty where it can."""
+def obstacle(machine: Machine, state: State) -> str:
+    """Name the feature that this machine lacks for the state; empty where it has all."""
     if state.needs == "bf16" and not machine.bf16:
         return "the processor lists neither amx_bf16 nor avx512_bf16; without them bfloat16 is slower than float32"
     if state.needs == "compiler" and not machine.compiler:
@@ -180,8 +183,8 @@ def lacks(machine: Machine, state: State) -> str:
     return ""
 
 
-def figures(rung: Rung, run: running.Run, recorded: Trace) -> Rung:
-    """The rung with what was measured, and what the advisor says of its trace."""
+def figures(rung: Rung, run: running.Run, recorded: advisor.Trace) -> Rung:
+    """Fill in the figures that were measured, and those of the trace's analysis."""
     analysis = advisor.analyze(recorded)
     laps, summary = np.asarray(run.measured.laps_ms), analysis.summary
     on_cpu = rung.settings.device == "cpu"
@@ -200,14 +203,14 @@ def figures(rung: Rung, run: running.Run, recorded: Trace) -> Rung:
         loader_share=summary.causes.get("loader", 0.0) if summary.causes else None,
         peak_memory_bytes=run.measured.peak_memory_bytes,
         findings=[
-            Found(rule=found.rule, title=found.title, cost_share=found.cost_share)
+            Symptom(rule=found.rule, title=found.title, cost_share=found.cost_share)
             for found in analysis.findings[:_SHOWN]
         ],
     )
 
 
-def against(last: Climbed, rung: Rung, state: State) -> Rung:
-    """The rung beside the one before it: what led here, what was predicted, what it became."""
+def against(last: Previous, rung: Rung, state: State) -> Rung:
+    """Compare the rung with the one before it: the advice that led here, the prediction, the outcome."""
     became = (rung.samples_per_s or 0.0) / last.rate
     rung = replace(rung, since=last.number, became=became)
     if not state.rules:
@@ -220,7 +223,7 @@ def against(last: Climbed, rung: Rung, state: State) -> Rung:
     predicted = prediction(analysis, found)
     return replace(
         rung,
-        led=Led(
+        led=Advice(
             rule=found.rule,
             title=found.title,
             place=place(found),
@@ -232,20 +235,20 @@ def against(last: Climbed, rung: Rung, state: State) -> Rung:
     )
 
 
-def prediction(analysis: Analysis, found: Finding) -> Predicted | None:
-    """What the fix makes of the rate: by the replay where the trace could be run again, else by the finding's own bound."""
+def prediction(analysis: advisor.Analysis, found: advisor.Finding) -> Prediction | None:
+    """Predict the speedup: by the replay where the trace could be run again, else by the finding's own bound."""
     step, saving = analysis.what_if, found.saving
     if step is not None and min(step.step_ms_after.values()) > 0:
         low, high = (step.step_ms_before / step.step_ms_after[key] for key in ("high", "low"))
-        return Predicted(low=low, high=high, by="replay", basis=saving.basis if saving else "")
+        return Prediction(low=low, high=high, by="replay", basis=saving.basis if saving else "")
     if saving is None or saving.high_share >= 1:
         return None
     low, high = (1 / (1 - share) for share in (saving.low_share, saving.high_share))
-    return Predicted(low=low, high=high, by="bound", basis=saving.basis)
+    return Prediction(low=low, high=high, by="bound", basis=saving.basis)
 
 
-def place(found: Finding) -> str | None:
-    """Where in the source most of the finding's cost lies."""
+def place(found: advisor.Finding) -> str | None:
+    """Name the source line that holds most of the finding's cost."""
     first = next((where for where in found.where if where.file is not None), None)
     if first is None:
         return None

@@ -22,7 +22,7 @@ import torch
 from PIL import Image
 from torch import nn
 
-from advisor.record.ladder.states import Asked, Measured, Settings
+from ladder.states import Measurement, Settings, Task
 
 CLASSES = 10
 Batch = tuple[torch.Tensor, torch.Tensor]
@@ -192,15 +192,15 @@ def peak_bytes(device: torch.device) -> int | None:
     return most if sys.platform == "darwin" else 1024 * most
 
 
-def main(asked: str, result: str) -> None:
+def main(task_file: str, result: str) -> None:
     """Train, and write to *result* how long the steps after the first few took."""
-    wanted = msgspec.json.decode(Path(asked).read_bytes(), type=Asked)
-    settings = wanted.settings
+    task = msgspec.json.decode(Path(task_file).read_bytes(), type=Task)
+    settings = task.settings
     if settings.threads is not None:
         torch.set_num_threads(settings.threads)
     training = Training(settings)
     loader: Iterable[Batch] = torch.utils.data.DataLoader(
-        FakeCIFAR(settings, settings.batch * (wanted.warmup + wanted.steps)),  # type: ignore[arg-type, unused-ignore]
+        FakeCIFAR(settings, settings.batch * (task.warmup + task.steps)),  # type: ignore[arg-type, unused-ignore]
         batch_size=settings.batch,
         num_workers=settings.workers,
         pin_memory=settings.pin,
@@ -208,16 +208,16 @@ def main(asked: str, result: str) -> None:
     stopwatch = Stopwatch(training.device)
     for number, batch in enumerate(loader, 1):
         training.step(batch)
-        if number >= wanted.warmup:
+        if number >= task.warmup:
             stopwatch.mark()
-    found = Measured(
+    measurement = Measurement(
         laps_ms=stopwatch.laps_ms(),
         peak_memory_bytes=peak_bytes(training.device),
         network=training.what,
         parameters=sum(parameter.numel() for parameter in training.model.parameters()),
         threads=torch.get_num_threads(),
     )
-    Path(result).write_bytes(msgspec.json.encode(found))
+    Path(result).write_bytes(msgspec.json.encode(measurement))
 
 
 if __name__ == "__main__":

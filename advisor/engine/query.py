@@ -1,0 +1,65 @@
+"""SQL over the frames of a trace: one SELECT of the user's, run by DuckDB with files and the network out of its reach."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import duckdb
+
+from advisor.errors import UsageError, nearest
+from advisor.frames import SCHEMAS
+from advisor.rulebook.conditions import connect
+from advisor.trace import Trace
+
+
+def run(trace: Trace, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Column names and rows of one SELECT. Only the frames that it names are built.
+
+    Raises ``UsageError`` with the nearest frame or column for what DuckDB cannot run.
+    """
+    try:
+        sql.encode("utf-8")
+    except UnicodeEncodeError:
+        raise UsageError("SQL: is not valid UTF-8") from None
+    words = set(re.findall(r"\w+", sql.lower()))
+    named = [name for name in SCHEMAS if name in words]
+    with _explained(named):
+        statements = duckdb.extract_statements(sql)
+    if len(statements) != 1 or statements[0].type not in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):
+        raise UsageError("SQL: exactly one SELECT is run; this is something else")
+    connection = connect()
+    try:
+        for name in named:
+            connection.register(name, trace.frame(name))
+        with _explained(named):
+            connection.execute(sql)
+            return [str(column[0]) for column in connection.description or ()], connection.fetchall()
+    finally:
+        connection.close()
+
+
+@contextmanager
+def _explained(named: Sequence[str]) -> Iterator[None]:
+    """Turn DuckDB's errors into ones that name what was meant."""
+    try:
+        yield
+    except (duckdb.InterruptException, KeyboardInterrupt):
+        raise KeyboardInterrupt from None
+    except duckdb.Error as error:
+        raise UsageError(explain(str(error), named)) from error
+
+
+def explain(message: str, named: Sequence[str]) -> str:
+    """DuckDB's message with the nearest frame or column of ours in place of its own guesses."""
+    text = message.strip()
+    if found := re.search(r"Table with name (\S+) does not exist", text):
+        return f'SQL: no frame "{found[1]}"{nearest(found[1], SCHEMAS)}. Frames: {", ".join(SCHEMAS)}.'
+    if found := re.search(r'Referenced column "([^"]+)" not found|not have a column named "([^"]+)"', text):
+        wrong = found[1] or found[2]
+        known = [column.name for name in named for column in SCHEMAS[name].columns]
+        see = f" Columns: advisor query --schema {named[0]}" if named else ""
+        return f'SQL: no column "{wrong}"{nearest(wrong, known)}.{see}'
+    return f"SQL: {text}"

@@ -1,0 +1,83 @@
+"""The answer to a query, and the schema of the frames: as an aligned table, as JSON, or as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from advisor.errors import UsageError, nearest
+from advisor.frames import SCHEMAS
+from advisor.frames.schema import Schema
+from advisor.report.plain import clean
+from advisor.report.table import align
+
+
+def show(names: Sequence[str], rows: Sequence[tuple[Any, ...]], form: str, width: int) -> str:
+    """Show rows as an aligned table, as JSON objects, or as CSV."""
+    if form == "json":
+        objects = [dict(zip(unique(names), row, strict=True)) for row in rows]
+        return msgspec.json.format(msgspec.json.encode(objects, enc_hook=str), indent=2).decode() + "\n"
+    if form == "csv":
+        file = io.StringIO()
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([clean(name) for name in names])
+        writer.writerows([clean(value) if isinstance(value, str) else value for value in row] for row in rows)
+        return file.getvalue()
+    figures = [all(_is_figure(row[index]) for row in rows) and bool(rows) for index in range(len(names))]
+    cells = [[_cell(value) for value in row] for row in rows]
+    lines = align([clean(name) for name in names], cells, figures, width)
+    return "\n".join([*lines, "", f"{len(rows)} row{'s' if len(rows) != 1 else ''}"]) + "\n"
+
+
+def unique(names: Sequence[str]) -> list[str]:
+    """Column names, the second ``ms`` as ``ms_2``: in a JSON object the later would swallow the earlier."""
+    seen: dict[str, int] = {}
+    distinct = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        distinct.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
+    return distinct
+
+
+def _is_figure(value: object) -> bool:
+    return value is None or (isinstance(value, int | float | Decimal) and not isinstance(value, bool))
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return f"{value:.6g}" if abs(value) < 1e6 else f"{value:.0f}"
+    return clean(str(value))
+
+
+def describe(frame: str | None, form: str, width: int) -> str:
+    """Show the frames, or the columns of one of them."""
+    if form == "csv":
+        raise UsageError("--schema comes as text or json")
+    if frame is not None and frame not in SCHEMAS:
+        raise UsageError(f'no frame "{frame}"{nearest(frame, SCHEMAS)}. Frames: {", ".join(SCHEMAS)}.')
+    chosen: Mapping[str, Schema] = SCHEMAS if frame is None else {frame: SCHEMAS[frame]}
+    if form == "json":
+        return msgspec.json.format(msgspec.json.encode(list(chosen.values())), indent=2).decode() + "\n"
+    if frame is None:
+        rows = [[name, schema.row] for name, schema in chosen.items()]
+        lines = align(["frame", "one row is"], rows, [False, False], width)
+        return "\n".join(lines) + "\n\nThe columns of one: advisor query --schema FRAME\n"
+    (schema,) = chosen.values()
+    cells = [[column.name, column.type, column.unit, column.meaning] for column in schema.columns]
+    # Meanings come last and are not cut: a definition without its end is none.
+    lines = align(["column", "type", "unit"], [row[:3] for row in cells], [False] * 3)
+    wide = max(len(line) for line in lines)
+    body = [
+        f"{line:<{wide}}  {meaning}".rstrip()
+        for line, meaning in zip(lines, ["meaning", *(row[3] for row in cells)], strict=True)
+    ]
+    return "\n".join([f"{schema.name}: one row is {schema.row}", "", *body]) + "\n"

@@ -1,0 +1,47 @@
+"""Decisions on finished analyses: rules that failed, the severity that was reached, questions without an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import get_args
+
+from advisor.results.analysis import Analysis, Finding, RuleFailure, Severity
+from advisor.results.several import Several, analyses
+
+_SEVERITIES: tuple[str, ...] = get_args(Severity)
+"""The worst first."""
+
+
+def failed_rules(document: Analysis | Several) -> list[str]:
+    """List the rules that failed on a trace, and so judged nothing there."""
+    return sorted({failure.rule for failure in _findings_and_failures(document)[1]})
+
+
+def reaches(document: Analysis | Several, severity: str) -> bool:
+    """Tell if a finding is of *severity* or worse."""
+    reached = _SEVERITIES[: _SEVERITIES.index(severity) + 1]
+    return any(finding.severity in reached for finding in _findings_and_failures(document)[0])
+
+
+def _findings_and_failures(document: Analysis | Several) -> tuple[list[Finding], list[RuleFailure]]:
+    """All findings and failures, those of all ranks together included."""
+    findings = [finding for analysis in analyses(document) for finding in analysis.findings]
+    failures = [failure for analysis in analyses(document) for failure in analysis.verdicts.error]
+    if isinstance(document, Several) and document.across is not None:
+        findings += document.across.findings
+        failures += document.across.verdicts.error
+    return findings, failures
+
+
+def unanswered(document: Analysis | Several, globs: Sequence[str]) -> list[str]:
+    """Name, trace by trace, the rules that were asked after by *globs* and are in no prediction, and say why."""
+    notes = []
+    for analysis in analyses(document):
+        priced = analysis.what_if.rules if analysis.what_if is not None else []
+        for glob in globs:
+            if not any(fnmatchcase(rule, glob) for rule in priced):
+                fires = any(fnmatchcase(finding.rule, glob) for finding in analysis.findings)
+                reason = "fires without a price that could be replayed" if fires else "does not fire"
+                notes.append(f"{glob}: {reason} in {analysis.trace.path}")
+    return notes
