@@ -420,7 +420,7 @@ def test_a_project_can_bound_it_or_do_without(root: Path, tmp_path: Path, monkey
     (tmp_path / "advisor.toml").write_text('cache_gb = "4 GB"\n')
     result = analyzed(path)
     assert result.exit_code == 2
-    assert "cache_gb must be a number of GB" in result.stderr
+    assert "cache_gb: must be a number of GB" in result.stderr
 
 
 def test_paths_with_odd_characters_are_paths(tmp_path: Path) -> None:

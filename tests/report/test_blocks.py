@@ -7,8 +7,8 @@ import hashlib
 import re
 
 import pytest
-from hostile import EVIL
 from markdown_it import MarkdownIt
+from support.hostile import EVIL
 from test_html import Page, policy
 
 from advisor.report import Options, markdown, text

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -32,7 +33,7 @@ def questions(paths: list[Path]) -> Iterator[str]:
         for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
             for line, text in sorted(docstrings(file.read_text(encoding="utf-8"))):
                 if QUESTION.match(text):
-                    yield f"{file}:{line}: {text}"
+                    yield f"{os.path.relpath(file)}:{line}: {text}"
 
 
 def main() -> int:
