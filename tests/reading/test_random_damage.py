@@ -140,7 +140,9 @@ def survives(text: bytes, sizes: tuple[int, int] = (1 << 21, 1 << 20)) -> None:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("name", ["h100_transformer_run1.json.gz", "mi250_minitoy_train.json.gz"])
+@pytest.mark.parametrize(
+    "name", ["h100_transformer_run1.json.gz", pytest.param("mi250_minitoy_train.json.gz", marks=pytest.mark.study)]
+)
 def test_random_edits_of_a_real_trace(name: str) -> None:
     text = real_text(name)
 
@@ -250,7 +252,9 @@ ARGS += [
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("name", ["h100_transformer_run1.json.gz", "mi250_minitoy_train.json.gz"])
+@pytest.mark.parametrize(
+    "name", ["h100_transformer_run1.json.gz", pytest.param("mi250_minitoy_train.json.gz", marks=pytest.mark.study)]
+)
 def test_odd_values_anywhere_in_a_real_trace(name: str) -> None:
     whole = json.loads(real_text(name))
     change = st.tuples(st.floats(0, 1, exclude_max=True), st.sampled_from(FIELDS + ARGS), st.sampled_from(ODD_VALUES))

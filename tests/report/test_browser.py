@@ -24,9 +24,9 @@ pytestmark = pytest.mark.browser
 
 # With and without steps, stacks, memory and GPU.
 REAL = [
-    "h100_owlv2_large.json.gz",
+    pytest.param("h100_owlv2_large.json.gz", marks=pytest.mark.study),
+    pytest.param("a100_dlrm_rank3of8.json.gz", marks=pytest.mark.study),
     "v100_resnet50_workers0.json.gz",
-    "a100_dlrm_rank3of8.json.gz",
     "a100_host_only.json.gz",
     "gpu_events_without_host.json.gz",
     "cpu_only.json.gz",
@@ -134,8 +134,15 @@ def axe(visit: Visit) -> None:
     assert serious == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1200])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (360, "dark"),
+        pytest.param(360, "light", marks=pytest.mark.study),
+        pytest.param(1200, "dark", marks=pytest.mark.study),
+        pytest.param(1200, "light", marks=pytest.mark.study),
+    ],
+)
 def test_everyone_can_use_it(chrome: Any, sample: Path, scheme: str, width: int) -> None:
     with Visit(chrome, sample, color_scheme=scheme, viewport={"width": width, "height": 800}) as visit:
         axe(visit)

@@ -26,6 +26,7 @@ reveal_type(advisor.__version__)
 """
 
 
+@pytest.mark.study
 def test_a_users_type_checker_sees_the_public_names(tmp_path: Path) -> None:
     """On PYTHONPATH, as in site-packages, mypy reads the annotations of a package with py.typed only."""
     pytest.importorskip("mypy")

@@ -26,7 +26,22 @@ def test_the_file_is_the_one_on_the_list(name: str) -> None:
     assert hashlib.sha256(Path(real_trace(name)).read_bytes()).hexdigest() == wanted
 
 
-@pytest.mark.parametrize("name", AUDITED)
+EVERY_RUN = (
+    "a100_particle_batch4",
+    "a100_param_bench",
+    "event_sync_first_call",
+    "mi300_vit_batch1",
+    "rtx2080ti_resnet_annotated",
+)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name.endswith(tuple(f"{n}.json.gz" for n in EVERY_RUN)) else pytest.mark.study)
+        for name in AUDITED
+    ],
+)
 def test_an_audited_trace_is_analyzed(name: str) -> None:
     made = analysis(name, views=True, samples=True)
     assert made.verdicts.error == []

@@ -58,6 +58,7 @@ def test_it_is_used_with_an_option(mine: Path) -> None:
     assert finding["cost_ms"] == pytest.approx(1.5, rel=0.01)
 
 
+@pytest.mark.study
 def test_it_is_used_from_the_settings_with_a_limit_of_ones_own(mine: Path) -> None:
     (mine / "pyproject.toml").write_text('[tool.advisor]\nrules = ["my_rules"]\n')
     found = json.loads(advisor("analyze", "trace.json", "-f", "json", cwd=mine).stdout)
@@ -101,6 +102,7 @@ def test_mistakes_are_named(tmp_path: Path, words: list[str], said: str) -> None
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.study
 def test_a_proof_that_does_not_hold_fails_and_says_why(mine: Path) -> None:
     proof = mine / "my_rules" / "team" / "slow-augment.proof.py"
     proof.write_text(proof.read_text().replace("cost_ms=1.5", "cost_ms=2.0"))
@@ -127,6 +129,7 @@ def test_a_proof_that_is_not_whole_fails(mine: Path) -> None:
         assert problem in said
 
 
+@pytest.mark.study
 def test_what_is_no_trace_is_named(mine: Path) -> None:
     proof = mine / "my_rules" / "team" / "slow-augment.proof.py"
     whole = proof.read_text()
@@ -145,6 +148,7 @@ def test_decorators_with_and_without_parentheses() -> None:
         proof.lacks(lambda: None)  # type: ignore[arg-type]
 
 
+@pytest.mark.study
 def test_the_same_rules_from_settings_and_option_count_once(mine: Path) -> None:
     (mine / "pyproject.toml").write_text('[tool.advisor]\nrules = ["my_rules"]\n')
     (mine / "linked" / "other").mkdir(parents=True)
@@ -168,6 +172,7 @@ def test_settings_are_named_for_their_mistakes(mine: Path) -> None:
         assert (result.returncode, said in result.stderr) == (2, True), result.stderr
 
 
+@pytest.mark.study
 def test_a_proof_that_exits_or_loops_fails(mine: Path) -> None:
     from advisor import rulebook
     from advisor.testing import runner as proving
