@@ -1,4 +1,4 @@
-"""What distributed/straggler says of several ranks, and where it is silent."""
+"""Proof of distributed/straggler on several ranks: traces on which it fires, and traces on which it does not."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What gpu-idle/long-gap says, and where it is silent."""
+"""Proof of gpu-idle/long-gap: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.incomplete import host_alone

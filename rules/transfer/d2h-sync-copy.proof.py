@@ -1,4 +1,4 @@
-"""What transfer/d2h-sync-copy says, and where it is silent."""
+"""Proof of transfer/d2h-sync-copy: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.incomplete import launches_alone
