@@ -1,4 +1,4 @@
-"""How often the gate is wrong, and how often it has no answer, on the real traces.
+"""Error rates of the gate on the real traces, and the share of comparisons without an answer.
 
     python benchmarks/gate_study.py [--traces DIR] [--draws N] [--write]
 
@@ -99,7 +99,7 @@ def drawn(analysis: Analysis, rng: np.random.Generator) -> Analysis:
 
 
 def resampled(found: list[Analysis], draws: int) -> dict[str, Counter[str]]:
-    """How *draws* comparisons of a program with itself came out, by trace."""
+    """Count the outcomes of *draws* comparisons of a program with itself, by trace."""
     rng = np.random.default_rng(20261121)
     outcomes: dict[str, Counter[str]] = {analysis.trace.path: Counter() for analysis in found}
     for number in range(draws):
@@ -149,7 +149,7 @@ class Planted(NamedTuple):
 
     @property
     def quiet(self) -> bool:
-        """Whether the trace's own noise is under half the effect, so that the gate must catch it."""
+        """True where the trace's own noise is under half the effect, so that the gate must catch it."""
         return self.noise < 0.5 * self.effect or self.plant in ("copies turned pageable", "a synchronization a step")
 
 

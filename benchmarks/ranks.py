@@ -37,7 +37,7 @@ def write(count: int, source: Path, folder: Path) -> int:
 
 
 def shared_bytes(group: int) -> int:
-    """What the processes of a group hold, shared pages in proportion; 0 where the system does not tell."""
+    """Return the memory of a group's processes, shared pages in proportion; 0 where the system does not tell."""
     total = 0
     for entry in Path("/proc").glob("[0-9]*"):
         try:

@@ -1,4 +1,4 @@
-"""What recording costs a step: ``python benchmarks/record.py --rounds 5``, in an environment with torch.
+"""Cost of recording, per step: ``python benchmarks/record.py --rounds 5``, in an environment with torch.
 
 One script runs in processes of its own, in turn: by itself, under torch.profiler with shapes and memory, and under
 ``advisor record --stacks none``, which records the same. Each tells the processor time of the thread that trains for every

@@ -120,7 +120,7 @@ def index(rules: tuple[Rule, ...]) -> str:
 
 
 def page(rule: Rule) -> str:
-    """What is known of one rule; every page has the same headings in the same order."""
+    """Write the page of one rule; every page has the same headings in the same order."""
     match = rule.match
     kind = "speaks of the quality of the profile" if rule.is_profile else f"confidence {rule.confidence}"
     frame = f"frame [`{match.frame}`](../../frames.md#{match.frame})"
@@ -171,7 +171,7 @@ def page(rule: Rule) -> str:
 
 
 def told(rule: Rule) -> str:
-    """Which settings the finding says, and of which it may say what to set instead."""
+    """Describe the settings that the finding names, and those for which it may name another value."""
     names = {shown.name: False for shown in rule.settings}
     names |= {shown.name: True for shown in rule.settings if shown.advice}
     said = ", ".join(f"`{name}`" + (" with the value to set" if advised else "") for name, advised in names.items())
@@ -179,7 +179,7 @@ def told(rule: Rule) -> str:
 
 
 def proofs(rules: tuple[Rule, ...]) -> str:
-    """Which rule is proved by what."""
+    """Write the table of rules and the traces that prove each."""
     real = json.loads(REAL.read_text()) if REAL.is_file() else {}
     rows = []
     for rule in rules:
@@ -238,7 +238,7 @@ ARTICLE = (
 
 
 def replay() -> str:
-    """How prices are got: what the replay is, how well it gives the record back, and the article's ladder."""
+    """Write the page on prices: the replay, its error against the record, and the article's ladder."""
     real = json.loads(REAL.read_text()) if REAL.is_file() else {}
     rows = []
     for name, verdicts in sorted(real.items()):
@@ -334,7 +334,7 @@ def ladder() -> str:
 
 
 def why(rung: Rung) -> str:
-    """Why a change was worth more or less than predicted; a dash where it was within the prediction."""
+    """Explain a change that was worth more or less than predicted; a dash where it was within the prediction."""
     if rung.predicted is None or rung.became is None:
         lost = rung.became is not None and rung.became < 1
         return "no finding asked for it, and it does not pay here" if lost else "–"

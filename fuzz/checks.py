@@ -1,4 +1,4 @@
-"""What must hold for any input: a report that is right in itself and shows nothing raw, or an error that a user can act on."""
+"""Properties that hold for any input: a report that is right in itself and shows nothing raw, or an error that users can act on."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def texts(shown: dict[str, bytes]) -> None:
 
 
 def judged(before: Analysis, after: Analysis) -> None:
-    """What the gate and a comparison say of two traces, in every format."""
+    """Render the gate's answer and a comparison of two traces, in every format."""
     from advisor.gating import baseline
     from advisor.gating import judge as gating
     from advisor.gating.compare import compare

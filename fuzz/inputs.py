@@ -21,7 +21,7 @@ LAYOUTS: list[dict[str, Any]] = [{}, {"separators": (",", ":")}, {"indent": 1}, 
 
 
 def make(seed: int, number: int, seeds: list[tuple[str, Root]]) -> tuple[str, bytes]:
-    """What was done to which seed, and the file that came of it."""
+    """Damage a seed; return the damage with the name of the seed, and the resulting file."""
     rng = Random(f"{seed} {number}")
     name, root = rng.choice(seeds)
     structural = rng.random() < _STRUCTURE
@@ -54,7 +54,7 @@ def edited(rng: Random, text: bytes) -> bytes:
 
 
 def _place(rng: Random, out: bytearray) -> tuple[int, int]:
-    """Where a stretch begins and ends: mostly a short one."""
+    """Draw the begin and the end of a stretch: mostly a short one."""
     at = rng.randrange(len(out))
     return at, min(len(out), at + rng.choice([1, 1, 2, 8, 64, 1000, len(out) // 4 + 1]))
 

@@ -33,7 +33,7 @@ WALL_SECONDS = 600.0
 """Without a word for so long a child hangs without using the processor."""
 BATCH = 5000
 CHILD = __file__
-"""What a child runs."""
+"""The script that a child runs."""
 _MOST_FAILURES = 200
 
 
@@ -45,7 +45,7 @@ class Stillborn(Exception):
 
 
 class Summary:
-    """What became of the inputs so far."""
+    """Outcomes of the inputs so far."""
 
     def __init__(self, seed: int, share: float) -> None:
         self.lock = threading.Lock()
@@ -127,7 +127,7 @@ def _child(folder: Path, seed: int, share: float, numbers: range, summary: Summa
 
 
 def _lines(child: subprocess.Popen[bytes]) -> Iterator[bytes]:
-    """What a child says, line by line; one that is silent for too long is ended."""
+    """Yield a child's output, line by line; one that is silent for too long is ended."""
     assert child.stdout is not None
     rest = b""
     with child.stdout as pipe:

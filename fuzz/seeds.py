@@ -1,4 +1,4 @@
-"""What is damaged: small pieces of real traces, the project's own samples, and every case that proves a rule.
+"""Seeds to damage: small pieces of real traces, the project's own samples, and every case that proves a rule.
 
 A trace is cut down to a few hundred events, so that an input takes ms: a stretch of the host's events, the GPU's work
 that they launched, the steps, and the root object as it was.

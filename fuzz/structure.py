@@ -244,7 +244,7 @@ def mix(rng: Random, root: Root, other: Root) -> None:
 
 
 def no_events(rng: Random, root: Root, _: Root) -> None:
-    """What stands among the events and is none."""
+    """Put values among the events that are no events."""
     for _step in range(rng.randint(1, 5)):
         at = rng.randrange(len(root["traceEvents"]) + 1)
         root["traceEvents"].insert(at, rng.choice([*ODD, *ATTACKS, *NUMBERS[:10]]))
@@ -280,7 +280,7 @@ def root_values(rng: Random, root: Root, _: Root) -> None:
 
 
 def secrets(rng: Random, root: Root, _: Root) -> None:
-    """What must stay behind: the environment, hosts, users, homes."""
+    """Plant data that no report may show: the environment, hosts, users, homes."""
     for key in ("env", "environment", "hostname", "host_name", "username", "user", "cmdline", "trace_id"):
         root[key] = rng.choice([SECRET, {"TOKEN": SECRET}, [SECRET]])
     for event in _some(rng, root):

@@ -59,7 +59,7 @@ class Tries:
         self.schema = _schema()
 
     def one(self, seed: int, number: int, content: bytes) -> dict[str, Any]:
-        """What one input came to: outcome, seconds of CPU, and where a failure lies."""
+        """Run one input and report its outcome, its seconds of CPU, and the place of a failure."""
         self.path.write_bytes(content)
         begin = time.process_time()
         signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)

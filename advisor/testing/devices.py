@@ -1,4 +1,4 @@
-"""What a trace says of its devices: the facts that Kineto writes under ``deviceProperties``."""
+"""Devices of a built trace: the facts that Kineto writes under ``deviceProperties``."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Device:
     def launch_facts(
         self, grid: tuple[int, int, int], block: tuple[int, int, int], registers: int, shared: int
     ) -> dict[str, Any]:
-        """What CUPTI and Kineto say of a launch: blocks and warps per SM, and the occupancy they estimate."""
+        """Return the facts that CUPTI and Kineto write of a launch: blocks and warps per SM, and the occupancy they estimate."""
         threads = block[0] * block[1] * block[2]
         blocks_per_sm = grid[0] * grid[1] * grid[2] / self.sms
         resident = min(self.blocks_per_sm, self.threads_per_sm // threads)

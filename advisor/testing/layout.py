@@ -55,7 +55,7 @@ class Verbatim:
 
 @dataclass(frozen=True)
 class Clock:
-    """How ns become the text of ``ts``."""
+    """Conversion of ns to the text of ``ts`` and ``dur``."""
 
     base_ns: int
     start_ns: int
@@ -75,7 +75,7 @@ class Clock:
 
 @dataclass
 class Root:
-    """What stands around the events."""
+    """Parts of the file around its events."""
 
     properties: Sequence[dict[str, Any]] | None
     metadata: Mapping[str, Any]

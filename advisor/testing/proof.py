@@ -37,7 +37,7 @@ _MARK = "__advisor_case__"
 
 @dataclass(frozen=True)
 class Expected:
-    """What a rule must come to on a trace. What is None is not asked about."""
+    """The verdict and the figures that a rule must come to on a trace. A figure that is None is not checked."""
 
     verdict: str
     need: str = ""
@@ -61,7 +61,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """What the trace shows, in words."""
+        """The symptom that the trace shows, in words."""
         return self.build.__name__.replace("_", " ")
 
 

@@ -29,7 +29,7 @@ TOLERANCE = 0.01
 
 @dataclass(frozen=True)
 class Result:
-    """What a case came to: ``problem`` is empty where it holds."""
+    """The outcome of a case: ``problem`` is empty where it holds."""
 
     kind: str
     name: str
@@ -75,7 +75,7 @@ def _limit(seconds: float) -> Iterator[None]:
 
 
 def missing(rule: Rule, found: Iterable[Case]) -> list[str]:
-    """What a whole proof of this rule needs, and this one lacks."""
+    """List the kinds of cases that a complete proof of this rule needs and this one lacks."""
     found = list(found)
     kinds = {case.kind for case in found}
     wanted = {"fires", "quiet"}
@@ -119,7 +119,7 @@ def _analysis(built: Source | list[Source], rule: Rule, book: Rulebook) -> Analy
 
 
 def _no_trace(built: object) -> str:
-    """What is wrong with what a case returned, where it is no trace; else empty."""
+    """Describe the value that a case returned where it is no trace; else empty."""
     if built == []:
         return "returns an empty list, not traces"
     for source in built if isinstance(built, list) else [built]:
@@ -141,7 +141,7 @@ def _file(source: Source, path: Path) -> Path:
 
 
 def _problem(analysis: Analysis | Across, rule: Rule, expected: Expected | None) -> str:
-    """What is not as it should be; empty where all is. Without *expected* the rule must not fire."""
+    """List the differences from *expected*; empty where there are none. Without *expected* the rule must not fire."""
     verdict, because = verdict_of(analysis, rule)
     if expected is None:
         return "fires, and should not" if verdict == "fires" else because if verdict == "error" else ""
@@ -190,7 +190,7 @@ def _place_problems(finding: Finding, expected: Expected) -> Iterator[str]:
 
 
 def verdict_of(analysis: Analysis | Across, rule: Rule) -> tuple[str, str]:
-    """What the rule came to on a trace, and why where that is said."""
+    """Return the rule's verdict on a trace, and the reason where the analysis gives one."""
     verdicts = analysis.verdicts
     for failure in verdicts.error:
         if failure.rule == rule.id:

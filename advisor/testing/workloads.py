@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from advisor.testing.builder import TraceBuilder
 
 Part = Callable[[TraceBuilder], object]
-"""What a step does besides its work, with the calls of the builder."""
+"""Part of a step besides its work, as calls of the builder."""
 GEMM = "volta_sgemm_128x64_nn"
 _PRODUCT = re.compile("gem[mv]")
 

@@ -21,7 +21,7 @@ def missing(what: str) -> None:
 
 
 def chromium() -> str:
-    """Where the system's browser is."""
+    """Find the system's browser."""
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
     found = next((path for name in names if (path := shutil.which(name))), None)
     if found is None:
@@ -78,5 +78,5 @@ class Visit:
         assert self.faults == []
 
     def data(self, name: str) -> str:
-        """What the first timeline tells of itself."""
+        """Read the attributes of the first timeline."""
         return str(self.page.locator(".timeline").first.get_attribute(f"data-{name}") or "")

@@ -1,4 +1,4 @@
-"""What the tests of damage share: sound events, kinds of damage, and everything that a report asks of a trace."""
+"""Fixtures of the tests of damage: sound events, kinds of damage, and everything that a report asks of a trace."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def runner(folder: Path) -> Run:
 
 
 def verdict(outcome: Outcome, rule: str = "kernels/rule") -> str:
-    """What the rule came to: exactly one thing."""
+    """Return the rule's verdict: exactly one."""
     verdicts = outcome.verdicts
     found = {
         "fires": rule in [finding.rule for finding in outcome.findings],

@@ -288,7 +288,7 @@ def run(snippet: Snippet) -> None:
 
 
 def is_for_users(warning: warnings.WarningMessage) -> bool:
-    """Whether torch tells its users that something will change, wherever it says so."""
+    """Tell whether torch warns its users of a coming change, by any of its ways to warn."""
     return issubclass(warning.category, FutureWarning)
 
 

@@ -1,4 +1,4 @@
-"""What the reader of a fix has already: a model, its data and functions of their own, small, and on the CPU.
+"""Surroundings that the reader of a fix has already: a model, its data and functions of their own, small, and on the CPU.
 
 To add a name, put it into ``names``. ``DATA``, ``OF_RULE``, ``RANKS`` and ``USES`` are for rules that need other data, names of
 their own, more ranks, or code that uses what their snippets define.
@@ -109,7 +109,7 @@ class Net(nn.Module):
 
 
 def names(rule: str, code: str) -> dict[str, Any]:
-    """What a snippet may take as given: imports that anyone would guess, a model, its data, and functions of one's own."""
+    """Return the names given to a snippet: imports that anyone would guess, a model, its data, and functions of one's own."""
     ranks = RANKS.get(rule, 1)
     if rule.startswith("distributed/") or re.search("[Dd]istributed|dist\\.|mesh", code):
         join(ranks, "init_process_group" in code)
@@ -175,7 +175,7 @@ DATA: dict[str, type[Images]] = {
     "memory/fragmentation": Texts,
     "sync/scalar-readback": Vectors,
 }
-"""What the rules are about whose x is no batch of images."""
+"""Data of the rules whose x is no batch of images."""
 
 OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "cpu/python-time": lambda given: {"log": io.StringIO()},
@@ -218,7 +218,7 @@ if "to_batch" in globals():
     to_batch([image])
 """,
 }
-"""What a rule's reader does with what its snippet defines, where that is no loader, model or optimizer."""
+"""Code that uses the definitions of a rule's snippet as its reader does, where they are no loader, model or optimizer."""
 
 
 def prof() -> Any:
@@ -229,7 +229,7 @@ def prof() -> Any:
 
 
 def libraries() -> dict[str, Any]:
-    """What snippets use of other libraries, with the arguments that these take."""
+    """Return stand-ins for the parts of other libraries that snippets use, with the arguments that these take."""
     ns = SimpleNamespace
     image = ns(convert=lambda mode: np.zeros((8, 8, 3), np.uint8))
     return {

@@ -8,7 +8,7 @@ VOID = {"meta", "br", "input", "link", "img"}
 
 
 class Page(HTMLParser):
-    """What stands on a page: elements with their attributes and text, and that all that is opened is closed."""
+    """Content of a page: elements with their attributes and text, and a check that all that is opened is closed."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)

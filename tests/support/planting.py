@@ -200,7 +200,7 @@ def _drained(document: Document, shares: list[float]) -> list[tuple[Event, list[
 
 
 def _inside(document: Document, mark: Event) -> list[tuple[float, float]]:
-    """What the thread of *mark* does in it: operators, calls and waits."""
+    """List the events of the thread of *mark* within it: operators, calls and waits."""
     return [
         (event["ts"], event["ts"] + event["dur"])
         for event in complete(document)
