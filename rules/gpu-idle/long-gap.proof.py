@@ -105,6 +105,6 @@ def a_machine_without_a_gpu() -> TraceBuilder:
 @lacks("host")
 def no_host() -> TraceBuilder:
     b = TraceBuilder()
-    for at in (0, 20_000):
-        b.kernel("volta_sgemm_128x64_nn", ms=10, launched=False, at_us=at)
+    for start in (0, 20_000):
+        b.kernel("volta_sgemm_128x64_nn", ms=10, launched=False, at_us=start)
     return b
