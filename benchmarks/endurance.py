@@ -44,7 +44,7 @@ def threads() -> int:
     return len(list(Path("/proc/self/task").iterdir()))
 
 
-def built(folder: Path) -> list[str]:
+def write_traces(folder: Path) -> list[str]:
     """Three small traces: a GPU with a loader and copies, two ranks' communication, a machine without a GPU."""
     from advisor.testing import TraceBuilder
 
@@ -73,28 +73,28 @@ def measure(paths: list[str], analyses: int, warm_up: int, keep: bool) -> dict[s
     from advisor import rulebook
     from advisor.report import FORMATS, render
 
-    book = rulebook.load([rulebook.builtin_rules_dir()])
-    kept: list[object] = []
+    rules = rulebook.load([rulebook.builtin_rules_dir()])
+    previous: list[object] = []
     memory: list[int] = []
     before = (0, 0)
     threads_before = 0
     begin = time.perf_counter()
     for number, path in enumerate(islice(cycle(paths), analyses), 1):
         trace = advisor.read(path)
-        made = advisor.analyze(trace, book, views=True, samples=True)
+        analysis = advisor.analyze(trace, rules, views=True, samples=True)
         for name in FORMATS:
-            render(name, made)
+            render(name, analysis)
         if keep:
-            kept.append((trace, made))
-        del trace, made
+            previous.append((trace, analysis))
+        del trace, analysis
         memory.append(resident_kb())
         if number == warm_up:
             before, threads_before = descriptors(), threads()
         if sys.stderr.isatty():
             print(f"\r{number} of {analyses}: {memory[-1] >> 10} MB", end="", file=sys.stderr)
     after = descriptors()
-    late = np.array(memory[warm_up:])
-    slope = float(np.polyfit(np.arange(len(late)), late, 1)[0]) if len(late) > 1 else 0.0
+    settled = np.array(memory[warm_up:])
+    slope = float(np.polyfit(np.arange(len(settled)), settled, 1)[0]) if len(settled) > 1 else 0.0
     return {
         "analyses": analyses,
         "warm_up": warm_up,
@@ -122,11 +122,11 @@ def main() -> None:
     options.add_argument("--built", action="store_true", help="small built traces, not the samples")
     options.add_argument("--keep", action="store_true", help="keep every trace, to see that the measure sees it")
     options.add_argument("traces", nargs="*", help="traces to analyze in turn [those of sample_traces/]")
-    asked = options.parse_args()
+    arguments = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         samples = sorted(str(path) for path in (ROOT / "sample_traces").rglob("*.json.gz"))
-        paths = built(Path(folder)) if asked.built else asked.traces or samples
-        print(json.dumps(measure(paths, asked.analyses, asked.warm_up, asked.keep), indent=1))
+        paths = write_traces(Path(folder)) if arguments.built else arguments.traces or samples
+        print(json.dumps(measure(paths, arguments.analyses, arguments.warm_up, arguments.keep), indent=1))
 
 
 if __name__ == "__main__":

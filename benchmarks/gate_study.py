@@ -1,4 +1,4 @@
-"""How often the gate is wrong, and how often it has no answer, on the real traces.
+"""Error rates of the gate on the real traces, and the share of comparisons without an answer.
 
     python benchmarks/gate_study.py [--traces DIR] [--draws N] [--write]
 
@@ -36,13 +36,13 @@ from advisor.results.analysis import Analysis  # noqa: E402
 from advisor.results.judgement import Judgement  # noqa: E402
 from advisor.views.metrics import METRICS  # noqa: E402
 
-BOOK = rulebook.load([rulebook.builtin_rules_dir()])
+RULEBOOK = rulebook.load([rulebook.builtin_rules_dir()])
 RUNS = ("h100_transformer_run1.json.gz", "h100_transformer_run2.json.gz")
 
 
 def analyzed(path: Path, name: str) -> Analysis:
     """One trace, with its samples, called *name*."""
-    return advisor.analyze(advisor.read(str(path), source=name), BOOK, samples=True)
+    return advisor.analyze(advisor.read(str(path), source=name), RULEBOOK, samples=True)
 
 
 def judged(base: Analysis, now: Analysis) -> Judgement:
@@ -70,12 +70,12 @@ def halves(traces: Path, scratch: Path) -> Iterator[Pair]:
         name = path.name.removesuffix(".json.gz")
         document = planting.read(path)
         count = len(planting.steps(document))
-        made = []
+        rows = []
         for low, high in ((0, count // 2), (count // 2, count)):
             cut = planting.write(planting.half(document, low, high), scratch / "half.json")
-            made.append(analyzed(cut, f"{name} steps {low} to {high - 1}"))
-        yield Pair(f"{name}, first and second half", made[0], made[1])
-        yield Pair(f"{name}, second and first half", made[1], made[0])
+            rows.append(analyzed(cut, f"{name} steps {low} to {high - 1}"))
+        yield Pair(f"{name}, first and second half", rows[0], rows[1])
+        yield Pair(f"{name}, second and first half", rows[1], rows[0])
 
 
 def enough(traces: Path) -> list[Analysis]:
@@ -91,19 +91,19 @@ def drawn(analysis: Analysis, rng: np.random.Generator) -> Analysis:
     """The same analysis with its steps drawn with replacement; all figures of a step stay together."""
     samples = analysis.samples
     assert samples is not None
-    chosen = rng.integers(0, samples.steps, samples.steps).tolist()
+    indices = rng.integers(0, samples.steps, samples.steps).tolist()
     replace = msgspec.structs.replace
-    metrics = {name: [values[at] for at in chosen] for name, values in samples.metrics.items()}
-    rules = {name: [values[at] for at in chosen] for name, values in samples.rules.items()}
+    metrics = {name: [values[index] for index in indices] for name, values in samples.metrics.items()}
+    rules = {name: [values[index] for index in indices] for name, values in samples.rules.items()}
     return replace(analysis, samples=replace(samples, metrics=metrics, rules=rules))
 
 
-def resampled(found: list[Analysis], draws: int) -> dict[str, Counter[str]]:
-    """How *draws* comparisons of a program with itself came out, by trace."""
+def resampled(analyses: list[Analysis], draws: int) -> dict[str, Counter[str]]:
+    """Count the outcomes of *draws* comparisons of a program with itself, by trace."""
     rng = np.random.default_rng(20261121)
-    outcomes: dict[str, Counter[str]] = {analysis.trace.path: Counter() for analysis in found}
+    outcomes: dict[str, Counter[str]] = {analysis.trace.path: Counter() for analysis in analyses}
     for number in range(draws):
-        analysis = found[number % len(found)]
+        analysis = analyses[number % len(analyses)]
         outcomes[analysis.trace.path][judged(drawn(analysis, rng), drawn(analysis, rng)).verdict] += 1
     return outcomes
 
@@ -121,19 +121,19 @@ def shifted(analysis: Analysis, factor: float) -> Analysis:
     return replace(analysis, samples=replace(samples, metrics=metrics, rules=rules))
 
 
-def between_runs(found: list[Analysis], draws: int) -> list[tuple[float, int, int, Counter[str]]]:
+def between_runs(analyses: list[Analysis], draws: int) -> list[tuple[float, int, int, Counter[str]]]:
     """Runs that differ by a spread of 1, 2 and 3 %, with one run or three a side: how *draws* comparisons came out."""
     rng = np.random.default_rng(20261123)
-    made = []
+    rows = []
     for spread in (0.01, 0.02, 0.03):
         for before, after in ((1, 1), (3, 1), (3, 3)):
             counts: Counter[str] = Counter()
             for number in range(draws):
-                one = found[number % len(found)]
-                runs = [shifted(drawn(one, rng), float(rng.normal(1, spread))) for _ in range(before + after)]
+                analysis = analyses[number % len(analyses)]
+                runs = [shifted(drawn(analysis, rng), float(rng.normal(1, spread))) for _ in range(before + after)]
                 counts[gating.judge(runs[before:], baseline.make(runs[:before])).verdict] += 1
-            made.append((spread, before, after, counts))
-    return made
+            rows.append((spread, before, after, counts))
+    return rows
 
 
 class Planted(NamedTuple):
@@ -149,7 +149,7 @@ class Planted(NamedTuple):
 
     @property
     def quiet(self) -> bool:
-        """Whether the trace's own noise is under half the effect, so that the gate must catch it."""
+        """True where the trace's own noise is under half the effect, so that the gate must catch it."""
         return self.noise < 0.5 * self.effect or self.plant in ("copies turned pageable", "a synchronization a step")
 
 
@@ -178,9 +178,9 @@ def planted(traces: Path, scratch: Path, draws: int) -> Iterator[Planted]:
             if changed is None:
                 continue
             now = analyzed(planting.write(changed, scratch / "planted.json"), base.trace.path)
-            was, became = ((a.samples.metrics if a.samples else {}).get(GROWS[name], [0.0]) for a in (base, now))
+            was, after = ((a.samples.metrics if a.samples else {}).get(GROWS[name], [0.0]) for a in (base, now))
             caught = sum(judged(drawn(base, rng), drawn(now, rng)).verdict == "failed" for _ in range(draws))
-            effect = float(np.median(became) - np.median(was))
+            effect = float(np.median(after) - np.median(was))
             yield Planted(base.trace.path, name, noise_of(was), effect, judged(base, now), caught, draws)
 
 
@@ -219,8 +219,8 @@ def page(traces: Path, draws: int, redraws: int) -> str:
         ]
         for spread, before, after, counts in differing
     ]
-    must = [found for found in plants if found.quiet]
-    rate = sum(found.caught for found in must) / max(1, sum(found.draws for found in must))
+    must = [plant for plant in plants if plant.quiet]
+    rate = sum(plant.caught for plant in must) / max(1, sum(plant.draws for plant in must))
     again = [
         [f.trace, f.plant, f.judgement.verdict, "yes" if f.quiet else "no", f"{100 * f.caught / f.draws:.1f} %"]
         for f in plants
@@ -250,14 +250,14 @@ def main() -> int:
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--redraws", type=int, default=100)
     parser.add_argument("--write", action="store_true")
-    given = parser.parse_args()
-    made = page(given.traces, given.draws, given.redraws)
-    if not given.write:
-        print(made)
+    arguments = parser.parse_args()
+    study = page(arguments.traces, arguments.draws, arguments.redraws)
+    if not arguments.write:
+        print(study)
         return 0
     target = ROOT / "docs" / "gate.md"
     text = target.read_text(encoding="utf-8")
-    block = f"<!-- study -->\n\n{made}\n\n<!-- /study -->"
+    block = f"<!-- study -->\n\n{study}\n\n<!-- /study -->"
     target.write_text(
         re.sub(r"<!-- study -->.*<!-- /study -->", lambda _: block, text, flags=re.DOTALL), encoding="utf-8"
     )

@@ -41,8 +41,8 @@ def measured(command: list[str]) -> tuple[float, float]:
     _, status, usage = os.wait4(child.pid, 0)
     seconds = time.perf_counter() - begin
     if status:
-        said = child.stderr.read().decode(errors="replace") if child.stderr else ""
-        raise SystemExit(f"{command[0]} ended with {status}: {said[-2000:]}")
+        message = child.stderr.read().decode(errors="replace") if child.stderr else ""
+        raise SystemExit(f"{command[0]} ended with {status}: {message[-2000:]}")
     return seconds, usage.ru_maxrss / 1000
 
 
@@ -52,27 +52,27 @@ def main() -> int:
     parser.add_argument("trace", type=Path)
     parser.add_argument("--peers", required=True, help="the Python of an environment with the peers")
     parser.add_argument("--runs", type=int, default=3)
-    asked = parser.parse_args()
-    trace = str(asked.trace.resolve())
+    arguments = parser.parse_args()
+    trace = str(arguments.trace.resolve())
     with tempfile.TemporaryDirectory() as folder:
         advisor = [sys.executable, "-m", "advisor", "analyze", trace, "-q", "-f", "json", "--force"]
         commands = {
             "advisor analyze, all rules, JSON": [*advisor, "-o", str(Path(folder) / "a.json")],
-            "HTA, load and temporal breakdown": [asked.peers, "-c", HTA, trace],
-            "TraceLens, load and timeline": [asked.peers, "-c", TRACELENS, trace],
+            "HTA, load and temporal breakdown": [arguments.peers, "-c", HTA, trace],
+            "TraceLens, load and timeline": [arguments.peers, "-c", TRACELENS, trace],
         }
         for name, module in (("HTA", "hta"), ("TraceLens", "TraceLens")):
             if subprocess.run(
-                [asked.peers, "-c", f"import {module}"], stderr=subprocess.DEVNULL, check=False
+                [arguments.peers, "-c", f"import {module}"], stderr=subprocess.DEVNULL, check=False
             ).returncode:
                 print(f"{name} is not installed there")
                 commands = {key: command for key, command in commands.items() if not key.startswith(name)}
-        found: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
-        for _ in range(asked.runs):
+        runs_by_name: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
+        for _ in range(arguments.runs):
             for name, command in commands.items():
-                found[name].append(measured(command))
-    for name, runs in found.items():
-        seconds = [one for one, _ in runs]
+                runs_by_name[name].append(measured(command))
+    for name, runs in runs_by_name.items():
+        seconds = [second for second, _ in runs]
         spread = f"{min(seconds):.1f} to {max(seconds):.1f}"
         print(f"{name}: {statistics.median(seconds):.1f} s ({spread}), {max(peak for _, peak in runs):,.0f} MB")
     return 0

@@ -28,8 +28,8 @@ def write(count: int, source: Path, folder: Path) -> int:
     """*count* ranks in *folder*; returns the bytes of their text."""
     texts = [gzip.decompress((source / f"rank{number}.json.gz").read_bytes()) for number in range(8)]
     for number in range(count):
-        told = f'"distributedInfo": {{"backend": "nccl", "rank": {number}, "world_size": {count}}}'.encode()
-        text, changed = _RANK.subn(told, texts[number % 8], count=1)
+        metadata = f'"distributedInfo": {{"backend": "nccl", "rank": {number}, "world_size": {count}}}'.encode()
+        text, changed = _RANK.subn(metadata, texts[number % 8], count=1)
         if not changed:
             raise SystemExit("the traces say no rank")
         (folder / f"rank{number}.json.gz").write_bytes(gzip.compress(text, 1))
@@ -37,13 +37,13 @@ def write(count: int, source: Path, folder: Path) -> int:
 
 
 def shared_bytes(group: int) -> int:
-    """What the processes of a group hold, shared pages in proportion; 0 where the system does not tell."""
+    """Return the memory of a group's processes, shared pages in proportion; 0 where the system does not tell."""
     total = 0
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             if os.getpgid(int(entry.name)) != group:
                 continue
-            line = next(one for one in (entry / "smaps_rollup").read_text().splitlines() if one.startswith("Pss:"))
+            line = next(row for row in (entry / "smaps_rollup").read_text().splitlines() if row.startswith("Pss:"))
             total += int(line.split()[1]) << 10
         except (OSError, StopIteration):  # gone meanwhile
             continue
@@ -55,8 +55,8 @@ def measure(command: list[str]) -> tuple[float, float, float, float]:
     start, together = time.perf_counter(), 0
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=ROOT, start_new_session=True)
     while True:
-        found, status, usage = os.wait4(child.pid, os.WNOHANG)
-        if found:
+        pid, status, usage = os.wait4(child.pid, os.WNOHANG)
+        if pid:
             break
         together = max(together, shared_bytes(child.pid))
         time.sleep(0.25)
@@ -74,13 +74,23 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--format", default="json")
     parser.add_argument("--runs", type=int, default=1)
-    asked = parser.parse_args()
-    for count in asked.ranks:
+    arguments = parser.parse_args()
+    for count in arguments.ranks:
         with tempfile.TemporaryDirectory() as scratch:
-            size = write(count, Path(asked.traces) / "a100_megatron_tp8", Path(scratch))
-            for jobs in asked.jobs:
-                command = [sys.executable, "-m", "advisor", "analyze", scratch, "-f", asked.format, "--jobs", str(jobs)]
-                runs = [measure(command) for _ in range(asked.runs)]
+            size = write(count, Path(arguments.traces) / "a100_megatron_tp8", Path(scratch))
+            for jobs in arguments.jobs:
+                command = [
+                    sys.executable,
+                    "-m",
+                    "advisor",
+                    "analyze",
+                    scratch,
+                    "-f",
+                    arguments.format,
+                    "--jobs",
+                    str(jobs),
+                ]
+                runs = [measure(command) for _ in range(arguments.runs)]
                 wall, cpu, process, together = (statistics.median(column) for column in zip(*runs, strict=True))
                 print(
                     f"{count:4} ranks, {size / 1e6:6.0f} MB of text, --jobs {jobs}: {wall:6.1f} s "

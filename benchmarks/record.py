@@ -1,4 +1,4 @@
-"""What recording costs a step: ``python benchmarks/record.py --rounds 5``, in an environment with torch.
+"""Cost of recording, per step: ``python benchmarks/record.py --rounds 5``, in an environment with torch.
 
 One script runs in processes of its own, in turn: by itself, under torch.profiler with shapes and memory, and under
 ``advisor record --stacks none``, which records the same. Each tells the processor time of the thread that trains for every
@@ -54,11 +54,11 @@ print(json.dumps(times))
 """
 
 
-def run(how: str, steps: int, wide: int, folder: Path) -> float:
+def run(mode: str, steps: int, wide: int, folder: Path) -> float:
     """The median processor time of the recorded steps of one process, in ms."""
-    job = [str(folder / "job.py"), str(steps), how, str(wide)]
+    job = [str(folder / "job.py"), str(steps), mode, str(wide)]
     command = [sys.executable, *job]
-    if how == "advisor":
+    if mode == "advisor":
         options = [
             "--steps",
             str(steps),
@@ -72,8 +72,8 @@ def run(how: str, steps: int, wide: int, folder: Path) -> float:
         ]
         command = [sys.executable, "-m", "advisor", "record", *options, *job]
     env = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
-    times = json.loads(done.stdout.splitlines()[-1])
+    process = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    times = json.loads(process.stdout.splitlines()[-1])
     # From the second recorded step to the last but one: the profiler starts and stops at the others.
     return median(times[SKIP + WARMUP + 1 : SKIP + WARMUP + steps - 1]) * 1e3
 
@@ -85,20 +85,20 @@ def main() -> None:
     parser.add_argument(
         "--wide", type=int, nargs="+", default=[64, 512], help="layers so wide: small ones are all overhead"
     )
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     out: dict[str, object] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "job.py").write_text(SCRIPT)
-        for wide in asked.wide:
+        for wide in arguments.wide:
             runs: dict[str, list[float]] = {"alone": [], "torch": [], "advisor": []}
-            for _ in range(asked.rounds):
-                for how, times in runs.items():
-                    times.append(run(how, asked.steps, wide, folder))
-            middle = {how: median(times) for how, times in runs.items()}
+            for _ in range(arguments.rounds):
+                for mode, times in runs.items():
+                    times.append(run(mode, arguments.steps, wide, folder))
+            middle = {mode: median(times) for mode, times in runs.items()}
             out[f"{wide} wide"] = {
-                "step_ms": {how: [round(time, 4) for time in times] for how, times in runs.items()},
-                "median_ms": {how: round(time, 4) for how, time in middle.items()},
+                "step_ms": {mode: [round(time, 4) for time in times] for mode, times in runs.items()},
+                "median_ms": {mode: round(time, 4) for mode, time in middle.items()},
                 "torch_over_alone": round(middle["torch"] / middle["alone"], 4),
                 "advisor_over_torch": round(middle["advisor"] / middle["torch"], 4),
             }

@@ -76,10 +76,10 @@ def measure(command: list[str], runs: int) -> tuple[list[float], float]:
     return walls, peak
 
 
-def show(what: str, walls: list[float], peak: float, budget: str, beside: list[float] | None = None) -> None:
+def show(label: str, walls: list[float], peak: float, budget: str, beside: list[float] | None = None) -> None:
     low, middle, high = min(walls), statistics.median(walls), max(walls)
     ratio = f", {middle / statistics.median(beside):.1f}x imports alone" if beside else ""
-    print(f"{what:44} {middle:6.2f} s ({low:.2f}-{high:.2f}), {peak:5.0f} MB{ratio}   [{budget}]")
+    print(f"{label:44} {middle:6.2f} s ({low:.2f}-{high:.2f}), {peak:5.0f} MB{ratio}   [{budget}]")
 
 
 def open_in_browser(page: Path, runs: int) -> list[float]:
@@ -144,9 +144,11 @@ def main() -> None:
         walls, peak = measure(html, options.runs)
         show("analyze owlv2, HTML", walls, peak, "400 kB and the timeline's data", imports)
         print(f"{'  size of the page':44} {page.stat().st_size / 1e3:6.0f} kB")
-        if opened := open_in_browser(page, options.runs):
-            middle = statistics.median(opened)
-            print(f"{'  opened in headless Chromium':44} {middle:6.2f} s ({min(opened):.2f}-{max(opened):.2f})   [1 s]")
+        if seconds := open_in_browser(page, options.runs):
+            middle = statistics.median(seconds)
+            print(
+                f"{'  opened in headless Chromium':44} {middle:6.2f} s ({min(seconds):.2f}-{max(seconds):.2f})   [1 s]"
+            )
         if options.large:
             large = Path(folder) / "owlv2_30.json"
             tool = Path(options.traces).parent / "tools" / "repeat_trace.py"

@@ -81,8 +81,8 @@ def main() -> None:
             cache = str(Path(folder) / "cache")
             first, again = run(analyze, cache), median(analyze, cache, options.runs)
             environment = os.environ | {"ADVISOR_CACHE": cache}
-            said = subprocess.check_output([python, "-c", START, str(path)], cwd=ROOT, env=environment)
-            seconds, events = float(said.split()[0]), int(said.split()[1])
+            output = subprocess.check_output([python, "-c", START, str(path)], cwd=ROOT, env=environment)
+            seconds, events = float(output.split()[0]), int(output.split()[1])
             microseconds = (alone.cpu - base.cpu) / events * 1e6
             memory = (alone.peak - base.peak) * (1 << 20) / events
             print(

@@ -23,8 +23,8 @@ def main() -> int:
     import advisor
 
     names = ("chromium", "chromium-browser", "google-chrome")
-    found = next((path for name in names if (path := shutil.which(name))), None)
-    if found is None:
+    executable = next((path for name in names if (path := shutil.which(name))), None)
+    if executable is None:
         sys.exit("no Chromium here: install the system's")
     os.chdir(ROOT)  # the report names the trace as the README's command does
     analysis = advisor.analyze(advisor.read(str(SAMPLE)), views=True)
@@ -32,7 +32,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as running:
         report = Path(folder) / "report.html"
         analysis.to_html(report, source_root=str(SAMPLE.parent))
-        browser = running.chromium.launch(executable_path=found, args=["--no-sandbox"] if as_root else [])
+        browser = running.chromium.launch(executable_path=executable, args=["--no-sandbox"] if as_root else [])
         for scheme in ("light", "dark"):
             page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme=scheme)
             page.goto(report.as_uri())

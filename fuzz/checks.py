@@ -1,4 +1,4 @@
-"""What must hold for any input: a report that is right in itself and shows nothing raw, or an error that a user can act on."""
+"""Properties that hold for any input: a report that is right in itself and shows nothing raw, or an error that users can act on."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Broken(AssertionError):
     """Something that must hold does not."""
 
 
-def need(held: bool, what: str) -> None:
-    """Raises Broken, and says *what* does not hold."""
-    if not held:
-        raise Broken(what)
+def need(condition: bool, message: str) -> None:
+    """Raise Broken with *message* where *condition* does not hold."""
+    if not condition:
+        raise Broken(message)
 
 
 def read(path: Path) -> Trace | str:
@@ -60,62 +60,68 @@ def refusal(message: str, path: Path) -> None:
 
 def accounts(trace: Trace) -> None:
     """Every ns of the window has one owner, and no step is longer than it."""
-    book = trace.ledger
-    owned = book.by_cause()
+    ledger = trace.ledger
+    owned = ledger.by_cause()
     need(all(ns >= 0 for ns in owned.values()), f"a cause of less than nothing: {owned}")
-    need(sum(owned.values()) == book.counted_ns, "the causes do not add up")
-    need(int(book.dur_ns.sum()) == trace.window_ns or trace.steps_recorded > 0, "the ledger is not the window")
+    need(sum(owned.values()) == ledger.counted_ns, "the causes do not add up")
+    need(int(ledger.dur_ns.sum()) == trace.window_ns or trace.steps_recorded > 0, "the ledger is not the window")
     need(trace.window_ns >= 0 and trace.span_ns >= 0, "a window of less than nothing")
     repr((trace.quality, trace.features, trace.gpu_expected, trace.whole_ms))
 
 
-def analyzed(trace: Trace, book: Rulebook) -> Analysis:
+def analyzed(trace: Trace, rulebook: Rulebook) -> Analysis:
     """The analysis with all that reports ask for; every number in it is a number, and every share one of the whole."""
-    made = advisor.analyze(trace, book, views=True, samples=True)
-    need(not made.verdicts.error, f"rules failed: {[(item.rule, item.message) for item in made.verdicts.error]}")
-    for where, number in numbers(made):
-        need(math.isfinite(number), f"{where} is {number}")
-    causes = made.summary.causes
+    analysis = advisor.analyze(trace, rulebook, views=True, samples=True)
+    need(
+        not analysis.verdicts.error, f"rules failed: {[(item.rule, item.message) for item in analysis.verdicts.error]}"
+    )
+    for field, number in numbers(analysis):
+        need(math.isfinite(number), f"{field} is {number}")
+    causes = analysis.summary.causes
     need(not causes or abs(sum(causes.values()) - 1) <= _NEAR, f"causes add up to {sum(causes.values())!r}")
-    shares = [*causes.values(), *(finding.cost_share for finding in made.findings)]
-    shares += [place.share for finding in made.findings for place in finding.where]
-    shares += [share for share in (made.summary.gpu_busy_share, made.summary.tensor_core_share) if share is not None]
-    shares += made.summary.gpu_utilization.values()
+    shares = [*causes.values(), *(finding.cost_share for finding in analysis.findings)]
+    shares += [place.share for finding in analysis.findings for place in finding.where]
+    shares += [
+        share for share in (analysis.summary.gpu_busy_share, analysis.summary.tensor_core_share) if share is not None
+    ]
+    shares += analysis.summary.gpu_utilization.values()
     need(all(0 <= share <= 1 + _NEAR for share in shares), f"a share beyond the whole: {max(shares, default=0)!r}")
-    savings(made)
-    return made
+    savings(analysis)
+    return analysis
 
 
-def savings(made: Analysis) -> None:
+def savings(analysis: Analysis) -> None:
     """The fixes return no more than there is, and the plan goes down."""
-    times = made.summary.step_ms
-    whole = times.whole if times else made.summary.window_ms
-    saved = [finding.saving for finding in made.findings if finding.saving is not None]
-    need(all(0 <= one.low_ms <= one.high_ms * (1 + _NEAR) for one in saved), f"a saving upside down: {saved}")
-    total = sum(one.high_ms for one in saved)
-    need(total <= whole * (1 + _NEAR) + _NEAR, f"fixes save {total!r} of {whole!r} ms")
-    for step in made.plan:
+    times = analysis.summary.step_ms
+    whole_ms = times.whole if times else analysis.summary.window_ms
+    saved = [finding.saving for finding in analysis.findings if finding.saving is not None]
+    need(all(0 <= saving.low_ms <= saving.high_ms * (1 + _NEAR) for saving in saved), f"a saving upside down: {saved}")
+    total = sum(saving.high_ms for saving in saved)
+    need(total <= whole_ms * (1 + _NEAR) + _NEAR, f"fixes save {total!r} of {whole_ms!r} ms")
+    for step in analysis.plan:
         low, high = step.step_ms_after["low"], step.step_ms_after["high"]
         need(0 <= low <= high * (1 + _NEAR) + _NEAR, f"a rung upside down: {step}")
         need(low <= step.step_ms_before * (1 + _NEAR) + _NEAR, f"a rung that goes up: {step}")
-        need(high <= whole * (1 + _NEAR) + _NEAR, f"a rung above the step of {whole!r} ms: {step}")
-    befores = [step.step_ms_before for step in made.plan if step.bound_by != "unpriced"]
-    need(all(b <= a * (1 + _NEAR) + _NEAR for a, b in pairwise([whole, *befores])), f"a plan that goes up: {befores}")
+        need(high <= whole_ms * (1 + _NEAR) + _NEAR, f"a rung above the step of {whole_ms!r} ms: {step}")
+    befores = [step.step_ms_before for step in analysis.plan if step.bound_by != "unpriced"]
+    need(
+        all(b <= a * (1 + _NEAR) + _NEAR for a, b in pairwise([whole_ms, *befores])), f"a plan that goes up: {befores}"
+    )
 
 
-def numbers(value: Any, where: str = "") -> Iterator[tuple[str, float]]:
+def numbers(value: Any, path: str = "") -> Iterator[tuple[str, float]]:
     """Every float in *value*, and where it stands."""
     if isinstance(value, float):
-        yield where, value
+        yield path, value
     elif isinstance(value, msgspec.Struct):
         for name in value.__struct_fields__:
-            yield from numbers(getattr(value, name), f"{where}.{name}")
+            yield from numbers(getattr(value, name), f"{path}.{name}")
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from numbers(item, f"{where}[{str(key)[:40]}]")
+            yield from numbers(item, f"{path}[{str(key)[:40]}]")
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from numbers(item, f"{where}[]")
+            yield from numbers(item, f"{path}[]")
 
 
 def frames(trace: Trace) -> None:
@@ -125,31 +131,31 @@ def frames(trace: Trace) -> None:
         need(list(frame.columns) == [column.name for column in schema.columns], f"{name} lacks columns")
 
 
-def reports(made: Analysis, schema: Any = None) -> None:
+def reports(analysis: Analysis, schema: Any = None) -> None:
     """Every format: JSON comes back the same, and no name leaves its place in the others."""
-    shown = {name: render(name, made, Options()) for name in FORMATS}
-    need(Analysis.from_json(shown["json"]) == made, "the analysis does not come back from JSON")
+    outputs = {name: render(name, analysis, Options()) for name in FORMATS}
+    need(Analysis.from_json(outputs["json"]) == analysis, "the analysis does not come back from JSON")
     if schema is not None:
-        schema.validate(msgspec.json.decode(shown["json"]))
-    texts(shown)
+        schema.validate(msgspec.json.decode(outputs["json"]))
+    texts(outputs)
 
 
-def texts(shown: dict[str, bytes]) -> None:
+def texts(outputs: dict[str, bytes]) -> None:
     """Reports, by format, that show names as text and keep secrets."""
-    for name, content in shown.items():
+    for name, content in outputs.items():
         text = content.decode("utf-8")
         need(SECRET not in text, f"{name} tells a secret: {_around(text, SECRET)}")
         if name in ("html", "markdown", "junit"):
             bare = _CODE.sub("", text) if name == "markdown" else text
             need(MARK not in bare, f"{name} holds markup of a trace: {_around(bare, MARK)}")
-        found = _STEERING.search(text)
-        need(found is None, f"{name} steers the terminal: {found and _around(text, found[0])}")
+        match = _STEERING.search(text)
+        need(match is None, f"{name} steers the terminal: {match and _around(text, match[0])}")
         command = _COMMAND.search(text) if name in ("text", "markdown") else None
         need(command is None, f"{name} commands CI: {command and _around(text, command[0])}")
 
 
 def judged(before: Analysis, after: Analysis) -> None:
-    """What the gate and a comparison say of two traces, in every format."""
+    """Render the gate's answer and a comparison of two traces, in every format."""
     from advisor.gating import baseline
     from advisor.gating import judge as gating
     from advisor.gating.compare import compare
@@ -158,8 +164,8 @@ def judged(before: Analysis, after: Analysis) -> None:
 
     base = baseline.make([before])
     judgement = gating.judge([after], base)
-    shown = {name: render(name, judgement, Options(), JUDGEMENTS) for name in JUDGEMENTS if name != "github"}
-    texts({("markdown" if name == "markdown" else name): content for name, content in shown.items()})
+    outputs = {name: render(name, judgement, Options(), JUDGEMENTS) for name in JUDGEMENTS if name != "github"}
+    texts({("markdown" if name == "markdown" else name): content for name, content in outputs.items()})
     lines = render("github", judgement, Options(), JUDGEMENTS).decode("utf-8").splitlines()
     need(all(re.match(r"::(notice|warning|error) ", line) for line in lines), f"annotations with other lines: {lines}")
     compared = compare(before, after)
@@ -167,5 +173,5 @@ def judged(before: Analysis, after: Analysis) -> None:
 
 
 def _around(text: str, piece: str) -> str:
-    at = text.find(piece)
-    return ascii(text[max(0, at - 80) : at + 80])
+    position = text.find(piece)
+    return ascii(text[max(0, position - 80) : position + 80])

@@ -41,11 +41,11 @@ def main() -> None:
                 shutil.copy(path, corpus / path.name.replace(" ", "-"))
     path = scratch / "input.json"
 
-    def one(content: bytes) -> None:
+    def run_input(content: bytes) -> None:
         path.write_bytes(content)
         checks.read(path)
 
-    atheris.Setup(sys.argv, one)
+    atheris.Setup(sys.argv, run_input)
     atheris.Fuzz()
 
 

@@ -15,29 +15,29 @@ from fuzz.values import TOKENS
 _NUMBER = re.compile(rb"-?\d+(?:\.\d+)?")
 _STRUCTURE = 0.55  # of all inputs; the others are damaged as bytes
 _PACKED = 0.15
-_BOTH = 0.1
+_BOTH_SHARE = 0.1
 
 LAYOUTS: list[dict[str, Any]] = [{}, {"separators": (",", ":")}, {"indent": 1}, {"sort_keys": True}]
 
 
 def make(seed: int, number: int, seeds: list[tuple[str, Root]]) -> tuple[str, bytes]:
-    """What was done to which seed, and the file that came of it."""
+    """Damage a seed; return the damage with the name of the seed, and the resulting file."""
     rng = Random(f"{seed} {number}")
     name, root = rng.choice(seeds)
     structural = rng.random() < _STRUCTURE
-    made = damaged(rng, root, rng.choice(seeds)[1]) if structural else root
-    text = written(made, rng)
-    what = "structure" if structural else "bytes"
-    if not structural or rng.random() < _BOTH:
+    document = damaged(rng, root, rng.choice(seeds)[1]) if structural else root
+    text = encode(document, rng)
+    damage = "structure" if structural else "bytes"
+    if not structural or rng.random() < _BOTH_SHARE:
         text = edited(rng, text)
     if rng.random() < _PACKED:
         text = gzip.compress(text, 1, mtime=0)
         if rng.random() < 0.7:
-            text, what = edited(rng, text), f"{what}, gzip"
-    return f"{what}: {name}", text
+            text, damage = edited(rng, text), f"{damage}, gzip"
+    return f"{damage}: {name}", text
 
 
-def written(root: Any, rng: Random) -> bytes:
+def encode(root: Any, rng: Random) -> bytes:
     """*root* as JSON, in one of the layouts that exporters have; lone surrogates stay escaped."""
     layout = rng.choice(LAYOUTS)
     text = json.dumps(root, **layout) if not layout.get("sort_keys") else json.dumps(root)
@@ -54,9 +54,9 @@ def edited(rng: Random, text: bytes) -> bytes:
 
 
 def _place(rng: Random, out: bytearray) -> tuple[int, int]:
-    """Where a stretch begins and ends: mostly a short one."""
-    at = rng.randrange(len(out))
-    return at, min(len(out), at + rng.choice([1, 1, 2, 8, 64, 1000, len(out) // 4 + 1]))
+    """Draw the begin and the end of a stretch: mostly a short one."""
+    start = rng.randrange(len(out))
+    return start, min(len(out), start + rng.choice([1, 1, 2, 8, 64, 1000, len(out) // 4 + 1]))
 
 
 def _flip(rng: Random, out: bytearray) -> None:
@@ -64,8 +64,8 @@ def _flip(rng: Random, out: bytearray) -> None:
 
 
 def _cut(rng: Random, out: bytearray) -> None:
-    at, end = _place(rng, out)
-    del out[at:end]
+    start, end = _place(rng, out)
+    del out[start:end]
 
 
 def _end(rng: Random, out: bytearray) -> None:
@@ -73,38 +73,38 @@ def _end(rng: Random, out: bytearray) -> None:
 
 
 def _double(rng: Random, out: bytearray) -> None:
-    at, end = _place(rng, out)
-    out[at:at] = out[at:end] * rng.choice([1, 1, 3])
+    start, end = _place(rng, out)
+    out[start:start] = out[start:end] * rng.choice([1, 1, 3])
 
 
 def _move(rng: Random, out: bytearray) -> None:
-    at, end = _place(rng, out)
-    piece = out[at:end]
-    del out[at:end]
+    start, end = _place(rng, out)
+    piece = out[start:end]
+    del out[start:end]
     to = rng.randrange(len(out) + 1)
     out[to:to] = piece
 
 
 def _insert(rng: Random, out: bytearray) -> None:
-    at = rng.randrange(len(out))
-    out[at:at] = rng.choice(TOKENS)
+    start = rng.randrange(len(out))
+    out[start:start] = rng.choice(TOKENS)
 
 
 def _overwrite(rng: Random, out: bytearray) -> None:
-    at = rng.randrange(len(out))
+    start = rng.randrange(len(out))
     token = rng.choice(TOKENS)
-    out[at : at + len(token)] = token
+    out[start : start + len(token)] = token
 
 
 def _noise(rng: Random, out: bytearray) -> None:
-    at, end = _place(rng, out)
-    out[at:end] = rng.randbytes(min(end - at, 5000))
+    start, end = _place(rng, out)
+    out[start:end] = rng.randbytes(min(end - start, 5000))
 
 
 def _renumber(rng: Random, out: bytearray) -> None:
-    found = _NUMBER.search(out, rng.randrange(len(out)))
-    if found:
-        out[found.start() : found.end()] = rng.choice(TOKENS)
+    match = _NUMBER.search(out, rng.randrange(len(out)))
+    if match:
+        out[match.start() : match.end()] = rng.choice(TOKENS)
 
 
 EDITS: list[Callable[[Random, bytearray], None]] = [

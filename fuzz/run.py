@@ -33,7 +33,7 @@ WALL_SECONDS = 600.0
 """Without a word for so long a child hangs without using the processor."""
 BATCH = 5000
 CHILD = __file__
-"""What a child runs."""
+"""The script that a child runs."""
 _MOST_FAILURES = 200
 
 
@@ -45,7 +45,7 @@ class Stillborn(Exception):
 
 
 class Summary:
-    """What became of the inputs so far."""
+    """Outcomes of the inputs so far."""
 
     def __init__(self, seed: int, share: float) -> None:
         self.lock = threading.Lock()
@@ -69,7 +69,7 @@ class Summary:
             if result["outcome"] not in ("analyzed", "read", "refused") and len(self.failures) < _MOST_FAILURES:
                 self.failures.append({"number": number, **result})
 
-    def told(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """The summary as it goes to JSON."""
         count = sum(self.outcomes.values())
         return {
@@ -87,47 +87,47 @@ class Summary:
 
 def drive(folder: Path, seed: int, share: float, numbers: range, summary: Summary) -> None:
     """Have children try *numbers*; a child that dies has failed the input it was at, and another goes on behind it."""
-    at, stillborn = numbers.start, 0
-    while at < numbers.stop:
+    start, stillborn = numbers.start, 0
+    while start < numbers.stop:
         try:
-            at = _child(folder, seed, share, range(at, min(at + BATCH, numbers.stop)), summary)
+            start = _child(folder, seed, share, range(start, min(start + BATCH, numbers.stop)), summary)
             stillborn = 0
         except Stillborn as error:
             stillborn += 1
             if stillborn == _MOST_STILLBORN:
-                summary.add(at, {"outcome": "crash", "said": str(error)})
+                summary.add(start, {"outcome": "crash", "said": str(error)})
                 return  # what is left is not counted as tried
 
 
 def _child(folder: Path, seed: int, share: float, numbers: range, summary: Summary) -> int:
     """Run one child; returns the number to go on with."""
-    asked = [str(folder), str(seed), str(numbers.start), str(numbers.stop), str(share)]
+    arguments = [str(folder), str(seed), str(numbers.start), str(numbers.stop), str(share)]
     with tempfile.TemporaryFile("w+") as trouble:
-        child = subprocess.Popen([sys.executable, CHILD, "--child", *asked], stdout=subprocess.PIPE, stderr=trouble)
+        child = subprocess.Popen([sys.executable, CHILD, "--child", *arguments], stdout=subprocess.PIPE, stderr=trouble)
         current = None
-        done = numbers.start
+        finished = numbers.start
         for line in _lines(child):
             if line.startswith(b"{") and current is not None:
                 summary.add(current, json.loads(line))
-                done, current = current + 1, None
+                finished, current = current + 1, None
             else:
                 current = int(line)
         code = child.wait()
         (folder / f"input-{child.pid}.json").unlink(missing_ok=True)
         if code == 0:
-            return done
+            return finished
         trouble.seek(0)
-        said = trouble.read()[-2000:]
+        stderr_tail = trouble.read()[-2000:]
         outcome = {-27: "hang", -9: "hang"}.get(code, "crash")
-        if current is None and done == numbers.start:
-            raise Stillborn(f"a child came to nothing (exit {code}): {said}")
-        at = done if current is None else current
-        summary.add(at, {"outcome": outcome, "said": f"exit {code}: {said}", "seconds": 0.0})
-        return at + 1
+        if current is None and finished == numbers.start:
+            raise Stillborn(f"a child came to nothing (exit {code}): {stderr_tail}")
+        next_number = finished if current is None else current
+        summary.add(next_number, {"outcome": outcome, "said": f"exit {code}: {stderr_tail}", "seconds": 0.0})
+        return next_number + 1
 
 
 def _lines(child: subprocess.Popen[bytes]) -> Iterator[bytes]:
-    """What a child says, line by line; one that is silent for too long is ended."""
+    """Yield a child's output, line by line; one that is silent for too long is ended."""
     assert child.stdout is not None
     rest = b""
     with child.stdout as pipe:
@@ -153,41 +153,41 @@ def main() -> int:
     options.add_argument("--work", metavar="DIR", help="where seeds and tracebacks go; else a folder that is removed")
     options.add_argument("-o", "--output", metavar="FILE", help="where the summary goes, renewed as the run goes on")
     options.add_argument("--child", nargs=5, help=argparse.SUPPRESS)
-    asked = options.parse_args()
-    if asked.child:
+    arguments = options.parse_args()
+    if arguments.child:
         from fuzz.worker import work
 
-        folder, seed, start, stop, share = asked.child
+        folder, seed, start, stop, share = arguments.child
         work(Path(folder), int(seed), range(int(start), int(stop)), float(share))
         return 0
     with tempfile.TemporaryDirectory(prefix="fuzz-") as scratch:
-        folder = Path(asked.work or scratch)
+        folder = Path(arguments.work or scratch)
         if not any((folder / "seeds").glob("*.json")):
             print(f"{prepare(folder / 'seeds')} seeds", file=sys.stderr)
-        if asked.only is not None:
-            return _again(folder, asked.seed, asked.only, asked.keep)
-        summary = Summary(asked.seed, asked.whole)
-        _run(folder, asked, summary)
-        print(json.dumps(summary.told(), indent=1))
+        if arguments.only is not None:
+            return _again(folder, arguments.seed, arguments.only, arguments.keep)
+        summary = Summary(arguments.seed, arguments.whole)
+        _run(folder, arguments, summary)
+        print(json.dumps(summary.as_dict(), indent=1))
         return 1 if summary.failures else 0
 
 
-def _run(folder: Path, asked: argparse.Namespace, summary: Summary) -> None:
-    jobs = max(1, asked.jobs)
-    bounds = [asked.start + asked.inputs * at // jobs for at in range(jobs + 1)]
+def _run(folder: Path, options: argparse.Namespace, summary: Summary) -> None:
+    jobs = max(1, options.jobs)
+    bounds = [options.start + options.inputs * job // jobs for job in range(jobs + 1)]
     parts = [range(low, high) for low, high in pairwise(bounds)]
     threads = [
-        threading.Thread(target=drive, args=(folder, asked.seed, asked.whole, part, summary), daemon=True)
+        threading.Thread(target=drive, args=(folder, options.seed, options.whole, part, summary), daemon=True)
         for part in parts
     ]
     for thread in threads:
         thread.start()
     while any(thread.is_alive() for thread in threads):
         threads[0].join(5.0) if threads[0].is_alive() else time.sleep(1.0)
-        if asked.output:
-            beside = Path(f"{asked.output}.part")
-            beside.write_text(json.dumps(summary.told(), indent=1))
-            os.replace(beside, asked.output)
+        if options.output:
+            beside = Path(f"{options.output}.part")
+            beside.write_text(json.dumps(summary.as_dict(), indent=1))
+            os.replace(beside, options.output)
 
 
 def _again(folder: Path, seed: int, number: int, keep: str | None) -> int:
@@ -196,8 +196,8 @@ def _again(folder: Path, seed: int, number: int, keep: str | None) -> int:
     from fuzz import checks
     from fuzz.inputs import make
 
-    what, content = make(seed, number, load(folder / "seeds"))
-    print(f"{number}: {what}, {len(content):,} bytes", file=sys.stderr)
+    damage, content = make(seed, number, load(folder / "seeds"))
+    print(f"{number}: {damage}, {len(content):,} bytes", file=sys.stderr)
     path = Path(keep) if keep else folder / "input.json"
     path.write_bytes(content)
     trace = checks.read(path)
@@ -205,9 +205,9 @@ def _again(folder: Path, seed: int, number: int, keep: str | None) -> int:
         print(f"refused: {trace}")
         return 0
     checks.frames(trace)
-    made = checks.analyzed(trace, rulebook.load([rulebook.builtin_rules_dir()]))
-    checks.reports(made)
-    checks.judged(made, made)
+    analysis = checks.analyzed(trace, rulebook.load([rulebook.builtin_rules_dir()]))
+    checks.reports(analysis)
+    checks.judged(analysis, analysis)
     print("analyzed")
     return 0
 

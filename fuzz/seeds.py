@@ -1,4 +1,4 @@
-"""What is damaged: small pieces of real traces, the project's own samples, and every case that proves a rule.
+"""Seeds to damage: small pieces of real traces, the project's own samples, and every case that proves a rule.
 
 A trace is cut down to a few hundred events, so that an input takes ms: a stretch of the host's events, the GPU's work
 that they launched, the steps, and the root object as it was.
@@ -30,7 +30,7 @@ def prepare(folder: Path) -> int:
     """Write every seed to *folder*, one JSON file each; returns how many there are."""
     folder.mkdir(parents=True, exist_ok=True)
     count = 0
-    for name, root in [*_recorded(), *_built()]:
+    for name, root in [*_recorded(), *_proof_traces()]:
         (folder / f"{count:04} {name}.json").write_text(json.dumps(root))
         count += 1
     return count
@@ -61,16 +61,16 @@ def shrunk(root: Root, share: float, most: int = EVENTS) -> Root:
     host = [event for event in timed if not _on_gpu(event)]
     begin = int(share * max(0, len(host) - most // 2))
     piece = host[begin : begin + most // 2]
-    wanted = {_correlation(event) for event in piece} - {None}
+    correlations = {_correlation(event) for event in piece} - {None}
     work = [event for event in timed if _on_gpu(event)]
-    linked = [event for event in work if _correlation(event) in wanted][: most // 2]
+    linked = [event for event in work if _correlation(event) in correlations][: most // 2]
     if not linked:
-        at = int(share * max(0, len(work) - most // 2))
-        linked = work[at : at + most // 2]
+        start = int(share * max(0, len(work) - most // 2))
+        linked = work[start : start + most // 2]
     steps = [event for event in host if str(event.get("name", "")).startswith("ProfilerStep#")][:_STEPS]
-    others = [event for event in events if event.get("ph") == "M"][:5]
-    kept = {id(event): event for event in [*others, *steps, *piece, *linked]}
-    return {**root, "traceEvents": list(kept.values())}
+    metadata = [event for event in events if event.get("ph") == "M"][:5]
+    events_by_id = {id(event): event for event in [*metadata, *steps, *piece, *linked]}
+    return {**root, "traceEvents": list(events_by_id.values())}
 
 
 def _on_gpu(event: dict[str, Any]) -> bool:
@@ -83,15 +83,15 @@ def _correlation(event: dict[str, Any]) -> Any:
     return args.get("correlation") if isinstance(args, dict) else None
 
 
-def _built() -> Iterator[tuple[str, Root]]:
+def _proof_traces() -> Iterator[tuple[str, Root]]:
     """The cases that prove the rules: on each of them some rule fires, or nearly does."""
     from advisor.testing import TraceBuilder
     from advisor.testing.proof import SUFFIX, cases
 
     for path in sorted((ROOT / "rules").rglob(f"*{SUFFIX}")):
         for case in cases(path):
-            made = case.build(True) if case.kind == "edge" else case.build()
-            builder = made[0] if isinstance(made, list) else made
+            output = case.build(True) if case.kind == "edge" else case.build()
+            builder = output[0] if isinstance(output, list) else output
             if isinstance(builder, TraceBuilder):
                 root = json.loads(builder.to_json())
                 root = {"traceEvents": root} if isinstance(root, list) else root

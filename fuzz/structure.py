@@ -23,14 +23,14 @@ _DIALECT = {
 }
 
 
-def damaged(rng: Random, root: Root, other: Root) -> Any:
-    """A copy of *root* with one to six kinds of damage; *other* is a trace to take events from."""
-    made: Root = {**root, "traceEvents": [_copy(event) for event in root["traceEvents"]]}
+def damaged(rng: Random, root: Root, donor: Root) -> Any:
+    """A copy of *root* with one to six kinds of damage; *donor* is a trace to take events from."""
+    document: Root = {**root, "traceEvents": [_copy(event) for event in root["traceEvents"]]}
     for _ in range(rng.choice([1, 1, 2, 3, 6])):
-        rng.choice(DAMAGES)(rng, made, other)
+        rng.choice(DAMAGES)(rng, document, donor)
     if rng.random() < 0.03:
-        return made["traceEvents"]
-    return made
+        return document["traceEvents"]
+    return document
 
 
 def _copy(event: Any) -> Any:
@@ -40,15 +40,15 @@ def _copy(event: Any) -> Any:
     return {**event, "args": dict(args)} if isinstance(args, dict) else dict(event)
 
 
-def _some(rng: Random, root: Root) -> list[Event]:
+def _sample(rng: Random, root: Root) -> list[Event]:
     """Some of the events: one, a few, or all of a category."""
     events = [event for event in root["traceEvents"] if isinstance(event, dict)]
     if not events:
         return []
-    how = rng.random()
-    if how < 0.4:
+    draw = rng.random()
+    if draw < 0.4:
         return [rng.choice(events)]
-    if how < 0.7:
+    if draw < 0.7:
         return rng.sample(events, min(len(events), rng.randint(2, 30)))
     category = rng.choice(events).get("cat")
     return [event for event in events if event.get("cat") == category]
@@ -71,13 +71,13 @@ def _is_number(value: Any) -> bool:
 def drop_keys(rng: Random, root: Root, _: Root) -> None:
     """Keys that are not there."""
     key = rng.choice(FIELDS + ARGS)
-    for event in _some(rng, root):
+    for event in _sample(rng, root):
         (event if key in FIELDS else _args(event)).pop(key, None)
 
 
 def set_values(rng: Random, root: Root, _: Root) -> None:
     """Values of another type, or beyond all bounds."""
-    for event in _some(rng, root):
+    for event in _sample(rng, root):
         key = rng.choice(FIELDS + ARGS)
         value = rng.choice(rng.choice([NUMBERS, ODD, NAMES, ATTACKS]))
         (event if key in FIELDS else _args(event))[key] = value
@@ -86,19 +86,19 @@ def set_values(rng: Random, root: Root, _: Root) -> None:
 def set_numbers(rng: Random, root: Root, _: Root) -> None:
     """One field of many events at an edge of what a number holds."""
     key = rng.choice([*TIMES, *ARGS[:14], *ARGS[17:23], *ARGS[25:28]])
-    for event in _some(rng, root):
+    for event in _sample(rng, root):
         (event if key in FIELDS else _args(event))[key] = rng.choice(NUMBERS)
 
 
 def set_names(rng: Random, root: Root, _: Root) -> None:
     """Names that attack, or that mean something elsewhere."""
-    for event in _some(rng, root):
+    for event in _sample(rng, root):
         event["name"] = rng.choice(rng.choice([ATTACKS, NAMES]))
 
 
 def lengthen(rng: Random, root: Root, _: Root) -> None:
     """A name of a hundred thousand characters."""
-    for event in _some(rng, root)[:2]:
+    for event in _sample(rng, root)[:2]:
         text = rng.choice(ATTACKS + NAMES) or "x"
         event["name"] = (text * (100_000 // len(text) + 1))[:100_000]
 
@@ -108,7 +108,7 @@ def nest_values(rng: Random, root: Root, _: Root) -> None:
     deep: Any = 1
     for _step in range(rng.choice([3, 50, 400])):
         deep = [deep] if rng.random() < 0.5 else {"a": deep}
-    for event in _some(rng, root)[:3]:
+    for event in _sample(rng, root)[:3]:
         _args(event)[rng.choice([*ARGS, "x"])] = deep
 
 
@@ -117,14 +117,14 @@ def nest_values(rng: Random, root: Root, _: Root) -> None:
 
 def swap_times(rng: Random, root: Root, _: Root) -> None:
     """Start and duration take each other's place."""
-    for event in _some(rng, root):
+    for event in _sample(rng, root):
         event["ts"], event["dur"] = event.get("dur"), event.get("ts")
 
 
 def scale_times(rng: Random, root: Root, _: Root) -> None:
     """Clocks of two units, or two zeros, in one file."""
     factor, shift = rng.choice([1, 1e-3, 1e3, 1e6, -1, 0]), rng.choice([0, 1, -1e6, 1e9, 1.7e15, -1e15, 1e17])
-    for event in _some(rng, root):
+    for event in _sample(rng, root):
         if _is_number(event.get("ts")):
             event["ts"] = event["ts"] * factor + shift
 
@@ -132,14 +132,14 @@ def scale_times(rng: Random, root: Root, _: Root) -> None:
 def stretch(rng: Random, root: Root, _: Root) -> None:
     """Durations that reach into what follows, or nowhere."""
     factor = rng.choice([0, -1, 1.5, 10, 1000, 1e9])
-    for event in _some(rng, root):
+    for event in _sample(rng, root):
         if _is_number(event.get("dur")):
             event["dur"] = event["dur"] * factor
 
 
 def one_moment(rng: Random, root: Root, _: Root) -> None:
     """Many events at once."""
-    events = _some(rng, root)
+    events = _sample(rng, root)
     ts = events[0].get("ts") if events else 0
     for event in events:
         event["ts"] = ts
@@ -153,28 +153,28 @@ def tangle(rng: Random, root: Root, _: Root) -> None:
     key = rng.choice(
         ["correlation", "Sequence number", "External id", "Python id", "Python parent id", "Fwd thread id"]
     )
-    events = _some(rng, root)
+    events = _sample(rng, root)
     ids = [_args(event).get(key) for event in events]
     rng.shuffle(ids)
-    one = rng.choice([*NUMBERS, *ids])
+    value = rng.choice([*NUMBERS, *ids])
     same = rng.random() < 0.5
     for event, number in zip(events, ids, strict=True):
-        _args(event)[key] = one if same else number
+        _args(event)[key] = value if same else number
 
 
 def scatter(rng: Random, root: Root, _: Root) -> None:
     """Each event on a thread, a stream or a device of its own."""
     key = rng.choice(["tid", "pid", "stream", "device"])
     base = rng.choice([0, 1000, -5, 2**31, 2**40])
-    for at, event in enumerate(_some(rng, root)):
-        (event if key in FIELDS else _args(event))[key] = base + at
+    for index, event in enumerate(_sample(rng, root)):
+        (event if key in FIELDS else _args(event))[key] = base + index
 
 
 def gather(rng: Random, root: Root, _: Root) -> None:
     """All on one thread, one stream, one device."""
     key = rng.choice(["tid", "pid", "stream", "device"])
     value = rng.choice([0, 7, -1, None, "7", "stream 7"])
-    for event in _some(rng, root):
+    for event in _sample(rng, root):
         (event if key in FIELDS else _args(event))[key] = value
 
 
@@ -201,8 +201,17 @@ def nest_calls(rng: Random, root: Root, _: Root) -> None:
     depth = rng.choice([5, 200, 1500])
     category, name = rng.choice(CATEGORIES), rng.choice(NAMES + ATTACKS)
     events: list[Event] = [
-        {"ph": "X", "cat": category, "name": name, "pid": 1, "tid": 1, "ts": at, "dur": 2 * depth - 2 * at, "args": {}}
-        for at in range(depth)
+        {
+            "ph": "X",
+            "cat": category,
+            "name": name,
+            "pid": 1,
+            "tid": 1,
+            "ts": index,
+            "dur": 2 * depth - 2 * index,
+            "args": {},
+        }
+        for index in range(depth)
     ]
     root["traceEvents"] += events
 
@@ -212,8 +221,8 @@ def nest_calls(rng: Random, root: Root, _: Root) -> None:
 
 def repeat(rng: Random, root: Root, _: Root) -> None:
     """Events twice, or a hundred times."""
-    chosen = _some(rng, root)[:20]
-    root["traceEvents"] += [_copy(event) for event in chosen for _ in range(rng.choice([1, 2, 20]))]
+    events = _sample(rng, root)[:20]
+    root["traceEvents"] += [_copy(event) for event in events for _ in range(rng.choice([1, 2, 20]))]
 
 
 def leave_out(rng: Random, root: Root, _: Root) -> None:
@@ -221,8 +230,10 @@ def leave_out(rng: Random, root: Root, _: Root) -> None:
     events = root["traceEvents"]
     categories = sorted({str(event.get("cat")) for event in events if isinstance(event, dict)})
     if categories:
-        gone = set(rng.sample(categories, rng.randint(1, max(1, len(categories) - 1))))
-        root["traceEvents"] = [e for e in events if not isinstance(e, dict) or str(e.get("cat")) not in gone]
+        dropped_categories = set(rng.sample(categories, rng.randint(1, max(1, len(categories) - 1))))
+        root["traceEvents"] = [
+            e for e in events if not isinstance(e, dict) or str(e.get("cat")) not in dropped_categories
+        ]
 
 
 def thin(rng: Random, root: Root, _: Root) -> None:
@@ -236,18 +247,18 @@ def shuffle(rng: Random, root: Root, _: Root) -> None:
     rng.shuffle(root["traceEvents"])
 
 
-def mix(rng: Random, root: Root, other: Root) -> None:
+def mix(rng: Random, root: Root, donor: Root) -> None:
     """Events of another trace: another clock, another maker, another year."""
-    events = other["traceEvents"]
-    at = rng.randrange(len(events) + 1)
-    root["traceEvents"] += [_copy(event) for event in events[at : at + 120]]
+    events = donor["traceEvents"]
+    index = rng.randrange(len(events) + 1)
+    root["traceEvents"] += [_copy(event) for event in events[index : index + 120]]
 
 
 def no_events(rng: Random, root: Root, _: Root) -> None:
-    """What stands among the events and is none."""
+    """Put values among the events that are no events."""
     for _step in range(rng.randint(1, 5)):
-        at = rng.randrange(len(root["traceEvents"]) + 1)
-        root["traceEvents"].insert(at, rng.choice([*ODD, *ATTACKS, *NUMBERS[:10]]))
+        index = rng.randrange(len(root["traceEvents"]) + 1)
+        root["traceEvents"].insert(index, rng.choice([*ODD, *ATTACKS, *NUMBERS[:10]]))
 
 
 def recategorize(rng: Random, root: Root, _: Root) -> None:
@@ -258,7 +269,7 @@ def recategorize(rng: Random, root: Root, _: Root) -> None:
                 event["cat"] = _DIALECT.get(str(event.get("cat")), event.get("cat"))
         return
     category, phase = rng.choice(CATEGORIES), rng.choice(["X", "X", "X", "B", "E", "i", "C", "M", "", "XX"])
-    for event in _some(rng, root):
+    for event in _sample(rng, root):
         event["cat"], event["ph"] = category, phase
 
 
@@ -280,10 +291,10 @@ def root_values(rng: Random, root: Root, _: Root) -> None:
 
 
 def secrets(rng: Random, root: Root, _: Root) -> None:
-    """What must stay behind: the environment, hosts, users, homes."""
+    """Plant data that no report may show: the environment, hosts, users, homes."""
     for key in ("env", "environment", "hostname", "host_name", "username", "user", "cmdline", "trace_id"):
         root[key] = rng.choice([SECRET, {"TOKEN": SECRET}, [SECRET]])
-    for event in _some(rng, root):
+    for event in _sample(rng, root):
         _args(event)["env"] = {"HOME": SECRET}
         if event.get("cat") == "python_function":
             event["name"] = f"/home/{SECRET}/site-packages/x/train.py({rng.randint(0, 99)}): step"
@@ -293,13 +304,13 @@ def secrets(rng: Random, root: Root, _: Root) -> None:
 
 def memory(rng: Random, root: Root, _: Root) -> None:
     """Allocations that come to nothing, or to more than there is."""
-    for at in range(rng.choice([1, 10, 100])):
+    for index in range(rng.choice([1, 10, 100])):
         numbers = {
-            key: rng.choice([*NUMBERS, 512 * at]) for key in ("Bytes", "Addr", "Total Allocated", "Total Reserved")
+            key: rng.choice([*NUMBERS, 512 * index]) for key in ("Bytes", "Addr", "Total Allocated", "Total Reserved")
         }
         place = {"Device Type": rng.choice([0, 1, 6, -1]), "Device Id": rng.choice([0, -1, 3, 2**40])}
         event = {"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1}
-        root["traceEvents"].append({**event, "ts": at, "args": {**numbers, **place}})
+        root["traceEvents"].append({**event, "ts": index, "args": {**numbers, **place}})
 
 
 DAMAGES: list[Damage] = [

@@ -40,9 +40,9 @@ def work(folder: Path, seed: int, numbers: range, share: float) -> None:
     out = os.fdopen(os.dup(1), "w", buffering=1)
     for number in numbers:
         out.write(f"{number}\n")
-        what, content = make(seed, number, seeds)
-        result = tries.one(seed, number, content)
-        result["input"] = what
+        damage, content = make(seed, number, seeds)
+        result = tries.run(seed, number, content)
+        result["input"] = damage
         out.write(json.dumps(result) + "\n")
         if result["outcome"] == "memory":
             return  # the peak of a process does not go down
@@ -51,31 +51,31 @@ def work(folder: Path, seed: int, numbers: range, share: float) -> None:
 class Tries:
     """Tries inputs, each in the same file."""
 
-    def __init__(self, folder: Path, book: Any, share: float) -> None:
+    def __init__(self, folder: Path, rulebook: Any, share: float) -> None:
         self.path = folder / f"input-{os.getpid()}.json"
-        self.book = book
+        self.rulebook = rulebook
         self.share = share
         self.last: Any = None
         self.schema = _schema()
 
-    def one(self, seed: int, number: int, content: bytes) -> dict[str, Any]:
-        """What one input came to: outcome, seconds of CPU, and where a failure lies."""
+    def run(self, seed: int, number: int, content: bytes) -> dict[str, Any]:
+        """Run one input and report its outcome, its seconds of CPU, and the place of a failure."""
         self.path.write_bytes(content)
         begin = time.process_time()
         signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
         try:
-            outcome, said = self._tried(Random(f"{seed} {number} whole"))
+            outcome, message = self._tried(Random(f"{seed} {number} whole"))
         except Exception as error:  # noqa: BLE001  (each is what this looks for)
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            outcome, said = "failure", f"{type(error).__name__}: {error}"[:2000]
-            said += f" ({Path(where.filename).name}:{where.lineno})"
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            outcome, message = "failure", f"{type(error).__name__}: {error}"[:2000]
+            message += f" ({Path(frame.filename).name}:{frame.lineno})"
             with contextlib.suppress(OSError):
                 (self.path.parent / f"failed-{number}.txt").write_text(traceback.format_exc())
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
         if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 > MOST_MEMORY:
-            outcome, said = "memory", f"more than {MOST_MEMORY >> 20} MB ({outcome})"
-        return {"outcome": outcome, "said": said, "seconds": round(time.process_time() - begin, 4)}
+            outcome, message = "memory", f"more than {MOST_MEMORY >> 20} MB ({outcome})"
+        return {"outcome": outcome, "said": message, "seconds": round(time.process_time() - begin, 4)}
 
     def _tried(self, rng: Random) -> tuple[str, str]:
         trace = checks.read(self.path)
@@ -83,13 +83,13 @@ class Tries:
             return "refused", ""
         if rng.random() >= self.share:
             return "read", ""
-        made = checks.analyzed(trace, self.book)
-        checks.reports(made, self.schema if rng.random() < _COMPARED else None)
+        analysis = checks.analyzed(trace, self.rulebook)
+        checks.reports(analysis, self.schema if rng.random() < _COMPARED else None)
         if rng.random() < _COMPARED:
             checks.frames(trace)
             if self.last is not None:
-                checks.judged(self.last, made)
-            self.last = made
+                checks.judged(self.last, analysis)
+            self.last = analysis
         return "analyzed", ""
 
 

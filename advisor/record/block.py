@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from advisor.errors import UsageError
@@ -54,7 +53,6 @@ class profile:
         check_output(self._options.path, force=force)
         self._quiet = quiet
         self._session: Session | None = None
-        self._whole = False
 
     @property
     def written(self) -> Path | None:
@@ -65,7 +63,7 @@ class profile:
         from advisor.record.session import Session
 
         self._session = Session(self._options, self._say, finds_steps=False)
-        self._session.begin(whole=True)
+        self._session.begin(whole_block=True)
         return self
 
     def step(self) -> None:
@@ -73,9 +71,7 @@ class profile:
         if self._session is not None:
             self._session.mark()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._session is not None:
             self._session.end()
 

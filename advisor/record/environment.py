@@ -1,4 +1,4 @@
-"""What of the machine and of torch's switches a trace does not hold. Nothing here sets a device up."""
+"""Facts of the machine and of torch's switches that a trace does not hold. Nothing here sets a device up."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def _quota() -> float | None:
 def driver() -> str | None:
     """Version of NVIDIA's kernel driver; None where there is none."""
     try:
-        found = re.search(r"(?:Kernel Module|Open Kernel Module)\D*?(\d+\.\d+[.\d]*)", _DRIVER.read_text())
+        match = re.search(r"(?:Kernel Module|Open Kernel Module)\D*?(\d+\.\d+[.\d]*)", _DRIVER.read_text())
     except OSError:
         return None
-    return found[1] if found else None
+    return match[1] if match else None
 
 
 def facts(torch: Any) -> dict[str, Any]:
@@ -57,15 +57,15 @@ def facts(torch: Any) -> dict[str, Any]:
             "driver": driver(),
             "cores": usable_cores(),
             "threads": torch.get_num_threads(),
-            "tf32_matmul": _told(torch, "_get_cublas_allow_tf32") if gpu else None,
-            "tf32_cudnn": _told(torch, "_get_cudnn_allow_tf32") if gpu else None,
-            "cudnn_benchmark": _told(torch, "_get_cudnn_benchmark") if gpu else None,
-            "deterministic": _told(torch, "_get_deterministic_algorithms"),
+            "tf32_matmul": _switch(torch, "_get_cublas_allow_tf32") if gpu else None,
+            "tf32_cudnn": _switch(torch, "_get_cudnn_allow_tf32") if gpu else None,
+            "cudnn_benchmark": _switch(torch, "_get_cudnn_benchmark") if gpu else None,
+            "deterministic": _switch(torch, "_get_deterministic_algorithms"),
         }
 
 
-def _told(torch: Any, name: str) -> bool | None:
-    """What one of torch's switches says; None where this torch has it no more, or refuses to say."""
+def _switch(torch: Any, name: str) -> bool | None:
+    """Read one of torch's switches; None where this torch has it no more, or raises an error."""
     try:
         return bool(getattr(torch._C, name)())
     except (AttributeError, RuntimeError):

@@ -26,43 +26,43 @@ Method = Callable[..., Any]
 class Hooks:
     """Replaces what has to tell *settings*, and where *steps* is given what has to tell it.
 
-    *foreign* is called as a profiler that is not ours begins (True) and ends (False).
+    *on_other* is called as a profiler that is not ours begins (True) and ends (False).
     """
 
     def __init__(
-        self, settings: Settings, steps: Steps[Any] | None = None, foreign: Callable[[bool], None] | None = None
+        self, settings: Settings, steps: Steps[Any] | None = None, on_other: Callable[[bool], None] | None = None
     ) -> None:
         self.recording = False  # whether loaders count as in use
-        self.own = False  # whether the profiler that begins or ends is ours
+        self.own_profiler = False  # whether the profiler that begins or ends is ours
         self._settings = settings
         self._steps = steps
-        self._foreign = foreign
+        self._on_other = on_other
         self._pid, self._thread = os.getpid(), threading.get_ident()
         self._originals: list[tuple[Any, str, Any, Any]] = []
         self._stepping: dict[type, Method] = {}
         self._handles: list[Any] = []
         self._calls: list[Any] = []
-        self._loading = self._updating = self._calling = self._taken = 0
+        self._loading = self._updating = self._call_depth = self._optimizer_steps = 0
 
     def _listens(self) -> bool:
-        """Whether this is the process and the thread that are recorded."""
+        """Tell whether this is the process and the thread that are recorded."""
         return threading.get_ident() == self._thread and os.getpid() == self._pid
 
     # ---- installing
 
     def install(self) -> None:
         """Begin to listen."""
-        self._replace(dataloader.DataLoader, "__init__", self._loader_made)
-        self._replace(dataloader._BaseDataLoaderIter, "__init__", self._iterates)
+        self._before(dataloader.DataLoader, "__init__", self._loader_init)
+        self._before(dataloader._BaseDataLoaderIter, "__init__", self._iterator_init)
         self._replace(dataloader._BaseDataLoaderIter, "__next__", self._next)
-        self._replace(torch.optim.Optimizer, "__init__", self._optimizer_made)
-        self._replace(torch.autocast, "__enter__", self._autocast)
-        self._replace(torch.autograd, "backward", self._backward)
-        self._replace(torch, "compile", self._compile)
+        self._replace(torch.optim.Optimizer, "__init__", self._optimizer_init)
+        self._before(torch.autocast, "__enter__", self._autocast)
+        self._before(torch, "compile", self._compile)
         self._replace(torch.autograd.profiler.profile, "_prepare_trace", functools.partial(self._profiler, True))
         self._replace(torch.autograd.profiler.profile, "__exit__", functools.partial(self._profiler, False))
         self._handles.append(register_optimizer_step_post_hook(self._updated))
-        if self._steps is not None:
+        if (steps := self._steps) is not None:
+            self._before(torch.autograd, "backward", lambda *_args, **_options: steps.backward())
             # A method by its class's dictionary: it is static, and the plain function is wanted.
             self._replace(torch.optim.Optimizer, "profile_hook_step", self._profile_hook, static=True)
             self._replace(torch.amp.GradScaler, "step", self._scaler)
@@ -75,8 +75,8 @@ class Hooks:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
-        for owner, name, original, ours in reversed(self._originals):
-            if vars(owner).get(name) is ours:
+        for owner, name, original, replacement in reversed(self._originals):
+            if vars(owner).get(name) is replacement:
                 setattr(owner, name, original)
         self._originals.clear()
         for kind, inner in self._stepping.items():
@@ -89,30 +89,33 @@ class Hooks:
         if original is None:
             return
         function = original.__func__ if isinstance(original, staticmethod) else original
-        ours: Any = functools.wraps(function)(make(function))
+        replacement: Any = functools.wraps(function)(make(function))
         if static:
-            ours = staticmethod(ours)
-        setattr(owner, name, ours)
-        self._originals.append((owner, name, original, ours))
+            replacement = staticmethod(replacement)
+        setattr(owner, name, replacement)
+        self._originals.append((owner, name, original, replacement))
+
+    def _before(self, owner: Any, name: str, act: Method) -> None:
+        """Call *act* with the arguments of each call of the method, before it."""
+
+        def make(original: Method) -> Method:
+            def method(*args: Any, **options: Any) -> Any:
+                if self._listens():
+                    act(*args, **options)
+                return original(*args, **options)
+
+            return method
+
+        self._replace(owner, name, make)
 
     # ---- loaders
 
-    def _loader_made(self, original: Method) -> Method:
-        def __init__(loader: Any, *args: Any, **options: Any) -> None:
-            if self._listens():
-                self._stop_watching_calls()
-                self._settings.made(loader)
-            original(loader, *args, **options)
+    def _loader_init(self, loader: Any, *_args: Any, **_options: Any) -> None:
+        self._stop_watching_calls()
+        self._settings.remember(loader)
 
-        return __init__
-
-    def _iterates(self, original: Method) -> Method:
-        def __init__(iterator: Any, loader: Any, *args: Any, **options: Any) -> None:
-            if self._listens():
-                self._settings.iterates(iterator, loader)
-            original(iterator, loader, *args, **options)
-
-        return __init__
+    def _iterator_init(self, iterator: Any, loader: Any, *_args: Any, **_options: Any) -> None:
+        self._settings.iterates(iterator, loader)
 
     def _next(self, original: Method) -> Method:
         def __next__(iterator: Any) -> Any:
@@ -137,11 +140,11 @@ class Hooks:
 
     # ---- training
 
-    def _optimizer_made(self, original: Method) -> Method:
+    def _optimizer_init(self, original: Method) -> Method:
         def __init__(optimizer: Any, *args: Any, **options: Any) -> None:
             if self._listens():
                 self._stop_watching_calls()
-                self._settings.made(optimizer)
+                self._settings.remember(optimizer)
                 if self._steps is not None:
                     self._steps.trains = True
             original(optimizer, *args, **options)
@@ -176,14 +179,14 @@ class Hooks:
 
     def _stepped(self, optimizer: int) -> None:
         if self._originals and self._steps is not None and self._listens():
-            self._taken += 1
+            self._optimizer_steps += 1
             self._steps.stepped(optimizer)
 
     def _scaler(self, original: Method) -> Method:
         def step(scaler: Any, optimizer: Any, *args: Any, **options: Any) -> Any:
-            before = self._taken
+            before = self._optimizer_steps
             out = original(scaler, optimizer, *args, **options)
-            if self._taken == before:
+            if self._optimizer_steps == before:
                 # Gradients that overflowed: the optimizer was left out, the iteration was not.
                 self._stepped(id(optimizer))
             return out
@@ -194,45 +197,29 @@ class Hooks:
         if self._listens():
             self._settings.stepped(optimizer)
 
-    def _backward(self, original: Method) -> Method:
-        def backward(*args: Any, **options: Any) -> Any:
-            if self._steps is not None and self._listens():
-                self._steps.backward()
-            return original(*args, **options)
-
-        return backward
-
     # ---- settings
 
-    def _autocast(self, original: Method) -> Method:
-        def __enter__(region: Any) -> Any:
-            if getattr(region, "_enabled", False) and self._listens():
-                self._settings.autocast(str(region.device), str(region.fast_dtype))
-            return original(region)
+    def _autocast(self, region: Any) -> None:
+        if getattr(region, "_enabled", False):
+            self._settings.autocast(str(region.device), str(region.fast_dtype))
 
-        return __enter__
-
-    def _compile(self, original: Method) -> Method:
-        def compile(model: Any = None, **options: Any) -> Any:
-            if model is not None and self._listens():
-                # Before anything is compiled: graphs look for hooks.
-                self._stop_watching_calls()
-                self._settings.compiled(**options)
-            return original(model, **options)
-
-        return compile
+    def _compile(self, model: Any = None, **options: Any) -> None:
+        if model is not None:
+            # Before anything is compiled: graphs look for hooks.
+            self._stop_watching_calls()
+            self._settings.compiled(**options)
 
     # ---- other profilers
 
     def _profiler(self, begins: bool, original: Method) -> Method:
         def method(profiler: Any, *args: Any, **options: Any) -> Any:
-            if begins and not self.own and self._foreign is not None and self._listens():
-                self._foreign(True)
+            if begins and not self.own_profiler and self._on_other is not None and self._listens():
+                self._on_other(True)
             try:
                 return original(profiler, *args, **options)
             finally:
-                if not begins and not self.own and self._foreign is not None and self._listens():
-                    self._foreign(False)
+                if not begins and not self.own_profiler and self._on_other is not None and self._listens():
+                    self._on_other(False)
 
         return method
 
@@ -240,14 +227,14 @@ class Hooks:
 
     def _call_begins(self, module: Any, _inputs: Any) -> None:
         if self._steps is not None and self._listens():
-            if not self._calling:
+            if not self._call_depth:
                 self._steps.call(id(module))
                 if self._steps.unit == CALLS and self._steps.root == id(module):
                     # Hooks on all modules cost time in each of them; from here on one will do.
                     self.forget_calls()
                     self._calls.append(module.register_forward_pre_hook(self._root_called))
                     return
-            self._calling += 1
+            self._call_depth += 1
 
     def _root_called(self, module: Any, _inputs: Any) -> None:
         if self._steps is not None and self._listens():
@@ -255,16 +242,15 @@ class Hooks:
 
     def _call_ends(self, _module: Any, _inputs: Any, _output: Any) -> None:
         if self._listens():
-            self._calling = max(self._calling - 1, 0)
+            self._call_depth = max(self._call_depth - 1, 0)
 
     def _stop_watching_calls(self) -> None:
-        if self._steps is not None and self._steps.unit == CALLS:
-            return
-        self.forget_calls()
+        if self._steps is None or self._steps.unit != CALLS:
+            self.forget_calls()
 
     def forget_calls(self) -> None:
         """Take the hooks off modules."""
         for handle in self._calls:
             handle.remove()
         self._calls.clear()
-        self._calling = 0
+        self._call_depth = 0

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
-from advisor.record.places import shown
+from advisor.record.places import trace_path
 
 MARK = "advisor.line#"
 # Lines of Python without tensors are spans too; after so many no more are marked, and what follows has no place.
@@ -33,13 +33,13 @@ class Lines:
         self._numbers: dict[tuple[CodeType, int], str] = {}
         self._files: dict[CodeType, str] = {}
         self._open: list[tuple[FrameType, Any]] = []
-        self._left = MOST
+        self._budget = MOST
         self._running = False
         self._pid = os.getpid()
 
     def start(self) -> None:
         """Mark from here on: the lines that the callers are at, and all that follow. Not where a debugger traces already."""
-        if self._running or sys.gettrace() is not None or self._left <= 0:
+        if self._running or sys.gettrace() is not None or self._budget <= 0:
             return
         self._running = True
         around: list[FrameType] = []
@@ -50,20 +50,20 @@ class Lines:
             frame = frame.f_back
         for frame in reversed(around):
             self._enter(frame)
-            frame.f_trace = self._traced
-        sys.settrace(self._called)
+            frame.f_trace = self._on_line
+        sys.settrace(self._on_call)
 
     def stop(self) -> None:
         """Mark no more; spans that are open end here."""
         if not self._running:
             return
         self._running = False
-        if sys.gettrace() == self._called:
+        if sys.gettrace() == self._on_call:
             sys.settrace(None)
         while self._open:
             self._leave()[0].f_trace = None
 
-    def _called(self, frame: FrameType, event: str, _argument: Any) -> Any:
+    def _on_call(self, frame: FrameType, event: str, _argument: Any) -> Any:
         if os.getpid() != self._pid:
             # A child that was forked in the meantime, such as a loader's worker: it is not recorded.
             self._running = False
@@ -71,26 +71,26 @@ class Lines:
         if not self._running or not self._file(frame.f_code):
             return None
         self._enter(frame)
-        return self._traced
+        return self._on_line
 
-    def _traced(self, frame: FrameType, event: str, _argument: Any) -> Any:
+    def _on_line(self, frame: FrameType, event: str, _argument: Any) -> Any:
         if not self._running:
             return None
         if event == "line" or event == "return":
             # Whatever was left open above, such as by a generator that was thrown away, is over.
             while self._open and self._open[-1][0] is not frame:
                 if not any(entry[0] is frame for entry in self._open):
-                    return self._traced
+                    return self._on_line
                 self._leave()
             if self._open:
                 self._leave()
             if event == "line":
                 self._enter(frame)
-        return self._traced
+        return self._on_line
 
     def _enter(self, frame: FrameType) -> None:
-        self._left -= 1
-        if self._left == 0:
+        self._budget -= 1
+        if self._budget == 0:
             self.stop()
             return
         span = self._span(self._name(frame.f_code, frame.f_lineno))
@@ -106,8 +106,8 @@ class Lines:
         """The path of the user's own code; empty for any other."""
         file = self._files.get(code)
         if file is None:
-            path, mine = shown(code.co_filename)
-            file = self._files[code] = path if mine else ""
+            path, is_own = trace_path(code.co_filename)
+            file = self._files[code] = path if is_own else ""
         return file
 
     def _name(self, code: CodeType, line: int) -> str:

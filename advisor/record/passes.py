@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,19 +36,19 @@ class Pass:
 
 def activities() -> list[ProfilerActivity]:
     """The host, and the devices that this process has set up by now: asking for others would set them up."""
-    known = torch.profiler.supported_activities()
+    supported = torch.profiler.supported_activities()
     unused = {ProfilerActivity.CUDA} if not torch.cuda.is_initialized() else set()
-    return [activity for activity in known if activity not in unused]
+    return [activity for activity in supported if activity not in unused]
 
 
 class Passes:
-    """Runs torch.profiler over the steps that :meth:`boundary` divides. *finished* is called once, with no profiler running.
+    """Runs torch.profiler over the steps that :meth:`boundary` divides. *on_end* is called once, with no profiler running.
 
     *around* is told before ours begins or ends (True) and after (False). ``files`` are the traces by pass, ``steps`` how many
     whole steps each holds.
     """
 
-    def __init__(self, steps: int, stacks: str, finished: Callable[[], None], around: Callable[[bool], None]) -> None:
+    def __init__(self, steps: int, stacks: str, on_end: Callable[[], None], around: Callable[[bool], None]) -> None:
         self.files: dict[str, Path] = {}
         self.steps: dict[str, int] = {}
         self.blocked = False  # by another profiler
@@ -60,36 +60,36 @@ class Passes:
         span = getattr(torch._C._profiler, "_RecordFunctionFast", None)
         self.lines = Lines(span) if span is not None and stacks == SECOND_PASS else None
         self._passes = tuple(self._plan)
-        self.whole = False
-        self._finished = finished
+        self.whole_block = False
+        self._on_end = on_end
         self._around = around
         self._profiler: Any = None
-        self._at = 0
+        self._step = 0
         self._pid = os.getpid()
 
     @property
     def done(self) -> bool:
-        """Whether nothing is left to record."""
+        """True where nothing is left to record."""
         return not self._plan
 
     @property
     def recording(self) -> bool:
-        """Whether a profiler of ours is running."""
+        """True while a profiler of ours is running."""
         return self._profiler is not None
 
     def open(self) -> None:
         """Record from here on without steps, until :meth:`stop` or :meth:`withdraw`."""
-        self.whole = True
+        self.whole_block = True
         del self._plan[1:]
         self._profiler = self._make(torch.profiler.supported_activities(), None)
-        self._ours(self._profiler.start)
+        self._run_own(self._profiler.start)
 
     def withdraw(self) -> None:
         """There are steps: what was recorded without them is dropped, and the passes begin at the next boundary."""
-        if self.whole and self._profiler is not None:
-            self._ours(self._stop)
+        if self.whole_block and self._profiler is not None:
+            self._run_own(self._stop)
             self._profiler = None
-        self.whole = False
+        self.whole_block = False
         self._plan = list(self._passes)
 
     def boundary(self) -> None:
@@ -100,19 +100,17 @@ class Passes:
             if not self.blocked and not torch._C._autograd._profiler_enabled():
                 self._start()
             return
-        self._at += 1
+        self._step += 1
         current = self._plan[0]
-        self._ours(self._profiler.step)
-        if self._at == current.warmup + current.active:
+        self._run_own(self._profiler.step)
+        if self._step == current.warmup + current.active:
             self._keep(current.active)
             self._next()
 
     def stop(self) -> None:
         """The program ends, or another profiler begins: keep the whole steps that there are. No pass follows."""
-        if self._profiler is None:
-            self._plan.clear()
-            return
-        self._cut()
+        if self._profiler is not None:
+            self._cut()
         self._plan.clear()
 
     def interrupt(self) -> None:
@@ -122,7 +120,7 @@ class Passes:
             self._cut()
             if self._plan[0].name in self.files:
                 self._plan.clear()
-                self._finished()
+                self._on_end()
 
     def discard(self) -> None:
         """Remove the temporary files."""
@@ -143,11 +141,11 @@ class Passes:
 
     def _cut(self) -> None:
         """End the pass now."""
-        whole = self._at - self._plan[0].warmup
-        self._ours(self._stop)
-        if whole > 0 or self.whole:
-            self._keep(max(whole, 0))
-        self._profiler, self._at = None, 0
+        whole_steps = self._step - self._plan[0].warmup
+        self._run_own(self._stop)
+        if whole_steps > 0 or self.whole_block:
+            self._keep(max(whole_steps, 0))
+        self._profiler, self._step = None, 0
 
     def _stop(self) -> None:
         self._profiler.stop()
@@ -159,14 +157,14 @@ class Passes:
         def schedule(step: int) -> ProfilerAction:
             if step < current.warmup:
                 return ProfilerAction.WARMUP
-            left = current.warmup + current.active - step
-            if left == 1:
+            remaining = current.warmup + current.active - step
+            if remaining == 1:
                 return ProfilerAction.RECORD_AND_SAVE
-            return ProfilerAction.RECORD if left > 1 else ProfilerAction.NONE
+            return ProfilerAction.RECORD if remaining > 1 else ProfilerAction.NONE
 
         self._profiler = self._make(activities(), schedule)
-        self._at = 0
-        self._ours(self._profiler.start)
+        self._step = 0
+        self._run_own(self._profiler.start)
 
     def _make(self, kinds: Iterable[ProfilerActivity], schedule: Callable[[int], ProfilerAction] | None) -> Any:
         return torch.profiler.profile(
@@ -179,7 +177,7 @@ class Passes:
 
     def _keep(self, steps: int) -> None:
         current = self._plan[0]
-        self._ours(lambda: self._profiler.export_chrome_trace(str(current.path)))
+        self._run_own(lambda: self._profiler.export_chrome_trace(str(current.path)))
         self.files[current.name], self.steps[current.name] = current.path, steps
 
     def _next(self) -> None:
@@ -188,34 +186,29 @@ class Passes:
         if self._plan:
             self._start()
         else:
-            self._finished()
+            self._on_end()
 
-    def _ours(self, act: Callable[[], Any]) -> None:
+    def _run_own(self, action: Callable[[], Any]) -> None:
         self._around(True)
         if self.lines is not None:
             self.lines.stop()
         try:
-            if self._plan and self._plan[0].with_stack:
-                with _whole_paths():
-                    act()
-            else:
-                act()
+            with _whole_paths() if self._plan and self._plan[0].with_stack else nullcontext():
+                action()
         finally:
             self._around(False)
         if self.lines is not None and self._plan[0].name == "stacks" and self._profiler.current_action in _RECORDS:
             self.lines.start()
 
 
-class _whole_paths:
-    """Has the profiler write whole paths, so that whose a file is can be told by where it lies."""
+@contextmanager
+def _whole_paths() -> Iterator[None]:
+    """Have the profiler write whole paths, from which the owner of a file is found."""
+    from torch.profiler import python_tracer
 
-    def __enter__(self) -> None:
-        from torch.profiler import python_tracer
-
-        self._original = python_tracer._prefix_regex
-        python_tracer._prefix_regex = list
-
-    def __exit__(self, *_: object) -> None:
-        from torch.profiler import python_tracer
-
-        python_tracer._prefix_regex = self._original
+    original = python_tracer._prefix_regex
+    python_tracer._prefix_regex = list
+    try:
+        yield
+    finally:
+        python_tracer._prefix_regex = original

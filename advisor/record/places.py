@@ -1,4 +1,4 @@
-"""Which source files are the user's own, by where they lie, and how their paths are written into a trace.
+"""Ownership of source files (the user's or a library's), by their folders, and their paths as written into a trace.
 
 The recorder runs where the files are, so it need not guess from names: what lies in the standard library, among installed
 packages, in torch or here is not the user's. Paths are written as seen from the working directory, without home directories.
@@ -46,13 +46,13 @@ def _working() -> tuple[str, ...]:
 
 def begin() -> None:
     """Remember where the program begins: it may change its working directory."""
-    for cached in (shown, _working, _installed):
+    for cached in (trace_path, _working, _installed):
         cached.cache_clear()
     _working()
 
 
 @lru_cache(maxsize=1 << 14)
-def shown(path: str) -> tuple[str, bool]:
+def trace_path(path: str) -> tuple[str, bool]:
     """*path* as it is written into a trace, and whether the file is the user's own.
 
     A library's path keeps the folder that tells it is one.
@@ -83,16 +83,16 @@ def shown(path: str) -> tuple[str, bool]:
 def _impersonal(path: str) -> str:
     """*path*, relative, without a home directory in it and without what stands before a folder of the user's name."""
     parts = clean_path(path).split("/")
-    whose = {name for name in (os.environ.get("USER"), os.environ.get("LOGNAME"), os.path.basename(_HOME)) if name}
-    last = max((at for at, part in enumerate(parts[:-1]) if part in whose), default=-1)
+    users = {name for name in (os.environ.get("USER"), os.environ.get("LOGNAME"), os.path.basename(_HOME)) if name}
+    last = max((index for index, part in enumerate(parts[:-1]) if part in users), default=-1)
     return "/".join(parts[last + 1 :])
 
 
 def caller(frame: FrameType | None) -> tuple[str, int]:
     """File and line of the user's innermost frame at *frame* or around it; ``""`` and 0 where there is none."""
     while frame is not None:
-        path, mine = shown(frame.f_code.co_filename)
-        if mine:
+        path, is_own = trace_path(frame.f_code.co_filename)
+        if is_own:
             return path, frame.f_lineno
         frame = frame.f_back
     return "", 0

@@ -21,12 +21,12 @@ def check(target: str, *, module: bool) -> None:
 
         sys.path.insert(0, os.getcwd())
         try:
-            found = find_spec(target) is not None
+            exists = find_spec(target) is not None
         except (ImportError, ValueError):
-            found = False
+            exists = False
         finally:
             del sys.path[0]
-        if not found:
+        if not exists:
             raise UsageError(f"no module named {target}. Run it from the folder that python -m {target} runs in.")
     elif not Path(target).exists():
         raise UsageError(f"{target}: no such script. advisor record [options] SCRIPT [arguments of the script]")
@@ -58,8 +58,8 @@ def run(target: str, *, module: bool) -> int:
     except (SystemExit, KeyboardInterrupt):
         raise
     except BaseException as error:  # noqa: BLE001  (as Python's own main does)
-        own = _from_script(error.__traceback__)
-        sys.excepthook(type(error), error.with_traceback(own), own)
+        shortened = _from_script(error.__traceback__)
+        sys.excepthook(type(error), error.with_traceback(shortened), shortened)
         return 1
     return 0
 
@@ -78,14 +78,14 @@ def _run_file(path: str) -> None:
 
 def _from_script(traceback: TracebackType | None) -> TracebackType | None:
     """*traceback* without the frames that lead to the script."""
-    whole = traceback
+    full = traceback
     while traceback is not None and _leads(traceback.tb_frame.f_code.co_filename):
         traceback = traceback.tb_next
-    return traceback if traceback is not None or _is_syntax(whole) else whole
+    return traceback if traceback is not None or _is_syntax(full) else full
 
 
 def _is_syntax(traceback: TracebackType | None) -> bool:
-    """Whether the script did not even compile: then no frame is its own."""
+    """Tell whether the script did not even compile: then no frame is its own."""
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next
     return traceback is not None and traceback.tb_frame.f_code.co_filename == __file__

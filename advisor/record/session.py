@@ -27,7 +27,7 @@ MARKED = "marked"
 
 @dataclass(frozen=True)
 class Options:
-    """How to record: *skip* steps are left out, *steps* are recorded, and then stacks in the way *stacks* names."""
+    """Options of a recording: *skip* steps are left out, *steps* are recorded, and then stacks in the way *stacks* names."""
 
     path: Path
     steps: int = 5
@@ -59,20 +59,20 @@ class Session:
         self._steps: Steps[Any] | None = None
         if finds_steps:
             self._steps = Steps(options.skip, self._boundary, clock, options.unit)
-        self._hooks = Hooks(self._settings, self._steps, self._foreign)
+        self._hooks = Hooks(self._settings, self._steps, self._on_other_profiler)
         self._target = options.path.absolute()  # the program may change its working directory
         self._pid = os.getpid()
         self._unprofiled: tuple[float, ...] = ()
         self._backwards = [0, 0]
-        self._foreign_seen = False
+        self._had_other_profiler = False
         self._marks: list[Any] = []
         self._over = False
 
-    def begin(self, *, whole: bool = False) -> None:
-        """Start to listen. *whole*: record from here on, until the first mark of a step tells that there are steps."""
+    def begin(self, *, whole_block: bool = False) -> None:
+        """Start to listen. *whole_block*: record from here on, until the first mark of a step tells that there are steps."""
         places.begin()
         self._hooks.install()
-        if whole:
+        if whole_block:
             self._guarded(self._passes.open)
             self._hooks.recording = self._passes.recording
 
@@ -87,7 +87,7 @@ class Session:
 
     @property
     def inherited(self) -> bool:
-        """Whether this is a child that was forked while a profiler ran, and must not shut that down."""
+        """True in a child that was forked while a profiler ran, and must not shut that down."""
         return os.getpid() != self._pid and self._passes.recording
 
     def end(self) -> None:
@@ -121,20 +121,20 @@ class Session:
         if timing and "timing" in self._passes.files:
             self._backwards[1] = self._steps.backwards + 1
 
-    def _around(self, ours: bool) -> None:
-        self._hooks.own = ours
+    def _around(self, own: bool) -> None:
+        self._hooks.own_profiler = own
 
-    def _foreign(self, begins: bool) -> None:
-        self._foreign_seen = True
+    def _on_other_profiler(self, begins: bool) -> None:
+        self._had_other_profiler = True
         if begins and not self._over:
             self._guarded(self._passes.interrupt)
         elif not begins:
             self._passes.blocked = False
 
-    def _guarded(self, act: Callable[[], None]) -> None:
+    def _guarded(self, action: Callable[[], None]) -> None:
         """Do something of the recorder's that must not bring the program down."""
         try:
-            act()
+            action()
         except Exception as error:  # noqa: BLE001  (whatever fails in the profiler, the training goes on)
             self._close()
             self._passes.abandon()
@@ -159,7 +159,7 @@ class Session:
     def _write(self) -> None:
         files, steps = self._passes.files, self._passes.steps
         if "timing" not in files:
-            self._say(self._nothing())
+            self._say(self._empty_message())
             return
         stacks = self.options.stacks
         if stacks == SECOND_PASS and "stacks" not in files:
@@ -171,44 +171,44 @@ class Session:
         self._report(steps["timing"], stacks)
 
     def _recorded(self, stacks: str) -> Recorded:
-        counted = self._passes.steps["timing"]
+        steps = self._passes.steps["timing"]
         first, last = self._backwards
         return Recorded(
             recorder=f"advisor {__version__}",
             **environment.facts(torch),
             **self._settings.summary(),
             steps_by=self._unit,
-            backwards_per_step=round((last - first) / counted, 3) if first and last else None,
+            backwards_per_step=round((last - first) / steps, 3) if first and last else None,
             unprofiled_step_ms=self._unprofiled,
             stacks=stacks,
         )
 
     @property
     def _unit(self) -> str | None:
-        if self._passes.whole:
+        if self._passes.whole_block:
             return None
         return self._steps.unit if self._steps is not None else MARKED
 
     def _report(self, steps: int, stacks: str) -> None:
-        if self._passes.whole:
+        if self._passes.whole_block:
             lines = "" if stacks == INLINE else '; source lines need stacks="inline", or p.step() after every step'
             self._say(f"recorded the whole block, as p.step() was not called{lines}")
         else:
             self._report_steps(steps, stacks)
-        if self._foreign_seen:
+        if self._had_other_profiler:
             self._say("the program runs a profiler itself; only one can run at a time, and ours made way for it")
         self._say(f"wrote {self.options.path}; next: advisor analyze {self.options.path}")
 
     def _report_steps(self, steps: int, stacks: str) -> None:
         word = WORDS[self._unit or MARKED]
-        many = f"{steps} step{'s' if steps != 1 else ''}"
+        amount = f"{steps} step{'s' if steps != 1 else ''}"
         fed = self._steps is not None and self._steps.unit == "optimizer" and self._steps.fed
-        what = f"recorded {many}, a step being one {word}" + (", from the request for its batch" if fed else "")
+        message = f"recorded {amount}, a step being one {word}" + (", from the request for its batch" if fed else "")
         if steps < self.options.steps:
-            why = "another profiler began" if self._foreign_seen else "the program ended"
-            what += f" ({why} before all {self.options.steps})"
-        self._say(f"{what}; skipped {self.options.skip} before")
-        if self._steps is not None and self._steps.unit == "optimizer" and self._steps.others:
+            reason = "another profiler began" if self._had_other_profiler else "the program ended"
+            message += f" ({reason} before all {self.options.steps})"
+        self._say(f"{message}; skipped {self.options.skip} before")
+        if self._steps is not None and self._steps.unit == "optimizer" and self._steps.has_others:
             self._say(
                 "several optimizers step: a step begins with each step of the first. Where it steps more than once an "
                 "iteration, record with --by batches."
@@ -216,24 +216,24 @@ class Session:
         if stacks == NONE and self.options.stacks == SECOND_PASS:
             self._say("no source lines: there was no time for the pass that records stacks")
 
-    def _nothing(self) -> str:
-        if self._foreign_seen:
+    def _empty_message(self) -> str:
+        if self._had_other_profiler:
             return (
                 "nothing was recorded: the program runs torch.profiler itself, and only one profiler can run in a process. "
                 "Switch it off, or read the trace that it writes."
             )
         if self._steps is None:
             return f"nothing was recorded: {len(self._marks)} calls of p.step(), and {self.options.skip} are skipped. Lower skip=."
-        seen = [(unit, self._steps.seen(unit)) for unit in ("optimizer", "batches", "calls")]
-        what = ", ".join(f"{count} {_plural(WORDS[unit], count)}" for unit, count in seen if count)
-        if not what:
+        counts = [(unit, self._steps.count(unit)) for unit in ("optimizer", "batches", "calls")]
+        activity = ", ".join(f"{count} {_plural(WORDS[unit], count)}" for unit, count in counts if count)
+        if not activity:
             return (
                 "nothing was recorded: no optimizer step, no batch of a DataLoader and no call of a module was seen in the main "
                 "thread of this process. Child processes are not recorded (start ranks with torchrun). For a loop that only you "
                 "can see, use advisor.profile: docs/record.md."
             )
         return (
-            f"nothing was recorded: the program ended after {what}; {self.options.skip} steps are skipped, 1 warms the "
+            f"nothing was recorded: the program ended after {activity}; {self.options.skip} steps are skipped, 1 warms the "
             f"profiler up, {self.options.steps} are recorded. Let it run longer, lower --skip, or say what a step is with --by."
         )
 

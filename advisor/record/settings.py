@@ -1,4 +1,4 @@
-"""What the program set: its loaders, optimizers, autocast regions and compilations, each with its place in the source."""
+"""Settings of the program: its loaders, optimizers, autocast regions and compilations, each with its place in the source."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ class Settings:
     """Collects settings as they come by; :meth:`summary` is what goes into the trace."""
 
     def __init__(self) -> None:
-        self._made: WeakKeyDictionary[Any, tuple[str, int]] = WeakKeyDictionary()
+        self._places: WeakKeyDictionary[Any, tuple[str, int]] = WeakKeyDictionary()
         self._loader_of: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
         self._loaders: dict[int, Loader] = {}
         self._optimizers: dict[int, Optimizer] = {}
         self._autocast: dict[Autocast, None] = {}
         self._compiled: dict[Compiled, None] = {}
 
-    def made(self, thing: Any) -> None:
+    def remember(self, subject: Any) -> None:
         """A loader or optimizer is being made."""
-        self._made[thing] = caller(sys._getframe(1))
+        self._places[subject] = caller(sys._getframe(1))
 
     def iterates(self, iterator: Any, loader: Any) -> None:
         """A loader made an iterator."""
@@ -42,7 +42,7 @@ class Settings:
         if batch_size is None:
             batch_size = getattr(loader, "batch_size", None)
         prefetch = getattr(iterator, "_prefetch_factor", None) if workers else None
-        file, line = ("", 0) if loader is None else self._made.get(loader, ("", 0))
+        file, line = ("", 0) if loader is None else self._places.get(loader, ("", 0))
         self._loaders[key] = Loader(
             workers=workers,
             pin_memory=bool(getattr(iterator, "_pin_memory", False)),
@@ -59,7 +59,7 @@ class Settings:
             return
         groups = optimizer.param_groups
         first = groups[0] if groups else {}
-        file, line = self._made.get(optimizer, ("", 0))
+        file, line = self._places.get(optimizer, ("", 0))
         self._optimizers[id(optimizer)] = Optimizer(
             kind=type(optimizer).__name__,
             foreach=_flag(first.get("foreach")),

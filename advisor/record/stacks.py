@@ -13,7 +13,7 @@ import numpy as np
 from advisor.intervals import Bools, Ints
 from advisor.reading.stream import Recorded
 from advisor.record.lines import MARK
-from advisor.record.places import shown
+from advisor.record.places import trace_path
 from advisor.timeline.calls import ANNOTATION, GROUPS, OP, PYTHON, Host
 
 STEP = "ProfilerStep#"
@@ -30,8 +30,8 @@ def frame_text(name: str) -> tuple[str, bool] | None:
     path, bracket, line = head.rpartition("(")
     if not (mark and bracket and line.isdigit()):
         return None
-    file, mine = shown(path)
-    return (f"{file}({line}): {function}".replace(";", ","), mine)
+    file, is_own = trace_path(path)
+    return (f"{file}({line}): {function}".replace(";", ","), is_own)
 
 
 def carry_over(timed: Recorded, stacked: Recorded, lines: Sequence[str] = (), frame: Frame = frame_text) -> Texts:
@@ -42,20 +42,20 @@ def carry_over(timed: Recorded, stacked: Recorded, lines: Sequence[str] = (), fr
     by semicolons, as the profiler of 2021 did.
     """
     codes: dict[str, int] = {}
-    ours, theirs = _Sequence(timed, codes), _Sequence(stacked, codes)
-    texts = _stacks_of(theirs, stacked.names, lines, frame)
-    found: list[str] = [""] * ours.size
-    for key, mine in ours.parts.items():
-        candidates = [part for (thread, _), part in theirs.parts.items() if thread == key[0]]
+    target, source = _Sequence(timed, codes), _Sequence(stacked, codes)
+    texts = _stacks_of(source, stacked.names, lines, frame)
+    stacks: list[str] = [""] * target.size
+    for key, positions in target.parts.items():
+        candidates = [part for (thread, _), part in source.parts.items() if thread == key[0]]
         if candidates:
-            _match(ours, mine, theirs, candidates, texts, found)
+            _match(target, positions, source, candidates, texts, stacks)
     out: Texts = {}
     for group in ("op", "annotation"):
         if group in timed.tables:
             rows = [""] * len(timed.tables[group]["ts"])
             code = GROUPS.index(group)
-            for at in np.flatnonzero(ours.group == code).tolist():
-                rows[ours.row[at]] = found[at]
+            for position in np.flatnonzero(target.group == code).tolist():
+                rows[target.row[position]] = stacks[position]
             out[group] = rows
     return out
 
@@ -78,9 +78,9 @@ class _Sequence:
         raws = np.array([codes.setdefault("\0" + raw.decode("utf-8", "replace"), len(codes)) for raw in recorded.raws])
         dims = np.full(self.size, -1, np.int64)
         for code, group in enumerate(GROUPS):
-            mine = self.group == code
-            if mine.any():
-                dims[mine] = raws[recorded.tables[group]["dims"][self.row[mine]]]
+            rows = self.group == code
+            if rows.any():
+                dims[rows] = raws[recorded.tables[group]["dims"][self.row[rows]]]
         act = np.where(acts & ~is_step[host.name], names[host.name], -1)
         around = _around(host, act)[self.node]
         self.name = names[host.name[self.node]]
@@ -90,19 +90,19 @@ class _Sequence:
         step = np.searchsorted(starts, host.start[self.node], side="right") - 1
         thread = host.thread[self.node]
         self.parts: dict[tuple[int, int], Ints] = {}
-        for one in np.unique(thread).tolist():
+        for tid in np.unique(thread).tolist():
             for number in range(len(starts)) if len(starts) else [-1]:
-                part = np.flatnonzero((thread == one) & (step == number))
+                part = np.flatnonzero((thread == tid) & (step == number))
                 if len(part):
-                    self.parts[one, number] = part
+                    self.parts[tid, number] = part
 
 
-def _around(host: Host, own: Ints) -> Ints:
-    """What the nearest node around each has of its *own*, -1 where none has any."""
-    out, passed_on = np.full(host.size, -1, np.int64), own.copy()
+def _around(host: Host, values: Ints) -> Ints:
+    """Return for each node the value in *values* of the nearest node around it that has one, -1 where none has."""
+    out, nearest = np.full(host.size, -1, np.int64), values.copy()
     for level in host.levels[1:]:
-        out[level] = passed_on[host.parent[level]]
-        passed_on[level] = np.where(own[level] >= 0, own[level], out[level])
+        out[level] = nearest[host.parent[level]]
+        nearest[level] = np.where(values[level] >= 0, values[level], out[level])
     return out
 
 
@@ -115,64 +115,64 @@ def _stacks_of(sequence: _Sequence, names: list[str], lines: Sequence[str], fram
     def read(name: str) -> tuple[str, bool] | None:
         if name.startswith(MARK):
             return lines[int(name.removeprefix(MARK))], True
-        found = frame(name)
+        entry = frame(name)
         # Of the user's own code the lines that ran are known.
-        return None if found is not None and found[1] and lines else found
+        return None if entry is not None and entry[1] and lines else entry
 
     def text(node: int) -> str:
         library: list[str] = []
-        mine: list[str] = []
-        while node >= 0 and len(mine) < _MOST_USER:
+        user: list[str] = []
+        while node >= 0 and len(user) < _MOST_USER:
             code = int(host.name[node])
             if code not in frames:
                 frames[code] = read(names[code])
-            found = frames[code]
-            if found is not None:
-                if found[1]:
-                    mine.append(found[0])
-                elif not mine and len(library) < _MOST_LIBRARY and not found[0].startswith("advisor/"):
-                    library.append(found[0])
+            entry = frames[code]
+            if entry is not None:
+                if entry[1]:
+                    user.append(entry[0])
+                elif not user and len(library) < _MOST_LIBRARY and not entry[0].startswith("advisor/"):
+                    library.append(entry[0])
             node = int(above[node])
-        return ";".join(library + mine)
+        return ";".join(library + user)
 
-    made: dict[int, str] = {}
+    texts: dict[int, str] = {}
     out = []
     for node in above[sequence.node].tolist():
-        if node not in made:
-            made[node] = text(node) if node >= 0 else ""
-        out.append(made[node])
+        if node not in texts:
+            texts[node] = text(node) if node >= 0 else ""
+        out.append(texts[node])
     return out
 
 
 def _match(
-    ours: _Sequence, mine: Ints, theirs: _Sequence, candidates: list[Ints], texts: list[str], found: list[str]
+    target: _Sequence, rows: Ints, source: _Sequence, candidates: list[Ints], texts: list[str], stacks: list[str]
 ) -> None:
     """Give each operator of one step the stack of its like in the step of the other pass that is most like it."""
     best, head, tail = candidates[0], -1, 0
     for part in candidates:
-        first, last = _common(ours.name[mine], theirs.name[part])
+        first, last = _common(target.name[rows], source.name[part])
         if first + last > head + tail:
             best, head, tail = part, first, last
     rest: list[int] = []
     only: dict[tuple[int, ...], str] = {}
-    if head < len(mine) or head < len(best):
+    if head < len(rows) or head < len(best):
         # The steps part. Beside the gap what occurs in several places may belong to either side of it.
-        only = _single_places(theirs, np.concatenate(candidates), texts)
-        keys = [tuple(key) for key in ours.key[mine].tolist()]
+        only = _single_places(source, np.concatenate(candidates), texts)
+        keys = [tuple(key) for key in target.key[rows].tolist()]
         while head and keys[head - 1] not in only:
             head -= 1
         while tail and keys[-tail] not in only:
             tail -= 1
-        rest = mine[head : len(mine) - tail].tolist()
-    for here, there in ((mine[:head], best[:head]), (mine[len(mine) - tail :], best[len(best) - tail :])):
-        for at, source in zip(here.tolist(), there.tolist(), strict=True):
-            found[at] = texts[source]
-    for at in rest:
-        found[at] = only.get(tuple(ours.key[at].tolist()), "")
+        rest = rows[head : len(rows) - tail].tolist()
+    for here, there in ((rows[:head], best[:head]), (rows[len(rows) - tail :], best[len(best) - tail :])):
+        for position, origin in zip(here.tolist(), there.tolist(), strict=True):
+            stacks[position] = texts[origin]
+    for position in rest:
+        stacks[position] = only.get(tuple(target.key[position].tolist()), "")
 
 
 def _common(a: Ints, b: Ints) -> tuple[int, int]:
-    """How many of two sequences' first elements agree, and how many of the last beside those."""
+    """Count the first elements in which two sequences agree, and the last beside those."""
     short = min(len(a), len(b))
     head = _agreeing(a[:short] == b[:short])
     left = short - head
@@ -188,8 +188,8 @@ def _single_places(sequence: _Sequence, positions: Ints, texts: list[str]) -> di
     """For each kind of operator that has one stack wherever it occurs, that stack."""
     only: dict[tuple[int, ...], str] = {}
     several = set()
-    for at in positions.tolist():
-        key = tuple(sequence.key[at].tolist())
-        if only.setdefault(key, texts[at]) != texts[at]:
+    for position in positions.tolist():
+        key = tuple(sequence.key[position].tolist())
+        if only.setdefault(key, texts[position]) != texts[position]:
             several.add(key)
     return {key: text for key, text in only.items() if key not in several}

@@ -1,4 +1,4 @@
-"""What a step is in a program that does not say: decided from what it does while nothing is recorded yet.
+"""Steps of a program that does not mark them: found from its batches, optimizer steps and calls before anything is recorded.
 
 A step of a training loop ends with the optimizer's step; where batches of a loader feed it, the next one begins as the
 loop asks for its next batch, so that the wait for a batch falls into the step that the batch feeds. Without an optimizer a
@@ -37,7 +37,7 @@ class Steps(Generic[Stamp]):
         self.unit = unit
         self.trains = False
         self.backwards = 0
-        self.others = False  # whether another optimizer than the first took steps
+        self.has_others = False  # whether another optimizer than the first took steps
         self.fed: bool | None = None  # whether a loader's batches feed the optimizer's steps; None: not decided
         self._boundary = boundary
         self._clock = clock
@@ -57,8 +57,8 @@ class Steps(Generic[Stamp]):
             return []
         return self._stamps["fed" if self.unit == OPTIMIZER and self.fed else self.unit]
 
-    def seen(self, unit: str) -> int:
-        """How many of *unit* there were: batches, steps of the first optimizer, calls."""
+    def count(self, unit: str) -> int:
+        """Count *unit* so far: batches, steps of the first optimizer, calls."""
         return self._counts[unit]
 
     def batch(self) -> None:
@@ -79,7 +79,7 @@ class Steps(Generic[Stamp]):
             self._begin()
 
     def exhausted(self) -> None:
-        """What was asked for was no batch: the iterator is at its end."""
+        """Note that the batch asked for is none: the iterator is at its end."""
         self._open = True
 
     def stepped(self, optimizer: int) -> None:
@@ -88,14 +88,14 @@ class Steps(Generic[Stamp]):
         if self._marker is None:
             self._marker = optimizer
         if optimizer != self._marker:
-            self.others = True
+            self.has_others = True
             return
         self._count(OPTIMIZER)
-        taken = self._counts[OPTIMIZER]
-        if self.unit is None and taken >= self.skip:
+        steps = self._counts[OPTIMIZER]
+        if self.unit is None and steps >= self.skip:
             self.unit = OPTIMIZER
-        if self.unit == OPTIMIZER and self.fed is None and taken >= self.skip:
-            self.fed = self._counts[BATCHES] >= taken
+        if self.unit == OPTIMIZER and self.fed is None and steps >= self.skip:
+            self.fed = self._counts[BATCHES] >= steps
         self._pending = True
         if self.unit == OPTIMIZER and self.fed is False:
             self._begin()

@@ -43,12 +43,7 @@ _ARGS = b'"args"'
 _LEVEL = 2
 
 
-class _Root(Struct):
-    traceEvents: list[Raw]
-
-
 class _Kind(Struct):
-    ph: str = ""
     cat: str = ""
     name: str = ""
 
@@ -96,17 +91,17 @@ def write(
     rows = {"cpu_op": iter(texts.get("op", ())), "user_annotation": iter(texts.get("annotation", ()))}
     numbers = sorted(number for kind in kinds if (number := _step_number(kind)) is not None)
     cut_off = set(numbers[whole_steps:])
-    kept: list[bytes] = []
+    output: list[bytes] = []
     for event, kind in zip(events, kinds, strict=True):
         stack = next(rows[kind.cat], "") if kind.cat in rows else ""
         if kind.cat == "python_function":
-            shown = _shown(bytes(event), kind)
-            if shown is not None:
-                kept.append(shown)
+            frame = _python_call(bytes(event), kind)
+            if frame is not None:
+                output.append(frame)
         elif _step_number(kind) not in cut_off or not cut_off:
-            kept.append(_with_stack(bytes(event), stack) if stack else bytes(event))
+            output.append(_with_stack(bytes(event), stack) if stack else bytes(event))
     head = {key: value for key, value in root.items() if key in _ROOT}
-    body = b",\n".join(kept)
+    body = b",\n".join(output)
     out = b"".join(
         [
             msgspec.json.encode(head)[:-1],
@@ -128,10 +123,10 @@ def _with_stack(event: bytes, stack: str) -> bytes:
     """*event* with a call stack among its args."""
     field = b'"Call stack": ' + msgspec.json.encode(stack)
     # In JSON a quote inside a string is escaped, so this can only be the key.
-    at = event.find(_ARGS)
-    if at < 0:
+    start = event.find(_ARGS)
+    if start < 0:
         return event.rstrip()[:-1] + b', "args": {' + field + b"}}"
-    brace = event.index(b"{", at) + 1
+    brace = event.index(b"{", start) + 1
     comma = b"" if event[brace:].lstrip().startswith(b"}") else b", "
     return event[:brace] + field + comma + event[brace:]
 
@@ -142,7 +137,7 @@ def _step_number(kind: _Kind) -> int | None:
     return int(number) if kind.cat == "user_annotation" and number != kind.name and number.isdigit() else None
 
 
-def _shown(event: bytes, kind: _Kind) -> bytes | None:
+def _python_call(event: bytes, kind: _Kind) -> bytes | None:
     """*event*, a Python call, under a path as other frames have it; None for a call of the recorder's own.
 
     So is what stands around the script: the command's, and Python's way to run a script.
@@ -166,10 +161,10 @@ def _anonymous(text: bytes) -> bytes:
     home = os.path.expanduser("~")
     if len(home) > 1:
         replace += [(home + "/", ""), (home, "~")]
-    name = _told(getpass.getuser)
+    name = _or_empty(getpass.getuser)
     if name:
         replace.append((f"torchinductor_{name}", "torchinductor"))
-    host = _told(socket.gethostname)
+    host = _or_empty(socket.gethostname)
     if host:
         replace.append((f'"{host}"', '"host"'))
     for old, new in replace:
@@ -177,9 +172,9 @@ def _anonymous(text: bytes) -> bytes:
     return text
 
 
-def _told(ask: Callable[[], str]) -> str:
+def _or_empty(read: Callable[[], str]) -> str:
     try:
-        return ask()
+        return read()
     except (OSError, KeyError, ImportError):
         return ""
 

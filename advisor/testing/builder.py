@@ -122,7 +122,7 @@ class TraceBuilder(HostSide):
                 {"kernel": name, "grid": list(grid), "block": list(block), "shared memory": shared} if self._hip else {}
             )
             call = self._call(name_of_call, host_us, extra, driver=driver)
-        span = self._when(ns(us, ms), call, device, stream, at_us, after)
+        span = self._span(ns(us, ms), call, device, stream, at_us, after)
         return self._line.work(
             "kernel", name, span, device, stream, self._place(device, stream) | facts | dict(args or {}), call
         )
@@ -134,7 +134,7 @@ class TraceBuilder(HostSide):
         call = self._call("cudaGraphLaunch", host_us, {})
         works = []
         for node, (name, us) in enumerate(kernels):
-            span = self._when(ns(us), call, device, stream, None, ())
+            span = self._span(ns(us), call, device, stream, None, ())
             facts = self._place(device, stream) | self._kernel_facts((1024, 1, 1), (256, 1, 1), 32, 0)
             works.append(
                 self._line.work("kernel", name, span, device, stream, facts | {"graph node id": node + 1}, call)
@@ -173,7 +173,7 @@ class TraceBuilder(HostSide):
                 stack.enter_context(self.op(name))
             one_call = self._hip and blocking
             call = self._call("hipMemcpyWithStream" if one_call else "cudaMemcpyAsync", host_us, {})
-            span = self._when(length, call, device, stream, at_us, after, latency_us)
+            span = self._span(length, call, device, stream, at_us, after, latency_us)
             if one_call or (hosts and not pinned and blocking and (direction == "DtoH" or nbytes > STAGED_BYTES)):
                 call.end_ns = max(call.end_ns, span.end_ns)
                 self._line.advance(call.end_ns)
@@ -198,7 +198,7 @@ class TraceBuilder(HostSide):
     ) -> Work:
         """A fill of device memory by the copy engine."""
         call = self._call("cudaMemsetAsync", host_us, {})
-        span = self._when(ns(us), call, device, stream, at_us, ())
+        span = self._span(ns(us), call, device, stream, at_us, ())
         facts = self._place(device, stream) | {"bytes": nbytes} | bandwidth(nbytes, span.dur_ns)
         return self._line.work("gpu_memset", "Memset (Device)", span, device, stream, facts, call)
 
@@ -219,13 +219,13 @@ class TraceBuilder(HostSide):
     ) -> Work:
         """A collective of NCCL (or RCCL) on a stream of its own: ``record_param_comms``, ``nccl:kind`` and the kernel.
         *kind*: all_reduce, all_gather, reduce_scatter, broadcast, all_to_all."""
-        called, kernel = COLLECTIVES[kind]
+        collective_name, kernel = COLLECTIVES[kind]
         width, short = ELEMENTS[dtype]
         ranks = group_size or self._world_size
         count = nbytes // width
         wider = {"all_gather": ranks, "reduce_scatter": 1 / ranks}.get(kind, 1)
         message = {
-            "Collective name": called,
+            "Collective name": collective_name,
             "dtype": dtype,
             "In msg nelems": count,
             "Out msg nelems": int(count * wider),
@@ -241,7 +241,7 @@ class TraceBuilder(HostSide):
         with self.op("record_param_comms", args=message), self.annotation(f"nccl:{kind}"):
             name = f"ncclDevKernel_{kernel}_{short}_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
             call = self._call("cudaLaunchKernelExC", host_us, {})
-            span = self._when(ns(us), call, device, stream, at_us, after)
+            span = self._span(ns(us), call, device, stream, at_us, after)
             facts = self._place(device, stream) | self._kernel_facts((24, 1, 1), (544, 1, 1), 96, 0)
             return self._line.work("kernel", name, span, device, stream, facts | message, call)
 
@@ -349,7 +349,7 @@ class TraceBuilder(HostSide):
             name = "hipModuleLaunchKernel" if name == "cuLaunchKernel" else name.replace("cuda", "hip")
         return self._line.call(name, end_ns, number | (args or {}), driver=driver and not self._hip)
 
-    def _when(
+    def _span(
         self,
         length_ns: int,
         call: Event | None,

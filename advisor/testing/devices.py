@@ -1,4 +1,4 @@
-"""What a trace says of its devices: the facts that Kineto writes under ``deviceProperties``."""
+"""Devices of a built trace: the facts that Kineto writes under ``deviceProperties``."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Device:
     def launch_facts(
         self, grid: tuple[int, int, int], block: tuple[int, int, int], registers: int, shared: int
     ) -> dict[str, Any]:
-        """What CUPTI and Kineto say of a launch: blocks and warps per SM, and the occupancy they estimate."""
+        """Return the facts that CUPTI and Kineto write of a launch: blocks and warps per SM, and the occupancy they estimate."""
         threads = block[0] * block[1] * block[2]
         blocks_per_sm = grid[0] * grid[1] * grid[2] / self.sms
         resident = min(self.blocks_per_sm, self.threads_per_sm // threads)
@@ -78,7 +78,7 @@ _AMPERE = {"shared_per_block_optin": 166912, "shared_per_sm": 167936}
 _HOPPER = {"shared_per_block_optin": 232448, "shared_per_sm": 233472}
 _TURING = {"threads_per_sm": 1024, "blocks_per_sm": 16, "shared_per_block_optin": 65536, "shared_per_sm": 65536}
 _CDNA = {"warp": 64, "shared_per_block": 65536, "shared_per_sm": 65536}
-_KNOWN = {
+_DEVICES = {
     device.name: device
     for device in (
         Device("Tesla V100-SXM2-16GB", "nvidia", (7, 0), 16_945_512_448, 80, **_VOLTA),
@@ -100,15 +100,15 @@ def device_named(
     sms: int | None = None,
 ) -> Device:
     """The facts of a device: of a known name, else of a middling GPU of that maker; what is given overrides."""
-    known = _KNOWN.get(name)
-    if known is None:
+    device = _DEVICES.get(name)
+    if device is None:
         maker = vendor or ("amd" if _AMD.search(name) else "nvidia")
         family = _CDNA if maker == "amd" else {}
-        known = Device(name, maker, (8, 0), 16 << 30, 80, **family)
+        device = Device(name, maker, (8, 0), 16 << 30, 80, **family)
     return replace(
-        known,
-        vendor=vendor or known.vendor,
-        capability=capability or known.capability,
-        memory_bytes=memory_bytes or known.memory_bytes,
-        sms=sms or known.sms,
+        device,
+        vendor=vendor or device.vendor,
+        capability=capability or device.capability,
+        memory_bytes=memory_bytes or device.memory_bytes,
+        sms=sms or device.sms,
     )

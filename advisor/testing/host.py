@@ -14,7 +14,7 @@ _CPU, _CUDA, _HIP = 0, 1, 6  # c10::DeviceType
 
 
 class HostSide:
-    """What a process does on its threads. Everything that takes time moves the current thread's cursor on."""
+    """The host's threads of a process. Everything that takes time moves the current thread's cursor on."""
 
     def __init__(self, line: Timeline, *, features: Mapping[str, bool], hip: bool, first_step: int) -> None:
         self._line = line
@@ -28,7 +28,7 @@ class HostSide:
 
     @property
     def now_ns(self) -> int:
-        """Where the current thread's cursor stands."""
+        """Time of the current thread's cursor, in ns."""
         return self._line.thread.cursor_ns
 
     def idle(self, us: Micros | None = None, *, ms: Micros | None = None) -> Span:
@@ -47,7 +47,7 @@ class HostSide:
 
     @contextmanager
     def thread(self, tid: int, *, join: bool = True) -> Iterator[Span]:
-        """What is called inside runs on another thread, from now on; with *join* the caller waits until it is done."""
+        """Run the calls of the body on another thread, from now on; with *join* the caller waits until they are done."""
         outer, inner = self._line.thread, self._line.thread_numbered(tid)
         inner.cursor_ns = max(inner.cursor_ns, outer.cursor_ns)
         span = Span(inner.cursor_ns, inner.cursor_ns)
@@ -184,7 +184,7 @@ class HostSide:
     # ---- memory
 
     def pool(self, allocated: int, reserved: int, *, device: int = 0) -> None:
-        """What was allocated and reserved before the recording began (device -1: the host)."""
+        """Set the bytes allocated and reserved before the recording began (device -1: the host)."""
         self.allocated[device], self.reserved[device] = allocated, reserved
 
     def memory(self, nbytes: int, *, device: int = 0, address: int | None = None) -> Allocation:

@@ -1,9 +1,9 @@
-"""Traces that lack one thing and hold nothing odd besides: what the ``@lacks`` cases of proofs share."""
+"""Traces that lack one thing and hold nothing odd besides, for the ``@lacks`` cases of proofs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from advisor.testing.builder import TraceBuilder
@@ -25,13 +25,7 @@ def launches_alone(
     *shapes* are those of each operator, *options* the builder's.
     """
     b = TraceBuilder(**options)
-    with b.step(), ExitStack() as inside:
-        if annotation:
-            inside.enter_context(b.annotation(annotation))
-        if backward:
-            inside.enter_context(b.backward(backward, 1))
-        for op in ops:
-            inside.enter_context(b.op(op, shapes=shapes))
+    with _step(b, ops, annotation, backward, shapes):
         b.call("cudaLaunchKernel", 10)
     return b
 
@@ -39,13 +33,23 @@ def launches_alone(
 def host_alone(*ops: str, annotation: str = "") -> TraceBuilder:
     """A step on a machine without a GPU: 1 ms in *ops*, one inside another, within an *annotation* where one is named."""
     b = TraceBuilder(None)
-    with b.step(), ExitStack() as inside:
-        if annotation:
-            inside.enter_context(b.annotation(annotation))
-        for op in ops:
-            inside.enter_context(b.op(op))
+    with _step(b, ops, annotation):
         b.idle(ms=1)
     return b
+
+
+@contextmanager
+def _step(
+    b: TraceBuilder, ops: Sequence[str], annotation: str, backward: str = "", shapes: Sequence[Any] | None = None
+) -> Iterator[None]:
+    with b.step(), ExitStack() as outer:
+        if annotation:
+            outer.enter_context(b.annotation(annotation))
+        if backward:
+            outer.enter_context(b.backward(backward, 1))
+        for op in ops:
+            outer.enter_context(b.op(op, shapes=shapes))
+        yield
 
 
 def copies_unsaid() -> TraceBuilder:

@@ -55,7 +55,7 @@ class Verbatim:
 
 @dataclass(frozen=True)
 class Clock:
-    """How ns become the text of ``ts``."""
+    """Conversion of ns to the text of ``ts`` and ``dur``."""
 
     base_ns: int
     start_ns: int
@@ -75,7 +75,7 @@ class Clock:
 
 @dataclass
 class Root:
-    """What stands around the events."""
+    """Parts of the file around its events."""
 
     properties: Sequence[dict[str, Any]] | None
     metadata: Mapping[str, Any]
@@ -225,16 +225,12 @@ def _naming(events: Iterable[Event], clock: Clock, root: Root) -> list[str]:
         out.append(_meta("process_name", pid, "0", zero, {"name": "python"}))
         out.append(_meta("process_labels", pid, "0", zero, {"labels": label}))
         out.append(_meta("process_sort_index", pid, "0", zero, {"sort_index": place}))
-    streams = sorted({(event.pid, event.tid) for event in events if event.category in GPU})
-    threads = sorted({event.tid for event in events if event.category not in GPU and event.pid == root.pid})
-    for pid, tid in streams:
-        name = f'"stream {tid}"' if clock.old else str(tid)
-        out.append(_meta("thread_name", pid, name, zero, {"name": f"stream {tid} "}))
-        out.append(_meta("thread_sort_index", pid, name, zero, {"sort_index": tid}))
-    for tid in threads:
-        name = f'"{tid}"' if clock.old else str(tid)
-        out.append(_meta("thread_name", root.pid, name, zero, {"name": f"thread {tid} (python)"}))
-        out.append(_meta("thread_sort_index", root.pid, name, zero, {"sort_index": tid}))
+    rows = {(event.category not in GPU, event.pid, event.tid, _tid(event, clock)) for event in events}
+    for is_host, pid, tid, text_id in sorted(rows):
+        if not is_host or pid == root.pid:
+            name = f"thread {tid} (python)" if is_host else f"stream {tid} "
+            out.append(_meta("thread_name", pid, text_id, zero, {"name": name}))
+            out.append(_meta("thread_sort_index", pid, text_id, zero, {"sort_index": tid}))
     return out
 
 

@@ -1,4 +1,4 @@
-"""What CUDA, HIP and NCCL call things in a trace."""
+"""Names that CUDA, HIP and NCCL write into a trace."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _MARK = "__advisor_case__"
 
 @dataclass(frozen=True)
 class Expected:
-    """What a rule must come to on a trace. What is None is not asked about."""
+    """The verdict and the figures that a rule must come to on a trace. A figure that is None is not checked."""
 
     verdict: str
     need: str = ""
@@ -61,7 +61,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """What the trace shows, in words."""
+        """The symptom that the trace shows, in words."""
         return self.build.__name__.replace("_", " ")
 
 
@@ -84,20 +84,20 @@ def fires(
     *setting* one of the settings that it says, as in ``"DataLoader(num_workers=0) at train.py:42 → 3"``.
     """
     expected = Expected("fires", "", cost_ms, cost_share, occurrences, severity, line, op, note, setting)
-    mark = _marked("fires", expected)
+    mark = _decorator("fires", expected)
     return mark if build is None else mark(build)
 
 
 def quiet(verdict: Any = "passes") -> Any:
     """The twin without the symptom: the rule passes, or is ``"not_applicable"`` to such a program."""
     if callable(verdict):
-        return _marked("quiet", Expected("passes"))(verdict)
-    return _marked("quiet", Expected(str(verdict)))
+        return _decorator("quiet", Expected("passes"))(verdict)
+    return _decorator("quiet", Expected(str(verdict)))
 
 
 def edge(build: Any = None, /) -> Any:
     """Both sides of a threshold: *build* is called with True, and the rule fires; with False, and it does not."""
-    mark = _marked("edge", Expected("fires"))
+    mark = _decorator("edge", Expected("fires"))
     return mark if build is None else mark(build)
 
 
@@ -105,10 +105,10 @@ def lacks(need: str, *, verdict: str = "not_run") -> Callable[[Build], Build]:
     """The trace lacks *need*: the rule is not run and names it, or is ``"not_applicable"`` where it could never speak."""
     if not isinstance(need, str):
         raise TypeError('@lacks names what is lacking, as in @lacks("gpu")')
-    return _marked("lacks", Expected(verdict, need))
+    return _decorator("lacks", Expected(verdict, need))
 
 
-def _marked(kind: Kind, expected: Expected) -> Callable[[Build], Build]:
+def _decorator(kind: Kind, expected: Expected) -> Callable[[Build], Build]:
     def mark(build: Build) -> Build:
         setattr(build, _MARK, Case(kind, expected, build))
         return build

@@ -6,11 +6,10 @@ import signal
 import tempfile
 import threading
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 from advisor.testing.builder import TraceBuilder
@@ -29,7 +28,7 @@ TOLERANCE = 0.01
 
 @dataclass(frozen=True)
 class Result:
-    """What a case came to: ``problem`` is empty where it holds."""
+    """The outcome of a case: ``problem`` is empty where it holds."""
 
     kind: str
     name: str
@@ -41,18 +40,18 @@ def proof_of(rule: Rule) -> Path:
     return Path(rule.path).with_suffix(SUFFIX)
 
 
-def prove(rule: Rule, book: Rulebook) -> list[Result]:
+def prove(rule: Rule, rulebook: Rulebook) -> list[Result]:
     """Run all cases of a rule's proof, and say what is missing from it."""
     path = proof_of(rule)
     if not path.is_file():
         return [Result("proof", path.name, "is missing; `advisor rules new` writes a template of one")]
     try:
         with _limit(CASE_SECONDS):
-            found = cases(path)
+            proof_cases = cases(path)
     except (Exception, SystemExit) as error:  # noqa: BLE001  (a proof is anyone's Python)
-        return [Result("proof", path.name, f"cannot be run: {_said(error, path)}")]
-    results = [result for case in found for result in _run(case, rule, book)]
-    return [*results, *(Result("proof", path.name, problem) for problem in missing(rule, found))]
+        return [Result("proof", path.name, f"cannot be run: {_error_text(error, path)}")]
+    results = [result for case in proof_cases for result in _run(case, rule, rulebook)]
+    return [*results, *(Result("proof", path.name, problem) for problem in missing(rule, proof_cases))]
 
 
 @contextmanager
@@ -62,10 +61,10 @@ def _limit(seconds: float) -> Iterator[None]:
         yield
         return
 
-    def late(*_: object) -> None:
+    def on_timeout(*_: object) -> None:
         raise TimeoutError(f"it took longer than {seconds:g} s")
 
-    before = signal.signal(signal.SIGALRM, late)
+    before = signal.signal(signal.SIGALRM, on_timeout)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
@@ -74,63 +73,59 @@ def _limit(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def missing(rule: Rule, found: Iterable[Case]) -> list[str]:
-    """What a whole proof of this rule needs, and this one lacks."""
-    found = list(found)
-    kinds = {case.kind for case in found}
+def missing(rule: Rule, proof_cases: Sequence[Case]) -> list[str]:
+    """List the kinds of cases that a complete proof of this rule needs and this one lacks."""
+    kinds = {case.kind for case in proof_cases}
     wanted = {"fires", "quiet"}
     if rule.levels or rule.limits:
         wanted.add("edge")
     if rule.needs:
         wanted.add("lacks")
     problems = [f"has no case of @{kind}" for kind in KINDS if kind in wanted - kinds]
-    priced = [case for case in found if case.expected.cost_ms is not None or case.expected.cost_share is not None]
+    priced = [case for case in proof_cases if case.expected.cost_ms is not None or case.expected.cost_share is not None]
     if rule.levels and "fires" in kinds and not priced:
         problems.append("no case plants a symptom of known size: @fires(cost_ms=…)")
     return problems
 
 
-def _run(case: Case, rule: Rule, book: Rulebook) -> list[Result]:
+def _run(case: Case, rule: Rule, rulebook: Rulebook) -> list[Result]:
     sides = ((True, case.expected), (False, None)) if case.kind == "edge" else ((None, case.expected),)
     results = []
     for over, expected in sides:
         name = case.name if over is None else f"{case.name}, {'over' if over else 'under'}"
         try:
             with _limit(CASE_SECONDS):
-                built = case.build() if over is None else case.build(over)
-                problem = _no_trace(built) or _problem(_analysis(built, rule, book), rule, expected)
+                output = case.build() if over is None else case.build(over)
+                sources = output if isinstance(output, list) else [output]
+                problem = _no_trace(sources) or _problem(_analysis(sources, rule, rulebook), rule, expected)
         except (Exception, SystemExit) as error:  # noqa: BLE001
-            problem = f"cannot be run: {_said(error, proof_of(rule))}"
+            problem = f"cannot be run: {_error_text(error, proof_of(rule))}"
         results.append(Result(case.kind, name, problem))
     return results
 
 
-def _analysis(built: Source | list[Source], rule: Rule, book: Rulebook) -> Analysis | Across:
+def _analysis(sources: list[Source], rule: Rule, rulebook: Rulebook) -> Analysis | Across:
     """The analysis of a trace; of several, what they show together where the rule speaks of that."""
     from advisor.pipeline import analyze, analyze_many
     from advisor.trace import read
 
     with tempfile.TemporaryDirectory() as folder:
-        paths = [_file(source, Path(folder) / f"{at}.json") for at, source in enumerate(_as_list(built))]
-        if not isinstance(built, list):
-            return analyze(read(str(paths[0])), book, only=[rule.id])
-        analyses, across = analyze_many((read(str(path)) for path in paths), book, only=[rule.id])
+        paths = [_file(source, Path(folder) / f"{number}.json") for number, source in enumerate(sources)]
+        if len(paths) == 1:
+            return analyze(read(str(paths[0])), rulebook, only=[rule.id])
+        analyses, across = analyze_many((read(str(path)) for path in paths), rulebook, only=[rule.id])
         return across if across is not None and "ranks" in rule.needs else analyses[0]
 
 
-def _no_trace(built: object) -> str:
-    """What is wrong with what a case returned, where it is no trace; else empty."""
-    if built == []:
+def _no_trace(sources: Sequence[object]) -> str:
+    """Describe the value that a case returned where it is no trace; else empty."""
+    if not sources:
         return "returns an empty list, not traces"
-    for source in built if isinstance(built, list) else [built]:
+    for source in sources:
         if not isinstance(source, TraceBuilder | bytes | str | Path):
             kind = "nothing (None)" if source is None else f"{type(source).__name__}"
             return f"returns {kind}, not a TraceBuilder, the bytes or the path of a trace, or a list of these"
     return ""
-
-
-def _as_list(built: Source | list[Source]) -> list[Source]:
-    return built if isinstance(built, list) else [built]
 
 
 def _file(source: Source, path: Path) -> Path:
@@ -141,44 +136,35 @@ def _file(source: Source, path: Path) -> Path:
 
 
 def _problem(analysis: Analysis | Across, rule: Rule, expected: Expected | None) -> str:
-    """What is not as it should be; empty where all is. Without *expected* the rule must not fire."""
-    verdict, because = verdict_of(analysis, rule)
+    """List the differences from *expected*; empty where there are none. Without *expected* the rule must not fire."""
+    verdict, reason = verdict_of(analysis, rule)
     if expected is None:
-        return "fires, and should not" if verdict == "fires" else because if verdict == "error" else ""
+        return "fires, and should not" if verdict == "fires" else reason if verdict == "error" else ""
     if verdict != expected.verdict:
-        return f"is {verdict}{f' ({because})' if because else ''}, not {expected.verdict}"
+        return f"is {verdict}{f' ({reason})' if reason else ''}, not {expected.verdict}"
     if verdict == "not_run" and expected.need:
-        needs = next(given.needs for given in analysis.verdicts.not_run if given.rule == rule.id)
+        needs = next(unmet.needs for unmet in analysis.verdicts.not_run if unmet.rule == rule.id)
         if expected.need not in needs:
             return f"is not run for want of {', '.join(needs)}, not of {expected.need}"
     if expected.note is not None:
         code = rule.id.partition("/")[2]
-        said = next((note.message for note in analysis.quality if note.code == code), "")
-        if expected.note not in said:
-            return f"says {said!r}, which does not hold {expected.note!r}"
+        message = next((note.message for note in analysis.quality if note.code == code), "")
+        if expected.note not in message:
+            return f"says {message!r}, which does not hold {expected.note!r}"
     finding = next((finding for finding in analysis.findings if finding.rule == rule.id), None)
-    return _figures(finding, expected) if finding is not None else ""
+    return "; ".join(_differences(finding, expected)) if finding is not None else ""
 
 
-def _figures(finding: Finding, expected: Expected) -> str:
-    problems = []
-    for name, wanted in (("cost_ms", expected.cost_ms), ("cost_share", expected.cost_share)):
-        got = getattr(finding, name)
-        if wanted is not None and abs(got - wanted) > TOLERANCE * abs(wanted):
-            problems.append(f"{name} is {got:.6g}, not {wanted:.6g}")
+def _differences(finding: Finding, expected: Expected) -> Iterator[str]:
+    """Compare the finding's figures, its first place and its settings with those that are expected."""
+    for name, expectation in (("cost_ms", expected.cost_ms), ("cost_share", expected.cost_share)):
+        value = getattr(finding, name)
+        if expectation is not None and abs(value - expectation) > TOLERANCE * abs(expectation):
+            yield f"{name} is {value:.6g}, not {expectation:.6g}"
     for name in ("occurrences", "severity"):
-        wanted, got = getattr(expected, name), getattr(finding, name)
-        if wanted is not None and got != wanted:
-            problems.append(f"{name} is {got}, not {wanted}")
-    problems += _place_problems(finding, expected)
-    settings = [str(setting) for setting in finding.settings]
-    if expected.setting is not None and expected.setting not in settings:
-        problems.append(f"its settings are {', '.join(settings) or 'none'}, not {expected.setting}")
-    return "; ".join(problems)
-
-
-def _place_problems(finding: Finding, expected: Expected) -> Iterator[str]:
-    """Compare the first place of the finding with the line and the operator that are expected."""
+        expectation, value = getattr(expected, name), getattr(finding, name)
+        if expectation is not None and value != expectation:
+            yield f"{name} is {value}, not {expectation}"
     file, line, op = None, None, None
     if finding.where:
         first = finding.where[0]
@@ -187,10 +173,13 @@ def _place_problems(finding: Finding, expected: Expected) -> Iterator[str]:
         yield f"the first place is {file}:{line}, not {expected.line}"
     if expected.op is not None and op != expected.op:
         yield f"its operator is {op}, not {expected.op}"
+    settings = [str(setting) for setting in finding.settings]
+    if expected.setting is not None and expected.setting not in settings:
+        yield f"its settings are {', '.join(settings) or 'none'}, not {expected.setting}"
 
 
 def verdict_of(analysis: Analysis | Across, rule: Rule) -> tuple[str, str]:
-    """What the rule came to on a trace, and why where that is said."""
+    """Return the rule's verdict on a trace, and the reason where the analysis gives one."""
     verdicts = analysis.verdicts
     for failure in verdicts.error:
         if failure.rule == rule.id:
@@ -204,12 +193,9 @@ def verdict_of(analysis: Analysis | Across, rule: Rule) -> tuple[str, str]:
     return ("passes", "") if rule.id in verdicts.passes else ("fires", "")
 
 
-def _said(error: BaseException, proof: Path) -> str:
+def _error_text(error: BaseException, proof: Path) -> str:
     """An error in a proof, with the innermost line of the proof that led to it."""
-    lines = [number for frame, number in traceback.walk_tb(error.__traceback__) if _is_of(frame, proof)]
-    at = f" (line {lines[-1]} of {proof.name})" if lines else ""
-    return f"{type(error).__name__}: {error}".rstrip(": ") + at
-
-
-def _is_of(frame: FrameType, proof: Path) -> bool:
-    return frame.f_code.co_filename == str(proof)
+    frames = traceback.walk_tb(error.__traceback__)
+    lines = [number for frame, number in frames if frame.f_code.co_filename == str(proof)]
+    place = f" (line {lines[-1]} of {proof.name})" if lines else ""
+    return f"{type(error).__name__}: {error}".rstrip(": ") + place

@@ -136,8 +136,8 @@ class Timeline:
 
     def external_id(self) -> int | None:
         """The id of the innermost operator that is open here. Annotations do not count, as in Kineto."""
-        opened = reversed(self.thread.open)
-        return next((event.args["External id"] for event in opened if event.category == "cpu_op"), None)
+        events = reversed(self.thread.open)
+        return next((event.args["External id"] for event in events if event.category == "cpu_op"), None)
 
     def call(self, name: str, end_ns: int, args: dict[str, Any], *, driver: bool = False) -> Event:
         """A runtime or driver call from the cursor to *end_ns*; the cursor moves there."""
@@ -169,9 +169,9 @@ class Timeline:
         key = (device, stream)
         self.streams[key] = max(self.streams.get(key, 0), span.end_ns)
         launch = None if call is None else Span(call.start_ns, call.end_ns)
-        done = Work(span.start_ns, span.end_ns, correlation, device, stream, launch)
-        self.works.append(done)
-        return done
+        work = Work(span.start_ns, span.end_ns, correlation, device, stream, launch)
+        self.works.append(work)
+        return work
 
     def covered(self, works: Iterable[Work]) -> dict[tuple[int, int], Span]:
         """From first start to last end of some work, per device and stream."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from advisor.testing.builder import TraceBuilder
 
 Part = Callable[[TraceBuilder], object]
-"""What a step does besides its work, with the calls of the builder."""
+"""Part of a step besides its work, as calls of the builder."""
 GEMM = "volta_sgemm_128x64_nn"
 _PRODUCT = re.compile("gem[mv]")
 
@@ -89,22 +89,22 @@ def ranks(
     latest; *more_us* is computed behind the message, where nobody waits.
     """
     latest = max(late_us.values(), default=0)
-    made = []
+    builders = []
     for rank in range(count):
-        own = late_us.get(rank, 0)
+        late = late_us.get(rank, 0)
         b = TraceBuilder("NVIDIA A100-SXM4-80GB", rank=rank, world_size=count, record_shapes=shapes)
         for number in range(4):
             with b.step():
                 start = number * _RANK_STEP_US
                 size = [[(rows or {}).get(rank, 4096), 4096], [4096, 4096]]
                 with b.op("aten::mm", shapes=size):
-                    b.kernel("ampere_sgemm_128x64_tn", us=_RANK_COMPUTE_US + own - 200, at_us=start + 200)
+                    b.kernel("ampere_sgemm_128x64_tn", us=_RANK_COMPUTE_US + late - 200, at_us=start + 200)
                 b.collective(
-                    "all_reduce", 4_000_000, us=latest - own + _MESSAGE_US, at_us=start + _RANK_COMPUTE_US + own
+                    "all_reduce", 4_000_000, us=latest - late + _MESSAGE_US, at_us=start + _RANK_COMPUTE_US + late
                 )
                 if after := (more_us or {}).get(rank, 0):
                     with b.op("aten::mm", shapes=[[4096, 4096], [4096, 4096]]):
                         b.kernel("ampere_sgemm_128x64_tn", us=after, at_us=start + _RANK_COMPUTE_US + latest + 2_000)
                 b.seek((number + 1) * _RANK_STEP_US)
-        made.append(b)
-    return made
+        builders.append(b)
+    return builders

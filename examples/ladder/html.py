@@ -17,7 +17,7 @@ _HERE = Path(__file__).parent
 
 
 def render(ladder: Ladder) -> str:
-    """The page."""
+    """Render the page."""
     style = (_HERE / "style.css").read_text("utf-8")
     environment = Environment(
         loader=FileSystemLoader(_HERE),

@@ -42,13 +42,14 @@ def look(device: str | None) -> Machine | str:
     has_gpu = torch.cuda.is_available()
     if device == "cuda" and not has_gpu:
         return "--device cuda: torch sees no GPU here. Take --device cpu, or install a build of torch for your GPU."
-    chosen = device or ("cuda" if has_gpu else "cpu")
-    name, memory = processor(), None
-    if chosen == "cuda":
+    kind = device or ("cuda" if has_gpu else "cpu")
+    name = cpuinfo("model name") or platform.processor() or platform.machine() or "unknown processor"
+    memory = None
+    if kind == "cuda":
         properties = torch.cuda.get_device_properties(0)
         name, memory = properties.name, properties.total_memory
     return Machine(
-        device=chosen,
+        device=kind,
         name=name,
         cores=usable_cores() or 1,
         memory_bytes=memory,
@@ -59,13 +60,8 @@ def look(device: str | None) -> Machine | str:
     )
 
 
-def processor() -> str:
-    """The processor's name, as far as the system tells it."""
-    return cpuinfo("model name") or platform.processor() or platform.machine() or "unknown processor"
-
-
 def cpuinfo(field: str) -> str:
-    """A field of the first processor in Linux's list; empty elsewhere."""
+    """Read a field of the first processor in Linux's list; empty elsewhere."""
     try:
         lines = _CPUINFO.read_text().splitlines()
     except OSError:

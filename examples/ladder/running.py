@@ -39,11 +39,11 @@ class Run(Struct, frozen=True):
 def machine(device: str | None) -> Machine:
     """Describe the machine. Raises ``AdvisorError`` where the ladder cannot be climbed on it."""
     command = [sys.executable, "-m", "ladder.machine", *([device] if device else [])]
-    done = subprocess.run(command, capture_output=True, text=True, env=_environment(), check=False)
+    process = subprocess.run(command, capture_output=True, text=True, env=_environment(), check=False)
     try:
-        answer: Machine | str = msgspec.json.decode(done.stdout, type=Machine | str)
+        answer: Machine | str = msgspec.json.decode(process.stdout, type=Machine | str)
     except msgspec.DecodeError as error:
-        raise advisor.AdvisorError(f"torch does not run here: {_last(done.stderr)}") from error
+        raise advisor.AdvisorError(f"torch does not run here: {_last(process.stderr)}") from error
     if isinstance(answer, str):
         raise advisor.AdvisorError(answer)
     return answer
@@ -75,7 +75,7 @@ def run(settings: Settings, steps: int, folder: Path, trace: Path) -> Run:
 def _python(arguments: list[str], folder: Path, compiled: Path) -> None:
     """Run Python in *folder* until it ends. Raises ``Failed`` where it does not end well."""
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, *arguments],
             cwd=folder,
             env=_environment() | {"TORCHINDUCTOR_CACHE_DIR": str(compiled)},
@@ -89,13 +89,13 @@ def _python(arguments: list[str], folder: Path, compiled: Path) -> None:
         )
     except subprocess.TimeoutExpired as error:
         raise Failed(f"had not ended after {LIMIT_S:.0f} s") from error
-    if done.returncode:
-        reason = f"ended by signal {-done.returncode}" if done.returncode < 0 else _last(done.stderr)
-        raise Failed(reason or f"ended with exit code {done.returncode}")
+    if process.returncode:
+        reason = f"ended by signal {-process.returncode}" if process.returncode < 0 else _last(process.stderr)
+        raise Failed(reason or f"ended with exit code {process.returncode}")
 
 
 def _environment() -> dict[str, str]:
-    """The environment, in which this very advisor and this very example are found."""
+    """Return the environment, in which this very advisor and this very example are found."""
     packages = [Path(advisor.__file__).resolve().parents[1], Path(__file__).resolve().parents[1]]
     return os.environ | {
         "PYTHONPATH": os.pathsep.join([*map(str, packages), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -103,7 +103,7 @@ def _environment() -> dict[str, str]:
 
 
 def _last(text: str) -> str:
-    """The line of a traceback that names the error."""
+    """Find the line of a traceback that names the error."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if "Error" in line or "error:" in line]
     return (errors or lines or ["it said nothing"])[-1].removeprefix("advisor: ")[:_QUOTED]

@@ -108,7 +108,7 @@ def _compile(*rules: str) -> State:
 
 
 def on_cuda(cores: int) -> tuple[Settings, list[State]]:
-    """The article's own states, for a GPU. It loads with 8 workers; fewer *cores* get as many workers."""
+    """Return the article's own states, for a GPU. It loads with 8 workers; fewer *cores* get as many workers."""
     workers = min(8, cores)
     tensor_cores = ("precision/no-tensor-cores", "precision/fp32-with-tf32")
     zeroing = ("gradient/zeroing-memset", "gradient/zeroing-fill")
@@ -126,7 +126,7 @@ def on_cuda(cores: int) -> tuple[Settings, list[State]]:
 
 
 def on_cpu(cores: int) -> tuple[Settings, list[State]]:
-    """States that mean something on a CPU of so many *cores*, in the order in which its profiles ask for them.
+    """Return states that mean something on a CPU of so many *cores*, in the order in which its profiles ask for them.
 
     The pictures are JPEGs of 320 pixels that become 64, and the network is a quarter as wide: a CPU then computes about as
     long as it loads, as the article's GPU did. Half of the cores load, the others compute.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -17,7 +17,7 @@ from ladder.machine import Machine
 from ladder.states import Article, Settings, State, change, on_cpu, on_cuda
 
 SCHEMA_VERSION = 1
-_SHOWN = 5
+_MOST_FINDINGS = 5
 
 
 class Times(Struct, frozen=True, kw_only=True):
@@ -111,14 +111,6 @@ class Ladder(Struct, frozen=True, kw_only=True):
         return msgspec.json.decode(text, type=cls)
 
 
-class Previous(NamedTuple):
-    """The last state that ran: its number, its rate in samples a second, and its trace."""
-
-    number: int
-    rate: float
-    trace: advisor.Trace
-
-
 def climb(
     machine: Machine,
     folder: Path,
@@ -134,35 +126,35 @@ def climb(
     settings, order = (on_cuda if machine.device == "cuda" else on_cpu)(machine.cores)
     order = order[:states]
     rungs: list[Rung] = []
-    last: Previous | None = None
+    before: tuple[Rung, advisor.Trace] | None = None
     network, parameters = "", 0
     for number, state in enumerate(order):
         say(f"state {number} of {len(order) - 1}: {state.title}")
-        changed = change(settings, state)
-        trace = folder / f"state{number}_{state.name}.json.gz"
+        new_settings = change(settings, state)
+        path = folder / f"state{number}_{state.name}.json.gz"
         rung = Rung(
             number=number,
             name=state.name,
             title=state.title,
             outcome="climbed",
-            settings=changed,
+            settings=new_settings,
             article=state.article,
         )
         if missing := obstacle(machine, state):
             rungs.append(replace(rung, outcome="skipped", because=missing))
             continue
         try:
-            run = running.run(changed, steps, folder, trace)
+            run = running.run(new_settings, steps, folder, path)
         except running.Failed as error:
             rungs.append(replace(rung, outcome="failed", because=str(error)))
             continue
-        settings, network, parameters = changed, run.measured.network, run.measured.parameters
-        recorded = advisor.read(str(run.trace))
-        rung = figures(rung, run, recorded)
-        if last is not None:
-            rung = against(last, rung, state)
+        settings, network, parameters = new_settings, run.measured.network, run.measured.parameters
+        trace = advisor.read(str(run.trace))
+        rung = figures(rung, run, trace)
+        if before is not None:
+            rung = against(*before, rung, state)
         rungs.append(rung)
-        last = Previous(number, rung.samples_per_s or 0.0, recorded)
+        before = rung, trace
     return Ladder(
         schema_version=SCHEMA_VERSION,
         advisor=advisor.__version__,
@@ -183,9 +175,9 @@ def obstacle(machine: Machine, state: State) -> str:
     return ""
 
 
-def figures(rung: Rung, run: running.Run, recorded: advisor.Trace) -> Rung:
+def figures(rung: Rung, run: running.Run, trace: advisor.Trace) -> Rung:
     """Fill in the figures that were measured, and those of the trace's analysis."""
-    analysis = advisor.analyze(recorded)
+    analysis = advisor.analyze(trace)
     laps, summary = np.asarray(run.measured.laps_ms), analysis.summary
     on_cpu = rung.settings.device == "cpu"
     p10, median, p90 = (float(value) for value in np.percentile(laps, (10, 50, 90)))
@@ -203,41 +195,41 @@ def figures(rung: Rung, run: running.Run, recorded: advisor.Trace) -> Rung:
         loader_share=summary.causes.get("loader", 0.0) if summary.causes else None,
         peak_memory_bytes=run.measured.peak_memory_bytes,
         findings=[
-            Symptom(rule=found.rule, title=found.title, cost_share=found.cost_share)
-            for found in analysis.findings[:_SHOWN]
+            Symptom(rule=finding.rule, title=finding.title, cost_share=finding.cost_share)
+            for finding in analysis.findings[:_MOST_FINDINGS]
         ],
     )
 
 
-def against(last: Previous, rung: Rung, state: State) -> Rung:
-    """Compare the rung with the one before it: the advice that led here, the prediction, the outcome."""
-    became = (rung.samples_per_s or 0.0) / last.rate
-    rung = replace(rung, since=last.number, became=became)
+def against(before: Rung, trace: advisor.Trace, rung: Rung, state: State) -> Rung:
+    """Compare the rung with the last that ran *before* it and left *trace*: the advice, the prediction, the outcome."""
+    speedup = (rung.samples_per_s or 0.0) / (before.samples_per_s or 0.0)
+    rung = replace(rung, since=before.number, became=speedup)
     if not state.rules:
         return replace(rung, not_led="no rule speaks of this change", not_predicted="no rule speaks of this change")
-    analysis = advisor.analyze(last.trace, what_if=state.rules)
-    found = next((finding for finding in analysis.findings if finding.rule in state.rules), None)
-    if found is None:
-        quiet = f"{' and '.join(state.rules)} did not fire on state {last.number}"
-        return replace(rung, not_led=quiet, not_predicted=quiet)
-    predicted = prediction(analysis, found)
+    analysis = advisor.analyze(trace, what_if=state.rules)
+    finding = next((finding for finding in analysis.findings if finding.rule in state.rules), None)
+    if finding is None:
+        reason = f"{' and '.join(state.rules)} did not fire on state {before.number}"
+        return replace(rung, not_led=reason, not_predicted=reason)
+    predicted = prediction(analysis, finding)
     return replace(
         rung,
         led=Advice(
-            rule=found.rule,
-            title=found.title,
-            place=place(found),
-            rank=analysis.findings.index(found) + 1,
+            rule=finding.rule,
+            title=finding.title,
+            place=place(finding),
+            rank=analysis.findings.index(finding) + 1,
             of=len(analysis.findings),
         ),
         predicted=predicted,
-        not_predicted="" if predicted else f"{found.rule} has no price on state {last.number}",
+        not_predicted="" if predicted else f"{finding.rule} has no price on state {before.number}",
     )
 
 
-def prediction(analysis: advisor.Analysis, found: advisor.Finding) -> Prediction | None:
+def prediction(analysis: advisor.Analysis, finding: advisor.Finding) -> Prediction | None:
     """Predict the speedup: by the replay where the trace could be run again, else by the finding's own bound."""
-    step, saving = analysis.what_if, found.saving
+    step, saving = analysis.what_if, finding.saving
     if step is not None and min(step.step_ms_after.values()) > 0:
         low, high = (step.step_ms_before / step.step_ms_after[key] for key in ("high", "low"))
         return Prediction(low=low, high=high, by="replay", basis=saving.basis if saving else "")
@@ -247,9 +239,7 @@ def prediction(analysis: advisor.Analysis, found: advisor.Finding) -> Prediction
     return Prediction(low=low, high=high, by="bound", basis=saving.basis)
 
 
-def place(found: advisor.Finding) -> str | None:
+def place(finding: advisor.Finding) -> str | None:
     """Name the source line that holds most of the finding's cost."""
-    first = next((where for where in found.where if where.file is not None), None)
-    if first is None:
-        return None
-    return f"{first.file}:{first.line}" if first.line is not None else first.file
+    places = (place for place in finding.where if place.file is not None)
+    return next((f"{place.file}:{place.line}" if place.line is not None else place.file for place in places), None)

@@ -82,7 +82,7 @@ def predictions(ladder: Ladder) -> Table:
         [
             str(rung.number),
             rung.title,
-            _cell(rung.led, lambda led: f"{led.rule} ({led.rank} of {led.of})"),
+            _cell(rung.led, lambda advice: f"{advice.rule} ({advice.rank} of {advice.of})"),
             _cell(rung.predicted, lambda predicted: f"{predicted.low:.2f} to {predicted.high:.2f}"),
             _cell(rung.predicted, lambda predicted: predicted.by),
             _cell(rung.became, "{:.2f}".format),
@@ -141,11 +141,9 @@ def printable(text: str) -> str:
 def _aligned(table: Table) -> list[str]:
     lines = [[printable(cell) for cell in row] for row in (table.heads, *table.rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    columns = list(zip(widths, table.right, strict=True))
+    sides = [str.rjust if right else str.ljust for right in table.right]
     return [
-        "  ".join(
-            cell.rjust(wide) if right else cell.ljust(wide) for cell, (wide, right) in zip(line, columns, strict=True)
-        ).rstrip()
+        "  ".join(side(cell, width) for side, cell, width in zip(sides, line, widths, strict=True)).rstrip()
         for line in lines
     ]
 
@@ -154,13 +152,13 @@ def _wrapped(parts: list[str], width: int) -> list[str]:
     return [line for part in parts for line in textwrap.wrap(printable(part), width)]
 
 
-def _cell(value: Value | None, shown: Callable[[Value], str]) -> str:
-    return ABSENT if value is None else shown(value)
+def _cell(value: Value | None, form: Callable[[Value], str]) -> str:
+    return ABSENT if value is None else form(value)
 
 
-def _beside(value: float | None, article: float | None, shown: Callable[[float], str]) -> str:
-    """A figure, with the article's in brackets where there is one."""
-    return _cell(value, shown) + ("" if article is None else f" ({shown(article)})")
+def _beside(value: float | None, article: float | None, form: Callable[[float], str]) -> str:
+    """Write a figure, with the article's in brackets where there is one."""
+    return _cell(value, form) + ("" if article is None else f" ({form(article)})")
 
 
 def _digits(value: float) -> str:

@@ -13,6 +13,7 @@ import itertools
 import sys
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,28 +38,28 @@ class FakeCIFAR:
         jpeg = settings.stored > 32
         arrays = random.integers(0, 255, (256 if jpeg else 10_000, 32, 32, 3), dtype=np.uint8)
         self.labels = random.integers(0, CLASSES, length).tolist()
-        self.pictures = [encoded(array, settings.stored) for array in arrays] if jpeg else list(arrays)
+        self.pictures = [encode(array, settings.stored) for array in arrays] if jpeg else list(arrays)
 
     def __len__(self) -> int:
         return self.length
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         size = self.settings.size
-        image = opened(self.pictures[index % len(self.pictures)], size if self.settings.draft else None)
+        image = decode(self.pictures[index % len(self.pictures)], size if self.settings.draft else None)
         image = image.resize((size, size), Image.Resampling.BILINEAR)
         pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous()
-        return pixels if self.settings.as_bytes else normalized(pixels), self.labels[index]
+        return pixels if self.settings.as_bytes else normalize(pixels), self.labels[index]
 
 
-def encoded(array: Any, edge: int) -> bytes:
-    """A picture as the bytes of a JPEG of *edge* pixels."""
+def encode(array: Any, edge: int) -> bytes:
+    """Encode a picture as a JPEG of *edge* pixels."""
     file = io.BytesIO()
     Image.fromarray(array).resize((edge, edge), Image.Resampling.BILINEAR).save(file, "JPEG", quality=90)
     return file.getvalue()
 
 
-def opened(stored: Any, edge: int | None) -> Image.Image:
-    """A stored picture; of a JPEG the decoder may give a smaller one, of at least *edge* pixels."""
+def decode(stored: Any, edge: int | None) -> Image.Image:
+    """Decode a stored picture; of a JPEG the decoder may give a smaller one, of at least *edge* pixels."""
     if not isinstance(stored, bytes):
         return Image.fromarray(stored)
     image = Image.open(io.BytesIO(stored))
@@ -67,8 +68,8 @@ def opened(stored: Any, edge: int | None) -> Image.Image:
     return image.convert("RGB")
 
 
-def normalized(pixels: torch.Tensor) -> torch.Tensor:
-    """Bytes as floats from -1 to 1, as torchvision's ToTensor and Normalize((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)) make them."""
+def normalize(pixels: torch.Tensor) -> torch.Tensor:
+    """Turn bytes into floats from -1 to 1, as torchvision's ToTensor and Normalize((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)) do."""
     half = torch.full((3, 1, 1), 0.5, device=pixels.device)
     return pixels.to(torch.float32).div(255).sub_(half).div_(half)
 
@@ -117,13 +118,11 @@ class ResNet18(nn.Module):
 
 
 def network(width: int) -> tuple[nn.Module, str]:
-    """A ResNet-18 with random weights, and whose it is: torchvision's where that is installed and *width* is its own."""
+    """Build a ResNet-18 with random weights, and name its origin: torchvision where that is installed and *width* is its own."""
     if width == 64:
-        try:
+        with suppress(ImportError):
             from torchvision.models import resnet18
-        except ImportError:
-            pass
-        else:
+
             return resnet18(), "torchvision's resnet18"
     return ResNet18(width), f"a ResNet-18 with {width} channels in its first layer"
 
@@ -133,7 +132,7 @@ class Training:
 
     def __init__(self, settings: Settings) -> None:
         self.settings, self.device = settings, torch.device(settings.device)
-        model, self.what = network(settings.width)
+        model, self.network = network(settings.width)
         self.layout = torch.channels_last if settings.channels_last else torch.contiguous_format
         self.model = model.to(self.device, memory_format=self.layout).train()
         self.criterion = nn.CrossEntropyLoss().to(self.device)
@@ -142,11 +141,11 @@ class Training:
         self.autocast = getattr(torch, settings.autocast) if settings.autocast else None
 
     def step(self, batch: Batch) -> None:
-        """One step of training."""
+        """Train one step."""
         images = batch[0].to(self.device, non_blocking=self.settings.pin)
         labels = batch[1].to(self.device, non_blocking=self.settings.pin)
         if self.settings.as_bytes:
-            images = normalized(images)
+            images = normalize(images)
         images = images.contiguous(memory_format=self.layout)
         with torch.autocast(self.device.type, dtype=self.autocast, enabled=self.autocast is not None):
             loss = self.criterion(self.forward(images), labels)
@@ -163,7 +162,7 @@ class Stopwatch:
         self.marks: list[Any] = []
 
     def mark(self) -> None:
-        """A step ends here."""
+        """Note the end of a step."""
         if self.on_gpu:
             event = torch.cuda.Event(enable_timing=True)
             event.record()
@@ -172,7 +171,7 @@ class Stopwatch:
             self.marks.append(time.perf_counter())
 
     def laps_ms(self) -> list[float]:
-        """The time between each two marks."""
+        """Return the time between each two marks."""
         pairs = list(itertools.pairwise(self.marks))
         if self.on_gpu:
             torch.cuda.synchronize()
@@ -181,7 +180,7 @@ class Stopwatch:
 
 
 def peak_bytes(device: torch.device) -> int | None:
-    """The most memory so far: of a GPU what tensors held, else what this process held, its workers not counted."""
+    """Return the most memory so far: of a GPU that of tensors, else that of this process, its workers not counted."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     try:
@@ -213,7 +212,7 @@ def main(task_file: str, result: str) -> None:
     measurement = Measurement(
         laps_ms=stopwatch.laps_ms(),
         peak_memory_bytes=peak_bytes(training.device),
-        network=training.what,
+        network=training.network,
         parameters=sum(parameter.numel() for parameter in training.model.parameters()),
         threads=torch.get_num_threads(),
     )

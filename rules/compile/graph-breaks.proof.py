@@ -1,4 +1,4 @@
-"""What compile/graph-breaks says, and where it is silent."""
+"""Proof of compile/graph-breaks: traces on which it fires, and traces on which it does not."""
 
 from contextlib import ExitStack
 

@@ -1,4 +1,4 @@
-"""What compile/recompilation says, and where it is silent."""
+"""Proof of compile/recompilation: traces on which it fires, and traces on which it does not."""
 
 from advisor.reading.program_settings import Compiled
 from advisor.testing import TraceBuilder

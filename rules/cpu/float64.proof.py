@@ -1,4 +1,4 @@
-"""What cpu/float64 says, and where it is silent."""
+"""Proof of cpu/float64: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.proof import edge, fires, lacks, quiet

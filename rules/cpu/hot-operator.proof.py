@@ -1,4 +1,4 @@
-"""What cpu/hot-operator says, and where it is silent."""
+"""Proof of cpu/hot-operator: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.proof import edge, fires, quiet
@@ -20,8 +20,8 @@ def training(*times: tuple[str, float], device: str | None = None, dtype: str = 
 # Of 10 ms: mm 4, addmm 2 (both matrix products, 60 %), batch_norm 2 (20 %), five others of 4 % each. Shown: 8 ms.
 @fires(cost_ms=8.0, cost_share=0.8, occurrences=9, severity="medium", op="aten::mm")
 def matrix_products_take_more_than_half() -> TraceBuilder:
-    others = ((f"aten::mkldnn_{number}", 400) for number in range(5))
-    return training(("aten::mm", 4000), ("aten::addmm", 2000), ("aten::native_batch_norm", 2000), *others)
+    small_operators = ((f"aten::mkldnn_{number}", 400) for number in range(5))
+    return training(("aten::mm", 4000), ("aten::addmm", 2000), ("aten::native_batch_norm", 2000), *small_operators)
 
 
 # 2 ms of its own and 2 ms inside a node of the backward pass, which keeps 0.9 ms: of 10 ms, 4.

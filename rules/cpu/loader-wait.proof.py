@@ -1,4 +1,4 @@
-"""What cpu/loader-wait says, and where it is silent."""
+"""Proof of cpu/loader-wait: traces on which it fires, and traces on which it does not."""
 
 from advisor.reading.program_settings import Loader
 from advisor.testing import TraceBuilder

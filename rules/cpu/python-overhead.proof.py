@@ -1,4 +1,4 @@
-"""What cpu/python-overhead says, and where it is silent."""
+"""Proof of cpu/python-overhead: traces on which it fires, and traces on which it does not."""
 
 from contextlib import nullcontext
 

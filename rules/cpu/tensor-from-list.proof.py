@@ -1,4 +1,4 @@
-"""What cpu/tensor-from-list says, and where it is silent."""
+"""Proof of cpu/tensor-from-list: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.incomplete import kernels_alone

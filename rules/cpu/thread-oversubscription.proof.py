@@ -1,4 +1,4 @@
-"""What cpu/thread-oversubscription says, and where it is silent."""
+"""Proof of cpu/thread-oversubscription: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.proof import fires, quiet

@@ -1,4 +1,4 @@
-"""What cpu/tiny-operators says, and where it is silent."""
+"""Proof of cpu/tiny-operators: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.proof import edge, fires, quiet

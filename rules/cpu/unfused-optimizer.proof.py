@@ -1,4 +1,4 @@
-"""What cpu/unfused-optimizer says, and where it is silent."""
+"""Proof of cpu/unfused-optimizer: traces on which it fires, and traces on which it does not."""
 
 from advisor.reading.program_settings import Optimizer
 from advisor.testing import TraceBuilder

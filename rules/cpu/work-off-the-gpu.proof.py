@@ -1,4 +1,4 @@
-"""What cpu/work-off-the-gpu says, and where it is silent."""
+"""Proof of cpu/work-off-the-gpu: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.incomplete import host_alone, kernels_alone

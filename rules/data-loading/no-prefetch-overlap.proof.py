@@ -1,4 +1,4 @@
-"""What data-loading/no-prefetch-overlap says, and where it is silent."""
+"""Proof of data-loading/no-prefetch-overlap: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.incomplete import copies_unsaid, host_alone

@@ -1,4 +1,4 @@
-"""What data-loading/single-process-loader says, and where it is silent."""
+"""Proof of data-loading/single-process-loader: traces on which it fires, and traces on which it does not."""
 
 from advisor.reading.program_settings import Loader
 from advisor.testing import TraceBuilder

@@ -1,4 +1,4 @@
-"""What data-loading/slow-collate-or-transform says, and where it is silent."""
+"""Proof of data-loading/slow-collate-or-transform: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.proof import edge, fires, lacks, quiet

@@ -1,4 +1,4 @@
-"""What distributed/bucket-copies says, and where it is silent."""
+"""Proof of distributed/bucket-copies: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.proof import edge, fires, lacks, quiet

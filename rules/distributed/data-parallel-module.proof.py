@@ -1,4 +1,4 @@
-"""What distributed/data-parallel-module says, and where it is silent."""
+"""Proof of distributed/data-parallel-module: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.incomplete import launches_alone

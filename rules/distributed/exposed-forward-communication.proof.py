@@ -1,4 +1,4 @@
-"""What distributed/exposed-forward-communication says, and where it is silent."""
+"""Proof of distributed/exposed-forward-communication: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.incomplete import launches_alone

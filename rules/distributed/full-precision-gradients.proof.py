@@ -1,4 +1,4 @@
-"""What distributed/full-precision-gradients says, and where it is silent."""
+"""Proof of distributed/full-precision-gradients: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.incomplete import launches_alone

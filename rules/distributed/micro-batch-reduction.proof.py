@@ -1,4 +1,4 @@
-"""What distributed/micro-batch-reduction says, and where it is silent."""
+"""Proof of distributed/micro-batch-reduction: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.incomplete import launches_alone
@@ -13,14 +13,14 @@ def accumulation(reduce_us: int, *, micro: int = 2, sync_every: bool = True, hid
     for number in range(4):
         with b.step():
             for batch in range(micro):
-                at, seq = number * 100_000 + batch * 40_000, number * micro + batch
-                b.seek(at)
+                start, seq = number * 100_000 + batch * 40_000, number * micro + batch
+                b.seek(start)
                 with b.annotation("DistributedDataParallel.forward"), b.op("aten::mm", seq=seq):
-                    b.kernel("ampere_sgemm_128x64_tn", us=10_000, at_us=at + 200)
+                    b.kernel("ampere_sgemm_128x64_tn", us=10_000, at_us=start + 200)
                 with b.op("MmBackward0", seq=seq, fwd_thread=1):
-                    b.kernel("ampere_sgemm_128x64_nt", us=12_000, at_us=at + 10_200)
+                    b.kernel("ampere_sgemm_128x64_nt", us=12_000, at_us=start + 10_200)
                     if sync_every or batch == micro - 1:
-                        begin = at + (10_200 if hidden else 22_200)
+                        begin = start + (10_200 if hidden else 22_200)
                         b.collective("all_reduce", 50_000_000, us=reduce_us, at_us=begin)
             with b.annotation("Optimizer.step#AdamW.step"), b.op("aten::_fused_adamw_"):
                 b.kernel("multi_tensor_apply_kernel", us=1_000, at_us=number * 100_000 + 90_000)

@@ -1,4 +1,4 @@
-"""What distributed/straggler says of several ranks, and where it is silent."""
+"""Proof of distributed/straggler on several ranks: traces on which it fires, and traces on which it does not."""
 
 from collections.abc import Mapping
 
@@ -18,20 +18,20 @@ def ranks(
     meanwhile on another stream.
     """
     latest = max(late_us.values(), default=0)
-    made = []
+    builders = []
     for rank in range(count):
-        own = late_us.get(rank, 0)
+        late = late_us.get(rank, 0)
         b = TraceBuilder(GPU, rank=rank, world_size=count, start_us=1_000_000 + (clock_us or {}).get(rank, 0))
         for number in range(4):
             with b.step():
                 start = number * STEP_US
-                b.kernel("ampere_sgemm_128x64_tn", us=60_000 + own - 200, at_us=start + 200)
+                b.kernel("ampere_sgemm_128x64_tn", us=60_000 + late - 200, at_us=start + 200)
                 if hidden:
-                    b.kernel("ampere_sgemm_64x32_tn", us=latest - own, at_us=start + 60_000 + own, stream=9)
-                b.collective("all_reduce", 4_000_000, us=latest - own + MESSAGE_US, at_us=start + 60_000 + own)
+                    b.kernel("ampere_sgemm_64x32_tn", us=latest - late, at_us=start + 60_000 + late, stream=9)
+                b.collective("all_reduce", 4_000_000, us=latest - late + MESSAGE_US, at_us=start + 60_000 + late)
                 b.seek((number + 1) * STEP_US)
-        made.append(b)
-    return made
+        builders.append(b)
+    return builders
 
 
 # Of four ranks three wait 10 ms for the fourth in each step of 100 ms: 7.5 ms on average. The late rank owns nothing,
@@ -78,17 +78,17 @@ def one_rank_alone() -> TraceBuilder:
 # Two traces that share no collective cannot be compared.
 @lacks("ranks")
 def ranks_that_share_nothing() -> list[TraceBuilder]:
-    made = ranks({}, count=2)
-    other = TraceBuilder(GPU, rank=1, world_size=2)
-    with other.step():
-        other.collective("all_gather", 8_000, us=50)
-    return [made[0], other]
+    builders = ranks({}, count=2)
+    second = TraceBuilder(GPU, rank=1, world_size=2)
+    with second.step():
+        second.collective("all_gather", 8_000, us=50)
+    return [builders[0], second]
 
 
 # Ends that scatter by 40 ms leave open who came when: every other collective of rank 1 ends that much later.
 @lacks("ranks")
 def clocks_that_jump() -> list[TraceBuilder]:
-    made = []
+    builders = []
     for rank in range(2):
         b = TraceBuilder(GPU, rank=rank, world_size=2)
         for number in range(8):
@@ -97,8 +97,8 @@ def clocks_that_jump() -> list[TraceBuilder]:
                 b.kernel("ampere_sgemm_128x64_tn", us=10_000, at_us=start + 200)
                 b.collective("all_reduce", 4_000_000, us=40_000, at_us=start + 10_200)
                 b.seek((number + 1) * STEP_US)
-        made.append(b)
-    return made
+        builders.append(b)
+    return builders
 
 
 @lacks("distributed", verdict="not_applicable")

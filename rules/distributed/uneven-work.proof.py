@@ -1,4 +1,4 @@
-"""What distributed/uneven-work says of several ranks, and where it is silent."""
+"""Proof of distributed/uneven-work on several ranks: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.proof import edge, fires, lacks, quiet

@@ -1,4 +1,4 @@
-"""What gpu-idle/launch-bound says, and where it is silent."""
+"""Proof of gpu-idle/launch-bound: traces on which it fires, and traces on which it does not."""
 
 from contextlib import nullcontext
 

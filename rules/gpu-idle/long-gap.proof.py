@@ -1,4 +1,4 @@
-"""What gpu-idle/long-gap says, and where it is silent."""
+"""Proof of gpu-idle/long-gap: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.incomplete import host_alone
@@ -105,6 +105,6 @@ def a_machine_without_a_gpu() -> TraceBuilder:
 @lacks("host")
 def no_host() -> TraceBuilder:
     b = TraceBuilder()
-    for at in (0, 20_000):
-        b.kernel("volta_sgemm_128x64_nn", ms=10, launched=False, at_us=at)
+    for start in (0, 20_000):
+        b.kernel("volta_sgemm_128x64_nn", ms=10, launched=False, at_us=start)
     return b

@@ -1,4 +1,4 @@
-"""What gpu-idle/step-outlier says, and where it is silent."""
+"""Proof of gpu-idle/step-outlier: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.proof import edge, fires, lacks, quiet

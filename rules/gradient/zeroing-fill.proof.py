@@ -1,4 +1,4 @@
-"""What gradient/zeroing-fill says, and where it is silent."""
+"""Proof of gradient/zeroing-fill: traces on which it fires, and traces on which it does not."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What kernels/conv-bias-before-bn says, and where it is silent."""
+"""Proof of kernels/conv-bias-before-bn: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.incomplete import kernels_alone, launches_alone
@@ -51,19 +51,19 @@ def block(
         b.kernel(NORM, us=100)
 
 
-def model(*, train: bool = True, rest_us: float = 0, **how: object) -> TraceBuilder:
+def model(*, train: bool = True, rest_us: float = 0, **options: object) -> TraceBuilder:
     b = TraceBuilder()
-    sum_us = how.get("sum_us", 60)
+    sum_us = options.get("sum_us", 60)
     for step in range(3):
         with b.step():
             seq = 100 * (step + 1)
-            block(b, seq, **how)  # type: ignore[arg-type]
+            block(b, seq, **options)  # type: ignore[arg-type]
             if rest_us:
                 b.kernel(CONV, us=rest_us)
             if train:
                 with b.backward("ConvolutionBackward0", seq), b.op("aten::convolution_backward"):
                     b.kernel(CONV, us=800)
-                    if how.get("bias", True):
+                    if options.get("bias", True):
                         with b.op("aten::sum", shapes=[[32, 128, 56, 56]]):
                             b.kernel(SUM, us=sum_us)  # type: ignore[arg-type]
     return b

@@ -1,4 +1,4 @@
-"""What kernels/elementwise-chain says, and where it is silent."""
+"""Proof of kernels/elementwise-chain: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.incomplete import launches_alone

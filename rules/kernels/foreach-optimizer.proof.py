@@ -1,4 +1,4 @@
-"""What kernels/foreach-optimizer says, and where it is silent."""
+"""Proof of kernels/foreach-optimizer: traces on which it fires, and traces on which it does not."""
 
 from advisor.reading.program_settings import Optimizer
 from advisor.testing import TraceBuilder

@@ -1,4 +1,4 @@
-"""What kernels/many-tiny says, and where it is silent."""
+"""Proof of kernels/many-tiny: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.incomplete import launches_alone

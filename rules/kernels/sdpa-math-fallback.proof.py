@@ -1,4 +1,4 @@
-"""What kernels/sdpa-math-fallback says, and where it is silent."""
+"""Proof of kernels/sdpa-math-fallback: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.incomplete import kernels_alone, launches_alone

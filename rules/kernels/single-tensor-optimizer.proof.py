@@ -1,16 +1,18 @@
-"""What kernels/single-tensor-optimizer says, and where it is silent."""
+"""Proof of kernels/single-tensor-optimizer: traces on which it fires, and traces on which it does not."""
 
 from advisor.reading.program_settings import Optimizer
 from advisor.testing import TraceBuilder
 from advisor.testing.incomplete import kernels_alone, launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
-ONE = "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>>"
-MANY = "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<TensorListMetadata<2>, BinaryOpScalarFunctor>"
+SINGLE_TENSOR = "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>>"
+MULTI_TENSOR = (
+    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<TensorListMetadata<2>, BinaryOpScalarFunctor>"
+)
 
 
 def training(
-    kernels: int = 120, us: float = 8, *, product_us: float = 2000, name: str = ONE, extra: str = ""
+    kernels: int = 120, us: float = 8, *, product_us: float = 2000, name: str = SINGLE_TENSOR, extra: str = ""
 ) -> TraceBuilder:
     """Steps of a product, and of an optimizer's kernels, as long as they take the host to launch."""
     b = TraceBuilder("NVIDIA A100-PCIE-40GB")
@@ -37,7 +39,7 @@ def one_kernel_per_parameter() -> TraceBuilder:
 
 @quiet
 def the_foreach_form() -> TraceBuilder:
-    return training(12, 80, name=MANY)
+    return training(12, 80, name=MULTI_TENSOR)
 
 
 @quiet
@@ -51,7 +53,7 @@ def as_many_kernels_outside_the_optimizer() -> TraceBuilder:
     with b.step():
         for _ in range(120):
             with b.op("aten::add_"):
-                b.kernel(ONE, us=8)
+                b.kernel(SINGLE_TENSOR, us=8)
     return b
 
 
@@ -73,7 +75,7 @@ def no_gpu_recorded() -> TraceBuilder:
 
 @lacks("host")
 def no_host_recorded() -> TraceBuilder:
-    return kernels_alone(ONE)
+    return kernels_alone(SINGLE_TENSOR)
 
 
 @fires(cost_ms=0.96, setting="SGD(foreach=False) at train.py:50 → fused=True")

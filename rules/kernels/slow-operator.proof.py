@@ -1,4 +1,4 @@
-"""What kernels/slow-operator says, and where it is silent."""
+"""Proof of kernels/slow-operator: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.incomplete import kernels_alone, launches_alone

@@ -1,4 +1,4 @@
-"""What kernels/unfused-attention says, and where it is silent."""
+"""Proof of kernels/unfused-attention: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.incomplete import launches_alone
@@ -21,7 +21,7 @@ def attend(
 ) -> None:
     """Products of 300 us; scaling 150, mask 150 and softmax 200 us between them, on (length x length) scores."""
     q, k = [HEADS, length, depth], [HEADS, depth, length]
-    scores, taken = [8, 12, length, length], [HEADS, take or length, length]
+    scores, values = [8, 12, length, length], [HEADS, take or length, length]
 
     def dims(*operands: list[int]) -> list[list[int]] | None:
         return list(operands) if shapes else None
@@ -35,7 +35,7 @@ def attend(
     softmax = dims(scores, [], [])
     with b.op("aten::softmax", shapes=softmax, seq=seq + 3), b.op("aten::_softmax", shapes=softmax, seq=seq + 3):
         b.kernel(SOFTMAX, us=200)
-    with b.op("aten::bmm", shapes=dims(taken, [HEADS, length, depth]), seq=seq + 4):
+    with b.op("aten::bmm", shapes=dims(values, [HEADS, length, depth]), seq=seq + 4):
         b.kernel(GEMM, us=300)
 
 
@@ -52,12 +52,12 @@ def backward(b: TraceBuilder, seq: int, length: int) -> None:
             b.kernel(kernel, us=us)
 
 
-def model(length: int = 512, depth: int = 64, *, train: bool = True, **how: object) -> TraceBuilder:
+def model(length: int = 512, depth: int = 64, *, train: bool = True, **options: object) -> TraceBuilder:
     b = TraceBuilder("NVIDIA A100-SXM4-40GB")
     for step in range(3):
         with b.step():
             seq = 1000 * (step + 1)
-            attend(b, seq, length, depth, **how)  # type: ignore[arg-type]
+            attend(b, seq, length, depth, **options)  # type: ignore[arg-type]
             with b.op("aten::linear", shapes=[[8, length, 768], [3072, 768]], seq=seq + 5):
                 b.kernel(GEMM, us=3000)
             if train:

@@ -1,4 +1,4 @@
-"""What memory/empty-cache-call says, and where it is silent."""
+"""Proof of memory/empty-cache-call: traces on which it fires, and traces on which it does not."""
 
 from contextlib import nullcontext
 

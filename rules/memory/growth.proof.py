@@ -1,4 +1,4 @@
-"""What memory/growth says, and where it is silent."""
+"""Proof of memory/growth: traces on which it fires, and traces on which it does not."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What memory/low-peak says, and where it is silent."""
+"""Proof of memory/low-peak: traces on which it fires, and traces on which it does not."""
 
 from contextlib import nullcontext
 

@@ -1,4 +1,4 @@
-"""What memory/near-capacity says, and where it is silent."""
+"""Proof of memory/near-capacity: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.incomplete import launches_alone

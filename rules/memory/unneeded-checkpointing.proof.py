@@ -1,4 +1,4 @@
-"""What memory/unneeded-checkpointing says, and where it is silent."""
+"""Proof of memory/unneeded-checkpointing: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.incomplete import kernels_alone, launches_alone
@@ -35,7 +35,7 @@ def recorder(peak: int = 4 * GB, *, memory: bool = True) -> TraceBuilder:
     return b
 
 
-def held(b: TraceBuilder) -> None:
+def activations(b: TraceBuilder) -> None:
     """A GB more than the pool, and back."""
     b.release(b.memory(GB))
 
@@ -48,7 +48,7 @@ def reentrant(peak: int = 4 * GB, *, memory: bool = True) -> TraceBuilder:
         with b.step():
             with b.op("CheckpointFunction", seq=seq):
                 forward(b, None)
-            held(b)
+            activations(b)
             with b.backward("CheckpointFunctionBackward", seq):
                 forward(b, seq + 1)
                 backward(b, seq + 1)
@@ -62,7 +62,7 @@ def on_demand(*, first: str = "aten::linear") -> TraceBuilder:
         seq = 100 * (step + 1)
         with b.step():
             forward(b, seq)
-            held(b)
+            activations(b)
             with b.backward("GeluBackward0", seq + 2):
                 if first == "aten::linear":
                     forward(b, seq + 50)
@@ -93,7 +93,7 @@ def no_checkpointing() -> TraceBuilder:
     for step in range(3):
         with b.step():
             forward(b, 100 * step)
-            held(b)
+            activations(b)
             backward(b, 100 * step)
     return b
 

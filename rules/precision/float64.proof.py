@@ -1,4 +1,4 @@
-"""What precision/float64 says, and where it is silent."""
+"""Proof of precision/float64: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.incomplete import kernels_alone

@@ -1,4 +1,4 @@
-"""What precision/fp16-on-bf16-gpu says, and where it is silent."""
+"""Proof of precision/fp16-on-bf16-gpu: traces on which it fires, and traces on which it does not."""
 
 from advisor.reading.program_settings import Autocast
 from advisor.testing import TraceBuilder

@@ -1,4 +1,4 @@
-"""What precision/fp32-with-tf32 says, and where it is silent."""
+"""Proof of precision/fp32-with-tf32: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.incomplete import launches_alone

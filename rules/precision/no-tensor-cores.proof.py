@@ -1,4 +1,4 @@
-"""What precision/no-tensor-cores says, and where it is silent."""
+"""Proof of precision/no-tensor-cores: traces on which it fires, and traces on which it does not."""
 
 from advisor.reading.program_settings import Autocast
 from advisor.testing import TraceBuilder

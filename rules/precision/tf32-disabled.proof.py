@@ -1,4 +1,4 @@
-"""What precision/tf32-disabled says, and where it is silent."""
+"""Proof of precision/tf32-disabled: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.incomplete import launches_alone

@@ -1,4 +1,4 @@
-"""What profile/graph-replays-underrecorded says, and where it is silent."""
+"""Proof of profile/graph-replays-underrecorded: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.proof import edge, fires, lacks, quiet

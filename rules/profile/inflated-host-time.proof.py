@@ -1,4 +1,4 @@
-"""What profile/inflated-host-time says, and where it is silent."""
+"""Proof of profile/inflated-host-time: traces on which it fires, and traces on which it does not."""
 
 from advisor.reading.program_settings import STACKS_APART
 from advisor.testing import TraceBuilder

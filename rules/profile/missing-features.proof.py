@@ -1,4 +1,4 @@
-"""What profile/missing-features says, and where it is silent."""
+"""Proof of profile/missing-features: traces on which it fires, and traces on which it does not."""
 
 from typing import Any
 

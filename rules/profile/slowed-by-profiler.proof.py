@@ -1,4 +1,4 @@
-"""What profile/slowed-by-profiler says, and where it is silent."""
+"""Proof of profile/slowed-by-profiler: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.proof import edge, fires, lacks, quiet

@@ -1,4 +1,4 @@
-"""What profile/steps-not-iterations says, and where it is silent."""
+"""Proof of profile/steps-not-iterations: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.proof import edge, fires, lacks, quiet

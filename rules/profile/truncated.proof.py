@@ -1,4 +1,4 @@
-"""What profile/truncated says, and where it is silent."""
+"""Proof of profile/truncated: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.proof import edge, fires, quiet
@@ -14,14 +14,14 @@ def training() -> TraceBuilder:
 
 @fires(note="cut off")
 def half_a_file() -> bytes:
-    whole = training().to_bytes()
-    return whole[: len(whole) // 2]
+    text = training().to_bytes()
+    return text[: len(text) // 2]
 
 
 @fires()
 def half_a_gzip_file() -> bytes:
-    whole = training().to_bytes(gz=True)
-    return whole[: len(whole) // 2]
+    text = training().to_bytes(gz=True)
+    return text[: len(text) // 2]
 
 
 @quiet
@@ -36,5 +36,5 @@ def a_whole_gzip_file() -> bytes:
 
 @edge
 def the_closing_bracket(over: bool) -> bytes:
-    whole = training().to_bytes().rstrip()
-    return whole[:-1] if over else whole
+    text = training().to_bytes().rstrip()
+    return text[:-1] if over else text

@@ -1,4 +1,4 @@
-"""What sync/debug-api says, and where it is silent."""
+"""Proof of sync/debug-api: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.incomplete import kernels_alone

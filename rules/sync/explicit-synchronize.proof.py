@@ -1,4 +1,4 @@
-"""What sync/explicit-synchronize says, and where it is silent."""
+"""Proof of sync/explicit-synchronize: traces on which it fires, and traces on which it does not."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What sync/launch-blocking says, and where it is silent."""
+"""Proof of sync/launch-blocking: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.incomplete import kernels_alone, launches_alone

@@ -1,4 +1,4 @@
-"""What sync/scalar-readback says, and where it is silent."""
+"""Proof of sync/scalar-readback: traces on which it fires, and traces on which it does not."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What transfer/d2h-sync-copy says, and where it is silent."""
+"""Proof of transfer/d2h-sync-copy: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.incomplete import launches_alone
@@ -18,11 +18,11 @@ def steps(
                 b.kernel("volta_sgemm_128x64_nn", us=4970, at_us=start + 10)
             waits = number % every == 0
             b.copy("DtoH", 32_768, us=20, pinned=pinned, blocking=blocking and waits, op=op, at_us=start + 4980)
-            late = bubble_us if blocking and waits else 0
-            if late:
-                b.seek(us=start + 5000 + late - 2)
+            wait_us = bubble_us if blocking and waits else 0
+            if wait_us:
+                b.seek(us=start + 5000 + wait_us - 2)
             with b.op("aten::mm"):
-                b.kernel("volta_sgemm_128x64_nn", us=5000 - late, at_us=start + 5000 + late)
+                b.kernel("volta_sgemm_128x64_nn", us=5000 - wait_us, at_us=start + 5000 + wait_us)
             b.seek(us=start + 10_000)
     return b
 

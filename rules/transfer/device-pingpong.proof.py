@@ -1,4 +1,4 @@
-"""What transfer/device-pingpong says, and where it is silent."""
+"""Proof of transfer/device-pingpong: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.incomplete import kernels_alone, launches_alone

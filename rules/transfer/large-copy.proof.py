@@ -1,4 +1,4 @@
-"""What transfer/large-copy says, and where it is silent."""
+"""Proof of transfer/large-copy: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.incomplete import copies_unsaid, launches_alone

@@ -1,4 +1,4 @@
-"""What transfer/many-small-copies says, and where it is silent."""
+"""Proof of transfer/many-small-copies: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.incomplete import copies_unsaid, launches_alone
@@ -14,8 +14,8 @@ def steps(
         start = 10_000 * number
         with b.step():
             with b.op("aten::mm"):
-                at = 10 if hidden else 10 + count * us
-                b.kernel("volta_sgemm_128x64_nn", us=10_000 - at, at_us=start + at)
+                delay_us = 10 if hidden else 10 + count * us
+                b.kernel("volta_sgemm_128x64_nn", us=10_000 - delay_us, at_us=start + delay_us)
             for copy in range(count):
                 b.copy("HtoD", nbytes, us=us, pinned=True, op=op, stream=20, at_us=start + 10 + copy * us)
             b.seek(us=start + 10_000)

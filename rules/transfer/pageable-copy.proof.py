@@ -1,4 +1,4 @@
-"""What transfer/pageable-copy says, and where it is silent."""
+"""Proof of transfer/pageable-copy: traces on which it fires, and traces on which it does not."""
 
 from advisor.reading.program_settings import Loader
 from advisor.testing import TraceBuilder

@@ -298,8 +298,8 @@ def test_what_only_the_gpus_states_set_runs(tmp_path: Path) -> None:
     pixels, _ = train.FakeCIFAR(settings, 1)[0]
     floats, _ = train.FakeCIFAR(structs.replace(settings, as_bytes=False), 1)[0]
     assert pixels.dtype == torch.uint8
-    assert torch.equal(train.normalized(pixels), floats)
-    assert train.normalized(torch.tensor([0, 255], dtype=torch.uint8).expand(3, 1, 2))[0, 0].tolist() == [-1, 1]
+    assert torch.equal(train.normalize(pixels), floats)
+    assert train.normalize(torch.tensor([0, 255], dtype=torch.uint8).expand(3, 1, 2))[0, 0].tolist() == [-1, 1]
 
 
 @pytest.mark.usefixtures("torch_is_here")

@@ -34,8 +34,11 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_paths_name_nobody(project: Path, file: str, shown: str) -> None:
-    assert places.shown(str(project / file)) == (shown, True)
+    assert places.trace_path(str(project / file)) == (shown, True)
 
 
 def test_what_torch_compiles_is_no_source_of_the_users(project: Path) -> None:
-    assert places.shown(str(project / "torchinductor_alice" / "ab" / "cabc.py")) == ("torchinductor/ab/cabc.py", False)
+    assert places.trace_path(str(project / "torchinductor_alice" / "ab" / "cabc.py")) == (
+        "torchinductor/ab/cabc.py",
+        False,
+    )

@@ -111,4 +111,4 @@ def test_nothing_is_decided_of_a_program_that_ends_early() -> None:
     program.play("TBwOBwO")
     assert program.steps.unit is None
     assert program.steps.stamps == []
-    assert (program.steps.seen("optimizer"), program.steps.seen("batches")) == (2, 2)
+    assert (program.steps.count("optimizer"), program.steps.count("batches")) == (2, 2)

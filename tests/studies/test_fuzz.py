@@ -135,12 +135,12 @@ def sound() -> bytes:
 
 
 def test_a_sound_trace_is_analyzed(tries: Any) -> None:
-    assert tries.one(1, 1, sound())["outcome"] == "analyzed"
+    assert tries.run(1, 1, sound())["outcome"] == "analyzed"
 
 
 def test_a_traceback_is_a_failure(tries: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("advisor.frames.trace.FRAME", replace(FRAMES["trace"], build=lambda _: 1 / 0))
-    result = tries.one(1, 2, sound())
+    result = tries.run(1, 2, sound())
     assert result["outcome"] == "failure"
     assert "ZeroDivisionError" in result["said"]
 
@@ -207,7 +207,7 @@ def test_a_child_that_hangs_or_dies_fails_its_input_and_not_the_run(
     monkeypatch.setattr(run, "CHILD", str(launcher))
     summary = run.Summary(1, 1.0)
     run.drive(tmp_path, 1, 1.0, range(6), summary)
-    told = summary.told()
+    told = summary.as_dict()
     assert told["outcomes"] == {"read": 4, "hang": 1, "crash": 1}
     assert [(failure["number"], failure["outcome"]) for failure in told["failures"]] == [(2, "hang"), (4, "crash")]
 

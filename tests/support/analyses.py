@@ -33,7 +33,7 @@ HOSTILE = "evil\x1b[2J\x1b]0;owned\x07\u202egnp.exe\nforged line\r\x00\x9b31m[bo
 
 
 def finding(rule: str = "data-loading/single-process-loader", **change: object) -> Finding:
-    made = Finding(
+    result = Finding(
         rule=rule,
         title="Batches are loaded in the training process",
         category="data-loading",
@@ -69,11 +69,11 @@ def finding(rule: str = "data-loading/single-process-loader", **change: object) 
         ),
         references=[Reference(title="Tuning guide", url="https://pytorch.org/tutorials/recipes/tuning.html")],
     )
-    return REPLACE(made, **change)
+    return REPLACE(result, **change)
 
 
 def analysis(*findings: Finding, **change: object) -> Analysis:
-    made = Analysis(
+    result = Analysis(
         schema_version=1,
         advisor=Advisor(version="0.1.0", rules=20),
         trace=TraceInfo(
@@ -116,12 +116,12 @@ def analysis(*findings: Finding, **change: object) -> Analysis:
             noted=["profile/no-warmup"],
         ),
     )
-    return REPLACE(made, **change)
+    return REPLACE(result, **change)
 
 
-def together(made: Analysis, path: str = "rank0.json") -> Across:
-    """Two ranks, the first with nothing known, and what *made* says as if it were found across them."""
-    known = RankRow(
+def together(base: Analysis, path: str = "rank0.json") -> Across:
+    """Two ranks, the first with nothing known, and what *base* says as if it were found across them."""
+    row = RankRow(
         rank=1,
         path=path,
         steps=5,
@@ -138,13 +138,13 @@ def together(made: Analysis, path: str = "rank0.json") -> Across:
     )
     blank = {name: None for name in RankRow.__struct_fields__ if name not in ("rank", "path", "steps")}
     return Across(
-        ranks=[RankRow(rank=0, path=path, steps=0, **blank), known],
+        ranks=[RankRow(rank=0, path=path, steps=0, **blank), row],
         world_size=8,
         step_ms=121.0,
         clocks=Clocks(collectives=84, residual_ms=0.012, comparable=True, because=None),
-        quality=made.quality,
-        findings=made.findings,
-        verdicts=made.verdicts,
+        quality=base.quality,
+        findings=base.findings,
+        verdicts=base.verdicts,
     )
 
 
@@ -161,10 +161,10 @@ def hostile_analysis() -> Analysis:
         references=[Reference(title=HOSTILE, url=HOSTILE)],
         saving=Saving(low_ms=0.0, high_ms=1.0, low_share=0.0, high_share=0.01, basis=HOSTILE),
     )
-    made = analysis(bad, REPLACE(bad, severity="note"))
+    base = analysis(bad, REPLACE(bad, severity="note"))
     return REPLACE(
-        made,
-        trace=REPLACE(made.trace, path=HOSTILE, torch=HOSTILE, devices=[REPLACE(made.trace.devices[0], name=HOSTILE)]),
+        base,
+        trace=REPLACE(base.trace, path=HOSTILE, torch=HOSTILE, devices=[REPLACE(base.trace.devices[0], name=HOSTILE)]),
         quality=[QualityNote(code=HOSTILE, message=HOSTILE, advice=HOSTILE)],
         plan=[
             PlanStep(
@@ -175,7 +175,7 @@ def hostile_analysis() -> Analysis:
                 speedup=1.2,
             )
         ],
-        summary=REPLACE(made.summary, causes={HOSTILE: 0.5, "compute": 0.5}, gpu_utilization={HOSTILE: 0.1, "0": 0.2}),
+        summary=REPLACE(base.summary, causes={HOSTILE: 0.5, "compute": 0.5}, gpu_utilization={HOSTILE: 0.1, "0": 0.2}),
         verdicts=Verdicts(
             passes=[HOSTILE],
             not_applicable=[NotApplicable(rule=HOSTILE, because=HOSTILE)],

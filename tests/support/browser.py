@@ -12,21 +12,21 @@ from typing import Any
 import pytest
 
 
-def missing(what: str) -> None:
+def missing(requirement: str) -> None:
     """Skip the test for want of something; on CI, fail it."""
-    why = f"no {what} here: pip install '.[dev]' and a system's Chromium run the tests of the browser"
+    reason = f"no {requirement} here: pip install '.[dev]' and a system's Chromium run the tests of the browser"
     if os.environ.get("CI"):
-        pytest.fail(why)
-    pytest.skip(why)
+        pytest.fail(reason)
+    pytest.skip(reason)
 
 
 def chromium() -> str:
-    """Where the system's browser is."""
+    """Find the system's browser."""
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-    found = next((path for name in names if (path := shutil.which(name))), None)
-    if found is None:
+    executable = next((path for name in names if (path := shutil.which(name))), None)
+    if executable is None:
         missing("Chromium")
-    return str(found)
+    return str(executable)
 
 
 @contextmanager
@@ -39,9 +39,9 @@ def browser() -> Iterator[Any]:
     path = chromium()
     as_root = hasattr(os, "geteuid") and os.geteuid() == 0
     with sync_playwright() as running:
-        made = running.chromium.launch(executable_path=path, args=["--no-sandbox"] if as_root else [])
-        yield made
-        made.close()
+        browser = running.chromium.launch(executable_path=path, args=["--no-sandbox"] if as_root else [])
+        yield browser
+        browser.close()
 
 
 class Visit:
@@ -51,16 +51,16 @@ class Visit:
         self.faults: list[str] = []
         self.context = browser.new_context(**{"viewport": {"width": 1200, "height": 900}, **options})
         # The policy must hold by itself: nothing is aborted here that it would let pass unseen.
-        self.context.route("**/*", lambda route: self._asked(route, path.as_uri()))
+        self.context.route("**/*", lambda route: self._route_request(route, path.as_uri()))
         self.page = self.context.new_page()
-        self.page.on("console", lambda said: self.faults.append(f"{said.type}: {said.text}"))
+        self.page.on("console", lambda message: self.faults.append(f"{message.type}: {message.text}"))
         self.page.on("pageerror", lambda error: self.faults.append(f"error: {error}"))
         self.page.on("dialog", self._dialog)
-        self.page.on("popup", lambda other: self.faults.append(f"popup: {other.url}"))
+        self.page.on("popup", lambda page: self.faults.append(f"popup: {page.url}"))
         self.page.goto(path.as_uri())
 
-    def _asked(self, route: Any, own: str) -> None:
-        if route.request.url == own:
+    def _route_request(self, route: Any, origin: str) -> None:
+        if route.request.url == origin:
             route.continue_()
         else:
             self.faults.append(f"request: {route.request.url}")
@@ -78,5 +78,5 @@ class Visit:
         assert self.faults == []
 
     def data(self, name: str) -> str:
-        """What the first timeline tells of itself."""
+        """Read the attributes of the first timeline."""
         return str(self.page.locator(".timeline").first.get_attribute(f"data-{name}") or "")

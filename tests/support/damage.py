@@ -1,4 +1,4 @@
-"""What the tests of damage share: sound events, kinds of damage, and everything that a report asks of a trace."""
+"""Fixtures of the tests of damage: sound events, kinds of damage, and everything that a report asks of a trace."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from advisor.results.views import Views
 from support.reading import event, mixture
 
 SETTINGS = settings(derandomize=True, deadline=None, max_examples=60)
-GOOD = [event(f"op{at}", ts=20 * at + 1, args={"Sequence number": at}) for at in range(3)]
+GOOD = [event(f"op{index}", ts=20 * index + 1, args={"Sequence number": index}) for index in range(3)]
 
 
 def codes(recorded: stream.Recorded) -> list[str]:
@@ -55,11 +55,11 @@ def among(damaged: bytes, size: int) -> tuple[bytes, int, int]:
     """A file of sound events with *damaged* in the middle; the damaged one's number and byte."""
     good = [json.dumps(e).encode() for e in mixture(size // 7 + 1)[:size]]
     text = bytearray(b'{"schemaVersion": 1, "traceEvents": [\n')
-    for one in good:
-        text += one + b",\n"
+    for item in good:
+        text += item + b",\n"
     place = len(text)
-    for one in [damaged, *good]:
-        text += one + b",\n"
+    for item in [damaged, *good]:
+        text += item + b",\n"
     return bytes(text[:-2]) + b'\n], "deviceProperties": [{"id": 0, "name": "A100"}]}', size + 1, place
 
 

@@ -25,15 +25,15 @@ MS = 1_000_000
 
 def frame(name: str, rows: int = 1, /, **columns: Any) -> pd.DataFrame:
     """A frame with every column of its schema: those given, the others unknown."""
-    made: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     blank = {"VARCHAR": None, "BOOLEAN": None, "DOUBLE": np.nan, "BIGINT": 0}
     for column in SCHEMAS[name].columns:
         values = columns.pop(column.name, blank[column.type])
         values = list(values) if isinstance(values, list | np.ndarray) else [values] * rows
         kind = {"VARCHAR": "category", "BOOLEAN": "boolean", "DOUBLE": "float64", "BIGINT": "Int64"}[column.type]
-        made[column.name] = pd.Series(values, dtype=kind)
+        columns[column.name] = pd.Series(values, dtype=kind)
     assert not columns, f"no such columns: {columns}"
-    return pd.DataFrame(made)
+    return pd.DataFrame(columns)
 
 
 @dataclass
@@ -71,10 +71,10 @@ class Trace:
         self.frames.setdefault("trace", frame("trace", vendor="nvidia", capability=8.0, busy_share=0.5))
 
     def frame(self, name: str) -> pd.DataFrame:
-        made = self.frames.get(name, frame(name, 0))
-        if isinstance(made, Exception):
-            raise made
-        return made
+        frame_data = self.frames.get(name, frame(name, 0))
+        if isinstance(frame_data, Exception):
+            raise frame_data
+        return frame_data
 
     def claims(self, name: str, mask: Any) -> Any:
         owned = self.owns.get(name, [])
@@ -135,29 +135,29 @@ Run = Callable[..., Outcome]
 def runner(folder: Path) -> Run:
     """``run(trace, {"a/b": {...}})`` writes those rules into *folder*, and runs all that lie there."""
 
-    def go(made: Any, rules: Mapping[str, Mapping[str, Any]] | None = None, **options: Any) -> Outcome:
+    def go(frames_or_path: Any, rules: Mapping[str, Mapping[str, Any]] | None = None, **options: Any) -> Outcome:
         for name, changes in (rules or {"kernels/rule": {}}).items():
             write(folder, name, **changes)
-        return engine.run(made, rulebook.load([folder]), **options)
+        return engine.run(frames_or_path, rulebook.load([folder]), **options)
 
     return go
 
 
 def verdict(outcome: Outcome, rule: str = "kernels/rule") -> str:
-    """What the rule came to: exactly one thing."""
+    """Return the rule's verdict: exactly one."""
     verdicts = outcome.verdicts
-    found = {
+    by_verdict = {
         "fires": rule in [finding.rule for finding in outcome.findings],
         "passes": rule in verdicts.passes,
-        "not_applicable": rule in [given.rule for given in verdicts.not_applicable],
-        "not_run": rule in [given.rule for given in verdicts.not_run],
-        "error": rule in [given.rule for given in verdicts.error],
+        "not_applicable": rule in [entry.rule for entry in verdicts.not_applicable],
+        "not_run": rule in [entry.rule for entry in verdicts.not_run],
+        "error": rule in [entry.rule for entry in verdicts.error],
         "noted": rule in verdicts.noted,
     }
-    (one,) = [name for name, so in found.items() if so]
-    return one
+    (name,) = [name for name, so in by_verdict.items() if so]
+    return name
 
 
 def finding(outcome: Outcome, rule: str = "kernels/rule") -> Finding:
-    (found,) = [found for found in outcome.findings if found.rule == rule]
-    return found
+    (finding,) = [finding for finding in outcome.findings if finding.rule == rule]
+    return finding

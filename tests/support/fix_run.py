@@ -104,15 +104,15 @@ class Event:
     """``torch.cuda.Event``."""
 
     def __init__(self, *args: Any, **named: Any) -> None:
-        self.at: float | None = None
+        self.start_s: float | None = None
 
     def record(self, stream: Any = None) -> None:
-        self.at = time.perf_counter()
+        self.start_s = time.perf_counter()
 
     def elapsed_time(self, end_event: Event) -> float:
-        assert self.at is not None
-        assert end_event.at is not None
-        return 1e3 * (end_event.at - self.at)
+        assert self.start_s is not None
+        assert end_event.start_s is not None
+        return 1e3 * (end_event.start_s - self.start_s)
 
     def synchronize(self) -> None: ...
 
@@ -257,12 +257,12 @@ def run(snippet: Snippet) -> None:
     stand_in_for_cuda()
     code, place = snippet.code, snippet.place
     program = compile(ast.fix_missing_locations(Adapted().visit(ast.parse(code, place))), place, "exec")
-    done: set[int] = set()
+    executed: set[int] = set()
 
     def trace(frame: FrameType, event: str, arg: Any) -> Any:
         if frame.f_code.co_filename != place:
             return None
-        done.add(frame.f_lineno)
+        executed.add(frame.f_lineno)
         return trace
 
     with warnings.catch_warnings(record=True) as caught:
@@ -272,23 +272,23 @@ def run(snippet: Snippet) -> None:
         # What is compiled hides its lines from the trace: first a run without, where there is any.
         for stance in ["force_eager"] * ("compile" in code) + ["default"]:
             torch.manual_seed(0)
-            given = names(snippet.rule, code)
-            scope = dict(given, __record__=record)
+            scope_names = names(snippet.rule, code)
+            scope = dict(scope_names, __record__=record)
             with torch.compiler.set_stance(stance):
                 exec(program, scope)  # noqa: S102
                 exec(USES.get(snippet.rule, ""), scope)  # noqa: S102
-                use(scope, given)
+                use(scope, scope_names)
         sys.settrace(None)
     text = code.splitlines()
-    idle = [text[lines[0] - 1].strip() for lines in statements(ast.parse(code)) if done.isdisjoint(lines)]
+    idle = [text[lines[0] - 1].strip() for lines in statements(ast.parse(code)) if executed.isdisjoint(lines)]
     assert not idle, f"these lines were not run: {idle}"
-    said = [str(warning.message) for warning in caught if warning.filename == place or is_for_users(warning)]
-    said = [message for message in said if not any(known in message for known in EXCUSED)]
-    assert not (snippet.strict and said), f"it warns: {said}"
+    messages = [str(warning.message) for warning in caught if warning.filename == place or is_for_users(warning)]
+    messages = [message for message in messages if not any(phrase in message for phrase in EXCUSED)]
+    assert not (snippet.strict and messages), f"it warns: {messages}"
 
 
 def is_for_users(warning: warnings.WarningMessage) -> bool:
-    """Whether torch tells its users that something will change, wherever it says so."""
+    """Tell whether torch warns its users of a coming change, by any of its ways to warn."""
     return issubclass(warning.category, FutureWarning)
 
 
@@ -296,20 +296,20 @@ EXCUSED = ("create a total of",)
 """Warnings that only this machine gives, here for workers beyond its cores."""
 
 
-def use(scope: dict[str, Any], given: dict[str, Any]) -> None:
+def use(scope: dict[str, Any], scope_names: dict[str, Any]) -> None:
     """Use what the snippet made: load a batch, compute with the model, step the optimizer."""
-    made = {name: value for name, value in scope.items() if value is not given.get(name)}
-    if isinstance(made.get("loader"), DataLoader):
-        assert list(itertools.islice(made["loader"], 2)), "the loader gives no batch"
-    if "Net" in made and "model" not in made:
-        made["model"] = scope["model"] = scope["Net"]()
-    if "forward" in made:
-        given["Net"].forward = made["forward"]
+    results = {name: value for name, value in scope.items() if value is not scope_names.get(name)}
+    if isinstance(results.get("loader"), DataLoader):
+        assert list(itertools.islice(results["loader"], 2)), "the loader gives no batch"
+    if "Net" in results and "model" not in results:
+        results["model"] = scope["model"] = scope["Net"]()
+    if "forward" in results:
+        scope_names["Net"].forward = results["forward"]
     model = scope["model"]
-    if "model" in made and model.training:
-        given["criterion"](model(scope["x"]), scope["y"]).backward()
-    if isinstance(made.get("optimizer"), torch.optim.Optimizer):
-        made["optimizer"].step()
+    if "model" in results and model.training:
+        scope_names["criterion"](model(scope["x"]), scope["y"]).backward()
+    if isinstance(results.get("optimizer"), torch.optim.Optimizer):
+        results["optimizer"].step()
 
 
 def record(profiler: Any) -> None:

@@ -1,4 +1,4 @@
-"""What the reader of a fix has already: a model, its data and functions of their own, small, and on the CPU.
+"""Surroundings that the reader of a fix has already: a model, its data and functions of their own, small, and on the CPU.
 
 To add a name, put it into ``names``. ``DATA``, ``OF_RULE``, ``RANKS`` and ``USES`` are for rules that need other data, names of
 their own, more ranks, or code that uses what their snippets define.
@@ -48,30 +48,30 @@ class Images(Dataset[Any]):
     def __len__(self) -> int:
         return SAMPLES
 
-    def __getitem__(self, at: int) -> tuple[torch.Tensor, int]:
-        if not 0 <= at < SAMPLES:
-            raise IndexError(at)
-        return self.sample(at), at % CLASSES
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        if not 0 <= index < SAMPLES:
+            raise IndexError(index)
+        return self.sample(index), index % CLASSES
 
-    def sample(self, at: int) -> torch.Tensor:
-        return torch.full((3, 8, 8), at / SAMPLES)
+    def sample(self, index: int) -> torch.Tensor:
+        return torch.full((3, 8, 8), index / SAMPLES)
 
-    def length(self, at: int) -> int:
-        return 3 + at % 5
+    def length(self, index: int) -> int:
+        return 3 + index % 5
 
 
 class Vectors(Images):
     """Vectors and their classes."""
 
-    def sample(self, at: int) -> torch.Tensor:
-        return torch.full((3,), at / SAMPLES)
+    def sample(self, index: int) -> torch.Tensor:
+        return torch.full((3,), index / SAMPLES)
 
 
 class Texts(Images):
     """Tokens, more or fewer of them, and their classes."""
 
-    def sample(self, at: int) -> torch.Tensor:
-        return torch.arange(self.length(at))
+    def sample(self, index: int) -> torch.Tensor:
+        return torch.arange(self.length(index))
 
 
 def pad_to_longest(samples: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -109,13 +109,13 @@ class Net(nn.Module):
 
 
 def names(rule: str, code: str) -> dict[str, Any]:
-    """What a snippet may take as given: imports that anyone would guess, a model, its data, and functions of one's own."""
+    """Return the names given to a snippet: imports that anyone would guess, a model, its data, and functions of one's own."""
     ranks = RANKS.get(rule, 1)
     if rule.startswith("distributed/") or re.search("[Dd]istributed|dist\\.|mesh", code):
         join(ranks, "init_process_group" in code)
     data = DATA.get(rule, Images)
-    Own = type("Net", (Net,), {"data": data})  # a class of its own, for a snippet may give it another forward
-    model, dataset, collate = Own(), data(), pad_to_longest if data is Texts else None
+    OwnNet = type("Net", (Net,), {"data": data})  # a class of its own, for a snippet may give it another forward
+    model, dataset, collate = OwnNet(), data(), pad_to_longest if data is Texts else None
     loader = DataLoader(Subset(dataset, range(4 * BATCH)), batch_size=BATCH, collate_fn=collate)
     x, y = next(iter(loader))
     criterion = nn.CrossEntropyLoss()
@@ -134,11 +134,11 @@ def names(rule: str, code: str) -> dict[str, Any]:
         for batch in loader:
             train_step(batch)
 
-    def nothing(*args: Any, **named: Any) -> None: ...
+    def no_op(*args: Any, **named: Any) -> None: ...
 
     by_length = sorted(range(SAMPLES), key=dataset.length)
     modules = (contextlib, itertools, logging, math, os, random, threading, time, torch)
-    given = libraries() | {
+    scope = libraries() | {
         **{module.__name__: module for module in modules}, "F": F, "dist": dist, "nn": nn, "np": np,
         "DataLoader": DataLoader, "Dataset": Dataset, "checkpoint": checkpoint,
         "DistributedDataParallel": DistributedDataParallel, "DistributedSampler": DistributedSampler,
@@ -146,15 +146,15 @@ def names(rule: str, code: str) -> dict[str, Any]:
         "ProfilerActivity": ProfilerActivity, "profile": profile, "prof": prof(), "record_function": record_function,
         "schedule": schedule, "tensorboard_trace_handler": tensorboard_trace_handler,
         # the program
-        "Model": Own, "Net": Own, "SimpleNamespace": SimpleNamespace,
+        "Model": OwnNet, "Net": OwnNet, "SimpleNamespace": SimpleNamespace,
         "model": model, "criterion": criterion, "optimizer": optimizer, "device": torch.device("cpu"),
         "scheduler": torch.optim.lr_scheduler.StepLR(optimizer, 10), "config": SimpleNamespace(describe=lambda: "small"),
         "dataset": dataset, "train_set": dataset, "loader": loader, "batch_size": BATCH, "pad_to_longest": pad_to_longest,
         "pad_to_multiple_of_64": pad_to_longest, "bucket_by_length": list(zip(by_length[::2], by_length[1::2], strict=True)),
         "batch": (x, y), "longest_batch": (x, y), "x": x, "y": y, "epoch": 0, "epochs": 2, "num_epochs": 2,
         "train": train, "run": train, "step": train_step, "train_step": train_step, "training": True, "p": 0.1,
-        "logger": logging.getLogger("fixes"), "path": "checkpoint", "save_checkpoint": nothing,
-        "save_checkpoint_in_background": nothing, "events": [], "history": [], "kept": [], "outputs": [],
+        "logger": logging.getLogger("fixes"), "path": "checkpoint", "save_checkpoint": no_op,
+        "save_checkpoint_in_background": no_op, "events": [], "history": [], "kept": [], "outputs": [],
         "predictions": [], "times": [], "total": 0.0,
         "rank": 0, "local_rank": 0, "world_size": ranks, "cores_of_gpu": [os.sched_getaffinity(0)],
         "plan": {"body": ColwiseParallel(), "head": RowwiseParallel()},
@@ -165,7 +165,7 @@ def names(rule: str, code: str) -> dict[str, Any]:
         "mask": torch.ones(6, 6).tril(), "table": x.double().numpy(),
         "weights": torch.zeros(4), **{key: torch.rand(1, 2, 6, 4) for key in "qkv"},
     }  # fmt: skip
-    return given | OF_RULE.get(rule, lambda given: {})(given)
+    return scope | OF_RULE.get(rule, lambda scope: {})(scope)
 
 
 DATA: dict[str, type[Images]] = {
@@ -175,33 +175,33 @@ DATA: dict[str, type[Images]] = {
     "memory/fragmentation": Texts,
     "sync/scalar-readback": Vectors,
 }
-"""What the rules are about whose x is no batch of images."""
+"""Data of the rules whose x is no batch of images."""
 
 OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    "cpu/python-time": lambda given: {"log": io.StringIO()},
-    "distributed/exposed-communication": lambda given: {
+    "cpu/python-time": lambda scope: {"log": io.StringIO()},
+    "distributed/exposed-communication": lambda scope: {
         "sent": torch.rand(4, 16),
         "received": torch.zeros(4, 16),
         "dense": torch.rand(4, 3),
         "bottom_mlp": nn.Linear(3, 16),
         "interact": torch.mul,
     },
-    "distributed/micro-batch-reduction": lambda given: {"model": given["DistributedDataParallel"](given["model"])},
-    "kernels/for-loop-indexing": lambda given: {"scale": torch.rand(BATCH), "index": torch.tensor([0, 2])},
-    "transfer/device-pingpong": lambda given: {"scores": torch.rand(16)},
-    "transfer/cpu-created-tensor": lambda given: {"batch": BATCH},
-    "kernels/slow-operator": lambda given: {"scores": torch.rand(BATCH, 16)},
-    "kernels/small-grid": lambda given: {
+    "distributed/micro-batch-reduction": lambda scope: {"model": scope["DistributedDataParallel"](scope["model"])},
+    "kernels/for-loop-indexing": lambda scope: {"scale": torch.rand(BATCH), "index": torch.tensor([0, 2])},
+    "transfer/device-pingpong": lambda scope: {"scores": torch.rand(16)},
+    "transfer/cpu-created-tensor": lambda scope: {"batch": BATCH},
+    "kernels/slow-operator": lambda scope: {"scores": torch.rand(BATCH, 16)},
+    "kernels/small-grid": lambda scope: {
         "batch": torch.rand(BATCH, 16),
         "scores": torch.exp,
         "best": [],
         "metrics": torch.var_mean,
         "logits": torch.rand(BATCH, 16),
     },
-    "kernels/sdpa-math-fallback": lambda given: {
+    "kernels/sdpa-math-fallback": lambda scope: {
         "self": SimpleNamespace(relative_bias=lambda length: torch.rand(length, length, requires_grad=True))
     },
-    "memory/unneeded-checkpointing": lambda given: {
+    "memory/unneeded-checkpointing": lambda scope: {
         "self": SimpleNamespace(blocks=[nn.Linear(8, 8), nn.Linear(8, 8)], checkpointed=1)
     },
 }
@@ -218,7 +218,7 @@ if "to_batch" in globals():
     to_batch([image])
 """,
 }
-"""What a rule's reader does with what its snippet defines, where that is no loader, model or optimizer."""
+"""Code that uses the definitions of a rule's snippet as its reader does, where they are no loader, model or optimizer."""
 
 
 def prof() -> Any:
@@ -229,7 +229,7 @@ def prof() -> Any:
 
 
 def libraries() -> dict[str, Any]:
-    """What snippets use of other libraries, with the arguments that these take."""
+    """Return stand-ins for the parts of other libraries that snippets use, with the arguments that these take."""
     ns = SimpleNamespace
     image = ns(convert=lambda mode: np.zeros((8, 8, 3), np.uint8))
     return {

@@ -16,9 +16,9 @@ EVIL = BREAKOUT + HANDLER + STEERING + TEMPLATE + MARKDOWN
 LONG = "x" * 100_000 + EVIL
 
 
-def name(what: str) -> str:
+def name(kind: str) -> str:
     """A name that is an attack and tells which it is."""
-    return f"{what}{EVIL}"
+    return f"{kind}{EVIL}"
 
 
 def hostile() -> TraceBuilder:
@@ -32,13 +32,13 @@ def hostile() -> TraceBuilder:
             with b.python(f"/tmp/{name('folder')}/train.py(54): {name('function')}"):
                 b.copy("HtoD", nbytes=19_267_584, us=9_650)
                 with b.module(name("Net") + "_0"), b.op(name("aten::op"), shapes=[[8, 512]], seq=7):
-                    kept = b.memory(4_000_000)
+                    allocation = b.memory(4_000_000)
                     b.kernel(name("volta_sgemm_128x64_nn"), us=9_000)
                     b.kernel(LONG, us=500)
                 with b.annotation(name("note")), b.op(LONG):
                     b.kernel(name("kernel"), us=500)
                 b.item()
-                b.release(kept)
+                b.release(allocation)
     return b
 
 

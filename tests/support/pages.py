@@ -8,7 +8,7 @@ VOID = {"meta", "br", "input", "link", "img"}
 
 
 class Page(HTMLParser):
-    """What stands on a page: elements with their attributes and text, and that all that is opened is closed."""
+    """Content of a page: elements with their attributes and text, and a check that all that is opened is closed."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -28,13 +28,13 @@ class Page(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         if not self.open or self.elements[self.open[-1]][0] != tag:
-            self.faults.append(f"</{tag}>, open: {[self.elements[at][0] for at in self.open][-3:]}")
+            self.faults.append(f"</{tag}>, open: {[self.elements[index][0] for index in self.open][-3:]}")
         if self.open:
             self.open.pop()
 
     def handle_data(self, text: str) -> None:
-        for at in self.open:
-            self.elements[at][2].append(text)
+        for index in self.open:
+            self.elements[index][2].append(text)
 
     def all(self, tag: str) -> list[tuple[dict[str, str | None], str]]:
         return [(attrs, "".join(text)) for name, attrs, text in self.elements if name == tag]

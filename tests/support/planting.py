@@ -22,8 +22,8 @@ def read(path: str | Path) -> Document:
     """A trace as JSON, its times in µs since the first event: small enough for a float to hold whole ns."""
     raw = Path(path).read_bytes()
     text = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
-    found = json.loads(text, parse_float=Decimal)
-    document = {"traceEvents": found} if isinstance(found, list) else found
+    document = json.loads(text, parse_float=Decimal)
+    document = {"traceEvents": document} if isinstance(document, list) else document
     events = [event for event in document["traceEvents"] if event.get("ph") == "X" and "dur" in event]
     zero = min(Decimal(event["ts"]) for event in events)
     for event in document["traceEvents"]:
@@ -55,8 +55,8 @@ def complete(document: Document) -> list[Event]:
 
 def steps(document: Document) -> list[Event]:
     """The ProfilerStep annotations of the host, in order."""
-    found = [e for e in complete(document) if str(e.get("name", "")).startswith("ProfilerStep#") and not on_gpu(e)]
-    return sorted(found, key=lambda event: event["ts"])
+    steps = [e for e in complete(document) if str(e.get("name", "")).startswith("ProfilerStep#") and not on_gpu(e)]
+    return sorted(steps, key=lambda event: event["ts"])
 
 
 def correlation(event: Event) -> int:
@@ -72,7 +72,7 @@ def half(document: Document, first: int, last: int) -> Document:
     marks = steps(document)
     low = marks[first]["ts"]
     high = marks[last]["ts"] if last < len(marks) else float("inf")
-    kept: list[Event] = []
+    events: list[Event] = []
     launched: set[int] = set()
     elsewhere: set[int] = set()
     for event in document["traceEvents"]:
@@ -80,13 +80,13 @@ def half(document: Document, first: int, last: int) -> Document:
             (launched if low <= event["ts"] < high else elsewhere).add(correlation(event))
     for event in document["traceEvents"]:
         if "ts" not in event or event.get("ph") == "M":
-            kept.append(event)
+            events.append(event)
         elif on_gpu(event) and correlation(event) in launched | elsewhere:
             if correlation(event) in launched:
-                kept.append(event)
+                events.append(event)
         elif low <= event["ts"] < high:
-            kept.append(event)
-    return {**document, "traceEvents": kept}
+            events.append(event)
+    return {**document, "traceEvents": events}
 
 
 # ---- planting
@@ -95,16 +95,16 @@ def half(document: Document, first: int, last: int) -> Document:
 def delayed(document: Document, delays: Iterable[tuple[float, float]], extra: Iterable[Event] = ()) -> Document:
     """Everything from each time on comes so much later; what the host was in the middle of lasts longer by it."""
     points = sorted(delays)
-    at = np.array([when for when, _ in points])
+    times = np.array([time for time, _ in points])
     total = np.concatenate([[0.0], np.cumsum([much for _, much in points])])
 
-    def moved(when: float, side: str) -> float:
-        return when + float(total[np.searchsorted(at, when, side=side)])
+    def moved(time: float, side: str) -> float:
+        return time + float(total[np.searchsorted(times, time, side=side)])
 
-    made = []
+    events = []
     for event in document["traceEvents"]:
         if "ts" not in event or event.get("ph") == "M":
-            made.append(event)
+            events.append(event)
             continue
         # A step begins before what is planted at its start; all other work behind it.
         is_step = str(event.get("name", "")).startswith("ProfilerStep#")
@@ -112,8 +112,8 @@ def delayed(document: Document, delays: Iterable[tuple[float, float]], extra: It
         changed = {**event, "ts": start}
         if "dur" in event and not on_gpu(event):
             changed["dur"] = moved(event["ts"] + event["dur"], "left") - start
-        made.append(changed)
-    return {**document, "traceEvents": made + [{**event, "ts": moved(event["ts"], "left")} for event in extra]}
+        events.append(changed)
+    return {**document, "traceEvents": events + [{**event, "ts": moved(event["ts"], "left")} for event in extra]}
 
 
 def _new(like: Event, name: str, cat: str, ts: float, dur: float, args: dict[str, Any] | None = None) -> Event:
@@ -134,10 +134,12 @@ def median_step(document: Document) -> float:
 def loader_wait(document: Document, share: float = 0.10) -> Document | None:
     """A wait of the loop for its batch in every step, *share* of the step long, where the device has nothing queued."""
     long = share * median_step(document)
-    known = {str(e.get("name", "")) for e in complete(document) if str(e.get("name", "")).startswith("enumerate(Data")}
-    name = min(known, default="enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__")
+    loader_names = {
+        str(e.get("name", "")) for e in complete(document) if str(e.get("name", "")).startswith("enumerate(Data")
+    }
+    name = min(loader_names, default="enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__")
     cat = "Operator" if _legacy(document) else "user_annotation"
-    waits = [_new(mark, name, cat, when, long) for mark, (when, *_) in _drained(document, [0.0])]
+    waits = [_new(mark, name, cat, time, long) for mark, (time, *_) in _drained(document, [0.0])]
     return _planted(document, waits, waits)
 
 
@@ -146,8 +148,8 @@ def synchronization(document: Document, share: float = 0.03) -> Document | None:
     long = share * median_step(document)
     cat = "Runtime" if _legacy(document) else "cuda_runtime"
     calls = [
-        _new(mark, "cudaDeviceSynchronize", cat, when, long, {"cbid": 165, "correlation": 2_000_000_000 + number})
-        for number, (mark, (when, *_)) in enumerate(_drained(document, [0.5]))
+        _new(mark, "cudaDeviceSynchronize", cat, time, long, {"cbid": 165, "correlation": 2_000_000_000 + number})
+        for number, (mark, (time, *_)) in enumerate(_drained(document, [0.5]))
     ]
     return _planted(document, calls, calls)
 
@@ -156,14 +158,14 @@ def readbacks(document: Document, count: int = 3, share: float = 0.015) -> Docum
     """Up to *count* calls of .item() in every step, while each of which the device idles *share* of the step."""
     long = share * median_step(document)
     op, call = ("Operator", "Runtime") if _legacy(document) else ("cpu_op", "cuda_runtime")
-    found, items = [], []
-    for mark, times in _drained(document, [(1 + which) / (1 + count) for which in range(count)]):
-        for when in times:
+    rows, items = [], []
+    for mark, times in _drained(document, [(1 + part) / (1 + count) for part in range(count)]):
+        for time in times:
             args = {"cbid": 131, "correlation": 2_000_000_000 + len(items)}
-            items.append(_new(mark, "aten::item", op, when, long))
-            found.append(_new(mark, "aten::_local_scalar_dense", op, when + 1, long - 2))
-            found.append(_new(mark, "cudaStreamSynchronize", call, when + 2, long - 4, args))
-    return _planted(document, items, [*items, *found])
+            items.append(_new(mark, "aten::item", op, time, long))
+            rows.append(_new(mark, "aten::_local_scalar_dense", op, time + 1, long - 2))
+            rows.append(_new(mark, "cudaStreamSynchronize", call, time + 2, long - 4, args))
+    return _planted(document, items, [*items, *rows])
 
 
 def _planted(document: Document, delaying: list[Event], events: list[Event]) -> Document | None:
@@ -181,9 +183,9 @@ def _drained(document: Document, shares: list[float]) -> list[tuple[Event, list[
         (launched.get(correlation(e), e["ts"]), e["ts"] + e["dur"]) for e in complete(document) if on_gpu(e)
         and category(e) != "gpu_user_annotation"
     )  # fmt: skip
-    begun = np.array([when for when, _ in work])
+    begun = np.array([time for time, _ in work])
     ends = np.maximum.accumulate(np.array([end for _, end in work])) if work else np.zeros(0)
-    found = []
+    rows = []
     for mark in steps(document):
         free = [mark["ts"] + 0.5]
         high = 0.0
@@ -192,15 +194,15 @@ def _drained(document: Document, shares: list[float]) -> list[tuple[Event, list[
                 free.append(high)
             high = max(high, end)
         count = np.searchsorted(begun, free, side="left")
-        quiet = [when for when, n in zip(free, count.tolist(), strict=True) if n == 0 or ends[n - 1] <= when]
+        quiet = [time for time, n in zip(free, count.tolist(), strict=True) if n == 0 or ends[n - 1] <= time]
         if quiet:
-            wanted = [mark["ts"] + share * mark["dur"] for share in shares]
-            found.append((mark, sorted({min(quiet, key=lambda time: abs(time - near)) for near in wanted})))
-    return found
+            targets = [mark["ts"] + share * mark["dur"] for share in shares]
+            rows.append((mark, sorted({min(quiet, key=lambda time: abs(time - near)) for near in targets})))
+    return rows
 
 
 def _inside(document: Document, mark: Event) -> list[tuple[float, float]]:
-    """What the thread of *mark* does in it: operators, calls and waits."""
+    """List the events of the thread of *mark* within it: operators, calls and waits."""
     return [
         (event["ts"], event["ts"] + event["dur"])
         for event in complete(document)
@@ -212,13 +214,13 @@ def _inside(document: Document, mark: Event) -> list[tuple[float, float]]:
 
 def pageable(document: Document) -> Document | None:
     """Every copy between host and device from and to pageable memory; no slower, which is the hardest to notice."""
-    made, count = [], 0
+    events, count = [], 0
     for event in document["traceEvents"]:
         if on_gpu(event) and "Pinned" in str(event.get("name", "")) and "dur" in event:
             event = {**event, "name": event["name"].replace("Pinned", "Pageable")}
             count += 1
-        made.append(event)
-    return {**document, "traceEvents": made} if count else None
+        events.append(event)
+    return {**document, "traceEvents": events} if count else None
 
 
 def slower_kernels(document: Document, share: float = 0.08) -> Document | None:
@@ -238,21 +240,21 @@ def slower_kernels(document: Document, share: float = 0.08) -> Document | None:
     first, last = np.array(starts), np.array(ends)
     before = np.concatenate([[0.0], np.cumsum(last - first)])
 
-    def warped(when: float) -> float:
-        at = int(np.searchsorted(first, when, side="right"))
-        inside = min(when, last[at - 1]) - first[at - 1] if at else 0.0
-        return float(when + share * (before[max(at - 1, 0)] + inside))
+    def warped(time: float) -> float:
+        index = int(np.searchsorted(first, time, side="right"))
+        inside = min(time, last[index - 1]) - first[index - 1] if index else 0.0
+        return float(time + share * (before[max(index - 1, 0)] + inside))
 
-    made = []
+    events = []
     for event in document["traceEvents"]:
         if "ts" not in event or event.get("ph") == "M":
-            made.append(event)
+            events.append(event)
             continue
         changed = {**event, "ts": warped(event["ts"])}
         if "dur" in event:
             changed["dur"] = warped(event["ts"] + event["dur"]) - changed["ts"]
-        made.append(changed)
-    return {**document, "traceEvents": made}
+        events.append(changed)
+    return {**document, "traceEvents": events}
 
 
 PLANTS: dict[str, Callable[[Document], Document | None]] = {

@@ -42,9 +42,9 @@ def rank(
         base_ns=1_700_000_000_000_000_000 + clock_ns,
         first_step=steps[0],
     )
-    for at, step in enumerate(steps):
+    for position, step in enumerate(steps):
         start = step * STEP_US
-        if at == 0:
+        if position == 0:
             b.seek(start)
         with b.step() if numbered else b.annotation("train"):
             b.kernel("ampere_sgemm_128x64_tn", us=COMPUTE_US - 200 + (0 if as_host else late_us), at_us=start + 200)
@@ -67,20 +67,20 @@ def ranks(late_us: Mapping[int, int], count: int = 4, **options: Any) -> list[Tr
 
 def read(folder: Path, builders: Sequence[TraceBuilder], names: Sequence[str] = ()) -> list[Any]:
     """The built traces, written and read."""
-    found = []
-    for at, builder in enumerate(builders):
-        path = folder / (names[at] if names else f"trace{at}.json")
-        found.append(advisor.read(str(builder.write(path))))
-    return found
+    traces = []
+    for number, builder in enumerate(builders):
+        path = folder / (names[number] if names else f"trace{number}.json")
+        traces.append(advisor.read(str(builder.write(path))))
+    return traces
 
 
 def together(
     folder: Path, builders: Sequence[TraceBuilder], names: Sequence[str] = ()
 ) -> tuple[list[Analysis], Across]:
     """Analyze them as ranks of one run."""
-    analyses, across = analyze_many(read(folder, builders, names), BOOK, only=ONLY)
+    traces, across = analyze_many(read(folder, builders, names), BOOK, only=ONLY)
     assert across is not None
-    return analyses, across
+    return traces, across
 
 
 def close(value: float | None, expected: float) -> bool:

@@ -69,7 +69,7 @@ def read(events: list[Event], *, shift: int = 0, **root: Any) -> Trace:
     text = json.dumps({"schemaVersion": 1, **root, "traceEvents": events})
     if shift:
         # In the text: a double has no room for sixteen digits and three decimals.
-        text = re.sub(r'(?<="ts": )[\d.]+', lambda found: str(shift + Decimal(found[0])), text)
+        text = re.sub(r'(?<="ts": )[\d.]+', lambda match: str(shift + Decimal(match[0])), text)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "t.json"
         path.write_text(text)

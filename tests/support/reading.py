@@ -35,13 +35,13 @@ def read(
         path = Path(folder) / name
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
         patches = [patch.object(module, key, size) for module, key, size in sizes if size is not None]
-        for one in patches:
-            one.start()
+        for replacement in patches:
+            replacement.start()
         try:
             return stream.read(str(path))
         finally:
-            for one in patches:
-                one.stop()
+            for replacement in patches:
+                replacement.stop()
 
 
 def trace_of(text: bytes | str, name: str = "t.json") -> advisor.trace.Trace:
@@ -80,21 +80,22 @@ def mixture(count: int) -> list[dict[str, Any]]:
     out: list[dict[str, Any]] = [
         {"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "ts": 0, "args": {"name": "python"}}
     ]
-    for at in range(count):
-        ts, args = 100 + 10 * at + 0.125, {"External id": at, "correlation": at}
-        gpu = {**args, "device": 0, "stream": 7 + at % 2}
+    for index in range(count):
+        op = {"Sequence number": index, "Input Dims": [[index], []], "Input type": ["float", ""]}
+        ts, args = 100 + 10 * index + 0.125, {"External id": index, "correlation": index}
+        gpu = {**args, "device": 0, "stream": 7 + index % 2}
         decoys = [{"x": 1}, {"name": "decoy", "ts": 3}, {"ph": "X", "name": "decoy"}, {"args": {}}]
-        quoted = f'a/b.py({at}): f"}},{{"ph":"X","name":"decoy"}}, {{"name": <é> \\ \u2028'
+        quoted = f'a/b.py({index}): f"}},{{"ph":"X","name":"decoy"}}, {{"name": <é> \\ \u2028'
         out += [
-            event(f"op{at}", ts=ts, dur=9.5, args={"Sequence number": at, "Input Dims": [[at], []], "Input type": ["float", ""]}),
-            event(quoted, "python_function", ts=ts + 1, dur=4.001, args={"Python id": at, "decoys": decoys}),
+            event(f"op{index}", ts=ts, dur=9.5, args=op),
+            event(quoted, "python_function", ts=ts + 1, dur=4.001, args={"Python id": index, "decoys": decoys}),
             event("cudaLaunchKernel", "cuda_runtime", ts=ts + 2, dur=1.25, args={**args, "decoys": decoys}),
-            {"args": {**gpu, "grid": [at, 1, 1], "block": [32, 1, 1]}, "dur": 3, "ts": ts + 3, "tid": 7, "pid": 0}
-            | {"name": f"kernel{at}", "cat": "kernel", "ph": "X"},
-            event("Memcpy HtoD (Pageable -> Device)", "gpu_memcpy", ts=ts + 5, dur=0.5, args={**gpu, "bytes": str(at)}),
+            {"args": {**gpu, "grid": [index, 1, 1], "block": [32, 1, 1]}, "dur": 3, "ts": ts + 3, "tid": 7, "pid": 0}
+            | {"name": f"kernel{index}", "cat": "kernel", "ph": "X"},
+            event("Memcpy HtoD (Pageable -> Device)", "gpu_memcpy", ts=ts + 5, dur=0.5, args={**gpu, "bytes": str(index)}),
             {"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 7, "ts": ts}
-            | {"args": {"Addr": 2**63 + at, "Bytes": 512, "Device Id": 0, "Device Type": 1, "Total Allocated": 512 * at}},
-            {"ph": "s", "id": at, "cat": "ac2g", "name": "ac2g", "pid": 1, "tid": 7, "ts": ts},
+            | {"args": {"Addr": 2**63 + index, "Bytes": 512, "Device Id": 0, "Device Type": 1, "Total Allocated": 512 * index}},
+            {"ph": "s", "id": index, "cat": "ac2g", "name": "ac2g", "pid": 1, "tid": 7, "ts": ts},
         ]  # fmt: skip
     return out
 

@@ -13,11 +13,11 @@ import pytest
 from support.paths import ROOT
 
 SCRIPTS = ROOT / "tests" / "scripts"
-WHY = "torch is not installed here; .ci/run runs this against the torch it names"
+REASON = "torch is not installed here; .ci/run runs this against the torch it names"
 
 if importlib.util.find_spec("torch") is None and os.environ.get("ADVISOR_TORCH") == "1":
-    raise RuntimeError(f"ADVISOR_TORCH is set, and {WHY}")
-needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason=WHY)
+    raise RuntimeError(f"ADVISOR_TORCH is set, and {REASON}")
+needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason=REASON)
 
 
 def advisor(
@@ -25,7 +25,7 @@ def advisor(
 ) -> subprocess.CompletedProcess[str]:
     """Run ``advisor`` with *arguments* in *cwd*; fails where it does not end with *code*."""
     env = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"} | (environment or {})
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "advisor", *arguments],
         cwd=cwd,
         env=env,
@@ -34,8 +34,8 @@ def advisor(
         timeout=300,
         check=False,
     )
-    assert code is None or done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return done
+    assert code is None or process.returncode == code, f"exit {process.returncode}\n{process.stdout}\n{process.stderr}"
+    return process
 
 
 def record_script(text: str, folder: Path, *options: str, code: int | None = 0) -> subprocess.CompletedProcess[str]:

@@ -93,5 +93,5 @@ def trace(name: str) -> Trace:
 
 def analysis(name: str, *, views: bool = False, samples: bool = False) -> Analysis:
     """Analyze a real trace by the rules that ship. It is shared: change nothing."""
-    made = _analyzed(real_trace(name))
-    return replace(made, views=made.views if views else None, samples=made.samples if samples else None)
+    result = _analyzed(real_trace(name))
+    return replace(result, views=result.views if views else None, samples=result.samples if samples else None)
