@@ -1,4 +1,4 @@
-"""Where in the source the matched rows come from: the few lines that carry most of the cost."""
+"""Places in the source of the matched rows: the few lines that carry most of the cost."""
 
 from __future__ import annotations
 

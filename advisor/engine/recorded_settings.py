@@ -1,4 +1,4 @@
-"""What a finding says of the settings that ``advisor record`` wrote into the trace: ``num_workers=0 at train.py:42 → 8``."""
+"""Settings that ``advisor record`` wrote into the trace, as a finding shows them: ``num_workers=0 at train.py:42 → 8``."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ HOW = {
         "where their replays come out incomplete: only then can idle time be explained."
     ),
 }
-"""What to record next time, by need."""
+"""Advice on what to record next time, by need."""
 
 # Without these the program is not of the kind that the rule speaks of; recording more would not change that.
 _ABSENT = {
@@ -70,7 +70,7 @@ _ABSENT = {
 _NEED_GPU = {"gpu", "idle"}
 _COPIES = "Its profiler leaves this out of copies, as that of AMD GPUs does; CUDA's writes it."
 _UNSAID = {"copy_memory": _COPIES, "bytes_copied": _COPIES}
-"""What would make a trace say what is unknown in a column of `trace`, where that is not the device's properties."""
+"""Advice on an unknown column of `trace`, where it is not the device's properties that are missing."""
 
 
 class Ledger(Protocol):
@@ -87,7 +87,7 @@ class Ledger(Protocol):
 
 
 class Trace(Protocol):
-    """What the engine asks of a trace."""
+    """Interface of a trace to the engine."""
 
     @property
     def features(self) -> frozenset[str]: ...
@@ -111,7 +111,7 @@ class Trace(Protocol):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the rules came to.
+    """Results of the rules.
 
     ``matches`` holds, for each finding, its rows and the segments of the ledger they own; ``rows`` the frame and the rows of
     every rule that found some, whether it fired on them or not.
@@ -135,7 +135,7 @@ def run(trace: Trace, rulebook: Rulebook, *, only: Sequence[str] = (), skip: Seq
 
 
 def chosen(rule: Rule, only: Sequence[str], skip: Sequence[str]) -> bool:
-    """Whether the id of a rule fits one of the globs *only* (any, where there are none) and none of *skip*."""
+    """Tell whether the id of a rule fits one of the globs *only* (any, where there are none) and none of *skip*."""
     return (not only or _fits(rule, only)) and not _fits(rule, skip)
 
 
@@ -335,7 +335,7 @@ class _Run:
 
     @property
     def whole_ms(self) -> float:
-        """What a share is a share of: the typical step, or the window of a trace without steps."""
+        """Time that shares are taken of: the typical step, or the window of a trace without steps."""
         return self.trace.whole_ms
 
     def settle(self, matches: Sequence[tuple[Rule, Bools, Bools]]) -> Settled:
@@ -354,7 +354,7 @@ class _Run:
 
     @cached_property
     def scale(self) -> Scale | None:
-        """What severities are judged by where start-up is much of the counted time; else None."""
+        """Scale of the severities where start-up is much of the counted time; else None."""
         warm = self.trace.warm_ns
         return None if warm is None else Scale(warm, int(warm[self.trace.ledger.counted].sum()))
 
@@ -394,7 +394,7 @@ class _Run:
         )
 
     def settings(self, rule: Rule) -> list[Setting]:
-        """What the rule says of the settings in the trace, where `advisor record` wrote them there."""
+        """List the settings in the trace that the rule shows, where `advisor record` wrote them there."""
         if not rule.settings or not self.facts.get("settings_recorded"):
             return []
         try:

@@ -16,7 +16,7 @@ LEAST_SHARE = 0.005
 
 
 def differences(job: Job) -> list[Difference]:
-    """Where ranks differ from most in kernels, or in shapes; what weighs most first."""
+    """List the kernels and the shapes in which ranks differ from most; what weighs most first."""
     if len(job.digests) < 3:
         return []  # of two, neither is the usual one
     if not all(digest.step_count for digest in job.digests):

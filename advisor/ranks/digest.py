@@ -1,4 +1,4 @@
-"""What is kept of one rank: its collectives, what it did before each, its steps and its headline figures."""
+"""Digest of one rank: its collectives, what it did before each, its steps and its headline figures."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def digest(trace: Trace) -> Digest:
 
 
 def _work(trace: Trace) -> tuple[pd.DataFrame, int, int]:
-    """What the device computed inside the steps (in the window, without steps): a row for each kernel, operator and
+    """Sum up the kernels of the device inside the steps (in the window, without steps): a row for each kernel, operator and
     shapes, those that took longest; and how many kernels, and ns, there are in all."""
     frame = trace.frame("kernels")
     mine = (frame["device"].to_numpy() == trace.device) & ~(frame["class"] == "communication").to_numpy()

@@ -59,17 +59,17 @@ class Job:
 
     @cached_property
     def clocks(self) -> Clocks:
-        """How the clocks differ."""
+        """Offsets between the clocks."""
         return align(self.digests, self.groups)
 
     @cached_property
     def arrivals(self) -> Arrivals:
-        """Who came when."""
+        """Arrivals of the ranks at the collectives."""
         return arrivals(self.digests, self.ranks, self.groups, self.clocks)
 
     @cached_property
     def obstacle(self) -> str:
-        """Why nothing can be said of who waits for whom; empty where it can."""
+        """Reason that nothing can be said of who waits for whom; empty where it can."""
         if not self.groups:
             return "The traces share no collectives: give the traces of ranks of one run, recorded over the same steps."
         if not self.clocks.usable.sum() > 1 or not self.arrivals.collectives:
@@ -98,7 +98,7 @@ class Job:
 
     @cached_property
     def features(self) -> frozenset[str]:
-        """What all ranks recorded; `ranks` where their arrivals can be compared."""
+        """Features that all ranks recorded; `ranks` where their arrivals can be compared."""
         common = frozenset.intersection(*(digest.features for digest in self.digests))
         return common | {"distributed"} | (frozenset() if self.obstacle else {"ranks"})
 
@@ -132,7 +132,7 @@ class Job:
 
     @property
     def whole_ms(self) -> float:
-        """What shares are shares of: that step, or the window."""
+        """Time that shares are taken of: that step, or the window."""
         return self.step_ms or self.window_ns / 1e6
 
     @property

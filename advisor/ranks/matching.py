@@ -1,4 +1,4 @@
-"""Which collectives of different ranks are one and the same: by process group, and by their order in it.
+"""Matching of the same collective on different ranks: by process group, and by its order in that.
 
 Ranks need not have recorded the same stretch: the order of one rank is shifted against that of another until kinds and
 sizes agree. Where several shifts agree (steps are alike), the number in the group, the number of the step, and then the
@@ -150,7 +150,7 @@ def labels(digest: Digest) -> Texts:
 
 
 def _labels(names: pd.Series[str], ranks: pd.Series[str]) -> Texts:
-    """What each row says of its group: name and ranks; empty where it says neither."""
+    """Join what each row says of its group: name and ranks; empty where it says neither."""
     told = [["", *map(str, column.cat.categories)] for column in (names, ranks)]
     first, second = (column.cat.codes.to_numpy(np.int64) + 1 for column in (names, ranks))
     pairs, which = np.unique(first * len(told[1]) + second, return_inverse=True)

@@ -1,4 +1,4 @@
-"""What a rank's own finding on communication says once the other ranks have shown whom it waits for."""
+"""Rewriting of a rank's own finding on communication, once the other ranks have shown whom it waits for."""
 
 from __future__ import annotations
 

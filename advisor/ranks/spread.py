@@ -1,4 +1,4 @@
-"""How ranks differ in figures: the spread of times and memory over them, and who waits for whom, where and how long."""
+"""Spread of figures over the ranks: of times and memory; and who waits for whom, where and how long."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _counted(job: Job) -> pd.DataFrame:
 
 
 def _waits(job: Job) -> dict[tuple[str, str, int], float]:
-    """What all ranks together wait, in ms per step, by group, kind and size."""
+    """Sum the waits of all ranks, in ms per step, by group, kind and size."""
     frame = _counted(job)
     sums = pd.DataFrame(
         {
@@ -166,7 +166,7 @@ def lags(job: Job) -> list[Lag]:
 
 
 def waits(job: Job) -> list[Wait]:
-    """Who waits for whom, the longest first."""
+    """List who waits for whom, the longest first."""
     if job.obstacle:
         return []
     sums = _counted(job).groupby(["rank", "late_rank"])["ms"].sum().reset_index()

@@ -66,7 +66,7 @@ def ranks_of(digests: Sequence[Digest]) -> tuple[Job | None, list[QualityNote]]:
 
 
 def notes_of(job: Job) -> list[QualityNote]:
-    """What is missing of the run, and which ranks cannot be compared."""
+    """Note what is missing of the run, and which ranks cannot be compared."""
     notes: list[QualityNote] = []
     world = world_size(job)
     if world and (missing := sorted(set(range(min(world, 1 << 20))) - set(job.ranks))):
@@ -124,7 +124,7 @@ def world_size(job: Job) -> int | None:
 
 
 def clocks_of(job: Job) -> Clocks:
-    """How well the times of the ranks can be compared."""
+    """Sum up how well the times of the ranks can be compared."""
     usable = job.clocks.usable
     return Clocks(
         collectives=job.arrivals.collectives,
@@ -221,5 +221,5 @@ def _step(row: RankRow) -> float:
 
 
 def _usual(across: Across) -> Callable[[RankRow], float]:
-    """How near a rank's step is to the median of all."""
+    """Return a function that says how near a rank's step is to the median of all: 0 at most."""
     return lambda row: -abs((row.step_ms or 0.0) - (across.step_ms or 0.0))

@@ -1,4 +1,4 @@
-"""What ranks compute, side by side: whether one does the same work as the others, and how much longer it takes.
+"""Work of the ranks, side by side: whether one does the same as the others, and how much longer it takes.
 
 A rank that does the same work and takes longer for it has a slower device; one that does more is late for that.
 """
@@ -39,7 +39,7 @@ def table(digests: Sequence[Digest], keys: Sequence[str]) -> tuple[pd.DataFrame,
 
 
 def complete(digest: Digest) -> bool:
-    """Whether a digest lists all kernels, so that what it does not list was not run."""
+    """Tell whether a digest lists all kernels, so that what it does not list was not run."""
     return int(digest.work["count"].sum()) == digest.work_count
 
 

@@ -112,7 +112,7 @@ class Source:
             raise TraceError(f"{self.path}: the gzip stream {what}. Copy the file again, in binary mode.")
 
     def _members(self, data: bytes, handle: Readable) -> Iterator[bytes]:
-        """What the members of a gzip stream hold, slice by slice; *data* is what has been read of it."""
+        """Yield the text of the members of a gzip stream, slice by slice; *data* is what has been read of it."""
         at = 0
         while True:
             engine = isal_zlib.decompressobj(wbits=31)

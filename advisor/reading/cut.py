@@ -17,7 +17,7 @@ _AROUND = ("python", "annotation", "op")
 
 @dataclass(frozen=True)
 class Part:
-    """Which part. Times are ns since the first event of the whole, and stay so: a part's times are those of the whole."""
+    """Bounds of a part. Times are ns since the first event of the whole, and stay so: a part's times are those of the whole."""
 
     zero_ns: int
     """Clock reading of the first event of the whole."""
@@ -30,9 +30,9 @@ class Part:
     later: tuple[int, ...] = ()
     """Starts of the steps that follow, so that what the host did in them counts for none of these."""
     goes_on: bool = False
-    """Whether GPU work follows, so that the device is known to idle up to the last edge where nothing runs before it."""
+    """True where GPU work follows, so that the device is known to idle up to the last edge where nothing runs before it."""
     note: str = ""
-    """Which part it is, in words."""
+    """The part in words."""
 
 
 def cut(tables: Mapping[str, Table], part: Part) -> dict[str, Table]:
@@ -90,7 +90,7 @@ def _before(tables: Mapping[str, Table], made: Mapping[str, Table], first: int) 
 
 
 def _around(table: Table, threads: Array, times: Array) -> Array:
-    """Which rows were open on any of the *threads* at the time given for it."""
+    """Flag the rows that were open on any of the *threads* at the time given for it."""
     start, end = table["ts"], _end(table)
     around = np.zeros(len(start), np.bool_)
     for thread in np.unique(threads).tolist():

@@ -1,4 +1,4 @@
-"""How much one file may hold: what no profiler writes, and no machine could keep, ends early and says which limit it met."""
+"""Limits of one file: what no profiler writes, and no machine could keep, ends early and says which limit it met."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read of the root of the file: an allowlist. Environment variables, host and user names stay behind."""
+"""Metadata in the root of the file, by an allowlist. Environment variables, host and user names stay behind."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Metadata(Struct, frozen=True):
     hip: bool = False
     built: bool = False
     recorded: Recorded | None = None
-    """What ``advisor record`` wrote of the program's settings. Its paths are as written: frames clean them."""
+    """The program's settings, where ``advisor record`` wrote them. Paths are as written: frames clean them."""
 
 
 class _Root(Struct):

@@ -14,7 +14,7 @@ Seen = Callable[[bytes], None]
 
 
 class Readable(Protocol):
-    """What a trace is read from."""
+    """Source of a trace's bytes."""
 
     def read(self, size: int, /) -> bytes: ...
 

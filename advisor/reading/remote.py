@@ -23,7 +23,7 @@ NEEDS = "pip install 'trace-advisor[cluster]'"
 
 
 def is_url(address: str) -> bool:
-    """Whether *address* is a URL and no path."""
+    """Tell whether *address* is a URL and no path."""
     return _URL.match(address) is not None
 
 
@@ -91,5 +91,5 @@ class Remote:
 
 
 def said(error: Exception) -> str:
-    """What went wrong, on one line, in the library's words without addresses' secrets."""
+    """Put an error on one line, in the library's words without addresses' secrets."""
     return " ".join(cleaned(str(error)).split())[:300] or type(error).__name__

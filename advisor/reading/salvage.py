@@ -42,7 +42,7 @@ _MOST_PASSED_OVER = 100_000
 
 @dataclass
 class Losses:
-    """What was damaged: how much, and where first, as (number of the event, byte of the uncompressed text)."""
+    """Damage met: how much, and where first, as (number of the event, byte of the uncompressed text)."""
 
     repaired: int = 0
     skipped: int = 0
@@ -54,7 +54,7 @@ class Losses:
 
 
 def list_end(error: msgspec.DecodeError, body: bytes) -> int | None:
-    """Where in *body* the list ended for the decoder, which found more behind it; None if that is not what it found."""
+    """Return where in *body* the list ended for the decoder, which met more behind it; None for any other error."""
     named = _BYTE.search(str(error))
     if named is None or "trailing characters" not in str(error):
         return None
@@ -62,7 +62,7 @@ def list_end(error: msgspec.DecodeError, body: bytes) -> int | None:
 
 
 def ends_list(text: bytes, at: int, *, last: bool) -> bool:
-    """Whether the bracket before *at* ends the events: the root object goes on or ends, or no event follows.
+    """Tell whether the bracket before *at* ends the events: the root object goes on or ends, or no event follows.
 
     Text that is not the *last* of the file ends with an event's brace, and another event follows: there a list that ended
     has more behind it than a brace.
@@ -162,7 +162,7 @@ class Salvage:
         self.texts.append(body)
 
     def _stop(self, error: Exception, end: int) -> int:
-        """Where a window that failed is cut to try again; at or below ``self.at`` where one event is all that is left."""
+        """Return where to cut a window that failed, to try again; at or below ``self.at`` where only one event is left."""
         text, at = self.text, self.at
         if isinstance(error, msgspec.DecodeError):
             close = list_end(error, b"[" + text[at:end].rstrip(_STRIP) + b"]")
@@ -272,7 +272,7 @@ class Salvage:
         self.at = resume
 
     def _bracket(self, low: int, high: int) -> int:
-        """Where in a damaged stretch the list of events ends, if this is the file's last text; else *high*."""
+        """Return where in a damaged stretch the list of events ends, if this is the file's last text; else *high*."""
         if not self.last:
             return high
         for found in islice(_BRACKET.finditer(self.text, low, high), _MOST_CANDIDATES):
@@ -311,7 +311,7 @@ class Salvage:
         return self._comma
 
     def _inner(self, low: int, high: int) -> int:
-        """Where inside a damaged stretch a whole event begins, its boundary lost; -1 if nowhere."""
+        """Return where inside a damaged stretch a whole event begins, its boundary lost; -1 if nowhere."""
         for count, found in enumerate(_START.finditer(self.text, low, high)):
             if count == _MOST_CANDIDATES:
                 break
@@ -338,7 +338,7 @@ class Salvage:
 
 
 def _is_whole(raw: bytes) -> bool:
-    """Whether an object is surely an event, and not one of some event's args."""
+    """Tell whether an object is surely an event, and not one of some event's args."""
     try:
         event: Event | None = ONE.decode(raw)
     except BROKEN:
@@ -347,12 +347,12 @@ def _is_whole(raw: bytes) -> bool:
 
 
 def _has_event_keys(piece: bytes) -> bool:
-    """Whether a damaged stretch is an event by its looks, and not what is left of the one before it."""
+    """Tell whether a damaged stretch looks like an event, and not like the rest of the one before it."""
     return b'"ph"' in piece and b'"ts"' in piece
 
 
 def _closes_root(tail: bytes) -> bool | None:
-    """Whether *tail*, behind a closing bracket, is the rest of the root object or of a list; None if it is too short."""
+    """Tell whether *tail*, behind a closing bracket, is the rest of the root object or of a list; None if it is too short."""
     if not tail.strip():
         return True
     try:
@@ -365,7 +365,7 @@ def _closes_root(tail: bytes) -> bool | None:
 
 
 def _invalid_utf8(text: bytes) -> int:
-    """Where the text stops to be UTF-8, or a number far below 0."""
+    """Return where the text stops to be UTF-8, or a number far below 0."""
     try:
         text.decode()
     except UnicodeDecodeError as error:

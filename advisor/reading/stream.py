@@ -223,7 +223,7 @@ class Reader:
         return text[at:]
 
     def _last_boundary(self, text: bytes) -> int:
-        """Where the last event that seems whole ends (its closing brace), or -1."""
+        """Return where the last event that seems whole ends (its closing brace), or -1."""
         if self._separator is None:
             found = BOUNDARY.search(text) or (OTHER_BOUNDARY.search(text) if len(text) > _UNUSUAL else None)
             if not found:
@@ -265,7 +265,7 @@ class Reader:
         return salvage.at, salvage.ended
 
     def _rest(self) -> bytes:
-        """What follows the events; of more than any root object holds, only the beginning."""
+        """Read the text behind the events; of more than any root object holds, only the beginning."""
         parts, size = [], 0
         for block in self.blocks:
             parts.append(block)
@@ -335,7 +335,7 @@ def _many(count: int, one: str, more: str) -> str:
 
 
 def _where(count: int, place: tuple[int, int] | None) -> str:
-    """Where the first of *count* events is, in words."""
+    """Put the place of the first of *count* events into words."""
     if place is None:
         return ""
     return f"{',' if count == 1 else ', the first of them'} event {place[0]:,} at byte {place[1]:,} of the text"

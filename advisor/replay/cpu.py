@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 _PACE = {"compute": "operators", "communication": "collectives", "loader": "loader"}
-"""What a cause of the ledger means for the pace; all others are Python and what it does."""
+"""Meaning of a cause of the ledger for the pace; all others are Python and what it does."""
 
 
 class Thread:

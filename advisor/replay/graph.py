@@ -203,7 +203,7 @@ def _holds(
     typical: int,
     low: int,
 ) -> tuple[Ints, Ints, int]:
-    """What holds each piece of work back beside its stream: the launch, other streams, and what is not known."""
+    """Return what holds each piece of work back beside its stream: the launch, other streams, and what is not known."""
     call = np.where(owner >= 0, start[np.maximum(owner, 0)], low)
     length = np.where(owner >= 0, (end - start)[np.maximum(owner, 0)], 0)
     # What a long call does first (lazy loading, a search, waiting for room in the queue) comes before the launch itself;
@@ -255,7 +255,7 @@ def _blocking(
 
 
 def _queue(start: Ints, end: Ints, owner: Ints, ended: Ints, typical: int) -> tuple[int, Bools]:
-    """How much work the device's queue takes (0 where it was never full), and the launches that waited for room in it."""
+    """Return the size of the device's queue (0 where it was never full), and the launches that waited for room in it."""
     calls = np.unique(owner[owner >= 0])
     full = np.zeros(len(start), np.bool_)
     if not len(calls):
@@ -297,7 +297,7 @@ def _targets(kind: Ints, start: Ints, end: Ints, last: Ints, stream: Ints, ended
 
 
 def _tails(kind: Ints, start: Ints, end: Ints, ended: Ints, waits: _Targets) -> tuple[int, int, int]:
-    """How long a wait takes that finds nothing to wait for; from the end of the work to a wait's return: medians.
+    """Return the length of a wait with nothing to wait for, and the time from the end of the work to a wait's return: medians.
 
     The third figure is the time of waits that no known work explains, which is kept as recorded.
     """

@@ -1,4 +1,4 @@
-"""What a replayed timeline amounts to: its steps and its window, by the recording's own definitions."""
+"""Steps and window of a replayed timeline, by the recording's own definitions."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def measure(context: Context, graph: Graph, timeline: Timeline) -> Measured:
 
 
 def bound_by(context: Context, graph: Graph, timeline: Timeline, loader: Ints) -> str:
-    """What holds the replayed program back most: work, waits, loader or launches. *loader* is its part of each think time."""
+    """Name what holds the replayed program back most: work, waits, loader or launches. *loader* is its part of each think time."""
     busy = union(timeline.begun, timeline.ended)
     if not len(busy.start):
         return "launches"

@@ -25,7 +25,7 @@ TRAINING = frozenset({"batch"})
 
 
 def changes_training(claim: Claim) -> bool:
-    """Whether the fix changes training: the batch, or the numbers that it computes with."""
+    """Tell whether the fix changes training: the batch, or the numbers that it computes with."""
     replay = claim.rule.replay
     return claim.rule.category == "precision" or (replay is not None and replay.action in TRAINING)
 
@@ -81,7 +81,7 @@ def make(trace: Trace, outcome: Outcome, *, safe: bool = False, what_if: Sequenc
 
 
 class Prediction(NamedTuple):
-    """What some fixes come to together: the step, and the work as it would run.
+    """Result of some fixes together: the step, and the work as it would run.
 
     ``timeline`` has a row a kernel, copy or memset: ``name``, ``device``, ``stream``, ``start_ns`` and ``dur_ns`` as replayed with
     the hopeful assumptions, ``recorded_start_ns`` and ``recorded_dur_ns`` as in the trace; ns since its first event. Of a
@@ -115,7 +115,7 @@ def what_if(trace: Trace, rules: Sequence[str], book: Rulebook | None = None) ->
 
 
 def _replay(trace: Trace) -> Replay | Thread:
-    """What runs the trace again: its graph, or the one thread of a program on the CPU."""
+    """Choose what runs the trace again: its graph, or the one thread of a program on the CPU."""
     from advisor.replay.cpu import Thread
     from advisor.replay.pricing import Replay
 

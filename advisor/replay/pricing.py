@@ -71,7 +71,7 @@ class _World:
         self._tried: dict[str, tuple[Keep, simulate.Timeline, float]] = {}
 
     def _try(self, rule: str) -> tuple[Keep, simulate.Timeline, float]:
-        """What is left, the timeline and the step with one more fix; each is run once until a fix is taken."""
+        """Return the rest, the timeline and the step with one more fix; each is run once until a fix is taken."""
         if rule not in self._tried:
             keep = self.high.and_(self.hopeful[rule])
             timeline, measured = self.replay.run(keep)
@@ -273,7 +273,7 @@ class Replay:
         return pd.DataFrame(columns).sort_values("start_ns", kind="stable", ignore_index=True)
 
     def _hosts(self) -> list[float]:
-        """How fast the host may be, as a share of its recorded time."""
+        """Speeds that the host may have, as shares of its recorded time."""
         slowed = self.context.recording.has_host and (
             "python" in self.context.tables or any(self.context.recording.recorded.stacks[:50])
         )

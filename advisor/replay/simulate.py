@@ -12,7 +12,7 @@ from advisor.replay.graph import BLOCKING, WAIT, Floats, Graph
 
 @dataclass
 class Change:
-    """What a fix does: ns taken from the think time and the calls of the host and from the work; the part of waits that goes."""
+    """Effect of a fix: ns taken from the think time and the calls of the host and from the work; the part of waits that goes."""
 
     think: Ints | None = None
     call: Ints | None = None

@@ -1,4 +1,4 @@
-"""Which threads hand over to each other, and which run beside: the lines of the host.
+"""Lines of the host: the threads that hand over to each other, and those that run beside.
 
 A thread that works while another one does is no part of its line: a prefetcher with a stream of its own, a second model, a
 thread a device. It takes its own time whatever becomes of the main line, but where it rests: a thread that does nothing for

@@ -183,7 +183,7 @@ class Printer:
         return sql
 
     def known(self, node: Node, names: Mapping[str, Known]) -> Known:
-        """What *names* holds for the type of this node, if it is one that may be used."""
+        """Look the type of this node up in *names*; a type that is not there may not be used."""
         kind = str(node.get("type"))
         if kind not in names:
             name = kind.lower().removeprefix("operator_").replace("_", " ")

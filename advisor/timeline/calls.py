@@ -40,7 +40,7 @@ def stacked(tables: Mapping[str, Table], groups: Sequence[str], columns: Sequenc
 
 @dataclass
 class Attributes:
-    """What a node inherits from the nodes around it; codes into the tables of :class:`Host`, -1 for none."""
+    """Attributes that a node inherits from the nodes around it: codes into the tables of :class:`Host`, -1 for none."""
 
     user: Ints
     library: Ints

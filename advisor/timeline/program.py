@@ -1,4 +1,4 @@
-"""What a program does throughout: its optimizers, launches that wait for their kernels, gradients checked for NaN."""
+"""Habits of a program: its optimizers, launches that wait for their kernels, gradients checked for NaN."""
 
 from __future__ import annotations
 

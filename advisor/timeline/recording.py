@@ -28,7 +28,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def _runs_ahead(launched: Ints, ran: Ints, time: Ints, steps: int) -> bool:
-    """Whether the host runs ahead: much of the GPU's time lies in a later step than its launch, or most of most steps' does.
+    """Tell whether the host runs ahead: much of the GPU's time is in a later step than its launch, or most of most steps' is.
 
     One long copy in some steps must not hide that all the others' work runs later.
     """
@@ -78,7 +78,7 @@ class Step:
 
 
 class Recording:
-    """What the builders of frames read from. Everything is worked out on first use and kept."""
+    """Source of the builders of frames. Everything is worked out on first use and kept."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class Recording:
 
     @property
     def has_host(self) -> bool:
-        """Whether host operators or Python frames were recorded; launch calls alone say too little."""
+        """True where host operators or Python frames were recorded; launch calls alone say too little."""
         return "op" in self.tables or "python" in self.tables or "annotation" in self.tables
 
     # ---- GPU work
@@ -250,7 +250,7 @@ class Recording:
         return len(steps) - 1
 
     def _is_empty(self, step: Step) -> bool:
-        """Whether a step holds no operator, no annotation but its own, and launches no GPU work."""
+        """Tell whether a step holds no operator, no annotation but its own, and launches no GPU work."""
         work, names = self.work, self.names
         for group in ("op", "annotation"):
             table = self.tables.get(group)
@@ -313,7 +313,7 @@ class Recording:
         return edges
 
     def _end_of_steps(self, high: int) -> int:
-        """Where the last step ends: with the window, but for work that the host launched after its last step.
+        """Return the end of the last step: that of the window, but for work that the host launched after its last step.
 
         Evaluation or a checkpoint behind the last step is no part of it, nor is stray work that begins after all of the
         steps' own: it lies outside the steps.
@@ -351,7 +351,7 @@ class Recording:
 
     @cached_property
     def sampled(self) -> Bools:
-        """Which steps `step_ms` is the median of: those after the first, all where there are fewer than three."""
+        """Flags of the steps that `step_ms` is the median of: those after the first, all where there are fewer than three."""
         flags = np.ones(self.step_count, np.bool_)
         flags[self.whole_steps or 1 :] = False
         if self.whole_steps >= 3:

@@ -1,4 +1,4 @@
-"""Which part of a recording is meant: ProfilerSteps by their numbers, or a stretch of the window in ms."""
+"""Selection of a part of a recording: ProfilerSteps by their numbers, or a stretch of the window in ms."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def take(recorded: Recorded, path: str, *, steps: Ends | None = None, window_ms:
 
 
 def _outline(recorded: Recorded) -> tuple[Recording, int]:
-    """What decides steps and window (GPU work, its launches, the steps' marks), and how much later its clock begins."""
+    """Return a recording of what decides steps and window (GPU work, its launches, the marks of steps), and its clock's shift in ns."""
     whole = Recording(recorded)
     marked = np.array([name.startswith("ProfilerStep#") for name in whole.names], np.bool_)
     tables = {group: recorded.tables[group] for group in (*WORK, "runtime") if group in recorded.tables}
@@ -88,7 +88,7 @@ def _goes_on(whole: Recording, until: int) -> bool:
 
 
 def _from(step: Step, at: int, count: int, end: float | None, *, above: bool = False) -> bool:
-    """Whether a step lies at or behind an *end*; an open one is before all, or *above* them."""
+    """Tell whether a step lies at or behind an *end*; an open one is before all, or *above* them."""
     if end is None:
         return not above
     return at >= count + end if end < 0 else step.number >= end

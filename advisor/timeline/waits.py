@@ -1,4 +1,4 @@
-"""Why a host does not launch: waits for data, for the device, for the allocator, the collector, the compiler, the profiler.
+"""Waits that keep a host from launching: for data, the device, the allocator, the collector, the compiler, the profiler.
 
 Each kind is a table of spans. The ledger asks them, in order of precedence, who owns an idle device.
 """

@@ -31,7 +31,7 @@ def counted(trace: Trace, frame: pd.DataFrame) -> Bools:
 
 
 def spoken_extent(trace: Trace) -> str:
-    """What the sums of a table are over."""
+    """Say in a sentence over how many steps a table sums."""
     count = trace.step_count
     if not count:
         return "Totals over the whole recording."
@@ -67,11 +67,11 @@ class Labels:
         return some
 
     def text(self, code: int) -> str | None:
-        """What a code stands for."""
+        """Text that a code stands for; None where it is missing."""
         return None if code < 0 else short(str(self.texts[code]))
 
     def spelled(self, codes: Ints) -> list[str | None]:
-        """What codes stand for, each None where it is missing."""
+        """Texts that codes stand for, each None where it is missing."""
         return [self.text(code) for code in codes.tolist()]
 
 
@@ -139,7 +139,7 @@ class Groups:
         return out
 
     def distinct(self, labels: Ints) -> Ints:
-        """How many different labels each group has."""
+        """Count the different labels of each group."""
         known = labels >= 0
         if not known.any():
             return np.zeros(self.count, np.int64)
@@ -160,7 +160,7 @@ def table(columns: Sequence[tuple[Heading, Sequence[Cell]]], weight: Values, not
 
 
 def of_places(frame: pd.DataFrame, keep: Bools) -> tuple[Ints, list[str]]:
-    """Where in the source rows are: codes and texts, ``file:line function``, else the innermost library frame; -1 unknown."""
+    """Places of rows in the source: codes and texts, ``file:line function``, else the innermost library frame; -1 unknown."""
     file, function = Labels(frame["file"]).where(keep), Labels(frame["function"]).where(keep)
     library = Labels(frame["library"]).where(keep)
     line = frame["line"].to_numpy()[keep]

@@ -36,7 +36,7 @@ _ANNOTATIONS = ("ProfilerStep#", "enumerate(DataLoader)#", "Optimizer.")
 
 @dataclass
 class Lanes:
-    """What is shown of the host; ``spoken`` names the source's frames by their name's code."""
+    """Part of the host that is shown; ``labels`` names the source's frames by their name's code."""
 
     parts: list[Spans] = field(default_factory=list)
     tracks: list[Track] = field(default_factory=list)

@@ -28,7 +28,7 @@ _PLACE = ("file", "line", "function")
 
 @dataclass(frozen=True)
 class Margin:
-    """How far a figure may change: a share of the baseline's, and a floor in its unit or as a share of the baseline's step.
+    """Margin within which a figure may change: a share of the baseline's, and a floor in its unit or as a share of its step.
 
     The higher floor counts. ``basis`` says why it is so far and no farther.
     """

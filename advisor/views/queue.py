@@ -1,4 +1,4 @@
-"""How much launched work waits for the GPU or runs on it, over time."""
+"""Depth of the launch queue over time: pieces of launched work that wait for the GPU or run on it."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ def _rows(trace: Trace, name: str) -> tuple[pd.DataFrame, Bools]:
 
 
 def _tensor_cores(frame: pd.DataFrame, keep: Bools) -> tuple[Bools, Bools]:
-    """Which kernels ran on Tensor Cores, and of which that is unknown."""
+    """Flag the kernels that ran on Tensor Cores, and those of which that is unknown."""
     column = frame["tensor_cores"]
     return column.to_numpy(np.bool_, na_value=False)[keep], column.isna().to_numpy()[keep]
 

@@ -114,7 +114,7 @@ def _around(tree: Tree, products: Ints, softmaxes: Ints) -> tuple[Ints, Ints, In
 
 
 def _on_scores(tree: Tree, between: Pairs, scores: Ints) -> Bools:
-    """Which work runs on the matrix of scores: it is no product, and its operator takes a tensor of as many elements.
+    """Flag the work on the matrix of scores: it is no product, and its operator takes a tensor of as many elements.
 
     What a product does to its own factors first (`aten::reshape`) a fused kernel may have to do as well.
     """
@@ -127,7 +127,7 @@ def _on_scores(tree: Tree, between: Pairs, scores: Ints) -> Bools:
 
 
 def _adjacent(tree: Tree, between: Pairs, size: int) -> Bools:
-    """Whether all that runs between two products is what attention does there; for traces without shapes."""
+    """Flag the rows where all that runs between two products is what attention does there; for traces without shapes."""
     kinds = {code for code, name in tree.context.kernel_names.items() if name.kind in _BETWEEN}
     usual = np.isin(tree.work.name[between.index], list(kinds)) | (tree.work.kind[between.index] != KERNEL)
     count = np.bincount(between.row, minlength=size)

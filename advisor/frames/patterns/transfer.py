@@ -150,7 +150,7 @@ def _plain(tree: Tree, copies: Ints, sends: Ints) -> tuple[Ints, Ints]:
 
 
 def _used(tree: Tree, send: int, low: int, high: int) -> bool:
-    """Whether what ran between two copies can have turned the one tensor into the other: nothing, or something of its shape."""
+    """Tell whether what ran between two copies can have turned one tensor into the other: nothing, or something of its shape."""
     items = tree.outermost[slice(*np.searchsorted(tree.outermost, [low, high]))]
     shape = tree.shapes.operands(int(tree.dims(np.array([send]))[0]))[0]
     codes = np.unique(tree.dims(items)).tolist()
@@ -163,7 +163,7 @@ def _launches_nothing(tree: Tree, nodes: Ints) -> Bools:
 
 
 def _made_alike(tree: Tree, maker: int, send: int) -> bool:
-    """Whether some operator inside *maker* (zero_, normal_ …) ran on a tensor of the shape that is sent.
+    """Tell whether some operator inside *maker* (zero_, normal_ …) ran on a tensor of the shape that is sent.
 
     `arange` alone shows its result before it has its length.
     """
@@ -183,7 +183,7 @@ def _first_shape(operands: tuple[tuple[int, ...], ...]) -> int:
 
 
 def _between(tree: Tree, low: int, high: int) -> str:
-    """What ran on the host between the two copies."""
+    """Name the operators that ran on the host between the two copies."""
     items = tree.outermost[slice(*np.searchsorted(tree.outermost, [low, high]))]
     names = [tree.context.names[code].removeprefix("aten::") for code in tree.host.name[items].tolist()]
     words = list(dict.fromkeys(name for name in names if name not in ("detach", "view", "empty")))
