@@ -97,9 +97,9 @@ class Evaluator:
     ) -> dict[Key, bool | Exception | None]:
         """For each question with one answer, that answer; None is NULL. *rows* adds masks as columns."""
 
-        def run(asked: Sequence[Question]) -> list[bool | None]:
+        def run(batch: Sequence[Question]) -> list[bool | None]:
             frame = self.frame(name)
-            (answers,) = self._query(name, frame, asked, rows=rows)
+            (answers,) = self._query(name, frame, batch, rows=rows)
             return [None if answer is None else bool(answer) for answer in answers]
 
         return _each(dict(questions), run)
@@ -202,13 +202,13 @@ def _each(
 ) -> dict[Key, Answer | Exception]:
     """The answers of all questions in one run; where that fails, of each in a run of its own, errors included."""
 
-    def attempt(asked: Sequence[Question]) -> dict[Question, Answer | Exception]:
+    def attempt(batch: Sequence[Question]) -> dict[Question, Answer | Exception]:
         try:
-            return dict(zip(asked, run(asked), strict=True))
+            return dict(zip(batch, run(batch), strict=True))
         except Exception as error:  # noqa: BLE001  (whatever goes wrong is the verdict of the rules that asked)
-            if len(asked) == 1:
-                return {asked[0]: error}
-        return {question: answer for question in asked for answer in attempt([question]).values()}
+            if len(batch) == 1:
+                return {batch[0]: error}
+        return {question: answer for question in batch for answer in attempt([question]).values()}
 
     unique = list(dict.fromkeys(questions.values()))
     answers = attempt(unique) if unique else {}

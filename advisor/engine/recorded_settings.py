@@ -30,10 +30,10 @@ def settings(evaluator: Evaluator, rule: Rule, figure: Figure) -> list[Setting]:
     for at, shown in enumerate(rule.settings):
         for row, answers in rows:
             if row["name"] == shown.name and answers[2 * at] is True:
-                said = _setting(shown, row, answers[2 * at + 1], figure)
-                key = (said.of, said.name, said.value, said.file, said.line)
+                setting = _setting(shown, row, answers[2 * at + 1], figure)
+                key = (setting.of, setting.name, setting.value, setting.file, setting.line)
                 if key not in found or not (found[key].advice or found[key].because):
-                    found[key] = said
+                    found[key] = setting
     return list(found.values())[:MOST]
 
 

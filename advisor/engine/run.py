@@ -203,16 +203,16 @@ class _Run:
         """For rules whose ``given`` is false: which part of it is, and what the trace holds instead."""
         questions: dict[tuple[str, str], Question] = {}
         for rule in rules:
-            given = rule.compiled.given
-            for sql, columns in (given.parts or [(given.sql, given.columns)]) if given else ():
+            condition = rule.compiled.given
+            for sql, columns in (condition.parts or [(condition.sql, condition.columns)]) if condition else ():
                 questions[rule.id, sql] = Question(sql, columns)
         answers = self.evaluator.truths("trace", questions)
         unmet: dict[str, str] = {}
         for rule in rules:
             failed = [key for key in questions if key[0] == rule.id and answers[key] is False]
-            asked = " and ".join(_spoken_sql(sql) for _, sql in failed)
+            text = " and ".join(_spoken_sql(sql) for _, sql in failed)
             names = dict.fromkeys(name for key in failed for name in questions[key].columns)
-            unmet[rule.id] = f"asks for {asked}; here {', '.join(f'{name} is {self.figure(name)}' for name in names)}"
+            unmet[rule.id] = f"asks for {text}; here {', '.join(f'{name} is {self.figure(name)}' for name in names)}"
         return unmet
 
     def applies(self, rule: Rule, given: bool | Exception | None) -> bool:
@@ -256,8 +256,8 @@ class _Run:
 
     def not_run(self, rule: Rule, missing: Sequence[str]) -> bool:
         # Who records host and GPU together has done what idle time needs.
-        said = [need for need in missing if need != "idle" or not {"gpu", "host"} & set(missing)]
-        how = " ".join(HOW[need] for need in said)
+        needs = [need for need in missing if need != "idle" or not {"gpu", "host"} & set(missing)]
+        how = " ".join(HOW[need] for need in needs)
         self.verdicts.not_run.append(NotRun(rule=rule.id, needs=list(missing), how=how))
         return False
 
@@ -276,8 +276,8 @@ class _Run:
         """Rules with all the rows that match, and those of them in counted steps, of which there is at least one."""
         found: list[tuple[Rule, Bools, Bools]] = []
         for frame in dict.fromkeys(rule.match.frame for rule in rules):
-            mine = [rule for rule in rules if rule.match.frame == frame]
-            found += self.having(frame, self.rows(frame, mine))
+            on_frame = [rule for rule in rules if rule.match.frame == frame]
+            found += self.having(frame, self.rows(frame, on_frame))
         return sorted(found, key=lambda match: match[0].id)
 
     def rows(self, frame: str, rules: Sequence[Rule]) -> list[tuple[Rule, Bools, Bools]]:
@@ -286,12 +286,12 @@ class _Run:
         try:
             table = self.evaluator.frame(frame)
             counted = self.counted(table)
-            every: Bools | Exception = np.ones(len(table), np.bool_)
+            all_rows: Bools | Exception = np.ones(len(table), np.bool_)
         except Exception as error:  # noqa: BLE001  (the verdict of each rule on this frame)
-            every = error
+            all_rows = error
         found: list[tuple[Rule, Bools, Bools]] = []
         for rule in rules:
-            mask = every if isinstance(every, Exception) else masks.get(rule.id, every)
+            mask = all_rows if isinstance(all_rows, Exception) else masks.get(rule.id, all_rows)
             if isinstance(mask, Exception):
                 self.fail(rule, mask, "match.where")
             elif (mask & counted).any():
@@ -363,13 +363,13 @@ class _Run:
         if self.scale is None or not claim.rule.levels or not claim.cost_ns:
             return claim.rule.why
         share = 100 * self.scale.share(claim.segments)
-        said = f"Severity is judged without the start-up that the trace holds: this is {share:.1f} % of the time left."
-        return f"{claim.rule.why.rstrip()}\n\n{said}\n"
+        note = f"Severity is judged without the start-up that the trace holds: this is {share:.1f} % of the time left."
+        return f"{claim.rule.why.rstrip()}\n\n{note}\n"
 
     def finding(self, claim: Claim) -> Finding:
         rule, frame = claim.rule, claim.rule.match.frame
-        whole = self.trace.ledger.counted_ns
-        share = claim.cost_ns / whole if whole else 0.0
+        counted_ns = self.trace.ledger.counted_ns
+        share = claim.cost_ns / counted_ns if counted_ns else 0.0
         try:
             evidence = self.evidence(claim)
         except Exception as error:  # noqa: BLE001  (the finding stands; that its table failed is said beside it)

@@ -101,8 +101,8 @@ class _Rows:
         """The first of *nodes* that begins on a thread from *low* to before *high*, for each row; -1 for none."""
         out = np.full(len(low), -1, np.int64)
         for number in np.unique(thread).tolist():
-            here, mine = thread == number, nodes[self.host.thread[nodes] == number]
-            node = np.append(mine, -1)[np.searchsorted(self.host.start[mine], low[here])]
+            here, candidates = thread == number, nodes[self.host.thread[nodes] == number]
+            node = np.append(candidates, -1)[np.searchsorted(self.host.start[candidates], low[here])]
             out[here] = np.where(self.host.start[node] < high[here], node, -1)
         return out
 

@@ -101,15 +101,15 @@ def build(context: Context) -> pd.DataFrame:
     hidden = np.zeros(len(rows), np.int64)
     before = np.zeros(len(rows), np.int64)
     for device in np.unique(work.device[rows]).tolist():
-        mine = work.device[rows] == device
-        hidden[mine] = covered(context.hidden_by_kernels(device), start[mine], end[mine])
+        on_device = work.device[rows] == device
+        hidden[on_device] = covered(context.hidden_by_kernels(device), start[on_device], end[on_device])
         busy = recording.busy(device)
         if not len(busy.start):  # nothing here took any time
             continue
-        last = np.searchsorted(busy.end, start[mine], side="right") - 1
-        gap = start[mine] - busy.end[np.maximum(last, 0)]
-        alone = covered(busy, start[mine] - 1, start[mine]) == 0
-        before[mine] = np.where((last >= 0) & alone, gap, 0)
+        last = np.searchsorted(busy.end, start[on_device], side="right") - 1
+        gap = start[on_device] - busy.end[np.maximum(last, 0)]
+        alone = covered(busy, start[on_device] - 1, start[on_device]) == 0
+        before[on_device] = np.where((last >= 0) & alone, gap, 0)
     cost = context.work_cost[rows]
     np.add.at(cost, at, context.ledger.cost(len(syncs.start), "blocking_copy")[waited])
     frame = context.common_of_work(rows, cost)

@@ -108,11 +108,11 @@ def _emptied(context: Context, nodes: Ints, call: Bools) -> tuple[Ints, Bools]:
         return count, named
     # A run ends where another call of the allocator, or any launch, comes between.
     others = np.sort(host.start[np.setdiff1d(np.flatnonzero(host.group == RUNTIME), nodes[at[clearing]])])
-    mine = at[clearing]
-    start = host.start[nodes[mine]]
+    clears = at[clearing]
+    start = host.start[nodes[clears]]
     passed = np.searchsorted(others, start)
-    fresh = np.ones(len(mine), np.bool_)
-    fresh[1:] = (passed[1:] != passed[:-1]) | (host.thread[nodes[mine[1:]]] != host.thread[nodes[mine[:-1]]])
+    fresh = np.ones(len(clears), np.bool_)
+    fresh[1:] = (passed[1:] != passed[:-1]) | (host.thread[nodes[clears[1:]]] != host.thread[nodes[clears[:-1]]])
     run = np.cumsum(fresh) - 1
     length = np.bincount(run)
     by_name = np.bincount(run, ours[clearing]) > 0
@@ -129,12 +129,12 @@ def _in_empty_cache(context: Context, nodes: Ints) -> Bools:
     """Flag the forest nodes inside a call of torch.cuda.empty_cache() that the stacks show."""
     host = context.recording.host
     calls = nodes_named(context.recording, _EMPTY_CACHE, (PYTHON,))
-    held = np.zeros(len(nodes), np.bool_)
+    flags = np.zeros(len(nodes), np.bool_)
     for thread in np.unique(host.thread[calls]).tolist() if len(calls) else ():
-        mine = calls[host.thread[calls] == thread]
+        own_calls = calls[host.thread[calls] == thread]
         here = host.thread[nodes] == thread
-        held[here] = inside(union(host.start[mine], host.end[mine]), host.start[nodes[here]])
-    return held
+        flags[here] = inside(union(host.start[own_calls], host.end[own_calls]), host.start[nodes[here]])
+    return flags
 
 
 FRAME = Frame(

@@ -187,8 +187,8 @@ def _time(context: Context) -> dict[str, Any]:
 
 def _causes(context: Context) -> dict[str, float]:
     """Columns on what each cause owns."""
-    whole = context.ledger.counted_ns
-    shares = {cause: ns / whole if whole else 0.0 for cause, ns in context.ledger.by_cause().items()}
+    counted_ns = context.ledger.counted_ns
+    shares = {cause: ns / counted_ns if counted_ns else 0.0 for cause, ns in context.ledger.by_cause().items()}
     named = {"overhead_share": shares["profiler"], "small_gaps_share": shares["host"]}
     return named | {f"{cause}_share": share for cause, share in shares.items()}
 
@@ -300,8 +300,8 @@ def _kernels(context: Context) -> dict[str, Any]:
     unknown = named(lambda _, name: name.tensor_cores is None)
     matrix_time = float(time[matrix].sum())
 
-    def share(mask: Bools, whole: float) -> float | None:
-        return float(time[mask].sum()) / whole if whole else None
+    def share(mask: Bools, divisor: float) -> float | None:
+        return float(time[mask].sum()) / divisor if divisor else None
 
     unknown_share = share(matrix & unknown, matrix_time)
     readable = context.recording.vendor == "nvidia" and (unknown_share is None or unknown_share < 0.5)

@@ -77,18 +77,18 @@ class Job:
                 "Too few collectives are in more than one of the traces to compare their clocks: record the same steps "
                 "on all ranks."
             )
-        found = self.arrivals
-        if found.impossible > IMPOSSIBLE_SHARE * found.collectives:
+        arrivals = self.arrivals
+        if arrivals.impossible > IMPOSSIBLE_SHARE * arrivals.collectives:
             return (
-                f"The clocks do not allow it: {found.impossible:,} of {found.collectives:,} collectives would end before "
+                f"The clocks do not allow it: {arrivals.impossible:,} of {arrivals.collectives:,} collectives would end before "
                 "their last rank arrives. Give the traces of one run, recorded over the same steps."
             )
-        spent = int(found.frame["cost_ns"].to_numpy()[found.frame["step"].to_numpy() >= 0].sum())
-        whole = self.ledger.counted_ns
-        if whole and found.undecided_ns >= OPEN_SHARE * whole and found.undecided_ns > spent:
+        spent = int(arrivals.frame["cost_ns"].to_numpy()[arrivals.frame["step"].to_numpy() >= 0].sum())
+        counted_ns = self.ledger.counted_ns
+        if counted_ns and arrivals.undecided_ns >= OPEN_SHARE * counted_ns and arrivals.undecided_ns > spent:
             return (
-                f"The clocks do not allow it: the ends of collectives scatter by {found.noise_ns / 1e6:.3g} ms between the "
-                f"ranks, and {100 * found.undecided_ns / whole:.0f} % of the step is waited in collectives whose arrivals "
+                f"The clocks do not allow it: the ends of collectives scatter by {arrivals.noise_ns / 1e6:.3g} ms between the "
+                f"ranks, and {100 * arrivals.undecided_ns / counted_ns:.0f} % of the step is waited in collectives whose arrivals "
                 "lie closer together than that. Traces of one machine, or of machines whose clocks are kept by PTP, agree "
                 "better."
             )
@@ -114,10 +114,10 @@ class Job:
         cost = frame["cost_ns"].to_numpy(np.int64)
         step = frame["step"].to_numpy(np.int64)
         counted = step >= 0
-        whole = sum(digest.counted_ns for digest in self.digests)
-        rest = max(whole - int(cost[counted].sum()), 0)
+        counted_ns = sum(digest.counted_ns for digest in self.digests)
+        rest = max(counted_ns - int(cost[counted].sum()), 0)
         steps = np.append(step, 0)
-        return Costs(np.append(cost, rest), steps, np.append(counted, True), whole)
+        return Costs(np.append(cost, rest), steps, np.append(counted, True), counted_ns)
 
     @property
     def warm_ns(self) -> None:
@@ -165,10 +165,10 @@ class Job:
             values = [digest.facts.get(column.name) for digest in self.digests]
             known = [value for value in values if not pd.isna(value)]
             value = None
-            if len(known) == len(values) and all(one == known[0] for one in known):
+            if len(known) == len(values) and all(fact == known[0] for fact in known):
                 value = known[0]
             elif known and column.type == "DOUBLE":
-                value = float(np.median([float(one) for one in known]))
+                value = float(np.median([float(fact) for fact in known]))
             row[column.name] = typed([value], column)
         row["distributed"] = pd.Series([True], dtype="boolean")
         return pd.DataFrame(row)

@@ -33,17 +33,17 @@ def spreads(job: Job, rows: Sequence[RankRow]) -> list[Spread]:
     ]
     found = []
     for name, figure in figures:
-        told = [(float(value), rows[at].rank) for at in range(len(rows)) if (value := figure(at)) is not None]
-        if len(told) < 2:
+        values = [(float(value), rows[at].rank) for at in range(len(rows)) if (value := figure(at)) is not None]
+        if len(values) < 2:
             continue
         # Of ranks that are equal the first one is named, whether they are the least or the most.
-        least, most = min(told), max(told, key=lambda one: (one[0], -one[1]))
+        least, most = min(values), max(values, key=lambda entry: (entry[0], -entry[1]))
         found.append(
             Spread(
                 figure=name,
-                ranks=len(told),
+                ranks=len(values),
                 min=least[0],
-                median=float(np.median([value for value, _ in told])),
+                median=float(np.median([value for value, _ in values])),
                 max=most[0],
                 min_rank=least[1],
                 max_rank=most[1],
@@ -56,8 +56,8 @@ def _per_step(digest: Digest, ns: int) -> float | None:
     """ns of the window as ms per step, as the ranks' other figures are; None where nothing is counted."""
     if not digest.counted_ns:
         return None
-    whole = digest.step_ms if digest.step_ms is not None else digest.counted_ns / max(digest.step_count, 1) / 1e6
-    return ns / digest.counted_ns * whole
+    whole_ms = digest.step_ms if digest.step_ms is not None else digest.counted_ns / max(digest.step_count, 1) / 1e6
+    return ns / digest.counted_ns * whole_ms
 
 
 def traffic(job: Job) -> list[Traffic]:
@@ -85,7 +85,7 @@ def traffic(job: Job) -> list[Traffic]:
                 wait_ms=None if job.obstacle else waits.get(message, 0.0) / int(row["ranks"]),
             )
         )
-    found.sort(key=lambda one: (-one.exposed_ms * one.ranks, one.group, one.kind, one.bytes or 0))
+    found.sort(key=lambda entry: (-entry.exposed_ms * entry.ranks, entry.group, entry.kind, entry.bytes or 0))
     return found[:MOST_TRAFFIC]
 
 
@@ -138,9 +138,9 @@ def lags(job: Job) -> list[Lag]:
         return []
     frame = _counted(job)
     sums = frame.groupby("collective")["cost_ns"].sum()
-    worst = sorted(sums.items(), key=lambda one: (-int(one[1]), one[0]))[:MOST_LAGS]
-    every = job.arrivals.frame
-    chosen = every[every["collective"].isin([number for number, _ in worst])]
+    worst = sorted(sums.items(), key=lambda entry: (-int(entry[1]), entry[0]))[:MOST_LAGS]
+    arrivals = job.arrivals.frame
+    chosen = arrivals[arrivals["collective"].isin([number for number, _ in worst])]
     found = []
     for number, cost in worst:
         rows = chosen[chosen["collective"] == number]

@@ -31,7 +31,7 @@ def ranks_of(digests: Sequence[Digest]) -> tuple[Job | None, list[QualityNote]]:
             chosen[digest.rank] = digest
             continue
         # The newest recording, by its own clock: the last one is furthest from warm-up.
-        kept, other = sorted((chosen[digest.rank], digest), key=lambda one: -one.zero_ns)
+        kept, other = sorted((chosen[digest.rank], digest), key=lambda entry: -entry.zero_ns)
         chosen[digest.rank] = kept
         newer = ", which is newer" if kept.zero_ns > other.zero_ns else ""
         notes.append(
@@ -150,14 +150,14 @@ def _row(
     job: Job, member: int, known: bool, spent: pd.Series[int], last: pd.DataFrame, caused: pd.Series[int]
 ) -> RankRow:
     digest, rank, clocks = job.digests[member], job.ranks[member], job.clocks
-    whole, steps = digest.counted_ns, max(digest.step_count, 1)
+    counted_ns, steps = digest.counted_ns, max(digest.step_count, 1)
     there = known and bool(clocks.usable[member])
     wait = int(spent.get(rank, 0))
-    share = wait / whole if whole else 0.0
-    per_step = digest.step_ms if digest.step_ms is not None else whole / steps / 1e6
+    share = wait / counted_ns if counted_ns else 0.0
+    per_step = digest.step_ms if digest.step_ms is not None else counted_ns / steps / 1e6
     middle = job.step_ms or job.window_ns / 1e6
     counted = job.ledger.counted_ns
-    seen = int(last["count"].get(rank, 0))
+    collectives = int(last["count"].get(rank, 0))
     busy = digest.facts.get("busy_share")
     peak = digest.facts.get("peak_allocated_bytes")
     return RankRow(
@@ -166,13 +166,13 @@ def _row(
         steps=digest.step_count,
         step_ms=digest.step_ms,
         gpu_busy_share=None if pd.isna(busy) else float(busy),
-        compute_share=digest.causes["compute"] / whole if whole else None,
-        communication_share=digest.causes["communication"] / whole if whole else None,
-        loader_share=digest.causes["loader"] / whole if whole and "loader" in digest.features else None,
+        compute_share=digest.causes["compute"] / counted_ns if counted_ns else None,
+        communication_share=digest.causes["communication"] / counted_ns if counted_ns else None,
+        loader_share=digest.causes["loader"] / counted_ns if counted_ns and "loader" in digest.features else None,
         peak_memory_bytes=None if peak is None else int(peak),
         wait_ms=share * per_step if there else None,
         wait_share=share if there else None,
-        late_share=(int(last["sum"].get(rank, 0)) / seen if seen else 0.0) if there else None,
+        late_share=(int(last["sum"].get(rank, 0)) / collectives if collectives else 0.0) if there else None,
         caused_ms=int(caused.get(rank, 0)) / counted * middle if there and counted else None,
         clock_offset_ms=float(clocks.offset_ns[member]) / 1e6 if clocks.linked[member] else None,
         clock_residual_ms=float(clocks.spread_ns[member]) / 1e6 if clocks.linked[member] else None,

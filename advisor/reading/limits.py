@@ -60,7 +60,7 @@ def whole(path: str, tables: Mapping[str, Table]) -> None:
     starts = np.sort(np.concatenate([table["ts"] for table in host]))
     ends = np.sort(np.concatenate([table["ts"] + np.maximum(table["dur"], 0) for table in host]))
     # Open at the start of an event: those that began before it, less those that ended by then. One event in many is asked.
-    asked = np.arange(0, len(starts), 64)
-    open_count = asked - np.searchsorted(ends, starts[asked], side="right")
+    sample = np.arange(0, len(starts), 64)
+    open_count = sample - np.searchsorted(ends, starts[sample], side="right")
     if int(open_count.max()) > MOST_NESTED:
         raise TraceError(f"{path}: more than {MOST_NESTED:,} calls open at one time, the limit for one file. {_AGAIN}")

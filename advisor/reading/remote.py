@@ -34,19 +34,19 @@ def shown(address: str) -> str:
 
 def public(address: str | os.PathLike[str]) -> str:
     """*address* as a report names it: also without the host's name in what torch's trace handler calls its files."""
-    told = shown(os.fspath(address))
-    at = max(told.rfind("/"), told.rfind("\\")) + 1
-    return told[:at] + _WORKER.sub(_nameless, told[at:])
+    text = shown(os.fspath(address))
+    at = max(text.rfind("/"), text.rfind("\\")) + 1
+    return text[:at] + _WORKER.sub(_nameless, text[at:])
 
 
-def _nameless(found: re.Match[str]) -> str:
-    rank = _RANK.search(found[0])
+def _nameless(match: re.Match[str]) -> str:
+    rank = _RANK.search(match[0])
     return f"*{rank[0]}*" if rank else "*"
 
 
 def cleaned(text: str) -> str:
     """A library's message, with every URL in it cut as :func:`shown` does."""
-    return _ANY_URL.sub(lambda found: shown(found[0]), text)
+    return _ANY_URL.sub(lambda match: shown(match[0]), text)
 
 
 def file_system(address: str) -> tuple[Any, str]:

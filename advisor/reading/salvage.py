@@ -232,11 +232,11 @@ class Salvage:
         try:
             event = ONE.decode(raw)
         except BROKEN:
-            made = mend_event(raw)
-            if made is None:
+            result = mend_event(raw)
+            if result is None:
                 self._skipped(start)
                 return
-            event, raw = made
+            event, raw = result
             self._repaired(start)
         self.events.append(event)
         self.texts.append(raw)
@@ -286,17 +286,17 @@ class Salvage:
 
     def _mended(self, piece: bytes, start: int, end: int) -> bool:
         """Take in the event that *piece* is, mended; also where it lacks but its closing brace."""
-        made = mend_event(piece)
-        if made is None and piece.endswith(b"}"):
-            made = mend_event(piece + b"}")
-            if made is not None and made[0].ph == "X" and made[0].dur is None:
-                made = None
-        if made is None or not made[0].ph or (made[0].ph == "X" and made[0].ts is None):
+        result = mend_event(piece)
+        if result is None and piece.endswith(b"}"):
+            result = mend_event(piece + b"}")
+            if result is not None and result[0].ph == "X" and result[0].dur is None:
+                result = None
+        if result is None or not result[0].ph or (result[0].ph == "X" and result[0].ts is None):
             self.losses.wasted += min(len(piece), MOST_MENDED)
             return False
         self._repaired(start)
-        self.events.append(made[0])
-        self.texts.append(made[1])
+        self.events.append(result[0])
+        self.texts.append(result[1])
         self._fragment = False
         self.at = end
         return True

@@ -229,14 +229,14 @@ class Reader:
             if not found:
                 return -1
             self._separator = found[0]
-        cut = text.rfind(self._separator)
-        if cut < 0:
+        end = text.rfind(self._separator)
+        if end < 0:
             for pattern in (BOUNDARY, OTHER_BOUNDARY):
                 for found in pattern.finditer(text):
-                    cut = found.start()
-                if cut >= 0:
+                    end = found.start()
+                if end >= 0:
                     break
-        return cut
+        return end
 
     def _chunk(self, text: bytes, *, last: bool) -> tuple[int, bool]:
         """Take in *text*, events without enclosing brackets. Returns how far it came, and whether the list ended there."""
@@ -246,13 +246,13 @@ class Reader:
         except msgspec.DecodeError as error:
             close = list_end(error, body)
             if close is not None and ends_list(body, close + 1, last=last):
-                whole = body[: close + 1]
+                listing = body[: close + 1]
                 try:
-                    events = EVENTS.decode(whole)
+                    events = EVENTS.decode(listing)
                 except BROKEN:
                     pass
                 else:
-                    self.columns.add(events, whole)
+                    self.columns.add(events, listing)
                     return close, True
         except (UnicodeDecodeError, RecursionError):
             pass
@@ -319,19 +319,19 @@ class Reader:
         if not tail.endswith(b"}"):
             self.truncated = True
             # What is whole of the root object is kept: cut back to the last comma before which it can be closed.
-            tail = next((cut for cut in _shortened(tail) if metadata.parse(front + cut) is not None), b"}")
-        for lost, text in enumerate((front + tail, front + b"}")):
+            tail = next((shorter for shorter in _shortened(tail) if metadata.parse(front + shorter) is not None), b"}")
+        for damaged, text in enumerate((front + tail, front + b"}")):
             meta = metadata.parse(text) or metadata.parse(mend(text))
             if meta is not None:
-                if lost:
+                if damaged:
                     self.notes.append(("metadata", "the root object is damaged behind the events"))
                 return meta
         self.notes.append(("metadata", "the root object is damaged; devices and settings are unknown"))
         return metadata.Metadata()
 
 
-def _many(count: int, one: str, more: str) -> str:
-    return f"{count:,} {one if count == 1 else more}"
+def _many(count: int, singular: str, plural: str) -> str:
+    return f"{count:,} {singular if count == 1 else plural}"
 
 
 def _where(count: int, place: tuple[int, int] | None) -> str:

@@ -42,8 +42,8 @@ def measure(context: Context, graph: Graph, timeline: Timeline) -> Measured:
     if len(starts) > 1 and time[linked & (ran > launched)].sum() > _LATE_SHARE * time[linked].sum():
         # The host runs ahead: a step ends with the last work that it launched.
         last = np.full(len(starts), int(marks[0]), np.int64)
-        mine = linked & (launched >= 0)
-        np.maximum.at(last, launched[mine], timeline.ended[mine])
+        rows = linked & (launched >= 0)
+        np.maximum.at(last, launched[rows], timeline.ended[rows])
         edges = np.concatenate([marks[:1], np.maximum.accumulate(last)])
     elif recording.bounds[-1] != recording.window[1]:  # what follows the last step is outside of it
         edges[-1] = min(starts[-1] + (recording.bounds[-1] - recording.bounds[-2]), finish)

@@ -116,7 +116,7 @@ def run(prepared: Prepared, change: Change | None = None) -> Timeline:
             at += 1
         if kind == WAIT:
             targets = prepared.targets[node]
-            done = max([ended[one] for one in targets], default=ready)
+            done = max([ended[piece] for piece in targets], default=ready)
             least = ready + min(call, wait_ns)
             if done > ready:
                 end = max(done + return_ns, least)

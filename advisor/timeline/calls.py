@@ -130,14 +130,20 @@ class Host:
 
     def _inherit(self) -> Attributes:
         recorded = self._recorded
-        none = np.full(self.size, -1, np.int32)
-        user, library, module, op, phase = none.copy(), none.copy(), none.copy(), none.copy(), none.copy()
+        missing = np.full(self.size, -1, np.int32)
+        user, library, module, op, phase = (
+            missing.copy(),
+            missing.copy(),
+            missing.copy(),
+            missing.copy(),
+            missing.copy(),
+        )
         is_python = self.group == PYTHON
         if is_python.any():
             codes = self._place_codes(np.unique(self.name[is_python]))
             place = np.where(is_python, codes[self.name], -1)
-            mine = np.array([p.user for p in self.places], np.bool_)
-            is_user = (place >= 0) & mine[np.maximum(place, 0)] if len(mine) else np.zeros(self.size, np.bool_)
+            by_user = np.array([p.user for p in self.places], np.bool_)
+            is_user = (place >= 0) & by_user[np.maximum(place, 0)] if len(by_user) else np.zeros(self.size, np.bool_)
             user = np.where(is_user, place, -1)
             user = self.flow(user)
             # A library that is not torch itself says more than the torch function below it.
@@ -159,11 +165,11 @@ class Host:
         return Attributes(user, library, module, op, phase)
 
     def _place(self, place: Place) -> int:
-        found = self._place_index.get(place)
-        if found is None:
-            found = self._place_index[place] = len(self.places)
+        code = self._place_index.get(place)
+        if code is None:
+            code = self._place_index[place] = len(self.places)
             self.places.append(place)
-        return found
+        return code
 
     def _place_codes(self, used: Ints) -> Ints:
         """Name code -> place code, for the name codes in use."""
@@ -208,12 +214,12 @@ class Host:
         stacks = self._recorded.stacks
         users = np.full(len(stacks), -1, np.int32)
         libraries = np.full(len(stacks), -1, np.int32)
-        seen: dict[str, Place | None] = {}
+        place_of: dict[str, Place | None] = {}
         for code, stack in enumerate(stacks):
             for text in stack.split(";") if stack else ():
-                if text not in seen:
-                    seen[text] = parse_frame(text, self.libraries)
-                place = seen[text]
+                if text not in place_of:
+                    place_of[text] = parse_frame(text, self.libraries)
+                place = place_of[text]
                 if place is None:
                     continue
                 if place.user:

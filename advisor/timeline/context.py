@@ -75,8 +75,8 @@ class Context:
 
         The exporter writes events in no order of time: what a cut-off file lacks is missing everywhere, and reads as idle.
         """
-        whole = not self.recording.recorded.truncated
-        return self.recording.has_host and whole and not self.graphs_underrecorded
+        complete = not self.recording.recorded.truncated
+        return self.recording.has_host and complete and not self.graphs_underrecorded
 
     @cached_property
     def cpu_program(self) -> bool:
@@ -149,8 +149,8 @@ class Context:
             table = self.tables.get(key)
             if table is None:
                 continue
-            mine = (inside >= 0) & (host.group[np.maximum(inside, 0)] == group)
-            out[mine] = table[name][host.row[inside[mine]]]
+            rows = (inside >= 0) & (host.group[np.maximum(inside, 0)] == group)
+            out[rows] = table[name][host.row[inside[rows]]]
         return out
 
     @cached_property
@@ -173,9 +173,9 @@ class Context:
         """Codes into *table* as a categorical of what is used; -1 is missing, and so is empty text."""
         if not len(codes):
             return pd.Categorical([], categories=[])
-        seen = np.zeros(len(table) + 1, np.bool_)
-        seen[codes] = True  # -1 lands in the spare last place
-        used = [code for code in np.flatnonzero(seen[:-1]).tolist() if table[code] != ""]
+        present = np.zeros(len(table) + 1, np.bool_)
+        present[codes] = True  # -1 lands in the spare last place
+        used = [code for code in np.flatnonzero(present[:-1]).tolist() if table[code] != ""]
         values: dict[str, int] = {}
         remap = np.full(len(table) + 1, -1, np.int64)
         for code in used:
@@ -259,15 +259,15 @@ class Context:
         by_type = [DTYPES.get(name) for name in self.raw_dtypes]
         out = []
         for code, kind in zip(work.name[rows].tolist(), types.tolist(), strict=True):
-            said = self.kernel_names[code].dtype
-            out.append(said if said is not None or kind < 0 else by_type[kind])
+            dtype = self.kernel_names[code].dtype
+            out.append(dtype if dtype is not None or kind < 0 else by_type[kind])
         return out
 
     def hidden_by_kernels(self, device: int) -> Spans:
         """Time in which kernels run on a device."""
         work = self.recording.work
-        mine = (work.device == device) & (work.kind == KERNEL)
-        return union(work.start[mine], work.end[mine])
+        rows = (work.device == device) & (work.kind == KERNEL)
+        return union(work.start[rows], work.end[rows])
 
     def work_column(self, group: str, name: str, rows: Ints) -> Ints:
         """A column of the table of kernels, copies or memsets, for pieces of GPU work that are in it."""

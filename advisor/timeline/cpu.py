@@ -141,7 +141,7 @@ def _operators(recording: Recording, thread: int) -> list[Layer]:
     open_now = host.innermost(thread, edges[:-1])
     owner = fetch(inner, open_now)
     layers = []
-    for cause, mine in (("communication", collective), ("compute", ~collective)):
-        keep = (owner >= 0) & mine[np.maximum(owner, 0)]
+    for cause, mask in (("communication", collective), ("compute", ~collective)):
+        keep = (owner >= 0) & mask[np.maximum(owner, 0)]
         layers.append(Layer(CODE[cause], edges[:-1][keep], edges[1:][keep], row_of[owner[keep]]))
     return layers

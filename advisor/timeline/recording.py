@@ -186,8 +186,8 @@ class Recording:
 
     def busy(self, device: int) -> Spans:
         """When the device did any work."""
-        mine = self.work.device == device
-        return union(self.work.start[mine], self.work.end[mine])
+        rows = self.work.device == device
+        return union(self.work.start[rows], self.work.end[rows])
 
     @cached_property
     def vendor(self) -> str:

@@ -62,9 +62,9 @@ class Labels:
 
     def where(self, keep: Bools) -> Labels:
         """Some of the rows."""
-        some = object.__new__(Labels)
-        some.codes, some.texts = self.codes[keep], self.texts
-        return some
+        part = object.__new__(Labels)
+        part.codes, part.texts = self.codes[keep], self.texts
+        return part
 
     def text(self, code: int) -> str | None:
         """Text that a code stands for; None where it is missing."""

@@ -69,33 +69,33 @@ def host_lanes(trace: Trace, extent: Extent, marks: Marks, first_track: int) -> 
     threads, at = np.unique(host.thread[shown], return_inverse=True)
     nodes = np.flatnonzero(shown)
     does = np.bincount(at, np.isin(category[nodes], (3, 4)), len(threads))
-    every = np.bincount(at, minlength=len(threads))
+    calls = np.bincount(at, minlength=len(threads))
     marked = np.bincount(at, marks.node[nodes] >= 0, len(threads)) > 0
-    order = np.lexsort((threads, -every, -does, ~marked))
-    kept = sorted(order[:_MOST_THREADS].tolist(), key=lambda one: (-does[one], -every[one], one))
+    order = np.lexsort((threads, -calls, -does, ~marked))
+    kept = sorted(order[:_MOST_THREADS].tolist(), key=lambda index: (-does[index], -calls[index], index))
     if len(order) > len(kept):
-        count = int(every[order[_MOST_THREADS:]].sum())
+        count = int(calls[order[_MOST_THREADS:]].sum())
         lanes.left_out.append(f"{counting(len(order) - len(kept), 'thread')} with {counting(count, 'call')}")
-    for one in kept:
-        here = nodes[at == one]
+    for index in kept:
+        here = nodes[at == index]
         row, fits = _rows([depth[here] for depth in depths], category[here])
         _pass_on(host, here, fits, marks)
-        some, row = here[fits], row[fits]
-        start, end = np.clip(host.start[some], low, high), np.clip(host.end[some], low, high)
+        visible, row = here[fits], row[fits]
+        start, end = np.clip(host.start[visible], low, high), np.clip(host.end[visible], low, high)
         lanes.parts.append(
             Spans(
-                track=np.full(len(some), first_track + len(lanes.tracks), np.int64),
+                track=np.full(len(visible), first_track + len(lanes.tracks), np.int64),
                 row=row,
                 start=start - low,
                 dur=end - start,
-                name=host.name[some].astype(np.int64),
-                category=category[some] + _FIRST,
-                finding=marks.node[some],
-                count=np.ones(len(some), np.int64),
+                name=host.name[visible].astype(np.int64),
+                category=category[visible] + _FIRST,
+                finding=marks.node[visible],
+                count=np.ones(len(visible), np.int64),
             )
         )
-        outer = int((around & (host.thread == threads[one])).sum())
-        label = _label(context, int(threads[one]), here, outer, len(here) - len(some))
+        outer = int((around & (host.thread == threads[index])).sum())
+        label = _label(context, int(threads[index]), here, outer, len(here) - len(visible))
         lanes.tracks.append(Track(label=label, kind="thread", depth=int(row.max()) + 1))
     return lanes
 
@@ -151,11 +151,11 @@ def _depths(host: Host, category: Ints, shown: Bools) -> list[Ints]:
     """For each kind, how many calls of it that are shown are around each node."""
     out = []
     for kinds in _KINDS:
-        mine = shown & np.isin(category, kinds)
+        mask = shown & np.isin(category, kinds)
         depth = np.zeros(host.size, np.int64)
         for level in host.levels[1:]:
             parent = host.parent[level]
-            depth[level] = depth[parent] + mine[parent]
+            depth[level] = depth[parent] + mask[parent]
         out.append(depth)
     return out
 

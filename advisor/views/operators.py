@@ -122,10 +122,10 @@ def _gpu_time(trace: Trace) -> tuple[Ints, Ints]:
     own, total = np.zeros(host.size, np.int64), np.zeros(host.size, np.int64)
     if not host.size:
         return own, total
-    mine = work.launch >= 0
+    pieces = work.launch >= 0
     if trace.step_count:
-        mine &= recording.step_of(work.start) >= 0
-    launch, time = work.launch[mine], (work.end - work.start)[mine]
+        pieces &= recording.step_of(work.start) >= 0
+    launch, time = work.launch[pieces], (work.end - work.start)[pieces]
     op = host.attributes.op[launch]
     np.add.at(own, op[op >= 0], time[op >= 0])
     np.add.at(total, launch, time)

@@ -35,7 +35,7 @@ def classes(trace: Trace) -> Grid:
         (Heading(name="share", unit="share", meaning="of all kernel time"), _shares(time)),
         (
             Heading(name="on Tensor Cores", unit="ms", meaning="of that time; missing where no name says"),
-            [None if none else value for none, value in zip(silent.tolist(), ms(on), strict=True)],
+            [None if blank else value for blank, value in zip(silent.tolist(), ms(on), strict=True)],
         ),
         (Heading(name="unsaid", unit="ms", meaning="of that time: in kernels whose names do not say"), ms(unsaid)),
     ]
@@ -129,7 +129,10 @@ def copies(trace: Trace) -> Grid:
         (Heading(name="copies", unit="count"), groups.sizes().tolist()),
         (
             Heading(name="size", unit="MB", meaning="bytes moved, in millions; missing where unknown"),
-            [value / 1e6 if told else None for value, told in zip(moved.tolist(), any_known.tolist(), strict=True)],
+            [
+                value / 1e6 if has_size else None
+                for value, has_size in zip(moved.tolist(), any_known.tolist(), strict=True)
+            ],
         ),
         (Heading(name="GPU time", unit="ms", meaning="durations, summed"), ms(time)),
         (
@@ -195,5 +198,5 @@ def _tensor_cores(frame: pd.DataFrame, keep: Bools) -> tuple[Bools, Bools]:
 
 
 def _shares(time: Values) -> list[float | None]:
-    whole = int(time.sum())
-    return [value / whole if whole else None for value in time.tolist()]
+    total = int(time.sum())
+    return [value / total if total else None for value in time.tolist()]

@@ -40,16 +40,16 @@ class Patterns:
 def find(context: Context) -> Patterns:
     """All patterns of a recording, in the order of the finders."""
     tree = Tree(context)
-    found = [one for finder in _FINDERS if (one := finder(tree)) is not None] if tree.host.size else []
-    offsets = np.cumsum([0, *(len(one) for one in found)])
+    found = [occurrences for finder in _FINDERS if (occurrences := finder(tree)) is not None] if tree.host.size else []
+    offsets = np.cumsum([0, *(len(occurrences) for occurrences in found)])
 
-    def moved(parts: list[Pairs]) -> Pairs:
+    def renumber(parts: list[Pairs]) -> Pairs:
         shifted = [Pairs(part.row + offset, part.index) for part, offset in zip(parts, offsets, strict=False)]
         return joined(*shifted) if shifted else NOTHING
 
-    own = moved([one.own for one in found])
-    idle = moved([_idle(tree, one) for one in found])
-    return Patterns(found, own, moved([one.inside for one in found]), idle, int(offsets[-1]))
+    own = renumber([occurrences.own for occurrences in found])
+    idle = renumber([_idle(tree, occurrences) for occurrences in found])
+    return Patterns(found, own, renumber([occurrences.inside for occurrences in found]), idle, int(offsets[-1]))
 
 
 def _idle(tree: Tree, found: Found) -> Pairs:

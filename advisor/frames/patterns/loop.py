@@ -57,7 +57,7 @@ def loops(tree: Tree) -> Found | None:
         own=own,
         idle=True,
         figures={"repeats": repeats, "length": period, "dims": tree.dims(node)},
-        details=[_spelled(tree, items[low:high]) for low, high in zip(first, first + period, strict=True)],
+        details=[_spell(tree, items[low:high]) for low, high in zip(first, first + period, strict=True)],
     )
 
 
@@ -84,25 +84,25 @@ def _items(tree: Tree) -> tuple[Ints, Ints]:
 def _runs(token: Ints, indexing: Bools, layered: Bools) -> tuple[Ints, Ints, Ints]:
     """First place, length of a turn and number of turns of every run, the shortest turns first; none overlap."""
     size = len(token)
-    taken = np.zeros(size, np.bool_)
-    seen = np.concatenate([np.zeros(1, np.int64), np.cumsum(indexing)])
-    bad = np.concatenate([np.zeros(1, np.int64), np.cumsum(layered)])
+    busy = np.zeros(size, np.bool_)
+    index_count = np.concatenate([np.zeros(1, np.int64), np.cumsum(indexing)])
+    layer_count = np.concatenate([np.zeros(1, np.int64), np.cumsum(layered)])
     found: list[tuple[int, int, int]] = []
     for period in range(1, min(_LONGEST, size // LEAST_REPEATS) + 1):
-        same = (token[:-period] == token[period:]) & ~taken[:-period] & ~taken[period:]
+        same = (token[:-period] == token[period:]) & ~busy[:-period] & ~busy[period:]
         edges = np.flatnonzero(np.diff(np.concatenate([[False], same, [False]]).astype(np.int8)))
         starts, ends = edges[::2], edges[1::2]
         long = ends - starts >= (LEAST_REPEATS - 1) * period
         for start, end in zip(starts[long].tolist(), ends[long].tolist(), strict=True):
             turns = (end + period - start) // period
             stop = start + turns * period
-            taken[start : end + period] = True
-            if seen[stop] - seen[start] >= turns and bad[stop] == bad[start]:
+            busy[start : end + period] = True
+            if index_count[stop] - index_count[start] >= turns and layer_count[stop] == layer_count[start]:
                 found.append((start, period, turns))
     table = np.array(sorted(found), np.int64).reshape(-1, 3)
     return table[:, 0], table[:, 1], table[:, 2]
 
 
-def _spelled(tree: Tree, nodes: Ints) -> str:
+def _spell(tree: Tree, nodes: Ints) -> str:
     names = [tree.context.names[code].removeprefix("aten::") for code in tree.host.name[nodes].tolist()]
     return ", ".join(names[:8]) + (", …" if len(names) > 8 else "")

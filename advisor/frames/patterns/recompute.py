@@ -25,10 +25,10 @@ def recompute(tree: Tree) -> Found | None:
     first for a tensor that was not kept. What runs again makes autograd nodes, so it bears numbers of its own.
     """
     codes = tree.coded(lambda name: _FORWARD_ONLY.match(name) is not None)
-    marked = tree.ops(codes)
+    candidates = tree.ops(codes)
     phase = tree.host.attributes.phase
     named = tree.coded(lambda name: _CHECKPOINT in name)
-    if not (phase[marked] == BACKWARD).any() and not len(tree.ops(named)):
+    if not (phase[candidates] == BACKWARD).any() and not len(tree.ops(named)):
         return None
     again = (tree.sequence >= 0) & ~tree.engine & (phase == BACKWARD)
     nodes = np.flatnonzero(again)
@@ -47,9 +47,9 @@ def recompute(tree: Tree) -> Found | None:
     own = tree.launched(first, last)
     # The place is that of the first operator that only a forward pass calls; what saves the random state comes before it.
     place = first.copy()
-    told = np.flatnonzero(codes[tree.host.name[nodes]])
-    rows, at = np.unique(row[told], return_index=True)
-    place[rows] = nodes[told[at]]
+    telling = np.flatnonzero(codes[tree.host.name[nodes]])
+    rows, at = np.unique(row[telling], return_index=True)
+    place[rows] = nodes[telling[at]]
     finish = np.zeros(len(which), np.int64)
     np.maximum.at(finish, row, tree.host.end[nodes])
     return Found(

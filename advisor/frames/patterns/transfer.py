@@ -31,28 +31,28 @@ def created_on_host(tree: Tree) -> Found | None:
         return None
     items = tree.outermost
     at = np.searchsorted(items, sends) - 1
-    made = items[np.maximum(at, 0)]
+    makers = items[np.maximum(at, 0)]
     host = tree.host
-    good = (at >= 0) & (host.thread[made] == host.thread[sends]) & create[host.name[made]]
-    good &= _launches_nothing(tree, made)
-    copies, sends, made = copies[good], sends[good], made[good]
+    good = (at >= 0) & (host.thread[makers] == host.thread[sends]) & create[host.name[makers]]
+    good &= _launches_nothing(tree, makers)
+    copies, sends, makers = copies[good], sends[good], makers[good]
     alike = np.array(
-        [_made_alike(tree, maker, send) for maker, send in zip(made.tolist(), sends.tolist(), strict=True)], np.bool_
+        [_made_alike(tree, maker, send) for maker, send in zip(makers.tolist(), sends.tolist(), strict=True)], np.bool_
     )
     if not alike.any():
         return None
-    copies, sends, made = copies[alike], sends[alike], made[alike]
+    copies, sends, makers = copies[alike], sends[alike], makers[alike]
     own = Pairs(np.arange(len(copies)), copies)
     return Found(
         kind="cpu-created",
-        node=made,
-        begin=host.start[made],
+        node=makers,
+        begin=host.start[makers],
         end=host.end[sends],
         inside=own,
         own=own,
         idle=True,
         figures={"bytes": _bytes(tree, copies), "dims": tree.dims(sends)},
-        details=[tree.context.names[code].removeprefix("aten::") for code in host.name[made].tolist()],
+        details=[tree.context.names[code].removeprefix("aten::") for code in host.name[makers].tolist()],
     )
 
 
@@ -66,15 +66,15 @@ def sent_back_and_forth(tree: Tree) -> Found | None:
     up, second = _plain(tree, *_senders(tree, _copies(tree, "HtoD", pinned=False)))
     if not len(down) or not len(up):
         return None
-    wanted, given = _bytes(tree, down), _bytes(tree, up)
-    _, codes = np.unique(np.concatenate([wanted, given]), return_inverse=True)
+    down_bytes, up_bytes = _bytes(tree, down), _bytes(tree, up)
+    _, codes = np.unique(np.concatenate([down_bytes, up_bytes]), return_inverse=True)
     # The next copy of as many bytes, by node: a thread's nodes follow each other in time.
     span = tree.host.size + 1
     key = codes[len(down) :] * span + second
     order = np.argsort(key, kind="stable")
     up, second, key = up[order], second[order], key[order]
     at = np.searchsorted(key, codes[: len(down)] * span + first)
-    good = (at < len(key)) & (wanted >= _LEAST_BYTES)
+    good = (at < len(key)) & (down_bytes >= _LEAST_BYTES)
     at = np.minimum(at, len(key) - 1)
     host, step = tree.host, tree.context.recording.host_step_of
     good &= (key[at] // span == codes[: len(down)]) & (host.thread[second[at]] == host.thread[first])
@@ -85,7 +85,7 @@ def sent_back_and_forth(tree: Tree) -> Found | None:
     rows = np.flatnonzero(good)
     rows = rows[np.lexsort((-first[rows], at[rows]))]
     rows = np.sort(rows[np.unique(at[rows], return_index=True)[1]])
-    down, first, up, second, size = down[rows], first[rows], up[at[rows]], second[at[rows]], wanted[rows]
+    down, first, up, second, size = down[rows], first[rows], up[at[rows]], second[at[rows]], down_bytes[rows]
     behind = tree.after(first)
     used = [_used(tree, *trip) for trip in zip(first.tolist(), behind.tolist(), second.tolist(), strict=True)]
     kept = np.flatnonzero(np.array(used, np.bool_))

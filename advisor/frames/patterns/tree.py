@@ -139,10 +139,10 @@ class Tree:
         out = np.asarray(nodes, np.int64) + 1
         thread = np.searchsorted(self._low, nodes, side="right") - 1
         for which in np.unique(thread).tolist():
-            mine = thread == which
+            rows = thread == which
             low, high = self._low[which], self._high[which]
-            ends = np.searchsorted(self.host.start[low:high], self.host.end[nodes[mine]], side="left") + low
-            out[mine] = np.maximum(out[mine], ends)
+            ends = np.searchsorted(self.host.start[low:high], self.host.end[nodes[rows]], side="left") + low
+            out[rows] = np.maximum(out[rows], ends)
         return out
 
     def launched(self, low: Ints, high: Ints) -> Pairs:
