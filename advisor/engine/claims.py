@@ -78,7 +78,7 @@ def settle(
             passes.append(match.rule.id)
         else:
             standing.append(replace(match, cost_ns=cost, severity=severity))
-    kept, owned = _yielded(standing, dur_ns, scale)
+    kept, owned = _yield(standing, dur_ns, scale)
     worth = priced(kept, dur_ns, whole_ns, whole_ms)
     return Settled(sorted(worth, key=_order), passes, owned)
 
@@ -96,7 +96,7 @@ def _order(claim: Claim) -> tuple[bool, float, int, int, str]:
     return note, -claim.rank, -SEVERITIES.index(claim.severity), -claim.cost_ns, claim.rule.id
 
 
-def _yielded(standing: Sequence[Claim], dur_ns: Ints, scale: Scale) -> tuple[list[Claim], dict[str, str]]:
+def _yield(standing: Sequence[Claim], dur_ns: Ints, scale: Scale) -> tuple[list[Claim], dict[str, str]]:
     """Return the rest of each claim once the rules that it yields to have theirs; and who lost all that mattered, to whom."""
     claims = {claim.rule.id: claim for claim in standing}
     settled: dict[str, Claim | None] = {}

@@ -38,7 +38,7 @@ def settings(evaluator: Evaluator, rule: Rule, figure: Figure) -> list[Setting]:
 
 
 def _setting(shown: Shown, row: Mapping[str, Any], advice: Any, figure: Figure) -> Setting:
-    value, advised = str(row["value"]), _written(advice)
+    value, advised = str(row["value"]), _python_text(advice)
     wanted = advised is not None and advised != value
     # What an advised value follows from is not said without it.
     because = shown.because if wanted or not shown.advice else ""
@@ -59,7 +59,7 @@ def _figure(name: str, form: str, row: Mapping[str, Any], figure: Figure) -> str
     return figure(name, form)
 
 
-def _written(value: Any) -> str | None:
+def _python_text(value: Any) -> str | None:
     """An advised value as Python writes it."""
     if value is None or isinstance(value, str):
         return value

@@ -210,7 +210,7 @@ class _Run:
         unmet: dict[str, str] = {}
         for rule in rules:
             failed = [key for key in questions if key[0] == rule.id and answers[key] is False]
-            text = " and ".join(_spoken_sql(sql) for _, sql in failed)
+            text = " and ".join(_plain_sql(sql) for _, sql in failed)
             names = dict.fromkeys(name for key in failed for name in questions[key].columns)
             unmet[rule.id] = f"asks for {text}; here {', '.join(f'{name} is {self.figure(name)}' for name in names)}"
         return unmet
@@ -266,7 +266,7 @@ class _Run:
         blank = [name for name in columns if name in self.units and self.facts.get(name) is None]
         names = list(blank or columns)
         advice = dict.fromkeys(_UNSAID.get(name, "A current torch writes the device's properties.") for name in names)
-        how = " ".join([f"The trace does not say: {', '.join(map(_spoken, names))}.", *advice])
+        how = " ".join([f"The trace does not say: {', '.join(map(_plain_name, names))}.", *advice])
         self.verdicts.not_run.append(NotRun(rule=rule.id, needs=names, how=how))
         return False
 
@@ -444,7 +444,7 @@ class _Run:
         message = PLACEHOLDER.sub(lambda found: self.figure(found[1], found[2] or ""), rule.title)
         if message == rule.title:
             figures = [
-                f"{_spoken(name)} {self.figure(name)}"
+                f"{_plain_name(name)} {self.figure(name)}"
                 for name in _deciding(rule)
                 if isinstance(self.facts.get(name), int | float) and not isinstance(self.facts[name], bool)
             ]
@@ -463,12 +463,12 @@ def _deciding(rule: Rule) -> list[str]:
     return list(dict.fromkeys(name for part in parts if part for name in part.columns))
 
 
-def _spoken(column: str) -> str:
+def _plain_name(column: str) -> str:
     """A column's name without its unit."""
     return re.sub(r"_(ns|share|bytes)$", "", column).replace("_", " ")
 
 
-def _spoken_sql(sql: str) -> str:
+def _plain_sql(sql: str) -> str:
     """Printed SQL as a person would write it."""
     sql = re.sub(r"CAST\(([\d.e+-]+) AS DOUBLE\)", r"\1", sql).replace('"', "")
     return sql[1:-1] if sql.startswith("(") and sql.endswith(")") and "(" not in sql[1:-1] else sql

@@ -59,7 +59,7 @@ def parse(name: str) -> tuple[str, str, str, str]:
 
 def transfers(context: Context) -> Ints:
     """Piece of GPU work that each row is."""
-    return context.recording.work.of(COPY)
+    return context.recording.work.indices(COPY)
 
 
 def facts(context: Context) -> dict[str, str | int | None]:
@@ -102,7 +102,7 @@ def build(context: Context) -> pd.DataFrame:
     before = np.zeros(len(rows), np.int64)
     for device in np.unique(work.device[rows]).tolist():
         on_device = work.device[rows] == device
-        hidden[on_device] = covered(context.hidden_by_kernels(device), start[on_device], end[on_device])
+        hidden[on_device] = covered(context.kernel_spans(device), start[on_device], end[on_device])
         busy = recording.busy(device)
         if not len(busy.start):  # nothing here took any time
             continue
@@ -153,13 +153,13 @@ def _waits(context: Context, work: Ints) -> Ints:
     return np.flatnonzero(np.isin(context.waits.syncs.copy, work))
 
 
-def _owned(context: Context, chosen: Bools) -> Ints:
+def _claims(context: Context, chosen: Bools) -> Ints:
     """The device's time in the copies, and the idle time in which the host waits for them."""
     rows, ledger = transfers(context)[chosen], context.ledger
     return np.union1d(ledger.owned(rows, "copy"), ledger.owned(_waits(context, rows), "blocking_copy"))
 
 
-def _freed(context: Context, chosen: Bools) -> Ints:
+def _waits_to_free(context: Context, chosen: Bools) -> Ints:
     """The waits for the copies, and the calls that issue them."""
     rows = transfers(context)[chosen]
     return np.concatenate([context.waits.syncs.node[_waits(context, rows)], context.recording.work.launch[rows]])
@@ -170,6 +170,6 @@ FRAME = Frame(
     build,
     evidence=("direction", "host_memory", COUNT, MEGABYTES, *TIME),
     rows=Rows(work=transfers),
-    owns=_owned,
-    frees=_freed,
+    owns=_claims,
+    frees=_waits_to_free,
 )

@@ -91,7 +91,7 @@ def facts(context: Context) -> list[dict[str, Any]]:
     for device in recording.devices:
         entry = recording.device_properties(device)
         busy = clip(recording.busy(device), low, high).length
-        kernels = context.hidden_by_kernels(device)
+        kernels = context.kernel_spans(device)
         own = np.flatnonzero((work.device == device) & (work.kind == KERNEL))
         nvidia = recording.vendor == "nvidia"
         here = peaks["device"] == device

@@ -155,7 +155,7 @@ def python_outside_operators(context: Context, thread: int, start: Ints, end: In
     return covered(subtract(python, union(host.start[operators], host.end[operators])), start, end)
 
 
-def _owned(context: Context, chosen: Bools) -> Ints:
+def _claims(context: Context, chosen: Bools) -> Ints:
     """The segments that the rows are."""
     segments, row = context.once(_segments)
     return segments[chosen[row]]
@@ -165,7 +165,7 @@ FRAME = Frame(
     SCHEMA,
     build,
     evidence=("cause", "op", "next_op", COUNT, *TIME),
-    rows=Rows(segments=_owned),
-    owns=_owned,
+    rows=Rows(segments=_claims),
+    owns=_claims,
     no_op=IN_PYTHON,
 )

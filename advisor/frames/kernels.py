@@ -69,7 +69,7 @@ def kernels(context: Context) -> Ints:
 def build(context: Context) -> pd.DataFrame:
     """The frame."""
     frame = context.common_of_work(kernels(context))
-    frame |= _by_name(context) | _recorded(context)
+    frame |= _by_name(context) | _event_columns(context)
     frame |= _origins(context, np.asarray(frame["kind"]) == "gemm")
     return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
 
@@ -106,7 +106,7 @@ def _by_name(context: Context) -> dict[str, object]:
     }
 
 
-def _recorded(context: Context) -> dict[str, object]:
+def _event_columns(context: Context) -> dict[str, object]:
     """Columns that the trace holds of each kernel and of its launch."""
     work, rows = context.recording.work, kernels(context)
     launch = work.launch[rows]

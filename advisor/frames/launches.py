@@ -12,7 +12,7 @@ from advisor.frames.schema import COMMON, Schema, flag, integer, text
 from advisor.intervals import Bools, Ints, inside, summed, union
 from advisor.timeline.calls import OP, PYTHON, RUNTIME
 from advisor.timeline.context import Context
-from advisor.timeline.waits import ALLOCATOR_CALL, GRAPH, SYNC_CALL, nodes_named
+from advisor.timeline.waits import ALLOCATOR_CALL, GRAPH, SYNC_CALL, nodes_by_name
 
 SCHEMA = Schema(
     "launches",
@@ -50,7 +50,7 @@ _EMPTY_CACHE = re.compile(r"torch/cuda/memory\.py\(\d+\): empty_cache$")
 
 def nodes(context: Context) -> Ints:
     """Forest node of each row."""
-    return context.recording.host.ordered(RUNTIME)
+    return context.recording.host.nodes_of(RUNTIME)
 
 
 def build(context: Context) -> pd.DataFrame:
@@ -65,7 +65,7 @@ def build(context: Context) -> pd.DataFrame:
     cost[waits.node] = context.ledger.cost(len(waits.start), "allocator")
     frame = context.common(start=host.start[rows], dur=(host.end - host.start)[rows], cost=cost[rows], node=rows)
     kind = np.array([_kind(name) for name in context.names], np.int64)[host.name[rows]]
-    emptied, named = _emptied(context, rows, np.isin(kind, _ALLOCATING))
+    emptied, named = _flushes(context, rows, np.isin(kind, _ALLOCATING))
     frame |= {
         "name": context.labels(host.name[rows], context.names),
         "kind": context.labels(kind, [kind for kind, _ in _KINDS] + ["other"]),
@@ -85,7 +85,7 @@ def _kind(name: str) -> int:
     return next((code for code, (_, pattern) in enumerate(_KINDS) if pattern.search(name)), len(_KINDS))
 
 
-def _emptied(context: Context, nodes: Ints, call: Bools) -> tuple[Ints, Bools]:
+def _flushes(context: Context, nodes: Ints, call: Bools) -> tuple[Ints, Bools]:
     """Flushes of the allocator's cache, for calls of the driver's allocator: how many frees emptied the cache that they free
     or fill again, and whether the stack names torch.cuda.empty_cache() as what did.
 
@@ -128,7 +128,7 @@ def _emptied(context: Context, nodes: Ints, call: Bools) -> tuple[Ints, Bools]:
 def _in_empty_cache(context: Context, nodes: Ints) -> Bools:
     """Flag the forest nodes inside a call of torch.cuda.empty_cache() that the stacks show."""
     host = context.recording.host
-    calls = nodes_named(context.recording, _EMPTY_CACHE, (PYTHON,))
+    calls = nodes_by_name(context.recording, _EMPTY_CACHE, (PYTHON,))
     flags = np.zeros(len(nodes), np.bool_)
     for thread in np.unique(host.thread[calls]).tolist() if len(calls) else ():
         own_calls = calls[host.thread[calls] == thread]

@@ -146,9 +146,9 @@ def _kind_share(context: Context, kind: Ints) -> npt.NDArray[np.float64]:
     return share
 
 
-def _owned(context: Context, chosen: Bools) -> Ints:
+def _claims(context: Context, chosen: Bools) -> Ints:
     """On the CPU operators own their time, each moment the innermost one's; beside a GPU none."""
     return context.ledger.owned(np.flatnonzero(chosen if context.cpu_program else chosen[:0]), *_OWNED)
 
 
-FRAME = Frame(SCHEMA, build, evidence=("name", COUNT, SELF, *TIME), rows=Rows(nodes=nodes), owns=_owned)
+FRAME = Frame(SCHEMA, build, evidence=("name", COUNT, SELF, *TIME), rows=Rows(nodes=nodes), owns=_claims)

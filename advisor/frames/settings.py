@@ -130,7 +130,7 @@ def facts(context: Context) -> dict[str, Any]:
     settings = context.metadata.recorded
     if settings is None:
         return {**{column.name: None for column in COLUMNS}, "settings_recorded": False}
-    loaders = _waited(settings.loaders, context)
+    loaders = _loaders_in_use(settings.loaders, context)
     fused = _common(optimizer.fused is True for optimizer in settings.optimizers)
     bare = float(np.median(settings.unprofiled_step_ms)) * 1e6 if settings.unprofiled_step_ms else None
     return {
@@ -156,7 +156,7 @@ def _excess(context: Context, bare_ms: Sequence[float]) -> float | None:
     return float(min(np.median(profiled) / np.median(bare), profiled.min() / bare.min())) - 1
 
 
-def _waited(loaders: Sequence[Loader], context: Context) -> list[Loader]:
+def _loaders_in_use(loaders: Sequence[Loader], context: Context) -> list[Loader]:
     """The loaders with workers where batches are mostly waited for from workers, else those without; all without waits."""
     waits, host = context.waits.loader, context.recording.host
     if not len(waits.start):

@@ -181,7 +181,7 @@ def _time(context: Context) -> dict[str, Any]:
         "idle_share": idle / window if idle is not None and window else None,
         "warm": is_warm(warmup, window - busy),
         "warmup_ns": warmup,
-        "steps_not_iterations": bool(steps and np.median(per_step) >= 2 and not _placed(context)),
+        "steps_not_iterations": bool(steps and np.median(per_step) >= 2 and not _steps_from_loop(context)),
     }
 
 
@@ -243,7 +243,7 @@ def _file(context: Context) -> dict[str, Any]:
     return {"truncated": recorded.truncated, "repaired_events": recorded.repaired, "skipped_events": recorded.skipped}
 
 
-def _placed(context: Context) -> bool:
+def _steps_from_loop(context: Context) -> bool:
     """Tell whether a recorder that saw the loop put the steps where they are."""
     recorded = context.metadata.recorded
     return recorded is not None and bool(recorded.steps_by)

@@ -44,18 +44,18 @@ class Job:
         self.ranks = list(ranks)
 
     @cached_property
-    def _matched(self) -> tuple[list[Group], list[tuple[str, int]]]:
+    def _matching(self) -> tuple[list[Group], list[tuple[str, int]]]:
         return match(self.digests)
 
     @property
     def groups(self) -> list[Group]:
         """Process groups, with the collectives that their ranks share."""
-        return self._matched[0]
+        return self._matching[0]
 
     @property
     def strange(self) -> list[tuple[str, int]]:
         """Group and rank (by its index) of sequences that are unlike those of the others."""
-        return self._matched[1]
+        return self._matching[1]
 
     @cached_property
     def clocks(self) -> Clocks:

@@ -20,7 +20,7 @@ _LEAST = 0.05
 _NAMED = 3
 
 
-def retold(analysis: Analysis, row: RankRow, arrivals: pd.DataFrame, telling: Sequence[str]) -> Analysis:
+def rewrite(analysis: Analysis, row: RankRow, arrivals: pd.DataFrame, telling: Sequence[str]) -> Analysis:
     """*analysis* with what is said of exposed communication parted into waiting and transfer.
 
     Waiting is no fault of the network, and what hides or shrinks messages does not return it: the saving is cut down to
@@ -33,7 +33,7 @@ def retold(analysis: Analysis, row: RankRow, arrivals: pd.DataFrame, telling: Se
     total = float(by_rank.sum())
     shares = [(int(rank), float(spent) / total) for rank, spent in zip(by_rank.index, by_rank, strict=True)]
     findings = [
-        _retold(finding, row, shares, telling) if finding.rule in EXPOSED else finding for finding in analysis.findings
+        _rewrite(finding, row, shares, telling) if finding.rule in EXPOSED else finding for finding in analysis.findings
     ]
     return msgspec.structs.replace(analysis, findings=sorted(findings, key=_order))
 
@@ -49,7 +49,7 @@ def _in_words(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
 
 
-def _retold(finding: Finding, row: RankRow, shares: Sequence[tuple[int, float]], telling: Sequence[str]) -> Finding:
+def _rewrite(finding: Finding, row: RankRow, shares: Sequence[tuple[int, float]], telling: Sequence[str]) -> Finding:
     wait, cost = row.wait_ms or 0.0, finding.cost_ms
     share = min(wait / cost, 1.0) if cost else 0.0
     if share < _LEAST:

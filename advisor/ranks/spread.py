@@ -109,7 +109,7 @@ def _messages(digest: Digest) -> pd.DataFrame:
     return sums.assign(count=sums["count"] / max(digest.step_count, 1)).reset_index()
 
 
-def _counted(job: Job) -> pd.DataFrame:
+def _costs(job: Job) -> pd.DataFrame:
     """Rows of `arrivals` inside steps that cost something, with that as ms per step of their rank."""
     frame = job.arrivals.frame
     frame = frame[(frame["step"].to_numpy(np.int64) >= 0) & (frame["cost_ns"].to_numpy(np.int64) > 0)]
@@ -119,7 +119,7 @@ def _counted(job: Job) -> pd.DataFrame:
 
 def _waits(job: Job) -> dict[tuple[str, str, int], float]:
     """Sum the waits of all ranks, in ms per step, by group, kind and size."""
-    frame = _counted(job)
+    frame = _costs(job)
     sums = pd.DataFrame(
         {
             "group": frame["group_name"].astype(str).to_numpy(),
@@ -136,7 +136,7 @@ def lags(job: Job) -> list[Lag]:
     """The collectives in which ranks waited longest, and for whom."""
     if job.obstacle:
         return []
-    frame = _counted(job)
+    frame = _costs(job)
     sums = frame.groupby("collective")["cost_ns"].sum()
     worst = sorted(sums.items(), key=lambda entry: (-int(entry[1]), entry[0]))[:MOST_LAGS]
     arrivals = job.arrivals.frame
@@ -169,7 +169,7 @@ def waits(job: Job) -> list[Wait]:
     """List who waits for whom, the longest first."""
     if job.obstacle:
         return []
-    sums = _counted(job).groupby(["rank", "late_rank"])["ms"].sum().reset_index()
+    sums = _costs(job).groupby(["rank", "late_rank"])["ms"].sum().reset_index()
     order = np.lexsort((sums["late_rank"], sums["rank"], -sums["ms"]))[:MOST_WAITS]
     return [
         Wait(rank=int(row["rank"]), late_rank=int(row["late_rank"]), wait_ms=float(row["ms"]))

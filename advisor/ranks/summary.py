@@ -201,22 +201,22 @@ def at_length(analyses: Sequence[Analysis], across: Across | None) -> list[int]:
         return list(range(AT_LENGTH))
     rows = [row for row in across.ranks if row.trace is not None]
     chosen: dict[int, None] = {}
-    for worth, most in ((_caused, 3), (_step, 1), (_wait, 2), (_usual(across), 1), (_caused, AT_LENGTH)):
+    for worth, most in ((_caused_ms, 3), (_step_ms, 1), (_wait_ms, 2), (_usual(across), 1), (_caused_ms, AT_LENGTH)):
         for row in sorted(rows, key=lambda row: (-worth(row), row.rank))[:most]:
             if row.trace is not None and len(chosen) < AT_LENGTH:
                 chosen.setdefault(row.trace)
     return sorted(chosen)
 
 
-def _caused(row: RankRow) -> float:
+def _caused_ms(row: RankRow) -> float:
     return row.caused_ms or 0.0
 
 
-def _wait(row: RankRow) -> float:
+def _wait_ms(row: RankRow) -> float:
     return row.wait_ms or 0.0
 
 
-def _step(row: RankRow) -> float:
+def _step_ms(row: RankRow) -> float:
     return row.step_ms or 0.0
 
 

@@ -57,10 +57,10 @@ def same_work(digests: Sequence[Digest]) -> list[bool | None]:
     counts, times = table(digests, ["name", "op", "shapes"])
     count, ms = counts.to_numpy(), times.to_numpy()
     listed = np.nansum(ms, axis=0) if len(ms) else np.zeros(len(digests))
-    return [_same(member, digest, count, ms, listed) for member, digest in enumerate(digests)]
+    return [_is_same(member, digest, count, ms, listed) for member, digest in enumerate(digests)]
 
 
-def _same(member: int, digest: Digest, count: Numbers, ms: Numbers, listed: Numbers) -> bool | None:
+def _is_same(member: int, digest: Digest, count: Numbers, ms: Numbers, listed: Numbers) -> bool | None:
     total_ms = digest.work_ns / max(digest.step_count, 1) / 1e6
     if not total_ms or float(listed[member]) < (1 - NEAR) * total_ms:
         return None  # much of its work has no shapes, or is not listed

@@ -141,7 +141,7 @@ class Columns:
         for event in events:
             sinks[event.cat](event)
         try:
-            tables = [(group, self._taken(group, batch, events)) for group, batch in sinks.batches() if batch]
+            tables = [(group, self._table_of(group, batch, events)) for group, batch in sinks.batches() if batch]
         except NeedExact:
             self.exact = True
             self.coerced, self.first_coerced, self.shapeless, self.unknown = before
@@ -153,7 +153,7 @@ class Columns:
             self._grown.setdefault(group, _Grown()).append(table)
         self.events += len(events)
 
-    def _taken(self, group: str, batch: list[Event], events: list[Event]) -> Table:
+    def _table_of(self, group: str, batch: list[Event], events: list[Event]) -> Table:
         """The columns of a batch; notes where in *events* the first value lies that could not be used."""
         self._bad_row = -1
         table = self._take[group](batch)

@@ -26,7 +26,7 @@ _DEVICE = ("kernel", "copy", "memset")
 _AGAIN = "No profiler writes such a file; record the trace again."
 
 
-def unpacked(path: str, packed: int, size: int) -> None:
+def check_ratio(path: str, packed: int, size: int) -> None:
     """Raise TraceError where *packed* bytes have come to *size* bytes of text, and no trace compresses so well."""
     if size > SMALL_TEXT and size > MOST_RATIO * packed:
         raise TraceError(
@@ -35,7 +35,7 @@ def unpacked(path: str, packed: int, size: int) -> None:
         )
 
 
-def growing(path: str, columns: Columns) -> None:
+def check_size(path: str, columns: Columns) -> None:
     """Raise TraceError where what has been read so far is more than is kept of any trace."""
     if columns.events > MOST_EVENTS:
         raise TraceError(f"{path}: more than {MOST_EVENTS:,} events, the limit for one file. Record fewer steps.")
@@ -49,7 +49,7 @@ def growing(path: str, columns: Columns) -> None:
         raise TraceError(f"{path}: more than {MOST_THREADS:,} threads and streams, the limit for one file. {_AGAIN}")
 
 
-def whole(path: str, tables: Mapping[str, Table]) -> None:
+def check_tables(path: str, tables: Mapping[str, Table]) -> None:
     """Raise TraceError where the events of a file have more devices, or nest deeper, than any program's."""
     devices = [np.unique(tables[group]["device"]) for group in _DEVICE if group in tables]
     if devices and len(np.unique(np.concatenate(devices))) > MOST_DEVICES:

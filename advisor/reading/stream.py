@@ -19,7 +19,7 @@ from advisor.reading.columns import Columns, Table
 from advisor.reading.containers import Source
 from advisor.reading.cut import Part
 from advisor.reading.events import BROKEN, EVENTS
-from advisor.reading.progress import Seen, Told
+from advisor.reading.progress import Observer, Progress
 from advisor.reading.repair import mend
 from advisor.reading.salvage import BOUNDARY, Losses, Salvage, ends_list, list_end
 
@@ -61,8 +61,10 @@ class Recorded:
 class Reader:
     """Reads one file into :class:`Recorded`."""
 
-    def __init__(self, path: str | os.PathLike[str], told: Told | None = None, seen: Seen | None = None) -> None:
-        self.source = Source(path, told, seen)
+    def __init__(
+        self, path: str | os.PathLike[str], progress: Progress | None = None, observer: Observer | None = None
+    ) -> None:
+        self.source = Source(path, progress, observer)
         self.path = self.source.path
         self.blocks: Iterator[bytes] = self.source.blocks()
         self.columns = Columns()
@@ -81,8 +83,8 @@ class Reader:
         tables = columns.finish()
         if not tables:
             self._refuse_empty()
-        limits.growing(self.path, columns)
-        limits.whole(self.path, tables)
+        limits.check_size(self.path, columns)
+        limits.check_tables(self.path, tables)
         return Recorded(
             tables=tables,
             names=[name[:_MOST_NAME] for name in columns.names],
@@ -211,7 +213,7 @@ class Reader:
                     f"{self.path}: {size >> 20} MB of text without an event. advisor reads what torch.profiler writes: "
                     "prof.export_chrome_trace('trace.json.gz')."
                 )
-            limits.growing(self.path, self.columns)
+            limits.check_size(self.path, self.columns)
             self._offset += at
             parts = [text[at:]]
             size = len(parts[0])
@@ -319,7 +321,9 @@ class Reader:
         if not tail.endswith(b"}"):
             self.truncated = True
             # What is whole of the root object is kept: cut back to the last comma before which it can be closed.
-            tail = next((shorter for shorter in _shortened(tail) if metadata.parse(front + shorter) is not None), b"}")
+            tail = next(
+                (shorter for shorter in _closed_earlier(tail) if metadata.parse(front + shorter) is not None), b"}"
+            )
         for damaged, text in enumerate((front + tail, front + b"}")):
             meta = metadata.parse(text) or metadata.parse(mend(text))
             if meta is not None:
@@ -341,7 +345,7 @@ def _where(count: int, place: tuple[int, int] | None) -> str:
     return f"{',' if count == 1 else ', the first of them'} event {place[0]:,} at byte {place[1]:,} of the text"
 
 
-def _shortened(tail: bytes) -> Iterator[bytes]:
+def _closed_earlier(tail: bytes) -> Iterator[bytes]:
     """*tail* cut back comma by comma and closed."""
     yield tail + b"}"
     for _ in range(_MOST_CUTS):
@@ -349,6 +353,6 @@ def _shortened(tail: bytes) -> Iterator[bytes]:
         yield tail + b"}"
 
 
-def read(path: str | os.PathLike[str], told: Told | None = None, seen: Seen | None = None) -> Recorded:
-    """Read a trace file, or standard input (``-``). *told* hears how far it is, *seen* is shown the bytes of the file."""
-    return Reader(path, told, seen).read()
+def read(path: str | os.PathLike[str], progress: Progress | None = None, observer: Observer | None = None) -> Recorded:
+    """Read a trace file, or standard input (``-``). *progress* is called with how far it is, *observer* with its bytes."""
+    return Reader(path, progress, observer).read()

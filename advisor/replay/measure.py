@@ -16,7 +16,7 @@ _LATE_SHARE = 0.10
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measurement:
     """``step_ns`` is the median step and ``mean_ns`` the mean of all (the window where there are none)."""
 
     step_ns: float
@@ -24,12 +24,12 @@ class Measured:
     window_ns: int
 
 
-def measure(context: Context, graph: Graph, timeline: Timeline) -> Measured:
+def measure(context: Context, graph: Graph, timeline: Timeline) -> Measurement:
     """Steps and window of a replayed timeline: as design has them, by the replayed marks and work."""
     recording = context.recording
     if not recording.steps:
         window = int(timeline.ended.max() - timeline.begun.min()) if len(timeline.begun) else 0
-        return Measured(float(window), float(window), window)
+        return Measurement(float(window), float(window), window)
     marks = timeline.start[graph.kind == MARK]
     starts, finish = marks[:-1], max(int(marks[-1]), int(timeline.ended.max()))
     first = graph.first[0] if len(graph) else 0
@@ -49,7 +49,7 @@ def measure(context: Context, graph: Graph, timeline: Timeline) -> Measured:
         edges[-1] = min(starts[-1] + (recording.bounds[-1] - recording.bounds[-2]), finish)
     durations = np.diff(edges)[recording.sampled]
     mean = float(edges[-1] - edges[0]) / (len(edges) - 1)
-    return Measured(float(np.median(durations)), mean, finish - int(marks[0]))
+    return Measurement(float(np.median(durations)), mean, finish - int(marks[0]))
 
 
 def bound_by(context: Context, graph: Graph, timeline: Timeline, loader: Ints) -> str:

@@ -54,7 +54,9 @@ def make(trace: Trace, outcome: Outcome, *, safe: bool = False, what_if: Sequenc
     whole_ms = trace.whole_ms
     priced = replay.price(claims, whole_ms)
     how, matches = replay.how, outcome.matches
-    findings = [_priced(f, matches.get(f.rule), priced.savings.get(f.rule), whole_ms, how) for f in outcome.findings]
+    findings = [
+        _with_price(f, matches.get(f.rule), priced.savings.get(f.rule), whole_ms, how) for f in outcome.findings
+    ]
     rungs = priced.plan
     if safe:
         rungs = replay.price([claim for claim in claims if not changes_training(claim)], whole_ms).plan
@@ -177,7 +179,7 @@ def _bound(finding: Finding, reason: str) -> Finding:
     return msgspec.structs.replace(finding, saving=saving)
 
 
-def _priced(
+def _with_price(
     finding: Finding, claim: Claim | None, saving: tuple[float, float] | None, whole_ms: float, how: str
 ) -> Finding:
     if saving is None or claim is None or claim.rule.replay is None or whole_ms <= 0:

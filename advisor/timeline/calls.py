@@ -29,7 +29,7 @@ _AUTOGRAD_NODE = re.compile(r"(?:^|::)\w+Backward\d*$|^torch::autograd::Accumula
 PHASES = ("forward", "backward", "optimizer", "zero_grad", "other")
 
 
-def stacked(tables: Mapping[str, Table], groups: Sequence[str], columns: Sequence[str]) -> dict[str, Ints]:
+def stack_rows(tables: Mapping[str, Table], groups: Sequence[str], columns: Sequence[str]) -> dict[str, Ints]:
     """Rows of several tables, one after the other: some *columns*, ``kind`` (place in *groups*), ``row`` (in its table)."""
     present = [(kind, tables[group]) for kind, group in enumerate(groups) if group in tables]
     parts = {column: [table[column] for _, table in present] for column in columns}
@@ -66,7 +66,7 @@ class Host:
         self.libraries = LIBRARIES | frozenset(libraries)
         self._recorded = recorded
         tables = recorded.tables
-        columns = stacked(tables, GROUPS, ("name", "thread", "ts", "dur"))
+        columns = stack_rows(tables, GROUPS, ("name", "thread", "ts", "dur"))
         start = columns["ts"] - zero_ns
         end = start + np.maximum(columns["dur"], 0)
         # The sort is stable: what starts and ends alike stays in the order of GROUPS, and of the file.
@@ -313,7 +313,7 @@ class Host:
             up[on] = self.parent[up[on]]
         return np.where((up >= 0) & chosen[up], up, -1) if len(chosen) else up
 
-    def ordered(self, group: int) -> Ints:
+    def nodes_of(self, group: int) -> Ints:
         """Nodes of a group in order of start: the rows of `ops`, of `launches` and of `python`."""
         nodes = np.flatnonzero(self.group == group)
         return nodes[np.argsort(self.start[nodes], kind="stable")]

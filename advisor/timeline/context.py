@@ -55,7 +55,7 @@ class Context:
     @cached_property
     def graph_nodes(self) -> Ints:
         """Forest nodes of calls that replay a graph."""
-        return waits.nodes_named(self.recording, waits.GRAPH, (RUNTIME,))
+        return waits.nodes_by_name(self.recording, waits.GRAPH, (RUNTIME,))
 
     @cached_property
     def graphs_underrecorded(self) -> bool:
@@ -66,8 +66,8 @@ class Context:
         if not np.isin(self.graph_nodes, work.launch).all():
             return True
         low, high = self.recording.window
-        queued = ledgers.queued(self.recording, self.device).length
-        return bool(queued > _UNDERRECORDED_SHARE * (high - low))
+        unexplained_idle = ledgers.unexplained_idle(self.recording, self.device).length
+        return bool(unexplained_idle > _UNDERRECORDED_SHARE * (high - low))
 
     @property
     def idle_trusted(self) -> bool:
@@ -129,14 +129,14 @@ class Context:
     @cached_property
     def kernel_rows(self) -> Ints:
         """Indices of the kernels in the GPU work."""
-        return self.recording.work.of(KERNEL)
+        return self.recording.work.indices(KERNEL)
 
     # ---- operators
 
     @cached_property
     def op_rows(self) -> Ints:
         """Forest nodes of operators, in order of start."""
-        return self.recording.host.ordered(OP)
+        return self.recording.host.nodes_of(OP)
 
     def op_column(self, node: Ints, name: str, default: int = -1) -> Ints:
         """A column of the operator (or annotation) that each forest node is inside of."""
@@ -263,7 +263,7 @@ class Context:
             out.append(dtype if dtype is not None or kind < 0 else by_type[kind])
         return out
 
-    def hidden_by_kernels(self, device: int) -> Spans:
+    def kernel_spans(self, device: int) -> Spans:
         """Time in which kernels run on a device."""
         work = self.recording.work
         rows = (work.device == device) & (work.kind == KERNEL)

@@ -111,11 +111,11 @@ def alone_ns(device: Ints, start: Ints, end: Ints) -> Ints:
     out = end - start
     for number in np.unique(device).tolist():
         rows = device == number
-        out[rows] -= covered(_crowded(start[rows], end[rows]), start[rows], end[rows])
+        out[rows] -= covered(_overlap(start[rows], end[rows]), start[rows], end[rows])
     return out
 
 
-def _crowded(start: Ints, end: Ints) -> Spans:
+def _overlap(start: Ints, end: Ints) -> Spans:
     """Time in which two or more of the spans run at once."""
     time = np.concatenate([start, end])
     change = np.concatenate([np.ones(len(start), np.int64), np.full(len(end), -1, np.int64)])

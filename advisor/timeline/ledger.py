@@ -224,7 +224,7 @@ def _idle_layers(recording: Recording, device: int, waits: HostWaits, *, trust_i
     if not recording.has_host:
         return layers
     if device >= 0:
-        waiting = queued(recording, device)
+        waiting = unexplained_idle(recording, device)
         layers.append(layer_of("unknown", waiting.start, waiting.end))
     if not trust_idle:
         return layers
@@ -269,7 +269,7 @@ def host_extent(recording: Recording) -> tuple[int, int]:
     return low, high
 
 
-def queued(recording: Recording, device: int) -> Spans:
+def unexplained_idle(recording: Recording, device: int) -> Spans:
     """Idle stretches that no launch explains: the work that ends them was launched before they began, or outside the trace.
 
     The device then waits for something of its own (an event, a dependency, the front end, work that was not recorded).

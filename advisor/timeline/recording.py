@@ -14,7 +14,7 @@ from advisor import hardware
 from advisor.intervals import Bools, Ints, Spans, fetch, union
 from advisor.reading.metadata import Device
 from advisor.reading.stream import Recorded
-from advisor.timeline.calls import Host, stacked
+from advisor.timeline.calls import Host, stack_rows
 from advisor.timeline.kernel_names import COMMUNICATION
 from advisor.timeline.source import scrub
 
@@ -62,7 +62,7 @@ class Work:
     def __len__(self) -> int:
         return len(self.start)
 
-    def of(self, kind: int) -> Ints:
+    def indices(self, kind: int) -> Ints:
         """Indices of the kernels, of the copies or of the memsets."""
         return np.flatnonzero(self.kind == kind)
 
@@ -122,7 +122,7 @@ class Recording:
     def work(self) -> Work:
         """GPU work in order of start, linked to its launches by correlation."""
         keys = ("name", "ts", "dur", "device", "stream", "correlation")
-        columns = {key: values.astype(np.int64) for key, values in stacked(self.tables, WORK, keys).items()}
+        columns = {key: values.astype(np.int64) for key, values in stack_rows(self.tables, WORK, keys).items()}
         start = columns["ts"] - self.zero_ns
         order = np.lexsort((columns["stream"], start))
         columns = {key: value[order] for key, value in columns.items()}

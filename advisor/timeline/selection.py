@@ -61,7 +61,7 @@ def _of_steps(outline: Recording, shift: int, path: str, wanted: Ends) -> Part:
     if not chosen:
         request = f"{'' if low is None else f'{low:.0f}'}:{'' if high is None else f'{high:.0f}'}"
         holding = (
-            f"it holds {_named(steps)}"
+            f"it holds {_in_words(steps)}"
             if steps
             else "it holds no ProfilerStep at all: call prof.step() after every iteration"
         )
@@ -79,7 +79,7 @@ def _of_steps(outline: Recording, shift: int, path: str, wanted: Ends) -> Part:
         steps=tuple((step.name, step.number, step.start + shift, step.end + shift) for step in part),
         later=tuple(step.start + shift for step in steps[last:]),
         goes_on=_goes_on(outline, edges[last]),
-        note=f"only a part was read: {_named(part)}, {len(part):,} of {len(steps):,} steps, {ms:,.1f} of {total_ms:,.1f} ms",
+        note=f"only a part was read: {_in_words(part)}, {len(part):,} of {len(steps):,} steps, {ms:,.1f} of {total_ms:,.1f} ms",
     )
 
 
@@ -94,7 +94,7 @@ def _from(step: Step, at: int, count: int, end: float | None, *, above: bool = F
     return at >= count + end if end < 0 else step.number >= end
 
 
-def _named(steps: list[Step]) -> str:
+def _in_words(steps: list[Step]) -> str:
     if len(steps) == 1:
         return steps[0].name
     numbers = [step.number for step in steps]

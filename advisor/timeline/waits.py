@@ -79,7 +79,7 @@ def _empty() -> Ints:
     return np.zeros(0, np.int64)
 
 
-def nodes_named(recording: Recording, pattern: re.Pattern[str], groups: tuple[int, ...]) -> Ints:
+def nodes_by_name(recording: Recording, pattern: re.Pattern[str], groups: tuple[int, ...]) -> Ints:
     """Forest nodes of some groups whose names match, in forest order."""
     host = recording.host
     if not host.size:
@@ -95,7 +95,7 @@ def _waits(recording: Recording, nodes: Ints) -> Waits:
 
 def loader_waits(recording: Recording) -> Batches:
     """Waits for the next batch. Only on threads that launch work or hold the steps: elsewhere they hold nobody up."""
-    nodes = nodes_named(recording, LOADER, (ANNOTATION, OP))
+    nodes = nodes_by_name(recording, LOADER, (ANNOTATION, OP))
     host = recording.host
     # A wait inside another (a DataLoader wrapped by a DataLoader) counts once.
     if len(nodes):
@@ -113,7 +113,7 @@ def loader_waits(recording: Recording) -> Batches:
     restart[:-1] |= first[1:]
     start = waits.start
     if first.any():
-        iterators = nodes_named(recording, _ITERATOR, (PYTHON,))
+        iterators = nodes_by_name(recording, _ITERATOR, (PYTHON,))
         start = start.copy()
         for at in np.flatnonzero(first).tolist():
             between = iterators[
@@ -144,12 +144,12 @@ def _first_of_new_workers(recording: Recording, waits: Waits) -> Bools:
 
 def allocator_calls(recording: Recording) -> Waits:
     """Device and pinned-host allocations and frees that reach the driver."""
-    return _waits(recording, nodes_named(recording, ALLOCATOR_CALL, (RUNTIME,)))
+    return _waits(recording, nodes_by_name(recording, ALLOCATOR_CALL, (RUNTIME,)))
 
 
 def compiles(recording: Recording) -> Waits:
     """Compilation by torch.compile, outermost spans."""
-    host, nodes = recording.host, nodes_named(recording, _COMPILE, (ANNOTATION, OP, PYTHON))
+    host, nodes = recording.host, nodes_by_name(recording, _COMPILE, (ANNOTATION, OP, PYTHON))
     # In the forest's order what lies inside another span follows it, and ends no later.
     outermost = np.ones(len(nodes), np.bool_)
     for thread in np.unique(host.thread[nodes]).tolist() if len(nodes) else ():
@@ -161,7 +161,7 @@ def compiles(recording: Recording) -> Waits:
 
 def collections(recording: Recording) -> Waits:
     """Pauses of Python's garbage collector."""
-    return _waits(recording, nodes_named(recording, re.compile(r"^Python GC"), (PYTHON, ANNOTATION, OP)))
+    return _waits(recording, nodes_by_name(recording, re.compile(r"^Python GC"), (PYTHON, ANNOTATION, OP)))
 
 
 def overheads(recording: Recording) -> Waits:
@@ -180,7 +180,7 @@ def overheads(recording: Recording) -> Waits:
 def syncs(recording: Recording) -> Syncs:
     """Calls in which the host waits for the device, with what they wait for."""
     host, work = recording.host, recording.work
-    nodes = nodes_named(recording, SYNC_CALL, (RUNTIME,))
+    nodes = nodes_by_name(recording, SYNC_CALL, (RUNTIME,))
     empty = _empty()
     if not len(nodes):
         return Syncs(empty, empty, empty, empty, empty, empty)

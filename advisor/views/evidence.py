@@ -78,7 +78,7 @@ def _events(trace: Trace, marks: Marks, findings: Sequence[Finding], low: int, h
         segments = inside[marks.segment[inside] == number - 1]
         starts = np.concatenate([work.start[pieces], ledger.start_ns[segments]])
         ends = np.concatenate([work.end[pieces], ledger.end_ns[segments]])
-        for start, end in _joined(starts, ends, (high - low) // 2000):
+        for start, end in _join(starts, ends, (high - low) // 2000):
             yield span(
                 finding.title,
                 "advisor",
@@ -111,7 +111,7 @@ def _events(trace: Trace, marks: Marks, findings: Sequence[Finding], low: int, h
         yield span(name, group, (pid, int(host.thread[at])), (int(host.start[at]), int(host.end[at])), args)
 
 
-def _joined(start: Ints, end: Ints, near: int) -> Iterator[tuple[int, int]]:
+def _join(start: Ints, end: Ints, near: int) -> Iterator[tuple[int, int]]:
     """Spans in order, those that lie within *near* of each other as one."""
     order = np.argsort(start, kind="stable")
     low = high = None

@@ -41,7 +41,7 @@ class Lanes:
     parts: list[Spans] = field(default_factory=list)
     tracks: list[Track] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
-    spoken: dict[int, str] = field(default_factory=dict)
+    labels: dict[int, str] = field(default_factory=dict)
 
 
 def host_lanes(trace: Trace, extent: Extent, marks: Marks, first_track: int) -> Lanes:
@@ -53,7 +53,7 @@ def host_lanes(trace: Trace, extent: Extent, marks: Marks, first_track: int) -> 
     inside = within(host.start, host.end, low, high)
     if not inside.any():
         return lanes
-    category, lanes.spoken = _categories(context, inside, marks)
+    category, lanes.labels = _categories(context, inside, marks)
     shown = inside & (category >= 0)
     if not shown.any():
         return lanes
@@ -127,24 +127,24 @@ def _categories(context: Context, inside: Bools, marks: Marks) -> tuple[Ints, di
     annotation = np.array([name.startswith(_ANNOTATIONS) for name in names], np.bool_)
     category[(category == 3) & annotation[host.name]] = 2
     python = np.flatnonzero(inside & (host.group == PYTHON))
-    spoken: dict[int, str] = {}
+    labels: dict[int, str] = {}
     kind = np.full(len(names), -1, np.int64)
     for code in np.unique(host.name[python]).tolist():
         name = names[code]
         if name.startswith("nn.Module: "):
-            kind[code], spoken[code] = 1, name[11:]
+            kind[code], labels[code] = 1, name[11:]
             continue
         if name.startswith("Python GC"):
             kind[code] = 0
             continue
         place = parse_frame(name, host.libraries)
         if place is not None:
-            spoken[code] = f"{place.function} ({place.file}:{place.line})"
+            labels[code] = f"{place.function} ({place.file}:{place.line})"
             kind[code] = 0 if place.user else -1
     category[python] = kind[host.name[python]]
     evidence = python[marks.node[python] >= 0]
     category[evidence] = np.maximum(category[evidence], 0)
-    return category, spoken
+    return category, labels
 
 
 def _depths(host: Host, category: Ints, shown: Bools) -> list[Ints]:

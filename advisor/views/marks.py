@@ -69,7 +69,7 @@ class Marks:
     def _evidence(self, number: int, claim: Claim) -> _Evidence:
         name, context = claim.rule.match.frame, self._trace.context
         rows = FRAMES[name].rows
-        work, nodes = self._matched(name, rows, claim.rows)
+        work, nodes = self._events_of(name, rows, claim.rows)
         # Rows that are segments themselves are evidence in steps that the figures leave out, too.
         segments = claim.segments[context.ledger.idle[claim.segments]]
         if rows.segments is not None:
@@ -78,7 +78,7 @@ class Marks:
         kept = [part[inside[part]] for part, inside in zip(parts, self._inside, strict=True)]
         return _Evidence(number, (kept[0], kept[1], kept[2]))
 
-    def _matched(self, name: str, rows: Rows, mask: Bools) -> tuple[Ints, Ints]:
+    def _events_of(self, name: str, rows: Rows, mask: Bools) -> tuple[Ints, Ints]:
         """GPU work and host nodes that the chosen rows of a frame are."""
         context, nothing = self._trace.context, np.zeros(0, np.int64)
         if rows.events is not None:

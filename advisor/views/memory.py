@@ -26,7 +26,7 @@ _HEADINGS = (
 )
 
 
-def thinned(when: Ints, curves: list[Ints], most: int = MOST_POINTS) -> Ints:
+def thin(when: Ints, curves: list[Ints], most: int = MOST_POINTS) -> Ints:
     """Indices of at most *most* points: the ends, and in each of equal stretches of time the extremes of every curve."""
     if len(when) <= most:
         return np.arange(len(when))
@@ -56,7 +56,7 @@ def _curve(trace: Trace, points: dict[str, Ints], device: int) -> MemoryCurve:
     here = points["device"] == device
     when, allocated, reserved = (points[key][here] for key in ("start_ns", "allocated_bytes", "reserved_bytes"))
     peak = int(np.argmax(allocated))
-    keep = thinned(when, [allocated, reserved])
+    keep = thin(when, [allocated, reserved])
     entry = trace.context.recording.device_properties(device) if device >= 0 else None
     return MemoryCurve(
         device=device,

@@ -10,7 +10,7 @@ from advisor.intervals import Ints
 from advisor.results.field import Cell
 from advisor.results.views import Grid, Heading
 from advisor.timeline.calls import BACKWARD, PYTHON
-from advisor.views.grid import MOST_ROWS, short, spoken_extent
+from advisor.views.grid import MOST_ROWS, extent_note, short
 
 if TYPE_CHECKING:
     from advisor.trace import Trace
@@ -87,7 +87,7 @@ def modules(trace: Trace) -> Grid:
         columns=list(_HEADINGS),
         rows=[[float(cell) if isinstance(cell, np.floating) else cell for cell in line] for line in rows],
         total=len(chosen) + bool(own[-1]),
-        note=spoken_extent(trace),
+        note=extent_note(trace),
         parents=parents,
     )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from advisor.results.views import QueueCurve
-from advisor.views.memory import thinned
+from advisor.views.memory import thin
 from advisor.views.steps import Extent
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def queue(trace: Trace, extent: Extent) -> QueueCurve | None:
     order = np.argsort(depth, kind="stable")
     reached = np.cumsum(length[order])
     median = float(depth[order][np.searchsorted(reached, (high - low) / 2)])
-    keep = thinned(times, [depth])
+    keep = thin(times, [depth])
     return QueueCurve(
         ms=[int(time) / 1e6 for time in (times[keep] - low).tolist()],
         depth=depth[keep].tolist(),

@@ -14,7 +14,7 @@ from advisor.views.grid import counting, short
 from advisor.views.lanes import HOST_CATEGORIES, host_lanes, rows_of
 from advisor.views.marks import Marks
 from advisor.views.steps import Extent
-from advisor.views.thinning import Spans, fitted
+from advisor.views.thinning import Spans, fit
 
 if TYPE_CHECKING:
     from advisor.trace import Trace
@@ -46,14 +46,14 @@ def timeline(trace: Trace, extent: Extent, marks: Marks) -> Timeline | None:
     parts += lanes.parts
     tracks += lanes.tracks
     left_out += lanes.left_out
-    for spoken, text in lanes.spoken.items():
-        names[spoken] = text
-    events = Spans.joined(parts) if parts else causes.take(np.zeros(0, np.int64))
+    for label, text in lanes.labels.items():
+        names[label] = text
+    events = Spans.join(parts) if parts else causes.take(np.zeros(0, np.int64))
     total = int(events.count.sum())
     length = high - low
-    items = fitted(events, MOST_EVENTS, length)
+    items = fit(events, MOST_EVENTS, length)
     merged = int(items.count[items.count > 1].sum())
-    spans = Spans.joined([fitted(causes, MOST_CAUSES, length), items])
+    spans = Spans.join([fit(causes, MOST_CAUSES, length), items])
     spans = spans.take(np.lexsort((spans.row, spans.start, spans.track)))
     used, code = np.unique(spans.name, return_inverse=True)
     kinds, kind = np.unique(spans.category, return_inverse=True)

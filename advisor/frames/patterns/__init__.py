@@ -103,7 +103,7 @@ def _of_first(inside: Pairs, values: Ints, size: int) -> Ints:
     return out
 
 
-def _owned(context: Context, chosen: Bools) -> Ints:
+def _claims(context: Context, chosen: Bools) -> Ints:
     """The device's time in the work that a fix would spare, and the idle time of the patterns."""
     patterns = context.once(find)
     busy = context.ledger.owned(patterns.own.index[chosen[patterns.own.row]], *BUSY)
@@ -119,4 +119,4 @@ def _events(context: Context, chosen: Bools) -> tuple[Ints, Ints]:
     return np.unique(own.index[chosen[own.row]]), nodes
 
 
-FRAME = Frame(SCHEMA, build, evidence=("kind", "op", COUNT, *TIME), rows=Rows(events=_events), owns=_owned)
+FRAME = Frame(SCHEMA, build, evidence=("kind", "op", COUNT, *TIME), rows=Rows(events=_events), owns=_claims)

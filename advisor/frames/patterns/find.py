@@ -12,11 +12,11 @@ from advisor.frames.patterns.convolution import biased_convolutions
 from advisor.frames.patterns.loop import loops
 from advisor.frames.patterns.recompute import recompute
 from advisor.frames.patterns.transfer import created_on_host, sent_back_and_forth
-from advisor.frames.patterns.tree import NOTHING, Found, Pairs, Tree, joined, spread
+from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, spread
 from advisor.timeline.calls import BACKWARD
 from advisor.timeline.context import Context
 
-_FINDERS: tuple[Callable[[Tree], Found | None], ...] = (
+_FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     attention,
     loops,
     biased_convolutions,
@@ -30,7 +30,7 @@ _FINDERS: tuple[Callable[[Tree], Found | None], ...] = (
 class Patterns:
     """Occurrences of all patterns as one table: *own* pairs rows with GPU work, *idle* with segments of the ledger."""
 
-    found: list[Found]
+    found: list[Occurrences]
     own: Pairs
     inside: Pairs
     idle: Pairs
@@ -45,14 +45,14 @@ def find(context: Context) -> Patterns:
 
     def renumber(parts: list[Pairs]) -> Pairs:
         shifted = [Pairs(part.row + offset, part.index) for part, offset in zip(parts, offsets, strict=False)]
-        return joined(*shifted) if shifted else NOTHING
+        return join(*shifted) if shifted else NOTHING
 
     own = renumber([occurrences.own for occurrences in found])
     idle = renumber([_idle(tree, occurrences) for occurrences in found])
     return Patterns(found, own, renumber([occurrences.inside for occurrences in found]), idle, int(offsets[-1]))
 
 
-def _idle(tree: Tree, found: Found) -> Pairs:
+def _idle(tree: Tree, found: Occurrences) -> Pairs:
     """Segments of idle time that rows own: those that the launching host thread spends in them, and the waits for their copies."""
     context, ledger = tree.context, tree.context.ledger
     if not found.idle or not context.idle_trusted or context.device < 0:
@@ -73,4 +73,4 @@ def _idle(tree: Tree, found: Found) -> Pairs:
         np.searchsorted(copy[order], found.own.index, side="left"),
         np.searchsorted(copy[order], found.own.index, side="right"),
     )
-    return joined(meanwhile, Pairs(found.own.row[hits.row], waits[order[hits.index]]))
+    return join(meanwhile, Pairs(found.own.row[hits.row], waits[order[hits.index]]))

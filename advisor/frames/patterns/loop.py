@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from advisor.frames.patterns.tree import Found, Tree, joined, spread
+from advisor.frames.patterns.tree import Occurrences, Tree, join, spread
 from advisor.intervals import Bools, Ints, fetch
 from advisor.timeline.calls import FORWARD, OP
 
@@ -24,15 +24,15 @@ _WEIGHTED = re.compile(
 )
 
 
-def loops(tree: Tree) -> Found | None:
+def loops(tree: Tree) -> Occurrences | None:
     """Runs of ten or more turns. Their own is all that they launch, with its backward, and the host's idle meanwhile."""
-    indexing = tree.coded(_INDEXING.__contains__)
+    indexing = tree.codes_of(_INDEXING.__contains__)
     if len(tree.ops(indexing)) < LEAST_REPEATS:
         return None
     items, token = _items(tree)
     if len(items) < LEAST_REPEATS:
         return None
-    weighted = tree.coded(lambda name: _WEIGHTED.search(name) is not None)[tree.host.name[items]]
+    weighted = tree.codes_of(lambda name: _WEIGHTED.search(name) is not None)[tree.host.name[items]]
     layered = weighted & (tree.host.attributes.module[items] < 0)
     first, period, repeats = _runs(token, indexing[tree.host.name[items]], layered)
     if not len(first):
@@ -43,12 +43,12 @@ def loops(tree: Tree) -> Found | None:
     ops.index = items[ops.index]
     inner = spread(low, high)
     inner = inner.where((tree.sequence[inner.index] >= 0) & ~tree.engine[inner.index])
-    own = joined(tree.launched(low, high), tree.backward_of(inner, low, high))
+    own = join(tree.launched(low, high), tree.backward_of(inner, low, high))
     # The place is that of the first operator that indexes.
     indexes = ops.where(indexing[tree.host.name[ops.index]])
     _, at = np.unique(indexes.row, return_index=True)
     node = indexes.index[at]
-    return Found(
+    return Occurrences(
         kind="loop",
         node=node,
         begin=tree.host.start[start],
@@ -67,7 +67,9 @@ def _items(tree: Tree) -> tuple[Ints, Ints]:
     attributes = host.attributes
     nodes = np.flatnonzero((host.group == OP) & (attributes.phase == FORWARD))
     around = fetch(attributes.op, host.parent[nodes])
-    native = tree.coded(lambda name: name.startswith(("aten::", "autograd::", "c10d::", "Torch-Compiled", "triton_")))
+    native = tree.codes_of(
+        lambda name: name.startswith(("aten::", "autograd::", "c10d::", "Torch-Compiled", "triton_"))
+    )
     inside = (around >= 0) & (host.group[np.maximum(around, 0)] == OP) & native[host.name[np.maximum(around, 0)]]
     nodes, around = nodes[~inside], around[~inside]
     order = np.lexsort((nodes, around, host.thread[nodes]))
