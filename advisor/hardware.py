@@ -1,4 +1,4 @@
-"""What is known of the hardware beside the trace: its maker, and its peak rates."""
+"""Facts of the hardware beside the trace: its maker, and its peak rates."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Peaks(NamedTuple):
 
     @property
     def half_times(self) -> float:
-        """How many times as fast as fp32 the 16-bit Tensor Cores are at most."""
+        """Peak rate of the 16-bit Tensor Cores over that of fp32."""
         return self.half / self.fp32
 
     @property
@@ -50,7 +50,7 @@ class Peaks(NamedTuple):
 
     @property
     def half_times_tf32(self) -> float | None:
-        """How many times as fast as TF32 16 bits are at most."""
+        """Peak rate in 16 bits over that of TF32."""
         return self.half / self.tf32 if self.tf32 else None
 
 

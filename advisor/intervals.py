@@ -46,7 +46,7 @@ def union(start: Ints, end: Ints) -> Spans:
 
 
 def clip(spans: Spans, low: int, high: int) -> Spans:
-    """What of *spans* lies inside ``[low, high)``."""
+    """The part of *spans* inside ``[low, high)``."""
     start = np.clip(spans.start, low, high)
     end = np.clip(spans.end, low, high)
     keep = end > start
@@ -80,7 +80,7 @@ def subtract(a: Spans, b: Spans) -> Spans:
 
 
 def inside(spans: Spans, points: Ints) -> Bools:
-    """Whether each point lies in the union."""
+    """Flag the points that lie in the union."""
     if not len(spans.start):
         return np.zeros(len(points), np.bool_)
     at = np.searchsorted(spans.start, points, side="right") - 1
@@ -118,7 +118,7 @@ def summed(index: Ints, values: Ints | int, size: int) -> Ints:
 
 
 def exclusive(start: Ints, end: Ints, rank: Ints) -> Spans:
-    """What each of possibly overlapping spans owns when the earlier start owns, then the lower *rank*.
+    """Return the stretch that each of possibly overlapping spans owns when the earlier start owns, then the lower *rank*.
 
     Returns one span per input row, in the order of the input; empty (start == end) where a row owns nothing. Each row
     owns a single stretch, because whoever starts later only owns what lies beyond all that began before it.

@@ -14,7 +14,7 @@ from advisor.engine.run import Outcome, chosen, run
 from advisor.frames.values import records
 from advisor.ranks.difference import differences
 from advisor.ranks.digest import digest
-from advisor.ranks.rewrite import LATE, retold
+from advisor.ranks.rewrite import LATE, rewrite
 from advisor.ranks.spread import lags, spreads, traffic, waits
 from advisor.ranks.summary import clocks_of, notes_of, ranks_of, rows_of, world_size
 from advisor.replay import plan as plans
@@ -147,7 +147,7 @@ def combine(
         row = rows.get(id(of))
         if row is not None:
             analysis = _without(analysis, wanted)
-            analysis = retold(analysis, row, job.arrivals.frame, telling) if telling else analysis
+            analysis = rewrite(analysis, row, job.arrivals.frame, telling) if telling else analysis
         told.append(analysis)
     return told, across
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from advisor.cache import Kept
-    from advisor.reading.progress import Told
+    from advisor.reading.progress import Progress
     from advisor.timeline.ledger import Ledger
     from advisor.timeline.selection import Ends
 
@@ -222,7 +222,7 @@ class Trace:
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def without_gc() -> Iterator[None]:
     """Without the garbage collector: many small objects are made, none is cyclic, and it would look at them again and again."""
     enabled = gc.isenabled()
     gc.disable()
@@ -241,14 +241,14 @@ def read(
     steps: Ends | None = None,
     window_ms: Ends | None = None,
     cache: bool | float = False,
-    told: Told | None = None,
+    progress: Progress | None = None,
 ) -> Trace:
     """Read a trace: ``.json`` or ``.json.gz`` by content, a URL, ``-`` for standard input. Raises TraceError.
 
     *source* is the name to show for it; *libraries* are top-level packages whose frames are not the user's own. *steps*
     ``(3, 6)`` reads ProfilerStep#3 to #5 alone, *window_ms* ``(10.0, 20.0)`` that stretch of the window; None leaves an end
     open. *cache* looks for what ``Trace.keep`` left of the same file; a number is the most GB that the cache may take.
-    *told* hears, as the file is read, how many bytes are done, and of how many (None for a pipe).
+    *progress* is called, as the file is read, with how many bytes are done, and of how many (None for a pipe).
     """
     kept: Kept | None = None
     libraries = tuple(libraries)
@@ -259,11 +259,11 @@ def read(
         most = caching.DEFAULT_GB if cache is True else cache
         if folder is not None:
             kept = caching.Kept(caching.Store(folder, int(most * 1e9)), str(path), libraries)
-    with uncollected():
+    with without_gc():
         recorded = kept.recorded() if kept is not None else None
         if recorded is None:
             try:
-                recorded = stream.read(path, told, kept.see if kept is not None else None)
+                recorded = stream.read(path, progress, kept.see if kept is not None else None)
             finally:
                 if kept is not None:
                     kept.done()

@@ -1,4 +1,4 @@
-"""Who may claim which time: rules that match the same ns do not both own it, and none is saved twice.
+"""Claims of rules on time: rules that match the same ns do not both own it, and none is saved twice.
 
 Time is counted in segments of the trace's ledger, which partition the window. First, rules that yield give up what the
 rules they yield to own. Then each finding, the most valuable first, claims what it saves, and what is claimed is gone:
@@ -31,13 +31,13 @@ class Claim:
 
     @property
     def rank(self) -> float:
-        """What the finding is worth: its hopeful saving, less what is uncertain about it."""
+        """Worth of the finding: its hopeful saving, less what is uncertain about it."""
         return (self.saving.high_ms if self.saving else 0.0) * CONFIDENCES[self.rule.confidence]
 
 
 @dataclass(frozen=True)
 class Scale:
-    """What severities are judged by: ns of each segment that count, and their sum over all counted segments.
+    """Scale that severities are judged by: ns of each segment that count, and their sum over all counted segments.
 
     It is the counted time itself, but where much of that is start-up: then what is left without it.
     """
@@ -78,13 +78,13 @@ def settle(
             passes.append(match.rule.id)
         else:
             standing.append(replace(match, cost_ns=cost, severity=severity))
-    kept, owned = _yielded(standing, dur_ns, scale)
+    kept, owned = _yield(standing, dur_ns, scale)
     worth = priced(kept, dur_ns, whole_ns, whole_ms)
     return Settled(sorted(worth, key=_order), passes, owned)
 
 
 def severity_of(rule: Rule, share: float) -> Severity | None:
-    """How bad a share of the time is by the rule's own levels; None where it is below all of them."""
+    """Return the severity of a share of the time by the rule's own levels; None where it is below all of them."""
     if rule.severity is not None:
         return rule.severity
     reached = [name for name in SEVERITIES if name in rule.levels and share >= rule.levels[name]]
@@ -96,8 +96,8 @@ def _order(claim: Claim) -> tuple[bool, float, int, int, str]:
     return note, -claim.rank, -SEVERITIES.index(claim.severity), -claim.cost_ns, claim.rule.id
 
 
-def _yielded(standing: Sequence[Claim], dur_ns: Ints, scale: Scale) -> tuple[list[Claim], dict[str, str]]:
-    """What is left of each claim once the rules that it yields to have theirs; and who lost all that mattered, to whom."""
+def _yield(standing: Sequence[Claim], dur_ns: Ints, scale: Scale) -> tuple[list[Claim], dict[str, str]]:
+    """Return the rest of each claim once the rules that it yields to have theirs; and who lost all that mattered, to whom."""
     claims = {claim.rule.id: claim for claim in standing}
     settled: dict[str, Claim | None] = {}
     owned: dict[str, str] = {}
@@ -172,7 +172,7 @@ def priced(claims: Sequence[Claim], dur_ns: Ints, whole_ns: int, whole_ms: float
 def _saving(
     claim: Claim, free_ns: int, whole_ns: int, whole_ms: float, left_ms: float, shared: Sequence[str]
 ) -> Saving | None:
-    """What the fix returns of the time that nobody else saves; None where the rows own no time or nothing is claimed."""
+    """Return the saving out of the time that no other fix saves; None where the rows own no time or nothing is claimed."""
     replay = claim.rule.replay
     if replay is None or not claim.cost_ns or not whole_ns:
         return None

@@ -90,19 +90,19 @@ class Evaluator:
             found = self._query(name, frame, questions, duckdb.DuckDBPyConnection.fetchnumpy)
             return [np.ma.filled(found[f"c{index}"], False).astype(np.bool_) for index in range(len(questions))]
 
-        return _each({key: Question(where.sql, where.columns) for key, where in wheres.items()}, run)
+        return _answers({key: Question(where.sql, where.columns) for key, where in wheres.items()}, run)
 
     def truths(
         self, name: str, questions: Mapping[Key, Question], rows: Mapping[str, Bools] | None = None
     ) -> dict[Key, bool | Exception | None]:
         """For each question with one answer, that answer; None is NULL. *rows* adds masks as columns."""
 
-        def run(asked: Sequence[Question]) -> list[bool | None]:
+        def run(batch: Sequence[Question]) -> list[bool | None]:
             frame = self.frame(name)
-            (answers,) = self._query(name, frame, asked, rows=rows)
+            (answers,) = self._query(name, frame, batch, rows=rows)
             return [None if answer is None else bool(answer) for answer in answers]
 
-        return _each(dict(questions), run)
+        return _answers(dict(questions), run)
 
     def evidence(self, name: str, rows: Bools, items: Sequence[Condition]) -> Evidence:
         """The *items* over some rows of the frame, grouped by those that do not aggregate; what weighs most first."""
@@ -119,7 +119,7 @@ class Evaluator:
                 chosen = chosen.assign(**{column: chosen[column].cat.remove_unused_categories()})
         if "op" in chosen:
             recorded = bool(frame["op"].notna().any())
-            chosen = chosen.assign(op=_named(name, chosen) if recorded else chosen["op"])
+            chosen = chosen.assign(op=_label_ops(name, chosen) if recorded else chosen["op"])
         groups = ", ".join(str(place) for place, item in enumerate(items, 1) if not item.aggregate)
         order = [f'sum("{weight}") DESC'] if weight else []
         order += ["count(*) DESC", *([groups] if groups else [])]
@@ -183,7 +183,7 @@ class Evaluator:
             self._connection.unregister("rows")
 
 
-def _named(name: str, chosen: pd.DataFrame) -> pd.Series[Any]:
+def _label_ops(name: str, chosen: pd.DataFrame) -> pd.Series[Any]:
     """Operators in words: where there is none, why there is none, as far as the frame knows."""
     op, frame = chosen["op"].astype(object), FRAMES[name]
     missing = op.isna().to_numpy()
@@ -197,18 +197,18 @@ def _columns(questions: Sequence[Question], also: Sequence[str]) -> list[str]:
     return list(dict.fromkeys([*(column for question in questions for column in question.columns), *also]))
 
 
-def _each(
+def _answers(
     questions: Mapping[Key, Question], run: Callable[[Sequence[Question]], list[Answer]]
 ) -> dict[Key, Answer | Exception]:
     """The answers of all questions in one run; where that fails, of each in a run of its own, errors included."""
 
-    def attempt(asked: Sequence[Question]) -> dict[Question, Answer | Exception]:
+    def attempt(batch: Sequence[Question]) -> dict[Question, Answer | Exception]:
         try:
-            return dict(zip(asked, run(asked), strict=True))
+            return dict(zip(batch, run(batch), strict=True))
         except Exception as error:  # noqa: BLE001  (whatever goes wrong is the verdict of the rules that asked)
-            if len(asked) == 1:
-                return {asked[0]: error}
-        return {question: answer for question in asked for answer in attempt([question]).values()}
+            if len(batch) == 1:
+                return {batch[0]: error}
+        return {question: answer for question in batch for answer in attempt([question]).values()}
 
     unique = list(dict.fromkeys(questions.values()))
     answers = attempt(unique) if unique else {}

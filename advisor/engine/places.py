@@ -1,4 +1,4 @@
-"""Where in the source the matched rows come from: the few lines that carry most of the cost."""
+"""Places in the source of the matched rows: the few lines that carry most of the cost."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def places(frame: pd.DataFrame, rows: Bools, weight: str | None) -> list[Place]:
         [codes[name] for name in _LINE] + [np.where(located, -1, codes[name]) for name in _AROUND], len(part)
     )
     totals = np.bincount(group, weights)
-    whole = totals.sum()
-    if not whole:
+    total = totals.sum()
+    if not total:
         return []
-    found: list[Place] = []
+    heaviest: list[Place] = []
     for number in np.argsort(-totals, kind="stable"):
-        if totals[number] < LEAST_SHARE * whole:
+        if totals[number] < LEAST_SHARE * total:
             break
         members = group == number
         fields = {name: _common(part[name], codes[name], members, weights) for name in (*_LINE, *_AROUND)}
@@ -53,10 +53,10 @@ def places(frame: pd.DataFrame, rows: Bools, weight: str | None) -> list[Place]:
             continue
         if fields["line"] is not None:
             fields["line"] = int(fields["line"])
-        found.append(Place(**fields, share=float(totals[number] / whole)))
-        if len(found) == PLACES:
+        heaviest.append(Place(**fields, share=float(totals[number] / total)))
+        if len(heaviest) == PLACES:
             break
-    return found
+    return heaviest
 
 
 def _codes(column: pd.Series[Any]) -> Ints:

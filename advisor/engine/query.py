@@ -26,7 +26,7 @@ def run(trace: Trace, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
         raise UsageError("SQL: is not valid UTF-8") from None
     words = set(re.findall(r"\w+", sql.lower()))
     named = [name for name in SCHEMAS if name in words]
-    with _explained(named):
+    with _explain_errors(named):
         statements = duckdb.extract_statements(sql)
     if len(statements) != 1 or statements[0].type not in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):
         raise UsageError("SQL: exactly one SELECT is run; this is something else")
@@ -34,7 +34,7 @@ def run(trace: Trace, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     try:
         for name in named:
             connection.register(name, trace.frame(name))
-        with _explained(named):
+        with _explain_errors(named):
             connection.execute(sql)
             return [str(column[0]) for column in connection.description or ()], connection.fetchall()
     finally:
@@ -42,7 +42,7 @@ def run(trace: Trace, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
 
 
 @contextmanager
-def _explained(named: Sequence[str]) -> Iterator[None]:
+def _explain_errors(named: Sequence[str]) -> Iterator[None]:
     """Turn DuckDB's errors into ones that name what was meant."""
     try:
         yield

@@ -1,4 +1,4 @@
-"""What a finding says of the settings that ``advisor record`` wrote into the trace: ``num_workers=0 at train.py:42 → 8``."""
+"""Settings that ``advisor record`` wrote into the trace, as a finding shows them: ``num_workers=0 at train.py:42 → 8``."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def settings(evaluator: Evaluator, rule: Rule, figure: Figure) -> list[Setting]:
     for at, shown in enumerate(rule.settings):
         for row, answers in rows:
             if row["name"] == shown.name and answers[2 * at] is True:
-                said = _setting(shown, row, answers[2 * at + 1], figure)
-                key = (said.of, said.name, said.value, said.file, said.line)
+                setting = _setting(shown, row, answers[2 * at + 1], figure)
+                key = (setting.of, setting.name, setting.value, setting.file, setting.line)
                 if key not in found or not (found[key].advice or found[key].because):
-                    found[key] = said
+                    found[key] = setting
     return list(found.values())[:MOST]
 
 
 def _setting(shown: Shown, row: Mapping[str, Any], advice: Any, figure: Figure) -> Setting:
-    value, advised = str(row["value"]), _written(advice)
+    value, advised = str(row["value"]), _python_text(advice)
     wanted = advised is not None and advised != value
     # What an advised value follows from is not said without it.
     because = shown.because if wanted or not shown.advice else ""
@@ -59,7 +59,7 @@ def _figure(name: str, form: str, row: Mapping[str, Any], figure: Figure) -> str
     return figure(name, form)
 
 
-def _written(value: Any) -> str | None:
+def _python_text(value: Any) -> str | None:
     """An advised value as Python writes it."""
     if value is None or isinstance(value, str):
         return value

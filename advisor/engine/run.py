@@ -60,7 +60,7 @@ HOW = {
         "where their replays come out incomplete: only then can idle time be explained."
     ),
 }
-"""What to record next time, by need."""
+"""Advice on what to record next time, by need."""
 
 # Without these the program is not of the kind that the rule speaks of; recording more would not change that.
 _ABSENT = {
@@ -70,7 +70,7 @@ _ABSENT = {
 _NEED_GPU = {"gpu", "idle"}
 _COPIES = "Its profiler leaves this out of copies, as that of AMD GPUs does; CUDA's writes it."
 _UNSAID = {"copy_memory": _COPIES, "bytes_copied": _COPIES}
-"""What would make a trace say what is unknown in a column of `trace`, where that is not the device's properties."""
+"""Advice on an unknown column of `trace`, where it is not the device's properties that are missing."""
 
 
 class Ledger(Protocol):
@@ -87,7 +87,7 @@ class Ledger(Protocol):
 
 
 class Trace(Protocol):
-    """What the engine asks of a trace."""
+    """Interface of a trace to the engine."""
 
     @property
     def features(self) -> frozenset[str]: ...
@@ -111,7 +111,7 @@ class Trace(Protocol):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the rules came to.
+    """Results of the rules.
 
     ``matches`` holds, for each finding, its rows and the segments of the ledger they own; ``rows`` the frame and the rows of
     every rule that found some, whether it fired on them or not.
@@ -135,7 +135,7 @@ def run(trace: Trace, rulebook: Rulebook, *, only: Sequence[str] = (), skip: Seq
 
 
 def chosen(rule: Rule, only: Sequence[str], skip: Sequence[str]) -> bool:
-    """Whether the id of a rule fits one of the globs *only* (any, where there are none) and none of *skip*."""
+    """Tell whether the id of a rule fits one of the globs *only* (any, where there are none) and none of *skip*."""
     return (not only or _fits(rule, only)) and not _fits(rule, skip)
 
 
@@ -203,16 +203,16 @@ class _Run:
         """For rules whose ``given`` is false: which part of it is, and what the trace holds instead."""
         questions: dict[tuple[str, str], Question] = {}
         for rule in rules:
-            given = rule.compiled.given
-            for sql, columns in (given.parts or [(given.sql, given.columns)]) if given else ():
+            condition = rule.compiled.given
+            for sql, columns in (condition.parts or [(condition.sql, condition.columns)]) if condition else ():
                 questions[rule.id, sql] = Question(sql, columns)
         answers = self.evaluator.truths("trace", questions)
         unmet: dict[str, str] = {}
         for rule in rules:
             failed = [key for key in questions if key[0] == rule.id and answers[key] is False]
-            asked = " and ".join(_spoken_sql(sql) for _, sql in failed)
+            text = " and ".join(_plain_sql(sql) for _, sql in failed)
             names = dict.fromkeys(name for key in failed for name in questions[key].columns)
-            unmet[rule.id] = f"asks for {asked}; here {', '.join(f'{name} is {self.figure(name)}' for name in names)}"
+            unmet[rule.id] = f"asks for {text}; here {', '.join(f'{name} is {self.figure(name)}' for name in names)}"
         return unmet
 
     def applies(self, rule: Rule, given: bool | Exception | None) -> bool:
@@ -256,8 +256,8 @@ class _Run:
 
     def not_run(self, rule: Rule, missing: Sequence[str]) -> bool:
         # Who records host and GPU together has done what idle time needs.
-        said = [need for need in missing if need != "idle" or not {"gpu", "host"} & set(missing)]
-        how = " ".join(HOW[need] for need in said)
+        needs = [need for need in missing if need != "idle" or not {"gpu", "host"} & set(missing)]
+        how = " ".join(HOW[need] for need in needs)
         self.verdicts.not_run.append(NotRun(rule=rule.id, needs=list(missing), how=how))
         return False
 
@@ -266,7 +266,7 @@ class _Run:
         blank = [name for name in columns if name in self.units and self.facts.get(name) is None]
         names = list(blank or columns)
         advice = dict.fromkeys(_UNSAID.get(name, "A current torch writes the device's properties.") for name in names)
-        how = " ".join([f"The trace does not say: {', '.join(map(_spoken, names))}.", *advice])
+        how = " ".join([f"The trace does not say: {', '.join(map(_plain_name, names))}.", *advice])
         self.verdicts.not_run.append(NotRun(rule=rule.id, needs=names, how=how))
         return False
 
@@ -276,8 +276,8 @@ class _Run:
         """Rules with all the rows that match, and those of them in counted steps, of which there is at least one."""
         found: list[tuple[Rule, Bools, Bools]] = []
         for frame in dict.fromkeys(rule.match.frame for rule in rules):
-            mine = [rule for rule in rules if rule.match.frame == frame]
-            found += self.having(frame, self.rows(frame, mine))
+            on_frame = [rule for rule in rules if rule.match.frame == frame]
+            found += self.having(frame, self.rows(frame, on_frame))
         return sorted(found, key=lambda match: match[0].id)
 
     def rows(self, frame: str, rules: Sequence[Rule]) -> list[tuple[Rule, Bools, Bools]]:
@@ -286,12 +286,12 @@ class _Run:
         try:
             table = self.evaluator.frame(frame)
             counted = self.counted(table)
-            every: Bools | Exception = np.ones(len(table), np.bool_)
+            all_rows: Bools | Exception = np.ones(len(table), np.bool_)
         except Exception as error:  # noqa: BLE001  (the verdict of each rule on this frame)
-            every = error
+            all_rows = error
         found: list[tuple[Rule, Bools, Bools]] = []
         for rule in rules:
-            mask = every if isinstance(every, Exception) else masks.get(rule.id, every)
+            mask = all_rows if isinstance(all_rows, Exception) else masks.get(rule.id, all_rows)
             if isinstance(mask, Exception):
                 self.fail(rule, mask, "match.where")
             elif (mask & counted).any():
@@ -335,7 +335,7 @@ class _Run:
 
     @property
     def whole_ms(self) -> float:
-        """What a share is a share of: the typical step, or the window of a trace without steps."""
+        """Time that shares are taken of: the typical step, or the window of a trace without steps."""
         return self.trace.whole_ms
 
     def settle(self, matches: Sequence[tuple[Rule, Bools, Bools]]) -> Settled:
@@ -354,7 +354,7 @@ class _Run:
 
     @cached_property
     def scale(self) -> Scale | None:
-        """What severities are judged by where start-up is much of the counted time; else None."""
+        """Scale of the severities where start-up is much of the counted time; else None."""
         warm = self.trace.warm_ns
         return None if warm is None else Scale(warm, int(warm[self.trace.ledger.counted].sum()))
 
@@ -363,13 +363,13 @@ class _Run:
         if self.scale is None or not claim.rule.levels or not claim.cost_ns:
             return claim.rule.why
         share = 100 * self.scale.share(claim.segments)
-        said = f"Severity is judged without the start-up that the trace holds: this is {share:.1f} % of the time left."
-        return f"{claim.rule.why.rstrip()}\n\n{said}\n"
+        note = f"Severity is judged without the start-up that the trace holds: this is {share:.1f} % of the time left."
+        return f"{claim.rule.why.rstrip()}\n\n{note}\n"
 
     def finding(self, claim: Claim) -> Finding:
         rule, frame = claim.rule, claim.rule.match.frame
-        whole = self.trace.ledger.counted_ns
-        share = claim.cost_ns / whole if whole else 0.0
+        counted_ns = self.trace.ledger.counted_ns
+        share = claim.cost_ns / counted_ns if counted_ns else 0.0
         try:
             evidence = self.evidence(claim)
         except Exception as error:  # noqa: BLE001  (the finding stands; that its table failed is said beside it)
@@ -394,7 +394,7 @@ class _Run:
         )
 
     def settings(self, rule: Rule) -> list[Setting]:
-        """What the rule says of the settings in the trace, where `advisor record` wrote them there."""
+        """List the settings in the trace that the rule shows, where `advisor record` wrote them there."""
         if not rule.settings or not self.facts.get("settings_recorded"):
             return []
         try:
@@ -444,7 +444,7 @@ class _Run:
         message = PLACEHOLDER.sub(lambda found: self.figure(found[1], found[2] or ""), rule.title)
         if message == rule.title:
             figures = [
-                f"{_spoken(name)} {self.figure(name)}"
+                f"{_plain_name(name)} {self.figure(name)}"
                 for name in _deciding(rule)
                 if isinstance(self.facts.get(name), int | float) and not isinstance(self.facts[name], bool)
             ]
@@ -463,12 +463,12 @@ def _deciding(rule: Rule) -> list[str]:
     return list(dict.fromkeys(name for part in parts if part for name in part.columns))
 
 
-def _spoken(column: str) -> str:
+def _plain_name(column: str) -> str:
     """A column's name without its unit."""
     return re.sub(r"_(ns|share|bytes)$", "", column).replace("_", " ")
 
 
-def _spoken_sql(sql: str) -> str:
+def _plain_sql(sql: str) -> str:
     """Printed SQL as a person would write it."""
     sql = re.sub(r"CAST\(([\d.e+-]+) AS DOUBLE\)", r"\1", sql).replace('"', "")
     return sql[1:-1] if sql.startswith("(") and sql.endswith(")") and "(" not in sql[1:-1] else sql

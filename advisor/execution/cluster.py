@@ -33,7 +33,7 @@ def cluster(
         client = distributed.Client(scheduler, timeout=_ANSWER_S, set_as_default=False)
     except (OSError, TimeoutError, ValueError, ImportError) as error:
         raise UsageError(
-            f"--scheduler {shown}: no Dask scheduler answers ({remote.said(error)}). Start one with `dask scheduler`, and "
+            f"--scheduler {shown}: no Dask scheduler answers ({remote.message_of(error)}). Start one with `dask scheduler`, and "
             "give the address that it prints, such as tcp://host:8786."
         ) from None
     with client:
@@ -69,11 +69,11 @@ def _result(future: object, address: str, shown: str) -> task.Result:
         )
     except ImportError as error:
         raise UsageError(
-            f"--scheduler {shown}: the workers cannot run the advisor ({remote.said(error)}). "
+            f"--scheduler {shown}: the workers cannot run the advisor ({remote.message_of(error)}). "
             f"Install it there: pip install 'trace-advisor[cluster]=={__version__}'"
         ) from None
     except Exception as error:  # noqa: BLE001  (whatever went wrong over there is this one trace's loss)
-        reason = f"{type(error).__name__}: {remote.said(error)}"
+        reason = f"{type(error).__name__}: {remote.message_of(error)}"
         return task.Result(error=f"{remote.shown(address)}: failed on a worker: {reason}")
     if result.version != __version__:
         raise UsageError(

@@ -17,7 +17,7 @@ from advisor.ranks.summary import AT_LENGTH, at_length
 from advisor.reading import remote
 from advisor.results.analysis import Analysis, Finding
 from advisor.results.ranks import Across
-from advisor.trace import Trace, uncollected
+from advisor.trace import Trace, without_gc
 
 Say = Callable[[str], None]
 Told = Callable[[int, int | None], None]
@@ -62,8 +62,8 @@ def run(
 def run_one(address: str, settings: task.Settings, say: Say, told: Told | None) -> Results:
     """Analyze a single trace in this process."""
     say(f"analyzing {remote.shown(address)}")
-    with uncollected():
-        trace = settings.read(address, told=told)
+    with without_gc():
+        trace = settings.read(address, progress=told)
         return Results([settings.analyze(trace)], trace=trace)
 
 

@@ -20,7 +20,7 @@ from advisor.reading.remote import public
 from advisor.results.analysis import Analysis
 from advisor.results.version import __version__
 from advisor.rulebook import Rule, Rulebook
-from advisor.trace import Trace, read, uncollected
+from advisor.trace import Trace, read, without_gc
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +91,7 @@ def _result(address: str, settings: Settings, name: str) -> Result:
         trace = settings.read(address, source=name)
     except TraceError as error:
         return Result(error=str(error), foreign=isinstance(error, NotATrace))
-    with uncollected():
+    with without_gc():
         analysis = settings.analyze(trace)
         summary = digest(trace)
     return Result(analysis=analysis, digest=summary, unkept=trace.keep())

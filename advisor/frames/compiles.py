@@ -17,7 +17,7 @@ from advisor.frames.schema import COMMON, Schema, flag, integer, text
 from advisor.intervals import Bools, Ints, covered, fetch, summed, union
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, PYTHON
 from advisor.timeline.context import Context
-from advisor.timeline.waits import nodes_named
+from advisor.timeline.waits import nodes_by_name
 
 SCHEMA = Schema(
     "compiles",
@@ -53,7 +53,7 @@ class _Rows:
         self.ids: list[str] = []
         self.id_of_name = self._ids()
         self.compilations = context.waits.compile
-        regions = nodes_named(context.recording, _REGIONS, (OP, ANNOTATION))
+        regions = nodes_by_name(context.recording, _REGIONS, (OP, ANNOTATION))
         self.regions = regions
         outer = self._around(regions)
         broken = outer >= 0
@@ -88,7 +88,7 @@ class _Rows:
     def _last_graph(self, nodes: Ints, outer: Ints) -> Ints:
         """End of the last compiled graph before each region, inside the region around it; else the start of that."""
         host = self.host
-        graphs = nodes_named(self.context.recording, _GRAPHS, (OP, ANNOTATION))
+        graphs = nodes_by_name(self.context.recording, _GRAPHS, (OP, ANNOTATION))
         last = host.start[outer].copy()
         for thread in np.unique(host.thread[nodes]).tolist():
             here = host.thread[nodes] == thread
@@ -101,15 +101,15 @@ class _Rows:
         """The first of *nodes* that begins on a thread from *low* to before *high*, for each row; -1 for none."""
         out = np.full(len(low), -1, np.int64)
         for number in np.unique(thread).tolist():
-            here, mine = thread == number, nodes[self.host.thread[nodes] == number]
-            node = np.append(mine, -1)[np.searchsorted(self.host.start[mine], low[here])]
+            here, candidates = thread == number, nodes[self.host.thread[nodes] == number]
+            node = np.append(candidates, -1)[np.searchsorted(self.host.start[candidates], low[here])]
             out[here] = np.where(self.host.start[node] < high[here], node, -1)
         return out
 
     def _compiled_ids(self) -> Ints:
         """Region of each compilation, by id: of the annotations inside it, else of the region that runs right after it."""
         host, spans = self.host, self.compilations
-        named = nodes_named(self.context.recording, _IN_ANNOTATION, (OP, ANNOTATION))
+        named = nodes_by_name(self.context.recording, _IN_ANNOTATION, (OP, ANNOTATION))
         thread = host.thread[spans.node]
         inside = self._first(named, thread, spans.start, spans.end)
         behind = self._first(self.regions, thread, spans.end, spans.end + _RIGHT_AFTER_NS)
@@ -138,7 +138,7 @@ class _Rows:
         """The node that tells where each row is: behind a break, the frame that dynamo made of the rest of the function."""
         node = self.node.copy()
         breaks = np.flatnonzero(self.kind == _BREAK)
-        resumes = nodes_named(self.context.recording, _RESUMES, (PYTHON,)) if len(breaks) else _NONE
+        resumes = nodes_by_name(self.context.recording, _RESUMES, (PYTHON,)) if len(breaks) else _NONE
         if len(resumes):
             first = np.full(self.host.size + 1, -1, np.int64)  # the last for what runs in none
             first[self._around(resumes)[::-1]] = resumes[::-1]
@@ -189,7 +189,7 @@ def _empty(context: Context) -> pd.DataFrame:
     return pd.DataFrame(frame)[SCHEMA.names()]
 
 
-def _owned(context: Context, chosen: Bools) -> Ints:
+def _claims(context: Context, chosen: Bools) -> Ints:
     """Compile time, and the host's idle time that lies mostly in a break."""
     if not len(chosen):
         return _NONE
@@ -197,4 +197,4 @@ def _owned(context: Context, chosen: Bools) -> Ints:
     return segments[chosen[row]]
 
 
-FRAME = Frame(SCHEMA, build, evidence=("kind", "region", "reason", COUNT, *TIME), owns=_owned)
+FRAME = Frame(SCHEMA, build, evidence=("kind", "region", "reason", COUNT, *TIME), owns=_claims)

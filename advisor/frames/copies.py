@@ -59,7 +59,7 @@ def parse(name: str) -> tuple[str, str, str, str]:
 
 def transfers(context: Context) -> Ints:
     """Piece of GPU work that each row is."""
-    return context.recording.work.of(COPY)
+    return context.recording.work.indices(COPY)
 
 
 def facts(context: Context) -> dict[str, str | int | None]:
@@ -101,15 +101,15 @@ def build(context: Context) -> pd.DataFrame:
     hidden = np.zeros(len(rows), np.int64)
     before = np.zeros(len(rows), np.int64)
     for device in np.unique(work.device[rows]).tolist():
-        mine = work.device[rows] == device
-        hidden[mine] = covered(context.hidden_by_kernels(device), start[mine], end[mine])
+        on_device = work.device[rows] == device
+        hidden[on_device] = covered(context.kernel_spans(device), start[on_device], end[on_device])
         busy = recording.busy(device)
         if not len(busy.start):  # nothing here took any time
             continue
-        last = np.searchsorted(busy.end, start[mine], side="right") - 1
-        gap = start[mine] - busy.end[np.maximum(last, 0)]
-        alone = covered(busy, start[mine] - 1, start[mine]) == 0
-        before[mine] = np.where((last >= 0) & alone, gap, 0)
+        last = np.searchsorted(busy.end, start[on_device], side="right") - 1
+        gap = start[on_device] - busy.end[np.maximum(last, 0)]
+        alone = covered(busy, start[on_device] - 1, start[on_device]) == 0
+        before[on_device] = np.where((last >= 0) & alone, gap, 0)
     cost = context.work_cost[rows]
     np.add.at(cost, at, context.ledger.cost(len(syncs.start), "blocking_copy")[waited])
     frame = context.common_of_work(rows, cost)
@@ -153,13 +153,13 @@ def _waits(context: Context, work: Ints) -> Ints:
     return np.flatnonzero(np.isin(context.waits.syncs.copy, work))
 
 
-def _owned(context: Context, chosen: Bools) -> Ints:
+def _claims(context: Context, chosen: Bools) -> Ints:
     """The device's time in the copies, and the idle time in which the host waits for them."""
     rows, ledger = transfers(context)[chosen], context.ledger
     return np.union1d(ledger.owned(rows, "copy"), ledger.owned(_waits(context, rows), "blocking_copy"))
 
 
-def _freed(context: Context, chosen: Bools) -> Ints:
+def _waits_to_free(context: Context, chosen: Bools) -> Ints:
     """The waits for the copies, and the calls that issue them."""
     rows = transfers(context)[chosen]
     return np.concatenate([context.waits.syncs.node[_waits(context, rows)], context.recording.work.launch[rows]])
@@ -170,6 +170,6 @@ FRAME = Frame(
     build,
     evidence=("direction", "host_memory", COUNT, MEGABYTES, *TIME),
     rows=Rows(work=transfers),
-    owns=_owned,
-    frees=_freed,
+    owns=_claims,
+    frees=_waits_to_free,
 )

@@ -91,8 +91,8 @@ def facts(context: Context) -> list[dict[str, Any]]:
     for device in recording.devices:
         entry = recording.device_properties(device)
         busy = clip(recording.busy(device), low, high).length
-        kernels = context.hidden_by_kernels(device)
-        mine = np.flatnonzero((work.device == device) & (work.kind == KERNEL))
+        kernels = context.kernel_spans(device)
+        own = np.flatnonzero((work.device == device) & (work.kind == KERNEL))
         nvidia = recording.vendor == "nvidia"
         here = peaks["device"] == device
         rows.append(
@@ -106,9 +106,9 @@ def facts(context: Context) -> list[dict[str, Any]]:
                 "busy_ns": busy,
                 "kernel_ns": clip(kernels, low, high).length,
                 "busy_share": busy / (high - low) if high > low else None,
-                "utilization": clip(kernels, from_, to).length / (to - from_) if len(mine) and to > from_ else None,
-                "sm_efficiency": _sm_efficiency(context, mine, from_, to),
-                "achieved_occupancy": _occupancy(context, mine, from_, to),
+                "utilization": clip(kernels, from_, to).length / (to - from_) if len(own) and to > from_ else None,
+                "sm_efficiency": _sm_efficiency(context, own, from_, to),
+                "achieved_occupancy": _occupancy(context, own, from_, to),
                 "peak_allocated_bytes": int(peaks["allocated_bytes"][here].max()) if here.any() else None,
                 "peak_reserved_bytes": int(peaks["reserved_bytes"][here].max()) if here.any() else None,
             }

@@ -56,9 +56,9 @@ def build(context: Context) -> pd.DataFrame:
     dur = host.end - host.start
     row_of = np.full(host.size + 1, -1, np.int64)
     row_of[nodes] = row
-    loaded, inner, whole = _in_loader(context, nodes, row_of, count)
+    loaded, inner, waits_ns = _in_loader(context, nodes, row_of, count)
     common = context.common(start=host.start[node], dur=dur[node], cost=np.zeros(count, np.int64), node=node)
-    unknown = np.full(count, not whole)
+    unknown = np.full(count, not waits_ns)
     frame = {
         "name": context.labels(host.name[node], context.names),
         "kind": context.labels(kinds(context)[host.name[node]], KINDS),
@@ -66,8 +66,8 @@ def build(context: Context) -> pd.DataFrame:
         "dur_ns": summed(row, dur[nodes], count),
         "self_ns": summed(row, (dur - host.children_ns())[nodes], count),
         "loader_ns": loaded,
-        "loader_share": pd.arrays.FloatingArray(loaded / max(whole, 1), unknown),
-        "inner_share": pd.arrays.FloatingArray(inner / max(whole, 1), unknown.copy()),
+        "loader_share": pd.arrays.FloatingArray(loaded / max(waits_ns, 1), unknown),
+        "inner_share": pd.arrays.FloatingArray(inner / max(waits_ns, 1), unknown.copy()),
     }
     return pd.DataFrame(frame | {name: common[name] for name in SCHEMA.names()[len(frame) :]})
 
@@ -75,26 +75,26 @@ def build(context: Context) -> pd.DataFrame:
 def _in_loader(context: Context, nodes: Ints, row_of: Ints, count: int) -> tuple[Ints, Ints, int]:
     """Per row: ns inside waits that load in the main process, the most of it in one function below; and those waits' ns."""
     host, waits = context.recording.host, context.waits.loader
-    none = np.zeros(count, np.int64)
+    zeros = np.zeros(count, np.int64)
     single = np.array(["SingleProcess" in name for name in context.names], np.bool_)
     around = waits.node[single[host.name[waits.node]]] if len(waits.node) else waits.node
     if not len(around) or not count:
-        return none, none, 0
+        return zeros, zeros, 0
     at = np.searchsorted(around, nodes) - 1
     wait = around[np.maximum(at, 0)]
     inside = nodes[(at >= 0) & (host.thread[nodes] == host.thread[wait]) & (host.start[nodes] < host.end[wait])]
     inside = inside[_of_others(context, inside)]
     above = host.above(inside, np.isin(np.arange(host.size), inside))
-    mine = row_of[inside]
+    row = row_of[inside]
     outer = fetch(row_of, above)
-    fresh = mine != outer
-    mine, outer = mine[fresh], outer[fresh]
+    fresh = row != outer
+    row, outer = row[fresh], outer[fresh]
     dur = (host.end - host.start)[inside[fresh]]
-    loaded = summed(mine, dur, count)
+    loaded = summed(row, dur, count)
     below = outer >= 0
-    inner = none.copy()
+    inner = zeros.copy()
     if below.any():
-        pairs, back = np.unique(outer[below] * count + mine[below], return_inverse=True)
+        pairs, back = np.unique(outer[below] * count + row[below], return_inverse=True)
         np.maximum.at(inner, pairs // count, summed(back, dur[below], len(pairs)))
     return loaded, inner, int((host.end - host.start)[around].sum())
 

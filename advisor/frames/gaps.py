@@ -69,7 +69,7 @@ def build(context: Context) -> pd.DataFrame:
     start, gap = ledger.start_ns[head], ledger.gap[head]
     dur = summed(row, ledger.dur_ns[segments], count)
     stretches = int(gap.max()) + 1 if count else 0
-    whole = summed(ledger.gap[segments], ledger.dur_ns[segments], stretches)
+    length = summed(ledger.gap[segments], ledger.dur_ns[segments], stretches)
     following = _launch_behind(context, start + dur)
     node, python, computing = _meanwhile(context, following, start, dur)
     in_call = fetch(host.group, node) == RUNTIME
@@ -77,7 +77,7 @@ def build(context: Context) -> pd.DataFrame:
     frame |= {
         "cause": context.labels(ledger.cause[head], CAUSES),
         "gap_id": gap,
-        "gap_ns": whole[gap],
+        "gap_ns": length[gap],
         "position": context.labels(_position(context, start, start + dur, gap, stretches), ["first", "last", "inner"]),
         "next_op": context.labels(fetch(host.name, fetch(host.attributes.op, following)), context.names),
         "phase": context.phase(node),
@@ -94,8 +94,8 @@ def _launch_behind(context: Context, end: Ints) -> Ints:
     if not context.recording.has_host:
         return np.full(len(end), -1, np.int64)
     work = context.recording.work
-    mine = np.flatnonzero(work.device == context.ledger.device)
-    return np.append(work.launch[mine], -1)[np.searchsorted(work.start[mine], end, side="left")]
+    rows = np.flatnonzero(work.device == context.ledger.device)
+    return np.append(work.launch[rows], -1)[np.searchsorted(work.start[rows], end, side="left")]
 
 
 def _meanwhile(context: Context, following: Ints, start: Ints, dur: Ints) -> tuple[Ints, Ints, Ints]:
@@ -155,7 +155,7 @@ def python_outside_operators(context: Context, thread: int, start: Ints, end: In
     return covered(subtract(python, union(host.start[operators], host.end[operators])), start, end)
 
 
-def _owned(context: Context, chosen: Bools) -> Ints:
+def _claims(context: Context, chosen: Bools) -> Ints:
     """The segments that the rows are."""
     segments, row = context.once(_segments)
     return segments[chosen[row]]
@@ -165,7 +165,7 @@ FRAME = Frame(
     SCHEMA,
     build,
     evidence=("cause", "op", "next_op", COUNT, *TIME),
-    rows=Rows(segments=_owned),
-    owns=_owned,
+    rows=Rows(segments=_claims),
+    owns=_claims,
     no_op=IN_PYTHON,
 )

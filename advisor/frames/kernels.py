@@ -69,7 +69,7 @@ def kernels(context: Context) -> Ints:
 def build(context: Context) -> pd.DataFrame:
     """The frame."""
     frame = context.common_of_work(kernels(context))
-    frame |= _by_name(context) | _recorded(context)
+    frame |= _by_name(context) | _event_columns(context)
     frame |= _origins(context, np.asarray(frame["kind"]) == "gemm")
     return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
 
@@ -80,17 +80,17 @@ def _by_name(context: Context) -> dict[str, object]:
     info, name, start = context.kernel_names, work.name[rows], work.start[rows]
     at = np.searchsorted(np.fromiter(info, np.int64, len(info)), name)
 
-    def said(values: list[Any], kind: type) -> Ints:
+    def by_row(values: list[Any], kind: type) -> Ints:
         return np.array(values, kind)[at] if len(values) else np.zeros(0, kind)
 
     kinds = sorted({k.kind for k in info.values()})
-    kind = context.labels(said([kinds.index(k.kind) for k in info.values()], np.int64), kinds)
-    unknown = said([k.tensor_cores is None for k in info.values()], np.bool_).astype(np.bool_)
-    tensor = said([k.tensor_cores is True for k in info.values()], np.bool_).astype(np.bool_)
-    alignment = said([k.alignment or 0 for k in info.values()], np.int64)
-    pointwise = said([k.pointwise for k in info.values()], np.bool_).astype(np.bool_)
+    kind = context.labels(by_row([kinds.index(k.kind) for k in info.values()], np.int64), kinds)
+    unknown = by_row([k.tensor_cores is None for k in info.values()], np.bool_).astype(np.bool_)
+    tensor = by_row([k.tensor_cores is True for k in info.values()], np.bool_).astype(np.bool_)
+    alignment = by_row([k.alignment or 0 for k in info.values()], np.int64)
+    pointwise = by_row([k.pointwise for k in info.values()], np.bool_).astype(np.bool_)
     # A fill reads nothing: it is no link of a chain.
-    links = said([k.pointwise and "FillFunctor" not in context.names[code] for code, k in info.items()], np.bool_)
+    links = by_row([k.pointwise and "FillFunctor" not in context.names[code] for code, k in info.items()], np.bool_)
     step = context.recording.step_of(start)
     length, chain = _chains(work.device[rows], work.stream[rows], start, work.end[rows], step, links.astype(np.bool_))
     return {
@@ -106,7 +106,7 @@ def _by_name(context: Context) -> dict[str, object]:
     }
 
 
-def _recorded(context: Context) -> dict[str, object]:
+def _event_columns(context: Context) -> dict[str, object]:
     """Columns that the trace holds of each kernel and of its launch."""
     work, rows = context.recording.work, kernels(context)
     launch = work.launch[rows]
@@ -157,7 +157,7 @@ def _in_attention(context: Context, rows: Ints) -> Bools:
     if not any("softmax" in name.lower() for name in context.names if name.startswith("aten::")):
         return np.zeros(len(rows), np.bool_)
     patterns = context.once(find)
-    kinds = np.array([one.kind == "attention" for one in patterns.found for _ in range(len(one))], np.bool_)
+    kinds = np.array([pattern.kind == "attention" for pattern in patterns.found for _ in range(len(pattern))], np.bool_)
     inside: Bools = np.isin(rows, patterns.inside.index[kinds[patterns.inside.row]] if len(kinds) else rows[:0])
     return inside
 
@@ -168,10 +168,10 @@ def exposed(context: Context, rows: Ints) -> Ints:
     start, end = work.start[rows], work.end[rows]
     out = end - start
     for device in np.unique(work.device[rows]).tolist():
-        mine = (work.device[rows] == device) & work.communication[rows]
+        own = (work.device[rows] == device) & work.communication[rows]
         others = (work.device == device) & (work.kind == KERNEL) & ~work.communication
         cover = union(work.start[others], work.end[others])
-        out[mine] -= covered(cover, start[mine], end[mine])
+        out[own] -= covered(cover, start[own], end[own])
     return out
 
 

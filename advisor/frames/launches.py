@@ -12,7 +12,7 @@ from advisor.frames.schema import COMMON, Schema, flag, integer, text
 from advisor.intervals import Bools, Ints, inside, summed, union
 from advisor.timeline.calls import OP, PYTHON, RUNTIME
 from advisor.timeline.context import Context
-from advisor.timeline.waits import ALLOCATOR_CALL, GRAPH, SYNC_CALL, nodes_named
+from advisor.timeline.waits import ALLOCATOR_CALL, GRAPH, SYNC_CALL, nodes_by_name
 
 SCHEMA = Schema(
     "launches",
@@ -50,7 +50,7 @@ _EMPTY_CACHE = re.compile(r"torch/cuda/memory\.py\(\d+\): empty_cache$")
 
 def nodes(context: Context) -> Ints:
     """Forest node of each row."""
-    return context.recording.host.ordered(RUNTIME)
+    return context.recording.host.nodes_of(RUNTIME)
 
 
 def build(context: Context) -> pd.DataFrame:
@@ -65,7 +65,7 @@ def build(context: Context) -> pd.DataFrame:
     cost[waits.node] = context.ledger.cost(len(waits.start), "allocator")
     frame = context.common(start=host.start[rows], dur=(host.end - host.start)[rows], cost=cost[rows], node=rows)
     kind = np.array([_kind(name) for name in context.names], np.int64)[host.name[rows]]
-    emptied, named = _emptied(context, rows, np.isin(kind, _ALLOCATING))
+    emptied, named = _flushes(context, rows, np.isin(kind, _ALLOCATING))
     frame |= {
         "name": context.labels(host.name[rows], context.names),
         "kind": context.labels(kind, [kind for kind, _ in _KINDS] + ["other"]),
@@ -85,7 +85,7 @@ def _kind(name: str) -> int:
     return next((code for code, (_, pattern) in enumerate(_KINDS) if pattern.search(name)), len(_KINDS))
 
 
-def _emptied(context: Context, nodes: Ints, call: Bools) -> tuple[Ints, Bools]:
+def _flushes(context: Context, nodes: Ints, call: Bools) -> tuple[Ints, Bools]:
     """Flushes of the allocator's cache, for calls of the driver's allocator: how many frees emptied the cache that they free
     or fill again, and whether the stack names torch.cuda.empty_cache() as what did.
 
@@ -108,11 +108,11 @@ def _emptied(context: Context, nodes: Ints, call: Bools) -> tuple[Ints, Bools]:
         return count, named
     # A run ends where another call of the allocator, or any launch, comes between.
     others = np.sort(host.start[np.setdiff1d(np.flatnonzero(host.group == RUNTIME), nodes[at[clearing]])])
-    mine = at[clearing]
-    start = host.start[nodes[mine]]
+    clears = at[clearing]
+    start = host.start[nodes[clears]]
     passed = np.searchsorted(others, start)
-    fresh = np.ones(len(mine), np.bool_)
-    fresh[1:] = (passed[1:] != passed[:-1]) | (host.thread[nodes[mine[1:]]] != host.thread[nodes[mine[:-1]]])
+    fresh = np.ones(len(clears), np.bool_)
+    fresh[1:] = (passed[1:] != passed[:-1]) | (host.thread[nodes[clears[1:]]] != host.thread[nodes[clears[:-1]]])
     run = np.cumsum(fresh) - 1
     length = np.bincount(run)
     by_name = np.bincount(run, ours[clearing]) > 0
@@ -128,13 +128,13 @@ def _emptied(context: Context, nodes: Ints, call: Bools) -> tuple[Ints, Bools]:
 def _in_empty_cache(context: Context, nodes: Ints) -> Bools:
     """Flag the forest nodes inside a call of torch.cuda.empty_cache() that the stacks show."""
     host = context.recording.host
-    calls = nodes_named(context.recording, _EMPTY_CACHE, (PYTHON,))
-    held = np.zeros(len(nodes), np.bool_)
+    calls = nodes_by_name(context.recording, _EMPTY_CACHE, (PYTHON,))
+    flags = np.zeros(len(nodes), np.bool_)
     for thread in np.unique(host.thread[calls]).tolist() if len(calls) else ():
-        mine = calls[host.thread[calls] == thread]
+        own_calls = calls[host.thread[calls] == thread]
         here = host.thread[nodes] == thread
-        held[here] = inside(union(host.start[mine], host.end[mine]), host.start[nodes[here]])
-    return held
+        flags[here] = inside(union(host.start[own_calls], host.end[own_calls]), host.start[nodes[here]])
+    return flags
 
 
 FRAME = Frame(

@@ -51,7 +51,7 @@ def build(context: Context) -> pd.DataFrame:
     return pd.DataFrame(frame)
 
 
-def _waited(context: Context, chosen: Bools) -> Spans:
+def _stretches(context: Context, chosen: Bools) -> Spans:
     """The waits; the first of an epoch begins with the making of its iterator."""
     waits = context.waits.loader
     return union(waits.start[chosen], waits.end[chosen])
@@ -63,5 +63,5 @@ FRAME = Frame(
     evidence=("iterator", "name", COUNT, *TIME),
     rows=Rows(nodes=lambda context: context.waits.loader.node),
     owns=owns_waits("loader"),
-    shortens=_waited,
+    shortens=_stretches,
 )

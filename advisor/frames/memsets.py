@@ -24,7 +24,7 @@ SCHEMA = Schema(
 
 def fills(context: Context) -> Ints:
     """Piece of GPU work that each row is."""
-    return context.recording.work.of(MEMSET)
+    return context.recording.work.indices(MEMSET)
 
 
 def build(context: Context) -> pd.DataFrame:

@@ -140,15 +140,15 @@ def op_kinds(names: list[str], name: Ints) -> tuple[list[str], Ints]:
 def _kind_share(context: Context, kind: Ints) -> npt.NDArray[np.float64]:
     """For each row of `ops`, given its kind, the share of the counted time that all operators of that kind own."""
     ledger = context.ledger
-    mine = ledger.counted & ledger.through(*_OWNED) & (ledger.row >= 0)
-    total = summed(kind[ledger.row[mine]], ledger.dur_ns[mine], int(kind.max()) + 1 if len(kind) else 0)
+    segments = ledger.counted & ledger.through(*_OWNED) & (ledger.row >= 0)
+    total = summed(kind[ledger.row[segments]], ledger.dur_ns[segments], int(kind.max()) + 1 if len(kind) else 0)
     share: npt.NDArray[np.float64] = total[kind] / max(ledger.counted_ns, 1)
     return share
 
 
-def _owned(context: Context, chosen: Bools) -> Ints:
+def _claims(context: Context, chosen: Bools) -> Ints:
     """On the CPU operators own their time, each moment the innermost one's; beside a GPU none."""
     return context.ledger.owned(np.flatnonzero(chosen if context.cpu_program else chosen[:0]), *_OWNED)
 
 
-FRAME = Frame(SCHEMA, build, evidence=("name", COUNT, SELF, *TIME), rows=Rows(nodes=nodes), owns=_owned)
+FRAME = Frame(SCHEMA, build, evidence=("name", COUNT, SELF, *TIME), rows=Rows(nodes=nodes), owns=_claims)

@@ -27,7 +27,7 @@ KINDS = ("function", "builtin", "module", "gc")
 
 def nodes(context: Context) -> Ints:
     """Forest node of each row."""
-    return context.recording.host.ordered(PYTHON)
+    return context.recording.host.nodes_of(PYTHON)
 
 
 def build(context: Context) -> pd.DataFrame:

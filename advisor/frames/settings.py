@@ -76,47 +76,47 @@ Row = tuple[str | None, int, str, str, int | None, str | None, int | None]
 
 def build(context: Context) -> pd.DataFrame:
     """The frame `settings`."""
-    found = context.metadata.recorded
-    rows = list(_rows(found, _regions(found, context))) if found else []
+    settings = context.metadata.recorded
+    rows = list(_rows(settings, _regions(settings, context))) if settings else []
     return pd.DataFrame(
         {column.name: typed([row[at] for row in rows], column) for at, column in enumerate(SCHEMA.columns)}
     )
 
 
-def _regions(found: Recorded, context: Context) -> list[Autocast]:
+def _regions(settings: Recorded, context: Context) -> list[Autocast]:
     """The autocast regions of the device that the program computes on."""
-    return [region for region in found.autocast if (region.device == "cpu") == context.cpu_program]
+    return [region for region in settings.autocast if (region.device == "cpu") == context.cpu_program]
 
 
-def _rows(found: Recorded, regions: Sequence[Autocast]) -> Iterator[Row]:
-    for at, loader in enumerate(found.loaders):
+def _rows(settings: Recorded, regions: Sequence[Autocast]) -> Iterator[Row]:
+    for at, loader in enumerate(settings.loaders):
         where = (loader.workers, *_place(loader.file, loader.line))
         yield "DataLoader", at, "num_workers", str(loader.workers), *where
         yield "DataLoader", at, "pin_memory", str(loader.pin_memory), *where
         yield "DataLoader", at, "prefetch_factor", str(loader.prefetch), *where
         yield "DataLoader", at, "persistent_workers", str(loader.persistent), *where
         yield "DataLoader", at, "batch_size", str(loader.batch_size), *where
-    for at, optimizer in enumerate(found.optimizers):
+    for at, optimizer in enumerate(settings.optimizers):
         for name, flagged in (("foreach", optimizer.foreach), ("fused", optimizer.fused)):
             yield optimizer.kind, at, name, str(flagged), None, *_place(optimizer.file, optimizer.line)
-    for at, call in enumerate(found.compiled):
-        said = {"mode": repr(call.mode), "dynamic": str(call.dynamic), "fullgraph": str(call.fullgraph)}
-        for name, written in said.items():
+    for at, call in enumerate(settings.compiled):
+        arguments = {"mode": repr(call.mode), "dynamic": str(call.dynamic), "fullgraph": str(call.fullgraph)}
+        for name, written in arguments.items():
             yield "torch.compile", at, name, written, None, *_place(call.file, call.line)
     for at, region in enumerate(regions):
         yield None, at, "torch.autocast", region.dtype, None, *_place(region.file, region.line)
     if not regions:
         yield None, 0, "torch.autocast", "never entered", None, None, None
-    whole = {
-        "CPU cores": found.cores,
-        "torch.get_num_threads()": found.threads,
-        "torch.backends.cuda.matmul.allow_tf32": found.tf32_matmul,
-        "torch.backends.cudnn.allow_tf32": found.tf32_cudnn,
-        "torch.backends.cudnn.benchmark": found.cudnn_benchmark,
-        "deterministic algorithms": found.deterministic,
-        "backward passes per optimizer step": found.backwards_per_step,
+    by_name = {
+        "CPU cores": settings.cores,
+        "torch.get_num_threads()": settings.threads,
+        "torch.backends.cuda.matmul.allow_tf32": settings.tf32_matmul,
+        "torch.backends.cudnn.allow_tf32": settings.tf32_cudnn,
+        "torch.backends.cudnn.benchmark": settings.cudnn_benchmark,
+        "deterministic algorithms": settings.deterministic,
+        "backward passes per optimizer step": settings.backwards_per_step,
     }
-    for name, value in whole.items():
+    for name, value in by_name.items():
         if value is not None:
             yield None, 0, name, f"{value:g}" if isinstance(value, float) else str(value), None, None, None
 
@@ -127,22 +127,22 @@ def _place(file: str, line: int) -> tuple[str | None, int | None]:
 
 def facts(context: Context) -> dict[str, Any]:
     """The columns of `trace` that the recorder fills."""
-    found = context.metadata.recorded
-    if found is None:
+    settings = context.metadata.recorded
+    if settings is None:
         return {**{column.name: None for column in COLUMNS}, "settings_recorded": False}
-    loaders = _waited(found.loaders, context)
-    fused = _common(optimizer.fused is True for optimizer in found.optimizers)
-    bare = float(np.median(found.unprofiled_step_ms)) * 1e6 if found.unprofiled_step_ms else None
+    loaders = _loaders_in_use(settings.loaders, context)
+    fused = _common(optimizer.fused is True for optimizer in settings.optimizers)
+    bare = float(np.median(settings.unprofiled_step_ms)) * 1e6 if settings.unprofiled_step_ms else None
     return {
         "settings_recorded": True,
-        **{name: getattr(found, name) for name in _AS_RECORDED},
+        **{name: getattr(settings, name) for name in _AS_RECORDED},
         **{f"loader_{name}": _common(getattr(loader, name) for loader in loaders) for name in _OF_LOADERS},
         "optimizer_fused": fused,
-        "autocast": ", ".join(sorted({region.dtype for region in _regions(found, context)})),
-        "compile_modes": ", ".join(sorted({call.mode for call in found.compiled})),
+        "autocast": ", ".join(sorted({region.dtype for region in _regions(settings, context)})),
+        "compile_modes": ", ".join(sorted({call.mode for call in settings.compiled})),
         "unprofiled_step_ns": bare,
-        "profiled_excess_share": _excess(context, found.unprofiled_step_ms),
-        "stacks_apart": None if found.stacks is None else found.stacks == STACKS_APART,
+        "profiled_excess_share": _excess(context, settings.unprofiled_step_ms),
+        "stacks_apart": None if settings.stacks is None else settings.stacks == STACKS_APART,
     }
 
 
@@ -156,12 +156,12 @@ def _excess(context: Context, bare_ms: Sequence[float]) -> float | None:
     return float(min(np.median(profiled) / np.median(bare), profiled.min() / bare.min())) - 1
 
 
-def _waited(loaders: Sequence[Loader], context: Context) -> list[Loader]:
+def _loaders_in_use(loaders: Sequence[Loader], context: Context) -> list[Loader]:
     """The loaders with workers where batches are mostly waited for from workers, else those without; all without waits."""
     waits, host = context.waits.loader, context.recording.host
     if not len(waits.start):
         return list(loaders)
-    classes = [found[1] if (found := LOADER.match(name)) else "" for name in context.names]
+    classes = [match[1] if (match := LOADER.match(name)) else "" for name in context.names]
     workers = np.array(["MultiProcessing" in name for name in classes], np.bool_)[host.name[waits.node]]
     length = waits.end - waits.start
     mostly = bool(length[workers].sum() > length[~workers].sum())
@@ -170,8 +170,8 @@ def _waited(loaders: Sequence[Loader], context: Context) -> list[Loader]:
 
 def _common(values: Iterable[Any]) -> Any:
     """The value that all have; None where they differ or there is none."""
-    found = set(values)
-    return found.pop() if len(found) == 1 else None
+    distinct = set(values)
+    return distinct.pop() if len(distinct) == 1 else None
 
 
 def figures(context: Context) -> dict[str, Any]:
@@ -183,8 +183,8 @@ def figures(context: Context) -> dict[str, Any]:
     step = recording.host_step_of(waits.start)
     inside = (step >= 0) & (step < len(sampled))
     loading = summed(step[inside], (waits.end - waits.start)[inside], len(sampled))[sampled]
-    mine = ledger.through("loader") & (ledger.step >= 0)
-    fed = (np.diff(recording.bounds) - summed(ledger.step[mine], ledger.dur_ns[mine], len(sampled)))[sampled]
+    segments = ledger.through("loader") & (ledger.step >= 0)
+    fed = (np.diff(recording.bounds) - summed(ledger.step[segments], ledger.dur_ns[segments], len(sampled)))[sampled]
     return {
         "loader_ns": float(np.median(loading)) if inside.any() and len(loading) else None,
         "fed_step_ns": float(np.median(fed)) if len(fed) else None,

@@ -56,8 +56,8 @@ def build(context: Context) -> pd.DataFrame:
         "sampled": recording.sampled,
     }
     for cause in CAUSES:
-        mine = ledger.through(cause) & (ledger.step >= 0)
-        frame[f"{cause}_ns"] = summed(ledger.step[mine], ledger.dur_ns[mine], count)
+        segments = ledger.through(cause) & (ledger.step >= 0)
+        frame[f"{cause}_ns"] = summed(ledger.step[segments], ledger.dur_ns[segments], count)
     waits = recording.host_step_of(context.waits.loader.start)
     median = float(np.median(dur[recording.sampled])) if count else 0.0
     spread = 1.4826 * float(np.median(np.abs(dur[recording.sampled] - median))) if count else 0.0

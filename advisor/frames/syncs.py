@@ -62,7 +62,7 @@ def _pending(context: Context) -> Bools:
     return pending
 
 
-def _freed(context: Context, chosen: Bools) -> Ints:
+def _waits_to_free(context: Context, chosen: Bools) -> Ints:
     """The waits, and the calls that issue the copies waited for: these hold the host, too, where the memory is pageable."""
     syncs = context.waits.syncs
     copies = syncs.copy[chosen]
@@ -76,5 +76,5 @@ FRAME = Frame(
     rows=Rows(nodes=lambda context: context.waits.syncs.node),
     owns=owns_waits("sync", "blocking_copy"),
     shortens=nothing,
-    frees=_freed,
+    frees=_waits_to_free,
 )

@@ -181,14 +181,14 @@ def _time(context: Context) -> dict[str, Any]:
         "idle_share": idle / window if idle is not None and window else None,
         "warm": is_warm(warmup, window - busy),
         "warmup_ns": warmup,
-        "steps_not_iterations": bool(steps and np.median(per_step) >= 2 and not _placed(context)),
+        "steps_not_iterations": bool(steps and np.median(per_step) >= 2 and not _steps_from_loop(context)),
     }
 
 
 def _causes(context: Context) -> dict[str, float]:
     """Columns on what each cause owns."""
-    whole = context.ledger.counted_ns
-    shares = {cause: ns / whole if whole else 0.0 for cause, ns in context.ledger.by_cause().items()}
+    counted_ns = context.ledger.counted_ns
+    shares = {cause: ns / counted_ns if counted_ns else 0.0 for cause, ns in context.ledger.by_cause().items()}
     named = {"overhead_share": shares["profiler"], "small_gaps_share": shares["host"]}
     return named | {f"{cause}_share": share for cause, share in shares.items()}
 
@@ -243,7 +243,7 @@ def _file(context: Context) -> dict[str, Any]:
     return {"truncated": recorded.truncated, "repaired_events": recorded.repaired, "skipped_events": recorded.skipped}
 
 
-def _placed(context: Context) -> bool:
+def _steps_from_loop(context: Context) -> bool:
     """Tell whether a recorder that saw the loop put the steps where they are."""
     recorded = context.metadata.recorded
     return recorded is not None and bool(recorded.steps_by)
@@ -300,8 +300,8 @@ def _kernels(context: Context) -> dict[str, Any]:
     unknown = named(lambda _, name: name.tensor_cores is None)
     matrix_time = float(time[matrix].sum())
 
-    def share(mask: Bools, whole: float) -> float | None:
-        return float(time[mask].sum()) / whole if whole else None
+    def share(mask: Bools, divisor: float) -> float | None:
+        return float(time[mask].sum()) / divisor if divisor else None
 
     unknown_share = share(matrix & unknown, matrix_time)
     readable = context.recording.vendor == "nvidia" and (unknown_share is None or unknown_share < 0.5)

@@ -18,8 +18,8 @@ def typed(values: Sequence[Any], column: Column) -> ExtensionArray:
     """Plain values as pandas' nullable array for the column; None, NA and NaN are missing, not NaN or 0."""
     absent = np.array([value is None or value is pd.NA or value != value for value in values], np.bool_)
     if column.type == "VARCHAR":
-        return pd.Categorical([None if gone else value for gone, value in zip(absent, values, strict=True)])
-    numbers = [0 if gone else value for gone, value in zip(absent, values, strict=True)]
+        return pd.Categorical([None if missing else value for missing, value in zip(absent, values, strict=True)])
+    numbers = [0 if missing else value for missing, value in zip(absent, values, strict=True)]
     if column.type == "BIGINT":
         return pd.arrays.IntegerArray(np.array(numbers, np.int64), absent)
     if column.type == "DOUBLE":

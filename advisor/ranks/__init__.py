@@ -1,4 +1,4 @@
-"""What only the traces of several ranks show: who waits for whom.
+"""Analysis of several ranks' traces together: who waits for whom.
 
 Each rank is first boiled down to a digest (its collectives, and what it did between them); what lies across the ranks is
 worked out from the digests alone, never from the events of all ranks at once.

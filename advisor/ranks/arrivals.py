@@ -86,12 +86,12 @@ def _of_group(
     start, end, cost = np.full(shape, -_FAR), np.full(shape, _FAR), np.zeros(shape, np.int64)
     lows = []
     for column, member in enumerate(members):
-        digest, mine = digests[member], there[:, column]
+        digest, present = digests[member], there[:, column]
         shift = int(clocks.offset_ns[member]) + zero
-        at = rows[mine, column]
-        start[mine, column] = starts(digest)[at] - shift
-        end[mine, column] = ends(digest)[at] - shift
-        cost[mine, column] = digest.collectives["cost_ns"].to_numpy(np.int64)[at]
+        at = rows[present, column]
+        start[present, column] = starts(digest)[at] - shift
+        end[present, column] = ends(digest)[at] - shift
+        cost[present, column] = digest.collectives["cost_ns"].to_numpy(np.int64)[at]
         # A rank that is not yet recorded keeps nobody waiting that we could tell of.
         lows.append(digest.zero_ns + digest.window[0] - shift)
     last = start.max(axis=1)
@@ -140,9 +140,9 @@ def _of_group(
     return pd.DataFrame(frame), undecided, impossible
 
 
-def _flags(told: Sequence[bool | None]) -> Any:
+def _flags(values: Sequence[bool | None]) -> Any:
     """Flags of which some are unknown."""
-    return pd.array([pd.NA if one is None else one for one in told], dtype="boolean")
+    return pd.array([pd.NA if value is None else value for value in values], dtype="boolean")
 
 
 def _held_up(
@@ -164,8 +164,8 @@ def _held_up(
             continue
         spent = np.full((count, width), np.nan)
         for column, member in enumerate(members):
-            mine = there[:, column]
-            spent[mine, column] = digests[member].before[rows[mine, column], code]
+            present = there[:, column]
+            spent[present, column] = digests[member].before[rows[present, column], code]
         above[:, code] = spent[line, late] - np.nanmedian(np.where(others, spent, np.nan), axis=1)
     return lead, np.where(above.max(axis=1) > 0, above.argmax(axis=1), -1)
 
@@ -177,10 +177,10 @@ def _places(digests: Sequence[Digest], members: Sequence[int], rows: Ints) -> di
     cells: list[Ints] = []
     tables: list[pd.DataFrame] = []
     for column, member in enumerate(members):
-        mine = np.flatnonzero(rows[:, column] >= 0)
-        cells.append(mine * rows.shape[1] + column)
-        table = digests[member].collectives.iloc[rows[mine, column]][names]
+        present = np.flatnonzero(rows[:, column] >= 0)
+        cells.append(present * rows.shape[1] + column)
+        table = digests[member].collectives.iloc[rows[present, column]][names]
         tables.append(table.astype({name: object for name in names if table[name].dtype == "category"}))
     order = np.argsort(np.concatenate(cells), kind="stable")
-    whole = pd.concat(tables, ignore_index=True).iloc[order]
-    return {name: whole[name].array for name in names}
+    joint = pd.concat(tables, ignore_index=True).iloc[order]
+    return {name: joint[name].array for name in names}

@@ -1,4 +1,4 @@
-"""How the clocks of the ranks differ: all ranks leave a collective together, so its ends tell.
+"""Offsets between the clocks of the ranks: all ranks leave a collective together, so its ends tell.
 
 The clock of one rank goes before that of another by the median difference of the ends of the collectives that both took
 part in; how far the ends scatter around it says what can be read from the aligned times.

@@ -16,31 +16,31 @@ LEAST_SHARE = 0.005
 
 
 def differences(job: Job) -> list[Difference]:
-    """Where ranks differ from most in kernels, or in shapes; what weighs most first."""
+    """List the kernels and the shapes in which ranks differ from most; what weighs most first."""
     if len(job.digests) < 3:
         return []  # of two, neither is the usual one
     if not all(digest.step_count for digest in job.digests):
         return []  # recordings of different lengths hold different work
-    whole = job.whole_ms
-    found = [*_kernels(job, whole), *_shapes(job, whole)]
-    found.sort(key=lambda one: (-abs(one.ms) * len(one.ranks), one.what, one.name, one.ranks))
+    whole_ms = job.whole_ms
+    found = [*_kernels(job, whole_ms), *_shapes(job, whole_ms)]
+    found.sort(key=lambda row: (-abs(row.ms) * len(row.ranks), row.what, row.name, row.ranks))
     return found[:MOST]
 
 
-def _kernels(job: Job, whole: float) -> list[Difference]:
+def _kernels(job: Job, whole_ms: float) -> list[Difference]:
     counts, times = table(job.digests, ["name"])
     found: dict[tuple[str, str, str], list[tuple[int, float]]] = {}
     for name in counts.index:
         count, ms = counts.loc[name].to_numpy(), times.loc[name].to_numpy()
         usual, usual_ms = float(np.nanmedian(count)), float(np.nanmedian(ms))
         off = np.abs(count - usual) > np.maximum(NEAR * usual, 0.5)
-        for member in np.flatnonzero(off & (np.abs(ms - usual_ms) >= LEAST_SHARE * whole)).tolist():
+        for member in np.flatnonzero(off & (np.abs(ms - usual_ms) >= LEAST_SHARE * whole_ms)).tolist():
             key = (str(name), _times(float(count[member])), _times(usual))
             found.setdefault(key, []).append((job.ranks[member], float(ms[member]) - usual_ms))
     return [_difference("kernel", name, here, usual, on) for (name, here, usual), on in found.items()]
 
 
-def _shapes(job: Job, whole: float) -> list[Difference]:
+def _shapes(job: Job, whole_ms: float) -> list[Difference]:
     """Operators that a rank runs on other shapes than most ranks do."""
     counts, times = table(job.digests, ["op", "shapes"])
     found: dict[tuple[str, str, str], list[tuple[int, float]]] = {}
@@ -51,10 +51,10 @@ def _shapes(job: Job, whole: float) -> list[Difference]:
         total = np.nansum(ms.to_numpy(), axis=0)
         apart = total - float(np.median(total))
         others = (np.abs(here - usual[:, None]) > 0.5) & (here > 0)
-        for member in np.flatnonzero(others.any(axis=0) & (np.abs(apart) >= LEAST_SHARE * whole)).tolist():
-            mine = np.where(others[:, member], ms.to_numpy()[:, member], -1.0)
+        for member in np.flatnonzero(others.any(axis=0) & (np.abs(apart) >= LEAST_SHARE * whole_ms)).tolist():
+            own_ms = np.where(others[:, member], ms.to_numpy()[:, member], -1.0)
             most = shapes[int(np.argmax(usual))] if usual.max(initial=0.0) > 0 else "differs from rank to rank"
-            key = (str(op), shapes[int(np.argmax(mine))], most)
+            key = (str(op), shapes[int(np.argmax(own_ms))], most)
             if key[1] != key[2]:
                 found.setdefault(key, []).append((job.ranks[member], float(apart[member])))
     return [_difference("shapes", name, here, usual, on) for (name, here, usual), on in found.items()]

@@ -1,4 +1,4 @@
-"""What is kept of one rank: its collectives, what it did before each, its steps and its headline figures."""
+"""Digest of one rank: its collectives, what it did before each, its steps and its headline figures."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Digest:
 
 def digest(trace: Trace) -> Digest:
     """Boil one trace down. Of several devices, the busiest speaks for the rank."""
-    book = trace.ledger
+    ledger = trace.ledger
     frame = trace.frame("collectives")
     chosen = (frame["device"].to_numpy() == trace.device) & ~frame["kind"].isin(_PAIRS).to_numpy()
     frame = frame.loc[chosen]
@@ -91,12 +91,12 @@ def digest(trace: Trace) -> Digest:
         step_ms=trace.step_ms,
         step_count=trace.step_count,
         step_numbers=steps["number"].to_numpy().astype(np.int64),
-        counted_ns=book.counted_ns,
-        causes=book.by_cause(),
+        counted_ns=ledger.counted_ns,
+        causes=ledger.by_cause(),
         facts=records(trace.frame("trace"))[0],
         features=trace.features,
         collectives=kept,
-        before=_before(book, kept, trace.window[0]),
+        before=_before(ledger, kept, trace.window[0]),
         work=work,
         work_count=work_count,
         work_ns=work_ns,
@@ -104,11 +104,11 @@ def digest(trace: Trace) -> Digest:
 
 
 def _work(trace: Trace) -> tuple[pd.DataFrame, int, int]:
-    """What the device computed inside the steps (in the window, without steps): a row for each kernel, operator and
+    """Sum up the kernels of the device inside the steps (in the window, without steps): a row for each kernel, operator and
     shapes, those that took longest; and how many kernels, and ns, there are in all."""
     frame = trace.frame("kernels")
-    mine = (frame["device"].to_numpy() == trace.device) & ~(frame["class"] == "communication").to_numpy()
-    inside = mine & ((frame["step"].to_numpy() >= 0) | (trace.step_count == 0))
+    on_device = (frame["device"].to_numpy() == trace.device) & ~(frame["class"] == "communication").to_numpy()
+    inside = on_device & ((frame["step"].to_numpy() >= 0) | (trace.step_count == 0))
     chosen = frame.loc[inside, ["name", "op", "shapes", "dur_ns"]]
     parts = [chosen[name].cat.codes.to_numpy(np.int64) for name in ("name", "op", "shapes")]
     table = pd.DataFrame({"name": parts[0], "op": parts[1], "shapes": parts[2], "dur_ns": chosen["dur_ns"].to_numpy()})
@@ -137,21 +137,21 @@ def rank_of(trace: Trace) -> int | None:
     return int(found[-1]) if found else None
 
 
-def _before(book: Ledger, collectives: pd.DataFrame, low: int) -> Ints:
+def _before(ledger: Ledger, collectives: pd.DataFrame, low: int) -> Ints:
     """ns of each cause from the end of the previous collective on the stream to the start of each collective."""
     start = collectives["start_ns"].to_numpy()
     end = start + collectives["dur_ns"].to_numpy()
     since = np.full(len(start), low, np.int64)
     streams = collectives["stream"].to_numpy()
     for stream in np.unique(streams).tolist():
-        mine = np.flatnonzero(streams == stream)
-        since[mine[1:]] = end[mine[:-1]]
+        rows = np.flatnonzero(streams == stream)
+        since[rows[1:]] = end[rows[:-1]]
     since = np.minimum(since, start)
     out = np.zeros((len(start), len(CAUSES)), np.int64)
-    if not len(book.start_ns) or not len(start):
+    if not len(ledger.start_ns) or not len(start):
         return out
-    edges = np.append(book.start_ns, book.end_ns[-1])
+    edges = np.append(ledger.start_ns, ledger.end_ns[-1])
     for code in range(len(CAUSES)):
-        reached = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.where(book.cause == code, book.dur_ns, 0))])
+        reached = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.where(ledger.cause == code, ledger.dur_ns, 0))])
         out[:, code] = np.rint(np.interp(start, edges, reached) - np.interp(since, edges, reached))
     return out

@@ -44,32 +44,32 @@ class Job:
         self.ranks = list(ranks)
 
     @cached_property
-    def _matched(self) -> tuple[list[Group], list[tuple[str, int]]]:
+    def _matching(self) -> tuple[list[Group], list[tuple[str, int]]]:
         return match(self.digests)
 
     @property
     def groups(self) -> list[Group]:
         """Process groups, with the collectives that their ranks share."""
-        return self._matched[0]
+        return self._matching[0]
 
     @property
     def strange(self) -> list[tuple[str, int]]:
         """Group and rank (by its index) of sequences that are unlike those of the others."""
-        return self._matched[1]
+        return self._matching[1]
 
     @cached_property
     def clocks(self) -> Clocks:
-        """How the clocks differ."""
+        """Offsets between the clocks."""
         return align(self.digests, self.groups)
 
     @cached_property
     def arrivals(self) -> Arrivals:
-        """Who came when."""
+        """Arrivals of the ranks at the collectives."""
         return arrivals(self.digests, self.ranks, self.groups, self.clocks)
 
     @cached_property
     def obstacle(self) -> str:
-        """Why nothing can be said of who waits for whom; empty where it can."""
+        """Reason that nothing can be said of who waits for whom; empty where it can."""
         if not self.groups:
             return "The traces share no collectives: give the traces of ranks of one run, recorded over the same steps."
         if not self.clocks.usable.sum() > 1 or not self.arrivals.collectives:
@@ -77,18 +77,18 @@ class Job:
                 "Too few collectives are in more than one of the traces to compare their clocks: record the same steps "
                 "on all ranks."
             )
-        found = self.arrivals
-        if found.impossible > IMPOSSIBLE_SHARE * found.collectives:
+        arrivals = self.arrivals
+        if arrivals.impossible > IMPOSSIBLE_SHARE * arrivals.collectives:
             return (
-                f"The clocks do not allow it: {found.impossible:,} of {found.collectives:,} collectives would end before "
+                f"The clocks do not allow it: {arrivals.impossible:,} of {arrivals.collectives:,} collectives would end before "
                 "their last rank arrives. Give the traces of one run, recorded over the same steps."
             )
-        spent = int(found.frame["cost_ns"].to_numpy()[found.frame["step"].to_numpy() >= 0].sum())
-        whole = self.ledger.counted_ns
-        if whole and found.undecided_ns >= OPEN_SHARE * whole and found.undecided_ns > spent:
+        spent = int(arrivals.frame["cost_ns"].to_numpy()[arrivals.frame["step"].to_numpy() >= 0].sum())
+        counted_ns = self.ledger.counted_ns
+        if counted_ns and arrivals.undecided_ns >= OPEN_SHARE * counted_ns and arrivals.undecided_ns > spent:
             return (
-                f"The clocks do not allow it: the ends of collectives scatter by {found.noise_ns / 1e6:.3g} ms between the "
-                f"ranks, and {100 * found.undecided_ns / whole:.0f} % of the step is waited in collectives whose arrivals "
+                f"The clocks do not allow it: the ends of collectives scatter by {arrivals.noise_ns / 1e6:.3g} ms between the "
+                f"ranks, and {100 * arrivals.undecided_ns / counted_ns:.0f} % of the step is waited in collectives whose arrivals "
                 "lie closer together than that. Traces of one machine, or of machines whose clocks are kept by PTP, agree "
                 "better."
             )
@@ -98,7 +98,7 @@ class Job:
 
     @cached_property
     def features(self) -> frozenset[str]:
-        """What all ranks recorded; `ranks` where their arrivals can be compared."""
+        """Features that all ranks recorded; `ranks` where their arrivals can be compared."""
         common = frozenset.intersection(*(digest.features for digest in self.digests))
         return common | {"distributed"} | (frozenset() if self.obstacle else {"ranks"})
 
@@ -114,10 +114,10 @@ class Job:
         cost = frame["cost_ns"].to_numpy(np.int64)
         step = frame["step"].to_numpy(np.int64)
         counted = step >= 0
-        whole = sum(digest.counted_ns for digest in self.digests)
-        rest = max(whole - int(cost[counted].sum()), 0)
+        counted_ns = sum(digest.counted_ns for digest in self.digests)
+        rest = max(counted_ns - int(cost[counted].sum()), 0)
         steps = np.append(step, 0)
-        return Costs(np.append(cost, rest), steps, np.append(counted, True), whole)
+        return Costs(np.append(cost, rest), steps, np.append(counted, True), counted_ns)
 
     @property
     def warm_ns(self) -> None:
@@ -132,7 +132,7 @@ class Job:
 
     @property
     def whole_ms(self) -> float:
-        """What shares are shares of: that step, or the window."""
+        """Time that shares are taken of: that step, or the window."""
         return self.step_ms or self.window_ns / 1e6
 
     @property
@@ -165,10 +165,10 @@ class Job:
             values = [digest.facts.get(column.name) for digest in self.digests]
             known = [value for value in values if not pd.isna(value)]
             value = None
-            if len(known) == len(values) and all(one == known[0] for one in known):
+            if len(known) == len(values) and all(fact == known[0] for fact in known):
                 value = known[0]
             elif known and column.type == "DOUBLE":
-                value = float(np.median([float(one) for one in known]))
+                value = float(np.median([float(fact) for fact in known]))
             row[column.name] = typed([value], column)
         row["distributed"] = pd.Series([True], dtype="boolean")
         return pd.DataFrame(row)

@@ -1,4 +1,4 @@
-"""Which collectives of different ranks are one and the same: by process group, and by their order in it.
+"""Matching of the same collective on different ranks: by process group, and by its order in that.
 
 Ranks need not have recorded the same stretch: the order of one rank is shifted against that of another until kinds and
 sizes agree. Where several shifts agree (steps are alike), the number in the group, the number of the step, and then the
@@ -142,20 +142,21 @@ def labels(digest: Digest) -> Texts:
     streams = table["stream"].to_numpy()
     names = _labels(table["group_name"], table["group_ranks"])
     for number, stream in enumerate(np.unique(streams).tolist()):
-        mine = streams == stream
-        told = [name for name in names[mine].tolist() if name]
-        usual = max(set(told), key=lambda name: (told.count(name), name)) if told else f"stream-{number}"
-        names[mine & (names == "")] = usual
+        rows = streams == stream
+        known = [name for name in names[rows].tolist() if name]
+        usual = max(set(known), key=lambda name: (known.count(name), name)) if known else f"stream-{number}"
+        names[rows & (names == "")] = usual
     return names
 
 
 def _labels(names: pd.Series[str], ranks: pd.Series[str]) -> Texts:
-    """What each row says of its group: name and ranks; empty where it says neither."""
-    told = [["", *map(str, column.cat.categories)] for column in (names, ranks)]
+    """Join what each row says of its group: name and ranks; empty where it says neither."""
+    tables = [["", *map(str, column.cat.categories)] for column in (names, ranks)]
     first, second = (column.cat.codes.to_numpy(np.int64) + 1 for column in (names, ranks))
-    pairs, which = np.unique(first * len(told[1]) + second, return_inverse=True)
+    pairs, which = np.unique(first * len(tables[1]) + second, return_inverse=True)
     texts = [
-        " ".join(filter(None, (told[0][one // len(told[1])], told[1][one % len(told[1])]))) for one in pairs.tolist()
+        " ".join(filter(None, (tables[0][pair // len(tables[1])], tables[1][pair % len(tables[1])])))
+        for pair in pairs.tolist()
     ]
     return np.array(texts, dtype=object)[which]
 
@@ -179,8 +180,8 @@ def find_shift(base: Order, other: Order) -> int | None:
     steadiest = min((entry[2] for entry in good), default=np.inf)
     if steadiest > _STEADY_NS:
         # None of the likely ones is steady: one that nothing speaks for must be far steadier.
-        every = _promising(base, other, steadiest / _FAR_STEADIER)
-        more = [(shift, *_score(base, other, shift)) for shift in every if shift not in likely]
+        unlikely = _promising(base, other, steadiest / _FAR_STEADIER)
+        more = [(shift, *_score(base, other, shift)) for shift in unlikely if shift not in likely]
         good += [entry for entry in more if entry[1] >= LEAST_AGREE and entry[2] <= steadiest / _FAR_STEADIER]
         steadiest = min((entry[2] for entry in good), default=np.inf)
     if not good:
@@ -195,9 +196,9 @@ def _candidates(base: Order, other: Order) -> list[int]:
     for ours, theirs in ((base.seq, other.seq), (base.step, other.step)):
         common = np.intersect1d(ours[ours >= 0], theirs[theirs >= 0])
         if len(common):
-            mine = np.array([int(np.argmax(ours == value)) for value in common[:64].tolist()])
-            yours = np.array([int(np.argmax(theirs == value)) for value in common[:64].tolist()])
-            likely.append(int(np.median(mine - yours)))
+            own_first = np.array([int(np.argmax(ours == value)) for value in common[:64].tolist()])
+            other_first = np.array([int(np.argmax(theirs == value)) for value in common[:64].tolist()])
+            likely.append(int(np.median(own_first - other_first)))
     by_clock = int(np.median(np.searchsorted(base.end, other.end) - np.arange(len(other))))
     plain = [0, len(base) - len(other)]
     likely += [*plain, by_clock] if len(base) == len(other) else [by_clock, by_clock + 1, by_clock - 1, *plain]

@@ -1,4 +1,4 @@
-"""What a rank's own finding on communication says once the other ranks have shown whom it waits for."""
+"""Rewriting of a rank's own finding on communication, once the other ranks have shown whom it waits for."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _LEAST = 0.05
 _NAMED = 3
 
 
-def retold(analysis: Analysis, row: RankRow, arrivals: pd.DataFrame, telling: Sequence[str]) -> Analysis:
+def rewrite(analysis: Analysis, row: RankRow, arrivals: pd.DataFrame, telling: Sequence[str]) -> Analysis:
     """*analysis* with what is said of exposed communication parted into waiting and transfer.
 
     Waiting is no fault of the network, and what hides or shrinks messages does not return it: the saving is cut down to
     the rest. *arrivals* is the frame of all ranks, *row* this one's; the rules *telling* say what holds the late ranks up.
     """
-    mine = arrivals[(arrivals["rank"] == row.rank) & (arrivals["step"] >= 0) & (arrivals["cost_ns"] > 0)]
-    by_rank = mine.groupby("late_rank")["cost_ns"].sum().sort_values(ascending=False)
+    rows = arrivals[(arrivals["rank"] == row.rank) & (arrivals["step"] >= 0) & (arrivals["cost_ns"] > 0)]
+    by_rank = rows.groupby("late_rank")["cost_ns"].sum().sort_values(ascending=False)
     if row.wait_ms is None or not len(by_rank):
         return analysis
-    whole = float(by_rank.sum())
-    blamed = [(int(rank), float(spent) / whole) for rank, spent in zip(by_rank.index, by_rank, strict=True)]
+    total = float(by_rank.sum())
+    shares = [(int(rank), float(spent) / total) for rank, spent in zip(by_rank.index, by_rank, strict=True)]
     findings = [
-        _retold(finding, row, blamed, telling) if finding.rule in EXPOSED else finding for finding in analysis.findings
+        _rewrite(finding, row, shares, telling) if finding.rule in EXPOSED else finding for finding in analysis.findings
     ]
     return msgspec.structs.replace(analysis, findings=sorted(findings, key=_order))
 
@@ -49,18 +49,18 @@ def _in_words(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
 
 
-def _retold(finding: Finding, row: RankRow, blamed: Sequence[tuple[int, float]], telling: Sequence[str]) -> Finding:
+def _rewrite(finding: Finding, row: RankRow, shares: Sequence[tuple[int, float]], telling: Sequence[str]) -> Finding:
     wait, cost = row.wait_ms or 0.0, finding.cost_ms
     share = min(wait / cost, 1.0) if cost else 0.0
     if share < _LEAST:
         return finding
-    worst = [f"rank {rank} ({100 * part:.0f} % of the waiting)" for rank, part in blamed[:_NAMED] if part >= _LEAST]
-    more = f" and {len(blamed) - len(worst)} more" if len(blamed) > len(worst) else ""
-    say = "says" if len(telling) == 1 else "say"
-    told = (
+    worst = [f"rank {rank} ({100 * part:.0f} % of the waiting)" for rank, part in shares[:_NAMED] if part >= _LEAST]
+    more = f" and {len(shares) - len(worst)} more" if len(shares) > len(worst) else ""
+    verb = "says" if len(telling) == 1 else "say"
+    text = (
         f"The traces of the other ranks show: {100 * share:.0f} % of this time ({wait:.3g} of {cost:.3g} ms) passes before the "
         f"last rank has come to the collective. Rank {row.rank} waits for {', '.join(worst)}{more}. Larger messages, a faster "
-        f"network or more overlap would not return that; {_in_words(telling)} {say} what holds the late ranks up."
+        f"network or more overlap would not return that; {_in_words(telling)} {verb} what holds the late ranks up."
     )
     saving = finding.saving
     if saving is not None:
@@ -75,6 +75,6 @@ def _retold(finding: Finding, row: RankRow, blamed: Sequence[tuple[int, float]],
         )
     title = finding.title
     if share >= _MOSTLY:
-        named = [str(rank) for rank, part in blamed[:_NAMED] if part >= _LEAST]
+        named = [str(rank) for rank, part in shares[:_NAMED] if part >= _LEAST]
         title = f"The GPU waits in collectives, mostly for rank{'s' if len(named) > 1 else ''} {_in_words(named)}"
-    return msgspec.structs.replace(finding, title=title, why=f"{told}\n\n{finding.why}", saving=saving)
+    return msgspec.structs.replace(finding, title=title, why=f"{text}\n\n{finding.why}", saving=saving)

@@ -1,4 +1,4 @@
-"""How ranks differ in figures: the spread of times and memory over them, and who waits for whom, where and how long."""
+"""Spread of figures over the ranks: of times and memory; and who waits for whom, where and how long."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ def spreads(job: Job, rows: Sequence[RankRow]) -> list[Spread]:
     ]
     found = []
     for name, figure in figures:
-        told = [(float(value), rows[at].rank) for at in range(len(rows)) if (value := figure(at)) is not None]
-        if len(told) < 2:
+        values = [(float(value), rows[at].rank) for at in range(len(rows)) if (value := figure(at)) is not None]
+        if len(values) < 2:
             continue
         # Of ranks that are equal the first one is named, whether they are the least or the most.
-        least, most = min(told), max(told, key=lambda one: (one[0], -one[1]))
+        least, most = min(values), max(values, key=lambda entry: (entry[0], -entry[1]))
         found.append(
             Spread(
                 figure=name,
-                ranks=len(told),
+                ranks=len(values),
                 min=least[0],
-                median=float(np.median([value for value, _ in told])),
+                median=float(np.median([value for value, _ in values])),
                 max=most[0],
                 min_rank=least[1],
                 max_rank=most[1],
@@ -56,8 +56,8 @@ def _per_step(digest: Digest, ns: int) -> float | None:
     """ns of the window as ms per step, as the ranks' other figures are; None where nothing is counted."""
     if not digest.counted_ns:
         return None
-    whole = digest.step_ms if digest.step_ms is not None else digest.counted_ns / max(digest.step_count, 1) / 1e6
-    return ns / digest.counted_ns * whole
+    whole_ms = digest.step_ms if digest.step_ms is not None else digest.counted_ns / max(digest.step_count, 1) / 1e6
+    return ns / digest.counted_ns * whole_ms
 
 
 def traffic(job: Job) -> list[Traffic]:
@@ -85,7 +85,7 @@ def traffic(job: Job) -> list[Traffic]:
                 wait_ms=None if job.obstacle else waits.get(message, 0.0) / int(row["ranks"]),
             )
         )
-    found.sort(key=lambda one: (-one.exposed_ms * one.ranks, one.group, one.kind, one.bytes or 0))
+    found.sort(key=lambda entry: (-entry.exposed_ms * entry.ranks, entry.group, entry.kind, entry.bytes or 0))
     return found[:MOST_TRAFFIC]
 
 
@@ -109,7 +109,7 @@ def _messages(digest: Digest) -> pd.DataFrame:
     return sums.assign(count=sums["count"] / max(digest.step_count, 1)).reset_index()
 
 
-def _counted(job: Job) -> pd.DataFrame:
+def _costs(job: Job) -> pd.DataFrame:
     """Rows of `arrivals` inside steps that cost something, with that as ms per step of their rank."""
     frame = job.arrivals.frame
     frame = frame[(frame["step"].to_numpy(np.int64) >= 0) & (frame["cost_ns"].to_numpy(np.int64) > 0)]
@@ -118,8 +118,8 @@ def _counted(job: Job) -> pd.DataFrame:
 
 
 def _waits(job: Job) -> dict[tuple[str, str, int], float]:
-    """What all ranks together wait, in ms per step, by group, kind and size."""
-    frame = _counted(job)
+    """Sum the waits of all ranks, in ms per step, by group, kind and size."""
+    frame = _costs(job)
     sums = pd.DataFrame(
         {
             "group": frame["group_name"].astype(str).to_numpy(),
@@ -136,11 +136,11 @@ def lags(job: Job) -> list[Lag]:
     """The collectives in which ranks waited longest, and for whom."""
     if job.obstacle:
         return []
-    frame = _counted(job)
+    frame = _costs(job)
     sums = frame.groupby("collective")["cost_ns"].sum()
-    worst = sorted(sums.items(), key=lambda one: (-int(one[1]), one[0]))[:MOST_LAGS]
-    every = job.arrivals.frame
-    chosen = every[every["collective"].isin([number for number, _ in worst])]
+    worst = sorted(sums.items(), key=lambda entry: (-int(entry[1]), entry[0]))[:MOST_LAGS]
+    arrivals = job.arrivals.frame
+    chosen = arrivals[arrivals["collective"].isin([number for number, _ in worst])]
     found = []
     for number, cost in worst:
         rows = chosen[chosen["collective"] == number]
@@ -166,10 +166,10 @@ def lags(job: Job) -> list[Lag]:
 
 
 def waits(job: Job) -> list[Wait]:
-    """Who waits for whom, the longest first."""
+    """List who waits for whom, the longest first."""
     if job.obstacle:
         return []
-    sums = _counted(job).groupby(["rank", "late_rank"])["ms"].sum().reset_index()
+    sums = _costs(job).groupby(["rank", "late_rank"])["ms"].sum().reset_index()
     order = np.lexsort((sums["late_rank"], sums["rank"], -sums["ms"]))[:MOST_WAITS]
     return [
         Wait(rank=int(row["rank"]), late_rank=int(row["late_rank"]), wait_ms=float(row["ms"]))

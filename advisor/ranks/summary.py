@@ -31,7 +31,7 @@ def ranks_of(digests: Sequence[Digest]) -> tuple[Job | None, list[QualityNote]]:
             chosen[digest.rank] = digest
             continue
         # The newest recording, by its own clock: the last one is furthest from warm-up.
-        kept, other = sorted((chosen[digest.rank], digest), key=lambda one: -one.zero_ns)
+        kept, other = sorted((chosen[digest.rank], digest), key=lambda entry: -entry.zero_ns)
         chosen[digest.rank] = kept
         newer = ", which is newer" if kept.zero_ns > other.zero_ns else ""
         notes.append(
@@ -66,7 +66,7 @@ def ranks_of(digests: Sequence[Digest]) -> tuple[Job | None, list[QualityNote]]:
 
 
 def notes_of(job: Job) -> list[QualityNote]:
-    """What is missing of the run, and which ranks cannot be compared."""
+    """Note what is missing of the run, and which ranks cannot be compared."""
     notes: list[QualityNote] = []
     world = world_size(job)
     if world and (missing := sorted(set(range(min(world, 1 << 20))) - set(job.ranks))):
@@ -124,7 +124,7 @@ def world_size(job: Job) -> int | None:
 
 
 def clocks_of(job: Job) -> Clocks:
-    """How well the times of the ranks can be compared."""
+    """Sum up how well the times of the ranks can be compared."""
     usable = job.clocks.usable
     return Clocks(
         collectives=job.arrivals.collectives,
@@ -150,14 +150,14 @@ def _row(
     job: Job, member: int, known: bool, spent: pd.Series[int], last: pd.DataFrame, caused: pd.Series[int]
 ) -> RankRow:
     digest, rank, clocks = job.digests[member], job.ranks[member], job.clocks
-    whole, steps = digest.counted_ns, max(digest.step_count, 1)
+    counted_ns, steps = digest.counted_ns, max(digest.step_count, 1)
     there = known and bool(clocks.usable[member])
     wait = int(spent.get(rank, 0))
-    share = wait / whole if whole else 0.0
-    per_step = digest.step_ms if digest.step_ms is not None else whole / steps / 1e6
+    share = wait / counted_ns if counted_ns else 0.0
+    per_step = digest.step_ms if digest.step_ms is not None else counted_ns / steps / 1e6
     middle = job.step_ms or job.window_ns / 1e6
     counted = job.ledger.counted_ns
-    seen = int(last["count"].get(rank, 0))
+    collectives = int(last["count"].get(rank, 0))
     busy = digest.facts.get("busy_share")
     peak = digest.facts.get("peak_allocated_bytes")
     return RankRow(
@@ -166,13 +166,13 @@ def _row(
         steps=digest.step_count,
         step_ms=digest.step_ms,
         gpu_busy_share=None if pd.isna(busy) else float(busy),
-        compute_share=digest.causes["compute"] / whole if whole else None,
-        communication_share=digest.causes["communication"] / whole if whole else None,
-        loader_share=digest.causes["loader"] / whole if whole and "loader" in digest.features else None,
+        compute_share=digest.causes["compute"] / counted_ns if counted_ns else None,
+        communication_share=digest.causes["communication"] / counted_ns if counted_ns else None,
+        loader_share=digest.causes["loader"] / counted_ns if counted_ns and "loader" in digest.features else None,
         peak_memory_bytes=None if peak is None else int(peak),
         wait_ms=share * per_step if there else None,
         wait_share=share if there else None,
-        late_share=(int(last["sum"].get(rank, 0)) / seen if seen else 0.0) if there else None,
+        late_share=(int(last["sum"].get(rank, 0)) / collectives if collectives else 0.0) if there else None,
         caused_ms=int(caused.get(rank, 0)) / counted * middle if there and counted else None,
         clock_offset_ms=float(clocks.offset_ns[member]) / 1e6 if clocks.linked[member] else None,
         clock_residual_ms=float(clocks.spread_ns[member]) / 1e6 if clocks.linked[member] else None,
@@ -201,25 +201,25 @@ def at_length(analyses: Sequence[Analysis], across: Across | None) -> list[int]:
         return list(range(AT_LENGTH))
     rows = [row for row in across.ranks if row.trace is not None]
     chosen: dict[int, None] = {}
-    for worth, most in ((_caused, 3), (_step, 1), (_wait, 2), (_usual(across), 1), (_caused, AT_LENGTH)):
+    for worth, most in ((_caused_ms, 3), (_step_ms, 1), (_wait_ms, 2), (_usual(across), 1), (_caused_ms, AT_LENGTH)):
         for row in sorted(rows, key=lambda row: (-worth(row), row.rank))[:most]:
             if row.trace is not None and len(chosen) < AT_LENGTH:
                 chosen.setdefault(row.trace)
     return sorted(chosen)
 
 
-def _caused(row: RankRow) -> float:
+def _caused_ms(row: RankRow) -> float:
     return row.caused_ms or 0.0
 
 
-def _wait(row: RankRow) -> float:
+def _wait_ms(row: RankRow) -> float:
     return row.wait_ms or 0.0
 
 
-def _step(row: RankRow) -> float:
+def _step_ms(row: RankRow) -> float:
     return row.step_ms or 0.0
 
 
 def _usual(across: Across) -> Callable[[RankRow], float]:
-    """How near a rank's step is to the median of all."""
+    """Return a function that says how near a rank's step is to the median of all: 0 at most."""
     return lambda row: -abs((row.step_ms or 0.0) - (across.step_ms or 0.0))

@@ -1,4 +1,4 @@
-"""What ranks compute, side by side: whether one does the same work as the others, and how much longer it takes.
+"""Work of the ranks, side by side: whether one does the same as the others, and how much longer it takes.
 
 A rank that does the same work and takes longer for it has a slower device; one that does more is late for that.
 """
@@ -28,18 +28,18 @@ def table(digests: Sequence[Digest], keys: Sequence[str]) -> tuple[pd.DataFrame,
         parts.append(part[part[list(keys)].notna().all(axis=1)])
     sums = pd.concat(parts, ignore_index=True).groupby([*keys, "member"])[["count", "ms"]].sum()
     members = range(len(digests))
-    made = []
+    tables = []
     for figure in ("count", "ms"):
         wide = sums[figure].unstack("member").reindex(columns=members)
         for member, digest in enumerate(digests):
             if complete(digest):
                 wide[member] = wide[member].fillna(0.0)
-        made.append(wide.astype(np.float64))
-    return made[0], made[1]
+        tables.append(wide.astype(np.float64))
+    return tables[0], tables[1]
 
 
 def complete(digest: Digest) -> bool:
-    """Whether a digest lists all kernels, so that what it does not list was not run."""
+    """Tell whether a digest lists all kernels, so that what it does not list was not run."""
     return int(digest.work["count"].sum()) == digest.work_count
 
 
@@ -57,19 +57,19 @@ def same_work(digests: Sequence[Digest]) -> list[bool | None]:
     counts, times = table(digests, ["name", "op", "shapes"])
     count, ms = counts.to_numpy(), times.to_numpy()
     listed = np.nansum(ms, axis=0) if len(ms) else np.zeros(len(digests))
-    return [_same(member, digest, count, ms, listed) for member, digest in enumerate(digests)]
+    return [_is_same(member, digest, count, ms, listed) for member, digest in enumerate(digests)]
 
 
-def _same(member: int, digest: Digest, count: Numbers, ms: Numbers, listed: Numbers) -> bool | None:
-    whole = digest.work_ns / max(digest.step_count, 1) / 1e6
-    if not whole or float(listed[member]) < (1 - NEAR) * whole:
+def _is_same(member: int, digest: Digest, count: Numbers, ms: Numbers, listed: Numbers) -> bool | None:
+    total_ms = digest.work_ns / max(digest.step_count, 1) / 1e6
+    if not total_ms or float(listed[member]) < (1 - NEAR) * total_ms:
         return None  # much of its work has no shapes, or is not listed
-    mine, others = count[:, member], np.delete(count, member, axis=1)
-    known = ~np.isnan(mine) & ~np.isnan(others).all(axis=1)
+    own, others = count[:, member], np.delete(count, member, axis=1)
+    known = ~np.isnan(own) & ~np.isnan(others).all(axis=1)
     usual = _median(others[known])
-    off = np.abs(mine[known] - usual) > np.maximum(NEAR * usual, 0.5)
+    off = np.abs(own[known] - usual) > np.maximum(NEAR * usual, 0.5)
     apart = np.maximum(ms[known, member][off], _median(np.delete(ms, member, axis=1)[known][off]))
-    return bool(apart.sum() <= NEAR * whole)
+    return bool(apart.sum() <= NEAR * total_ms)
 
 
 def _median(values: Numbers) -> Numbers:

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 
-def whole(value: Any) -> int | None:
+def integer(value: Any) -> int | None:
     """A whole number in any spelling, of a size that arithmetic can take."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
@@ -19,13 +19,13 @@ def whole(value: Any) -> int | None:
 
 def positive(value: Any) -> int | None:
     """A whole number over 0."""
-    number = whole(value)
+    number = integer(value)
     return number if number is not None and number > 0 else None
 
 
 def between(value: Any, least: int, most: int) -> int | None:
     """A whole number of a size that a real program has."""
-    number = whole(value)
+    number = integer(value)
     return number if number is not None and least <= number <= most else None
 
 
@@ -42,7 +42,7 @@ def real(value: Any, most: float) -> float | None:
 
 def flag(value: Any) -> bool | None:
     """True or false, or a number that says so."""
-    number = whole(value) if not isinstance(value, bool) else int(value)
+    number = integer(value) if not isinstance(value, bool) else int(value)
     return None if number is None else bool(number)
 
 

@@ -141,7 +141,7 @@ class Columns:
         for event in events:
             sinks[event.cat](event)
         try:
-            taken = [(group, self._taken(group, batch, events)) for group, batch in sinks.batches() if batch]
+            tables = [(group, self._table_of(group, batch, events)) for group, batch in sinks.batches() if batch]
         except NeedExact:
             self.exact = True
             self.coerced, self.first_coerced, self.shapeless, self.unknown = before
@@ -149,11 +149,11 @@ class Columns:
             self.add(events, text)
             return
         sinks.close()
-        for group, table in taken:
+        for group, table in tables:
             self._grown.setdefault(group, _Grown()).append(table)
         self.events += len(events)
 
-    def _taken(self, group: str, batch: list[Event], events: list[Event]) -> Table:
+    def _table_of(self, group: str, batch: list[Event], events: list[Event]) -> Table:
         """The columns of a batch; notes where in *events* the first value lies that could not be used."""
         self._bad_row = -1
         table = self._take[group](batch)
@@ -294,9 +294,9 @@ class Columns:
         """The columns of a collective's record; blank where a chunk holds none, as most do."""
         texts = self.texts
         if not any(a.collective for a in args):
-            blank, none = np.full(len(args), texts[""], np.int32), np.full(len(args), -1, np.int64)
+            blank, unknown = np.full(len(args), texts[""], np.int32), np.full(len(args), -1, np.int64)
             return dict.fromkeys(("comm_dtype", "group_name", "group_ranks"), blank) | dict.fromkeys(
-                ("in_elements", "out_elements", "group_size", "collective_seq"), none
+                ("in_elements", "out_elements", "group_size", "collective_seq"), unknown
             )
         return {
             "comm_dtype": np.array([texts[a.comm_dtype or ""] for a in args], np.int32),

@@ -13,7 +13,7 @@ from isal import isal_zlib
 
 from advisor.errors import TraceError
 from advisor.reading import limits, remote
-from advisor.reading.progress import Readable, Seen, Told, Watched
+from advisor.reading.progress import ObservedFile, Observer, Progress, Readable
 
 Handle: TypeAlias = "BinaryIO | remote.Remote"
 
@@ -44,13 +44,15 @@ _FOREIGN = (
 class Source:
     """A readable trace file: ``blocks()`` yields its uncompressed bytes; ``notes`` says what was wrong with it."""
 
-    def __init__(self, path: str | os.PathLike[str], told: Told | None = None, seen: Seen | None = None) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], progress: Progress | None = None, observer: Observer | None = None
+    ) -> None:
         self.address = os.fspath(path)
-        self._told, self._seen = told, seen
+        self._progress, self._observer = progress, observer
         self.path = remote.shown(self.address)  # as messages name it
         self.notes: list[tuple[str, str]] = []
         self.size = 0
-        self._packed = 0  # compressed bytes that the text so far came from
+        self._compressed = 0  # compressed bytes that the text so far came from
 
     def _open(self) -> Handle:
         if self.path == "-":
@@ -72,7 +74,7 @@ class Source:
 
     def blocks(self) -> Iterator[bytes]:
         """Uncompressed bytes, about a megabyte at a time. Raises TraceError on what is no trace file at all."""
-        handle = Watched(self._open(), self._told, self._seen)
+        handle = ObservedFile(self._open(), self._progress, self._observer)
         try:
             first = handle.read(BLOCK)
             if not first:
@@ -104,7 +106,7 @@ class Source:
             if not self.size:
                 self._refuse_foreign(out)
             self.size += len(out)
-            limits.unpacked(self.path, self._packed, self.size)
+            limits.check_ratio(self.path, self._compressed, self.size)
             yield out
         if not self.size:
             damaged = any(code == "gzip-damaged" for code, _ in self.notes)
@@ -112,7 +114,7 @@ class Source:
             raise TraceError(f"{self.path}: the gzip stream {what}. Copy the file again, in binary mode.")
 
     def _members(self, data: bytes, handle: Readable) -> Iterator[bytes]:
-        """What the members of a gzip stream hold, slice by slice; *data* is what has been read of it."""
+        """Yield the text of the members of a gzip stream, slice by slice; *data* is what has been read of it."""
         at = 0
         while True:
             engine = isal_zlib.decompressobj(wbits=31)
@@ -126,7 +128,7 @@ class Source:
                         return
                 piece = data[at : at + (FINE if self.size < BLOCK else SLICE)]
                 at += len(piece)
-                self._packed += len(piece)
+                self._compressed += len(piece)
                 while piece and not engine.eof:
                     try:
                         yield engine.decompress(piece, BLOCK)

@@ -17,7 +17,7 @@ _AROUND = ("python", "annotation", "op")
 
 @dataclass(frozen=True)
 class Part:
-    """Which part. Times are ns since the first event of the whole, and stay so: a part's times are those of the whole."""
+    """Bounds of a part. Times are ns since the first event of the whole, and stay so: a part's times are those of the whole."""
 
     zero_ns: int
     """Clock reading of the first event of the whole."""
@@ -30,21 +30,21 @@ class Part:
     later: tuple[int, ...] = ()
     """Starts of the steps that follow, so that what the host did in them counts for none of these."""
     goes_on: bool = False
-    """Whether GPU work follows, so that the device is known to idle up to the last edge where nothing runs before it."""
+    """True where GPU work follows, so that the device is known to idle up to the last edge where nothing runs before it."""
     note: str = ""
-    """Which part it is, in words."""
+    """The part in words."""
 
 
 def cut(tables: Mapping[str, Table], part: Part) -> dict[str, Table]:
     """The rows of *part*: what overlaps it, cut at its edges, and what was called before on its behalf."""
     low, high = part.edges[0] + part.zero_ns, part.edges[-1] + part.zero_ns
     first, last = (edge + part.zero_ns for edge in part.host)
-    made = {group: _within(tables[group], low, high) for group in DEVICE if group in tables}
-    made |= {group: _within(tables[group], first, last) for group in HOST if group in tables}
-    for group, rows in _before(tables, made, first).items():
+    cut_tables = {group: _within(tables[group], low, high) for group in DEVICE if group in tables}
+    cut_tables |= {group: _within(tables[group], first, last) for group in HOST if group in tables}
+    for group, rows in _before(tables, cut_tables, first).items():
         early = {key: column[rows] for key, column in tables[group].items()}
-        made[group] = {key: np.concatenate([early[key], column]) for key, column in made[group].items()}
-    return {group: table for group in tables if len((table := made[group])["ts"])}
+        cut_tables[group] = {key: np.concatenate([early[key], column]) for key, column in cut_tables[group].items()}
+    return {group: table for group in tables if len((table := cut_tables[group])["ts"])}
 
 
 def _within(table: Table, low: int, high: int) -> Table:
@@ -63,13 +63,13 @@ def _within(table: Table, low: int, high: int) -> Table:
     return found
 
 
-def _before(tables: Mapping[str, Table], made: Mapping[str, Table], first: int) -> dict[str, Array]:
+def _before(tables: Mapping[str, Table], cut_tables: Mapping[str, Table], first: int) -> dict[str, Array]:
     """Rows that ended before the part and belong to it: calls that launched its GPU work, forward operators of its
     backward ones, and the host's spans around these."""
     rows: dict[str, Array] = {}
     over = {group: _end(tables[group]) <= first for group in (*_AROUND, "runtime") if group in tables}
     threads, times = np.zeros(0, np.int64), np.zeros(0, np.int64)
-    work = [made[group]["correlation"] for group in _LAUNCHED if group in made]
+    work = [cut_tables[group]["correlation"] for group in _LAUNCHED if group in cut_tables]
     if "runtime" in tables and work:
         calls = tables["runtime"]
         rows["runtime"] = np.flatnonzero(
@@ -79,7 +79,7 @@ def _before(tables: Mapping[str, Table], made: Mapping[str, Table], first: int) 
     if "op" in tables:
         ops = tables["op"]
         held = _around(ops, threads, times) & over["op"]
-        wanted = np.union1d(made["op"]["sequence"], ops["sequence"][held])
+        wanted = np.union1d(cut_tables["op"]["sequence"], ops["sequence"][held])
         forward = over["op"] & np.isin(ops["sequence"], wanted[wanted >= 0])
         threads = np.concatenate([threads, ops["thread"][forward]])
         times = np.concatenate([times, ops["ts"][forward]])
@@ -90,13 +90,13 @@ def _before(tables: Mapping[str, Table], made: Mapping[str, Table], first: int) 
 
 
 def _around(table: Table, threads: Array, times: Array) -> Array:
-    """Which rows were open on any of the *threads* at the time given for it."""
+    """Flag the rows that were open on any of the *threads* at the time given for it."""
     start, end = table["ts"], _end(table)
     around = np.zeros(len(start), np.bool_)
     for thread in np.unique(threads).tolist():
-        mine = np.sort(times[threads == thread])
-        held = np.searchsorted(mine, end, "right") > np.searchsorted(mine, start, "left")
-        around |= held & (table["thread"] == thread)
+        own_times = np.sort(times[threads == thread])
+        open_then = np.searchsorted(own_times, end, "right") > np.searchsorted(own_times, start, "left")
+        around |= open_then & (table["thread"] == thread)
     return around
 
 

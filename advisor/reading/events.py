@@ -18,7 +18,7 @@ NO_TEXT = Raw(b"")
 
 
 class Args(Struct, gc=False):
-    """What is kept of ``args``."""
+    """Fields of ``args`` that are read."""
 
     external: Number = field(default=None, name="External id")
     device: Number = None

@@ -1,4 +1,4 @@
-"""How much one file may hold: what no profiler writes, and no machine could keep, ends early and says which limit it met."""
+"""Limits of one file: what no profiler writes, and no machine could keep, ends early and says which limit it met."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DEVICE = ("kernel", "copy", "memset")
 _AGAIN = "No profiler writes such a file; record the trace again."
 
 
-def unpacked(path: str, packed: int, size: int) -> None:
+def check_ratio(path: str, packed: int, size: int) -> None:
     """Raise TraceError where *packed* bytes have come to *size* bytes of text, and no trace compresses so well."""
     if size > SMALL_TEXT and size > MOST_RATIO * packed:
         raise TraceError(
@@ -35,7 +35,7 @@ def unpacked(path: str, packed: int, size: int) -> None:
         )
 
 
-def growing(path: str, columns: Columns) -> None:
+def check_size(path: str, columns: Columns) -> None:
     """Raise TraceError where what has been read so far is more than is kept of any trace."""
     if columns.events > MOST_EVENTS:
         raise TraceError(f"{path}: more than {MOST_EVENTS:,} events, the limit for one file. Record fewer steps.")
@@ -49,7 +49,7 @@ def growing(path: str, columns: Columns) -> None:
         raise TraceError(f"{path}: more than {MOST_THREADS:,} threads and streams, the limit for one file. {_AGAIN}")
 
 
-def whole(path: str, tables: Mapping[str, Table]) -> None:
+def check_tables(path: str, tables: Mapping[str, Table]) -> None:
     """Raise TraceError where the events of a file have more devices, or nest deeper, than any program's."""
     devices = [np.unique(tables[group]["device"]) for group in _DEVICE if group in tables]
     if devices and len(np.unique(np.concatenate(devices))) > MOST_DEVICES:
@@ -60,7 +60,7 @@ def whole(path: str, tables: Mapping[str, Table]) -> None:
     starts = np.sort(np.concatenate([table["ts"] for table in host]))
     ends = np.sort(np.concatenate([table["ts"] + np.maximum(table["dur"], 0) for table in host]))
     # Open at the start of an event: those that began before it, less those that ended by then. One event in many is asked.
-    asked = np.arange(0, len(starts), 64)
-    open_count = asked - np.searchsorted(ends, starts[asked], side="right")
+    sample = np.arange(0, len(starts), 64)
+    open_count = sample - np.searchsorted(ends, starts[sample], side="right")
     if int(open_count.max()) > MOST_NESTED:
         raise TraceError(f"{path}: more than {MOST_NESTED:,} calls open at one time, the limit for one file. {_AGAIN}")

@@ -1,4 +1,4 @@
-"""What is read of the root of the file: an allowlist. Environment variables, host and user names stay behind."""
+"""Metadata in the root of the file, by an allowlist. Environment variables, host and user names stay behind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct, field
 
 from advisor.reading import program_settings
-from advisor.reading.coerce import flag, positive, whole, word
+from advisor.reading.coerce import flag, integer, positive, word
 from advisor.reading.program_settings import KEY, Recorded
 
 Loose = Any
@@ -41,7 +41,7 @@ class Metadata(Struct, frozen=True):
     hip: bool = False
     built: bool = False
     recorded: Recorded | None = None
-    """What ``advisor record`` wrote of the program's settings. Its paths are as written: frames clean them."""
+    """The program's settings, where ``advisor record`` wrote them. Paths are as written: frames clean them."""
 
 
 class _Root(Struct):
@@ -77,16 +77,16 @@ def parse(text: bytes) -> Metadata | None:
     settings = program_settings.read(root.settings)
     return Metadata(
         devices=tuple(devices),
-        base_ns=whole(root.baseTimeNanoseconds) or 0,
-        rank=whole(info.get("rank")),
-        world_size=whole(info.get("world_size")),
+        base_ns=integer(root.baseTimeNanoseconds) or 0,
+        rank=integer(info.get("rank")),
+        world_size=integer(info.get("world_size")),
         backend=word(info.get("backend")),
         torch=word(version) or (settings.torch if settings else None),
         record_shapes=flag(root.record_shapes),
         profile_memory=flag(root.profile_memory),
         with_stack=flag(root.with_stack),
         with_modules=flag(root.with_modules),
-        cuda_runtime=whole(root.cuda_runtime_version),
+        cuda_runtime=integer(root.cuda_runtime_version),
         hip=root.hip_runtime_version is not None or root.roctracer_version is not None,
         built=root.built is not None,
         recorded=settings,
@@ -94,9 +94,9 @@ def parse(text: bytes) -> Metadata | None:
 
 
 def _device(entry: dict[str, Any], at: int) -> Device:
-    major, minor = whole(entry.get("computeMajor")), whole(entry.get("computeMinor"))
+    major, minor = integer(entry.get("computeMajor")), integer(entry.get("computeMinor"))
     known = major is not None and 0 <= major < 100 and minor is not None and 0 <= minor < 10
-    number = whole(entry.get("id"))
+    number = integer(entry.get("id"))
     return Device(
         id=at if number is None else number,
         name=word(entry.get("name"), 80),

@@ -1,4 +1,4 @@
-"""A file that says how far it has been read, and lets others see the bytes as they pass."""
+"""Progress of reading a file: how far it is read, and its bytes as they pass."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ import stat
 from collections.abc import Callable
 from typing import Protocol
 
-Told = Callable[[int, int | None], None]
-"""Told how many bytes of the file have been read, and of how many, where that is known."""
-Seen = Callable[[bytes], None]
-"""Shown every block of the file, as it lies on disk, in order."""
+Progress = Callable[[int, int | None], None]
+"""Function that is given how many bytes of the file have been read, and of how many, where that is known."""
+Observer = Callable[[bytes], None]
+"""Function that is given every block of the file, as it lies on disk, in order."""
 
 
 class Readable(Protocol):
-    """What a trace is read from."""
+    """Source of a trace's bytes."""
 
     def read(self, size: int, /) -> bytes: ...
 
     def close(self) -> None: ...
 
 
-class Watched:
-    """A file whose reader is watched."""
+class ObservedFile:
+    """A file that reports how far it has been read, and hands on each block."""
 
-    def __init__(self, handle: Readable, told: Told | None = None, seen: Seen | None = None) -> None:
+    def __init__(self, handle: Readable, progress: Progress | None = None, observer: Observer | None = None) -> None:
         self._handle = handle
-        self._told, self._seen = told, seen
-        self._done = 0
-        self._whole = _length(handle)
+        self._progress, self._observer = progress, observer
+        self._position = 0
+        self._length = _length(handle)
 
     def read(self, size: int, /) -> bytes:
         """Up to *size* bytes; none at the end."""
         block = self._handle.read(size)
-        self._done += len(block)
-        if self._told is not None:
-            self._told(self._done, self._whole)
-        if self._seen is not None and block:
-            self._seen(block)
+        self._position += len(block)
+        if self._progress is not None:
+            self._progress(self._position, self._length)
+        if self._observer is not None and block:
+            self._observer(block)
         return block
 
     def close(self) -> None:

@@ -23,7 +23,7 @@ NEEDS = "pip install 'trace-advisor[cluster]'"
 
 
 def is_url(address: str) -> bool:
-    """Whether *address* is a URL and no path."""
+    """Tell whether *address* is a URL and no path."""
     return _URL.match(address) is not None
 
 
@@ -34,19 +34,19 @@ def shown(address: str) -> str:
 
 def public(address: str | os.PathLike[str]) -> str:
     """*address* as a report names it: also without the host's name in what torch's trace handler calls its files."""
-    told = shown(os.fspath(address))
-    at = max(told.rfind("/"), told.rfind("\\")) + 1
-    return told[:at] + _WORKER.sub(_nameless, told[at:])
+    text = shown(os.fspath(address))
+    at = max(text.rfind("/"), text.rfind("\\")) + 1
+    return text[:at] + _WORKER.sub(_nameless, text[at:])
 
 
-def _nameless(found: re.Match[str]) -> str:
-    rank = _RANK.search(found[0])
+def _nameless(match: re.Match[str]) -> str:
+    rank = _RANK.search(match[0])
     return f"*{rank[0]}*" if rank else "*"
 
 
-def cleaned(text: str) -> str:
+def without_secrets(text: str) -> str:
     """A library's message, with every URL in it cut as :func:`shown` does."""
-    return _ANY_URL.sub(lambda found: shown(found[0]), text)
+    return _ANY_URL.sub(lambda match: shown(match[0]), text)
 
 
 def file_system(address: str) -> tuple[Any, str]:
@@ -58,9 +58,9 @@ def file_system(address: str) -> tuple[Any, str]:
     try:
         system, path = fsspec.core.url_to_fs(address)
     except ImportError as error:
-        raise UsageError(f"{shown(address)}: {cleaned(str(error))}. Most of it: {NEEDS}") from None
+        raise UsageError(f"{shown(address)}: {without_secrets(str(error))}. Most of it: {NEEDS}") from None
     except ValueError as error:
-        raise UsageError(f"{shown(address)}: {cleaned(str(error))}") from None
+        raise UsageError(f"{shown(address)}: {without_secrets(str(error))}") from None
     return system, str(path)
 
 
@@ -73,23 +73,23 @@ class Remote:
             self._file = system.open(path, "rb", block_size=BLOCK, cache_type="readahead")
         except FileNotFoundError as error:
             if isinstance(error.__cause__, OSError):  # as fsspec puts it where no server answers
-                raise TraceError(f"{shown(address)}: cannot be opened: {said(error.__cause__)}") from None
+                raise TraceError(f"{shown(address)}: cannot be opened: {message_of(error.__cause__)}") from None
             raise TraceError(f"{shown(address)}: no such file") from None
         except Exception as error:  # noqa: BLE001  (each protocol has exceptions of its own)
-            raise TraceError(f"{shown(address)}: cannot be opened: {said(error)}") from None
+            raise TraceError(f"{shown(address)}: cannot be opened: {message_of(error)}") from None
 
     def read(self, size: int) -> bytes:
         """Up to *size* bytes; none at the end."""
         try:
             return bytes(self._file.read(size))
         except Exception as error:  # noqa: BLE001  (as above)
-            raise OSError(said(error)) from None
+            raise OSError(message_of(error)) from None
 
     def close(self) -> None:
         """Give the connection back."""
         self._file.close()
 
 
-def said(error: Exception) -> str:
-    """What went wrong, on one line, in the library's words without addresses' secrets."""
-    return " ".join(cleaned(str(error)).split())[:300] or type(error).__name__
+def message_of(error: Exception) -> str:
+    """Put an error on one line, in the library's words without addresses' secrets."""
+    return " ".join(without_secrets(str(error)).split())[:300] or type(error).__name__

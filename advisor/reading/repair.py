@@ -61,7 +61,7 @@ def mend_text(text: str) -> str:
 
 
 def _closing(outside: str, nesting: list[str]) -> re.Pattern[str]:
-    """What must follow the string that begins behind *outside* when it ends; keeps track of the *nesting*."""
+    """Return the pattern of what must follow the string that begins behind *outside*, and keep track of the *nesting*."""
     for char in outside:
         if char in "{[":
             nesting.append(char)

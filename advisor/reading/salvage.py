@@ -42,7 +42,7 @@ _MOST_PASSED_OVER = 100_000
 
 @dataclass
 class Losses:
-    """What was damaged: how much, and where first, as (number of the event, byte of the uncompressed text)."""
+    """Damage met: how much, and where first, as (number of the event, byte of the uncompressed text)."""
 
     repaired: int = 0
     skipped: int = 0
@@ -54,7 +54,7 @@ class Losses:
 
 
 def list_end(error: msgspec.DecodeError, body: bytes) -> int | None:
-    """Where in *body* the list ended for the decoder, which found more behind it; None if that is not what it found."""
+    """Return where in *body* the list ended for the decoder, which met more behind it; None for any other error."""
     named = _BYTE.search(str(error))
     if named is None or "trailing characters" not in str(error):
         return None
@@ -62,7 +62,7 @@ def list_end(error: msgspec.DecodeError, body: bytes) -> int | None:
 
 
 def ends_list(text: bytes, at: int, *, last: bool) -> bool:
-    """Whether the bracket before *at* ends the events: the root object goes on or ends, or no event follows.
+    """Tell whether the bracket before *at* ends the events: the root object goes on or ends, or no event follows.
 
     Text that is not the *last* of the file ends with an event's brace, and another event follows: there a list that ended
     has more behind it than a brace.
@@ -87,7 +87,7 @@ class Salvage:
         self._offset = offset
         self._fragment = False
         # The last answer of _next: the closing brace and comma that follow the place asked about.
-        self._asked, self._brace, self._comma = 0, -1, -1
+        self._query_at, self._brace, self._comma = 0, -1, -1
 
     def run(self) -> None:
         """Take in what the chunk holds, up to the end of the list or an event that goes on in the next chunk."""
@@ -99,13 +99,13 @@ class Salvage:
                 self.at = len(self.text)
                 return
             if self._fragment:
-                if not self._one():
+                if not self._take_next():
                     return
                 continue
             end = stop if stop > self.at else self._next(self.at + width)
             if end - self.at > 4 * width + _LOOK_AHEAD:
                 # A boundary so far off says nothing about this event.
-                if not self._one():
+                if not self._take_next():
                     return
                 continue
             try:
@@ -114,7 +114,7 @@ class Salvage:
                 stop = self._stop(error, end)
                 if stop <= self.at:
                     width = _WINDOW
-                    if not self._one():
+                    if not self._take_next():
                         return
                 continue
             width = width if stop == end else min(width * 2, len(self.text))
@@ -140,7 +140,7 @@ class Salvage:
                 self.losses.trailing_comma = comma
                 return False
             if not self._fragment:
-                self._repaired(start)
+                self._count_repair(start)
 
     def _ends_list(self, at: int) -> bool:
         return ends_list(self.text, at, last=self.last)
@@ -162,7 +162,7 @@ class Salvage:
         self.texts.append(body)
 
     def _stop(self, error: Exception, end: int) -> int:
-        """Where a window that failed is cut to try again; at or below ``self.at`` where one event is all that is left."""
+        """Return where to cut a window that failed, to try again; at or below ``self.at`` where only one event is left."""
         text, at = self.text, self.at
         if isinstance(error, msgspec.DecodeError):
             close = list_end(error, b"[" + text[at:end].rstrip(_STRIP) + b"]")
@@ -185,10 +185,10 @@ class Salvage:
 
     # ---- one event
 
-    def _one(self) -> bool:
+    def _take_next(self) -> bool:
         """Take in, mend or pass over the event at ``self.at``; False if it goes on in the next chunk."""
         start = self.at
-        raw, truncated = self._whole(start)
+        raw, truncated = self._object_at(start)
         if raw is not None:
             self.at = start + len(raw)
             self._take(raw, start)
@@ -197,14 +197,14 @@ class Salvage:
             return False
         if truncated and self.last and self._inner(start + 1, len(self.text)) < 0:
             # The file is cut off in its last event, which is whole if nothing but its closing brace is lost.
-            if not self._mended(self.text[start:].strip(_STRIP), start, len(self.text)):
-                self._skipped(start)
+            if not self._take_mended(self.text[start:].strip(_STRIP), start, len(self.text)):
+                self._count_skip(start)
             self.at = len(self.text)
             return True
         self._mend()
         return True
 
-    def _whole(self, start: int) -> tuple[bytes | None, bool]:
+    def _object_at(self, start: int) -> tuple[bytes | None, bool]:
         """The JSON object at *start*, if it is right; and whether the text ended before it did."""
         size = _LOOK_AHEAD
         if self.text[start : start + 1] != b"{":
@@ -227,17 +227,17 @@ class Salvage:
 
     def _take(self, raw: bytes, start: int) -> None:
         """Take in an object whose JSON is right, whatever its types; what is left of a damaged event's args is none."""
-        if self._fragment and not _is_whole(raw):
+        if self._fragment and not _is_complete(raw):
             return
         try:
             event = ONE.decode(raw)
         except BROKEN:
-            made = mend_event(raw)
-            if made is None:
-                self._skipped(start)
+            result = mend_event(raw)
+            if result is None:
+                self._count_skip(start)
                 return
-            event, raw = made
-            self._repaired(start)
+            event, raw = result
+            self._count_repair(start)
         self.events.append(event)
         self.texts.append(raw)
         self._fragment = False
@@ -248,15 +248,17 @@ class Salvage:
         resume = self._next(start)
         inner = self._inner(start + 1, resume)
         end = resume = self._bracket(start, resume) if inner < 0 else inner
-        tired = self.losses.wasted > _MOST_WASTED
+        exhausted = self.losses.wasted > _MOST_WASTED
         for attempt in range(_MOST_ATTEMPTS + 1):
             pieces = [(text[start:end].strip(_STRIP), end)]
             if end == len(text):
                 ends = [found.start() + 1 for found in islice(_LIST_ENDS.finditer(text, start), _MOST_ATTEMPTS)]
                 pieces = [(text[start:at], at) for at in ends if self._ends_list(text.index(b"]", at) + 1)] + pieces
-            if any(self._mended(piece, start, at) for piece, at in pieces if not tired or len(piece) <= _SHORT):
+            if any(
+                self._take_mended(piece, start, at) for piece, at in pieces if not exhausted or len(piece) <= _SHORT
+            ):
                 return
-            if inner >= 0 or text[end : end + 1] != b"," or tired or attempt == _MOST_ATTEMPTS:
+            if inner >= 0 or text[end : end + 1] != b"," or exhausted or attempt == _MOST_ATTEMPTS:
                 break
             following = _BLANK.match(text, end)
             after = following.end() if following else end
@@ -267,12 +269,12 @@ class Salvage:
             end = further
         self.losses.passed_over += 1
         if not self._fragment or _has_event_keys(text[start:resume]):
-            self._skipped(start)
+            self._count_skip(start)
         self._fragment = True
         self.at = resume
 
     def _bracket(self, low: int, high: int) -> int:
-        """Where in a damaged stretch the list of events ends, if this is the file's last text; else *high*."""
+        """Return where in a damaged stretch the list of events ends, if this is the file's last text; else *high*."""
         if not self.last:
             return high
         for found in islice(_BRACKET.finditer(self.text, low, high), _MOST_CANDIDATES):
@@ -284,34 +286,34 @@ class Salvage:
                 return found.start()
         return high
 
-    def _mended(self, piece: bytes, start: int, end: int) -> bool:
+    def _take_mended(self, piece: bytes, start: int, end: int) -> bool:
         """Take in the event that *piece* is, mended; also where it lacks but its closing brace."""
-        made = mend_event(piece)
-        if made is None and piece.endswith(b"}"):
-            made = mend_event(piece + b"}")
-            if made is not None and made[0].ph == "X" and made[0].dur is None:
-                made = None
-        if made is None or not made[0].ph or (made[0].ph == "X" and made[0].ts is None):
+        result = mend_event(piece)
+        if result is None and piece.endswith(b"}"):
+            result = mend_event(piece + b"}")
+            if result is not None and result[0].ph == "X" and result[0].dur is None:
+                result = None
+        if result is None or not result[0].ph or (result[0].ph == "X" and result[0].ts is None):
             self.losses.wasted += min(len(piece), MOST_MENDED)
             return False
-        self._repaired(start)
-        self.events.append(made[0])
-        self.texts.append(made[1])
+        self._count_repair(start)
+        self.events.append(result[0])
+        self.texts.append(result[1])
         self._fragment = False
         self.at = end
         return True
 
     def _next(self, start: int) -> int:
         """The comma behind the event at *start*, as far as boundaries tell, or the end of the text."""
-        if not self._asked <= start <= self._brace:
+        if not self._query_at <= start <= self._brace:
             found = BOUNDARY.search(self.text, start)
-            self._asked = start
+            self._query_at = start
             self._brace = found.start() if found else len(self.text)
             self._comma = self.text.index(b",", self._brace) if found else self._brace
         return self._comma
 
     def _inner(self, low: int, high: int) -> int:
-        """Where inside a damaged stretch a whole event begins, its boundary lost; -1 if nowhere."""
+        """Return where inside a damaged stretch a whole event begins, its boundary lost; -1 if nowhere."""
         for count, found in enumerate(_START.finditer(self.text, low, high)):
             if count == _MOST_CANDIDATES:
                 break
@@ -320,25 +322,25 @@ class Salvage:
         return -1
 
     def _is_event(self, start: int) -> bool:
-        raw, _ = self._whole(start)
-        return raw is not None and _is_whole(raw)
+        raw, _ = self._object_at(start)
+        return raw is not None and _is_complete(raw)
 
     # ---- the count
 
     def _place(self, start: int) -> tuple[int, int]:
         return self._number + self.losses.skipped + len(self.events) + 1, self._offset + start
 
-    def _repaired(self, start: int) -> None:
+    def _count_repair(self, start: int) -> None:
         self.losses.first_repaired = self.losses.first_repaired or self._place(start)
         self.losses.repaired += 1
 
-    def _skipped(self, start: int) -> None:
+    def _count_skip(self, start: int) -> None:
         self.losses.first_skipped = self.losses.first_skipped or self._place(start)
         self.losses.skipped += 1
 
 
-def _is_whole(raw: bytes) -> bool:
-    """Whether an object is surely an event, and not one of some event's args."""
+def _is_complete(raw: bytes) -> bool:
+    """Tell whether an object is surely an event, and not one of some event's args."""
     try:
         event: Event | None = ONE.decode(raw)
     except BROKEN:
@@ -347,12 +349,12 @@ def _is_whole(raw: bytes) -> bool:
 
 
 def _has_event_keys(piece: bytes) -> bool:
-    """Whether a damaged stretch is an event by its looks, and not what is left of the one before it."""
+    """Tell whether a damaged stretch looks like an event, and not like the rest of the one before it."""
     return b'"ph"' in piece and b'"ts"' in piece
 
 
 def _closes_root(tail: bytes) -> bool | None:
-    """Whether *tail*, behind a closing bracket, is the rest of the root object or of a list; None if it is too short."""
+    """Tell whether *tail*, behind a closing bracket, is the rest of the root object or of a list; None if it is too short."""
     if not tail.strip():
         return True
     try:
@@ -365,7 +367,7 @@ def _closes_root(tail: bytes) -> bool | None:
 
 
 def _invalid_utf8(text: bytes) -> int:
-    """Where the text stops to be UTF-8, or a number far below 0."""
+    """Return where the text stops to be UTF-8, or a number far below 0."""
     try:
         text.decode()
     except UnicodeDecodeError as error:

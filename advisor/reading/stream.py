@@ -19,7 +19,7 @@ from advisor.reading.columns import Columns, Table
 from advisor.reading.containers import Source
 from advisor.reading.cut import Part
 from advisor.reading.events import BROKEN, EVENTS
-from advisor.reading.progress import Seen, Told
+from advisor.reading.progress import Observer, Progress
 from advisor.reading.repair import mend
 from advisor.reading.salvage import BOUNDARY, Losses, Salvage, ends_list, list_end
 
@@ -61,8 +61,10 @@ class Recorded:
 class Reader:
     """Reads one file into :class:`Recorded`."""
 
-    def __init__(self, path: str | os.PathLike[str], told: Told | None = None, seen: Seen | None = None) -> None:
-        self.source = Source(path, told, seen)
+    def __init__(
+        self, path: str | os.PathLike[str], progress: Progress | None = None, observer: Observer | None = None
+    ) -> None:
+        self.source = Source(path, progress, observer)
         self.path = self.source.path
         self.blocks: Iterator[bytes] = self.source.blocks()
         self.columns = Columns()
@@ -81,8 +83,8 @@ class Reader:
         tables = columns.finish()
         if not tables:
             self._refuse_empty()
-        limits.growing(self.path, columns)
-        limits.whole(self.path, tables)
+        limits.check_size(self.path, columns)
+        limits.check_tables(self.path, tables)
         return Recorded(
             tables=tables,
             names=[name[:_MOST_NAME] for name in columns.names],
@@ -211,7 +213,7 @@ class Reader:
                     f"{self.path}: {size >> 20} MB of text without an event. advisor reads what torch.profiler writes: "
                     "prof.export_chrome_trace('trace.json.gz')."
                 )
-            limits.growing(self.path, self.columns)
+            limits.check_size(self.path, self.columns)
             self._offset += at
             parts = [text[at:]]
             size = len(parts[0])
@@ -223,20 +225,20 @@ class Reader:
         return text[at:]
 
     def _last_boundary(self, text: bytes) -> int:
-        """Where the last event that seems whole ends (its closing brace), or -1."""
+        """Return where the last event that seems whole ends (its closing brace), or -1."""
         if self._separator is None:
             found = BOUNDARY.search(text) or (OTHER_BOUNDARY.search(text) if len(text) > _UNUSUAL else None)
             if not found:
                 return -1
             self._separator = found[0]
-        cut = text.rfind(self._separator)
-        if cut < 0:
+        end = text.rfind(self._separator)
+        if end < 0:
             for pattern in (BOUNDARY, OTHER_BOUNDARY):
                 for found in pattern.finditer(text):
-                    cut = found.start()
-                if cut >= 0:
+                    end = found.start()
+                if end >= 0:
                     break
-        return cut
+        return end
 
     def _chunk(self, text: bytes, *, last: bool) -> tuple[int, bool]:
         """Take in *text*, events without enclosing brackets. Returns how far it came, and whether the list ended there."""
@@ -246,13 +248,13 @@ class Reader:
         except msgspec.DecodeError as error:
             close = list_end(error, body)
             if close is not None and ends_list(body, close + 1, last=last):
-                whole = body[: close + 1]
+                listing = body[: close + 1]
                 try:
-                    events = EVENTS.decode(whole)
+                    events = EVENTS.decode(listing)
                 except BROKEN:
                     pass
                 else:
-                    self.columns.add(events, whole)
+                    self.columns.add(events, listing)
                     return close, True
         except (UnicodeDecodeError, RecursionError):
             pass
@@ -265,7 +267,7 @@ class Reader:
         return salvage.at, salvage.ended
 
     def _rest(self) -> bytes:
-        """What follows the events; of more than any root object holds, only the beginning."""
+        """Read the text behind the events; of more than any root object holds, only the beginning."""
         parts, size = [], 0
         for block in self.blocks:
             parts.append(block)
@@ -319,29 +321,31 @@ class Reader:
         if not tail.endswith(b"}"):
             self.truncated = True
             # What is whole of the root object is kept: cut back to the last comma before which it can be closed.
-            tail = next((cut for cut in _shortened(tail) if metadata.parse(front + cut) is not None), b"}")
-        for lost, text in enumerate((front + tail, front + b"}")):
+            tail = next(
+                (shorter for shorter in _closed_earlier(tail) if metadata.parse(front + shorter) is not None), b"}"
+            )
+        for damaged, text in enumerate((front + tail, front + b"}")):
             meta = metadata.parse(text) or metadata.parse(mend(text))
             if meta is not None:
-                if lost:
+                if damaged:
                     self.notes.append(("metadata", "the root object is damaged behind the events"))
                 return meta
         self.notes.append(("metadata", "the root object is damaged; devices and settings are unknown"))
         return metadata.Metadata()
 
 
-def _many(count: int, one: str, more: str) -> str:
-    return f"{count:,} {one if count == 1 else more}"
+def _many(count: int, singular: str, plural: str) -> str:
+    return f"{count:,} {singular if count == 1 else plural}"
 
 
 def _where(count: int, place: tuple[int, int] | None) -> str:
-    """Where the first of *count* events is, in words."""
+    """Put the place of the first of *count* events into words."""
     if place is None:
         return ""
     return f"{',' if count == 1 else ', the first of them'} event {place[0]:,} at byte {place[1]:,} of the text"
 
 
-def _shortened(tail: bytes) -> Iterator[bytes]:
+def _closed_earlier(tail: bytes) -> Iterator[bytes]:
     """*tail* cut back comma by comma and closed."""
     yield tail + b"}"
     for _ in range(_MOST_CUTS):
@@ -349,6 +353,6 @@ def _shortened(tail: bytes) -> Iterator[bytes]:
         yield tail + b"}"
 
 
-def read(path: str | os.PathLike[str], told: Told | None = None, seen: Seen | None = None) -> Recorded:
-    """Read a trace file, or standard input (``-``). *told* hears how far it is, *seen* is shown the bytes of the file."""
-    return Reader(path, told, seen).read()
+def read(path: str | os.PathLike[str], progress: Progress | None = None, observer: Observer | None = None) -> Recorded:
+    """Read a trace file, or standard input (``-``). *progress* is called with how far it is, *observer* with its bytes."""
+    return Reader(path, progress, observer).read()

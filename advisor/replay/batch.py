@@ -19,13 +19,13 @@ Floats = npt.NDArray[np.float64]
 
 
 def per_sample(blocks_per_sm: Floats, times: float) -> Floats:
-    """What is left of a kernel's time, per sample, in a batch *times* as large; 1 where the trace does not say its blocks."""
+    """Return the rest of a kernel's time, per sample, in a batch *times* as large; 1 where the trace does not say its blocks."""
     grown = np.ceil(np.round(blocks_per_sm * times, 6)) / (times * np.ceil(np.round(blocks_per_sm, 6)))
     return np.where(np.isfinite(grown) & (blocks_per_sm > 0), np.minimum(grown, 1.0), 1.0)
 
 
 def left(context: Context, share: float, *, fuller: bool) -> Floats:
-    """What is left of each piece of GPU work where *share* of what a step costs once goes; *fuller*: kernels fill up, too."""
+    """Return the rest of each piece of GPU work where *share* of what a step costs once goes; *fuller*: kernels fill up, too."""
     work, rows = context.recording.work, context.kernel_rows
     times = 1 / (1 - min(share, 0.99))
     out = np.ones(len(work))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 _PACE = {"compute": "operators", "communication": "collectives", "loader": "loader"}
-"""What a cause of the ledger means for the pace; all others are Python and what it does."""
+"""Meaning of a cause of the ledger for the pace; all others are Python and what it does."""
 
 
 class Thread:
@@ -49,11 +49,11 @@ class Thread:
             savings[claim.rule.id] = (saving.low_ms, saving.high_ms)
             if saving.high_ms <= 0:
                 continue
-            mine = np.bincount(
+            own = np.bincount(
                 ledger.cause[claim.segments], weights=ledger.dur_ns[claim.segments], minlength=len(CAUSES)
             )
-            taken = saving.high_ms / whole_ms * ledger.counted_ns / max(mine.sum(), 1)
-            left = np.maximum(left - mine * taken, 0)
+            part = saving.high_ms / whole_ms * ledger.counted_ns / max(own.sum(), 1)
+            left = np.maximum(left - own * part, 0)
             high, low = high_ms - saving.high_ms, low_ms - saving.low_ms
             plan.append(Rung(claim.rule.id, high_ms, low, high, _pace(left)))
             high_ms, low_ms = high, low
@@ -70,12 +70,12 @@ class Thread:
                 # Fixes of the same time take it once: the one that takes most.
                 keep[claim.segments] = np.minimum(keep[claim.segments], 1 - claim.rule.replay.high)
         dur = np.rint(ledger.dur_ns * keep).astype(np.int64)
-        gone = np.cumsum(ledger.dur_ns - dur) - (ledger.dur_ns - dur)
+        shift = np.cumsum(ledger.dur_ns - dur) - (ledger.dur_ns - dur)
         columns = {
             "name": np.array(CAUSES, object)[ledger.cause],
             "device": -1,
             "stream": -1,
-            "start_ns": ledger.start_ns - gone,
+            "start_ns": ledger.start_ns - shift,
             "dur_ns": dur,
             "recorded_start_ns": ledger.start_ns,
             "recorded_dur_ns": ledger.dur_ns,

@@ -121,14 +121,14 @@ def _on_device(context: Context, graph: Graph, keep: Keep, at: Ints, action: str
         node = np.searchsorted(graph.last, at, side="right")
         node = node[(node < len(graph)) & (at >= (graph.first[0] if len(graph) else 0))]
         size = np.maximum(graph.last - graph.first, 1)
-        gone = np.bincount(node, minlength=len(graph)) / size
+        loss = np.bincount(node, minlength=len(graph)) / size
         plain = graph.kind == PLAIN
-        gone = np.where(plain, share * np.minimum(gone, 1.0), 0.0)
-        keep.call *= 1 - gone
+        loss = np.where(plain, share * np.minimum(loss, 1.0), 0.0)
+        keep.call *= 1 - loss
         # What a launch costs the host, and not what happened to come before it.
         usual = float(np.median(graph.think[plain])) if plain.any() else 0.0
         part = np.minimum(graph.think, _USUAL * max(usual, 1.0)) / np.maximum(graph.think, 1)
-        keep.think *= 1 - gone * np.clip(part, 0.0, 1.0)
+        keep.think *= 1 - loss * np.clip(part, 0.0, 1.0)
 
 
 def _host_spans(context: Context, frame: Frame, claim: Claim) -> Spans:

@@ -171,23 +171,23 @@ def _latency(
     if not (owner >= 0).any():
         return 0, 0
     typical = int(np.median((end - start)[owner[owner >= 0]]))
-    mine = np.flatnonzero(sure >= 0)
+    rows = np.flatnonzero(sure >= 0)
     before = _previous_end(stream, begun, ended)
-    call = start[owner[mine]]
-    free = (before[mine] < call) & (begun[mine] >= call) & ((end - start)[owner[mine]] <= _LONG_CALL * max(typical, 1))
-    alone = np.ones(len(mine), np.bool_)
-    alone[1:] = owner[mine][1:] != owner[mine][:-1]
+    call = start[owner[rows]]
+    free = (before[rows] < call) & (begun[rows] >= call) & ((end - start)[owner[rows]] <= _LONG_CALL * max(typical, 1))
+    alone = np.ones(len(rows), np.bool_)
+    alone[1:] = owner[rows][1:] != owner[rows][:-1]
     free &= alone
-    return (int(np.median((begun[mine] - call)[free])) if free.any() else typical), typical
+    return (int(np.median((begun[rows] - call)[free])) if free.any() else typical), typical
 
 
 def _previous_end(stream: Ints, begun: Ints, ended: Ints) -> Ints:
     """When the work before each one on its stream had ended; far in the past for the first."""
     before = np.full(len(begun), np.iinfo(np.int64).min // 4, np.int64)
-    for one in np.unique(stream).tolist():
-        mine = np.flatnonzero(stream == one)
-        mine = mine[np.argsort(begun[mine], kind="stable")]
-        before[mine[1:]] = np.maximum.accumulate(ended[mine])[:-1]
+    for number in np.unique(stream).tolist():
+        rows = np.flatnonzero(stream == number)
+        rows = rows[np.argsort(begun[rows], kind="stable")]
+        before[rows[1:]] = np.maximum.accumulate(ended[rows])[:-1]
     return before
 
 
@@ -203,7 +203,7 @@ def _holds(
     typical: int,
     low: int,
 ) -> tuple[Ints, Ints, int]:
-    """What holds each piece of work back beside its stream: the launch, other streams, and what is not known."""
+    """Return what holds each piece of work back beside its stream: the launch, other streams, and what is not known."""
     call = np.where(owner >= 0, start[np.maximum(owner, 0)], low)
     length = np.where(owner >= 0, (end - start)[np.maximum(owner, 0)], 0)
     # What a long call does first (lazy loading, a search, waiting for room in the queue) comes before the launch itself;
@@ -241,21 +241,21 @@ def _blocking(
 ) -> tuple[Bools, Ints]:
     """Copy calls that were held for most of their copy, and when they returned after its end (pageable memory is staged:
     the call can return a little before)."""
-    found, after = np.zeros(len(kind), np.bool_), np.zeros(len(kind), np.int64)
-    mine = np.flatnonzero(copies & (owner >= 0))
-    call = owner[mine]
-    held = np.minimum(end[call], ended[mine]) - begun[mine]
+    blocking, after = np.zeros(len(kind), np.bool_), np.zeros(len(kind), np.int64)
+    rows = np.flatnonzero(copies & (owner >= 0))
+    call = owner[rows]
+    held = np.minimum(end[call], ended[rows]) - begun[rows]
     # Where the clocks differ by more than a small copy takes, it seems to run after the call that held it.
-    until = np.abs(end[call] - ended[mine]) <= _LATE_NS
+    until = np.abs(end[call] - ended[rows]) <= _LATE_NS
     long = (end[call] - start[call] > _LATE_NS) & (kind[call] == PLAIN)
-    waits = long & ((2 * held >= ended[mine] - begun[mine]) | until)
-    found[call[waits]] = True
-    after[call[waits]] = np.minimum(end[call] - ended[mine], _LATE_NS)[waits]
-    return found, after
+    waits = long & ((2 * held >= ended[rows] - begun[rows]) | until)
+    blocking[call[waits]] = True
+    after[call[waits]] = np.minimum(end[call] - ended[rows], _LATE_NS)[waits]
+    return blocking, after
 
 
 def _queue(start: Ints, end: Ints, owner: Ints, ended: Ints, typical: int) -> tuple[int, Bools]:
-    """How much work the device's queue takes (0 where it was never full), and the launches that waited for room in it."""
+    """Return the size of the device's queue (0 where it was never full), and the launches that waited for room in it."""
     calls = np.unique(owner[owner >= 0])
     full = np.zeros(len(start), np.bool_)
     if not len(calls):
@@ -280,24 +280,24 @@ class _Targets:
 def _targets(kind: Ints, start: Ints, end: Ints, last: Ints, stream: Ints, ended: Ints) -> _Targets:
     """For each wait, the last work of every stream that had run dry when it ended: that is what it can have waited for."""
     firsts, lasts = np.zeros(len(kind), np.int64), np.zeros(len(kind), np.int64)
-    found: list[int] = []
+    positions: list[int] = []
     waits = np.flatnonzero(kind == WAIT)
-    streams = [np.flatnonzero(stream == one) for one in np.unique(stream).tolist()]
-    reach = [np.maximum.accumulate(ended[mine]) for mine in streams]
+    streams = [np.flatnonzero(stream == number) for number in np.unique(stream).tolist()]
+    reach = [np.maximum.accumulate(ended[rows]) for rows in streams]
     # A long wait ended with its work even where the clocks are further apart.
     limit = end + np.clip((end - start) // 10, _SLACK_NS, _LATE_NS)
     for at in waits.tolist():
-        firsts[at] = len(found)
-        for mine, until in zip(streams, reach, strict=True):
-            count = int(np.searchsorted(mine, last[at], side="left"))
+        firsts[at] = len(positions)
+        for rows, until in zip(streams, reach, strict=True):
+            count = int(np.searchsorted(rows, last[at], side="left"))
             if count and until[count - 1] <= limit[at]:
-                found.append(int(mine[count - 1]))
-        lasts[at] = len(found)
-    return _Targets(firsts, lasts, np.array(found, np.int64))
+                positions.append(int(rows[count - 1]))
+        lasts[at] = len(positions)
+    return _Targets(firsts, lasts, np.array(positions, np.int64))
 
 
 def _tails(kind: Ints, start: Ints, end: Ints, ended: Ints, waits: _Targets) -> tuple[int, int, int]:
-    """How long a wait takes that finds nothing to wait for; from the end of the work to a wait's return: medians.
+    """Return the length of a wait with nothing to wait for, and the time from the end of the work to a wait's return: medians.
 
     The third figure is the time of waits that no known work explains, which is kept as recorded.
     """

@@ -1,4 +1,4 @@
-"""What a replayed timeline amounts to: its steps and its window, by the recording's own definitions."""
+"""Steps and window of a replayed timeline, by the recording's own definitions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LATE_SHARE = 0.10
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measurement:
     """``step_ns`` is the median step and ``mean_ns`` the mean of all (the window where there are none)."""
 
     step_ns: float
@@ -24,12 +24,12 @@ class Measured:
     window_ns: int
 
 
-def measure(context: Context, graph: Graph, timeline: Timeline) -> Measured:
+def measure(context: Context, graph: Graph, timeline: Timeline) -> Measurement:
     """Steps and window of a replayed timeline: as design has them, by the replayed marks and work."""
     recording = context.recording
     if not recording.steps:
         window = int(timeline.ended.max() - timeline.begun.min()) if len(timeline.begun) else 0
-        return Measured(float(window), float(window), window)
+        return Measurement(float(window), float(window), window)
     marks = timeline.start[graph.kind == MARK]
     starts, finish = marks[:-1], max(int(marks[-1]), int(timeline.ended.max()))
     first = graph.first[0] if len(graph) else 0
@@ -42,18 +42,18 @@ def measure(context: Context, graph: Graph, timeline: Timeline) -> Measured:
     if len(starts) > 1 and time[linked & (ran > launched)].sum() > _LATE_SHARE * time[linked].sum():
         # The host runs ahead: a step ends with the last work that it launched.
         last = np.full(len(starts), int(marks[0]), np.int64)
-        mine = linked & (launched >= 0)
-        np.maximum.at(last, launched[mine], timeline.ended[mine])
+        rows = linked & (launched >= 0)
+        np.maximum.at(last, launched[rows], timeline.ended[rows])
         edges = np.concatenate([marks[:1], np.maximum.accumulate(last)])
     elif recording.bounds[-1] != recording.window[1]:  # what follows the last step is outside of it
         edges[-1] = min(starts[-1] + (recording.bounds[-1] - recording.bounds[-2]), finish)
     durations = np.diff(edges)[recording.sampled]
     mean = float(edges[-1] - edges[0]) / (len(edges) - 1)
-    return Measured(float(np.median(durations)), mean, finish - int(marks[0]))
+    return Measurement(float(np.median(durations)), mean, finish - int(marks[0]))
 
 
 def bound_by(context: Context, graph: Graph, timeline: Timeline, loader: Ints) -> str:
-    """What holds the replayed program back most: work, waits, loader or launches. *loader* is its part of each think time."""
+    """Name what holds the replayed program back most: work, waits, loader or launches. *loader* is its part of each think time."""
     busy = union(timeline.begun, timeline.ended)
     if not len(busy.start):
         return "launches"

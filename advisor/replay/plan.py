@@ -25,7 +25,7 @@ TRAINING = frozenset({"batch"})
 
 
 def changes_training(claim: Claim) -> bool:
-    """Whether the fix changes training: the batch, or the numbers that it computes with."""
+    """Tell whether the fix changes training: the batch, or the numbers that it computes with."""
     replay = claim.rule.replay
     return claim.rule.category == "precision" or (replay is not None and replay.action in TRAINING)
 
@@ -51,13 +51,15 @@ def make(trace: Trace, outcome: Outcome, *, safe: bool = False, what_if: Sequenc
     replay = _replay(trace)
     if replay.reason:
         return Plan(findings=[_bound(f, replay.reason) for f in outcome.findings], steps=[], reason=replay.reason)
-    whole = trace.whole_ms
-    priced = replay.price(claims, whole)
+    whole_ms = trace.whole_ms
+    priced = replay.price(claims, whole_ms)
     how, matches = replay.how, outcome.matches
-    findings = [_priced(f, matches.get(f.rule), priced.savings.get(f.rule), whole, how) for f in outcome.findings]
+    findings = [
+        _with_price(f, matches.get(f.rule), priced.savings.get(f.rule), whole_ms, how) for f in outcome.findings
+    ]
     rungs = priced.plan
     if safe:
-        rungs = replay.price([claim for claim in claims if not changes_training(claim)], whole).plan
+        rungs = replay.price([claim for claim in claims if not changes_training(claim)], whole_ms).plan
     titles = {finding.rule: finding.fix.title for finding in findings}
     steps = [
         PlanStep(
@@ -65,23 +67,23 @@ def make(trace: Trace, outcome: Outcome, *, safe: bool = False, what_if: Sequenc
             title=titles[rung.rule],
             step_ms_before=rung.before,
             step_ms_after={"low": rung.high, "high": rung.low},
-            speedup=whole / rung.high if rung.high > 0 else 1.0,
+            speedup=whole_ms / rung.high if rung.high > 0 else 1.0,
             bound_by=rung.bound_by,
             changes_training=changes_training(outcome.matches[rung.rule]),
         )
         for rung in rungs
-        if rung.before - rung.high >= _LEAST_SHARE * whole
+        if rung.before - rung.high >= _LEAST_SHARE * whole_ms
     ]
     return Plan(
         findings=sorted(findings, key=_order(list(priced.savings))),
-        steps=steps + ([] if safe else _unpriced(findings, claims, steps, whole)),
+        steps=steps + ([] if safe else _unpriced(findings, claims, steps, whole_ms)),
         reason="",
-        what_if=_what_if(replay, claims, what_if, whole) if what_if else None,
+        what_if=_what_if(replay, claims, what_if, whole_ms) if what_if else None,
     )
 
 
 class Prediction(NamedTuple):
-    """What some fixes come to together: the step, and the work as it would run.
+    """Result of some fixes together: the step, and the work as it would run.
 
     ``timeline`` has a row a kernel, copy or memset: ``name``, ``device``, ``stream``, ``start_ns`` and ``dur_ns`` as replayed with
     the hopeful assumptions, ``recorded_start_ns`` and ``recorded_dur_ns`` as in the trace; ns since its first event. Of a
@@ -115,7 +117,7 @@ def what_if(trace: Trace, rules: Sequence[str], book: Rulebook | None = None) ->
 
 
 def _replay(trace: Trace) -> Replay | Thread:
-    """What runs the trace again: its graph, or the one thread of a program on the CPU."""
+    """Choose what runs the trace again: its graph, or the one thread of a program on the CPU."""
     from advisor.replay.cpu import Thread
     from advisor.replay.pricing import Replay
 
@@ -127,14 +129,14 @@ _LEAST_SHARE = 0.001
 
 
 def _unpriced(
-    findings: Sequence[Finding], claims: Sequence[Claim], steps: Sequence[PlanStep], whole: float
+    findings: Sequence[Finding], claims: Sequence[Claim], steps: Sequence[PlanStep], whole_ms: float
 ) -> list[PlanStep]:
     """A larger batch that the plan could not price: it comes last, and leaves the step as it is.
 
     Its gain is in the time per sample, where fuller kernels need less; a trace of the small batch does not show that.
     """
     planned = {rule for step in steps for rule in step.rules}
-    left = steps[-1].step_ms_after if steps else {"low": whole, "high": whole}
+    left = steps[-1].step_ms_after if steps else {"low": whole_ms, "high": whole_ms}
     larger = {claim.rule.id for claim in claims if claim.rule.replay and claim.rule.replay.action == "batch"}
     return [
         PlanStep(
@@ -142,7 +144,7 @@ def _unpriced(
             title=finding.fix.title,
             step_ms_before=left["low"],
             step_ms_after=dict(left),
-            speedup=whole / left["low"] if left["low"] > 0 else 1.0,
+            speedup=whole_ms / left["low"] if left["low"] > 0 else 1.0,
             bound_by="unpriced",
             changes_training=True,
         )
@@ -151,18 +153,20 @@ def _unpriced(
     ]
 
 
-def _what_if(replay: Replay | Thread, claims: Sequence[Claim], rules: Sequence[str], whole: float) -> PlanStep | None:
+def _what_if(
+    replay: Replay | Thread, claims: Sequence[Claim], rules: Sequence[str], whole_ms: float
+) -> PlanStep | None:
     chosen = [claim for claim in claims if claim.rule.id in rules]
     if not chosen:
         return None
-    savings = replay.price(chosen, whole).savings.values()
+    savings = replay.price(chosen, whole_ms).savings.values()
     low, high = sum(low for low, _ in savings), sum(high for _, high in savings)
     return PlanStep(
         rules=[claim.rule.id for claim in chosen],
         title="what if",
-        step_ms_before=whole,
-        step_ms_after={"low": whole - high, "high": whole - low},
-        speedup=whole / (whole - high) if high < whole else 1.0,
+        step_ms_before=whole_ms,
+        step_ms_after={"low": whole_ms - high, "high": whole_ms - low},
+        speedup=whole_ms / (whole_ms - high) if high < whole_ms else 1.0,
         bound_by="",
         changes_training=any(changes_training(claim) for claim in chosen),
     )
@@ -175,17 +179,17 @@ def _bound(finding: Finding, reason: str) -> Finding:
     return msgspec.structs.replace(finding, saving=saving)
 
 
-def _priced(
-    finding: Finding, claim: Claim | None, saving: tuple[float, float] | None, whole: float, how: str
+def _with_price(
+    finding: Finding, claim: Claim | None, saving: tuple[float, float] | None, whole_ms: float, how: str
 ) -> Finding:
-    if saving is None or claim is None or claim.rule.replay is None or whole <= 0:
+    if saving is None or claim is None or claim.rule.replay is None or whole_ms <= 0:
         return finding
     replay, (low, high) = claim.rule.replay, saving
     assumed = f"{100 * replay.low:.3g} to {100 * replay.high:.3g} %"
     basis = f"replay: {how} {assumed} of its rows' time; {replay.basis}"
     return msgspec.structs.replace(
         finding,
-        saving=Saving(low_ms=low, high_ms=high, low_share=low / whole, high_share=high / whole, basis=basis),
+        saving=Saving(low_ms=low, high_ms=high, low_share=low / whole_ms, high_share=high / whole_ms, basis=basis),
     )
 
 

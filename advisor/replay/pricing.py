@@ -14,7 +14,7 @@ from advisor.intervals import Ints, Spans, covered, union
 from advisor.replay import simulate
 from advisor.replay.effect import Floats, Keep, effect, waiting
 from advisor.replay.graph import PLAIN, Graph, build
-from advisor.replay.measure import Measured, bound_by, measure
+from advisor.replay.measure import Measurement, bound_by, measure
 from advisor.results.analysis import typical_ms
 from advisor.rulebook.rule import CONFIDENCES
 from advisor.timeline.context import Context
@@ -68,15 +68,15 @@ class _World:
         context, graph = replay.context, replay.graph
         self.hopeful = {claim.rule.id: effect(context, graph, claim, hopeful=True) for claim in fixes}
         self.cautious = {claim.rule.id: effect(context, graph, claim, hopeful=False) for claim in fixes}
-        self._tried: dict[str, tuple[Keep, simulate.Timeline, float]] = {}
+        self._trials: dict[str, tuple[Keep, simulate.Timeline, float]] = {}
 
     def _try(self, rule: str) -> tuple[Keep, simulate.Timeline, float]:
-        """What is left, the timeline and the step with one more fix; each is run once until a fix is taken."""
-        if rule not in self._tried:
+        """Return the rest, the timeline and the step with one more fix; each is run once until a fix is taken."""
+        if rule not in self._trials:
             keep = self.high.and_(self.hopeful[rule])
             timeline, measured = self.replay.run(keep)
-            self._tried[rule] = keep, timeline, self.replay.step_ns(measured)
-        return self._tried[rule]
+            self._trials[rule] = keep, timeline, self.replay.step_ns(measured)
+        return self._trials[rule]
 
     def gain(self, rule: str) -> float:
         """ns that a fix would return beside those that are taken."""
@@ -85,7 +85,7 @@ class _World:
     def take(self, rule: str) -> float:
         """Take a fix: the ns that it returns, hopefully."""
         self.high, self.timeline, step = self._try(rule)
-        self._tried = {}
+        self._trials = {}
         gain = max(0.0, self.at_high - step)
         self.at_high = min(self.at_high, step)
         return gain
@@ -188,7 +188,7 @@ class Replay:
 
     # ---- what if
 
-    def step_ns(self, measured: Measured) -> float:
+    def step_ns(self, measured: Measurement) -> float:
         """The step that is priced: the median, or the mean of all where the recorded ones differ."""
         return measured.step_ns if self._even else measured.mean_ns
 
@@ -201,7 +201,7 @@ class Replay:
         median = float(np.median(lengths[recording.sampled]))
         return typical_ms(median, float(lengths.mean())) == median
 
-    def run(self, keep: Keep) -> tuple[simulate.Timeline, Measured]:
+    def run(self, keep: Keep) -> tuple[simulate.Timeline, Measurement]:
         """The timeline with a change, and what it amounts to."""
         assert self.graph is not None
         timeline = simulate.run(self.prepared, keep.change(self.graph))
@@ -273,7 +273,7 @@ class Replay:
         return pd.DataFrame(columns).sort_values("start_ns", kind="stable", ignore_index=True)
 
     def _hosts(self) -> list[float]:
-        """How fast the host may be, as a share of its recorded time."""
+        """Speeds that the host may have, as shares of its recorded time."""
         slowed = self.context.recording.has_host and (
             "python" in self.context.tables or any(self.context.recording.recorded.stacks[:50])
         )

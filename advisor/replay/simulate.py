@@ -12,7 +12,7 @@ from advisor.replay.graph import BLOCKING, WAIT, Floats, Graph
 
 @dataclass
 class Change:
-    """What a fix does: ns taken from the think time and the calls of the host and from the work; the part of waits that goes."""
+    """Effect of a fix: ns taken from the think time and the calls of the host and from the work; the part of waits that goes."""
 
     think: Ints | None = None
     call: Ints | None = None
@@ -116,7 +116,7 @@ def run(prepared: Prepared, change: Change | None = None) -> Timeline:
             at += 1
         if kind == WAIT:
             targets = prepared.targets[node]
-            done = max([ended[one] for one in targets], default=ready)
+            done = max([ended[piece] for piece in targets], default=ready)
             least = ready + min(call, wait_ns)
             if done > ready:
                 end = max(done + return_ns, least)

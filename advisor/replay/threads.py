@@ -1,4 +1,4 @@
-"""Which threads hand over to each other, and which run beside: the lines of the host.
+"""Lines of the host: the threads that hand over to each other, and those that run beside.
 
 A thread that works while another one does is no part of its line: a prefetcher with a stream of its own, a second model, a
 thread a device. It takes its own time whatever becomes of the main line, but where it rests: a thread that does nothing for
@@ -29,25 +29,28 @@ def lines_of(context: Context, nodes: Ints, start: Ints, end: Ints) -> tuple[Int
     if len(threads) < 2:
         return line, tied
     main = main_thread(context.recording)
-    rest = [one for one in threads[np.argsort(-counts, kind="stable")].tolist() if one != main]
+    rest = [other for other in threads[np.argsort(-counts, kind="stable")].tolist() if other != main]
     lines = [_active(context, main)]
-    for one in rest:
-        mine = _active(context, one)
-        total = int((mine.end - mine.start).sum())
+    for other in rest:
+        spans = _active(context, other)
+        total = int((spans.end - spans.start).sum())
         at = next(
             (
                 number
                 for number, active in enumerate(lines)
-                if int(covered(active, mine.start, mine.end).sum()) <= _BESIDE * total
+                if int(covered(active, spans.start, spans.end).sum()) <= _BESIDE * total
             ),
             len(lines),
         )
         if at == len(lines):
-            lines.append(mine)
+            lines.append(spans)
         else:
-            joined = lines[at]
-            lines[at] = union(np.concatenate([joined.start, mine.start]), np.concatenate([joined.end, mine.end]))
-        line[thread == one] = at
+            line_spans = lines[at]
+            lines[at] = union(
+                np.concatenate([line_spans.start, spans.start]),
+                np.concatenate([line_spans.end, spans.end]),
+            )
+        line[thread == other] = at
     _tie(line, tied, start, lines)
     return line, tied
 
@@ -63,22 +66,22 @@ def _tie(line: Ints, tied: Ints, start: Ints, lines: list[Spans]) -> None:
     """Tie what follows a rest of a line beside the main one to the node of the main line before it, in place."""
     main = np.flatnonzero(line == 0)
     for number in range(1, len(lines)):
-        mine = np.flatnonzero(line == number)
+        nodes = np.flatnonzero(line == number)
         active = lines[number]
         # The stretch of work that each node is in or begins, and how long the line had rested before it.
-        at = np.maximum(np.searchsorted(active.start, start[mine], side="right") - 1, 0)
+        at = np.maximum(np.searchsorted(active.start, start[nodes], side="right") - 1, 0)
         rested = np.where(at > 0, active.start[at] - active.end[np.maximum(at - 1, 0)], _RESTS_NS + 1)
         fresh = np.append(True, at[1:] != at[:-1]) & (rested > _RESTS_NS)
-        before = np.searchsorted(start[main], start[mine], side="right") - 1
+        before = np.searchsorted(start[main], start[nodes], side="right") - 1
         wanted = fresh & (before >= 0)
-        tied[mine[wanted]] = main[before[wanted]]
+        tied[nodes[wanted]] = main[before[wanted]]
 
 
 def think(start: Ints, end: Ints, line: Ints, tied: Ints) -> Ints:
     """ns from what each node follows to its start: the end of its line so far, or the start of the node it is tied to."""
     out = np.zeros(len(start), np.int64)
-    for one in np.unique(line).tolist():
-        mine = np.flatnonzero(line == one)
-        out[mine[0]] = start[mine[0]] - start[0]
-        out[mine[1:]] = start[mine[1:]] - np.maximum.accumulate(end[mine])[:-1]
+    for number in np.unique(line).tolist():
+        nodes = np.flatnonzero(line == number)
+        out[nodes[0]] = start[nodes[0]] - start[0]
+        out[nodes[1:]] = start[nodes[1:]] - np.maximum.accumulate(end[nodes])[:-1]
     return np.where(tied >= 0, start - start[np.maximum(tied, 0)], out)

@@ -59,9 +59,9 @@ def load(
     drafts: list[Draft] = []
     problems: list[str] = []
     folders: dict[str, Path] = {}
-    for given in dirs:
-        folders.setdefault(os.path.realpath(given), Path(given))
-    seen: set[tuple[str, str]] = set()
+    for place in dirs:
+        folders.setdefault(os.path.realpath(place), Path(place))
+    files: set[tuple[str, str]] = set()
     for folder in folders.values():
         if not folder.is_dir():
             problems.append(f"{folder}: {'is no folder' if folder.exists() else 'no such folder'}")
@@ -75,8 +75,8 @@ def load(
                 problems.append(
                     f"{draft.label}: a rule lies in a folder named for its category: {folder}/CATEGORY/NAME.toml"
                 )
-            elif file not in seen:
-                seen.add(file)
+            elif file not in files:
+                files.add(file)
                 drafts.append(draft)
     for draft in drafts:
         draft.read()

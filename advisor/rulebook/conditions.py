@@ -196,7 +196,7 @@ def _statement(answer: str, around: Any) -> Node | ConditionError:
 
 
 def _around(statement: Node) -> Any:
-    """What a statement holds beside its selected items, to compare with a plain SELECT: FROM, WHERE, ORDER BY and so on."""
+    """Return a statement without its selected items, to compare with a plain SELECT: FROM, WHERE, ORDER BY and so on."""
     node = {key: part for key, part in statement["node"].items() if key != "select_list"}
     table = node.get("from_table") or {}
     source = {key: part for key, part in table.items() if not key.startswith("query_location")}
@@ -204,7 +204,7 @@ def _around(statement: Node) -> Any:
 
 
 def _unfit(text: str) -> ConditionError | None:
-    """What forbids even to parse *text*: the parser's time grows steeply with brackets that do not close."""
+    """Return what forbids even to parse *text*: the parser's time grows steeply with brackets that do not close."""
     if not text.strip():
         return ConditionError("is empty")
     if len(text) > MAX_TEXT:

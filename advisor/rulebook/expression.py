@@ -183,7 +183,7 @@ class Printer:
         return sql
 
     def known(self, node: Node, names: Mapping[str, Known]) -> Known:
-        """What *names* holds for the type of this node, if it is one that may be used."""
+        """Look the type of this node up in *names*; a type that is not there may not be used."""
         kind = str(node.get("type"))
         if kind not in names:
             name = kind.lower().removeprefix("operator_").replace("_", " ")
@@ -251,35 +251,35 @@ class Printer:
     def function(self, node: Node) -> str:
         name = str(node.get("function_name")).lower()
         name = _SYNONYMS.get(name, name)
-        given = node.get("children") or [argument["expression"] for argument in node.get("arguments") or []]
+        arguments = node.get("children") or [argument["expression"] for argument in node.get("arguments") or []]
         if name in _AGGREGATES:
-            return self.aggregation(name, given, node)
+            return self.aggregation(name, arguments, node)
         if not _is_plain(node):
             raise ConditionError(f"{name}() takes plain arguments only")
         if name in _LIKES:
-            return self.like(given, *_LIKES[name])
+            return self.like(arguments, *_LIKES[name])
         if name in ("regexp_matches", "regexp_extract"):
-            return self.regexp(name, given)
-        if name in _ARITHMETIC and len(given) in (1, 2) and (len(given) == 2 or name in ("+", "-")):
-            return self.arithmetic(name, given)
-        if name == "if" and len(given) == 3:
-            test, yes, no = self.list(given)
+            return self.regexp(name, arguments)
+        if name in _ARITHMETIC and len(arguments) in (1, 2) and (len(arguments) == 2 or name in ("+", "-")):
+            return self.arithmetic(name, arguments)
+        if name == "if" and len(arguments) == 3:
+            test, yes, no = self.list(arguments)
             return f"(CASE WHEN {test} THEN {yes} ELSE {no} END)"
         if name not in _SCALARS or node.get("schema") not in ("", "main", None):
             raise ConditionError(f"the function {name}() is not allowed in a condition{nearest(name, _FUNCTIONS, 0.7)}")
-        self.count_arguments(name, given, _SCALARS[name])
-        return f"{name}({', '.join(self.list(given))})"
+        self.count_arguments(name, arguments, _SCALARS[name])
+        return f"{name}({', '.join(self.list(arguments))})"
 
-    def arithmetic(self, sign: str, given: Sequence[Node]) -> str:
-        if len(given) == 1:
-            return f"({sign}{self.expression(given[0])})"
-        left, right = self.list(given)
-        if sign in ("/", "//", "%") and not (given[1].get("class") == "CONSTANT" and _constant(given[1])):
+    def arithmetic(self, sign: str, arguments: Sequence[Node]) -> str:
+        if len(arguments) == 1:
+            return f"({sign}{self.expression(arguments[0])})"
+        left, right = self.list(arguments)
+        if sign in ("/", "//", "%") and not (arguments[1].get("class") == "CONSTANT" and _constant(arguments[1])):
             # By zero gives NULL: some versions of DuckDB raise instead, others give infinity.
             right = f"nullif({right}, 0)"
         return f"({left} {sign} {right})"
 
-    def aggregation(self, name: str, given: Sequence[Node], node: Node) -> str:
+    def aggregation(self, name: str, arguments: Sequence[Node], node: Node) -> str:
         shown = "count" if name == "count_star" else name
         if not self.request.aggregates:
             raise ConditionError(f"the aggregate {shown}() is not allowed here; it belongs in match.having")
@@ -287,16 +287,16 @@ class Printer:
             raise ConditionError("an aggregate may not stand inside another")
         if (node.get("order_bys") or {}).get("orders"):
             raise ConditionError(f"{shown}() takes no ORDER BY")
-        self.count_arguments(shown, given, _AGGREGATES[name])
+        self.count_arguments(shown, arguments, _AGGREGATES[name])
         self.aggregate = self.inside_aggregate = True
-        inner = "*" if name == "count_star" else ", ".join(self.list(given))
+        inner = "*" if name == "count_star" else ", ".join(self.list(arguments))
         chosen = f"{_ROWS}({self.expression(node['filter'])})" if node.get("filter") else _ROWS
         self.inside_aggregate = False
         return f"{shown}({'DISTINCT ' if node.get('distinct') else ''}{inner}){chosen}"
 
-    def like(self, given: Sequence[Node], insensitive: bool, negated: bool) -> str:
-        self.count_arguments("LIKE", given, (2, 2))
-        subject, pattern = self.expression(given[0]), self.pattern(given[1])
+    def like(self, arguments: Sequence[Node], insensitive: bool, negated: bool) -> str:
+        self.count_arguments("LIKE", arguments, (2, 2))
+        subject, pattern = self.expression(arguments[0]), self.pattern(arguments[1])
         # DuckDB backtracks at each % where there is a _ or no case: a hostile pattern would not end. RE2 is linear.
         if pattern.rstrip("%").count("%") > 1 and (insensitive or "_" in pattern):
             literal = _SPECIAL.sub(r"\\\g<0>", pattern)
@@ -306,15 +306,15 @@ class Printer:
             sql = f"({subject} {'ILIKE' if insensitive else 'LIKE'} {_literal(pattern)})"
         return f"(NOT {sql})" if negated else sql
 
-    def regexp(self, name: str, given: Sequence[Node]) -> str:
-        self.count_arguments(name, given, (2, 3))
-        subject, pattern = self.expression(given[0]), self.pattern(given[1])
+    def regexp(self, name: str, arguments: Sequence[Node]) -> str:
+        self.count_arguments(name, arguments, (2, 3))
+        subject, pattern = self.expression(arguments[0]), self.pattern(arguments[1])
         repeats = sum(int(high or low) for low, high in _REPEAT.findall(pattern))
         if repeats > MAX_REPEATS:
             raise ConditionError(f"the counted repetitions of a pattern may add up to {MAX_REPEATS} at most")
-        if len(given) == 2:
+        if len(arguments) == 2:
             return f"{name}({subject}, {_literal(pattern)})"
-        option = _constant(given[2]) if given[2].get("class") == "CONSTANT" else None
+        option = _constant(arguments[2]) if arguments[2].get("class") == "CONSTANT" else None
         if name == "regexp_matches" and option not in ("i", "c", "s", "is"):
             raise ConditionError("the third argument of regexp_matches() must be 'i', 'c', 's' or 'is'")
         if name == "regexp_extract" and option not in range(10):
@@ -334,11 +334,11 @@ class Printer:
             raise ConditionError(f"a pattern may be {MAX_PATTERN} characters long at most")
         return value
 
-    def count_arguments(self, name: str, given: Sequence[Node], bounds: tuple[int, int]) -> None:
+    def count_arguments(self, name: str, arguments: Sequence[Node], bounds: tuple[int, int]) -> None:
         low, high = bounds
-        if not low <= len(given) <= high:
+        if not low <= len(arguments) <= high:
             many = str(low) if low == high else f"{low} to {high}"
-            raise ConditionError(f"{name}() takes {many} arguments, not {len(given)}")
+            raise ConditionError(f"{name}() takes {many} arguments, not {len(arguments)}")
 
 
 def _is_plain(call: Node) -> bool:

@@ -91,7 +91,7 @@ class Shown(Table, frozen=True):
 
 
 class Fix(Table, frozen=True):
-    """What to change. All but the caveat must be there, except in rules of the folder `profile`."""
+    """Change to make. All but the caveat must be there, except in rules of the folder `profile`."""
 
     title: Text
     effort: str = ""
@@ -102,14 +102,14 @@ class Fix(Table, frozen=True):
 
 
 class Reference(Table, frozen=True):
-    """Where to read more."""
+    """Source to read more in."""
 
     title: Text
     url: Annotated[str, Meta(pattern=r"^https?://[^\s/]+\S*$", extra={"must": "an http or https address"})]
 
 
 class Replay(Table, frozen=True):
-    """What the fix does to the matched rows, and the share of their time that it returns."""
+    """Effect of the fix on the matched rows, and the share of their time that it returns."""
 
     action: Annotated[Action, Meta(description="what the fix does to the matched rows")]
     low: Annotated[Part, Meta(description="the part of their time that it returns, cautiously")]

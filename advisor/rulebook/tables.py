@@ -50,19 +50,19 @@ class Reader:
         for key in table:
             if key not in fields:
                 near = nearest(key.replace("-", "_"), fields) or f". Known keys: {', '.join(fields)}"
-                self.report(joined(at, key), f"no such key{near}")
+                self.report(key_path(at, key), f"no such key{near}")
         values = {}
         for key, field in fields.items():
             if key in table:
-                values[field.name] = self.value(field.type, table[key], joined(at, key))
+                values[field.name] = self.value(field.type, table[key], key_path(at, key))
             elif field.required:
-                self.report(joined(at, key), "is missing")
+                self.report(key_path(at, key), "is missing")
                 values[field.name] = _blank(field.type)
         return kind(**values)
 
     def value(self, kind: Any, value: Any, at: str) -> Any:
         """Read one value of the annotated type *kind*."""
-        base, meta = _unwrapped(kind)
+        base, meta = _unwrap(kind)
         origin, arguments = get_origin(base), get_args(base)
         if isinstance(base, type) and issubclass(base, msgspec.Struct) and isinstance(value, dict):
             return self.struct(base, value, at)
@@ -83,11 +83,11 @@ class Reader:
 
     def _entries(self, key_kind: Any, kind: Any, table: Mapping[str, Any], at: str) -> dict[str, Any]:
         """Read a table whose keys are the user's names."""
-        base, meta = _unwrapped(key_kind)
+        base, meta = _unwrap(key_kind)
         words = _choices(base, meta)
         entries = {}
         for key, value in table.items():
-            here = joined(at, key)
+            here = key_path(at, key)
             if words and key not in words:
                 self.report(here, f"no such key{nearest(key, words)}")
             elif "pattern" in meta and not re.search(meta["pattern"], key):
@@ -97,7 +97,7 @@ class Reader:
         return entries
 
 
-def joined(at: str, key: str) -> str:
+def key_path(at: str, key: str) -> str:
     """Write the key of a value in a table, in quotes where TOML asks for them: ``limits."a/b".min_bytes``."""
     name = key if _BARE.fullmatch(key) else f'"{key}"'
     return f"{at}.{name}" if at else name
@@ -105,7 +105,7 @@ def joined(at: str, key: str) -> str:
 
 def problem_of(kind: Any, value: Any) -> str:
     """Say what is wrong with a value that is no table and no list; empty where nothing is."""
-    base, meta = _unwrapped(kind)
+    base, meta = _unwrap(kind)
     if base is str and value == "" and meta.get("min_length"):
         return "is empty"
     words = _choices(base, meta)
@@ -119,7 +119,7 @@ def problem_of(kind: Any, value: Any) -> str:
         fits = not isinstance(value, float) or math.isfinite(value)
     except msgspec.ValidationError:
         fits = False
-    return "" if fits else f"must be {meta.get('must') or _in_words(base)}, not {_shown(value)}"
+    return "" if fits else f"must be {meta.get('must') or _in_words(base)}, not {_quote(value)}"
 
 
 def schema_text(kind: type[msgspec.Struct], title: str, description: str) -> str:
@@ -153,7 +153,7 @@ def _fields(kind: type[msgspec.Struct]) -> dict[str, msgspec.structs.FieldInfo]:
 
 
 @cache
-def _unwrapped(kind: Any) -> tuple[Any, dict[str, Any]]:
+def _unwrap(kind: Any) -> tuple[Any, dict[str, Any]]:
     """Take a type out of ``Annotated`` and ``None``, with what its ``Meta`` say for the reader."""
     meta: dict[str, Any] = {}
     while get_origin(kind) is Annotated or (get_origin(kind) in (Union, UnionType) and NoneType in get_args(kind)):
@@ -172,7 +172,7 @@ def _choices(base: Any, meta: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _blank(kind: Any) -> Any:
     """Make the value that stands for one that is missing or wrong: empty text, no rows, no entries."""
-    base, _ = _unwrapped(kind)
+    base, _ = _unwrap(kind)
     if isinstance(base, type) and issubclass(base, msgspec.Struct):
         return Reader().struct(base, {})
     return {str: "", float: 0.0, dict: {}, tuple: (), Literal: ""}.get(get_origin(base) or base)
@@ -184,12 +184,12 @@ def _in_words(base: Any) -> str:
         required = ", ".join(key for key, field in _fields(base).items() if field.required)
         return f"a table with {required}" if required else "a table"
     if origin is tuple:
-        inner = _unwrapped(arguments[0])[0]
+        inner = _unwrap(arguments[0])[0]
         return "a list of texts" if inner is str else f"a list, each {_in_words(inner)}"
     return f"one of {', '.join(arguments)}" if origin is Literal else _WORDS[origin]
 
 
-def _shown(value: object) -> str:
+def _quote(value: object) -> str:
     if isinstance(value, list | dict):
         return _WORDS[type(value)]
     text = repr(value)

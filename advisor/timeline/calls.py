@@ -29,7 +29,7 @@ _AUTOGRAD_NODE = re.compile(r"(?:^|::)\w+Backward\d*$|^torch::autograd::Accumula
 PHASES = ("forward", "backward", "optimizer", "zero_grad", "other")
 
 
-def stacked(tables: Mapping[str, Table], groups: Sequence[str], columns: Sequence[str]) -> dict[str, Ints]:
+def stack_rows(tables: Mapping[str, Table], groups: Sequence[str], columns: Sequence[str]) -> dict[str, Ints]:
     """Rows of several tables, one after the other: some *columns*, ``kind`` (place in *groups*), ``row`` (in its table)."""
     present = [(kind, tables[group]) for kind, group in enumerate(groups) if group in tables]
     parts = {column: [table[column] for _, table in present] for column in columns}
@@ -40,7 +40,7 @@ def stacked(tables: Mapping[str, Table], groups: Sequence[str], columns: Sequenc
 
 @dataclass
 class Attributes:
-    """What a node inherits from the nodes around it; codes into the tables of :class:`Host`, -1 for none."""
+    """Attributes that a node inherits from the nodes around it: codes into the tables of :class:`Host`, -1 for none."""
 
     user: Ints
     library: Ints
@@ -66,7 +66,7 @@ class Host:
         self.libraries = LIBRARIES | frozenset(libraries)
         self._recorded = recorded
         tables = recorded.tables
-        columns = stacked(tables, GROUPS, ("name", "thread", "ts", "dur"))
+        columns = stack_rows(tables, GROUPS, ("name", "thread", "ts", "dur"))
         start = columns["ts"] - zero_ns
         end = start + np.maximum(columns["dur"], 0)
         # The sort is stable: what starts and ends alike stays in the order of GROUPS, and of the file.
@@ -130,14 +130,20 @@ class Host:
 
     def _inherit(self) -> Attributes:
         recorded = self._recorded
-        none = np.full(self.size, -1, np.int32)
-        user, library, module, op, phase = none.copy(), none.copy(), none.copy(), none.copy(), none.copy()
+        missing = np.full(self.size, -1, np.int32)
+        user, library, module, op, phase = (
+            missing.copy(),
+            missing.copy(),
+            missing.copy(),
+            missing.copy(),
+            missing.copy(),
+        )
         is_python = self.group == PYTHON
         if is_python.any():
             codes = self._place_codes(np.unique(self.name[is_python]))
             place = np.where(is_python, codes[self.name], -1)
-            mine = np.array([p.user for p in self.places], np.bool_)
-            is_user = (place >= 0) & mine[np.maximum(place, 0)] if len(mine) else np.zeros(self.size, np.bool_)
+            by_user = np.array([p.user for p in self.places], np.bool_)
+            is_user = (place >= 0) & by_user[np.maximum(place, 0)] if len(by_user) else np.zeros(self.size, np.bool_)
             user = np.where(is_user, place, -1)
             user = self.flow(user)
             # A library that is not torch itself says more than the torch function below it.
@@ -159,11 +165,11 @@ class Host:
         return Attributes(user, library, module, op, phase)
 
     def _place(self, place: Place) -> int:
-        found = self._place_index.get(place)
-        if found is None:
-            found = self._place_index[place] = len(self.places)
+        code = self._place_index.get(place)
+        if code is None:
+            code = self._place_index[place] = len(self.places)
             self.places.append(place)
-        return found
+        return code
 
     def _place_codes(self, used: Ints) -> Ints:
         """Name code -> place code, for the name codes in use."""
@@ -208,12 +214,12 @@ class Host:
         stacks = self._recorded.stacks
         users = np.full(len(stacks), -1, np.int32)
         libraries = np.full(len(stacks), -1, np.int32)
-        seen: dict[str, Place | None] = {}
+        place_of: dict[str, Place | None] = {}
         for code, stack in enumerate(stacks):
             for text in stack.split(";") if stack else ():
-                if text not in seen:
-                    seen[text] = parse_frame(text, self.libraries)
-                place = seen[text]
+                if text not in place_of:
+                    place_of[text] = parse_frame(text, self.libraries)
+                place = place_of[text]
                 if place is None:
                     continue
                 if place.user:
@@ -307,7 +313,7 @@ class Host:
             up[on] = self.parent[up[on]]
         return np.where((up >= 0) & chosen[up], up, -1) if len(chosen) else up
 
-    def ordered(self, group: int) -> Ints:
+    def nodes_of(self, group: int) -> Ints:
         """Nodes of a group in order of start: the rows of `ops`, of `launches` and of `python`."""
         nodes = np.flatnonzero(self.group == group)
         return nodes[np.argsort(self.start[nodes], kind="stable")]

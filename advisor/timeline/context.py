@@ -55,7 +55,7 @@ class Context:
     @cached_property
     def graph_nodes(self) -> Ints:
         """Forest nodes of calls that replay a graph."""
-        return waits.nodes_named(self.recording, waits.GRAPH, (RUNTIME,))
+        return waits.nodes_by_name(self.recording, waits.GRAPH, (RUNTIME,))
 
     @cached_property
     def graphs_underrecorded(self) -> bool:
@@ -66,8 +66,8 @@ class Context:
         if not np.isin(self.graph_nodes, work.launch).all():
             return True
         low, high = self.recording.window
-        queued = ledgers.queued(self.recording, self.device).length
-        return bool(queued > _UNDERRECORDED_SHARE * (high - low))
+        unexplained_idle = ledgers.unexplained_idle(self.recording, self.device).length
+        return bool(unexplained_idle > _UNDERRECORDED_SHARE * (high - low))
 
     @property
     def idle_trusted(self) -> bool:
@@ -75,8 +75,8 @@ class Context:
 
         The exporter writes events in no order of time: what a cut-off file lacks is missing everywhere, and reads as idle.
         """
-        whole = not self.recording.recorded.truncated
-        return self.recording.has_host and whole and not self.graphs_underrecorded
+        complete = not self.recording.recorded.truncated
+        return self.recording.has_host and complete and not self.graphs_underrecorded
 
     @cached_property
     def cpu_program(self) -> bool:
@@ -129,14 +129,14 @@ class Context:
     @cached_property
     def kernel_rows(self) -> Ints:
         """Indices of the kernels in the GPU work."""
-        return self.recording.work.of(KERNEL)
+        return self.recording.work.indices(KERNEL)
 
     # ---- operators
 
     @cached_property
     def op_rows(self) -> Ints:
         """Forest nodes of operators, in order of start."""
-        return self.recording.host.ordered(OP)
+        return self.recording.host.nodes_of(OP)
 
     def op_column(self, node: Ints, name: str, default: int = -1) -> Ints:
         """A column of the operator (or annotation) that each forest node is inside of."""
@@ -149,8 +149,8 @@ class Context:
             table = self.tables.get(key)
             if table is None:
                 continue
-            mine = (inside >= 0) & (host.group[np.maximum(inside, 0)] == group)
-            out[mine] = table[name][host.row[inside[mine]]]
+            rows = (inside >= 0) & (host.group[np.maximum(inside, 0)] == group)
+            out[rows] = table[name][host.row[inside[rows]]]
         return out
 
     @cached_property
@@ -173,9 +173,9 @@ class Context:
         """Codes into *table* as a categorical of what is used; -1 is missing, and so is empty text."""
         if not len(codes):
             return pd.Categorical([], categories=[])
-        seen = np.zeros(len(table) + 1, np.bool_)
-        seen[codes] = True  # -1 lands in the spare last place
-        used = [code for code in np.flatnonzero(seen[:-1]).tolist() if table[code] != ""]
+        present = np.zeros(len(table) + 1, np.bool_)
+        present[codes] = True  # -1 lands in the spare last place
+        used = [code for code in np.flatnonzero(present[:-1]).tolist() if table[code] != ""]
         values: dict[str, int] = {}
         remap = np.full(len(table) + 1, -1, np.int64)
         for code in used:
@@ -259,15 +259,15 @@ class Context:
         by_type = [DTYPES.get(name) for name in self.raw_dtypes]
         out = []
         for code, kind in zip(work.name[rows].tolist(), types.tolist(), strict=True):
-            said = self.kernel_names[code].dtype
-            out.append(said if said is not None or kind < 0 else by_type[kind])
+            dtype = self.kernel_names[code].dtype
+            out.append(dtype if dtype is not None or kind < 0 else by_type[kind])
         return out
 
-    def hidden_by_kernels(self, device: int) -> Spans:
+    def kernel_spans(self, device: int) -> Spans:
         """Time in which kernels run on a device."""
         work = self.recording.work
-        mine = (work.device == device) & (work.kind == KERNEL)
-        return union(work.start[mine], work.end[mine])
+        rows = (work.device == device) & (work.kind == KERNEL)
+        return union(work.start[rows], work.end[rows])
 
     def work_column(self, group: str, name: str, rows: Ints) -> Ints:
         """A column of the table of kernels, copies or memsets, for pieces of GPU work that are in it."""

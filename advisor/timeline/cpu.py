@@ -44,7 +44,7 @@ def shows_device(recording: Recording) -> bool:
     instants = recording.tables.get("instant")
     if instants is not None and bool((instants["device_type"] > 0).any()):
         return True
-    return any(_ON_DEVICE.search(name) for name in _named(recording)) or _is_linear_whole(recording)
+    return any(_ON_DEVICE.search(name) for name in _names(recording)) or _is_linear_whole(recording)
 
 
 def _is_linear_whole(recording: Recording) -> bool:
@@ -65,12 +65,12 @@ def is_cpu_program(recording: Recording) -> bool:
         return False
     if "runtime" in recording.tables or "instant" in recording.tables:
         return True
-    if any(_ON_CPU.search(name) for name in _named(recording)):
+    if any(_ON_CPU.search(name) for name in _names(recording)):
         return True
     return bool(recording.metadata.base_ns) and not recording.metadata.devices
 
 
-def _named(recording: Recording) -> list[str]:
+def _names(recording: Recording) -> list[str]:
     """Distinct names of operators, and of annotations that torch itself makes.
 
     Not of compiled graphs, whose hashes may spell anything, nor what a user calls a block of code.
@@ -128,7 +128,7 @@ def _waiting(cause: str, table: Waits, threads: Ints, thread: int) -> Layer:
 
 def _operators(recording: Recording, thread: int) -> list[Layer]:
     """The main thread's time in operators, each moment the innermost one's: collectives apart from all others."""
-    host, rows = recording.host, recording.host.ordered(OP)
+    host, rows = recording.host, recording.host.nodes_of(OP)
     names = np.array([_COLLECTIVE_OP.match(name) is not None for name in recording.names], np.bool_)
     nodes, is_op = np.arange(host.size), host.group == OP
     inner = host.flow(np.where(is_op, nodes, -1))
@@ -141,7 +141,7 @@ def _operators(recording: Recording, thread: int) -> list[Layer]:
     open_now = host.innermost(thread, edges[:-1])
     owner = fetch(inner, open_now)
     layers = []
-    for cause, mine in (("communication", collective), ("compute", ~collective)):
-        keep = (owner >= 0) & mine[np.maximum(owner, 0)]
+    for cause, mask in (("communication", collective), ("compute", ~collective)):
+        keep = (owner >= 0) & mask[np.maximum(owner, 0)]
         layers.append(Layer(CODE[cause], edges[:-1][keep], edges[1:][keep], row_of[owner[keep]]))
     return layers

@@ -1,4 +1,4 @@
-"""What a kernel's name proves: its class, its number format, Tensor Cores, the alignment it was built for.
+"""Facts that a kernel's name proves: its class, its number format, Tensor Cores, the alignment it was built for.
 
 Names are from cuBLAS, cuDNN, CUTLASS, PyTorch, Triton, rocBLAS/Tensile and MIOpen, 2018 to 2026. What a name does not
 prove stays unknown (None).
@@ -76,7 +76,7 @@ def least_capability(name: str) -> float:
 
 @dataclass(frozen=True)
 class KernelName:
-    """What a name says."""
+    """Facts read from a name."""
 
     kind: str
     tensor_cores: bool | None

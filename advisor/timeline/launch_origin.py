@@ -51,9 +51,9 @@ def in_math_attention(context: Context, node: Ints) -> Bools:
     """Flag the forest nodes inside the unfused form of scaled_dot_product_attention, or in the backward of it."""
     host, table = context.recording.host, context.tables.get("op")
     fallback = np.array([MATH_ATTENTION in name for name in context.names], np.bool_)
-    none = np.zeros(len(node), np.bool_)
+    nothing = np.zeros(len(node), np.bool_)
     if table is None or not host.size or not fallback.any():
-        return none
+        return nothing
     ops = host.node_of["op"]
     inside = host.flow(np.where(fallback[host.name] & (host.group == OP), 1, -1))
     sequence, backward = table["sequence"], host.attributes.phase[ops] == BACKWARD
@@ -84,9 +84,11 @@ def odd_sizes(context: Context, node: Ints, products: Bools) -> tuple[Bools, Boo
     forward = host.attributes.phase[node[rows]] != BACKWARD
     keys, back = np.unique(np.stack([host.name[inside], dims, forward]), axis=1, return_inverse=True)
     texts, names = context.shape_texts, context.names
-    said = [_odd(names[name], texts[shape], bool(way)) if shape >= 0 else None for name, shape, way in keys.T.tolist()]
-    odd[rows] = np.array([answer is True for answer in said], np.bool_)[back.ravel()]
-    known[rows] = np.array([answer is not None for answer in said], np.bool_)[back.ravel()]
+    answers = [
+        _odd(names[name], texts[shape], bool(way)) if shape >= 0 else None for name, shape, way in keys.T.tolist()
+    ]
+    odd[rows] = np.array([answer is True for answer in answers], np.bool_)[back.ravel()]
+    known[rows] = np.array([answer is not None for answer in answers], np.bool_)[back.ravel()]
     return odd, known
 
 
@@ -108,12 +110,12 @@ def alone_ns(device: Ints, start: Ints, end: Ints) -> Ints:
     """ns of each kernel in which no other kernel runs on its device."""
     out = end - start
     for number in np.unique(device).tolist():
-        mine = device == number
-        out[mine] -= covered(_crowded(start[mine], end[mine]), start[mine], end[mine])
+        rows = device == number
+        out[rows] -= covered(_overlap(start[rows], end[rows]), start[rows], end[rows])
     return out
 
 
-def _crowded(start: Ints, end: Ints) -> Spans:
+def _overlap(start: Ints, end: Ints) -> Spans:
     """Time in which two or more of the spans run at once."""
     time = np.concatenate([start, end])
     change = np.concatenate([np.ones(len(start), np.int64), np.full(len(end), -1, np.int64)])

@@ -81,8 +81,8 @@ class Ledger:
 
     def cost(self, count: int, *causes: str) -> Ints:
         """ns that each of *count* rows owns through *causes*."""
-        mine = self.through(*causes) & (self.row >= 0)
-        return summed(self.row[mine], self.dur_ns[mine], count)
+        segments = self.through(*causes) & (self.row >= 0)
+        return summed(self.row[segments], self.dur_ns[segments], count)
 
     def by_cause(self) -> dict[str, int]:
         """ns of each cause over the counted steps; they add up to ``counted_ns``."""
@@ -90,8 +90,8 @@ class Ledger:
 
     def spans(self, cause: str) -> Spans:
         """Time in which a cause owns the device."""
-        mine = self.through(cause)
-        return union(self.start_ns[mine], self.end_ns[mine])
+        segments = self.through(cause)
+        return union(self.start_ns[segments], self.end_ns[segments])
 
 
 @dataclass
@@ -177,10 +177,10 @@ def partition(recording: Recording, device: int, layers: list[Layer]) -> Ledger:
         if not len(layer.start):
             continue
         at = np.searchsorted(layer.start, start, side="right") - 1
-        mine = free & (at >= 0) & (start < layer.end[np.maximum(at, 0)])
-        cause[mine] = layer.cause
-        row[mine] = layer.row[at[mine]]
-        free &= ~mine
+        mask = free & (at >= 0) & (start < layer.end[np.maximum(at, 0)])
+        cause[mask] = layer.cause
+        row[mask] = layer.row[at[mask]]
+        free &= ~mask
     idle = cause >= len(BUSY)
     fresh = idle & ~np.concatenate([np.zeros(1, np.bool_), idle[:-1]])
     gap = np.where(idle, np.cumsum(fresh) - 1, -1)
@@ -217,24 +217,24 @@ def _busy_layers(recording: Recording, device: int) -> list[Layer]:
 
 
 def _idle_layers(recording: Recording, device: int, waits: HostWaits, *, trust_idle: bool) -> list[Layer]:
-    def of(cause: str, table: w.Waits) -> Layer:
+    def wait_layer(cause: str, table: w.Waits) -> Layer:
         return layer_of(cause, table.start, table.end, np.arange(len(table.start)))
 
-    layers = [of("profiler", waits.profiler)]
+    layers = [wait_layer("profiler", waits.profiler)]
     if not recording.has_host:
         return layers
     if device >= 0:
-        waiting = queued(recording, device)
+        waiting = unexplained_idle(recording, device)
         layers.append(layer_of("unknown", waiting.start, waiting.end))
     if not trust_idle:
         return layers
     early = waits.startup
     layers.append(layer_of("unknown", early.start, early.end))
     layers += [
-        of("compile", waits.compile),
-        of("allocator", waits.allocator),
-        of("gc", waits.gc),
-        of("loader", waits.loader),
+        wait_layer("compile", waits.compile),
+        wait_layer("allocator", waits.allocator),
+        wait_layer("gc", waits.gc),
+        wait_layer("loader", waits.loader),
     ]
     syncs = waits.syncs
     for cause, chosen in (
@@ -269,7 +269,7 @@ def host_extent(recording: Recording) -> tuple[int, int]:
     return low, high
 
 
-def queued(recording: Recording, device: int) -> Spans:
+def unexplained_idle(recording: Recording, device: int) -> Spans:
     """Idle stretches that no launch explains: the work that ends them was launched before they began, or outside the trace.
 
     The device then waits for something of its own (an event, a dependency, the front end, work that was not recorded).
@@ -287,5 +287,5 @@ def queued(recording: Recording, device: int) -> Spans:
     launched = fetch(host.end, launch, low)
     start = np.maximum(gaps.start, launched)
     # A launch takes microseconds to reach the device: that latency is the host's. Longer, something else held it back.
-    mine = has_next & (start < gaps.end) & ((launched <= gaps.start) | (gaps.end - start > _LATENCY_NS))
-    return Spans(start[mine], gaps.end[mine])
+    unexplained = has_next & (start < gaps.end) & ((launched <= gaps.start) | (gaps.end - start > _LATENCY_NS))
+    return Spans(start[unexplained], gaps.end[unexplained])

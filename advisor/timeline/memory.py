@@ -27,31 +27,31 @@ def instants(context: Context) -> dict[str, Ints]:
 def curve(context: Context) -> dict[str, Ints]:
     """Points of the curve where the trace has totals, in order of time."""
     events = context.once(instants)
-    told = events["allocated"] >= 0
-    points = {key: events[key][told] for key in ("device", "start_ns", "bytes")}
-    reserved = np.maximum(events["reserved"][told], 0)
-    return points | {"allocated_bytes": events["allocated"][told], "reserved_bytes": reserved}
+    known = events["allocated"] >= 0
+    points = {key: events[key][known] for key in ("device", "start_ns", "bytes")}
+    reserved = np.maximum(events["reserved"][known], 0)
+    return points | {"allocated_bytes": events["allocated"][known], "reserved_bytes": reserved}
 
 
 def facts(context: Context) -> dict[str, Any]:
     """Headline facts, by column of `trace`."""
-    held = at_step_ends(context)
+    at_ends = at_step_ends(context)
     growth = None
     # The first step allocates what all of them keep: gradients, the optimizer's state.
-    if len(held) >= _LEAST_STEPS and (held >= 0).all():
-        more = np.diff(held[1:])
+    if len(at_ends) >= _LEAST_STEPS and (at_ends >= 0).all():
+        more = np.diff(at_ends[1:])
         growth = int(np.median(more)) if len(more) and (more > 0).all() else 0
     points = context.once(curve)
-    mine = np.flatnonzero(points["device"] == context.device)
+    rows = np.flatnonzero(points["device"] == context.device)
     reserved = unused = None
-    if len(mine) and context.device >= 0:
-        allocated, kept = points["allocated_bytes"][mine], points["reserved_bytes"][mine]
+    if len(rows) and context.device >= 0:
+        allocated, kept = points["allocated_bytes"][rows], points["reserved_bytes"][rows]
         reserved = int(kept[allocated.argmax()])
-        asked = points["bytes"][mine]
-        before = np.flatnonzero((np.diff(kept) > 0) & (asked[1:] > 0))
+        sizes = points["bytes"][rows]
+        before = np.flatnonzero((np.diff(kept) > 0) & (sizes[1:] > 0))
         spare = (kept - allocated)[before]
         # Where all of it together would not have been enough, more had to be reserved in any case.
-        enough = spare >= asked[before + 1]
+        enough = spare >= sizes[before + 1]
         unused = int(spare[enough].max()) if enough.any() else 0
     return {
         "memory_growth_bytes": growth,
@@ -65,8 +65,8 @@ def at_step_ends(context: Context) -> Ints:
     of that device; empty without steps or without totals."""
     starts = np.array([step.start for step in context.recording.steps], np.int64)
     points = context.once(curve)
-    mine = points["device"] == context.device
-    when, allocated = points["start_ns"][mine], points["allocated_bytes"][mine]
+    rows = points["device"] == context.device
+    when, allocated = points["start_ns"][rows], points["allocated_bytes"][rows]
     if not len(starts) or not len(when):
         return np.zeros(0, np.int64)
     ends = np.append(starts[1:], max(context.recording.steps[-1].end, starts[-1]))
@@ -80,13 +80,15 @@ def lifetimes(context: Context) -> dict[str, Ints]:
     events = context.once(instants)
     when, address, device = events["start_ns"], events["address"], events["device"]
     freed, kept = np.full(len(when), -1, np.int64), np.full(len(when), -1, np.int64)
-    taken = np.flatnonzero((address != 0) & (events["bytes"] > 0))
+    allocations = np.flatnonzero((address != 0) & (events["bytes"] > 0))
     order = np.lexsort((np.arange(len(when)), when, address, device))
     same = (device[order[1:]] == device[order[:-1]]) & (address[order[1:]] == address[order[:-1]])
     follows = np.full(len(when), -1, np.int64)
     follows[order[:-1]] = np.where(same, order[1:], -1)
-    freed[taken] = fetch(when, follows[taken])
+    freed[allocations] = fetch(when, follows[allocations])
     starts = np.array([step.start for step in context.recording.steps], np.int64)
-    until = np.where(freed[taken] >= 0, freed[taken], context.recording.window[1])
-    kept[taken] = np.searchsorted(starts, until, side="left") - np.searchsorted(starts, when[taken], side="right")
+    until = np.where(freed[allocations] >= 0, freed[allocations], context.recording.window[1])
+    kept[allocations] = np.searchsorted(starts, until, side="left") - np.searchsorted(
+        starts, when[allocations], side="right"
+    )
     return {"freed_ns": freed, "kept_steps": np.maximum(kept, -1)}

@@ -1,4 +1,4 @@
-"""What a program does throughout: its optimizers, launches that wait for their kernels, gradients checked for NaN."""
+"""Habits of a program: its optimizers, launches that wait for their kernels, gradients checked for NaN."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ENGINE = "autograd::engine::evaluate_function: "
 
 def habits(context: Context) -> dict[str, Any]:
     """Headline facts, by column of `trace`."""
-    checks, nodes = _checked_gradients(context)
+    checks, nodes = _nan_checks(context)
     return {
         "optimizers": optimizers(context.names),
         "blocking_launch_share": blocking_launch_share(context),
@@ -47,7 +47,7 @@ def blocking_launch_share(context: Context) -> float | None:
     return float((host.end[launch[keep]] >= work.end[rows[keep]]).mean())
 
 
-def _checked_gradients(context: Context) -> tuple[int, int]:
+def _nan_checks(context: Context) -> tuple[int, int]:
     """Nodes of the autograd graph whose gradients are checked for NaN as they run, and all that have gradients to check.
 
     Anomaly mode checks inside the engine, so ``aten::isnan`` lies right below the engine's own operator.

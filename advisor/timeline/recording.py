@@ -14,7 +14,7 @@ from advisor import hardware
 from advisor.intervals import Bools, Ints, Spans, fetch, union
 from advisor.reading.metadata import Device
 from advisor.reading.stream import Recorded
-from advisor.timeline.calls import Host, stacked
+from advisor.timeline.calls import Host, stack_rows
 from advisor.timeline.kernel_names import COMMUNICATION
 from advisor.timeline.source import scrub
 
@@ -28,7 +28,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def _runs_ahead(launched: Ints, ran: Ints, time: Ints, steps: int) -> bool:
-    """Whether the host runs ahead: much of the GPU's time lies in a later step than its launch, or most of most steps' does.
+    """Tell whether the host runs ahead: much of the GPU's time is in a later step than its launch, or most of most steps' is.
 
     One long copy in some steps must not hide that all the others' work runs later.
     """
@@ -62,7 +62,7 @@ class Work:
     def __len__(self) -> int:
         return len(self.start)
 
-    def of(self, kind: int) -> Ints:
+    def indices(self, kind: int) -> Ints:
         """Indices of the kernels, of the copies or of the memsets."""
         return np.flatnonzero(self.kind == kind)
 
@@ -78,7 +78,7 @@ class Step:
 
 
 class Recording:
-    """What the builders of frames read from. Everything is worked out on first use and kept."""
+    """Source of the builders of frames. Everything is worked out on first use and kept."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class Recording:
 
     @property
     def has_host(self) -> bool:
-        """Whether host operators or Python frames were recorded; launch calls alone say too little."""
+        """True where host operators or Python frames were recorded; launch calls alone say too little."""
         return "op" in self.tables or "python" in self.tables or "annotation" in self.tables
 
     # ---- GPU work
@@ -122,7 +122,7 @@ class Recording:
     def work(self) -> Work:
         """GPU work in order of start, linked to its launches by correlation."""
         keys = ("name", "ts", "dur", "device", "stream", "correlation")
-        columns = {key: values.astype(np.int64) for key, values in stacked(self.tables, WORK, keys).items()}
+        columns = {key: values.astype(np.int64) for key, values in stack_rows(self.tables, WORK, keys).items()}
         start = columns["ts"] - self.zero_ns
         order = np.lexsort((columns["stream"], start))
         columns = {key: value[order] for key, value in columns.items()}
@@ -186,8 +186,8 @@ class Recording:
 
     def busy(self, device: int) -> Spans:
         """When the device did any work."""
-        mine = self.work.device == device
-        return union(self.work.start[mine], self.work.end[mine])
+        rows = self.work.device == device
+        return union(self.work.start[rows], self.work.end[rows])
 
     @cached_property
     def vendor(self) -> str:
@@ -250,7 +250,7 @@ class Recording:
         return len(steps) - 1
 
     def _is_empty(self, step: Step) -> bool:
-        """Whether a step holds no operator, no annotation but its own, and launches no GPU work."""
+        """Tell whether a step holds no operator, no annotation but its own, and launches no GPU work."""
         work, names = self.work, self.names
         for group in ("op", "annotation"):
             table = self.tables.get(group)
@@ -313,7 +313,7 @@ class Recording:
         return edges
 
     def _end_of_steps(self, high: int) -> int:
-        """Where the last step ends: with the window, but for work that the host launched after its last step.
+        """Return the end of the last step: that of the window, but for work that the host launched after its last step.
 
         Evaluation or a checkpoint behind the last step is no part of it, nor is stray work that begins after all of the
         steps' own: it lies outside the steps.
@@ -351,7 +351,7 @@ class Recording:
 
     @cached_property
     def sampled(self) -> Bools:
-        """Which steps `step_ms` is the median of: those after the first, all where there are fewer than three."""
+        """Flags of the steps that `step_ms` is the median of: those after the first, all where there are fewer than three."""
         flags = np.ones(self.step_count, np.bool_)
         flags[self.whole_steps or 1 :] = False
         if self.whole_steps >= 3:

@@ -1,4 +1,4 @@
-"""Which part of a recording is meant: ProfilerSteps by their numbers, or a stretch of the window in ms."""
+"""Selection of a part of a recording: ProfilerSteps by their numbers, or a stretch of the window in ms."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def take(recorded: Recorded, path: str, *, steps: Ends | None = None, window_ms:
     """
     if steps is not None and window_ms is not None:
         raise UsageError("steps and a window ask for different parts; give one of them")
-    whole, shift = _outline(recorded)
-    part = _of_steps(whole, shift, path, steps) if steps is not None else _of_window(whole, shift, path, window_ms)
+    outline, shift = _outline(recorded)
+    part = _of_steps(outline, shift, path, steps) if steps is not None else _of_window(outline, shift, path, window_ms)
     tables = cut(recorded.tables, part)
     if not tables:
         raise UsageError(f"{path}: nothing happens in that part")
@@ -35,9 +35,9 @@ def take(recorded: Recorded, path: str, *, steps: Ends | None = None, window_ms:
 
 
 def _outline(recorded: Recorded) -> tuple[Recording, int]:
-    """What decides steps and window (GPU work, its launches, the steps' marks), and how much later its clock begins."""
-    whole = Recording(recorded)
-    marked = np.array([name.startswith("ProfilerStep#") for name in whole.names], np.bool_)
+    """Return a recording of what decides steps and window (GPU work, its launches, marks of steps), and its clock's shift."""
+    recording = Recording(recorded)
+    marked = np.array([name.startswith("ProfilerStep#") for name in recording.names], np.bool_)
     tables = {group: recorded.tables[group] for group in (*WORK, "runtime") if group in recorded.tables}
     telling = any(group in tables for group in WORK)
     for group in ("annotation", "op"):
@@ -45,13 +45,13 @@ def _outline(recorded: Recorded) -> tuple[Recording, int]:
             tables[group] = {key: column[is_step] for key, column in recorded.tables[group].items()}
             telling = True
     if not telling:
-        return whole, 0
+        return recording, 0
     outline = Recording(dataclasses.replace(recorded, tables=tables))
-    return outline, outline.zero_ns - whole.zero_ns
+    return outline, outline.zero_ns - recording.zero_ns
 
 
-def _of_steps(whole: Recording, shift: int, path: str, wanted: Ends) -> Part:
-    steps, edges = whole.steps, whole.bounds.tolist()
+def _of_steps(outline: Recording, shift: int, path: str, wanted: Ends) -> Part:
+    steps, edges = outline.steps, outline.bounds.tolist()
     low, high = wanted
     chosen = [
         at
@@ -59,42 +59,42 @@ def _of_steps(whole: Recording, shift: int, path: str, wanted: Ends) -> Part:
         if _from(step, at, len(steps), low) and not _from(step, at, len(steps), high, above=True)
     ]
     if not chosen:
-        asked = f"{'' if low is None else f'{low:.0f}'}:{'' if high is None else f'{high:.0f}'}"
-        held = (
-            f"it holds {_named(steps)}"
+        request = f"{'' if low is None else f'{low:.0f}'}:{'' if high is None else f'{high:.0f}'}"
+        holding = (
+            f"it holds {_in_words(steps)}"
             if steps
             else "it holds no ProfilerStep at all: call prof.step() after every iteration"
         )
-        raise UsageError(f"{path}: no step {asked}; {held}")
+        raise UsageError(f"{path}: no step {request}; {holding}")
     first, last = chosen[0], chosen[-1] + 1
-    mine = steps[first:last]
+    part = steps[first:last]
     ahead = steps[last].start if last < len(steps) else max(step.end for step in steps)
-    host = min(mine[0].start, edges[first]), max(ahead, edges[last])
+    host = min(part[0].start, edges[first]), max(ahead, edges[last])
     ms = (edges[last] - edges[first]) / _MS
-    of = (edges[-1] - edges[0]) / _MS
+    total_ms = (edges[-1] - edges[0]) / _MS
     return Part(
-        zero_ns=whole.zero_ns - shift,
+        zero_ns=outline.zero_ns - shift,
         edges=tuple(edge + shift for edge in edges[first : last + 1]),
         host=(host[0] + shift, host[1] + shift),
-        steps=tuple((step.name, step.number, step.start + shift, step.end + shift) for step in mine),
+        steps=tuple((step.name, step.number, step.start + shift, step.end + shift) for step in part),
         later=tuple(step.start + shift for step in steps[last:]),
-        goes_on=_goes_on(whole, edges[last]),
-        note=f"only a part was read: {_named(mine)}, {len(mine):,} of {len(steps):,} steps, {ms:,.1f} of {of:,.1f} ms",
+        goes_on=_goes_on(outline, edges[last]),
+        note=f"only a part was read: {_in_words(part)}, {len(part):,} of {len(steps):,} steps, {ms:,.1f} of {total_ms:,.1f} ms",
     )
 
 
-def _goes_on(whole: Recording, until: int) -> bool:
-    return bool((whole.work.start >= until).any())
+def _goes_on(outline: Recording, until: int) -> bool:
+    return bool((outline.work.start >= until).any())
 
 
 def _from(step: Step, at: int, count: int, end: float | None, *, above: bool = False) -> bool:
-    """Whether a step lies at or behind an *end*; an open one is before all, or *above* them."""
+    """Tell whether a step lies at or behind an *end*; an open one is before all, or *above* them."""
     if end is None:
         return not above
     return at >= count + end if end < 0 else step.number >= end
 
 
-def _named(steps: list[Step]) -> str:
+def _in_words(steps: list[Step]) -> str:
     if len(steps) == 1:
         return steps[0].name
     numbers = [step.number for step in steps]
@@ -104,8 +104,8 @@ def _named(steps: list[Step]) -> str:
     return f"ProfilerStep{shown}" + (f" and {len(numbers) - _SHOWN:,} more" if len(numbers) > _SHOWN else "")
 
 
-def _of_window(whole: Recording, shift: int, path: str, wanted: Ends | None) -> Part:
-    begin, end = (edge + shift for edge in whole.window)
+def _of_window(outline: Recording, shift: int, path: str, wanted: Ends | None) -> Part:
+    begin, end = (edge + shift for edge in outline.window)
     low_ms, high_ms = wanted or (None, None)
     low_ms, high_ms = low_ms or 0.0, math.inf if high_ms is None else high_ms
     length = (end - begin) / _MS
@@ -115,9 +115,9 @@ def _of_window(whole: Recording, shift: int, path: str, wanted: Ends | None) -> 
     high = min(begin + round(min(high_ms, length) * _MS), end)
     note = f"only a part was read: {(low - begin) / _MS:,.3f} to {(high - begin) / _MS:,.3f} ms of a window of {length:,.1f} ms"
     return Part(
-        zero_ns=whole.zero_ns - shift,
+        zero_ns=outline.zero_ns - shift,
         edges=(low, high),
         host=(low, high),
-        goes_on=_goes_on(whole, high - shift),
+        goes_on=_goes_on(outline, high - shift),
         note=note + ", as one stretch without steps",
     )

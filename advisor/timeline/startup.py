@@ -62,8 +62,8 @@ def _first_launches(context: Context) -> Ints:
     began = fetch(host.start, work.launch)
     first = np.full(len(context.names), np.iinfo(np.int64).max)
     np.minimum.at(first, work.name, began)
-    found: Ints = work.launch[linked & (began == first[work.name])]
-    return found
+    launches: Ints = work.launch[linked & (began == first[work.name])]
+    return launches
 
 
 def is_warm(startup_ns: int, idle_ns: int) -> bool:
@@ -84,7 +84,9 @@ def warm_ns(context: Context) -> Ints | None:
     early = np.where(ledger.idle, covered(spans, ledger.start_ns, ledger.end_ns), 0)
     if is_warm(int(early.sum()), int(ledger.dur_ns[ledger.idle].sum())):
         return None
-    whole, lost = ledger.counted_ns, int(early[ledger.counted].sum())
-    if lost < _NOTABLE_SHARE * whole or whole - lost < max(_LEAST_WARM_SHARE * whole, _LEAST_WARM_NS):
+    counted_ns, early_ns = ledger.counted_ns, int(early[ledger.counted].sum())
+    if early_ns < _NOTABLE_SHARE * counted_ns or counted_ns - early_ns < max(
+        _LEAST_WARM_SHARE * counted_ns, _LEAST_WARM_NS
+    ):
         return None
     return ledger.dur_ns - early

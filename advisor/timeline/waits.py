@@ -1,4 +1,4 @@
-"""Why a host does not launch: waits for data, for the device, for the allocator, the collector, the compiler, the profiler.
+"""Waits that keep a host from launching: for data, the device, the allocator, the collector, the compiler, the profiler.
 
 Each kind is a table of spans. The ledger asks them, in order of precedence, who owns an idle device.
 """
@@ -75,15 +75,15 @@ class Batches(Waits):
     restart: Bools
 
 
-def _none() -> Ints:
+def _empty() -> Ints:
     return np.zeros(0, np.int64)
 
 
-def nodes_named(recording: Recording, pattern: re.Pattern[str], groups: tuple[int, ...]) -> Ints:
+def nodes_by_name(recording: Recording, pattern: re.Pattern[str], groups: tuple[int, ...]) -> Ints:
     """Forest nodes of some groups whose names match, in forest order."""
     host = recording.host
     if not host.size:
-        return _none()
+        return _empty()
     hit = np.array([pattern.search(name) is not None for name in recording.names], np.bool_)
     return np.flatnonzero(hit[host.name] & np.isin(host.group, groups))
 
@@ -95,7 +95,7 @@ def _waits(recording: Recording, nodes: Ints) -> Waits:
 
 def loader_waits(recording: Recording) -> Batches:
     """Waits for the next batch. Only on threads that launch work or hold the steps: elsewhere they hold nobody up."""
-    nodes = nodes_named(recording, LOADER, (ANNOTATION, OP))
+    nodes = nodes_by_name(recording, LOADER, (ANNOTATION, OP))
     host = recording.host
     # A wait inside another (a DataLoader wrapped by a DataLoader) counts once.
     if len(nodes):
@@ -107,18 +107,20 @@ def loader_waits(recording: Recording) -> Batches:
         threads |= {main}
         keep = np.isin(host.thread[nodes], sorted(threads))
         nodes = nodes[keep] if keep.any() else nodes
-    found = _waits(recording, nodes)
-    first = _first_of_new_workers(recording, found)
+    waits = _waits(recording, nodes)
+    first = _first_of_new_workers(recording, waits)
     restart = first.copy()
     restart[:-1] |= first[1:]
-    start = found.start
+    start = waits.start
     if first.any():
-        made = nodes_named(recording, _ITERATOR, (PYTHON,))
+        iterators = nodes_by_name(recording, _ITERATOR, (PYTHON,))
         start = start.copy()
         for at in np.flatnonzero(first).tolist():
-            between = made[(host.thread[made] == host.thread[nodes[at]]) & (host.start[made] >= found.end[at - 1])]
+            between = iterators[
+                (host.thread[iterators] == host.thread[nodes[at]]) & (host.start[iterators] >= waits.end[at - 1])
+            ]
             start[at] = min([int(start[at]), *host.start[between].tolist()])
-    return Batches(nodes, start, found.end, restart)
+    return Batches(nodes, start, waits.end, restart)
 
 
 def _first_of_new_workers(recording: Recording, waits: Waits) -> Bools:
@@ -142,12 +144,12 @@ def _first_of_new_workers(recording: Recording, waits: Waits) -> Bools:
 
 def allocator_calls(recording: Recording) -> Waits:
     """Device and pinned-host allocations and frees that reach the driver."""
-    return _waits(recording, nodes_named(recording, ALLOCATOR_CALL, (RUNTIME,)))
+    return _waits(recording, nodes_by_name(recording, ALLOCATOR_CALL, (RUNTIME,)))
 
 
 def compiles(recording: Recording) -> Waits:
     """Compilation by torch.compile, outermost spans."""
-    host, nodes = recording.host, nodes_named(recording, _COMPILE, (ANNOTATION, OP, PYTHON))
+    host, nodes = recording.host, nodes_by_name(recording, _COMPILE, (ANNOTATION, OP, PYTHON))
     # In the forest's order what lies inside another span follows it, and ends no later.
     outermost = np.ones(len(nodes), np.bool_)
     for thread in np.unique(host.thread[nodes]).tolist() if len(nodes) else ():
@@ -159,27 +161,27 @@ def compiles(recording: Recording) -> Waits:
 
 def collections(recording: Recording) -> Waits:
     """Pauses of Python's garbage collector."""
-    return _waits(recording, nodes_named(recording, re.compile(r"^Python GC"), (PYTHON, ANNOTATION, OP)))
+    return _waits(recording, nodes_by_name(recording, re.compile(r"^Python GC"), (PYTHON, ANNOTATION, OP)))
 
 
 def overheads(recording: Recording) -> Waits:
     """The profiler's own time: buffer requests and flushes. Lazy loading of kernels is the program's, not the profiler's."""
     table = recording.tables.get("overhead")
     if table is None:
-        return Waits(_none(), _none(), _none())
+        return Waits(_empty(), _empty(), _empty())
     start = table["ts"] - recording.zero_ns
     end = start + np.maximum(table["dur"], 0)
     own = re.compile(r"Buffer|Instrumentation|Resource")
-    mine = np.array([own.search(name) is not None for name in recording.names], np.bool_)
-    keep = mine[table["name"]]
+    is_own = np.array([own.search(name) is not None for name in recording.names], np.bool_)
+    keep = is_own[table["name"]]
     return Waits(np.full(int(keep.sum()), -1, np.int64), start[keep], end[keep])
 
 
 def syncs(recording: Recording) -> Syncs:
     """Calls in which the host waits for the device, with what they wait for."""
     host, work = recording.host, recording.work
-    nodes = nodes_named(recording, SYNC_CALL, (RUNTIME,))
-    empty = _none()
+    nodes = nodes_by_name(recording, SYNC_CALL, (RUNTIME,))
+    empty = _empty()
     if not len(nodes):
         return Syncs(empty, empty, empty, empty, empty, empty)
     calls = np.flatnonzero(host.group == RUNTIME)
@@ -225,15 +227,15 @@ def _by_profiler(recording: Recording, nodes: Ints) -> Bools:
     """
     host, work = recording.host, recording.work
     device = np.array(["DeviceSynchronize" in name or "CtxSynchronize" in name for name in recording.names], np.bool_)
-    whole: Bools = device[host.name[nodes]] & (host.attributes.user[nodes] < 0)
+    device_wide: Bools = device[host.name[nodes]] & (host.attributes.user[nodes] < 0)
     linked = work.launch[work.launch >= 0]
     start = host.start[nodes]
     if not len(linked):
-        return whole
+        return device_wide
     launches = host.start[linked]
     idle_side = (start >= launches.max()) | (start < launches.min())
     in_step = np.zeros(len(nodes), np.bool_)
     for step in recording.steps:
         in_step |= (start >= step.start) & (start < step.end)
-    mine: Bools = whole & idle_side & ~in_step
-    return mine
+    flags: Bools = device_wide & idle_side & ~in_step
+    return flags

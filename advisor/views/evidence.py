@@ -60,7 +60,7 @@ def _events(trace: Trace, marks: Marks, findings: Sequence[Finding], low: int, h
     def label(kind: str, pid: int, tid: int, name: str) -> dict[str, Any]:
         return {"ph": "M", "name": kind, "pid": pid, "tid": tid, "args": {"name": name}}
 
-    def said(rule: int) -> dict[str, str]:
+    def rule_of(rule: int) -> dict[str, str]:
         return {"advisor": marks.rules[rule]} if rule >= 0 else {}
 
     yield label("process_name", _OWN, 0, "advisor: findings and causes")
@@ -69,16 +69,16 @@ def _events(trace: Trace, marks: Marks, findings: Sequence[Finding], low: int, h
     inside = np.flatnonzero(within(ledger.start_ns, ledger.end_ns, low, high))
     for at in inside.tolist():
         start, end = int(ledger.start_ns[at]), int(ledger.end_ns[at])
-        yield span(CAUSES[ledger.cause[at]], "advisor", (_OWN, 0), (start, end), said(int(marks.segment[at])))
+        yield span(CAUSES[ledger.cause[at]], "advisor", (_OWN, 0), (start, end), rule_of(int(marks.segment[at])))
     work, host = recording.work, recording.host
     shown = np.flatnonzero(within(work.start, work.end, low, high))
     for number, finding in enumerate(findings, 1):
         yield label("thread_name", _OWN, number, f"{number}. {finding.rule}")
-        mine = shown[marks.work[shown] == number - 1]
+        pieces = shown[marks.work[shown] == number - 1]
         segments = inside[marks.segment[inside] == number - 1]
-        starts = np.concatenate([work.start[mine], ledger.start_ns[segments]])
-        ends = np.concatenate([work.end[mine], ledger.end_ns[segments]])
-        for start, end in _joined(starts, ends, (high - low) // 2000):
+        starts = np.concatenate([work.start[pieces], ledger.start_ns[segments]])
+        ends = np.concatenate([work.end[pieces], ledger.end_ns[segments]])
+        for start, end in _join(starts, ends, (high - low) // 2000):
             yield span(
                 finding.title,
                 "advisor",
@@ -90,7 +90,7 @@ def _events(trace: Trace, marks: Marks, findings: Sequence[Finding], low: int, h
     for at in shown.tolist():
         category = categories.get(int(work.kind[at]), "gpu_memset")
         where = int(work.device[at]), int(work.stream[at])
-        args: dict[str, Any] = {"device": where[0], "stream": where[1], **said(int(marks.work[at]))}
+        args: dict[str, Any] = {"device": where[0], "stream": where[1], **rule_of(int(marks.work[at]))}
         if work.correlation[at] > 0:
             args["correlation"] = int(work.correlation[at])
         when = int(work.start[at]), int(work.end[at])
@@ -104,14 +104,14 @@ def _events(trace: Trace, marks: Marks, findings: Sequence[Finding], low: int, h
         for at, node in zip(shown.tolist(), work.launch[shown].tolist(), strict=True)
     }
     for at in np.flatnonzero(within(host.start, host.end, low, high)).tolist():
-        args = dict(said(int(marks.node[at])))
+        args = dict(rule_of(int(marks.node[at])))
         if linked.get(at, 0) > 0:
             args["correlation"] = linked[at]
         name, group = recording.names[host.name[at]], _GROUPS[int(host.group[at])]
         yield span(name, group, (pid, int(host.thread[at])), (int(host.start[at]), int(host.end[at])), args)
 
 
-def _joined(start: Ints, end: Ints, near: int) -> Iterator[tuple[int, int]]:
+def _join(start: Ints, end: Ints, near: int) -> Iterator[tuple[int, int]]:
     """Spans in order, those that lie within *near* of each other as one."""
     order = np.argsort(start, kind="stable")
     low = high = None

@@ -22,7 +22,7 @@ LONGEST_TEXT = 400
 Values = npt.NDArray[Any]
 
 
-def counted(trace: Trace, frame: pd.DataFrame) -> Bools:
+def counted_rows(trace: Trace, frame: pd.DataFrame) -> Bools:
     """The rows that tables sum over: those in steps; all rows where the trace has no steps."""
     if not trace.step_count:
         return np.ones(len(frame), np.bool_)
@@ -30,8 +30,8 @@ def counted(trace: Trace, frame: pd.DataFrame) -> Bools:
     return inside
 
 
-def spoken_extent(trace: Trace) -> str:
-    """What the sums of a table are over."""
+def extent_note(trace: Trace) -> str:
+    """Say in a sentence over how many steps a table sums."""
     count = trace.step_count
     if not count:
         return "Totals over the whole recording."
@@ -62,16 +62,16 @@ class Labels:
 
     def where(self, keep: Bools) -> Labels:
         """Some of the rows."""
-        some = object.__new__(Labels)
-        some.codes, some.texts = self.codes[keep], self.texts
-        return some
+        part = object.__new__(Labels)
+        part.codes, part.texts = self.codes[keep], self.texts
+        return part
 
     def text(self, code: int) -> str | None:
-        """What a code stands for."""
+        """Text that a code stands for; None where it is missing."""
         return None if code < 0 else short(str(self.texts[code]))
 
-    def spelled(self, codes: Ints) -> list[str | None]:
-        """What codes stand for, each None where it is missing."""
+    def cells(self, codes: Ints) -> list[str | None]:
+        """Texts that codes stand for, each None where it is missing."""
         return [self.text(code) for code in codes.tolist()]
 
 
@@ -86,25 +86,25 @@ class Groups:
             width = int(codes.max()) + 1 if size else 1
             # Made dense again each time: the product of a few widths stays far inside an int64.
             _, combined = np.unique(combined * width + codes, return_inverse=True)
-        self.of: Ints = combined.astype(np.int64)
-        self.count = int(self.of.max()) + 1 if size else 0
+        self.codes: Ints = combined.astype(np.int64)
+        self.count = int(self.codes.max()) + 1 if size else 0
         self.first = np.zeros(self.count, np.int64)
-        self.first[self.of[::-1]] = np.arange(size)[::-1]
+        self.first[self.codes[::-1]] = np.arange(size)[::-1]
 
     def sizes(self) -> Ints:
         """Rows in each group."""
-        return np.bincount(self.of, minlength=self.count)
+        return np.bincount(self.codes, minlength=self.count)
 
     def sum(self, values: Values) -> Values:
         """Sum of *values* in each group, exact for ns."""
         out = np.zeros(self.count, np.float64 if values.dtype.kind == "f" else np.int64)
-        np.add.at(out, self.of, values)
+        np.add.at(out, self.codes, values)
         return out
 
     def most(self, values: Values) -> Values:
         """The greatest of *values* in each group."""
         out = np.full(self.count, values.min() if len(values) else 0, values.dtype)
-        np.maximum.at(out, self.of, values)
+        np.maximum.at(out, self.codes, values)
         return out
 
     def mean(self, values: Values, weight: Values) -> list[float | None]:
@@ -132,19 +132,19 @@ class Groups:
         if not known.any():
             return out
         width = int(labels.max()) + 1
-        keys, at = np.unique(self.of[known] * width + labels[known], return_inverse=True)
+        keys, at = np.unique(self.codes[known] * width + labels[known], return_inverse=True)
         total = np.bincount(at, weight[known].astype(np.float64) + 1e-9, len(keys))
         order = np.argsort(total, kind="stable")
         out[keys[order] // width] = keys[order] % width
         return out
 
     def distinct(self, labels: Ints) -> Ints:
-        """How many different labels each group has."""
+        """Count the different labels of each group."""
         known = labels >= 0
         if not known.any():
             return np.zeros(self.count, np.int64)
         width = int(labels.max()) + 1
-        return np.bincount(np.unique(self.of[known] * width + labels[known]) // width, minlength=self.count)
+        return np.bincount(np.unique(self.codes[known] * width + labels[known]) // width, minlength=self.count)
 
 
 def ms(ns: Values) -> list[float]:
@@ -160,7 +160,7 @@ def table(columns: Sequence[tuple[Heading, Sequence[Cell]]], weight: Values, not
 
 
 def of_places(frame: pd.DataFrame, keep: Bools) -> tuple[Ints, list[str]]:
-    """Where in the source rows are: codes and texts, ``file:line function``, else the innermost library frame; -1 unknown."""
+    """Places of rows in the source: codes and texts, ``file:line function``, else the innermost library frame; -1 unknown."""
     file, function = Labels(frame["file"]).where(keep), Labels(frame["function"]).where(keep)
     library = Labels(frame["library"]).where(keep)
     line = frame["line"].to_numpy()[keep]
@@ -176,4 +176,4 @@ def of_places(frame: pd.DataFrame, keep: Bools) -> tuple[Ints, list[str]]:
         else:
             continue
         codes[group] = texts.setdefault(text, len(texts))
-    return codes[groups.of] if groups.count else groups.of, list(texts)
+    return codes[groups.codes] if groups.count else groups.codes, list(texts)

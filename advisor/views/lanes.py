@@ -36,12 +36,12 @@ _ANNOTATIONS = ("ProfilerStep#", "enumerate(DataLoader)#", "Optimizer.")
 
 @dataclass
 class Lanes:
-    """What is shown of the host; ``spoken`` names the source's frames by their name's code."""
+    """Part of the host that is shown; ``labels`` names the source's frames by their name's code."""
 
     parts: list[Spans] = field(default_factory=list)
     tracks: list[Track] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
-    spoken: dict[int, str] = field(default_factory=dict)
+    labels: dict[int, str] = field(default_factory=dict)
 
 
 def host_lanes(trace: Trace, extent: Extent, marks: Marks, first_track: int) -> Lanes:
@@ -53,7 +53,7 @@ def host_lanes(trace: Trace, extent: Extent, marks: Marks, first_track: int) -> 
     inside = within(host.start, host.end, low, high)
     if not inside.any():
         return lanes
-    category, lanes.spoken = _categories(context, inside, marks)
+    category, lanes.labels = _categories(context, inside, marks)
     shown = inside & (category >= 0)
     if not shown.any():
         return lanes
@@ -69,33 +69,33 @@ def host_lanes(trace: Trace, extent: Extent, marks: Marks, first_track: int) -> 
     threads, at = np.unique(host.thread[shown], return_inverse=True)
     nodes = np.flatnonzero(shown)
     does = np.bincount(at, np.isin(category[nodes], (3, 4)), len(threads))
-    every = np.bincount(at, minlength=len(threads))
+    calls = np.bincount(at, minlength=len(threads))
     marked = np.bincount(at, marks.node[nodes] >= 0, len(threads)) > 0
-    order = np.lexsort((threads, -every, -does, ~marked))
-    kept = sorted(order[:_MOST_THREADS].tolist(), key=lambda one: (-does[one], -every[one], one))
+    order = np.lexsort((threads, -calls, -does, ~marked))
+    kept = sorted(order[:_MOST_THREADS].tolist(), key=lambda index: (-does[index], -calls[index], index))
     if len(order) > len(kept):
-        count = int(every[order[_MOST_THREADS:]].sum())
+        count = int(calls[order[_MOST_THREADS:]].sum())
         lanes.left_out.append(f"{counting(len(order) - len(kept), 'thread')} with {counting(count, 'call')}")
-    for one in kept:
-        here = nodes[at == one]
+    for index in kept:
+        here = nodes[at == index]
         row, fits = _rows([depth[here] for depth in depths], category[here])
         _pass_on(host, here, fits, marks)
-        some, row = here[fits], row[fits]
-        start, end = np.clip(host.start[some], low, high), np.clip(host.end[some], low, high)
+        visible, row = here[fits], row[fits]
+        start, end = np.clip(host.start[visible], low, high), np.clip(host.end[visible], low, high)
         lanes.parts.append(
             Spans(
-                track=np.full(len(some), first_track + len(lanes.tracks), np.int64),
+                track=np.full(len(visible), first_track + len(lanes.tracks), np.int64),
                 row=row,
                 start=start - low,
                 dur=end - start,
-                name=host.name[some].astype(np.int64),
-                category=category[some] + _FIRST,
-                finding=marks.node[some],
-                count=np.ones(len(some), np.int64),
+                name=host.name[visible].astype(np.int64),
+                category=category[visible] + _FIRST,
+                finding=marks.node[visible],
+                count=np.ones(len(visible), np.int64),
             )
         )
-        outer = int((around & (host.thread == threads[one])).sum())
-        label = _label(context, int(threads[one]), here, outer, len(here) - len(some))
+        outer = int((around & (host.thread == threads[index])).sum())
+        label = _label(context, int(threads[index]), here, outer, len(here) - len(visible))
         lanes.tracks.append(Track(label=label, kind="thread", depth=int(row.max()) + 1))
     return lanes
 
@@ -127,35 +127,35 @@ def _categories(context: Context, inside: Bools, marks: Marks) -> tuple[Ints, di
     annotation = np.array([name.startswith(_ANNOTATIONS) for name in names], np.bool_)
     category[(category == 3) & annotation[host.name]] = 2
     python = np.flatnonzero(inside & (host.group == PYTHON))
-    spoken: dict[int, str] = {}
+    labels: dict[int, str] = {}
     kind = np.full(len(names), -1, np.int64)
     for code in np.unique(host.name[python]).tolist():
         name = names[code]
         if name.startswith("nn.Module: "):
-            kind[code], spoken[code] = 1, name[11:]
+            kind[code], labels[code] = 1, name[11:]
             continue
         if name.startswith("Python GC"):
             kind[code] = 0
             continue
         place = parse_frame(name, host.libraries)
         if place is not None:
-            spoken[code] = f"{place.function} ({place.file}:{place.line})"
+            labels[code] = f"{place.function} ({place.file}:{place.line})"
             kind[code] = 0 if place.user else -1
     category[python] = kind[host.name[python]]
     evidence = python[marks.node[python] >= 0]
     category[evidence] = np.maximum(category[evidence], 0)
-    return category, spoken
+    return category, labels
 
 
 def _depths(host: Host, category: Ints, shown: Bools) -> list[Ints]:
     """For each kind, how many calls of it that are shown are around each node."""
     out = []
     for kinds in _KINDS:
-        mine = shown & np.isin(category, kinds)
+        mask = shown & np.isin(category, kinds)
         depth = np.zeros(host.size, np.int64)
         for level in host.levels[1:]:
             parent = host.parent[level]
-            depth[level] = depth[parent] + mine[parent]
+            depth[level] = depth[parent] + mask[parent]
         out.append(depth)
     return out
 

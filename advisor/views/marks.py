@@ -51,25 +51,25 @@ class Marks:
             np.full(len(inside), -1, np.int64) for inside in self._inside
         )
         found = [self._evidence(number, matches[rule]) for number, rule in enumerate(order) if rule in matches]
-        for one in sorted(found, key=lambda one: -one.size):
-            for marks, part in zip(self._all, one.parts, strict=True):
-                marks[part] = one.rule
-        for one in found:
-            if one.size and not any((marks == one.rule).any() for marks in self._all):
-                self._share(one)
+        for evidence in sorted(found, key=lambda evidence: -evidence.size):
+            for marks, part in zip(self._all, evidence.parts, strict=True):
+                marks[part] = evidence.rule
+        for evidence in found:
+            if evidence.size and not any((marks == evidence.rule).any() for marks in self._all):
+                self._share(evidence)
 
-    def _share(self, one: _Evidence) -> None:
+    def _share(self, evidence: _Evidence) -> None:
         """Give a rule all of whose events show others every second of what it shares with them."""
-        for marks, part in zip(self._all, one.parts, strict=True):
+        for marks, part in zip(self._all, evidence.parts, strict=True):
             for other in np.unique(marks[part]).tolist():
                 shared = part[marks[part] == other]
-                if sum(int((all_ == other).sum()) for all_ in self._all) > 1:
-                    marks[shared[1::2] if len(shared) > 1 else shared] = one.rule
+                if sum(int((column == other).sum()) for column in self._all) > 1:
+                    marks[shared[1::2] if len(shared) > 1 else shared] = evidence.rule
 
     def _evidence(self, number: int, claim: Claim) -> _Evidence:
         name, context = claim.rule.match.frame, self._trace.context
         rows = FRAMES[name].rows
-        work, nodes = self._matched(name, rows, claim.rows)
+        work, nodes = self._events_of(name, rows, claim.rows)
         # Rows that are segments themselves are evidence in steps that the figures leave out, too.
         segments = claim.segments[context.ledger.idle[claim.segments]]
         if rows.segments is not None:
@@ -78,15 +78,15 @@ class Marks:
         kept = [part[inside[part]] for part, inside in zip(parts, self._inside, strict=True)]
         return _Evidence(number, (kept[0], kept[1], kept[2]))
 
-    def _matched(self, name: str, rows: Rows, mask: Bools) -> tuple[Ints, Ints]:
+    def _events_of(self, name: str, rows: Rows, mask: Bools) -> tuple[Ints, Ints]:
         """GPU work and host nodes that the chosen rows of a frame are."""
-        context, none = self._trace.context, np.zeros(0, np.int64)
+        context, nothing = self._trace.context, np.zeros(0, np.int64)
         if rows.events is not None:
             return rows.events(context, mask)
         if rows.work is not None:
-            return rows.work(context)[mask], none
+            return rows.work(context)[mask], nothing
         nodes = rows.nodes(context)[mask] if rows.nodes is not None else self._at_times(name, mask)
-        return none, nodes[nodes >= 0]
+        return nothing, nodes[nodes >= 0]
 
     def _at_times(self, frame: str, mask: Bools) -> Ints:
         """Host nodes on the thread and at the time of the chosen rows, for frames that tell both."""

@@ -26,7 +26,7 @@ _HEADINGS = (
 )
 
 
-def thinned(when: Ints, curves: list[Ints], most: int = MOST_POINTS) -> Ints:
+def thin(when: Ints, curves: list[Ints], most: int = MOST_POINTS) -> Ints:
     """Indices of at most *most* points: the ends, and in each of equal stretches of time the extremes of every curve."""
     if len(when) <= most:
         return np.arange(len(when))
@@ -56,7 +56,7 @@ def _curve(trace: Trace, points: dict[str, Ints], device: int) -> MemoryCurve:
     here = points["device"] == device
     when, allocated, reserved = (points[key][here] for key in ("start_ns", "allocated_bytes", "reserved_bytes"))
     peak = int(np.argmax(allocated))
-    keep = thinned(when, [allocated, reserved])
+    keep = thin(when, [allocated, reserved])
     entry = trace.context.recording.device_properties(device) if device >= 0 else None
     return MemoryCurve(
         device=device,
@@ -71,11 +71,11 @@ def _curve(trace: Trace, points: dict[str, Ints], device: int) -> MemoryCurve:
 
 
 def _holders(trace: Trace, device: int, peak: int) -> Grid:
-    """What was allocated and not yet freed when the device's allocated memory was highest."""
+    """List what was allocated and not yet freed when the device's allocated memory was highest."""
     frame = trace.frame("allocations")
     total = frame["allocated_bytes"].to_numpy(np.int64, na_value=-1)
-    mine = np.flatnonzero((frame["device"].to_numpy() == device) & (total >= 0))
-    until = mine[: int(np.argmax(total[mine])) + 1]
+    events = np.flatnonzero((frame["device"].to_numpy() == device) & (total >= 0))
+    until = events[: int(np.argmax(total[events])) + 1]
     address, size = frame["address"].to_numpy()[until], frame["bytes"].to_numpy()[until]
     named = address != 0
     if not named.any():
@@ -85,17 +85,17 @@ def _holders(trace: Trace, device: int, peak: int) -> Grid:
     _, last = np.unique(address[::-1], return_index=True)
     last = len(address) - 1 - last
     live = last[size[last] > 0]
-    rows, held = until[live], size[live]
+    rows, sizes = until[live], size[live]
     module, op = Labels(frame["module"]), Labels(frame["op"])
     by_module = module.codes[rows] >= 0
     owner = np.where(by_module, module.codes[rows], len(module.texts) + op.codes[rows])
     groups = Groups(owner)
-    bytes_, first = groups.sum(held), groups.first
+    bytes_, first = groups.sum(sizes), groups.first
 
-    def called(at: int) -> str:
+    def owner_name(at: int) -> str:
         return module.text(module.codes[at]) or op.text(op.codes[at]) or "(no operator)"
 
-    owners = [called(at) for at in rows[first].tolist()]
+    owners = [owner_name(at) for at in rows[first].tolist()]
     columns: list[list[Any]] = [
         owners,
         [value / 1e6 for value in bytes_.tolist()],

@@ -28,7 +28,7 @@ _PLACE = ("file", "line", "function")
 
 @dataclass(frozen=True)
 class Margin:
-    """How far a figure may change: a share of the baseline's, and a floor in its unit or as a share of the baseline's step.
+    """Margin within which a figure may change: a share of the baseline's, and a floor in its unit or as a share of its step.
 
     The higher floor counts. ``basis`` says why it is so far and no farther.
     """
@@ -80,16 +80,16 @@ def collect(trace: Trace, rows: Mapping[str, tuple[str, Bools]]) -> Samples:
         if len(inside):
             owned = np.zeros(sampling.count)
             np.add.at(owned, ledger.step[inside], ledger.dur_ns[inside] / MS)
-            rules[rule] = _rounded(owned[sampling.sampled])
+            rules[rule] = _round(owned[sampling.sampled])
     return Samples(
         steps=int(sampling.sampled.sum()) if trace.step_count else 0,
-        metrics={name: _rounded(values[sampling.sampled]) for name, values in figures.items()},
+        metrics={name: _round(values[sampling.sampled]) for name, values in figures.items()},
         rules=dict(sorted(rules.items())),
         parts={name: named for name, named in parts.items() if named},
     )
 
 
-def _rounded(values: Floats) -> list[float]:
+def _round(values: Floats) -> list[float]:
     return [round(float(value), 6) for value in values]
 
 
@@ -142,7 +142,7 @@ def _peak_memory(sampling: Sampling) -> Floats | None:
     return peak if device >= 0 and (peak > 0).all() else None
 
 
-def _summed(name: str, unit: str, meaning: str, margin: Margin, rows: Rows, *needs: str, **more: Any) -> Metric:
+def _sum_of(name: str, unit: str, meaning: str, margin: Margin, rows: Rows, *needs: str, **more: Any) -> Metric:
     """Make a metric that sums rows of a frame."""
     return Metric(name, unit, meaning, margin, rows.samples, rows.parts, needs, **more)
 
@@ -170,7 +170,7 @@ METRICS: dict[str, Metric] = {
             "gpu_busy_share", "share", "of the step in which the GPU works", Margin(0.05, 0.03, _SPREAD), _busy_share,
             needs=("gpu",), worse="down", of_step=True,
         ),
-        _summed(
+        _sum_of(
             "kernel_ms", "ms", "kernels other than communication, summed", Margin(0.05, 0.05, _SPREAD, floor_share=0.01),
             Rows("kernels", ("name",), _compute, ("dur_ns", MS), device_step=True), "gpu", of_step=True,
         ),
@@ -185,20 +185,20 @@ METRICS: dict[str, Metric] = {
             "sync", "transfer",
         ),
         _idle("host_ms", "the GPU idles because launches come too late", ("host",), "gpu-idle"),
-        _summed(
+        _sum_of(
             "launch_count", "", "calls that launch GPU work", Margin(0.05, 5.0, _REPEAT),
             Rows("launches", ("name", "op"), _launching), "host",
         ),
-        _summed(
+        _sum_of(
             "sync_count", "", "calls in which the host waits for the device", Margin(0.02, 0.9, _REPEAT),
             Rows("syncs", _CALL, _waiting), "host", findings=("sync",),
         ),
-        _summed("operator_count", "", "host operators", Margin(0.05, 20.0, _REPEAT), Rows("ops", ("name",)), "host"),
-        _summed(
+        _sum_of("operator_count", "", "host operators", Margin(0.05, 20.0, _REPEAT), Rows("ops", ("name",)), "host"),
+        _sum_of(
             "copied_mb", "MB", "bytes between host and device", _BYTES,
             Rows("copies", _CALL, _between, ("bytes", MB)), "gpu", findings=("transfer",),
         ),
-        _summed(
+        _sum_of(
             "pageable_mb", "MB", "of these: from or to pageable memory", _BYTES,
             Rows("copies", _CALL, _pageable, ("bytes", MB)), "gpu", findings=("transfer",),
         ),

@@ -10,7 +10,7 @@ from advisor.intervals import Ints
 from advisor.results.field import Cell
 from advisor.results.views import Grid, Heading
 from advisor.timeline.calls import BACKWARD, PYTHON
-from advisor.views.grid import MOST_ROWS, short, spoken_extent
+from advisor.views.grid import MOST_ROWS, extent_note, short
 
 if TYPE_CHECKING:
     from advisor.trace import Trace
@@ -54,11 +54,11 @@ def modules(trace: Trace) -> Grid:
 
     own, late = np.zeros(size + 1, np.int64), np.zeros(size + 1, np.int64)
     dur = work.end - work.start
-    mine = recording.step_of(work.start) >= 0 if trace.step_count else np.ones(len(work), np.bool_)
+    counted = recording.step_of(work.start) >= 0 if trace.step_count else np.ones(len(work), np.bool_)
     launch = np.maximum(work.launch, 0)
     module = np.where(work.launch >= 0, host.attributes.module[launch], -1)
-    np.add.at(own, module[mine], dur[mine])  # -1 lands in the spare last place
-    backward = mine & (work.launch >= 0) & (host.attributes.phase[launch] == BACKWARD)
+    np.add.at(own, module[counted], dur[counted])  # -1 lands in the spare last place
+    backward = counted & (work.launch >= 0) & (host.attributes.phase[launch] == BACKWARD)
     np.add.at(late, module[backward], dur[backward])
     total, late_total = own[:-1].copy(), late[:-1].copy()
     for at in range(size - 1, -1, -1):
@@ -66,28 +66,28 @@ def modules(trace: Trace) -> Grid:
             total[parent[at]] += total[at]
             late_total[parent[at]] += late_total[at]
 
-    whole = int(own.sum()) or int(time[parent < 0].sum())
+    whole_ns = int(own.sum()) or int(time[parent < 0].sum())
     weight = total if own.any() else time
-    seen = (calls > 0) | (total > 0)
-    chosen = [at for at in np.argsort(-weight, kind="stable").tolist() if seen[at]]
+    present = (calls > 0) | (total > 0)
+    chosen = [at for at in np.argsort(-weight, kind="stable").tolist() if present[at]]
     order, parents = _tree(chosen[: MOST_ROWS - bool(own[-1])], parent)
     has_gpu = bool(len(work))
 
     def row(at: int) -> list[Cell]:
         gpu: list[Cell] = [own[at] / 1e6, total[at] / 1e6, late_total[at] / 1e6] if has_gpu else [None] * 3
-        share = float(weight[at] / whole) if whole else None
+        share = float(weight[at] / whole_ns) if whole_ns else None
         return [short(paths[at].rpartition("/")[2]), int(calls[at]), time[at] / 1e6, *gpu, share]
 
     rows = [row(at) for at in order]
     if own[-1]:
         rest = float(own[-1] / 1e6)
-        rows.append([_OUTSIDE, None, None, rest, rest, float(late[-1] / 1e6), float(own[-1] / whole)])
+        rows.append([_OUTSIDE, None, None, rest, rest, float(late[-1] / 1e6), float(own[-1] / whole_ns)])
         parents.append(-1)
     return Grid(
         columns=list(_HEADINGS),
         rows=[[float(cell) if isinstance(cell, np.floating) else cell for cell in line] for line in rows],
         total=len(chosen) + bool(own[-1]),
-        note=spoken_extent(trace),
+        note=extent_note(trace),
         parents=parents,
     )
 

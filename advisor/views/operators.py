@@ -10,7 +10,7 @@ from advisor.intervals import Bools, Ints
 from advisor.results.field import Cell
 from advisor.results.views import Grid, Heading
 from advisor.timeline.calls import OP
-from advisor.views.grid import MOST_ROWS, Groups, Labels, counted, ms, spoken_extent
+from advisor.views.grid import MOST_ROWS, Groups, Labels, counted_rows, extent_note, ms
 
 if TYPE_CHECKING:
     from advisor.timeline.context import Context
@@ -32,7 +32,7 @@ _HEADINGS = (
 def operators(trace: Trace) -> Grid:
     """Operators by name, those with most GPU time of their own first (host time without a GPU); shapes below each."""
     frame, context = trace.frame("ops"), trace.context
-    keep = counted(trace, frame)
+    keep = counted_rows(trace, frame)
     nodes = context.op_rows[keep]
     name, shapes = Labels(frame["name"]).where(keep), Labels(frame["shapes"]).where(keep)
     module = Labels(frame["module"]).where(keep)
@@ -63,13 +63,13 @@ def operators(trace: Trace) -> Grid:
     texts = [name.text(code) or "(no name)" for code in name.codes[by_name.first].tolist()]
     outer = columns(by_name, texts, outermost)
     order = np.lexsort((-by_name.sum(own), -by_name.sum(weight)))[:MOST_ROWS]
-    by_shape = Groups(by_name.of, shapes.codes)
+    by_shape = Groups(by_name.codes, shapes.codes)
     inner = columns(
         by_shape,
         [shapes.text(code) or "(no shapes)" for code in shapes.codes[by_shape.first].tolist()],
         outermost_shaped,
     )
-    parent = by_name.of[by_shape.first]
+    parent = by_name.codes[by_shape.first]
     varied = by_name.distinct(shapes.codes)
     below = np.lexsort((-by_shape.sum(own), -by_shape.sum(weight), parent))
     starts = np.searchsorted(parent[below], np.arange(by_name.count + 1))
@@ -89,9 +89,9 @@ def operators(trace: Trace) -> Grid:
         columns=list(_HEADINGS),
         rows=rows[:MOST_ROWS],
         total=by_name.count + int(np.isin(parent, np.flatnonzero(varied)).sum()),
-        note=f"{spoken_extent(trace)} Below an operator, up to {_MOST_SHAPES} of its shapes."
+        note=f"{extent_note(trace)} Below an operator, up to {_MOST_SHAPES} of its shapes."
         if shapes.texts
-        else spoken_extent(trace),
+        else extent_note(trace),
         parents=parents[:MOST_ROWS] if any(at >= 0 for at in parents) else [],
     )
 
@@ -122,10 +122,10 @@ def _gpu_time(trace: Trace) -> tuple[Ints, Ints]:
     own, total = np.zeros(host.size, np.int64), np.zeros(host.size, np.int64)
     if not host.size:
         return own, total
-    mine = work.launch >= 0
+    pieces = work.launch >= 0
     if trace.step_count:
-        mine &= recording.step_of(work.start) >= 0
-    launch, time = work.launch[mine], (work.end - work.start)[mine]
+        pieces &= recording.step_of(work.start) >= 0
+    launch, time = work.launch[pieces], (work.end - work.start)[pieces]
     op = host.attributes.op[launch]
     np.add.at(own, op[op >= 0], time[op >= 0])
     np.add.at(total, launch, time)

@@ -1,4 +1,4 @@
-"""How much launched work waits for the GPU or runs on it, over time."""
+"""Depth of the launch queue over time: pieces of launched work that wait for the GPU or run on it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from advisor.results.views import QueueCurve
-from advisor.views.memory import thinned
+from advisor.views.memory import thin
 from advisor.views.steps import Extent
 
 if TYPE_CHECKING:
@@ -20,16 +20,16 @@ def queue(trace: Trace, extent: Extent) -> QueueCurve | None:
     """The curve over the shown step; None where launches are not known."""
     recording = trace.context.recording
     work, host = recording.work, recording.host
-    mine = np.flatnonzero(work.device == trace.device)
+    rows = np.flatnonzero(work.device == trace.device)
     low, high = extent.low, extent.high
-    if not len(mine) or high <= low or (work.launch[mine] >= 0).mean() < _LEAST_LINKED:
+    if not len(rows) or high <= low or (work.launch[rows] >= 0).mean() < _LEAST_LINKED:
         return None
-    launch = work.launch[mine]
-    called = np.where(launch >= 0, host.start[np.maximum(launch, 0)], work.start[mine])
-    called = np.clip(np.minimum(called, work.start[mine]), low, high)
-    done = np.clip(work.end[mine], low, high)
-    when = np.concatenate([np.array([low]), called, done])
-    change = np.concatenate([[0], np.ones(len(mine), np.int64), np.full(len(mine), -1)])
+    launch = work.launch[rows]
+    issue = np.where(launch >= 0, host.start[np.maximum(launch, 0)], work.start[rows])
+    issue = np.clip(np.minimum(issue, work.start[rows]), low, high)
+    finish = np.clip(work.end[rows], low, high)
+    when = np.concatenate([np.array([low]), issue, finish])
+    change = np.concatenate([[0], np.ones(len(rows), np.int64), np.full(len(rows), -1)])
     times, at = np.unique(when, return_inverse=True)
     delta = np.zeros(len(times), np.int64)
     np.add.at(delta, at, change)
@@ -39,7 +39,7 @@ def queue(trace: Trace, extent: Extent) -> QueueCurve | None:
     order = np.argsort(depth, kind="stable")
     reached = np.cumsum(length[order])
     median = float(depth[order][np.searchsorted(reached, (high - low) / 2)])
-    keep = thinned(times, [depth])
+    keep = thin(times, [depth])
     return QueueCurve(
         ms=[int(time) / 1e6 for time in (times[keep] - low).tolist()],
         depth=depth[keep].tolist(),

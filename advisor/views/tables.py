@@ -10,7 +10,7 @@ import numpy as np
 from advisor.intervals import Bools
 from advisor.results.field import Cell
 from advisor.results.views import Grid, Heading
-from advisor.views.grid import Groups, Labels, Values, counted, ms, of_places, spoken_extent, table
+from advisor.views.grid import Groups, Labels, Values, counted_rows, extent_note, ms, of_places, table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,17 +29,17 @@ def classes(trace: Trace) -> Grid:
     on, unsaid = groups.sum(np.where(yes, dur, 0)), groups.sum(np.where(unknown, dur, 0))
     silent = groups.sum(unknown.astype(np.int64)) == groups.sizes()
     columns: list[tuple[Heading, Sequence[Cell]]] = [
-        (Heading(name="class", meaning="what the kernels do, by their names"), kind.spelled(kind.codes[groups.first])),
+        (Heading(name="class", meaning="what the kernels do, by their names"), kind.cells(kind.codes[groups.first])),
         (Heading(name="kernels", unit="count"), groups.sizes().tolist()),
         (Heading(name="GPU time", unit="ms", meaning="their durations, summed"), ms(time)),
         (Heading(name="share", unit="share", meaning="of all kernel time"), _shares(time)),
         (
             Heading(name="on Tensor Cores", unit="ms", meaning="of that time; missing where no name says"),
-            [None if none else value for none, value in zip(silent.tolist(), ms(on), strict=True)],
+            [None if blank else value for blank, value in zip(silent.tolist(), ms(on), strict=True)],
         ),
         (Heading(name="unsaid", unit="ms", meaning="of that time: in kernels whose names do not say"), ms(unsaid)),
     ]
-    return table(columns, time, spoken_extent(trace))
+    return table(columns, time, extent_note(trace))
 
 
 def kernels(trace: Trace) -> Grid:
@@ -58,10 +58,10 @@ def kernels(trace: Trace) -> Grid:
             Heading(name="kernel", meaning="its name"),
             [name.text(code) or "(no name)" for code in name.codes[first].tolist()],
         ),
-        (Heading(name="class", meaning="what it does, by its name"), kind.spelled(kind.codes[first])),
+        (Heading(name="class", meaning="what it does, by its name"), kind.cells(kind.codes[first])),
         (
             Heading(name="dtype", meaning="number format, by its name, else by its operator's operands"),
-            dtype.spelled(groups.heaviest(dtype.codes, dur)),
+            dtype.cells(groups.heaviest(dtype.codes, dur)),
         ),
         (Heading(name="calls", unit="count"), count.tolist()),
         (Heading(name="total", unit="ms", meaning="durations, summed"), ms(time)),
@@ -85,14 +85,14 @@ def kernels(trace: Trace) -> Grid:
         ),
         (
             Heading(name="operator", meaning="the operator that launched most of its time"),
-            op.spelled(groups.heaviest(op.codes, dur)),
+            op.cells(groups.heaviest(op.codes, dur)),
         ),
         (
             Heading(name="module", meaning="the nn.Module that launched most of its time"),
-            module.spelled(groups.heaviest(module.codes, dur)),
+            module.cells(groups.heaviest(module.codes, dur)),
         ),
     ]
-    return table(columns, time, spoken_extent(trace))
+    return table(columns, time, extent_note(trace))
 
 
 def copies(trace: Trace) -> Grid:
@@ -115,13 +115,13 @@ def copies(trace: Trace) -> Grid:
             Heading(
                 name="direction", meaning="HtoD: host to device; DtoH: device to host; DtoD, PtoP: between devices"
             ),
-            way.spelled(way.codes[first]),
+            way.cells(way.codes[first]),
         ),
         (
             Heading(name="host memory", meaning="pageable or pinned; missing between devices"),
-            memory.spelled(memory.codes[first]),
+            memory.cells(memory.codes[first]),
         ),
-        (Heading(name="operator", meaning="the operator that copies"), op.spelled(op.codes[first])),
+        (Heading(name="operator", meaning="the operator that copies"), op.cells(op.codes[first])),
         (
             Heading(name="place", meaning="in the source"),
             [places[code] if code >= 0 else None for code in place[first].tolist()],
@@ -129,7 +129,10 @@ def copies(trace: Trace) -> Grid:
         (Heading(name="copies", unit="count"), groups.sizes().tolist()),
         (
             Heading(name="size", unit="MB", meaning="bytes moved, in millions; missing where unknown"),
-            [value / 1e6 if told else None for value, told in zip(moved.tolist(), any_known.tolist(), strict=True)],
+            [
+                value / 1e6 if has_size else None
+                for value, has_size in zip(moved.tolist(), any_known.tolist(), strict=True)
+            ],
         ),
         (Heading(name="GPU time", unit="ms", meaning="durations, summed"), ms(time)),
         (
@@ -145,7 +148,7 @@ def copies(trace: Trace) -> Grid:
             ms(groups.sum(frame["exposed_ns"].to_numpy()[keep])),
         ),
     ]
-    return table(columns, time, spoken_extent(trace))
+    return table(columns, time, extent_note(trace))
 
 
 def syncs(trace: Trace) -> Grid:
@@ -168,10 +171,10 @@ def syncs(trace: Trace) -> Grid:
                 meaning="scalar: a value read back; copy: a blocking copy; explicit; event; allocator; "
                 "profiler: its own stop",
             ),
-            kind.spelled(kind.codes[first]),
+            kind.cells(kind.codes[first]),
         ),
-        (Heading(name="operator", meaning="the operator that waits"), op.spelled(op.codes[first])),
-        (Heading(name="call", meaning="the runtime call"), name.spelled(name.codes[first])),
+        (Heading(name="operator", meaning="the operator that waits"), op.cells(op.codes[first])),
+        (Heading(name="call", meaning="the runtime call"), name.cells(name.codes[first])),
         (Heading(name="waits", unit="count"), groups.sizes().tolist()),
         (Heading(name="host waits", unit="ms", meaning="durations of the calls, summed"), ms(wait)),
         (Heading(name="GPU idle after", unit="ms", meaning="until the GPU's next work, summed"), ms(idle)),
@@ -180,20 +183,20 @@ def syncs(trace: Trace) -> Grid:
             ms(groups.sum(frame["cost_ns"].to_numpy()[keep])),
         ),
     ]
-    return table(columns, wait + idle, spoken_extent(trace))
+    return table(columns, wait + idle, extent_note(trace))
 
 
 def _rows(trace: Trace, name: str) -> tuple[pd.DataFrame, Bools]:
     frame = trace.frame(name)
-    return frame, counted(trace, frame)
+    return frame, counted_rows(trace, frame)
 
 
 def _tensor_cores(frame: pd.DataFrame, keep: Bools) -> tuple[Bools, Bools]:
-    """Which kernels ran on Tensor Cores, and of which that is unknown."""
+    """Flag the kernels that ran on Tensor Cores, and those of which that is unknown."""
     column = frame["tensor_cores"]
     return column.to_numpy(np.bool_, na_value=False)[keep], column.isna().to_numpy()[keep]
 
 
 def _shares(time: Values) -> list[float | None]:
-    whole = int(time.sum())
-    return [value / whole if whole else None for value in time.tolist()]
+    total = int(time.sum())
+    return [value / total if total else None for value in time.tolist()]

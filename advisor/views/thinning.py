@@ -33,12 +33,12 @@ class Spans:
         return Spans(*(getattr(self, field.name)[index] for field in fields(self)))
 
     @staticmethod
-    def joined(parts: list[Spans]) -> Spans:
+    def join(parts: list[Spans]) -> Spans:
         """All spans of several."""
         return Spans(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Spans)))
 
 
-def fitted(spans: Spans, most: int, length: int) -> Spans:
+def fit(spans: Spans, most: int, length: int) -> Spans:
     """At most about *most* spans of a picture that is *length* ns long, sorted by track and start.
 
     Spans of one row and category that are shorter than a pixel's worth and begin in the same one become one: its start
@@ -58,11 +58,11 @@ def fitted(spans: Spans, most: int, length: int) -> Spans:
         fresh = np.ones(len(spans), np.bool_)
         fresh[1:] = (lane[1:] != lane[:-1]) | (np.diff(spans.start // width) != 0) | alone[1:] | alone[:-1]
         if int(fresh.sum()) <= most or width > length:
-            return _laid_out(_merged(spans, fresh))
+            return _lay_out(_merge(spans, fresh))
         width = int(width * _WIDER) + 1
 
 
-def _merged(spans: Spans, fresh: Bools) -> Spans:
+def _merge(spans: Spans, fresh: Bools) -> Spans:
     """One span for each run that *fresh* begins."""
     first = np.flatnonzero(fresh)
     run = np.cumsum(fresh) - 1
@@ -74,7 +74,7 @@ def _merged(spans: Spans, fresh: Bools) -> Spans:
     return out
 
 
-def _laid_out(spans: Spans) -> Spans:
+def _lay_out(spans: Spans) -> Spans:
     """Sorted by track, row and start, and each begins where the one before it on its row has ended.
 
     What was merged lay scattered over a pixel; drawn as one it may reach into its neighbour, which gives way. As the

@@ -14,7 +14,7 @@ from advisor.views.grid import counting, short
 from advisor.views.lanes import HOST_CATEGORIES, host_lanes, rows_of
 from advisor.views.marks import Marks
 from advisor.views.steps import Extent
-from advisor.views.thinning import Spans, fitted
+from advisor.views.thinning import Spans, fit
 
 if TYPE_CHECKING:
     from advisor.trace import Trace
@@ -46,17 +46,17 @@ def timeline(trace: Trace, extent: Extent, marks: Marks) -> Timeline | None:
     parts += lanes.parts
     tracks += lanes.tracks
     left_out += lanes.left_out
-    for spoken, text in lanes.spoken.items():
-        names[spoken] = text
-    events = Spans.joined(parts) if parts else causes.take(np.zeros(0, np.int64))
+    for label, text in lanes.labels.items():
+        names[label] = text
+    events = Spans.join(parts) if parts else causes.take(np.zeros(0, np.int64))
     total = int(events.count.sum())
     length = high - low
-    items = fitted(events, MOST_EVENTS, length)
+    items = fit(events, MOST_EVENTS, length)
     merged = int(items.count[items.count > 1].sum())
-    every = Spans.joined([fitted(causes, MOST_CAUSES, length), items])
-    every = every.take(np.lexsort((every.row, every.start, every.track)))
-    used, code = np.unique(every.name, return_inverse=True)
-    kinds, kind = np.unique(every.category, return_inverse=True)
+    spans = Spans.join([fit(causes, MOST_CAUSES, length), items])
+    spans = spans.take(np.lexsort((spans.row, spans.start, spans.track)))
+    used, code = np.unique(spans.name, return_inverse=True)
+    kinds, kind = np.unique(spans.category, return_inverse=True)
     title = f"{extent.name}, {length / 1e6:,.1f} ms"
     if trace.step_count > 1:
         title += f", of {trace.step_count} steps the one nearest to the median"
@@ -73,14 +73,14 @@ def timeline(trace: Trace, extent: Extent, marks: Marks) -> Timeline | None:
         names=[short(names[at], _LONGEST_NAME) or "(no name)" for at in used.tolist()],
         categories=[CATEGORIES[at] for at in kinds.tolist()],
         rules=marks.rules,
-        track=every.track.tolist(),
-        row=every.row.tolist(),
-        start=every.start.tolist(),
-        dur=every.dur.tolist(),
+        track=spans.track.tolist(),
+        row=spans.row.tolist(),
+        start=spans.start.tolist(),
+        dur=spans.dur.tolist(),
         name=code.tolist(),
         category=kind.tolist(),
-        count=every.count.tolist(),
-        finding=every.finding.tolist(),
+        count=spans.count.tolist(),
+        finding=spans.finding.tolist(),
     )
 
 
@@ -93,17 +93,17 @@ def _causes(trace: Trace, extent: Extent, marks: Marks, base: int) -> Spans:
     ledger = trace.ledger
     start = np.clip(ledger.start_ns, extent.low, extent.high)
     dur = np.clip(ledger.end_ns, extent.low, extent.high) - start
-    mine = np.flatnonzero(dur > 0)
-    cause, finding = ledger.cause[mine], marks.segment[mine]
-    fresh = np.ones(len(mine), np.bool_)
+    segments = np.flatnonzero(dur > 0)
+    cause, finding = ledger.cause[segments], marks.segment[segments]
+    fresh = np.ones(len(segments), np.bool_)
     fresh[1:] = (np.diff(cause) != 0) | (np.diff(finding) != 0)
     first = np.flatnonzero(fresh)
-    none = np.zeros(len(first), np.int64)
+    zeros = np.zeros(len(first), np.int64)
     return Spans(
-        track=none,
-        row=none,
-        start=start[mine][first] - extent.low,
-        dur=np.add.reduceat(dur[mine], first) if len(first) else none,
+        track=zeros,
+        row=zeros,
+        start=start[segments][first] - extent.low,
+        dur=np.add.reduceat(dur[segments], first) if len(first) else zeros,
         name=base + cause[first],
         category=cause[first],
         finding=finding[first],
@@ -115,13 +115,13 @@ def _streams(trace: Trace, extent: Extent, marks: Marks, tracks: list[Track], le
     """The busiest device's streams, those with evidence and the busiest first; adds to *tracks* and *left_out*."""
     work = trace.context.recording.work
     low, high = extent.low, extent.high
-    mine = np.flatnonzero((work.device == trace.device) & (work.start < high) & (work.end > low))
-    if not len(mine):
+    events = np.flatnonzero((work.device == trace.device) & (work.start < high) & (work.end > low))
+    if not len(events):
         return []
-    start, end = np.clip(work.start[mine], low, high), np.clip(work.end[mine], low, high)
-    streams, at = np.unique(work.stream[mine], return_inverse=True)
+    start, end = np.clip(work.start[events], low, high), np.clip(work.end[events], low, high)
+    streams, at = np.unique(work.stream[events], return_inverse=True)
     busy = np.bincount(at, end - start, len(streams))
-    marked = np.bincount(at, marks.work[mine] >= 0, len(streams)) > 0
+    marked = np.bincount(at, marks.work[events] >= 0, len(streams)) > 0
     order = np.lexsort((streams, -busy, ~marked))
     shown = sorted(order[:_MOST_STREAMS].tolist(), key=lambda stream: -busy[stream])
     if len(order) > len(shown):
@@ -135,7 +135,7 @@ def _streams(trace: Trace, extent: Extent, marks: Marks, tracks: list[Track], le
     parts: list[Spans] = []
     for stream in shown:
         here = np.flatnonzero(at == stream)
-        rows: Ints = mine[here]
+        rows: Ints = events[here]
         row = rows_of(start[here], end[here])
         parts.append(
             Spans(

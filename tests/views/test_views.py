@@ -29,8 +29,8 @@ from advisor.results.views import Grid, Timeline, Views
 from advisor.testing import TraceBuilder
 from advisor.timeline.ledger import CAUSES
 from advisor.trace import Trace, read
-from advisor.views.memory import thinned
-from advisor.views.thinning import Spans, fitted
+from advisor.views.memory import thin
+from advisor.views.thinning import Spans, fit
 
 HOST_KINDS = ("python", "module", "annotation", "operator", "runtime")
 
@@ -306,7 +306,7 @@ def test_what_is_too_short_is_drawn_together_and_loses_no_time() -> None:
         zero, zero, start, dur, np.arange(size), rng.integers(0, 3, size), rng.integers(-1, 2, size), zero + 1
     )
     length = int(start[-1] + dur[-1])
-    few = fitted(spans, 2000, length)
+    few = fit(spans, 2000, length)
     assert len(few) <= 2000
     for kind in range(3):
         for finding in (-1, 0, 1):
@@ -346,7 +346,7 @@ def test_a_thinned_curve_keeps_every_extreme() -> None:
     rng = np.random.default_rng(3)
     when = np.sort(rng.integers(0, 10**9, 40_000))
     curve = np.cumsum(rng.integers(-100, 101, 40_000))
-    keep = thinned(when, [curve])
+    keep = thin(when, [curve])
     assert len(keep) <= 1000
     assert curve[keep].max() == curve.max()
     assert {0, 39_999} <= set(keep.tolist())

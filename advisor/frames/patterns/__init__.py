@@ -48,18 +48,20 @@ def build(context: Context) -> pd.DataFrame:
     phase = context.phases(work.launch)
     idle_ns = idle.total(context.ledger.dur_ns, size)
 
-    def gathered(values: list[Ints]) -> Ints:
+    def gather(values: list[Ints]) -> Ints:
         return np.concatenate(values).astype(np.int64) if values else np.zeros(0, np.int64)
 
     def figure(name: str) -> Ints:
-        return gathered([one.figures.get(name, np.full(len(one), -1)) for one in found])
+        return gather([pattern.figures.get(name, np.full(len(pattern), -1)) for pattern in found])
 
-    kind = gathered([np.full(len(one), number) for number, one in enumerate(found)])
-    details = sorted({text for one in found for text in one.details})
+    kind = gather([np.full(len(pattern), number) for number, pattern in enumerate(found)])
+    details = sorted({text for pattern in found for text in pattern.details})
     codes = {text: code for code, text in enumerate(details)}
-    detail = gathered([np.array([codes[text] for text in one.details] or [-1] * len(one), np.int64) for one in found])
+    detail = gather(
+        [np.array([codes[text] for text in pattern.details] or [-1] * len(pattern), np.int64) for pattern in found]
+    )
     # On the GPU from the first to the last piece of work that it began with; on the host where it launched none.
-    start, end = gathered([one.begin for one in found]), gathered([one.end for one in found])
+    start, end = gather([pattern.begin for pattern in found]), gather([pattern.end for pattern in found])
     forward = inside.where(phase[inside.index] != BACKWARD)
     for part in (inside, forward):
         first = np.full(size, np.iinfo(np.int64).max)
@@ -71,12 +73,12 @@ def build(context: Context) -> pd.DataFrame:
         start=start,
         dur=np.maximum(end - start, 0),
         cost=own.total(context.work_cost, size) + idle_ns,
-        node=gathered([one.node for one in found]),
+        node=gather([pattern.node for pattern in found]),
         device=_of_first(inside, work.device, size),
         stream=_of_first(inside, work.stream, size),
     )
     frame |= {
-        "kind": context.labels(kind, [one.kind for one in found]),
+        "kind": context.labels(kind, [pattern.kind for pattern in found]),
         "kernel_count": np.bincount(inside.row, minlength=size),
         "gpu_ns": inside.total(time, size),
         "own_count": np.bincount(own.row, minlength=size),
@@ -101,7 +103,7 @@ def _of_first(inside: Pairs, values: Ints, size: int) -> Ints:
     return out
 
 
-def _owned(context: Context, chosen: Bools) -> Ints:
+def _claims(context: Context, chosen: Bools) -> Ints:
     """The device's time in the work that a fix would spare, and the idle time of the patterns."""
     patterns = context.once(find)
     busy = context.ledger.owned(patterns.own.index[chosen[patterns.own.row]], *BUSY)
@@ -113,8 +115,8 @@ def _events(context: Context, chosen: Bools) -> tuple[Ints, Ints]:
     patterns = context.once(find)
     own, found = patterns.own, patterns.found
     bare = chosen & (np.bincount(own.row, minlength=len(chosen)) == 0)
-    nodes = np.concatenate([one.node for one in found])[bare] if found else np.zeros(0, np.int64)
+    nodes = np.concatenate([pattern.node for pattern in found])[bare] if found else np.zeros(0, np.int64)
     return np.unique(own.index[chosen[own.row]]), nodes
 
 
-FRAME = Frame(SCHEMA, build, evidence=("kind", "op", COUNT, *TIME), rows=Rows(events=_events), owns=_owned)
+FRAME = Frame(SCHEMA, build, evidence=("kind", "op", COUNT, *TIME), rows=Rows(events=_events), owns=_claims)

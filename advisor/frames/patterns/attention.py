@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from advisor.frames.patterns.tree import Found, Pairs, Tree, joined, largest, size_of, spread
+from advisor.frames.patterns.tree import Occurrences, Pairs, Tree, join, largest, size_of, spread
 from advisor.intervals import Bools, Ints
 from advisor.timeline.recording import KERNEL
 
@@ -17,12 +17,12 @@ _MOST_BETWEEN = 12
 _BETWEEN = frozenset({"softmax", "elementwise", "copy", "random", "triton"})
 
 
-def attention(tree: Tree) -> Found | None:
+def attention(tree: Tree) -> Occurrences | None:
     """Products around a softmax; what lies between them, forward and backward, is what a fused kernel would spare."""
-    products = tree.ops(tree.coded(_PRODUCTS.__contains__))
-    softmaxes = tree.ops(tree.coded(_is_softmax)) if len(products) > 1 else products[:0]
+    products = tree.ops(tree.codes_of(_PRODUCTS.__contains__))
+    softmaxes = tree.ops(tree.codes_of(_is_softmax)) if len(products) > 1 else products[:0]
     if len(softmaxes):
-        softmaxes = softmaxes[~tree.under(softmaxes, tree.coded(lambda name: any(word in name for word in _FUSED)))]
+        softmaxes = softmaxes[~tree.under(softmaxes, tree.codes_of(lambda name: any(word in name for word in _FUSED)))]
     if not len(softmaxes):
         return None
     # Autocast wraps a product in another of its name: the inner one is the product.
@@ -46,16 +46,16 @@ def attention(tree: Tree) -> Found | None:
     own, between = (Pairs(number[part.row], part.index).where(sound[part.row]) for part in (own, between))
     back = tree.backward_of(_forward(tree, low, high, scores), low, high)
     back = back.where(~tree.matrix(back.index))
-    own = joined(own, back)
+    own = join(own, back)
     dims = tree.dims(softmaxes)
     last = tree.shapes.column(dims, lambda shapes: shapes[0][-1] if shapes and shapes[0] else -1)
     depth = tree.shapes.column(tree.dims(first), _inner)
-    return Found(
+    return Occurrences(
         kind="attention",
         node=softmaxes,
         begin=tree.host.start[first],
         end=tree.host.end[second],
-        inside=joined(own, between, tree.launched_below(first), tree.launched_below(second)),
+        inside=join(own, between, tree.launched_below(first), tree.launched_below(second)),
         own=own,
         figures={"seq_len": last, "head_dim": depth, "dims": dims},
     )
@@ -114,20 +114,20 @@ def _around(tree: Tree, products: Ints, softmaxes: Ints) -> tuple[Ints, Ints, In
 
 
 def _on_scores(tree: Tree, between: Pairs, scores: Ints) -> Bools:
-    """Which work runs on the matrix of scores: it is no product, and its operator takes a tensor of as many elements.
+    """Flag the work on the matrix of scores: it is no product, and its operator takes a tensor of as many elements.
 
     What a product does to its own factors first (`aten::reshape`) a fused kernel may have to do as well.
     """
     launch = tree.work.launch[between.index]
     size = tree.shapes.column(tree.dims(launch), largest)
     wanted = scores[between.row]
-    layout = tree.under(launch, tree.coded("aten::reshape".__eq__))
+    layout = tree.under(launch, tree.codes_of("aten::reshape".__eq__))
     chosen: Bools = ~tree.matrix(between.index) & ~layout & ((wanted < 0) | (size == wanted))
     return chosen
 
 
 def _adjacent(tree: Tree, between: Pairs, size: int) -> Bools:
-    """Whether all that runs between two products is what attention does there; for traces without shapes."""
+    """Flag the rows where all that runs between two products is what attention does there; for traces without shapes."""
     kinds = {code for code, name in tree.context.kernel_names.items() if name.kind in _BETWEEN}
     usual = np.isin(tree.work.name[between.index], list(kinds)) | (tree.work.kind[between.index] != KERNEL)
     count = np.bincount(between.row, minlength=size)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from advisor.frames.patterns.tree import Found, Pairs, Tree, joined, size_of, spread
+from advisor.frames.patterns.tree import Occurrences, Pairs, Tree, join, size_of, spread
 from advisor.intervals import Ints
 from advisor.timeline.calls import OP
 
@@ -18,21 +18,21 @@ _SUMS = re.compile(r"^aten::sum$|bias")
 _MOST_BETWEEN = 4
 
 
-def biased_convolutions(tree: Tree) -> Found | None:
+def biased_convolutions(tree: Tree) -> Occurrences | None:
     """Convolutions whose third operand is a vector, followed by a batch normalization of their output.
 
     Their own is the addition of the bias, where it is a kernel of its own, and the sum that is the bias's gradient.
     """
-    nodes = tree.ops(tree.coded(lambda name: _CONVOLUTION.match(name) is not None))
+    nodes = tree.ops(tree.codes_of(lambda name: _CONVOLUTION.match(name) is not None))
     if not len(nodes):
         return None
     dims = tree.dims(nodes)
     channels = tree.shapes.column(dims, _bias)
     nodes, channels = nodes[channels > 0], channels[channels > 0]
     # Autocast wraps an operator in another of its name: the outer one is the call.
-    inner = tree.under(nodes, tree.coded(lambda name: _CONVOLUTION.match(name) is not None))
+    inner = tree.under(nodes, tree.codes_of(lambda name: _CONVOLUTION.match(name) is not None))
     nodes, channels = nodes[~inner], channels[~inner]
-    keep = _normalized(tree, nodes, channels)
+    keep = _before_norm(tree, nodes, channels)
     nodes = nodes[keep]
     if not len(nodes):
         return None
@@ -43,13 +43,13 @@ def biased_convolutions(tree: Tree) -> Found | None:
     back = tree.backward_of(forward, low, high)
     adds = _by(tree, inside, _ADDS.__contains__)
     sums = _by(tree, back, lambda name: _SUMS.search(name) is not None)
-    return Found(
+    return Occurrences(
         kind="conv-bias",
         node=nodes,
         begin=tree.host.start[nodes],
         end=tree.host.end[nodes],
-        inside=joined(inside, back),
-        own=joined(adds, sums),
+        inside=join(inside, back),
+        own=join(adds, sums),
         figures={"dims": tree.dims(nodes)},
     )
 
@@ -60,10 +60,10 @@ def _bias(operands: tuple[tuple[int, ...], ...]) -> int:
     return size_of(operands[2]) if vector else 0
 
 
-def _normalized(tree: Tree, nodes: Ints, channels: Ints) -> Ints:
+def _before_norm(tree: Tree, nodes: Ints, channels: Ints) -> Ints:
     """Places of the convolutions that a batch normalization over as many channels follows, with nothing but scalars between."""
     ops = np.flatnonzero(tree.host.group == OP)
-    norm = tree.coded("aten::batch_norm".__eq__)
+    norm = tree.codes_of("aten::batch_norm".__eq__)
     sizes = tree.shapes
     found = []
     for place, (node, width) in enumerate(zip(tree.after(nodes).tolist(), channels.tolist(), strict=True)):
@@ -88,5 +88,5 @@ def _by(tree: Tree, work: Pairs, holds: Callable[[str], bool]) -> Pairs:
     """The work that operators with certain names launched themselves."""
     launch = tree.work.launch[work.index]
     op = tree.host.attributes.op[launch]
-    named = tree.coded(holds)
+    named = tree.codes_of(holds)
     return work.where((op >= 0) & named[tree.host.name[np.maximum(op, 0)]])

@@ -12,11 +12,11 @@ from advisor.frames.patterns.convolution import biased_convolutions
 from advisor.frames.patterns.loop import loops
 from advisor.frames.patterns.recompute import recompute
 from advisor.frames.patterns.transfer import created_on_host, sent_back_and_forth
-from advisor.frames.patterns.tree import NOTHING, Found, Pairs, Tree, joined, spread
+from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, spread
 from advisor.timeline.calls import BACKWARD
 from advisor.timeline.context import Context
 
-_FINDERS: tuple[Callable[[Tree], Found | None], ...] = (
+_FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     attention,
     loops,
     biased_convolutions,
@@ -30,7 +30,7 @@ _FINDERS: tuple[Callable[[Tree], Found | None], ...] = (
 class Patterns:
     """Occurrences of all patterns as one table: *own* pairs rows with GPU work, *idle* with segments of the ledger."""
 
-    found: list[Found]
+    found: list[Occurrences]
     own: Pairs
     inside: Pairs
     idle: Pairs
@@ -40,19 +40,19 @@ class Patterns:
 def find(context: Context) -> Patterns:
     """All patterns of a recording, in the order of the finders."""
     tree = Tree(context)
-    found = [one for finder in _FINDERS if (one := finder(tree)) is not None] if tree.host.size else []
-    offsets = np.cumsum([0, *(len(one) for one in found)])
+    found = [occurrences for finder in _FINDERS if (occurrences := finder(tree)) is not None] if tree.host.size else []
+    offsets = np.cumsum([0, *(len(occurrences) for occurrences in found)])
 
-    def moved(parts: list[Pairs]) -> Pairs:
+    def renumber(parts: list[Pairs]) -> Pairs:
         shifted = [Pairs(part.row + offset, part.index) for part, offset in zip(parts, offsets, strict=False)]
-        return joined(*shifted) if shifted else NOTHING
+        return join(*shifted) if shifted else NOTHING
 
-    own = moved([one.own for one in found])
-    idle = moved([_idle(tree, one) for one in found])
-    return Patterns(found, own, moved([one.inside for one in found]), idle, int(offsets[-1]))
+    own = renumber([occurrences.own for occurrences in found])
+    idle = renumber([_idle(tree, occurrences) for occurrences in found])
+    return Patterns(found, own, renumber([occurrences.inside for occurrences in found]), idle, int(offsets[-1]))
 
 
-def _idle(tree: Tree, found: Found) -> Pairs:
+def _idle(tree: Tree, found: Occurrences) -> Pairs:
     """Segments of idle time that rows own: those that the launching host thread spends in them, and the waits for their copies."""
     context, ledger = tree.context, tree.context.ledger
     if not found.idle or not context.idle_trusted or context.device < 0:
@@ -73,4 +73,4 @@ def _idle(tree: Tree, found: Found) -> Pairs:
         np.searchsorted(copy[order], found.own.index, side="left"),
         np.searchsorted(copy[order], found.own.index, side="right"),
     )
-    return joined(meanwhile, Pairs(found.own.row[hits.row], waits[order[hits.index]]))
+    return join(meanwhile, Pairs(found.own.row[hits.row], waits[order[hits.index]]))

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from advisor.frames.patterns.tree import Found, Tree, joined, spread
+from advisor.frames.patterns.tree import Occurrences, Tree, join, spread
 from advisor.intervals import Bools, Ints, fetch
 from advisor.timeline.calls import FORWARD, OP
 
@@ -24,15 +24,15 @@ _WEIGHTED = re.compile(
 )
 
 
-def loops(tree: Tree) -> Found | None:
+def loops(tree: Tree) -> Occurrences | None:
     """Runs of ten or more turns. Their own is all that they launch, with its backward, and the host's idle meanwhile."""
-    indexing = tree.coded(_INDEXING.__contains__)
+    indexing = tree.codes_of(_INDEXING.__contains__)
     if len(tree.ops(indexing)) < LEAST_REPEATS:
         return None
     items, token = _items(tree)
     if len(items) < LEAST_REPEATS:
         return None
-    weighted = tree.coded(lambda name: _WEIGHTED.search(name) is not None)[tree.host.name[items]]
+    weighted = tree.codes_of(lambda name: _WEIGHTED.search(name) is not None)[tree.host.name[items]]
     layered = weighted & (tree.host.attributes.module[items] < 0)
     first, period, repeats = _runs(token, indexing[tree.host.name[items]], layered)
     if not len(first):
@@ -43,12 +43,12 @@ def loops(tree: Tree) -> Found | None:
     ops.index = items[ops.index]
     inner = spread(low, high)
     inner = inner.where((tree.sequence[inner.index] >= 0) & ~tree.engine[inner.index])
-    own = joined(tree.launched(low, high), tree.backward_of(inner, low, high))
+    own = join(tree.launched(low, high), tree.backward_of(inner, low, high))
     # The place is that of the first operator that indexes.
     indexes = ops.where(indexing[tree.host.name[ops.index]])
     _, at = np.unique(indexes.row, return_index=True)
     node = indexes.index[at]
-    return Found(
+    return Occurrences(
         kind="loop",
         node=node,
         begin=tree.host.start[start],
@@ -57,7 +57,7 @@ def loops(tree: Tree) -> Found | None:
         own=own,
         idle=True,
         figures={"repeats": repeats, "length": period, "dims": tree.dims(node)},
-        details=[_spelled(tree, items[low:high]) for low, high in zip(first, first + period, strict=True)],
+        details=[_spell(tree, items[low:high]) for low, high in zip(first, first + period, strict=True)],
     )
 
 
@@ -67,7 +67,9 @@ def _items(tree: Tree) -> tuple[Ints, Ints]:
     attributes = host.attributes
     nodes = np.flatnonzero((host.group == OP) & (attributes.phase == FORWARD))
     around = fetch(attributes.op, host.parent[nodes])
-    native = tree.coded(lambda name: name.startswith(("aten::", "autograd::", "c10d::", "Torch-Compiled", "triton_")))
+    native = tree.codes_of(
+        lambda name: name.startswith(("aten::", "autograd::", "c10d::", "Torch-Compiled", "triton_"))
+    )
     inside = (around >= 0) & (host.group[np.maximum(around, 0)] == OP) & native[host.name[np.maximum(around, 0)]]
     nodes, around = nodes[~inside], around[~inside]
     order = np.lexsort((nodes, around, host.thread[nodes]))
@@ -84,25 +86,25 @@ def _items(tree: Tree) -> tuple[Ints, Ints]:
 def _runs(token: Ints, indexing: Bools, layered: Bools) -> tuple[Ints, Ints, Ints]:
     """First place, length of a turn and number of turns of every run, the shortest turns first; none overlap."""
     size = len(token)
-    taken = np.zeros(size, np.bool_)
-    seen = np.concatenate([np.zeros(1, np.int64), np.cumsum(indexing)])
-    bad = np.concatenate([np.zeros(1, np.int64), np.cumsum(layered)])
+    busy = np.zeros(size, np.bool_)
+    index_count = np.concatenate([np.zeros(1, np.int64), np.cumsum(indexing)])
+    layer_count = np.concatenate([np.zeros(1, np.int64), np.cumsum(layered)])
     found: list[tuple[int, int, int]] = []
     for period in range(1, min(_LONGEST, size // LEAST_REPEATS) + 1):
-        same = (token[:-period] == token[period:]) & ~taken[:-period] & ~taken[period:]
+        same = (token[:-period] == token[period:]) & ~busy[:-period] & ~busy[period:]
         edges = np.flatnonzero(np.diff(np.concatenate([[False], same, [False]]).astype(np.int8)))
         starts, ends = edges[::2], edges[1::2]
         long = ends - starts >= (LEAST_REPEATS - 1) * period
         for start, end in zip(starts[long].tolist(), ends[long].tolist(), strict=True):
             turns = (end + period - start) // period
             stop = start + turns * period
-            taken[start : end + period] = True
-            if seen[stop] - seen[start] >= turns and bad[stop] == bad[start]:
+            busy[start : end + period] = True
+            if index_count[stop] - index_count[start] >= turns and layer_count[stop] == layer_count[start]:
                 found.append((start, period, turns))
     table = np.array(sorted(found), np.int64).reshape(-1, 3)
     return table[:, 0], table[:, 1], table[:, 2]
 
 
-def _spelled(tree: Tree, nodes: Ints) -> str:
+def _spell(tree: Tree, nodes: Ints) -> str:
     names = [tree.context.names[code].removeprefix("aten::") for code in tree.host.name[nodes].tolist()]
     return ", ".join(names[:8]) + (", …" if len(names) > 8 else "")

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from advisor.frames.patterns.tree import HIGHEST, Found, Tree
+from advisor.frames.patterns.tree import HIGHEST, Occurrences, Tree
 from advisor.timeline.calls import BACKWARD
 
 # The derivative of no operator calls these: inside a node of the autograd graph they are a forward pass run again.
@@ -18,17 +18,17 @@ _FORWARD_ONLY = re.compile(
 _CHECKPOINT = "CheckpointFunctionBackward"
 
 
-def recompute(tree: Tree) -> Found | None:
+def recompute(tree: Tree) -> Occurrences | None:
     """One row per backward node that runs forward operators first.
 
     ``torch.utils.checkpoint`` does so inside ``CheckpointFunctionBackward`` (reentrant), or inside whichever node asks
     first for a tensor that was not kept. What runs again makes autograd nodes, so it bears numbers of its own.
     """
-    codes = tree.coded(lambda name: _FORWARD_ONLY.match(name) is not None)
-    marked = tree.ops(codes)
+    codes = tree.codes_of(lambda name: _FORWARD_ONLY.match(name) is not None)
+    candidates = tree.ops(codes)
     phase = tree.host.attributes.phase
-    named = tree.coded(lambda name: _CHECKPOINT in name)
-    if not (phase[marked] == BACKWARD).any() and not len(tree.ops(named)):
+    named = tree.codes_of(lambda name: _CHECKPOINT in name)
+    if not (phase[candidates] == BACKWARD).any() and not len(tree.ops(named)):
         return None
     again = (tree.sequence >= 0) & ~tree.engine & (phase == BACKWARD)
     nodes = np.flatnonzero(again)
@@ -47,12 +47,12 @@ def recompute(tree: Tree) -> Found | None:
     own = tree.launched(first, last)
     # The place is that of the first operator that only a forward pass calls; what saves the random state comes before it.
     place = first.copy()
-    told = np.flatnonzero(codes[tree.host.name[nodes]])
-    rows, at = np.unique(row[told], return_index=True)
-    place[rows] = nodes[told[at]]
+    telling = np.flatnonzero(codes[tree.host.name[nodes]])
+    rows, at = np.unique(row[telling], return_index=True)
+    place[rows] = nodes[telling[at]]
     finish = np.zeros(len(which), np.int64)
     np.maximum.at(finish, row, tree.host.end[nodes])
-    return Found(
+    return Occurrences(
         kind="recompute",
         node=place,
         begin=tree.host.start[first],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from advisor.frames.copies import parse
-from advisor.frames.patterns.tree import HIGHEST, Found, Pairs, Tree, spread
+from advisor.frames.patterns.tree import HIGHEST, Occurrences, Pairs, Tree, spread
 from advisor.intervals import Bools, Ints
 from advisor.timeline.calls import FORWARD, OP
 from advisor.timeline.recording import COPY
@@ -22,41 +22,41 @@ _SENDS = frozenset({"aten::to", "aten::_to_copy", "aten::copy_"})
 _LEAST_BYTES = 4096  # of a tensor that goes to the host and comes back; scalars are another rule's
 
 
-def created_on_host(tree: Tree) -> Found | None:
+def created_on_host(tree: Tree) -> Occurrences | None:
     """Copies to the device of a tensor that the operator right before has made."""
-    create = tree.coded(_CREATE.__contains__)
+    create = tree.codes_of(_CREATE.__contains__)
     copies = _copies(tree, "HtoD", pinned=False) if create.any() else np.zeros(0, np.int64)
     copies, sends = _senders(tree, copies)
     if not len(copies):
         return None
     items = tree.outermost
     at = np.searchsorted(items, sends) - 1
-    made = items[np.maximum(at, 0)]
+    makers = items[np.maximum(at, 0)]
     host = tree.host
-    good = (at >= 0) & (host.thread[made] == host.thread[sends]) & create[host.name[made]]
-    good &= _launches_nothing(tree, made)
-    copies, sends, made = copies[good], sends[good], made[good]
+    good = (at >= 0) & (host.thread[makers] == host.thread[sends]) & create[host.name[makers]]
+    good &= _launches_nothing(tree, makers)
+    copies, sends, makers = copies[good], sends[good], makers[good]
     alike = np.array(
-        [_made_alike(tree, maker, send) for maker, send in zip(made.tolist(), sends.tolist(), strict=True)], np.bool_
+        [_has_shape(tree, maker, send) for maker, send in zip(makers.tolist(), sends.tolist(), strict=True)], np.bool_
     )
     if not alike.any():
         return None
-    copies, sends, made = copies[alike], sends[alike], made[alike]
+    copies, sends, makers = copies[alike], sends[alike], makers[alike]
     own = Pairs(np.arange(len(copies)), copies)
-    return Found(
+    return Occurrences(
         kind="cpu-created",
-        node=made,
-        begin=host.start[made],
+        node=makers,
+        begin=host.start[makers],
         end=host.end[sends],
         inside=own,
         own=own,
         idle=True,
         figures={"bytes": _bytes(tree, copies), "dims": tree.dims(sends)},
-        details=[tree.context.names[code].removeprefix("aten::") for code in host.name[made].tolist()],
+        details=[tree.context.names[code].removeprefix("aten::") for code in host.name[makers].tolist()],
     )
 
 
-def sent_back_and_forth(tree: Tree) -> Found | None:
+def sent_back_and_forth(tree: Tree) -> Occurrences | None:
     """A copy to the host, and the next copy to the device of a tensor of the same shape, in one step.
 
     Not those of pinned memory, of the backward pass and of the optimizer, nor into tensors that stand ready (`copy_`):
@@ -66,15 +66,15 @@ def sent_back_and_forth(tree: Tree) -> Found | None:
     up, second = _plain(tree, *_senders(tree, _copies(tree, "HtoD", pinned=False)))
     if not len(down) or not len(up):
         return None
-    wanted, given = _bytes(tree, down), _bytes(tree, up)
-    _, codes = np.unique(np.concatenate([wanted, given]), return_inverse=True)
+    down_bytes, up_bytes = _bytes(tree, down), _bytes(tree, up)
+    _, codes = np.unique(np.concatenate([down_bytes, up_bytes]), return_inverse=True)
     # The next copy of as many bytes, by node: a thread's nodes follow each other in time.
     span = tree.host.size + 1
     key = codes[len(down) :] * span + second
     order = np.argsort(key, kind="stable")
     up, second, key = up[order], second[order], key[order]
     at = np.searchsorted(key, codes[: len(down)] * span + first)
-    good = (at < len(key)) & (wanted >= _LEAST_BYTES)
+    good = (at < len(key)) & (down_bytes >= _LEAST_BYTES)
     at = np.minimum(at, len(key) - 1)
     host, step = tree.host, tree.context.recording.host_step_of
     good &= (key[at] // span == codes[: len(down)]) & (host.thread[second[at]] == host.thread[first])
@@ -85,9 +85,9 @@ def sent_back_and_forth(tree: Tree) -> Found | None:
     rows = np.flatnonzero(good)
     rows = rows[np.lexsort((-first[rows], at[rows]))]
     rows = np.sort(rows[np.unique(at[rows], return_index=True)[1]])
-    down, first, up, second, size = down[rows], first[rows], up[at[rows]], second[at[rows]], wanted[rows]
+    down, first, up, second, size = down[rows], first[rows], up[at[rows]], second[at[rows]], down_bytes[rows]
     behind = tree.after(first)
-    used = [_used(tree, *trip) for trip in zip(first.tolist(), behind.tolist(), second.tolist(), strict=True)]
+    used = [_may_be_same(tree, *trip) for trip in zip(first.tolist(), behind.tolist(), second.tolist(), strict=True)]
     kept = np.flatnonzero(np.array(used, np.bool_))
     down, first, up, second, size = down[kept], first[kept], up[kept], second[kept], size[kept]
     behind = behind[kept]
@@ -95,7 +95,7 @@ def sent_back_and_forth(tree: Tree) -> Found | None:
         return None
     row = np.arange(len(down))
     own = Pairs(np.repeat(row, 2), np.stack([down, up], axis=1).reshape(-1))
-    return Found(
+    return Occurrences(
         kind="pingpong",
         node=first,
         begin=host.start[first],
@@ -126,7 +126,7 @@ def _bytes(tree: Tree, copies: Ints) -> Ints:
 def _senders(tree: Tree, copies: Ints) -> tuple[Ints, Ints]:
     """Copies that an operator of ours made (to, cpu, cuda, copy_), with the outermost such operator."""
     node = tree.work.launch[copies].astype(np.int64)
-    named = tree.coded(_SENDS.__contains__)
+    named = tree.codes_of(_SENDS.__contains__)
     sends = np.full(len(copies), -1, np.int64)
     rows = np.flatnonzero(node >= 0)
     for _ in range(HIGHEST):
@@ -145,12 +145,12 @@ def _senders(tree: Tree, copies: Ints) -> tuple[Ints, Ints]:
 
 def _plain(tree: Tree, copies: Ints, sends: Ints) -> tuple[Ints, Ints]:
     """Copies of the forward pass that made a new tensor."""
-    good = (tree.host.attributes.phase[sends] == FORWARD) & ~tree.coded("aten::copy_".__eq__)[tree.host.name[sends]]
+    good = (tree.host.attributes.phase[sends] == FORWARD) & ~tree.codes_of("aten::copy_".__eq__)[tree.host.name[sends]]
     return copies[good], sends[good]
 
 
-def _used(tree: Tree, send: int, low: int, high: int) -> bool:
-    """Whether what ran between two copies can have turned the one tensor into the other: nothing, or something of its shape."""
+def _may_be_same(tree: Tree, send: int, low: int, high: int) -> bool:
+    """Tell whether what ran between two copies can have turned one tensor into the other: nothing, or something of its shape."""
     items = tree.outermost[slice(*np.searchsorted(tree.outermost, [low, high]))]
     shape = tree.shapes.operands(int(tree.dims(np.array([send]))[0]))[0]
     codes = np.unique(tree.dims(items)).tolist()
@@ -162,8 +162,8 @@ def _launches_nothing(tree: Tree, nodes: Ints) -> Bools:
     return idle
 
 
-def _made_alike(tree: Tree, maker: int, send: int) -> bool:
-    """Whether some operator inside *maker* (zero_, normal_ …) ran on a tensor of the shape that is sent.
+def _has_shape(tree: Tree, maker: int, send: int) -> bool:
+    """Tell whether some operator inside *maker* (zero_, normal_ …) ran on a tensor of the shape that is sent.
 
     `arange` alone shows its result before it has its length.
     """
@@ -183,7 +183,7 @@ def _first_shape(operands: tuple[tuple[int, ...], ...]) -> int:
 
 
 def _between(tree: Tree, low: int, high: int) -> str:
-    """What ran on the host between the two copies."""
+    """Name the operators that ran on the host between the two copies."""
     items = tree.outermost[slice(*np.searchsorted(tree.outermost, [low, high]))]
     names = [tree.context.names[code].removeprefix("aten::") for code in tree.host.name[items].tolist()]
     words = list(dict.fromkeys(name for name in names if name not in ("detach", "view", "empty")))

@@ -47,7 +47,7 @@ class Pairs:
         return summed(self.row, values[self.index], size)
 
 
-def joined(*parts: Pairs) -> Pairs:
+def join(*parts: Pairs) -> Pairs:
     """All pairs of several, each once."""
     return Pairs(
         np.concatenate([part.row for part in parts]), np.concatenate([part.index for part in parts])
@@ -66,7 +66,7 @@ NOTHING = Pairs(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 @dataclass
-class Found:
+class Occurrences:
     """Occurrences of one pattern: one row per occurrence of one kind.
 
     *node* is the node of the forest that it is told by; *begin* and *end* are host times; *inside* is the GPU work of the
@@ -109,7 +109,7 @@ class Tree:
         used = np.unique(self.host.name[self.host.group == OP]).tolist()
         return [(code, self.context.names[code]) for code in used]
 
-    def coded(self, holds: Callable[[str], bool]) -> Bools:
+    def codes_of(self, holds: Callable[[str], bool]) -> Bools:
         """For each name code, whether it is an operator's name that is meant."""
         codes = np.zeros(len(self.context.names), np.bool_)
         codes[[code for code, name in self._names if holds(name)]] = True
@@ -139,10 +139,10 @@ class Tree:
         out = np.asarray(nodes, np.int64) + 1
         thread = np.searchsorted(self._low, nodes, side="right") - 1
         for which in np.unique(thread).tolist():
-            mine = thread == which
+            rows = thread == which
             low, high = self._low[which], self._high[which]
-            ends = np.searchsorted(self.host.start[low:high], self.host.end[nodes[mine]], side="left") + low
-            out[mine] = np.maximum(out[mine], ends)
+            ends = np.searchsorted(self.host.start[low:high], self.host.end[nodes[rows]], side="left") + low
+            out[rows] = np.maximum(out[rows], ends)
         return out
 
     def launched(self, low: Ints, high: Ints) -> Pairs:
@@ -164,7 +164,7 @@ class Tree:
         late = np.zeros(self.host.size, np.bool_)
         if "op" in self.host.node_of:
             late[self.host.node_of["op"]] = self.context.tables["op"]["forward_thread"] > 0
-        named = self.coded(lambda name: _ENGINE.search(name) is not None)
+        named = self.codes_of(lambda name: _ENGINE.search(name) is not None)
         nodes: Bools = (self.host.group == OP) & (late | named[self.host.name])
         return nodes
 
@@ -177,7 +177,7 @@ class Tree:
         return out
 
     @cached_property
-    def _made(self) -> tuple[Ints, Ints]:
+    def _makers(self) -> tuple[Ints, Ints]:
         """Numbers, and for each the latest forward operator that bears it: the one that made the autograd node."""
         nodes = np.flatnonzero((self.sequence >= 0) & ~self.engine)
         nodes = nodes[np.lexsort((self.host.start[nodes], self.sequence[nodes]))]
@@ -197,7 +197,7 @@ class Tree:
         numbers = self.sequence[forward.index]
         has = numbers >= 0
         wanted = Pairs(forward.row[has], numbers[has]).each_once()
-        known, makers = self._made
+        known, makers = self._makers
         if not len(known) or not len(wanted.row) or not len(self._backward[0]):
             return NOTHING
         maker = makers[np.minimum(np.searchsorted(known, wanted.index), len(known) - 1)]
