@@ -1,4 +1,4 @@
-"""``with advisor.profile(...)``: recording a loop of one's own."""
+"""``with advisor.profile(...)``: recording a loop that marks its steps."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class profile:
         return self
 
     def step(self) -> None:
-        """A step ends here."""
+        """Mark the end of a step."""
         if self._session is not None:
             self._session.mark()
 

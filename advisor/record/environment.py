@@ -14,7 +14,7 @@ _QUOTA_1 = Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), Path("/sys/fs/cgroup/cpu
 
 
 def usable_cores() -> int | None:
-    """Cores that this process may use: by its affinity and by the quota of its control group."""
+    """Count the cores that this process may use: by its affinity and by the quota of its control group."""
     try:
         cores = len(os.sched_getaffinity(0))
     except (AttributeError, OSError):
@@ -24,7 +24,7 @@ def usable_cores() -> int | None:
 
 
 def _quota() -> float | None:
-    """Cores that the control group's quota is worth; None without one."""
+    """Return the cores that the control group's quota allows; None without one."""
     try:
         if _QUOTA.exists():
             most, _, period = _QUOTA.read_text().strip().partition(" ")
@@ -37,7 +37,7 @@ def _quota() -> float | None:
 
 
 def driver() -> str | None:
-    """Version of NVIDIA's kernel driver; None where there is none."""
+    """Read the version of NVIDIA's kernel driver; None where there is none."""
     try:
         match = re.search(r"(?:Kernel Module|Open Kernel Module)\D*?(\d+\.\d+[.\d]*)", _DRIVER.read_text())
     except OSError:
@@ -46,7 +46,7 @@ def driver() -> str | None:
 
 
 def facts(torch: Any) -> dict[str, Any]:
-    """The settings of :class:`~advisor.reading.program_settings.Recorded` of the whole process; None where it cannot be told."""
+    """Return the fields of :class:`~advisor.reading.program_settings.Recorded` of the whole process; None where unknown."""
     version = torch.version
     gpu = bool(version.cuda)
     with warnings.catch_warnings():

@@ -14,7 +14,7 @@ NOTHING = 2
 
 
 def rank() -> int | None:
-    """The rank of this process where torchrun started several; None where it is alone."""
+    """Return the rank of this process where torchrun started several; None where it is alone."""
     size, number = os.environ.get("WORLD_SIZE", ""), os.environ.get("RANK", "")
     return int(number) if size.isdigit() and number.isdigit() and int(size) > 1 else None
 

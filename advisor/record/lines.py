@@ -103,7 +103,7 @@ class Lines:
         return entry
 
     def _file(self, code: CodeType) -> str:
-        """The path of the user's own code; empty for any other."""
+        """Return the path of the user's own code; empty for any other."""
         file = self._files.get(code)
         if file is None:
             path, is_own = trace_path(code.co_filename)

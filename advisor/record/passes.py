@@ -35,7 +35,7 @@ class Pass:
 
 
 def activities() -> list[ProfilerActivity]:
-    """The host, and the devices that this process has set up by now: asking for others would set them up."""
+    """Return the host, and the devices that this process has set up by now: asking for others would set them up."""
     supported = torch.profiler.supported_activities()
     unused = {ProfilerActivity.CUDA} if not torch.cuda.is_initialized() else set()
     return [activity for activity in supported if activity not in unused]
@@ -85,7 +85,7 @@ class Passes:
         self._run_own(self._profiler.start)
 
     def withdraw(self) -> None:
-        """There are steps: what was recorded without them is dropped, and the passes begin at the next boundary."""
+        """Drop the recording without steps, as there are steps; the passes begin at the next boundary."""
         if self.whole_block and self._profiler is not None:
             self._run_own(self._stop)
             self._profiler = None
@@ -93,7 +93,7 @@ class Passes:
         self._plan = list(self._passes)
 
     def boundary(self) -> None:
-        """A step ends here and the next begins."""
+        """End a step and begin the next."""
         if self.done:
             return
         if self._profiler is None:
@@ -108,13 +108,13 @@ class Passes:
             self._next()
 
     def stop(self) -> None:
-        """The program ends, or another profiler begins: keep the whole steps that there are. No pass follows."""
+        """Keep the whole steps that there are, as the program ends or another profiler begins. No pass follows."""
         if self._profiler is not None:
             self._cut()
         self._plan.clear()
 
     def interrupt(self) -> None:
-        """Another profiler begins. What was not recorded whole by then is recorded when it is over, if any steps are left."""
+        """Make way for another profiler. A pass that is not complete by then is recorded when it is over, if any steps are left."""
         self.blocked = True
         if self._profiler is not None:
             self._cut()
@@ -128,7 +128,7 @@ class Passes:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def abandon(self) -> None:
-        """Something went wrong: leave no profiler running."""
+        """Leave no profiler running, after an error."""
         self._plan.clear()
         if self.lines is not None:
             self.lines.stop()

@@ -25,14 +25,14 @@ def _folder(path: str) -> str:
 
 @lru_cache(maxsize=1)
 def _standard() -> tuple[str, ...]:
-    """Folders of the standard library."""
+    """Return the folders of the standard library."""
     paths = sysconfig.get_paths()
     return tuple({_folder(paths[key]) for key in ("stdlib", "platstdlib")} | {_folder(os.path.dirname(os.__file__))})
 
 
 @lru_cache(maxsize=1)
 def _installed() -> tuple[tuple[str, str], ...]:
-    """Folders of packages that no name tells: torch's, where it is a checkout, and the advisor's own, with what to write."""
+    """Return folders of packages outside site-packages: torch's, where it is a checkout, and the advisor's own, and their names."""
     torch = getattr(sys.modules.get("torch"), "__file__", None)
     own = [("advisor/", _folder(_HERE))]
     return tuple(own + ([("torch/", _folder(os.path.dirname(torch)))] if torch else []))
@@ -40,7 +40,7 @@ def _installed() -> tuple[tuple[str, str], ...]:
 
 @lru_cache(maxsize=1)
 def _working() -> tuple[str, ...]:
-    """Folders that paths are written relative to: where the program began to run, and where its script is."""
+    """Return the folders that paths are relative to: the first working directory, and the script's."""
     return tuple(_folder(entry) for entry in (os.getcwd(), *sys.path[:1]) if entry)
 
 
@@ -53,7 +53,7 @@ def begin() -> None:
 
 @lru_cache(maxsize=1 << 14)
 def trace_path(path: str) -> tuple[str, bool]:
-    """*path* as it is written into a trace, and whether the file is the user's own.
+    """Return *path* as it is written into a trace, and True where the file is the user's own.
 
     A library's path keeps the folder that tells it is one.
     """
@@ -81,7 +81,7 @@ def trace_path(path: str) -> tuple[str, bool]:
 
 
 def _impersonal(path: str) -> str:
-    """*path*, relative, without a home directory in it and without what stands before a folder of the user's name."""
+    """Strip *path*, relative, of a home directory in it and of all before a folder of the user's name."""
     parts = clean_path(path).split("/")
     users = {name for name in (os.environ.get("USER"), os.environ.get("LOGNAME"), os.path.basename(_HOME)) if name}
     last = max((index for index, part in enumerate(parts[:-1]) if part in users), default=-1)
@@ -89,7 +89,7 @@ def _impersonal(path: str) -> str:
 
 
 def caller(frame: FrameType | None) -> tuple[str, int]:
-    """File and line of the user's innermost frame at *frame* or around it; ``""`` and 0 where there is none."""
+    """Return file and line of the user's innermost frame at *frame* or around it; ``""`` and 0 where there is none."""
     while frame is not None:
         path, is_own = trace_path(frame.f_code.co_filename)
         if is_own:

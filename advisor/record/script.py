@@ -77,7 +77,7 @@ def _run_file(path: str) -> None:
 
 
 def _from_script(traceback: TracebackType | None) -> TracebackType | None:
-    """*traceback* without the frames that lead to the script."""
+    """Cut the frames that lead to the script off *traceback*."""
     full = traceback
     while traceback is not None and _leads(traceback.tb_frame.f_code.co_filename):
         traceback = traceback.tb_next

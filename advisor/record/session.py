@@ -77,7 +77,7 @@ class Session:
             self._hooks.recording = self._passes.recording
 
     def mark(self) -> None:
-        """A step ends here: for programs that say so themselves."""
+        """Mark the end of a step, for programs that mark their steps."""
         if not self._marks:
             self._guarded(self._passes.withdraw)
             self._hooks.recording = False
@@ -91,7 +91,7 @@ class Session:
         return os.getpid() != self._pid and self._passes.recording
 
     def end(self) -> None:
-        """The program is over: write what there is, if it was not done already."""
+        """Write the recording at the end of the program, if that was not done before."""
         if os.getpid() != self._pid or self._over:
             return
         self._guarded(self._passes.stop)
@@ -245,7 +245,7 @@ def _plural(word: str, count: int) -> str:
 
 
 def clock() -> Any:
-    """Now: a CUDA event where this process uses a GPU, so that nothing has to wait for it, else the host's clock in s."""
+    """Take a time stamp: a CUDA event where this process uses a GPU, so that nothing waits for it, else the host's clock in s."""
     if torch.cuda.is_initialized() and not torch.cuda.is_current_stream_capturing():
         event = torch.cuda.Event(enable_timing=True)
         event.record()
@@ -254,7 +254,7 @@ def clock() -> Any:
 
 
 def milliseconds(stamps: Sequence[Any]) -> tuple[float, ...]:
-    """The times between stamps of :func:`clock`, in ms; waits for the GPU where they are events."""
+    """Return the times between stamps of :func:`clock`, in ms; waits for the GPU where they are events."""
     out = []
     for before, after in pairwise(stamps):
         if isinstance(before, float) and isinstance(after, float):

@@ -13,7 +13,7 @@ _MOST = 64
 
 
 class Settings:
-    """Collects settings as they come by; :meth:`summary` is what goes into the trace."""
+    """Collector of settings; :meth:`summary` returns those that go into the trace."""
 
     def __init__(self) -> None:
         self._places: WeakKeyDictionary[Any, tuple[str, int]] = WeakKeyDictionary()
@@ -24,15 +24,15 @@ class Settings:
         self._compiled: dict[Compiled, None] = {}
 
     def remember(self, subject: Any) -> None:
-        """A loader or optimizer is being made."""
+        """Note the place where a loader or optimizer is created."""
         self._places[subject] = caller(sys._getframe(1))
 
     def iterates(self, iterator: Any, loader: Any) -> None:
-        """A loader made an iterator."""
+        """Note the iterator of a loader."""
         self._loader_of[iterator] = loader
 
     def batch(self, iterator: Any) -> None:
-        """A batch was asked of a loader's iterator while steps were recorded."""
+        """Note the loader of an iterator that is asked for a batch while steps are recorded."""
         loader = self._loader_of.get(iterator)
         key = id(iterator if loader is None else loader)
         if key in self._loaders or len(self._loaders) >= _MOST:
@@ -54,7 +54,7 @@ class Settings:
         )
 
     def stepped(self, optimizer: Any) -> None:
-        """An optimizer took a step."""
+        """Note an optimizer that took a step."""
         if id(optimizer) in self._optimizers or len(self._optimizers) >= _MOST:
             return
         groups = optimizer.param_groups
@@ -70,13 +70,13 @@ class Settings:
         )
 
     def autocast(self, device: str, dtype: str) -> None:
-        """An autocast region is being entered."""
+        """Note an autocast region that is entered."""
         if len(self._autocast) < _MOST:
             file, line = caller(sys._getframe(1))
             self._autocast[Autocast(device, dtype.removeprefix("torch."), file, line)] = None
 
     def compiled(self, **options: Any) -> None:
-        """``torch.compile`` is being called with *options*."""
+        """Note a call of ``torch.compile`` with *options*."""
         if len(self._compiled) >= _MOST:
             return
         file, line = caller(sys._getframe(1))
@@ -92,7 +92,7 @@ class Settings:
         self._compiled[call] = None
 
     def summary(self) -> dict[str, Any]:
-        """The fields of :class:`advisor.reading.program_settings.Recorded` that were collected."""
+        """Return the collected fields of :class:`advisor.reading.program_settings.Recorded`."""
         return {
             "loaders": tuple(self._loaders.values()),
             "optimizers": tuple(self._optimizers.values()),

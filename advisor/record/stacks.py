@@ -25,7 +25,7 @@ Frame = Callable[[str], tuple[str, bool] | None]
 
 
 def frame_text(name: str) -> tuple[str, bool] | None:
-    """A Python call as the profiler names it, as a frame of a call stack and whether it is the user's; None for a built-in."""
+    """Turn a Python call's name in a trace into a frame of a call stack, and True where it is the user's; None for a built-in."""
     head, mark, function = name.partition("): ")
     path, bracket, line = head.rpartition("(")
     if not (mark and bracket and line.isdigit()):
@@ -35,7 +35,7 @@ def frame_text(name: str) -> tuple[str, bool] | None:
 
 
 def carry_over(timed: Recorded, stacked: Recorded, lines: Sequence[str] = (), frame: Frame = frame_text) -> Texts:
-    """The call stack of each row of the timed trace's ``op`` and ``annotation`` tables, ``""`` where none is known.
+    """Return the call stack of each row of the timed trace's ``op`` and ``annotation`` tables, ``""`` where none is known.
 
     *lines* are the places that spans named :data:`advisor.record.lines.MARK` and a number stand for; without them the user's
     frames are torch's, which name the line where a function begins. A stack is written innermost frame first, frames divided
@@ -107,7 +107,7 @@ def _around(host: Host, values: Ints) -> Ints:
 
 
 def _stacks_of(sequence: _Sequence, names: list[str], lines: Sequence[str], frame: Frame) -> list[str]:
-    """The stack of each operator of a sequence."""
+    """Return the stack of each operator of a sequence."""
     host = sequence.host
     frames: dict[int, tuple[str, bool] | None] = {}
     above = _around(host, np.where(sequence.frames, np.arange(host.size, dtype=np.int64), -1))
@@ -185,7 +185,7 @@ def _agreeing(same: Bools) -> int:
 
 
 def _single_places(sequence: _Sequence, positions: Ints, texts: list[str]) -> dict[tuple[int, ...], str]:
-    """For each kind of operator that has one stack wherever it occurs, that stack."""
+    """Return the stack of each kind of operator that has the same stack wherever it occurs."""
     only: dict[tuple[int, ...], str] = {}
     several = set()
     for position in positions.tolist():

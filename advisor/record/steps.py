@@ -62,7 +62,7 @@ class Steps(Generic[Stamp]):
         return self._counts[unit]
 
     def batch(self) -> None:
-        """The loop asks for its next batch."""
+        """Note that the loop asks for its next batch."""
         if self._open:
             # The step began as the iterator before was found exhausted.
             self._open = False
@@ -83,7 +83,7 @@ class Steps(Generic[Stamp]):
         self._open = True
 
     def stepped(self, optimizer: int) -> None:
-        """An optimizer, named by a number, took a step. Of several, the first that ever does marks the steps."""
+        """Note a step of an optimizer, named by a number. Of several, the first that ever steps marks the steps."""
         self._trained_at = self._counts[BATCHES]
         if self._marker is None:
             self._marker = optimizer
@@ -101,12 +101,12 @@ class Steps(Generic[Stamp]):
             self._begin()
 
     def backward(self) -> None:
-        """A backward pass begins."""
+        """Note the begin of a backward pass."""
         self.backwards += 1
         self._trained_at = self._counts[BATCHES]
 
     def call(self, module: int) -> None:
-        """A module, named by a number, is called and no other is running. The one that is first called *skip* times counts."""
+        """Note a call of a module, named by a number, while no other is running. The one first called *skip* times counts."""
         calls = self._calls[module] = self._calls.get(module, 0) + 1
         if self.unit is None and calls > self.skip and not self._counts[BATCHES] and not self.trains:
             self.unit = CALLS

@@ -1,4 +1,4 @@
-"""The file that is left: torch's trace with call stacks and settings put in, and what could name a person taken out."""
+"""The output file: torch's trace with call stacks and settings put in, and names of persons, hosts and homes taken out."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _Kind(Struct):
 
 
 def name_for(script: str, output: str | None, rank: int | None) -> Path:
-    """The file to write: *output*, else one named for the script; with the rank before its suffix where there are several."""
+    """Name the file to write: *output*, else one named for the script; with the rank before its suffix where there are several."""
     path = Path(output or f"{Path(script).stem or 'run'}.trace.json.gz")
     if rank is None:
         return path
@@ -120,7 +120,7 @@ def write(
 
 
 def _with_stack(event: bytes, stack: str) -> bytes:
-    """*event* with a call stack among its args."""
+    """Put a call stack among the args of *event*."""
     field = b'"Call stack": ' + msgspec.json.encode(stack)
     # In JSON a quote inside a string is escaped, so this can only be the key.
     start = event.find(_ARGS)
@@ -132,13 +132,13 @@ def _with_stack(event: bytes, stack: str) -> bytes:
 
 
 def _step_number(kind: _Kind) -> int | None:
-    """N of the step ProfilerStep#N on the host; None for anything else."""
+    """Return N of the step ProfilerStep#N on the host; None for anything else."""
     number = kind.name.removeprefix(STEP)
     return int(number) if kind.cat == "user_annotation" and number != kind.name and number.isdigit() else None
 
 
 def _python_call(event: bytes, kind: _Kind) -> bytes | None:
-    """*event*, a Python call, under a path as other frames have it; None for a call of the recorder's own.
+    """Rewrite the path of *event*, a Python call, as other frames have it; None for a call of the recorder's own.
 
     So is what stands around the script: the command's, and Python's way to run a script.
     """
@@ -154,7 +154,7 @@ _AROUND = re.compile(r"advisor/|<frozen runpy>|(?:.*/)?runpy\.py\(")
 
 
 def _anonymous(text: bytes) -> bytes:
-    """*text* without the home directory, the user's name in compiled kernels' paths, and the host's name in quotes."""
+    """Strip *text* of the home directory, the user's name in compiled kernels' paths, and the host's name in quotes."""
     import getpass
 
     replace: list[tuple[str, str]] = []

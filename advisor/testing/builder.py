@@ -112,7 +112,7 @@ class TraceBuilder(HostSide):
         shared: int = 0,
         args: Mapping[str, Any] | None = None,
     ) -> Work:
-        """A kernel and its launch. With *launched* false it was launched before the recording; *driver* makes the
+        """Add a kernel and its launch. With *launched* false it was launched before the recording; *driver* makes the
         launch a driver call, as cuBLAS and Triton do; *at_us* sets the start, *after* what it waits for."""
         facts = self._kernel_facts(grid, block, registers, shared)
         call = None
@@ -130,7 +130,7 @@ class TraceBuilder(HostSide):
     def graph(
         self, kernels: Sequence[tuple[str, Micros]], *, stream: int = 7, device: int = 0, host_us: Micros | None = None
     ) -> list[Work]:
-        """A captured graph: one launch, one correlation, many kernels."""
+        """Add a captured graph: one launch, one correlation, many kernels."""
         call = self._call("cudaGraphLaunch", host_us, {})
         works = []
         for node, (name, us) in enumerate(kernels):
@@ -159,7 +159,7 @@ class TraceBuilder(HostSide):
         at_us: Micros | None = None,
         after: Sequence[Span] = (),
     ) -> Work:
-        """A copy: "HtoD", "DtoH", "DtoD" or "PtoP" (to *peer*), for so many us or at so many GB/s.
+        """Add a copy: "HtoD", "DtoH", "DtoD" or "PtoP" (to *peer*), for so many us or at so many GB/s.
 
         Copies of pageable memory block unless told otherwise: the call of a large one returns when it is done, and a
         cudaStreamSynchronize follows, as in torch. Blocking copies of pinned memory wait in that synchronize.
@@ -196,7 +196,7 @@ class TraceBuilder(HostSide):
         host_us: Micros | None = None,
         at_us: Micros | None = None,
     ) -> Work:
-        """A fill of device memory by the copy engine."""
+        """Add a fill of device memory by the copy engine."""
         call = self._call("cudaMemsetAsync", host_us, {})
         span = self._span(ns(us), call, device, stream, at_us, ())
         facts = self._place(device, stream) | {"bytes": nbytes} | bandwidth(nbytes, span.dur_ns)
@@ -217,7 +217,7 @@ class TraceBuilder(HostSide):
         at_us: Micros | None = None,
         after: Sequence[Span] = (),
     ) -> Work:
-        """A collective of NCCL (or RCCL) on a stream of its own: ``record_param_comms``, ``nccl:kind`` and the kernel.
+        """Add a collective of NCCL (or RCCL) on a stream of its own: ``record_param_comms``, ``nccl:kind`` and the kernel.
         *kind*: all_reduce, all_gather, reduce_scatter, broadcast, all_to_all."""
         collective_name, kernel = COLLECTIVES[kind]
         width, short = ELEMENTS[dtype]
@@ -267,7 +267,7 @@ class TraceBuilder(HostSide):
         return Span(start, self.now_ns)
 
     def item(self, *, dtype: str = "float", stream: int = 7, device: int = 0) -> Work:
-        """``tensor.item()``: a scalar read back, for which the host waits."""
+        """Add a ``tensor.item()``: a scalar read back, for which the host waits."""
         with self.op("aten::item", shapes=[[]], dtypes=[dtype]):
             op = "aten::_local_scalar_dense"
             return self.copy(
@@ -275,33 +275,33 @@ class TraceBuilder(HostSide):
             )
 
     def malloc(self, nbytes: int, us: Micros, *, device: int = 0) -> Span:
-        """A cudaMalloc: the caching allocator reserves more."""
+        """Add a cudaMalloc: the caching allocator reserves more."""
         start = self.now_ns
         self._call_until("cudaMalloc", start + ns(us))
         self.reserved[device] = self.reserved.get(device, 0) + nbytes
         return Span(start, self.now_ns)
 
     def free(self, nbytes: int, us: Micros, *, device: int = 0) -> Span:
-        """A cudaFree. It waits until the device has run dry."""
+        """Add a cudaFree. It waits until the device has run dry."""
         start = self.now_ns
         self._call_until("cudaFree", max(start, self._line.free_ns(device)) + ns(us))
         self.reserved[device] = max(self.reserved.get(device, 0) - nbytes, 0)
         return Span(start, self.now_ns)
 
     def call(self, name: str, us: Micros, *, driver: bool = False, args: Mapping[str, Any] | None = None) -> Span:
-        """Any other runtime or driver call, by its CUDA or HIP name."""
+        """Add any other runtime or driver call, by its CUDA or HIP name."""
         event = self._call(name, us, dict(args or {}), driver=driver)
         return Span(event.start_ns, event.end_ns)
 
     # ---- anything else
 
     def ran_with(self, **settings: Any) -> Self:
-        """Settings of the program, as ``advisor record`` writes them: fields of ``Recorded``. Returns the builder."""
+        """Set the settings of the program, as ``advisor record`` writes them: fields of ``Recorded``. Return the builder."""
         self._metadata[KEY] = to_builtins(Recorded(**settings))
         return self
 
     def event(self, fields: Mapping[str, Any], *, us: Micros | None = None, at_us: Micros | None = None) -> Span:
-        """An event as it stands. ``ts`` is filled in where it is missing (the cursor, or *at_us*), ``dur`` where *us* is given."""
+        """Add an event as it stands. A missing ``ts`` is filled in (the cursor, or *at_us*), ``dur`` where *us* is given."""
         start = self.now_ns if at_us is None else ns_of(at_us, 1000)
         length = None if us is None else ns(us)
         self._line.events.append(Verbatim(dict(fields), None if "ts" in fields else start, length))
@@ -310,7 +310,7 @@ class TraceBuilder(HostSide):
     # ---- writing
 
     def to_json(self) -> str:
-        """The trace as text."""
+        """Return the trace as text."""
         metadata: dict[str, Any] = {}
         if not self._clock.old:
             metadata = {key: 1 for key, on in self._features.items() if on}
@@ -323,7 +323,7 @@ class TraceBuilder(HostSide):
         return layout.text(self._line.events, self._clock, root, self._line.end_ns)
 
     def to_bytes(self, *, gz: bool = False) -> bytes:
-        """The trace as UTF-8, gzipped where asked."""
+        """Return the trace as UTF-8, gzipped with *gz*."""
         data = self.to_json().encode()
         return layout.gzipped(data) if gz else data
 

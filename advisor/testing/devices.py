@@ -27,7 +27,7 @@ class Device:
     shared_per_sm: int = 102400
 
     def properties(self, number: int) -> dict[str, Any]:
-        """The entry of ``deviceProperties``."""
+        """Return the entry of ``deviceProperties``."""
         common = {
             "id": number,
             "name": self.name,
@@ -99,7 +99,7 @@ def device_named(
     memory_bytes: int | None = None,
     sms: int | None = None,
 ) -> Device:
-    """The facts of a device: of a known name, else of a middling GPU of that maker; what is given overrides."""
+    """Return the facts of a device: of a known name, else of a middling GPU of that maker; what is given overrides."""
     device = _DEVICES.get(name)
     if device is None:
         maker = vendor or ("amd" if _AMD.search(name) else "nvidia")

@@ -32,7 +32,7 @@ class HostSide:
         return self._line.thread.cursor_ns
 
     def idle(self, us: Micros | None = None, *, ms: Micros | None = None) -> Span:
-        """Host time in which nothing is recorded: Python, thinking, another library."""
+        """Let the host spend time in which nothing is recorded: Python, another library."""
         start = self.now_ns
         self._line.advance(start + ns(us, ms))
         return Span(start, self.now_ns)
@@ -64,7 +64,7 @@ class HostSide:
 
     @contextmanager
     def step(self, number: int | None = None, *, gpu: bool = False, us: Micros = 0) -> Iterator[Span]:
-        """One iteration, ``ProfilerStep#N``; with *gpu* also its copies on the GPU's side."""
+        """Mark one iteration, ``ProfilerStep#N``; with *gpu* also its copies on the GPU's side."""
         number = self._next_step if number is None else number
         self._next_step = number + 1
         with self.annotation(f"ProfilerStep#{number}", gpu=gpu, us=us) as span:
@@ -72,7 +72,7 @@ class HostSide:
 
     @contextmanager
     def annotation(self, name: str, *, gpu: bool = False, us: Micros = 0) -> Iterator[Span]:
-        """A ``user_annotation``: record_function, an optimizer's step, a loader's wait."""
+        """Add a ``user_annotation``: record_function, an optimizer's step, a loader's wait."""
         before = len(self._line.works)
         event = self._host_event("user_annotation", name, {})
         with self._line.within(event, ns(us)) as span:
@@ -87,7 +87,7 @@ class HostSide:
 
     @contextmanager
     def loader(self, us: Micros | None = None, *, ms: Micros | None = None, workers: int = 0) -> Iterator[Span]:
-        """A wait for the next batch: at least so long; what the body does counts into it."""
+        """Add a wait for the next batch: at least so long; the time of the body counts into it."""
         kind = "_MultiProcessingDataLoaderIter" if workers else "_SingleProcessDataLoaderIter"
         event = self._host_event("user_annotation", f"enumerate(DataLoader)#{kind}.__next__", {})
         with self._line.within(event, 0 if us is None and ms is None else ns(us, ms)) as span:
@@ -107,7 +107,7 @@ class HostSide:
         us: Micros = 0,
         args: Mapping[str, Any] | None = None,
     ) -> Iterator[Span]:
-        """An operator. *seq* ties a forward operator to its backward; *fwd_thread* is not 0 on the backward's side."""
+        """Add an operator. *seq* ties a forward operator to its backward; *fwd_thread* is not 0 on the backward's side."""
         full: dict[str, Any] = {}
         if seq is not None:
             full |= {"Sequence number": seq, "Fwd thread id": fwd_thread}
@@ -122,7 +122,7 @@ class HostSide:
 
     @contextmanager
     def backward(self, name: str, seq: int, *, shapes: Sequence[Any] | None = None, us: Micros = 0) -> Iterator[Span]:
-        """A node of the autograd graph as its engine runs it, tied to the forward operator with the same *seq*."""
+        """Add a node of the autograd graph as its engine runs it, tied to the forward operator with the same *seq*."""
         with (
             self.op(f"autograd::engine::evaluate_function: {name}", seq=seq, fwd_thread=1, us=us) as span,
             self.op(name, seq=seq, fwd_thread=1, shapes=shapes),
@@ -130,11 +130,11 @@ class HostSide:
             yield span
 
     def python(self, name: str, *, us: Micros = 0) -> AbstractContextManager[Span]:
-        """A Python frame, named as the profiler does: ``path/file.py(LINE): function``."""
+        """Add a Python frame, named as the profiler does: ``path/file.py(LINE): function``."""
         return self._frame(name, ns(us), {})
 
     def module(self, name: str, *, us: Micros = 0) -> AbstractContextManager[Span]:
-        """A call of an nn.Module, named as the profiler counts them: ``Conv2d_3``."""
+        """Add a call of an nn.Module, named as the profiler counts them: ``Conv2d_3``."""
         return self._frame(f"nn.Module: {name}", ns(us), {"Python module id": int(name.rpartition("_")[2] or 0)})
 
     @contextmanager
@@ -168,13 +168,13 @@ class HostSide:
     # ---- pauses that are nobody's work
 
     def gc(self, us: Micros | None = None, *, ms: Micros | None = None) -> Span:
-        """A pause of Python's garbage collector."""
+        """Add a pause of Python's garbage collector."""
         with self._frame("Python GC", ns(us, ms), {}) as span:
             pass
         return span
 
     def overhead(self, name: str = "Activity Buffer Request", *, us: Micros, blocks: bool = True) -> Span:
-        """Time of the profiler itself or of lazy loading; with *blocks* the host stands still meanwhile."""
+        """Add time of the profiler itself or of lazy loading; with *blocks* the host stands still meanwhile."""
         span = Span(self.now_ns, self.now_ns + ns(us))
         self._line.add(Event("overhead", name, -1, 0, span.start_ns, span.end_ns))
         if blocks:
@@ -188,7 +188,7 @@ class HostSide:
         self.allocated[device], self.reserved[device] = allocated, reserved
 
     def memory(self, nbytes: int, *, device: int = 0, address: int | None = None) -> Allocation:
-        """An allocation, or a free where *nbytes* is negative; totals are kept. The host's memory is device -1."""
+        """Add an allocation, or a free where *nbytes* is negative; totals are kept. The host's memory is device -1."""
         if address is None:
             address = 140_000_000_000_000 + (self._line.next("address") << 21)
         total = self.allocated[device] = self.allocated.get(device, 0) + nbytes
@@ -204,5 +204,5 @@ class HostSide:
         return Allocation(self.now_ns, self.now_ns, nbytes, address, device)
 
     def release(self, allocation: Allocation) -> Allocation:
-        """Free what :meth:`memory` gave."""
+        """Free an allocation of :meth:`memory`."""
         return self.memory(-allocation.nbytes, device=allocation.device, address=allocation.address)

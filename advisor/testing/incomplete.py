@@ -10,7 +10,7 @@ from advisor.testing.builder import TraceBuilder
 
 
 def kernels_alone(name: str, **options: Any) -> TraceBuilder:
-    """A kernel and nothing of the host, as ``activities=[ProfilerActivity.CUDA]`` records; *options* are the builder's."""
+    """Build a kernel and nothing of the host, as ``activities=[ProfilerActivity.CUDA]`` records; *options* are the builder's."""
     b = TraceBuilder(**options)
     b.kernel(name, ms=90, launched=False)
     return b
@@ -19,7 +19,7 @@ def kernels_alone(name: str, **options: Any) -> TraceBuilder:
 def launches_alone(
     *ops: str, annotation: str = "", backward: str = "", shapes: Sequence[Any] | None = None, **options: Any
 ) -> TraceBuilder:
-    """A step that launches a kernel from within *ops*, and no GPU work, as ``activities=[ProfilerActivity.CPU]`` records.
+    """Build a step that launches a kernel from within *ops*, and no GPU work, as ``activities=[ProfilerActivity.CPU]`` records.
 
     The operators lie inside one another, within an *annotation* and a node *backward* of the graph where these are named;
     *shapes* are those of each operator, *options* the builder's.
@@ -31,7 +31,7 @@ def launches_alone(
 
 
 def host_alone(*ops: str, annotation: str = "") -> TraceBuilder:
-    """A step on a machine without a GPU: 1 ms in *ops*, one inside another, within an *annotation* where one is named."""
+    """Build a step on a machine without a GPU: 1 ms in *ops*, one inside another, within an *annotation* where one is named."""
     b = TraceBuilder(None)
     with _step(b, ops, annotation):
         b.idle(ms=1)
@@ -53,7 +53,7 @@ def _step(
 
 
 def copies_unsaid() -> TraceBuilder:
-    """Three steps, each with a copy to the device that tells neither its bytes nor its host memory, as older ROCm writes them."""
+    """Build three steps, each with a copy to the device without its bytes and its host memory, as older ROCm writes them."""
     b = TraceBuilder("AMD Instinct MI250X")
     place = {"cat": "gpu_memcpy", "pid": 0, "tid": 0, "args": {"device": 0, "stream": 0, "kind": "HtoD"}}
     for _ in range(3):

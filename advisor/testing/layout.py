@@ -62,11 +62,11 @@ class Clock:
     old: bool
 
     def ts(self, at_ns: int) -> str:
-        """The timestamp of a moment."""
+        """Write the timestamp of a moment."""
         return str((self.base_ns + self.start_ns + at_ns) // 1000) if self.old else _us(self.start_ns + at_ns)
 
     def dur(self, start_ns: int, end_ns: int) -> str:
-        """A duration. Whole us are cut at both ends, so that what nests in ns nests in us."""
+        """Write a duration. Whole us are cut at both ends, so that what nests in ns nests in us."""
         if not self.old:
             return _us(end_ns - start_ns)
         zero = self.base_ns + self.start_ns
@@ -90,7 +90,7 @@ def _us(ns: int) -> str:
 
 
 def text(events: Iterable[Event | Verbatim], clock: Clock, root: Root, end_ns: int) -> str:
-    """The whole file."""
+    """Write the whole file."""
     timed = [event for event in events if isinstance(event, Event)]
     if clock.old:
         timed = [event for event in timed if event.category not in _UNKNOWN_THEN]
@@ -121,7 +121,7 @@ def text(events: Iterable[Event | Verbatim], clock: Clock, root: Root, end_ns: i
 
 
 def gzipped(data: bytes) -> bytes:
-    """*data* as a gzip member that names neither a time nor a system, so that the same data gives the same bytes."""
+    """Compress *data* to a gzip member without a time and a system, so that the same data gives the same bytes."""
     packer = zlib.compressobj(9, zlib.DEFLATED, -15, 9)
     body = packer.compress(data) + packer.flush()
     return (
@@ -216,7 +216,7 @@ def _meta(name: str, pid: int, tid: str, ts: str, args: Mapping[str, Any]) -> st
 
 
 def _naming(events: Iterable[Event], clock: Clock, root: Root) -> list[str]:
-    """Metadata events: names and places of processes, threads and streams."""
+    """Write the metadata events: names and places of processes, threads and streams."""
     zero = clock.ts(0)
     out = []
     processes = [(root.pid, "CPU", root.pid)]
@@ -235,7 +235,7 @@ def _naming(events: Iterable[Event], clock: Clock, root: Root) -> list[str]:
 
 
 def _frame(clock: Clock, root: Root, end_ns: int) -> list[str]:
-    """The span of the recording and the instants at its two ends."""
+    """Write the span of the recording and the instants at its two ends."""
     zero, end = clock.ts(0), clock.ts(end_ns)
     spans = "Traces" if clock.old else "Spans"
     return [

@@ -32,19 +32,19 @@ ELEMENTS = {"Float": (4, "f32"), "Half": (2, "f16"), "BFloat16": (2, "bf16"), "D
 
 
 def copy_name(direction: str, pinned: bool) -> str:
-    """The name of a copy of that direction."""
+    """Name a copy of that direction."""
     host = "Pinned" if pinned else "Pageable"
     kinds = {"HtoD": f"{host} -> Device", "DtoH": f"Device -> {host}"}
     return f"Memcpy {direction} ({kinds.get(direction, 'Device -> Device')})"
 
 
 def bandwidth(nbytes: int, length_ns: int) -> dict[str, Any]:
-    """The rate in GB/s, left out where the time is 0, as Kineto does."""
+    """Return the rate in GB/s, left out where the time is 0, as Kineto does."""
     return {"memory bandwidth (GB/s)": nbytes / length_ns} if length_ns else {}
 
 
 def distributed(backend: str, rank: int, world_size: int) -> dict[str, Any]:
-    """The root's ``distributedInfo``."""
+    """Return the root's ``distributedInfo``."""
     group = {
         "pg_name": "0",
         "pg_desc": "default_pg",

@@ -78,7 +78,7 @@ def fires(
     note: str | None = None,
     setting: str | None = None,
 ) -> Any:
-    """The rule fires, with ``@fires`` alone or on these terms. *cost_ms* (per step) and *cost_share* are checked to 1 %.
+    """Expect the rule to fire, with ``@fires`` alone or on these terms. *cost_ms* (per step) and *cost_share* are checked to 1 %.
 
     *line* is the end of the first place, as in ``"train.py:54"``, *op* its operator, *note* a part of what a profile rule says,
     *setting* one of the settings that it says, as in ``"DataLoader(num_workers=0) at train.py:42 → 3"``.
@@ -89,20 +89,20 @@ def fires(
 
 
 def quiet(verdict: Any = "passes") -> Any:
-    """The twin without the symptom: the rule passes, or is ``"not_applicable"`` to such a program."""
+    """Mark the twin without the symptom: the rule passes, or is ``"not_applicable"`` to such a program."""
     if callable(verdict):
         return _decorator("quiet", Expected("passes"))(verdict)
     return _decorator("quiet", Expected(str(verdict)))
 
 
 def edge(build: Any = None, /) -> Any:
-    """Both sides of a threshold: *build* is called with True, and the rule fires; with False, and it does not."""
+    """Mark both sides of a threshold: *build* is called with True, and the rule fires; with False, and it does not."""
     mark = _decorator("edge", Expected("fires"))
     return mark if build is None else mark(build)
 
 
 def lacks(need: str, *, verdict: str = "not_run") -> Callable[[Build], Build]:
-    """The trace lacks *need*: the rule is not run and names it, or is ``"not_applicable"`` where it could never speak."""
+    """Mark a trace that lacks *need*: the rule is not run and names it, or is ``"not_applicable"`` where it could never speak."""
     if not isinstance(need, str):
         raise TypeError('@lacks names what is lacking, as in @lacks("gpu")')
     return _decorator("lacks", Expected(verdict, need))
@@ -117,7 +117,7 @@ def _decorator(kind: Kind, expected: Expected) -> Callable[[Build], Build]:
 
 
 def cases(path: Path) -> list[Case]:
-    """The cases of a proof, in their order. The file is Python, and is run: it is as trusted as any test.
+    """Return the cases of a proof, in their order. The file is Python, and is run: it is as trusted as any test.
 
     Raises whatever the file raises.
     """

@@ -36,7 +36,7 @@ class Result:
 
 
 def proof_of(rule: Rule) -> Path:
-    """The file that proves a rule: beside it, under the same name."""
+    """Return the path of a rule's proof: beside it, under the same name."""
     return Path(rule.path).with_suffix(SUFFIX)
 
 
@@ -105,7 +105,7 @@ def _run(case: Case, rule: Rule, rulebook: Rulebook) -> list[Result]:
 
 
 def _analysis(sources: list[Source], rule: Rule, rulebook: Rulebook) -> Analysis | Across:
-    """The analysis of a trace; of several, what they show together where the rule speaks of that."""
+    """Analyze a trace; several ranks together where the rule needs "ranks", else the first of them."""
     from advisor.pipeline import analyze, analyze_many
     from advisor.trace import read
 
@@ -194,7 +194,7 @@ def verdict_of(analysis: Analysis | Across, rule: Rule) -> tuple[str, str]:
 
 
 def _error_text(error: BaseException, proof: Path) -> str:
-    """An error in a proof, with the innermost line of the proof that led to it."""
+    """Describe an error in a proof, with the innermost line of the proof that led to it."""
     frames = traceback.walk_tb(error.__traceback__)
     lines = [number for frame, number in frames if frame.f_code.co_filename == str(proof)]
     place = f" (line {lines[-1]} of {proof.name})" if lines else ""

@@ -15,7 +15,7 @@ Micros = int | float | Decimal
 
 @dataclass
 class Span:
-    """From when to when, in ns since the start of the recording."""
+    """An interval, in ns since the start of the recording."""
 
     start_ns: int
     end_ns: int
@@ -47,7 +47,7 @@ class Allocation(Span):
 
 @dataclass
 class Thread:
-    """A host thread: where its clock stands and what is open on it."""
+    """A host thread: its clock, and the events that are open on it."""
 
     tid: int
     cursor_ns: int
@@ -56,7 +56,7 @@ class Thread:
 
 
 def ns(us: Micros | None = None, ms: Micros | None = None) -> int:
-    """A time given in us or ms (not both), to the ns."""
+    """Convert a time given in us or ms (not both) to ns."""
     if (us is None) == (ms is None):
         raise ValueError("say how long: us=… or ms=…, one of the two")
     value = ns_of(us, 1000) if us is not None else ns_of(ms, 1_000_000)
@@ -66,7 +66,7 @@ def ns(us: Micros | None = None, ms: Micros | None = None) -> int:
 
 
 def ns_of(value: Micros | None, scale: int) -> int:
-    """*value* times *scale*, rounded to an integer."""
+    """Multiply *value* by *scale*, rounded to an integer."""
     return round((Decimal(repr(value)) if isinstance(value, float) else Decimal(value or 0)) * scale)
 
 
@@ -86,18 +86,18 @@ class Timeline:
     # ---- numbers
 
     def next(self, counter: str) -> int:
-        """The next number of a counter, from 1."""
+        """Return the next number of a counter, from 1."""
         self.counts[counter] = self.counts.get(counter, 0) + 1
         return self.counts[counter]
 
     def index(self) -> int:
-        """The next ``Ev Idx``, from 0."""
+        """Return the next ``Ev Idx``, from 0."""
         return self.next("index") - 1
 
     # ---- the host
 
     def thread_numbered(self, tid: int) -> Thread:
-        """The thread, made where it is new."""
+        """Return the thread, created where it is new."""
         return self.threads.setdefault(tid, Thread(tid, 0))
 
     def advance(self, to_ns: int) -> None:
@@ -112,14 +112,14 @@ class Timeline:
         return event
 
     def host(self, category: str, name: str, end_ns: int, args: dict[str, Any]) -> Event:
-        """An event on the current thread, from its cursor on."""
+        """Add an event on the current thread, from its cursor on."""
         thread = self.thread
         frames = tuple(frame for _, frame in reversed(thread.frames) if not frame.startswith("nn.Module: "))
         return self.add(Event(category, name, self.pid, thread.tid, thread.cursor_ns, end_ns, args, stack=frames))
 
     @contextmanager
     def within(self, event: Event | None, least_ns: int) -> Iterator[Span]:
-        """The body of a `with` as one event: it ends with the body, and lasts *least_ns* at least."""
+        """Record the body of a `with` as one event: it ends with the body, and lasts *least_ns* at least."""
         thread = self.thread
         span = Span(thread.cursor_ns, thread.cursor_ns)
         if event is not None:
@@ -135,12 +135,12 @@ class Timeline:
                 thread.open.pop()
 
     def external_id(self) -> int | None:
-        """The id of the innermost operator that is open here. Annotations do not count, as in Kineto."""
+        """Return the id of the innermost operator that is open here. Annotations do not count, as in Kineto."""
         events = reversed(self.thread.open)
         return next((event.args["External id"] for event in events if event.category == "cpu_op"), None)
 
     def call(self, name: str, end_ns: int, args: dict[str, Any], *, driver: bool = False) -> Event:
-        """A runtime or driver call from the cursor to *end_ns*; the cursor moves there."""
+        """Add a runtime or driver call from the cursor to *end_ns*; the cursor moves there."""
         external = self.external_id()
         full: dict[str, Any] = {} if external is None else {"External id": external}
         full |= args | {"correlation": self.next("correlation")}
@@ -151,13 +151,13 @@ class Timeline:
     # ---- the device
 
     def free_ns(self, device: int, stream: int | None = None) -> int:
-        """When the stream runs dry; the whole device where no stream is named."""
+        """Return the time at which the stream runs dry; the whole device where no stream is named."""
         return max((end for (d, s), end in self.streams.items() if d == device and stream in (None, s)), default=0)
 
     def work(
         self, category: str, name: str, span: Span, device: int, stream: int, args: dict[str, Any], call: Event | None
     ) -> Work:
-        """GPU work at a time already settled."""
+        """Add GPU work at a given time."""
         correlation = self.next("correlation") if call is None else int(call.args["correlation"])
         external = call.args.get("External id") if call is not None else None
         full: dict[str, Any] = {} if external is None else {"External id": external}
@@ -174,7 +174,7 @@ class Timeline:
         return work
 
     def covered(self, works: Iterable[Work]) -> dict[tuple[int, int], Span]:
-        """From first start to last end of some work, per device and stream."""
+        """Return the span from first start to last end of some work, per device and stream."""
         out: dict[tuple[int, int], Span] = {}
         for work in works:
             span = out.setdefault((work.device, work.stream), Span(work.start_ns, work.end_ns))

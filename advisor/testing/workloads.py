@@ -14,7 +14,7 @@ _PRODUCT = re.compile("gem[mv]")
 
 
 def kernels(*names: tuple[str, float], device: str = "Tesla V100-SXM2-16GB") -> TraceBuilder:
-    """Four steps of these kernels, each with its us, one behind another: products in ``aten::addmm``, others in ``aten::add``."""
+    """Build four steps of these kernels, each of its us, one by one: products in ``aten::addmm``, others in ``aten::add``."""
     b = TraceBuilder(device)
     for _ in range(4):
         with b.step():
@@ -35,7 +35,7 @@ def stalled(
     steps: int = 4,
     ahead: bool = False,
 ) -> TraceBuilder:
-    """Steps of 8 ms of kernels, a *wait* for them, 1 ms in which the host launches nothing, and another ms of kernels.
+    """Build steps of 8 ms of kernels, a *wait* for them, 1 ms in which the host launches nothing, and another ms of kernels.
 
     The host waits in one step of *every* so many; with *ahead* another stream has work for longer than the bubble lasts.
     """
@@ -58,7 +58,7 @@ def stalled(
 def zeroed(
     zero: Part, count: int = 60, *, work_us: int = 9400, inside: str = "Optimizer.zero_grad#SGD.zero_grad"
 ) -> TraceBuilder:
-    """Four steps of 9.4 ms of kernels behind *count* tensors that are zeroed in ``aten::zero_``, in an annotation."""
+    """Build four steps of 9.4 ms of kernels behind *count* tensors that are zeroed in ``aten::zero_``, in an annotation."""
     b = TraceBuilder(host_us=1, latency_us=0)
     for _ in range(4):
         with b.step():
@@ -83,7 +83,7 @@ def ranks(
     more_us: Mapping[int, int] | None = None,
     shapes: bool = True,
 ) -> list[TraceBuilder]:
-    """Four steps on each rank: a matrix product, then an all-reduce that ends when all have come and the message is through.
+    """Build four steps on each rank: a matrix product, then an all-reduce that ends when all have come and the message is through.
 
     A rank computes as much longer as *late_us* says, on as many rows as *rows* says (4096), and the others wait for the
     latest; *more_us* is computed behind the message, where nobody waits.

@@ -102,12 +102,12 @@ class Ladder(Struct, frozen=True, kw_only=True):
     rungs: list[Rung]
 
     def to_json(self) -> bytes:
-        """The table as indented JSON."""
+        """Return the table as indented JSON."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2)
 
     @classmethod
     def from_json(cls, text: bytes | str) -> Ladder:
-        """The inverse of :meth:`to_json`."""
+        """Read the output of :meth:`to_json`."""
         return msgspec.json.decode(text, type=cls)
 
 

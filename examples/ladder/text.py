@@ -45,7 +45,7 @@ def setting(ladder: Ladder) -> str:
 
 
 def figures(ladder: Ladder) -> Table:
-    """Each state's figures, with the article's in brackets."""
+    """Lay out each state's figures, with the article's in brackets."""
     on_gpu = ladder.machine.device == "cuda"
     shares = ["GPU busy", "utilization", "Tensor Cores"] if on_gpu else ["operators", "loader"]
     rows = []
@@ -76,7 +76,7 @@ def figures(ladder: Ladder) -> Table:
 
 
 def predictions(ladder: Ladder) -> Table:
-    """The advice that led to each change, what was predicted of it, what it became."""
+    """Lay out the advice that led to each change, its prediction and its outcome."""
     heads = ["", "change", "advice before it", "predicted", "by", "became", "article"]
     rows = [
         [
@@ -162,7 +162,7 @@ def _beside(value: float | None, article: float | None, form: Callable[[float], 
 
 
 def _digits(value: float) -> str:
-    """Three significant digits of a figure above 0."""
+    """Write three significant digits of a figure above 0."""
     return f"{value:,.{max(0, 2 - math.floor(math.log10(value)))}f}" if value > 0 else "0"
 
 

@@ -25,15 +25,15 @@ MS = 1_000_000
 
 def frame(name: str, rows: int = 1, /, **columns: Any) -> pd.DataFrame:
     """A frame with every column of its schema: those given, the others unknown."""
-    columns: dict[str, Any] = {}
+    series: dict[str, Any] = {}
     blank = {"VARCHAR": None, "BOOLEAN": None, "DOUBLE": np.nan, "BIGINT": 0}
     for column in SCHEMAS[name].columns:
         values = columns.pop(column.name, blank[column.type])
         values = list(values) if isinstance(values, list | np.ndarray) else [values] * rows
         kind = {"VARCHAR": "category", "BOOLEAN": "boolean", "DOUBLE": "float64", "BIGINT": "Int64"}[column.type]
-        columns[column.name] = pd.Series(values, dtype=kind)
+        series[column.name] = pd.Series(values, dtype=kind)
     assert not columns, f"no such columns: {columns}"
-    return pd.DataFrame(columns)
+    return pd.DataFrame(series)
 
 
 @dataclass
