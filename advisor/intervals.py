@@ -110,6 +110,13 @@ def fetch(values: Ints, index: Ints, missing: int = -1) -> Ints:
     return np.where(index >= 0, values[np.maximum(index, 0)], missing)
 
 
+def starts_run(*keys: Ints) -> Bools:
+    """Flag the entries that differ in any of *keys* from the one before, and the first."""
+    fresh = np.ones(len(keys[0]), np.bool_)
+    fresh[1:] = np.logical_or.reduce([key[1:] != key[:-1] for key in keys])
+    return fresh
+
+
 def summed(index: Ints, values: Ints | int, size: int) -> Ints:
     """Sum of *values* by *index*: *size* whole numbers."""
     total = np.zeros(size, np.int64)

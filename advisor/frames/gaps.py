@@ -9,7 +9,7 @@ import pandas as pd
 
 from advisor.frames.frame import COUNT, IN_PYTHON, TIME, Frame, Rows
 from advisor.frames.schema import COMMON, Schema, flag, integer, text
-from advisor.intervals import Bools, Ints, covered, fetch, subtract, summed, union
+from advisor.intervals import Bools, Ints, covered, fetch, starts_run, subtract, summed, union
 from advisor.timeline.calls import OP, PYTHON, RUNTIME
 from advisor.timeline.context import Context
 from advisor.timeline.ledger import CAUSES, IDLE
@@ -49,14 +49,8 @@ def _segments(context: Context) -> tuple[Ints, Ints]:
     """Segments of the ledger that are idle, and the row that each belongs to."""
     ledger = context.ledger
     segments = np.flatnonzero(ledger.idle)
-    previous, current = segments[:-1], segments[1:]
-    fresh = np.ones(len(segments), np.bool_)
-    fresh[1:] = ~(
-        (current == previous + 1)
-        & (ledger.cause[current] == ledger.cause[previous])
-        & (ledger.step[current] == ledger.step[previous])
-        & (ledger.row[current] == ledger.row[previous])
-    )
+    adjacent = segments - np.arange(len(segments))
+    fresh = starts_run(adjacent, ledger.cause[segments], ledger.step[segments], ledger.row[segments])
     return segments, np.cumsum(fresh) - 1
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, calls, owns_calls
 from advisor.frames.schema import COMMON, Schema, flag, integer, text
-from advisor.intervals import Bools, Ints, inside, summed, union
+from advisor.intervals import Bools, Ints, inside, starts_run, summed, union
 from advisor.timeline.calls import OP, PYTHON, RUNTIME
 from advisor.timeline.context import Context
 from advisor.timeline.waits import ALLOCATOR_CALL, GRAPH, SYNC_CALL, nodes_by_name
@@ -111,8 +111,7 @@ def _flushes(context: Context, nodes: Ints, call: Bools) -> tuple[Ints, Bools]:
     clears = at[clearing]
     start = host.start[nodes[clears]]
     passed = np.searchsorted(others, start)
-    fresh = np.ones(len(clears), np.bool_)
-    fresh[1:] = (passed[1:] != passed[:-1]) | (host.thread[nodes[clears[1:]]] != host.thread[nodes[clears[:-1]]])
+    fresh = starts_run(passed, host.thread[nodes[clears]])
     run = np.cumsum(fresh) - 1
     length = np.bincount(run)
     by_name = np.bincount(run, ours[clearing]) > 0

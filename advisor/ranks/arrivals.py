@@ -84,7 +84,7 @@ def _of_group(
     shape = rows.shape
     there = rows >= 0
     start, end, cost = np.full(shape, -_FAR), np.full(shape, _FAR), np.zeros(shape, np.int64)
-    lows = []
+    steps, lows = np.full(shape, -1, np.int64), []
     for column, member in enumerate(members):
         digest, present = digests[member], there[:, column]
         shift = int(clocks.offset_ns[member]) + zero
@@ -92,6 +92,7 @@ def _of_group(
         start[present, column] = starts(digest)[at] - shift
         end[present, column] = ends(digest)[at] - shift
         cost[present, column] = digest.collectives["cost_ns"].to_numpy(np.int64)[at]
+        steps[present, column] = digest.collectives["step"].to_numpy(np.int64)[at]
         # A rank that is not yet recorded keeps nobody waiting that we could tell of.
         lows.append(digest.zero_ns + digest.window[0] - shift)
     last = start.max(axis=1)
@@ -102,11 +103,6 @@ def _of_group(
     ahead = np.where(there, last[:, None] - start, 0)
     until = np.minimum(last[:, None], end)
     raw = np.where(there, np.maximum(until - np.maximum(start, max(lows)), 0), 0)
-    steps = np.full(shape, -1, np.int64)
-    for column, member in enumerate(members):
-        steps[there[:, column], column] = (
-            digests[member].collectives["step"].to_numpy(np.int64)[rows[there[:, column], column]]
-        )
     undecided = int(np.minimum(raw, cost)[~decided & (steps >= 0).any(axis=1)].sum())
     wait = np.where(decided[:, None], raw, 0)
     who = np.array([ranks[member] for member in members], np.int64)

@@ -3,7 +3,7 @@ are shown at length."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -65,56 +65,42 @@ def ranks_of(digests: Sequence[Digest]) -> tuple[Job | None, list[QualityNote]]:
     return Job([together[rank] for rank in ranks], ranks), notes
 
 
-def notes_of(job: Job) -> list[QualityNote]:
+def notes_of(job: Job) -> Iterator[QualityNote]:
     """Note what is missing of the run, and which ranks cannot be compared."""
-    notes: list[QualityNote] = []
     world = world_size(job)
     if world and (missing := sorted(set(range(min(world, 1 << 20))) - set(job.ranks))):
-        notes.append(
-            QualityNote(
-                code="ranks-missing",
-                message=f"{len(missing):,} of {world:,} ranks were not given ({_spans_of(missing)}): a rank that seems to "
-                "be late may itself have waited for one of them, and waits for them do not show",
-                advice="Give the traces of all ranks.",
-            )
+        yield QualityNote(
+            code="ranks-missing",
+            message=f"{len(missing):,} of {world:,} ranks were not given ({_spans_of(missing)}): a rank that seems to "
+            "be late may itself have waited for one of them, and waits for them do not show",
+            advice="Give the traces of all ranks.",
         )
     for name, member in job.strange:
-        notes.append(
-            QualityNote(
-                code="ranks-differ",
-                message=f"rank {job.ranks[member]} does not run the collectives that the others run in group {name}",
-                advice="Give ranks of one run, recorded over the same steps.",
-            )
+        yield QualityNote(
+            code="ranks-differ",
+            message=f"rank {job.ranks[member]} does not run the collectives that the others run in group {name}",
+            advice="Give ranks of one run, recorded over the same steps.",
         )
-    clocks = job.clocks
-    notes += [
-        QualityNote(
+    clocks, record = job.clocks, "Record the same steps on all ranks."
+    for member in np.flatnonzero(clocks.odd).tolist():
+        yield QualityNote(
             code="clock-unsteady",
             message=f"rank {job.ranks[member]} leaves collectives {clocks.spread_ns[member] / 1e6:.3g} ms and more before or "
             "after the others: its arrivals are left out",
-            advice="Record the same steps on all ranks.",
+            advice=record,
         )
-        for member in np.flatnonzero(clocks.odd).tolist()
-    ]
     if job.groups and (lone := np.flatnonzero(~clocks.linked).tolist()):
-        notes.append(
-            QualityNote(
-                code="ranks-unmatched",
-                message=f"{_spans_of([job.ranks[member] for member in lone])}: too few collectives in common with the others",
-                advice="Record the same steps on all ranks.",
-            )
-        )
+        ranks = _spans_of([job.ranks[member] for member in lone])
+        message = f"{ranks}: too few collectives in common with the others"
+        yield QualityNote(code="ranks-unmatched", message=message, advice=record)
     usable = np.flatnonzero(clocks.usable)
     if len(usable) > 1 and np.ptp(clocks.offset_ns[usable]) > _APART_NS:
-        notes.append(
-            QualityNote(
-                code="clocks-apart",
-                message=f"the clocks of the ranks differ by {np.ptp(clocks.offset_ns[usable]) / 1e9:,.0f} s; they were "
-                "aligned on the ends of the collectives",
-                advice="If the traces are not of one run, compare ranks of one.",
-            )
+        yield QualityNote(
+            code="clocks-apart",
+            message=f"the clocks of the ranks differ by {np.ptp(clocks.offset_ns[usable]) / 1e9:,.0f} s; they were "
+            "aligned on the ends of the collectives",
+            advice="If the traces are not of one run, compare ranks of one.",
         )
-    return notes
 
 
 def world_size(job: Job) -> int | None:
@@ -201,23 +187,16 @@ def at_length(analyses: Sequence[Analysis], across: Across | None) -> list[int]:
         return list(range(AT_LENGTH))
     rows = [row for row in across.ranks if row.trace is not None]
     chosen: dict[int, None] = {}
-    for worth, most in ((_caused_ms, 3), (_step_ms, 1), (_wait_ms, 2), (_usual(across), 1), (_caused_ms, AT_LENGTH)):
+    caused, waited, usual = _figure("caused_ms"), _figure("wait_ms"), _usual(across)
+    for worth, most in ((caused, 3), (_figure("step_ms"), 1), (waited, 2), (usual, 1), (caused, AT_LENGTH)):
         for row in sorted(rows, key=lambda row: (-worth(row), row.rank))[:most]:
             if row.trace is not None and len(chosen) < AT_LENGTH:
                 chosen.setdefault(row.trace)
     return sorted(chosen)
 
 
-def _caused_ms(row: RankRow) -> float:
-    return row.caused_ms or 0.0
-
-
-def _wait_ms(row: RankRow) -> float:
-    return row.wait_ms or 0.0
-
-
-def _step_ms(row: RankRow) -> float:
-    return row.step_ms or 0.0
+def _figure(name: str) -> Callable[[RankRow], float]:
+    return lambda row: getattr(row, name) or 0.0
 
 
 def _usual(across: Across) -> Callable[[RankRow], float]:

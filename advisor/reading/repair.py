@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -119,25 +119,18 @@ def mend(text: bytes) -> bytes:
     return mend_text(text.decode("utf-8", "replace")).encode() if len(text) <= MOST_ROOT else text
 
 
-def mend_event(piece: bytes) -> tuple[Event, bytes] | None:
-    """The event in *piece*, repaired where it must be, and its text as it was understood; None if it is no event."""
+def mend_event(piece: bytes, *, again: bool = True) -> tuple[Event, bytes] | None:
+    """The event in *piece*, repaired where it must be, and its text as it was understood; None if it is no event.
+
+    *again*: text that is not right JSON is mended and looked at once more.
+    """
     try:
         return ONE.decode(piece), piece
     except msgspec.ValidationError:
         loose = loosen(piece)
         return None if loose is None else (loose, piece)
     except BROKEN:
-        pass
-    if len(piece) > MOST_MENDED:
-        return None
-    text = mend(piece)
-    try:
-        return ONE.decode(text), text
-    except msgspec.ValidationError:
-        loose = loosen(text)
-        return None if loose is None else (loose, text)
-    except BROKEN:
-        return None
+        return mend_event(mend(piece), again=False) if again and len(piece) <= MOST_MENDED else None
 
 
 def loosen(piece: bytes) -> Event | None:
@@ -159,10 +152,8 @@ def loosen(piece: bytes) -> Event | None:
             raw = args.get(wire)
             if raw is None:
                 continue
-            if name in _RAW:
-                setattr(event.args, name, raw)
-            else:
-                setattr(event.args, name, _decode(raw, _STRING if name in _TEXT else _NUMBER))
+            decoder: msgspec.json.Decoder[Any] = _STRING if name in _TEXT else _NUMBER
+            setattr(event.args, name, raw if name in _RAW else _decode(raw, decoder))
     return event
 
 

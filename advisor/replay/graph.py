@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from advisor.intervals import Bools, Ints
+from advisor.intervals import Bools, Ints, starts_run
 from advisor.replay import threads
 from advisor.timeline.calls import RUNTIME
 from advisor.timeline.context import Context
@@ -95,12 +95,9 @@ def build(context: Context) -> Graph | None:
     if not len(calls):
         return None
     nodes, start, end, kind = _host_line(context, calls)
-    order = _launch_order(work.launch, work.start, nodes, host.size)
-    graph_of = order.owner
-    positions = order.work
-    stream = np.unique(np.stack([work.device[positions], work.stream[positions]]), axis=1, return_inverse=True)[
-        1
-    ].ravel()
+    positions, graph_of = _launch_order(work.launch, work.start, nodes, host.size)
+    streams = np.stack([work.device[positions], work.stream[positions]])
+    stream = np.unique(streams, axis=1, return_inverse=True)[1].ravel()
     begun, ended = work.start[positions], work.end[positions]
     collective = work.communication[positions]
     latency, typical = _latency(start, end, np.where(collective, -1, graph_of), graph_of, stream, begun, ended)
@@ -145,20 +142,15 @@ def _host_line(context: Context, calls: Ints) -> tuple[Ints, Ints, Ints, Ints]:
     return nodes[order], start[order], end[order], kind[order]
 
 
-@dataclass
-class _Order:
-    work: Ints
-    owner: Ints
-
-
-def _launch_order(launch: Ints, begun: Ints, nodes: Ints, size: int) -> _Order:
-    """Work by the host node that launched it, then by start; -1 for work launched before the recording or elsewhere."""
+def _launch_order(launch: Ints, begun: Ints, nodes: Ints, size: int) -> tuple[Ints, Ints]:
+    """Order work by the host node that launched it, then by start; and give that node for each, -1 for work launched before
+    the recording or elsewhere."""
     at = np.full(size + 1, -1, np.int64)
     calls = np.flatnonzero(nodes >= 0)
     at[nodes[calls]] = calls
     owner = np.where(launch >= 0, at[np.maximum(launch, 0)], -1)
     order = np.lexsort((begun, owner))
-    return _Order(order, owner[order])
+    return order, owner[order]
 
 
 def _latency(
@@ -175,9 +167,7 @@ def _latency(
     before = _previous_end(stream, begun, ended)
     call = start[owner[rows]]
     free = (before[rows] < call) & (begun[rows] >= call) & ((end - start)[owner[rows]] <= _LONG_CALL * max(typical, 1))
-    alone = np.ones(len(rows), np.bool_)
-    alone[1:] = owner[rows][1:] != owner[rows][:-1]
-    free &= alone
+    free &= starts_run(owner[rows])
     return (int(np.median((begun[rows] - call)[free])) if free.any() else typical), typical
 
 

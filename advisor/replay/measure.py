@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.intervals import Ints, union
+from advisor.intervals import Ints, covered, union
 from advisor.replay.graph import BLOCKING, MARK, WAIT, Graph
 from advisor.replay.simulate import Timeline
 from advisor.timeline.context import Context
@@ -63,16 +63,15 @@ def bound_by(context: Context, graph: Graph, timeline: Timeline, loader: Ints) -
     if idle < 0.15 * (idle + work):
         return "work"
     begin = np.concatenate([timeline.start[:1], np.maximum.accumulate(timeline.end)[:-1]])
-    parts = {"waits": 0.0, "loader": 0.0, "launches": 0.0}
     gaps = union(idle_start, idle_end)
-    from advisor.intervals import covered
-
     thinking = covered(gaps, np.minimum(begin, timeline.start), timeline.start)
     calling = covered(gaps, timeline.start, timeline.end)
     think = np.maximum(timeline.start - begin, 1)
     of_loader = np.minimum(loader, think) / think
     waits = (graph.kind == WAIT) | (graph.kind == BLOCKING)
-    parts["loader"] = float((thinking * of_loader).sum())
-    parts["waits"] = float(calling[waits].sum())
-    parts["launches"] = float((thinking * (1 - of_loader)).sum() + calling[~waits].sum())
+    parts = {
+        "waits": float(calling[waits].sum()),
+        "loader": float((thinking * of_loader).sum()),
+        "launches": float((thinking * (1 - of_loader)).sum() + calling[~waits].sum()),
+    }
     return max(parts, key=lambda name: parts[name])

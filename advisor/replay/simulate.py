@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -30,27 +30,11 @@ class Timeline:
     ended: Ints
 
 
-@dataclass
 class Prepared:
-    """The graph as plain lists: the clock's loop reads single values, which arrays are slow at."""
+    """The graph as plain lists of whole numbers (times in ns): the clock's loop reads single values, which arrays are slow at."""
 
-    graph: Graph
-    think: list[int] = field(init=False)
-    length: list[int] = field(init=False)
-    after: list[int] = field(init=False)
-    kind: list[int] = field(init=False)
-    line: list[int] = field(init=False)
-    tied: list[int] = field(init=False)
-    before: int = field(init=False)
-    last: list[int] = field(init=False)
-    targets: list[list[int]] = field(init=False)
-    stream: list[int] = field(init=False)
-    dur: list[int] = field(init=False)
-    lag: list[int] = field(init=False)
-    depends: list[int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        graph = self.graph
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
         self.think, self.kind = graph.think.tolist(), graph.kind.tolist()
         self.length, self.after = graph.length.tolist(), graph.after.tolist()
         self.before = int(graph.first[0]) if len(graph) else 0  # pieces of work that nothing here launched

@@ -30,7 +30,6 @@ __all__ = [
     "Request",
     "Watch",
     "compile_all",
-    "compile_condition",
     "connect",
     "reason",
     "session",
@@ -111,26 +110,6 @@ def reason(error: Exception) -> str:
     """The first line of an error, without DuckDB's name of its class."""
     first = (str(error).strip().splitlines() or [type(error).__name__])[0]
     return re.sub(r"^(?:[A-Z][a-z]+ )+Error: ", "", first)
-
-
-def compile_condition(
-    text: str,
-    columns: Mapping[str, str],
-    limits: Mapping[str, Limit],
-    *,
-    aggregates: bool = False,
-    late: tuple[str, ...] = (),
-    frame: str = "frame",
-    where: str = "",
-) -> Condition:
-    """One condition over *columns* (name to SQL type), checked.
-
-    Raises :class:`ConditionError`, whose message starts with *where* and names the nearest column.
-    """
-    (outcome,) = compile_all([Request(text, frame, columns, limits, aggregates, late=late, where=where)])
-    if isinstance(outcome, ConditionError):
-        raise outcome
-    return outcome
 
 
 def compile_all(requests: Sequence[Request]) -> list[Condition | ConditionError]:

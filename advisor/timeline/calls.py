@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints
+from advisor.intervals import Bools, Ints, summed
 from advisor.reading.columns import Table
 from advisor.reading.stream import Recorded
 from advisor.timeline.source import LIBRARIES, Place, parse_frame
@@ -88,7 +88,7 @@ class Host:
         self.depth = np.zeros(self.size, np.int32)
         self.parent = np.full(self.size, -1, np.int32)
         self._nest()
-        self.levels = self._by_level()
+        self.levels = _levels(self.depth)
         for level in self.levels[1:]:
             self.end[level] = np.maximum(np.minimum(self.end[level], self.end[self.parent[level]]), self.start[level])
         self.places: list[Place] = []
@@ -111,9 +111,6 @@ class Host:
                 _trim(start, end, over, depth, parent, self.group[low:high] == PYTHON)
             self.depth[low:high], self.end[low:high] = depth, end
             self.parent[low:high] = np.where(parent >= 0, parent + low, -1)
-
-    def _by_level(self) -> list[Ints]:
-        return _levels(self.depth)
 
     # ---- inheritance
 
@@ -328,10 +325,8 @@ class Host:
 
     def children_ns(self) -> Ints:
         """Time that a node's direct children take, in ns."""
-        total = np.zeros(self.size, np.int64)
         inner = self.parent >= 0
-        np.add.at(total, self.parent[inner], (self.end - self.start)[inner])
-        return total
+        return summed(self.parent[inner], (self.end - self.start)[inner], self.size)
 
 
 def _levels(depth: Ints) -> list[Ints]:

@@ -32,6 +32,7 @@ class Context:
         self.metadata = recording.metadata
         self.tables = recording.tables
         self._results: dict[Callable[[Context], Any], Any] = {}
+        self._ledgers: dict[int, ledgers.Ledger] = {}
 
     def once(self, find: Callable[[Context], Result]) -> Result:
         """Result of *find* for this recording, worked out at the first call and kept."""
@@ -94,10 +95,6 @@ class Context:
             trust = self.idle_trusted if device >= 0 else self.recording.has_host
             self._ledgers[device] = ledgers.build(self.recording, device, self.waits, trust_idle=trust)
         return self._ledgers[device]
-
-    @cached_property
-    def _ledgers(self) -> dict[int, ledgers.Ledger]:
-        return {}
 
     @cached_property
     def work_cost(self) -> Ints:

@@ -57,13 +57,13 @@ def host_lanes(trace: Trace, extent: Extent, marks: Marks, first_track: int) -> 
     shown = inside & (category >= 0)
     if not shown.any():
         return lanes
-    depths = _depths(host, category, shown)
+    depths = _depths(context, category, shown)
     around = np.zeros(host.size, np.bool_)
     if int(np.sum(depths, axis=0)[shown].max()) >= _MOST_ROWS:
         # What goes on all through the step says nothing of it.
         around = shown & (category <= 2) & (host.start <= low) & (host.end >= high) & (marks.node < 0)
         shown &= ~around
-        depths = _depths(host, category, shown)
+        depths = _depths(context, category, shown)
     if not shown.any():
         return lanes
     threads, at = np.unique(host.thread[shown], return_inverse=True)
@@ -147,17 +147,9 @@ def _categories(context: Context, inside: Bools, marks: Marks) -> tuple[Ints, di
     return category, labels
 
 
-def _depths(host: Host, category: Ints, shown: Bools) -> list[Ints]:
+def _depths(context: Context, category: Ints, shown: Bools) -> list[Ints]:
     """For each kind, how many calls of it that are shown are around each node."""
-    out = []
-    for kinds in _KINDS:
-        mask = shown & np.isin(category, kinds)
-        depth = np.zeros(host.size, np.int64)
-        for level in host.levels[1:]:
-            parent = host.parent[level]
-            depth[level] = depth[parent] + mask[parent]
-        out.append(depth)
-    return out
+    return [context.depth(shown & np.isin(category, kinds)) for kinds in _KINDS]
 
 
 def _rows(depths: list[Ints], category: Ints) -> tuple[Ints, Bools]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from advisor.intervals import Ints
+from advisor.intervals import Ints, summed
 from advisor.results.field import Cell
 from advisor.results.views import Grid, Heading
 from advisor.timeline.calls import BACKWARD, PYTHON
@@ -49,17 +49,15 @@ def modules(trace: Trace) -> Grid:
     parent[parent >= np.arange(size)] = -1
     inside = recording.step_of(host.start[nodes]) >= 0 if trace.step_count else np.ones(len(nodes), np.bool_)
     calls = np.bincount(code[inside], minlength=size)
-    time = np.zeros(size, np.int64)
-    np.add.at(time, code[inside], (host.end - host.start)[nodes[inside]])
+    time = summed(code[inside], (host.end - host.start)[nodes[inside]], size)
 
-    own, late = np.zeros(size + 1, np.int64), np.zeros(size + 1, np.int64)
     dur = work.end - work.start
     counted = recording.step_of(work.start) >= 0 if trace.step_count else np.ones(len(work), np.bool_)
     launch = np.maximum(work.launch, 0)
     module = np.where(work.launch >= 0, host.attributes.module[launch], -1)
-    np.add.at(own, module[counted], dur[counted])  # -1 lands in the spare last place
+    own = summed(module[counted], dur[counted], size + 1)  # -1 lands in the spare last place
     backward = counted & (work.launch >= 0) & (host.attributes.phase[launch] == BACKWARD)
-    np.add.at(late, module[backward], dur[backward])
+    late = summed(module[backward], dur[backward], size + 1)
     total, late_total = own[:-1].copy(), late[:-1].copy()
     for at in range(size - 1, -1, -1):
         if parent[at] >= 0:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints
+from advisor.intervals import Bools, Ints, summed
 from advisor.results.field import Cell
 from advisor.results.views import Grid, Heading
 from advisor.timeline.calls import OP
@@ -119,16 +119,12 @@ def _gpu_time(trace: Trace) -> tuple[Ints, Ints]:
     """Per forest node: ns of GPU work launched by the operator itself, and at or below it; work in steps only."""
     recording = trace.context.recording
     host, work = recording.host, recording.work
-    own, total = np.zeros(host.size, np.int64), np.zeros(host.size, np.int64)
-    if not host.size:
-        return own, total
     pieces = work.launch >= 0
     if trace.step_count:
         pieces &= recording.step_of(work.start) >= 0
     launch, time = work.launch[pieces], (work.end - work.start)[pieces]
     op = host.attributes.op[launch]
-    np.add.at(own, op[op >= 0], time[op >= 0])
-    np.add.at(total, launch, time)
+    own, total = summed(op[op >= 0], time[op >= 0], host.size), summed(launch, time, host.size)
     for level in reversed(host.levels[1:]):
         np.add.at(total, host.parent[level], total[level])
     return own, total

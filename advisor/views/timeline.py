@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from advisor.intervals import Ints
+from advisor.intervals import Ints, starts_run
 from advisor.results.views import Timeline, Track
 from advisor.timeline.ledger import CAUSES, CODE
 from advisor.timeline.recording import COPY, MEMSET
@@ -95,9 +95,7 @@ def _causes(trace: Trace, extent: Extent, marks: Marks, base: int) -> Spans:
     dur = np.clip(ledger.end_ns, extent.low, extent.high) - start
     segments = np.flatnonzero(dur > 0)
     cause, finding = ledger.cause[segments], marks.segment[segments]
-    fresh = np.ones(len(segments), np.bool_)
-    fresh[1:] = (np.diff(cause) != 0) | (np.diff(finding) != 0)
-    first = np.flatnonzero(fresh)
+    first = np.flatnonzero(starts_run(cause, finding))
     zeros = np.zeros(len(first), np.int64)
     return Spans(
         track=zeros,

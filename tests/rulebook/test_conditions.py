@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -14,10 +16,10 @@ from hypothesis import strategies as st
 from advisor.rulebook.conditions import (
     Condition,
     ConditionError,
+    Limit,
     Request,
     Watch,
     compile_all,
-    compile_condition,
     connect,
     session,
 )
@@ -34,8 +36,13 @@ LIMITS = {"min_bytes": 65536, "part": 0.25, "pattern": "%gemm%"}
 ROW = {"name": "sgemm_128x64", "class": "gemm", "dur_ns": 100, "cost_ns": 0, "share": 0.5, "blocking": True}
 
 
-def compiled(text: str, **options: object) -> Condition:
-    return compile_condition(text, COLUMNS, LIMITS, frame="kernels", where="x.toml: match.where", **options)  # type: ignore[arg-type]
+def compiled(text: str, limits: Mapping[str, Limit] = LIMITS, **options: Any) -> Condition:
+    """One condition over ``kernels``, checked; raises what is wrong with it."""
+    request = Request(text, "kernels", COLUMNS, limits, **{"where": "x.toml: match.where", **options})
+    (outcome,) = compile_all([request])
+    if isinstance(outcome, ConditionError):
+        raise outcome
+    return outcome
 
 
 def holds(text: str, **changes: object) -> bool | None:
@@ -96,7 +103,7 @@ def test_it_says_which_columns_and_limits_it_uses() -> None:
 
 def test_limits_are_values_and_never_sql() -> None:
     limits = {"name": "x' OR 1=1 --"}
-    condition = compile_condition("name = $name", COLUMNS, limits)
+    condition = compiled("name = $name", limits)
     assert condition.sql == "(\"name\" = 'x'' OR 1=1 --')"
 
 
