@@ -36,7 +36,7 @@ _ASSERTED = (
     *(f"metrics.{name}" for name in METRICS),
     *(f"findings.{name}" for name in get_args(Severity)),
 )
-"""What an assertion may speak of; ``rules.<id>`` is the cost of a rule in ms a step besides."""
+"""Figures that an assertion may name; ``rules.<id>`` is the cost of a rule in ms a step besides."""
 
 Name = Annotated[str, Meta(min_length=1)]
 Names = tuple[Name, ...]
@@ -100,7 +100,7 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class ConfigFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a project may set: the keys of advisor.toml, or of ``[tool.advisor]`` in pyproject.toml."""
+    """Settings that a project may write: the keys of advisor.toml, or of ``[tool.advisor]`` in pyproject.toml."""
 
     rules: Annotated[Names, Meta(description="folders of the project's own rules, relative to this file")] = ()
     only: Annotated[Names, Meta(description="globs: the only rules that are run")] = ()
@@ -128,7 +128,7 @@ class ConfigFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Config(ConfigFile, frozen=True, kw_only=True):
-    """What a project has set. ``path`` is the file, None where there is none."""
+    """Settings of a project. ``path`` is the file, None where there is none."""
 
     path: Path | None = None
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 class AdvisorError(Exception):
-    """What is wrong, where, and what to do about it; shown on stderr without a traceback."""
+    """Error that says what is wrong, where, and what to do about it; shown on stderr without a traceback."""
 
     exit_code = 2
 

@@ -128,7 +128,7 @@ def combine(
     only: Sequence[str] = (),
     skip: Sequence[str] = (),
 ) -> tuple[list[Analysis], Across | None]:
-    """What the digests of several ranks of one run show together, None where they are no such; and the analyses with it."""
+    """Combine the digests of several ranks of one run; None where they are no such. The analyses come back with what these show."""
     if len(digests) < 2:
         return list(analyses), None
     job, notes = ranks_of(digests)

@@ -64,7 +64,7 @@ def advisor_gate(request: pytest.FixtureRequest) -> Callable[..., Any]:
 
 
 def _path(request: pytest.FixtureRequest, baseline: str | Path | None) -> Path:
-    """Where the baseline of this test lies, below pytest's root folder."""
+    """Locate the baseline of this test, below pytest's root folder."""
     chosen = Path(baseline or request.config.getoption("--advisor-baseline") or _BASELINE)
     path = request.config.rootpath / chosen
     if path.is_dir() or chosen.suffix != ".json":

@@ -53,7 +53,7 @@ def encode(value: object, *, compress: bool = False) -> bytes:
 
 
 def decode(data: bytes, kind: type[Value], *, compressed: bool = False) -> Value:
-    """What was encoded, as *kind*. Raises ``AdvisorError`` where it is something else, or compressed and not so expected."""
+    """Decode a value of *kind*. Raises ``AdvisorError`` where it is something else, or compressed and not so expected."""
     try:
         return msgspec.msgpack.decode(data, type=kind, dec_hook=partial(_built, compressed=compressed))
     except (ValueError, TypeError, OverflowError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Which file it is: by what the file system says of it, and by the hash of its content."""
+"""Identity of a file: by what the file system says of it, and by the hash of its content."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CTIME_TELLS = os.name == "posix"
 
 
 class Facts(NamedTuple):
-    """What the file system says of a file."""
+    """Facts of the file system on a file."""
 
     device: int
     inode: int
@@ -28,7 +28,7 @@ class Facts(NamedTuple):
     ctime_ns: int
 
     def settled(self, looked_ns: int) -> bool:
-        """Whether the file, whose content was looked at from *looked_ns* on, must look different once it changes."""
+        """Tell whether the file, whose content was looked at from *looked_ns* on, must look different once it changes."""
         return _CTIME_TELLS and looked_ns - max(self.mtime_ns, self.ctime_ns) > _TICK_NS
 
 

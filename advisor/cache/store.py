@@ -39,7 +39,7 @@ class CacheError(Exception):
 
 
 def folder() -> Path | None:
-    """Where the cache lies: as ``ADVISOR_CACHE`` says, else in the user's cache folder; None where it is off."""
+    """Locate the cache: as ``ADVISOR_CACHE`` says, else in the user's cache folder; None where it is off."""
     setting = os.environ.get("ADVISOR_CACHE")
     if setting is not None:
         return None if setting.strip().lower() in _OFF else Path(setting)
@@ -177,7 +177,7 @@ def _remove(path: Path) -> None:
 
 
 def _files_in(folder: Path) -> list[Path]:
-    """What is in a folder; nothing where it is not there, or going."""
+    """List the entries of a folder; nothing where it is not there, or going."""
     try:
         return [folder / name for name in os.listdir(folder)]
     except OSError:
@@ -185,7 +185,7 @@ def _files_in(folder: Path) -> list[Path]:
 
 
 def _changed(path: Path) -> float:
-    """When a file or folder was last changed; 0 where it is gone."""
+    """Return the time of a file's or folder's last change; 0 where it is gone."""
     try:
         return path.stat().st_mtime
     except OSError:

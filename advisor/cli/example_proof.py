@@ -1,4 +1,4 @@
-"""What team/example says, and where it is silent."""
+"""Proof of team/example: traces on which it fires, and on which it is silent."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.incomplete import launches_alone

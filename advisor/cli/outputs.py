@@ -1,4 +1,4 @@
-"""Which report of a command goes where."""
+"""Outputs of a command: each report with its format and its file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Output(NamedTuple):
 
 
 def pair(formats: Sequence[str], outputs: Sequence[str], known: Mapping[str, Format]) -> list[Output]:
-    """Which report goes where. Raises ``UsageError`` where formats and outputs do not pair up."""
+    """Pair each report with its place. Raises ``UsageError`` where formats and outputs do not pair up."""
     if not outputs:
         if len(formats) > 1:
             raise UsageError(f"{len(formats)} formats and no --output: give each format its -o FILE (- is stdout)")

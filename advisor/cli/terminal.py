@@ -1,4 +1,4 @@
-"""Where a command's output goes: colour, width, encoding, progress."""
+"""Terminal output of a command: colour, width, encoding, progress."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _PLAIN = str.maketrans(
 
 
 def _is_terminal(stream: IO[str] | None) -> bool:
-    """Whether a person watches the stream; a closed one (``>&-``) is None."""
+    """Tell whether a person watches the stream; a closed one (``>&-``) is None."""
     return stream is not None and stream.isatty()
 
 
 def wants_color(choice: str) -> bool:
-    """Whether stdout gets colours: as ``--color`` says, else on a terminal that has not asked for none."""
+    """Tell whether stdout gets colours: as ``--color`` says, else on a terminal that has not asked for none."""
     if choice != "auto":
         return choice == "always"
     return _is_terminal(sys.stdout) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
@@ -84,7 +84,7 @@ def _writable(text: str, stream: TextIO) -> str:
 
 
 class Progress:
-    """What is under way, and how far a file has been read. Nobody watches this one."""
+    """Progress of a command and of reading its file, silent: nobody watches this one."""
 
     def __call__(self, text: str) -> None:
         """Say what begins."""
@@ -115,7 +115,7 @@ class Line(Progress):
             self.draw(self.line(done, whole))
 
     def line(self, done: int, whole: int | None) -> str:
-        """What is under way; of a large file that is being read also how much."""
+        """Make the line that says what is under way; of a large file that is being read also how much."""
         from advisor.report.plain import clean, shorten
 
         size = ""

@@ -34,7 +34,7 @@ class Results:
     failed: list[str] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
     unkept: str = ""
-    """Why the cache could not keep a trace; empty where it could, or was not asked to."""
+    """Reason why the cache could not keep a trace; empty where it could, or was not asked to."""
     trace: Trace | None = None
     """A single trace that was read here: it is put into the cache once the report is out."""
 

@@ -69,9 +69,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     digest: Digest | None = None
     error: str = ""
     foreign: bool = False
-    """Whether the file is sound, but no trace."""
+    """True where the file is sound, but no trace."""
     unkept: str = ""
-    """Why the trace could not be put into the cache, where that was asked for."""
+    """Reason why the trace could not be put into the cache, where that was asked for."""
 
 
 def encode(settings: Settings) -> bytes:

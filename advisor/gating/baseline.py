@@ -20,7 +20,7 @@ SCHEMA_VERSION = 1
 
 
 class Fingerprint(msgspec.Struct, frozen=True, kw_only=True):
-    """What must be alike for two recordings to be compared."""
+    """Facts that must be alike for two recordings to be compared."""
 
     workload: str
     device: str | None
@@ -38,14 +38,14 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RuleRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rule came to in each run, and the ms of each step that its rows own there."""
+    """Verdict of a rule in each run, and the ms of each step that its rows own there."""
 
     verdicts: list[str]
     runs: list[list[float]]
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """Why the baseline is as it is: one entry a change, the first one first."""
+    """Reason of one change of the baseline, and the number of its runs; the history holds the first one first."""
 
     reason: str
     runs: int
@@ -61,12 +61,12 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
     metrics: dict[str, Series]
     rules: dict[str, RuleRecord]
     parts: dict[str, dict[str, float]]
-    """What a metric is made of: the heaviest by name, a step on average."""
+    """Parts of each metric: the heaviest by name, a step on average."""
     history: list[Change]
 
     @property
     def runs(self) -> int:
-        """How many recordings it was made from."""
+        """The number of recordings that it was made from."""
         return len(self.steps)
 
 
@@ -75,7 +75,7 @@ class _Versioned(msgspec.Struct):
 
 
 def fingerprint(analysis: Analysis, workload: str = "") -> Fingerprint:
-    """What makes this recording comparable with others."""
+    """Collect the facts that make this recording comparable with others."""
     device = next((d for d in analysis.trace.devices if d.id == analysis.summary.device), None)
     features = msgspec.structs.asdict(analysis.trace.features)
     return Fingerprint(
@@ -92,7 +92,7 @@ _CUT_OFF = frozenset({"truncated", "gzip-truncated", "gzip-damaged"})
 
 
 def cut_off(analyses: Sequence[Analysis]) -> list[str]:
-    """Which recordings are not whole: what is missing from them would read as a change."""
+    """List the recordings that are cut off: what is missing from them would read as a change."""
     return [
         f"{analysis.trace.path} is cut off ({note.code}): record it again"
         for analysis in analyses
@@ -151,7 +151,7 @@ def _samples(analysis: Analysis) -> Samples:
 
 
 def verdicts(analysis: Analysis) -> dict[str, str]:
-    """What each rule came to; rules on the quality of the profile are not gated."""
+    """Return the verdict of each rule; rules on the quality of the profile are not gated."""
     given = analysis.verdicts
     found = {finding.rule: "fires" for finding in analysis.findings}
     found |= dict.fromkeys(given.passes, "passes")
@@ -162,7 +162,7 @@ def verdicts(analysis: Analysis) -> dict[str, str]:
 
 
 def differences(base: Fingerprint, other: Fingerprint) -> list[str]:
-    """Why two recordings cannot be compared; empty where they can.
+    """List the reasons why two recordings cannot be compared; empty where they can.
 
     A feature that only one of them has is not among them: the figures that need it are inconclusive, and no more.
     """

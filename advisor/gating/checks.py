@@ -45,7 +45,7 @@ class Comparison:
     # ---- metrics
 
     def _decide(self, metric: Metric) -> tuple[Decision, float]:
-        """What became of a metric, and the least change of it that matters."""
+        """Decide on a metric, and return the least change of it that matters beside."""
         tolerance = self.tolerances.get(metric.name, metric.margin.tolerance)
         was = abs(self._median(metric.name) or 0.0)
         floor = max(metric.margin.floor, metric.margin.floor_share * (self._median(STEP.name) or 0.0))
@@ -95,7 +95,7 @@ class Comparison:
         return _with(check, decision)
 
     def _moved(self, decision: Decision, unit: str) -> str:
-        """Why a part that grew is no regression: the whole step did not get longer by it. Empty where it may have."""
+        """Explain why a part that grew is no regression: the step did not get longer by it. Empty where it may have."""
         step, grown = self._step, abs(decision.change or 0.0)
         if step.outcome == "better":
             return "the step got shorter all the same"

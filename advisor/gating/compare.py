@@ -227,7 +227,7 @@ def _path(grid: Grid, at: int) -> str:
 
 
 def _items(before: Analysis, after: Analysis) -> tuple[list[Item], dict[str, int]]:
-    """What appeared, vanished or changed, the most first, of each kind; and how many are left out."""
+    """List the items that appeared, vanished or changed, the most first, of each kind; and count those left out."""
     step = before.summary.step_ms.median if before.summary.step_ms else before.summary.window_ms
     kinds: tuple[tuple[Kind, str, str, tuple[str, ...]], ...] = (
         ("kernel", "kernels", "calls", ("total",)),

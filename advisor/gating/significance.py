@@ -1,4 +1,4 @@
-"""Whether a figure changed: medians of per-step samples, a seeded bootstrap, and an honest third answer.
+"""Significance of a change: medians of per-step samples, a seeded bootstrap, and a third answer where neither is certain.
 
 A change is one only where it passes the threshold, the bootstrap of the difference of medians excludes none, and the ranks
 of the samples say the same (steps of one run are few; with four against four, all must lie apart). That there is *no
@@ -34,7 +34,7 @@ _CHANCE = 0.015
 
 @dataclass(frozen=True)
 class Decision:
-    """What became of one figure. ``change`` is now less base; ``low`` and ``high`` bound it (99 %); None where unknown.
+    """Decision on one figure. ``change`` is now less base; ``low`` and ``high`` bound it (99 %); None where unknown.
 
     ``likely`` is how much worse it may have become, at 90 %.
     """
@@ -137,7 +137,7 @@ def _differences(left: Sequence[Sequence[float]], right: Sequence[Sequence[float
 def _between(
     left: Sequence[Sequence[float]], right: Sequence[Sequence[float]], count: int, rng: np.random.Generator
 ) -> Floats:
-    """What a single run on one side may be off by, as the runs of the other side differ; 0 where neither or both tell."""
+    """Draw errors of a single run on one side, as the runs of the other side differ; 0 where neither or both tell."""
     several = left if len(left) > 1 else right
     if (len(left) > 1) == (len(right) > 1):
         return np.zeros(count)
@@ -149,7 +149,7 @@ def _between(
 
 
 def _chance(before: Floats, after: Floats, *, upward: bool) -> float:
-    """How often chance alone would put the ranks of *after* as far up (or down): the rank-sum test, one-sided.
+    """Return the probability that chance alone puts the ranks of *after* as far up (or down): the rank-sum test, one-sided.
 
     Exact, ties included, where there are few; by the normal distribution where there are many.
     """

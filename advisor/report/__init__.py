@@ -14,7 +14,7 @@ from advisor.errors import UsageError
 
 
 class Options(NamedTuple):
-    """What a renderer may be told. Renderers for machines ignore all of it."""
+    """Options of a rendering. Renderers for machines ignore all of them."""
 
     width: int = 100
     color: bool = False

@@ -106,29 +106,29 @@ Block = Heading | Paragraph | Facts | Items | Table | Code | Fold
 
 
 class Detail(NamedTuple):
-    """What is asked for, and what the format can do: a builder says more where there is room for it."""
+    """Detail that is asked for, and abilities of the format: a builder says more where there is room for it."""
 
     verbosity: int = 0
     folds: bool = False
-    """Whether details can be folded away, so that all of them are there."""
+    """True where details can be folded away, so that all of them are there."""
     bars: bool = False
-    """Whether bars can be drawn."""
+    """True where bars can be drawn."""
     wide: bool = False
-    """Whether there is room for columns that only add to the others."""
+    """True where there is room for columns that only add to the others."""
 
     @property
     def quiet(self) -> bool:
-        """Whether the least is asked for; a format that folds has its short form on top."""
+        """True where the least is asked for; a format that folds has its short form on top."""
         return self.verbosity < 0 and not self.folds
 
     @property
     def everything(self) -> bool:
-        """Whether nothing is left out."""
+        """True where nothing is left out."""
         return self.verbosity > 0 or self.folds
 
     @property
     def hint(self) -> str:
-        """How to see what is left out."""
+        """The option that shows what is left out; empty where nothing is."""
         return "" if self.everything else " (-v)"
 
 

@@ -1,4 +1,4 @@
-"""What the causes are called in reports: of a GPU's time, and of the main thread's where the program ran on the CPU."""
+"""Names of the causes in reports: of a GPU's time, and of the main thread's where the program ran on the CPU."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ CAUSES = {
     "profiler": "idle: the profiler itself",
     "unknown": "idle: the trace does not say why",
 }
-"""What each cause of the ledger says of a GPU; those of idle time begin with `idle: `."""
+"""Meaning of each cause of the ledger on a GPU; those of idle time begin with `idle: `."""
 
 ON_CPU = {
     "compute": "operators",
     "communication": "collectives, and waiting for them",
     "host": "idle: outside operators, mostly Python",
 }
-"""What means something else on the CPU."""
+"""Meaning of the causes that mean something else on the CPU."""
 
 
 def on_cpu(summary: Summary) -> bool:
-    """Whether the causes are those of a CPU program's main thread: of an unrecorded GPU nothing says that it computes."""
+    """Tell whether the causes are those of a CPU program's main thread: of an unrecorded GPU nothing says that it computes."""
     return summary.device is None and not {"compute", "communication"}.isdisjoint(summary.causes)
 
 

@@ -1,4 +1,4 @@
-"""What every report for people says of an analysis, in the same words: headline figures, prices, places, what was not run."""
+"""Figures of an analysis that every report for people holds, in the same words: headline, prices, places, what was not run."""
 
 from __future__ import annotations
 
@@ -80,17 +80,17 @@ def span(summary: Summary) -> str:
 
 
 def whole_ms(summary: Summary) -> float:
-    """What a share is a share of: the typical step, or the window of a trace without steps."""
+    """Return the time that shares are shares of: the typical step, or the window of a trace without steps."""
     return summary.step_ms.whole if summary.step_ms else summary.window_ms
 
 
 def uneven(summary: Summary | None) -> bool:
-    """Whether steps differ so much that figures a step are the mean of all."""
+    """Tell whether steps differ so much that figures a step are the mean of all."""
     return bool(summary and summary.step_ms and summary.step_ms.whole != summary.step_ms.median)
 
 
 def per(summary: Summary | None) -> str:
-    """What a cost is counted by; None speaks of all ranks."""
+    """Name the unit that a cost is counted by; None speaks of all ranks."""
     if uneven(summary):
         return "a step on average"
     return "a step" if summary is None or summary.step_ms else "in the window"
@@ -103,7 +103,7 @@ def over(summary: Summary | None, word: str) -> str:
 
 
 def extent(summary: Summary | None) -> str:
-    """What the table under a finding covers; nothing where that is one step."""
+    """Say which steps the table under a finding covers; nothing where that is one step."""
     return over(summary, "(counts and sums over").strip() + ")" if over(summary, "") else ""
 
 
@@ -168,7 +168,7 @@ def headline(summary: Summary) -> list[Figure]:
 
 
 def causes(summary: Summary) -> list[Part]:
-    """What the step's time goes to, the most first; causes of no time are left out."""
+    """List the causes of the step's time, the most first; causes of no time are left out."""
     found = sorted(((share, name) for name, share in summary.causes.items() if share > 0), reverse=True)
     shown = percents([share for share, _ in found])
     whole = whole_ms(summary)
@@ -179,12 +179,12 @@ def causes(summary: Summary) -> list[Part]:
 
 
 def tenths(parts: Sequence[Part]) -> str:
-    """What some parts are together, in percent, as the sum of what is shown of each."""
+    """Sum some parts, in percent as each is shown."""
     return f"{sum(part.percent for part in parts):.1f}"
 
 
 def whose_time(summary: Summary) -> str:
-    """Whose time the causes divide."""
+    """Name the thread or device whose time the causes divide."""
     if on_cpu(summary):
         return "the main thread, on the CPU"
     return "the host; no GPU work" if summary.device is None else f"GPU {summary.device}"
@@ -212,7 +212,7 @@ def price(finding: Finding, summary: Summary | None, others: Sequence[Finding] =
 
 
 def cost(finding: Finding, summary: Summary | None) -> str:
-    """What it takes now: ``27.9 ms a step (34.8 %), 6 occurrences in 3 steps``."""
+    """Put the cost in words: ``27.9 ms a step (34.8 %), 6 occurrences in 3 steps``."""
     times = f"{finding.occurrences:,} occurrence{'s' if finding.occurrences != 1 else ''}{over(summary, 'in')}"
     if not finding.cost_ms:
         return times
@@ -252,11 +252,11 @@ BOUND_BY = {
     "python": "then Python between the operators sets the pace",
     "unpriced": "its gain is in the time per sample, which this trace cannot price",
 }
-"""What holds the program back after a step of the plan."""
+"""The bottleneck of the program after a step of the plan."""
 
 
 def plan_note(step: PlanStep) -> str:
-    """What a step of the plan leads to, and whether it changes training; empty where nothing is known of either."""
+    """Say which bottleneck a step of the plan leaves, and that it changes training; empty where nothing is known of either."""
     parts = [BOUND_BY.get(step.bound_by, ""), "changes training" if step.changes_training else ""]
     return "; ".join(part for part in parts if part)
 

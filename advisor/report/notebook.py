@@ -1,4 +1,4 @@
-"""What a notebook shows of an analysis and of a finding: a few blocks without scripts, every text escaped."""
+"""Notebook output of an analysis and of a finding: a few blocks without scripts, every text escaped."""
 
 from __future__ import annotations
 

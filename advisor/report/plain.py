@@ -49,7 +49,7 @@ def clean_lines(text: str) -> list[str]:
 
 
 def columns(text: str) -> int:
-    """How many terminal columns *text* takes; a CJK character takes two."""
+    """Count the terminal columns that *text* takes; a CJK character takes two."""
     if text.isascii():
         return len(text)
     return sum(map(_columns, text))

@@ -1,4 +1,4 @@
-"""What reports say of all ranks together: a line for the ranks that matter, and tables of what only many ranks show."""
+"""Reports on all ranks together: a line for the ranks that matter, and tables of what only many ranks show."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def shown(across: Across) -> list[RankRow]:
 
 
 def rest(across: Across) -> str:
-    """How many ranks :func:`shown` leaves out, in words; empty where none."""
+    """Count the ranks that :func:`shown` leaves out, in words; empty where none."""
     more = len(across.ranks) - len(shown(across))
     return f"and {more:,} more ranks" if more > 0 else ""
 
 
 def untold(many: Sequence[Analysis], told: Sequence[int]) -> str:
-    """What is said of the traces that are not shown at length."""
+    """Explain that some traces are not shown at length."""
     return (
         f"{len(told)} of {len(many):,} traces are shown at length: where they are ranks of one run, those that are waited for, "
         "wait or take longest, and a usual one. JSON holds them all."
@@ -200,7 +200,7 @@ def _ms(value: float | None) -> str:
 
 
 def legend(across: Across) -> str:
-    """What the columns of the table mean."""
+    """Explain the columns of the table."""
     if not across.clocks.comparable:
         return "communication: what no computation hides"
     return (
@@ -211,7 +211,7 @@ def legend(across: Across) -> str:
 
 
 def clocks(across: Across) -> str:
-    """How well the clocks agree, in a sentence."""
+    """Say in a sentence how well the clocks agree."""
     found = across.clocks
     if not found.comparable:
         return found.because or "The arrivals of the ranks cannot be compared."

@@ -136,7 +136,7 @@ class _Page:
 
 
 def _apart(before: doc.Block | None, block: doc.Block) -> bool:
-    """Whether a blank line parts two blocks: around a table with heads, and below a title before any table."""
+    """Tell whether a blank line parts two blocks: around a table with heads, and below a title before any table."""
     if before is None or (isinstance(before, doc.Heading) and before.level > 1):
         return False
     if isinstance(before, doc.Heading):

@@ -40,7 +40,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def counts(self) -> bool:
-        """Whether it bears on the verdict."""
+        """True where the check bears on the verdict."""
         return self.level == "error" and not self.waiver
 
 

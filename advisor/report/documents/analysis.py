@@ -92,7 +92,7 @@ def headline(analysis: Analysis) -> Iterator[doc.Block]:
 
 
 def causes(summary: Summary, detail: doc.Detail) -> Iterator[doc.Block]:
-    """What the step's time goes to."""
+    """Yield the causes of the step's time, as a table."""
     whole = figures.whole_ms(summary)
     unit = "a step's" if summary.step_ms else "the window's"
     yield doc.Heading(f"Where {unit} {milliseconds(whole)} go ({figures.whose_time(summary)})")

@@ -50,7 +50,7 @@ def told(check: Check) -> str:
 
 
 def counts(judgement: Judgement) -> str:
-    """How many checks came to what: ``74 checks: 1 regression, 60 the same …``."""
+    """Count the checks by outcome: ``74 checks: 1 regression, 60 the same …``."""
     found = [
         f"{len(section.checks)} {section.heading[0].lower()}{section.heading[1:]}" for section in sections(judgement)
     ]

@@ -37,7 +37,7 @@ def title(heading: Heading) -> str:
 
 
 def figures(heading: Heading) -> bool:
-    """Whether a column holds figures."""
+    """Tell whether a column holds figures."""
     return heading.unit != ""
 
 
@@ -82,7 +82,7 @@ def rows(grid: Grid) -> list[Row]:
 
 
 def resolve(root: Any, key: str) -> Any:
-    """What stands under *key* (``summary.step_ms.median``) in an analysis."""
+    """Look up the value of *key* (``summary.step_ms.median``) in an analysis."""
     parts = key.split(".")
     while parts:
         if isinstance(root, dict):  # the name of a device or of a cause may hold dots

@@ -1,4 +1,4 @@
-"""What leaves the template's escaping: data for the page's script, and links."""
+"""Data for the page's script, escaped here because the template's own escaping does not fit a script."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def _read(root: Path, name: str) -> list[str] | None:
 
 
 def _fits(text: list[str], place: Place) -> bool:
-    """Whether the function of *place* is defined in the file at or above its line: else it is another, or a newer, file."""
+    """Tell whether the function of *place* is defined in the file at or above its line: else it is another, or a newer, file."""
     name = place.function or ""
     if not name.isidentifier():  # <module>, <lambda>
         return True
