@@ -153,7 +153,7 @@ def combine(
 
 
 def _across(job: Job, notes: Sequence[QualityNote], book: Rulebook, wanted: Sequence[str]) -> Across:
-    """The rules that need ranks, over all of them."""
+    """Run the rules that need ranks over all of them."""
     verdicts = Verdicts(passes=[], not_applicable=[], not_run=[], error=[])
     outcome = run(job, book, only=wanted) if wanted else Outcome([], verdicts, [])
     replace = msgspec.structs.replace
@@ -179,14 +179,14 @@ def _across(job: Job, notes: Sequence[QualityNote], book: Rulebook, wanted: Sequ
 
 
 def _without(analysis: Analysis, rules: Sequence[str]) -> Analysis:
-    """*analysis* without its verdicts on rules that all ranks together have answered."""
+    """Return *analysis* without its verdicts on rules that all ranks together have answered."""
     verdicts = analysis.verdicts
     asked = [verdict for verdict in verdicts.not_run if verdict.rule not in rules]
     return msgspec.structs.replace(analysis, verdicts=msgspec.structs.replace(verdicts, not_run=asked))
 
 
 def _distinct(notes: Sequence[QualityNote]) -> list[QualityNote]:
-    """One note a fact: what reading said comes before what a rule says of the same; a cut-off stream is a cut-off file."""
+    """Keep one note a fact: reading's comes before a rule's on the same; a cut-off stream is a cut-off file."""
     seen: dict[str, QualityNote] = {}
     for note in notes:
         if note.code == "truncated" and "gzip-truncated" in seen:

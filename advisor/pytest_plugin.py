@@ -16,7 +16,7 @@ _BASELINE = "advisor-baseline.json"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options of the fixture."""
+    """Add the options of the fixture."""
     group = parser.getgroup("advisor", "performance gate of advisor")
     group.addoption(
         "--advisor-baseline",
@@ -86,7 +86,7 @@ def _write(trace: Any, path: Path, config: str | Path | None, reason: str) -> An
 
 
 def _settle(judgement: Any, inconclusive: str) -> Any:
-    """The judgement, where the test goes on; else the test ends here, with what the command would print."""
+    """Return the judgement where the test goes on; else end the test here, with what the command would print."""
     __tracebackhide__ = True
     if judgement.verdict == "passed" or (judgement.verdict == "inconclusive" and inconclusive == "pass"):
         return judgement

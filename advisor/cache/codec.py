@@ -45,7 +45,7 @@ class _Column(NamedTuple):
 
 
 def encode(value: object, *, compress: bool = False) -> bytes:
-    """*value* as bytes: what msgspec encodes, arrays of numbers or truth values, and pandas tables of such and of texts.
+    """Return *value* as bytes: what msgspec encodes, arrays of numbers or truth values, and pandas tables of such and of texts.
 
     Raises ``TypeError``, ``ValueError`` or ``OverflowError`` for what has no plain form.
     """
@@ -107,7 +107,7 @@ def _deflated(array: Array) -> bytes:
 
 
 def _inflated(data: bytes, size: int) -> bytes:
-    """At most *size* + 1 bytes of what *data* inflates to."""
+    """Return at most *size* + 1 bytes of what *data* inflates to."""
     try:
         found: bytes = isal_zlib.decompressobj().decompress(data, size + 1)
     except isal_zlib.error as error:  # type: ignore[misc]  # its stub says an instance

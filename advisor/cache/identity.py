@@ -33,7 +33,7 @@ class Facts(NamedTuple):
 
 
 def facts(path: str) -> Facts | None:
-    """Of a file on this machine; None for what is none: a pipe, a folder, a URL, nothing."""
+    """Read the facts of a file on this machine; None for what is none: a pipe, a folder, a URL, nothing."""
     try:
         found = os.stat(path)
     except (OSError, ValueError):
@@ -44,7 +44,7 @@ def facts(path: str) -> Facts | None:
 
 
 def content(path: str) -> str | None:
-    """The hash of a file's content; None where it cannot be read."""
+    """Return the hash of a file's content; None where it cannot be read."""
     digest = hashlib.sha256()
     try:
         with open(path, "rb", buffering=0) as file:
@@ -71,13 +71,13 @@ class Hashing:
         self._blocks.put(block)
 
     def close(self) -> None:
-        """No more blocks come."""
+        """Take note that no more blocks come."""
         if self._thread.is_alive():
             self._blocks.put(None)
             self._thread.join()
 
     def content(self, size: int) -> str | None:
-        """The hash; None where not all of a file of *size* bytes was seen."""
+        """Return the hash; None where not all of a file of *size* bytes was seen."""
         self.close()
         return self._digest.hexdigest() if self._size == size else None
 

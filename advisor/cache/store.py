@@ -66,7 +66,7 @@ class Store:
     # ---- which content a file has
 
     def known(self, facts: Facts) -> str | None:
-        """The content of a file that looks as it did when it was last read, and could not have changed since unseen."""
+        """Return the content of a file that looks as it did when it was last read, and could not have changed since unseen."""
         try:
             known = msgspec.json.decode(self._known(facts).read_bytes(), type=_Known)
         except (OSError, msgspec.DecodeError):
@@ -74,7 +74,7 @@ class Store:
         return known.content if known.facts == facts and facts.settled(known.looked_ns) and self._is_private() else None
 
     def remember(self, facts: Facts, looked_ns: int, content: str) -> None:
-        """A file that looks like *facts* was read from *looked_ns* on and holds *content*."""
+        """Note that a file that looks like *facts* was read from *looked_ns* on and holds *content*."""
         known = msgspec.json.encode(_Known(facts, looked_ns, content))
         with contextlib.suppress(OSError):
             self._write(self._known(facts), known)
@@ -89,7 +89,7 @@ class Store:
         return any(entry.name.startswith(prefix) for entry in _files_in(self.root / "traces"))
 
     def load(self, name: str) -> bytes | None:
-        """An entry; None where there is none, or where it is not what was written: that one is removed."""
+        """Return an entry; None where there is none, or where it is not what was written: that one is removed."""
         entry = self.root / "traces" / name
         try:
             text = entry.read_bytes()
@@ -193,7 +193,7 @@ def _changed(path: Path) -> float:
 
 
 def _size(entry: Path) -> int:
-    """Bytes of an entry; 0 where it is gone."""
+    """Return the size of an entry in bytes; 0 where it is gone."""
     try:
         return entry.stat().st_size
     except OSError:

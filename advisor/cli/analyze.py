@@ -173,7 +173,7 @@ def _report_unread(results: Results) -> None:
 
 
 def _exit_code(document: Analysis | Several, fail_on: str | None) -> int:
-    """2 where a rule failed, 1 where a finding is bad enough, else 0.
+    """Return 2 where a rule failed, 1 where a finding is bad enough, else 0.
 
     What is incomplete comes first: a verdict on part of the evidence must not look like one on all of it.
     """

@@ -33,7 +33,7 @@ def check(folders: tuple[str, ...]) -> None:
 
 
 def _rules_in(folders: Sequence[str]) -> tuple[list[Rule], Rulebook]:
-    """The rules in *folders* (all that ship where there are none), and the book that they were checked in."""
+    """Return the rules in *folders* (all that ship where there are none), and the rulebook that they were checked in."""
     from advisor import rulebook
     from advisor.config import Config
 

@@ -237,7 +237,7 @@ workers = group(
 
 
 def once(traces: Sequence[str]) -> tuple[str, ...]:
-    """The traces, each once. One that is given twice is named; raises ``UsageError`` where that is standard input."""
+    """Return the traces, each once. One that is given twice is named; raises ``UsageError`` where that is standard input."""
     if traces.count("-") > 1:
         raise UsageError("standard input (-) can be read once only")
     first: dict[str, str] = {}

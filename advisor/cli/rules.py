@@ -43,12 +43,12 @@ def list_(catalogue: options.Catalogue, form: str) -> None:
 
 
 def _title(rule: Rule) -> str:
-    """The title, with an ellipsis where a figure of the trace goes."""
+    """Return the title, with an ellipsis where a figure of the trace goes."""
     return re.sub(r"\{\w+(?::[^}]*)?\}", "…", rule.title)
 
 
 def summary(rule: Rule) -> dict[str, Any]:
-    """A rule in a few fields, for ``rules list -f json``."""
+    """Return a rule in a few fields, for ``rules list -f json``."""
     return {
         "id": rule.id,
         "title": rule.title,
@@ -75,7 +75,7 @@ def show(rule_id: str, catalogue: options.Catalogue) -> None:
 
 
 def explain(rule: Rule, wide: int) -> str:
-    """A rule's page; every page has the same headings in the same order."""
+    """Return a rule's page; every page has the same headings in the same order."""
     lines = [_one_line(_title(rule)), f"{_one_line(rule.id)} · {rule.confidence} · {_kind(rule)}"]
 
     def section(heading: str, body: Sequence[str]) -> None:

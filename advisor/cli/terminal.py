@@ -44,7 +44,7 @@ def wants_color(choice: str) -> bool:
 
 
 def width() -> int:
-    """Columns of the terminal, within what still reads well; 100 when piped."""
+    """Return the columns of the terminal, within what still reads well; 100 when piped."""
     if not _is_terminal(sys.stdout):
         return PIPED_WIDTH
     return min(140, max(60, shutil.get_terminal_size((PIPED_WIDTH, 24)).columns))
@@ -74,7 +74,7 @@ def _put(content: bytes, *, binary: bool, color: bool) -> None:
 
 
 def _writable(text: str, stream: TextIO) -> str:
-    """*text* in characters that the encoding of a stream has."""
+    """Return *text* in characters that the encoding of a stream has."""
     encoding = stream.encoding or "utf-8"
     try:
         text.encode(encoding)
@@ -90,7 +90,7 @@ class Progress:
         """Say what begins."""
 
     def told(self, done: int, whole: int | None) -> None:
-        """So many bytes of the file are read, and of how many; None where nobody knows."""
+        """Report the bytes of the file that are read so far, and of how many; None where nobody knows."""
 
 
 class Line(Progress):
@@ -110,7 +110,7 @@ class Line(Progress):
         self.draw(self.line(0, None))
 
     def told(self, done: int, whole: int | None) -> None:
-        """So many bytes of the file are read, and of how many."""
+        """Show the bytes of the file that are read so far, and of how many."""
         if time.monotonic() >= self._again or done == whole:
             self.draw(self.line(done, whole))
 

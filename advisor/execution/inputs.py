@@ -71,14 +71,14 @@ def _is_pattern(given: str) -> bool:
 
 
 def _sorted(names: Iterable[str]) -> list[str]:
-    """By name, numbers by their value: rank2 before rank10."""
+    """Sort by name, numbers by their value: rank2 before rank10."""
     return sorted(
         names, key=lambda name: [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
     )
 
 
 def _folder(folder: str, inputs: Inputs) -> list[str]:
-    """The traces of a folder; where it holds none itself, those of the folders in it."""
+    """Return the traces of a folder; where it holds none itself, those of the folders in it."""
     try:
         entries = _sorted(entry.path for entry in os.scandir(folder))
         files = [path for path in entries if Path(path).is_file()]
@@ -95,7 +95,7 @@ def _folder(folder: str, inputs: Inputs) -> list[str]:
 
 
 def _remote(given: str, inputs: Inputs) -> list[str]:
-    """The files of a URL: of a pattern those that fit, of a folder its traces."""
+    """Return the files of a URL: of a pattern those that fit, of a folder its traces."""
     if not _is_pattern(given) and not given.endswith("/"):
         return [given]
     system, path = remote.file_system(given)
@@ -127,7 +127,7 @@ def _chosen(folder: str, names: Sequence[str], others: Sequence[str], inputs: In
 
 
 def _newest(names: Sequence[str], inputs: Inputs) -> list[str]:
-    """Of several recordings that one worker wrote beside each other, the newest, by the time in their names."""
+    """Choose, of several recordings that one worker wrote beside each other, the newest, by the time in their names."""
     latest: dict[tuple[str, str], tuple[int, str]] = {}
     for name in names:
         folder, file = re.split(r"[\\/](?=[^\\/]*$)", name) if re.search(r"[\\/]", name) else ("", name)

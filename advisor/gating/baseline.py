@@ -102,7 +102,7 @@ def cut_off(analyses: Sequence[Analysis]) -> list[str]:
 
 
 def make(analyses: Sequence[Analysis], *, workload: str = "", reason: str = "first baseline") -> Baseline:
-    """The baseline of repeated runs of one workload. Raises ``UsageError`` where they are not runs of one workload."""
+    """Return the baseline of repeated runs of one workload. Raises ``UsageError`` where they are not runs of one workload."""
     prints = [fingerprint(analysis, workload) for analysis in analyses]
     for number, other in enumerate(prints[1:], 2):
         if differing := differences(prints[0], other):
@@ -132,7 +132,7 @@ def make(analyses: Sequence[Analysis], *, workload: str = "", reason: str = "fir
 
 
 def _parts(sampled: Sequence[Samples]) -> dict[str, dict[str, float]]:
-    """The parts of each metric, a step on average over the runs."""
+    """Return the parts of each metric, a step on average over the runs."""
     found: dict[str, dict[str, float]] = {}
     for samples in sampled:
         for metric, parts in samples.parts.items():
@@ -190,7 +190,7 @@ def renewed(old: Baseline | None, analyses: Sequence[Analysis], reason: str, wor
 
 
 def merged(old: Baseline, new: Baseline, reason: str) -> Baseline:
-    """*new* in place of *old*, with the history of both. Raises ``UsageError`` without a reason or for another workload."""
+    """Return *new* in place of *old*, with the history of both. Raises ``UsageError`` without a reason or for another workload."""
     if not reason.strip():
         raise UsageError("an update of a baseline needs a reason: --reason '…'")
     if old.fingerprint.workload != new.fingerprint.workload:
@@ -201,7 +201,7 @@ def merged(old: Baseline, new: Baseline, reason: str) -> Baseline:
 
 
 def dumped(baseline: Baseline) -> bytes:
-    """The file's bytes: sorted keys, a newline at the end."""
+    """Return the file's bytes: sorted keys, a newline at the end."""
     import json
 
     plain = msgspec.to_builtins(baseline)
@@ -210,7 +210,7 @@ def dumped(baseline: Baseline) -> bytes:
 
 
 def _compact(text: str) -> str:
-    """Lists of figures on one line each, so that a diff is read by metric."""
+    """Return lists of figures on one line each, so that a diff is read by metric."""
     import re
 
     return re.sub(

@@ -35,7 +35,7 @@ class Comparison:
     tolerances: Mapping[str, float]
 
     def checks(self) -> list[Check]:
-        """One a metric and one a rule, of every one that either side knows."""
+        """Make a check for every metric and every rule that either side knows."""
         metrics = [
             METRICS[name] for name in sorted(self.base.metrics.keys() | self.now.metrics.keys()) if name in METRICS
         ]
@@ -109,7 +109,7 @@ class Comparison:
         return ""
 
     def _grown(self, metric: Metric) -> str:
-        """The parts that grew most, by name; of the step, what owns its time."""
+        """Return the parts that grew most, by name; of the step, what owns its time."""
         idle_only = metric.name == "gpu_busy_share"
         if idle_only:
             metric = STEP
@@ -180,7 +180,7 @@ class Comparison:
         return _with(check, decision)
 
     def _weight_of_cost(self, decision: Decision, quiet: Sequence[bool]) -> tuple[Level, str]:
-        """The level of a rule's check, and why it is lower where it is."""
+        """Return the level of a rule's check, and why it is lower where it is."""
         if decision.outcome == "inconclusive":
             return "warn", ""  # the step answers for what its parts are too noisy to
         if decision.outcome != "worse":
@@ -192,7 +192,7 @@ class Comparison:
         return ("warn", "the rule is quiet: it is not enough to matter") if quiet[1] else ("error", "")
 
     def _timeless(self, rule: str, was: RuleRecord, now: RuleRecord, finding: Finding | None) -> Check:
-        """A rule that costs no time: what a change of its verdict means."""
+        """Judge a change of the verdict of a rule that costs no time."""
         title = finding.title if finding else ""
         fired = [set(record.verdicts) == {"fires"} for record in (was, now)]
         quiet = ["fires" not in record.verdicts for record in (was, now)]
@@ -225,7 +225,7 @@ def _cost_message(rule: str, outcome: Outcome, quiet: Sequence[bool], finding: F
 
 
 def _unmet(rule: str, was: RuleRecord | None, now: RuleRecord | None) -> Check | None:
-    """The check of a rule that one side does not know or could not run; None where both came to a verdict.
+    """Return the check of a rule that one side does not know or could not run; None where both came to a verdict.
 
     What the baseline never judged was never promised, so it counts only where the rule fires now; what it could judge,
     and no longer can be, is lost, and counts.
@@ -253,7 +253,7 @@ def _said(rule: str, title: str, outcome: Outcome, level: Level, message: str, w
 
 
 def _with(check: Check, decision: Decision) -> Check:
-    """*check* with the figures of its decision."""
+    """Return *check* with the figures of its decision."""
     import msgspec
 
     share = decision.change / abs(decision.base) if decision.change is not None and decision.base else None
@@ -270,7 +270,7 @@ def _with(check: Check, decision: Decision) -> Check:
 
 
 def _figures(decision: Decision, unit: str, step: float | None) -> str:
-    """``123 → 152 ms a step (+23.0 %)``; times that began near 0 as a share of the baseline's step."""
+    """Return ``123 → 152 ms a step (+23.0 %)``; times that began near 0 as a share of the baseline's step."""
     if decision.base is None or decision.now is None:
         return "no answer"
     if unit == "share":

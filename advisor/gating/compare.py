@@ -103,7 +103,7 @@ def _headline(step: Shift) -> str:
 
 
 def _causes(base: Baseline, now: Baseline) -> Iterator[Shift]:
-    """The ms of each cause in a step, on average: they add up to the mean step."""
+    """Yield the ms of each cause in a step, on average: they add up to the mean step."""
     was, became = (side.parts.get("step_ms", {}) for side in (base, now))
     for cause in dict.fromkeys([*was, *became]):
         before, after = was.get(cause, 0.0), became.get(cause, 0.0)
@@ -154,7 +154,7 @@ def _turned(before: Analysis, after: Analysis, checks: dict[str, Check]) -> list
 
 
 def _claims(before: Analysis, after: Analysis, checks: Mapping[str, Check]) -> list[Claim]:
-    """Of each finding of *before*: whether what its fix promises is seen in *after*, as far as its rule can tell."""
+    """Hold the fix's promise of each finding of *before* against *after*, as far as its rule can tell."""
     verdicts = baselines.verdicts(after)
     left = {finding.rule: finding for finding in after.findings}
     because = {verdict.rule: verdict.because for verdict in after.verdicts.not_applicable}
@@ -218,7 +218,7 @@ def _as_float(value: object) -> float:
 
 
 def _path(grid: Grid, at: int) -> str:
-    """The name of a row, below its parents' where the grid is a tree of modules."""
+    """Return the name of a row, below its parents' where the grid is a tree of modules."""
     names = [str(grid.rows[at][0])]
     while grid.parents and grid.parents[at] >= 0:
         at = grid.parents[at]

@@ -93,7 +93,7 @@ def _asserted(assertion: Assertion, candidates: Sequence[Analysis]) -> Check:
 
 
 def _figure(name: str, analysis: Analysis) -> float | None:
-    """The figure of a trace that an assertion names; None where the trace does not tell it."""
+    """Return the figure of a trace that an assertion names; None where the trace does not tell it."""
     kind, _, rest = name.partition(".")
     if kind == "findings":
         return float(sum(finding.severity == rest for finding in analysis.findings))
@@ -118,7 +118,7 @@ def _figure(name: str, analysis: Analysis) -> float | None:
 
 
 def _settled(check: Check, settings: Gate, today: str) -> Check:
-    """*check* at the level that the project gives it, never above its own; waived where a waiver holds."""
+    """Return *check* at the level that the project gives it, never above its own; waived where a waiver holds."""
     level = settings.level(check.name)
     if check.level == "error" or level == "off":
         check = msgspec.structs.replace(check, level=level)

@@ -63,14 +63,14 @@ def judged(
 
 
 def configured(config: str | Path | Config | None) -> Config:
-    """The settings in a file, else in the nearest one."""
+    """Return the settings in a file, else in the nearest one."""
     from advisor.config import Config, load
 
     return config if isinstance(config, Config) else load(config)
 
 
 def rules(settings: Config, folders: Iterable[str] = ()) -> Rulebook:
-    """The rules that ship with the advisor, those of the configuration, and those in *folders*."""
+    """Return the rules that ship with the advisor, those of the configuration, and those in *folders*."""
     from advisor import rulebook
 
     for folder in folders:
@@ -89,7 +89,7 @@ def analyses(
     say: Callable[[str], None] = lambda _text: None,
     reading: Mapping[str, Any] | None = None,
 ) -> list[Analysis]:
-    """Each trace analyzed with its samples, one after the other; what is analyzed already is taken as it is.
+    """Analyze each trace with its samples, one after the other; what is analyzed already is taken as it is.
 
     *reading* holds further arguments of ``advisor.read``; what was read anew is kept where these ask for a cache.
     """
@@ -126,7 +126,7 @@ def runs(
     say: Callable[[str], None] = lambda _text: None,
     note: Callable[[str], None] = warnings.warn,
 ) -> list[Analysis]:
-    """Repeated runs of one workload, analyzed. A recording that is given twice counts once, and *note* is told.
+    """Analyze repeated runs of one workload. A recording that is given twice counts once, and *note* says so.
 
     No two runs have the same events and the same times to the ns, so that is one recording, however it is named or packed:
     taken for a second run it would show the gate a noise that is too small.
@@ -145,7 +145,7 @@ def runs(
 
 
 def today() -> str:
-    """Today's date, for the waivers; that of SOURCE_DATE_EPOCH where it is set, so that a run can be repeated."""
+    """Return today's date, for the waivers; that of SOURCE_DATE_EPOCH where it is set, so that a run can be repeated."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
     if epoch.isdigit():
         return datetime.datetime.fromtimestamp(int(epoch), datetime.UTC).date().isoformat()

@@ -113,7 +113,7 @@ def _median(runs: Sequence[Sequence[float]]) -> float | None:
 
 
 def _medians(runs: Sequence[Sequence[float]], rng: np.random.Generator) -> Floats:
-    """Medians of bootstrapped samples: runs are drawn first, then the steps of each, so that runs that differ widen it."""
+    """Return medians of bootstrapped samples: runs are drawn first, then the steps of each, so that runs that differ widen it."""
     lengths = np.array([len(run) for run in runs])
     width = int(np.median(lengths))
     padded = np.zeros((len(runs), int(lengths.max())))

@@ -67,7 +67,7 @@ class Items(msgspec.Struct, frozen=True):
     below: Sequence[Text] = ()
 
     def pairs(self) -> Iterator[tuple[Text, Text]]:
-        """Each item with what is below it."""
+        """Yield each item with what is below it."""
         return zip_longest(self.items, self.below, fillvalue="")
 
 
@@ -133,18 +133,18 @@ class Detail(NamedTuple):
 
 
 def pieces(text: Text) -> tuple[Piece, ...]:
-    """The pieces of a text."""
+    """Return the pieces of a text."""
     return text if isinstance(text, tuple) else (text,)
 
 
 def prose(label: str, text: str) -> list[tuple[str, Text]]:
-    """A rule's text of one or more paragraphs, as rows of :class:`Facts`."""
+    """Return a rule's text of one or more paragraphs, as rows of :class:`Facts`."""
     found = [paragraph for paragraph in text.strip().split("\n\n") if paragraph.strip()]
     return [(label if index == 0 else "", paragraph) for index, paragraph in enumerate(found)]
 
 
 def joined(texts: Iterable[Text], between: str) -> tuple[Piece, ...]:
-    """Texts as one, with *between* between them."""
+    """Join texts, with *between* between them."""
     made: list[Piece] = []
     for text in texts:
         made += [between, *pieces(text)] if made else pieces(text)

@@ -35,13 +35,13 @@ def on_cpu(summary: Summary) -> bool:
 
 
 def meaning(cause: str, summary: Summary) -> str:
-    """A cause in words; nothing for one that is unknown."""
+    """Return a cause in words; nothing for one that is unknown."""
     told = CAUSES.get(cause, "")
     return ON_CPU.get(cause, told) if on_cpu(summary) else told
 
 
 def spoken(summary: Summary) -> str:
-    """``compute 70 %, loader 20 %, Python 10 %``: what takes a hundredth of the time or more."""
+    """Return ``compute 70 %, loader 20 %, Python 10 %``: what takes a hundredth of the time or more."""
     causes = sorted(((share, name) for name, share in summary.causes.items() if share >= 0.01), reverse=True)
     names = {"host": "Python", "gc": "garbage collector"}
     return ", ".join(f"{names.get(name, name.replace('_', ' '))} {100 * share:.0f} %" for share, name in causes)

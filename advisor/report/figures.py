@@ -47,7 +47,7 @@ class NotRunGroup(NamedTuple):
 
 
 def devices(analysis: Analysis) -> list[str]:
-    """The GPUs as a reader would list them: ``8 × NVIDIA H100 (80 GiB)``."""
+    """Return the GPUs as a reader would list them: ``8 × NVIDIA H100 (80 GiB)``."""
     names = [
         (clean(device.name) if device.name else f"unnamed {device.vendor} GPU")
         + (f" ({size(device.memory_bytes)})" if device.memory_bytes else "")
@@ -62,7 +62,7 @@ def devices(analysis: Analysis) -> list[str]:
 
 
 def circumstances(analysis: Analysis) -> list[str]:
-    """Devices, steps, torch and rank: what is said beside the trace's name."""
+    """Return devices, steps, torch and rank: what is said beside the trace's name."""
     trace, steps = analysis.trace, analysis.summary.steps
     parts = devices(analysis)
     parts.append(f"{steps} step{'s' if steps != 1 else ''}" if steps else "no steps")
@@ -74,7 +74,7 @@ def circumstances(analysis: Analysis) -> list[str]:
 
 
 def span(summary: Summary) -> str:
-    """``step 80.0 ms``, or the window where there are no steps."""
+    """Return ``step 80.0 ms``, or the window where there are no steps."""
     step = summary.step_ms
     return f"step {milliseconds(step.median)}" if step else f"window {milliseconds(summary.window_ms)}"
 
@@ -97,7 +97,7 @@ def per(summary: Summary | None) -> str:
 
 
 def over(summary: Summary | None, word: str) -> str:
-    """`` in 5 steps``: what counts and sums of rows cover, where that is more than one step."""
+    """Return `` in 5 steps``: what counts and sums of rows cover, where that is more than one step."""
     count = summary.steps if summary else 0
     return f" {word} {count} steps" if count > 1 else ""
 
@@ -108,7 +108,7 @@ def extent(summary: Summary | None) -> str:
 
 
 def memory(summary: Summary) -> str:
-    """``846 MiB of 15.8 GiB (5.2 %)``."""
+    """Return ``846 MiB of 15.8 GiB (5.2 %)``."""
     text = size(summary.peak_memory_bytes)
     if summary.memory_bytes and summary.peak_memory_bytes is not None:
         text += f" of {size(summary.memory_bytes)} ({percent(summary.peak_memory_bytes / summary.memory_bytes)})"
@@ -116,7 +116,7 @@ def memory(summary: Summary) -> str:
 
 
 def _time(summary: Summary) -> list[Figure]:
-    """The step's time with its spread, or the window's."""
+    """Return the step's time with its spread, or the window's."""
     step = summary.step_ms
     if step is None:
         window = milliseconds(summary.window_ms)
@@ -138,7 +138,7 @@ def _time(summary: Summary) -> list[Figure]:
 
 
 def headline(summary: Summary) -> list[Figure]:
-    """The figures at the head of a report, each with what it means."""
+    """Return the figures at the head of a report, each with what it means."""
     rows = _time(summary)
     if on_cpu(summary):
         return [*rows, Figure("on the CPU", spoken(summary), "of the main thread's time")]
@@ -191,7 +191,7 @@ def whose_time(summary: Summary) -> str:
 
 
 def price(finding: Finding, summary: Summary | None, others: Sequence[Finding] = ()) -> str:
-    """The saving in words: ``saves up to 28.1 ms of 121 ms a step (23.2 %), cautiously 21.0 ms (17.4 %)``.
+    """Return the saving in words: ``saves up to 28.1 ms of 121 ms a step (23.2 %), cautiously 21.0 ms (17.4 %)``.
 
     *others* are the findings beside it: what one of them counts is said to be counted there.
     """
@@ -220,7 +220,7 @@ def cost(finding: Finding, summary: Summary | None) -> str:
 
 
 def user_frame(place: Place) -> str:
-    """``train.py:54 in train``; nothing where no frame of the user's own is known."""
+    """Return ``train.py:54 in train``; nothing where no frame of the user's own is known."""
     if not place.file:
         return ""
     line = f":{place.line}" if place.line is not None and place.line >= 0 else ""
@@ -228,7 +228,7 @@ def user_frame(place: Place) -> str:
 
 
 def described(place: Place) -> Text:
-    """``train.py:54 in train → torch/optim/sgd.py:80 step (module ResNet_0, op aten::add_) 84.0 %``."""
+    """Return ``train.py:54 in train → torch/optim/sgd.py:80 step (module ResNet_0, op aten::add_) 84.0 %``."""
     frames = joined([Span(frame, "path") for frame in (user_frame(place), place.library) if frame], " → ")
     names = [(f"{kind} ", Span(name, "name")) for kind, name in (("module", place.module), ("op", place.op)) if name]
     inside = joined(names, ", ")
@@ -238,7 +238,7 @@ def described(place: Place) -> Text:
 
 
 def advised(one: Setting) -> str:
-    """`` → 8``, and what it follows from or means, as far as either is known; it stands behind how the program was run."""
+    """Return `` → 8``, and what it follows from or means, as far as either is known; it stands behind how the program was run."""
     return (f" → {one.advice}" if one.advice else "") + (f": {one.because}" if one.because else "")
 
 
@@ -262,13 +262,13 @@ def plan_note(step: PlanStep) -> str:
 
 
 def plan_step(before: float, after: dict[str, float]) -> str:
-    """``80.0 → 36.2 – 58.1 ms``."""
+    """Return ``80.0 → 36.2 – 58.1 ms``."""
     then = [number(after[key]) for key in ("low", "high") if key in after]
     return f"{number(before)} → {' – '.join(dict.fromkeys(then))} ms"
 
 
 def numbered(findings: Sequence[Finding]) -> str:
-    """``4 findings and 1 note``: how many there are, those that are no more than a note apart; ``No findings``."""
+    """Return ``4 findings and 1 note``: how many there are, those that are no more than a note apart; ``No findings``."""
     notes = sum(finding.severity == "note" for finding in findings)
     parts = [
         f"{count} {name}{'s' * (count > 1)}"
@@ -279,7 +279,7 @@ def numbered(findings: Sequence[Finding]) -> str:
 
 
 def counts(analysis: Analysis) -> str:
-    """``5 fired, 2 noted on the profile, 60 passed, 10 not applicable, 4 not run``: all rules that ran, each once."""
+    """Return ``5 fired, 2 noted on the profile, 60 passed, 10 not applicable, 4 not run``: all rules that ran, each once."""
     verdicts = analysis.verdicts
     told = [
         (len({finding.rule for finding in analysis.findings}), "fired"),
@@ -293,7 +293,7 @@ def counts(analysis: Analysis) -> str:
 
 
 def not_run(verdicts: Verdicts) -> list[NotRunGroup]:
-    """The rules that were not run, by what would let them run."""
+    """Return the rules that were not run, by what would let them run."""
     groups: dict[str, NotRunGroup] = {}
     for skipped in verdicts.not_run:
         group = groups.setdefault(skipped.how, NotRunGroup(skipped.how, [], []))

@@ -12,7 +12,7 @@ from advisor.results.analysis import Analysis, Finding
 
 
 def analysis(found: Analysis) -> Markup:
-    """The headline, the causes and a line a finding."""
+    """Render the headline, the causes and a line a finding."""
     blocks = [Paragraph((Span(found.trace.path), " · " + " · ".join(circumstances(found)))), *report.headline(found)]
     blocks += report.causes(found.summary, Detail(folds=True))
     blocks += report.short(found.findings) if found.findings else [Paragraph("No findings.")]
@@ -20,7 +20,7 @@ def analysis(found: Analysis) -> Markup:
 
 
 def finding(found: Finding) -> Markup:
-    """One finding with its evidence and its fix."""
+    """Render one finding with its evidence and its fix."""
     blocks: list[Block] = []
     for block in report.findings([found], None, Detail(folds=True)):
         blocks += [Paragraph(block.title), *block.blocks] if isinstance(block, Fold) else [block]
@@ -28,6 +28,6 @@ def finding(found: Finding) -> Markup:
 
 
 def _shown(blocks: list[Block]) -> Markup:
-    """Blocks without headings, which would be among the notebook's own."""
+    """Return blocks without headings, which would be among the notebook's own."""
     plain = [Paragraph(block.text) if isinstance(block, Heading) else block for block in blocks]
     return Markup("<div>{}</div>").format(fragment(plain))

@@ -1,4 +1,4 @@
-"""Environment of every HTML page: text is data, and only the page's own style and script may run.
+"""Basis of every HTML page: text is data, and only the page's own style and script may run.
 
 Jinja2 escapes every expression, and before that ``finalize`` spells out what is invisible or reorders text. A page's policy
 names its style and script by their hashes; so none carries a style attribute or an event handler.
@@ -32,7 +32,7 @@ def environment(package: str, folder: str) -> Environment:
 
 
 def asset(package: str, name: str) -> str:
-    """The text of a style or a script that lies in *package*."""
+    """Return the text of a style or a script that lies in *package*."""
     return files(package).joinpath(name).read_text("utf-8")
 
 
@@ -49,5 +49,5 @@ def _finalize(value: Any) -> Any:
 
 
 def cut(text: str, most: int = 400) -> str:
-    """*text* with its middle left out where it is longer than *most* characters."""
+    """Return *text* with its middle left out where it is longer than *most* characters."""
     return text if len(text) <= most else shorten(text[:most] + text[-most:], most)

@@ -19,7 +19,7 @@ HEADER = ("rank", "step", "GPU busy", "compute", "communication", "waits", "last
 
 
 def table(across: Across, detail: Detail) -> Table:
-    """A line a rank; of many ranks those that matter most, still in their order."""
+    """Return a line a rank; of many ranks those that matter most, still in their order."""
     rows = across.ranks if detail.verbosity > 0 and not detail.folds else shown(across)
     more = rest(across) + detail.hint if len(rows) < len(across.ranks) else ""
     return Table(
@@ -28,7 +28,7 @@ def table(across: Across, detail: Detail) -> Table:
 
 
 def shown(across: Across) -> list[RankRow]:
-    """Of many ranks those that are waited for or wait most, in their order."""
+    """Choose of many ranks those that are waited for or wait most, in their order."""
     weighty = sorted(across.ranks, key=lambda row: (-(row.caused_ms or 0.0), -(row.wait_ms or 0.0), row.rank))[:SHOWN]
     return sorted(weighty, key=lambda row: row.rank)
 
@@ -48,7 +48,7 @@ def untold(many: Sequence[Analysis], told: Sequence[int]) -> str:
 
 
 def sections(across: Across) -> list[tuple[str, Table]]:
-    """The tables that there is something for: spread, who waits for whom, where longest, messages, differing work."""
+    """Return the tables that there is something for: spread, who waits for whom, where longest, messages, differing work."""
     made = {
         "How the ranks differ": _spread(across),
         "Who waits for whom": _waits(across),
@@ -88,7 +88,7 @@ def _extremes(one: Spread) -> tuple[str, ...]:
 
 
 def _waits(across: Across) -> Table:
-    """Few ranks as a square, of many the pairs that weigh most."""
+    """Lay few ranks out as a square, of many the pairs that weigh most."""
     if len(across.ranks) > SHOWN:
         pairs = [(str(one.rank), str(one.late_rank), _ms(one.wait_ms)) for one in across.waits[:LISTED]]
         note = "the longest of all pairs, per step" if len(across.waits) > LISTED else "per step"
@@ -181,7 +181,7 @@ def _listed(ranks: Sequence[int]) -> str:
 
 
 def cells(row: RankRow) -> list[str]:
-    """A rank's line of the table."""
+    """Return a rank's line of the table."""
     return [
         str(row.rank),
         _ms(row.step_ms),
@@ -222,6 +222,6 @@ def clocks(across: Across) -> str:
 
 
 def heading(across: Across) -> str:
-    """``Across 8 of 8 ranks``."""
+    """Return ``Across 8 of 8 ranks``."""
     of = f" of {across.world_size:,}" if across.world_size and across.world_size != len(across.ranks) else ""
     return f"Across {len(across.ranks):,}{of} ranks"

@@ -35,7 +35,7 @@ def show(names: Sequence[str], rows: Sequence[tuple[Any, ...]], form: str, width
 
 
 def unique(names: Sequence[str]) -> list[str]:
-    """Column names, the second ``ms`` as ``ms_2``: in a JSON object the later would swallow the earlier."""
+    """Number equal column names, the second ``ms`` as ``ms_2``: in a JSON object the later would swallow the earlier."""
     seen: dict[str, int] = {}
     distinct = []
     for name in names:

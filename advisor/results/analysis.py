@@ -230,7 +230,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     settings: Annotated[list[Setting], doc("What the program ran with, where `advisor record` wrote it down.")] = []
 
     def _repr_html_(self) -> str:
-        """The finding as a notebook shows it."""
+        """Return the finding as a notebook shows it."""
         from advisor.report import notebook
 
         return notebook.finding(self)
@@ -305,7 +305,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     views: Annotated[Views | None, doc("Tables and pictures; None where they were not asked for (--views).")] = None
 
     def to_json(self) -> bytes:
-        """The contract of ``-f json``, indented."""
+        """Encode as indented JSON, the contract of ``-f json``."""
         return to_json(self)
 
     def to_html(self, path: str | Path, *, source_root: str | None = None) -> None:
@@ -318,12 +318,12 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
         Path(path).write_bytes(render("html", self, Options(source_root=source_root)))
 
     def _repr_html_(self) -> str:
-        """The analysis as a notebook shows it."""
+        """Return the analysis as a notebook shows it."""
         from advisor.report import notebook
 
         return notebook.analysis(self)
 
     @classmethod
     def from_json(cls, text: bytes | str) -> Analysis:
-        """The inverse of :meth:`to_json`. Raises ``msgspec.ValidationError`` on anything else."""
+        """Decode what :meth:`to_json` wrote. Raises ``msgspec.ValidationError`` on anything else."""
         return msgspec.json.decode(text, type=cls)

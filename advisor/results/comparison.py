@@ -96,5 +96,5 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     hidden: Annotated[dict[Name, int], doc("By kind: how many more items changed, and less.")]
 
     def to_json(self) -> bytes:
-        """The contract of ``-f json``, indented."""
+        """Encode as indented JSON, the contract of ``-f json``."""
         return to_json(self)

@@ -17,7 +17,7 @@ _PLAIN_LIST = re.compile(r'\[\n(?: *(?:"(?:[^"\\\n]|\\.)*"|[-+.\w]+),?\n)+ *\]')
 
 
 def to_json(value: object) -> bytes:
-    """*value* as indented JSON, safe to print: what could steer a terminal is escaped, lone surrogates are replaced.
+    """Return *value* as indented JSON, safe to print: what could steer a terminal is escaped, lone surrogates are replaced.
 
     Lists of plain values stand on one line: the columns of a timeline would else be as many lines as it has events.
     """

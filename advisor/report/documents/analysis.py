@@ -23,7 +23,7 @@ _WORDS = ("peak memory", "on the CPU")
 
 
 def blocks(analysis: Analysis, detail: doc.Detail) -> Iterator[doc.Block]:
-    """The whole report; a headline and a line a finding where the least is asked for."""
+    """Yield the whole report; a headline and a line a finding where the least is asked for."""
     trace, summary = analysis.trace, analysis.summary
     yield doc.Heading(doc.Span(trace.path, "code"), 1, " · ".join(figures.circumstances(analysis)))
     if detail.quiet:
@@ -65,7 +65,7 @@ def _quiet(analysis: Analysis) -> Iterator[doc.Block]:
 
 
 def lines(found: Sequence[Finding]) -> Iterator[doc.Block]:
-    """A line a finding."""
+    """Yield a line a finding."""
     for index, one in enumerate(found, 1):
         gain = f"up to {percent(one.saving.high_share)}" if one.saving else "unpriced"
         text = (f"{index:>2}. ", doc.Span(f"{one.severity:6}", one.severity), f"  {gain:12}  {one.rule}: {one.title}")
@@ -75,7 +75,7 @@ def lines(found: Sequence[Finding]) -> Iterator[doc.Block]:
 
 
 def headline(analysis: Analysis) -> Iterator[doc.Block]:
-    """The figures at the head, what is not recorded, and what reading lost."""
+    """Yield the figures at the head, what is not recorded, and what reading lost."""
     found = figures.headline(analysis.summary)
     told = [(one.name, one.text, one.hint) for one in found if one.text is not None]
     rows = [(name, doc.Span(text), doc.Span(hint, "dim")) for name, text, hint in told if name not in _WORDS]
@@ -117,7 +117,7 @@ def causes(summary: Summary, detail: doc.Detail) -> Iterator[doc.Block]:
 
 
 def short(found: Sequence[Finding]) -> Iterator[doc.Block]:
-    """The findings as a table: what to do first."""
+    """Yield the findings as a table: what to do first."""
     rows = [
         (
             str(index),
@@ -140,7 +140,7 @@ def _first_place(finding: Finding) -> doc.Text:
 
 
 def findings(found: Sequence[Finding], summary: Summary | None, detail: doc.Detail) -> Iterator[doc.Block]:
-    """Findings, each under its title; *summary* is None where they speak of many ranks. Of many, the last ones in short."""
+    """Yield findings, each under its title; *summary* is None where they speak of many ranks. Of many, the last ones in short."""
     full = len(found) if detail.everything or summary is None else FULL_FINDINGS
     for index, one in enumerate(found, 1):
         title = (f"{index:>2}. ", doc.Span(f"{one.severity.upper():6}", one.severity), "  ", doc.Span(one.title))
@@ -186,7 +186,7 @@ def _whole(
 
 
 def labelled(label: str, texts: Sequence[doc.Text]) -> list[tuple[str, doc.Text]]:
-    """Rows of facts under one label."""
+    """Return rows of facts under one label."""
     return [(label if index == 0 else "", text) for index, text in enumerate(texts)]
 
 
@@ -219,7 +219,7 @@ def _then(asked: PlanStep) -> str:
 
 
 def notes(found: Sequence[QualityNote], heading: str) -> Iterator[doc.Block]:
-    """Notes on the profile, each with its advice."""
+    """Yield notes on the profile, each with its advice."""
     if found:
         yield doc.Heading(heading)
         yield doc.Items(
@@ -228,7 +228,7 @@ def notes(found: Sequence[QualityNote], heading: str) -> Iterator[doc.Block]:
 
 
 def failed(errors: Sequence[RuleFailure]) -> list[doc.Text]:
-    """The rules that failed, an item each."""
+    """Return the rules that failed, an item each."""
     return [("failed: ", doc.Span(one.rule, "code"), f": {one.message}") for one in errors]
 
 

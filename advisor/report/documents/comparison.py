@@ -22,7 +22,7 @@ _OUTCOME: dict[str, Style] = {"worse": "bad", "better": "good", "does not hold":
 
 
 def blocks(comparison: Comparison, detail: Detail) -> Iterator[Block]:
-    """The whole comparison; its headline where the least is asked for."""
+    """Yield the whole comparison; its headline where the least is asked for."""
     yield Heading(comparison.headline, 1)
     if detail.quiet:
         return
@@ -97,7 +97,7 @@ def _turned(turned: Turned) -> Text:
 
 
 def _side(given: Side) -> str:
-    """``5 steps, median 126 ms, middle 80 % 124 to 149, Tesla V100``."""
+    """Return ``5 steps, median 126 ms, middle 80 % 124 to 149, Tesla V100``."""
     parts = [f"{given.steps} steps" if given.steps else "no steps"]
     if given.step_ms is not None:
         spread = f"{number(given.p10_ms or 0.0)} to {number(given.p90_ms or 0.0)}"
@@ -108,14 +108,14 @@ def _side(given: Side) -> str:
 
 
 def _figure(value: float | None, unit: str) -> str:
-    """A figure with its unit."""
+    """Return a figure with its unit."""
     if value is None:
         return MISSING
     return percent(value) if unit == "share" else f"{number(value)} {unit}".rstrip()
 
 
 def _difference(shift: Shift) -> str:
-    """By how much a figure moved, in its unit."""
+    """Return the difference of a figure between the sides, with its sign and unit."""
     if shift.before is None or shift.after is None:
         return ""
     moved = shift.after - shift.before
@@ -124,6 +124,6 @@ def _difference(shift: Shift) -> str:
 
 
 def _moved(item: Item) -> str:
-    """``appeared: 0 → 1.3 ms, 0 → 4 calls a step``."""
+    """Return ``appeared: 0 → 1.3 ms, 0 → 4 calls a step``."""
     calls = f"{number(item.calls_before)} → {number(item.calls_after)} calls"
     return f"{item.fate}: {number(item.ms_before)} → {number(item.ms_after)} ms, {calls} a step"

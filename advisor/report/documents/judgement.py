@@ -24,7 +24,7 @@ class Section(NamedTuple):
 
 
 def sections(judgement: Judgement) -> list[Section]:
-    """The checks by what they mean for the verdict; every check is in exactly one section."""
+    """Return the checks by what they mean for the verdict; every check is in exactly one section."""
 
     def chosen(outcome: str, counts: bool | None = None) -> list[Check]:
         return [c for c in judgement.checks if c.outcome == outcome and counts in (None, c.counts)]
@@ -45,7 +45,7 @@ def sections(judgement: Judgement) -> list[Section]:
 
 
 def told(check: Check) -> str:
-    """The line of a check, with its waiver."""
+    """Return the line of a check, with its waiver."""
     return f"{check.message}; waived: {check.waiver}" if check.waiver else check.message
 
 
@@ -59,7 +59,7 @@ def counts(judgement: Judgement) -> str:
 
 
 def blocks(judgement: Judgement, detail: Detail) -> Iterator[Block]:
-    """The whole answer; the verdict and the command that updates the baseline where the least is asked for."""
+    """Yield the whole answer; the verdict and the command that updates the baseline where the least is asked for."""
     verdict, label = judgement.verdict, f" (workload {judgement.workload})" if judgement.workload else ""
     if detail.folds:
         yield Heading(f"{_SIGN[verdict]} advisor gate: {VERDICT[verdict].lower()}")

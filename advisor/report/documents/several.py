@@ -15,7 +15,7 @@ from advisor.results.several import Several
 
 
 def blocks(document: Several, detail: Detail) -> Iterator[Block]:
-    """The whole report; where details fold away, what lies across comes before the traces."""
+    """Yield the whole report; where details fold away, what lies across comes before the traces."""
     many = document.traces
     told = at_length(many, document.across)
     listed = list(range(len(many))) if detail.verbosity > 0 and not detail.folds else told

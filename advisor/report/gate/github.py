@@ -12,7 +12,7 @@ _MOST = 10
 
 
 def render(judgement: Judgement, _options: Options) -> str:
-    """Errors first, then warnings; a notice says the verdict."""
+    """Write errors first, then warnings; a notice says the verdict."""
     errors = [c for c in judgement.checks if c.counts and c.outcome == "regression"]
     warnings = [c for c in judgement.checks if c.outcome == "regression" and not c.counts]
     unsaid = [c for c in judgement.checks if c.counts and c.outcome == "inconclusive"]

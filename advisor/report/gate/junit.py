@@ -11,7 +11,7 @@ from advisor.results.judgement import Check, Judgement
 
 
 def render(judgement: Judgement, _options: Options) -> str:
-    """One suite; no times and no host, so that the same judgement gives the same bytes."""
+    """Write one suite; no times and no host, so that the same judgement gives the same bytes."""
     checks = sorted(judgement.checks, key=lambda check: (check.kind, check.name))
     cases = [_case(check) for check in checks]
     if judgement.incomparable:
@@ -57,7 +57,7 @@ def _attribute(text: str) -> str:
 
 
 def _allowed(text: str) -> str:
-    """*text* of characters that XML 1.0 can hold at all."""
+    """Return *text* of characters that XML 1.0 can hold at all."""
     return "".join(
         c for c in clean(text) if c in "\t" or " " <= c <= "\ud7ff" or "\ue000" <= c <= "\ufffd" or c > "\uffff"
     )

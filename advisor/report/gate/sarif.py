@@ -20,7 +20,7 @@ _PLACES = 3
 
 
 def render(judgement: Judgement, _options: Options) -> bytes:
-    """One run: what grew, what has no answer and counts, and what is waived, as suppressed."""
+    """Write one run: what grew, what has no answer and counts, and what is waived, as suppressed."""
     shown = [c for c in judgement.checks if c.outcome == "regression" or (c.outcome == "inconclusive" and c.counts)]
     ids = sorted({check.name for check in shown})
     titles = {check.name: check.title for check in shown}
@@ -58,7 +58,7 @@ def _result(check: Check, index: int, baseline: str) -> dict[str, Any]:
 
 
 def fingerprint(rule: str, place: Place | None) -> str:
-    """Stable while the code around moves: of the rule, the file and the function, not of the line or the figures."""
+    """Hash rule, file and function, not the line or the figures: stable while the code around moves."""
     parts = [rule, (place.file or "") if place else "", (place.function or "") if place else ""]
     return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:32]
 
@@ -76,6 +76,6 @@ def _at(uri: str, line: int) -> dict[str, Any]:
 
 
 def _uri(path: str) -> str:
-    """A relative reference: no drive, no root, no way up."""
+    """Return a relative reference: no drive, no root, no way up."""
     parts = [part for part in re.split(r"[\\/]+", re.sub(r"^[A-Za-z]:", "", path)) if part not in ("", ".", "..")]
     return "/".join(quote(part, safe="-._~+=@ ".replace(" ", ""), errors="replace") for part in parts) or "unknown"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def render(document: Analysis | Several, options: Options) -> str:
-    """The whole page. ``options.source_root``: the folder in which the lines of the user's own source are looked up."""
+    """Render the whole page. ``options.source_root``: the folder in which the lines of the user's own source are looked up."""
     script, style = page.asset(__name__, "script.js"), page.asset(__name__, "style.css")
     return (
         _environment()

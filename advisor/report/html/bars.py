@@ -21,7 +21,7 @@ KEYS = (
 
 
 def parts(row: RankRow) -> list[tuple[str, float]]:
-    """Colour and share of each part of a rank's step, of those that its trace tells; they add up to 1."""
+    """Return colour and share of each part of a rank's step, of those that its trace tells; they add up to 1."""
     compute, exposed, wait = row.compute_share or 0.0, row.communication_share or 0.0, row.wait_share or 0.0
     wait, loader = min(wait, exposed), row.loader_share or 0.0
     rest = max(1.0 - compute - exposed - loader, 0.0)
@@ -29,7 +29,7 @@ def parts(row: RankRow) -> list[tuple[str, float]]:
 
 
 def of(across: Across) -> Markup:
-    """A bar a rank, as long as its step; without steps all are as long as the window."""
+    """Draw a bar a rank, as long as its step; without steps all are as long as the window."""
     rows = [row for row in ranks.shown(across) if row.compute_share is not None]
     most = max((row.step_ms or 0.0 for row in rows), default=0.0)
     made = []

@@ -32,7 +32,7 @@ class Row(NamedTuple):
 
 
 def title(heading: Heading) -> str:
-    """A heading with its unit, where cells leave that out."""
+    """Return a heading with its unit, where cells leave that out."""
     return f"{heading.name} ({heading.unit})" if heading.unit not in ("", "count", "share") else heading.name
 
 
@@ -42,7 +42,7 @@ def figures(heading: Heading) -> bool:
 
 
 def shown(value: Cell, unit: str) -> Shown:
-    """A cell of a view, in the unit of its column."""
+    """Return a cell of a view, in the unit of its column."""
     if value is None or value != value:
         return Shown(ABSENT, None)
     if isinstance(value, bool):
@@ -57,18 +57,18 @@ def shown(value: Cell, unit: str) -> Shown:
 
 
 def short(text: str) -> str:
-    """A text of a trace, cut in the middle where it is longer than a cell can be."""
+    """Return a text of a trace, cut in the middle where it is longer than a cell can be."""
     return text if len(text) <= LONGEST_CELL else shorten(text[:LONGEST_CELL] + text[-LONGEST_CELL:], LONGEST_CELL)
 
 
 def halves(text: str) -> tuple[str, str] | None:
-    """A long path parted before its last name, which tells it apart; None for what is no path."""
+    """Return a long path parted before its last name, which tells it apart; None for what is no path."""
     head, slash, tail = text.rpartition("/")
     return (head, slash + tail) if len(text) > LONG and slash and " " not in text and 0 < len(tail) < LONG else None
 
 
 def rows(grid: Grid) -> list[Row]:
-    """All rows of a view's table."""
+    """Return all rows of a view's table."""
     units = [heading.unit for heading in grid.columns]
     depth: list[int] = []
     made = []

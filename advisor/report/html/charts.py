@@ -17,7 +17,7 @@ _MOST_TITLED = 120
 
 
 def order(bars: Sequence[StepBar]) -> list[str]:
-    """The causes of some steps as they are stacked: work below, each with its most time first."""
+    """Return the causes of some steps as they are stacked: work below, each with its most time first."""
     total: dict[str, float] = {}
     for bar in bars:
         for cause, ms in bar.causes.items():
@@ -26,7 +26,7 @@ def order(bars: Sequence[StepBar]) -> list[str]:
 
 
 def ticks(most: float, count: int = 4) -> list[float]:
-    """Round figures from 0 up to *most*."""
+    """Return round figures from 0 up to *most*."""
     if not most > 0 or not math.isfinite(most):
         return [0.0]
     raw = most / count
@@ -36,7 +36,7 @@ def ticks(most: float, count: int = 4) -> list[float]:
 
 
 def _scale(height: int, most: float, unit: str, shown: Sequence[tuple[float, str]]) -> tuple[Markup, Markup]:
-    """Lines across at round figures, to lie under a chart, and the figures, to lie over it. *shown* says what they are."""
+    """Return lines across at round figures, to lie under a chart, and the figures, to lie over it. *shown* says what they are."""
     lines, texts = [], []
     for value, text in shown or [(value, f"{number(value)}{unit}") for value in ticks(most)]:
         y = height - value / most * height if most else height
@@ -55,14 +55,14 @@ def _chart(label: str, height: int, inside: Iterable[Markup], below: Markup | st
 
 
 def _stretched(height: int, wide: int, high: int, inside: Markup) -> Markup:
-    """Shapes in a grid of *wide* by *high*, stretched over the chart."""
+    """Draw shapes in a grid of *wide* by *high*, stretched over the chart."""
     return Shape(
         '<svg width="100%%" height="%d" viewBox="0 0 %d %d" preserveAspectRatio="none">%s</svg>'
     ) % (height, wide, high, inside)  # fmt: skip
 
 
 def steps(bars: Sequence[StepBar], median: float | None, order: Sequence[str]) -> Markup:
-    """A bar a step, stacked by cause; those that the median leaves out are paler."""
+    """Draw a bar a step, stacked by cause; those that the median leaves out are paler."""
     height, high = 150, 1000
     most = max((bar.ms for bar in bars), default=0.0)
     if most <= 0:
@@ -98,7 +98,7 @@ def steps(bars: Sequence[StepBar], median: float | None, order: Sequence[str]) -
 
 
 def step(bar: StepBar, most: float, order: Sequence[str]) -> Markup:
-    """One step as a bar on its side, as long as *most* is wide."""
+    """Draw one step as a bar on its side, as long as *most* is wide."""
     made, left = [], 0.0
     for cause in order:
         ms = bar.causes.get(cause, 0.0)
@@ -116,14 +116,14 @@ def step(bar: StepBar, most: float, order: Sequence[str]) -> Markup:
 
 
 def told(bar: StepBar) -> str:
-    """A step in words: ``ProfilerStep#5: 79.8 ms; loader 44.0, compute 24.8``."""
+    """Return a step in words: ``ProfilerStep#5: 79.8 ms; loader 44.0, compute 24.8``."""
     heavy = sorted(bar.causes.items(), key=lambda pair: -pair[1])
     parts = ", ".join(f"{name.replace('_', ' ')} {number(ms)}" for name, ms in heavy)
     return f"{bar.name}: {milliseconds(bar.ms)}; {parts}" + ("" if bar.sampled else "; not in the median")
 
 
 def _names(bars: Sequence[StepBar]) -> Markup:
-    """Names under some of the steps: under the first, and as many more as have room."""
+    """Draw names under some of the steps: under the first, and as many more as have room."""
     every = max(1, math.ceil(len(bars) / 6))
     made = [
         Shape('<text class="tick" x="%s" y="13">%s</text>')
@@ -137,7 +137,7 @@ def _names(bars: Sequence[StepBar]) -> Markup:
 def _stairs(
     x: Sequence[float], y: Sequence[float], wide: int, high: int, most: float, span: tuple[float, float]
 ) -> str:
-    """A staircase: each value holds until the next."""
+    """Return a staircase: each value holds until the next."""
     first, last = span
     points: list[str] = []
     before = (-1, -1)
@@ -153,7 +153,7 @@ def _stairs(
 
 
 def memory(curve: MemoryCurve) -> Markup:
-    """Allocated and reserved memory over the recording, with the peak, and the capacity where it is in sight."""
+    """Draw allocated and reserved memory over the recording, with the peak, and the capacity where it is in sight."""
     height, wide, high = 170, 4000, 1000
     if len(curve.ms) < 2 or curve.ms[-1] <= curve.ms[0]:
         return Markup("")
@@ -218,7 +218,7 @@ def queue(curve: QueueCurve, dur_ms: float) -> Markup:
 
 
 def timeline(line: Timeline, most_tracks: int = 5) -> Markup:
-    """The causes and the streams of the shown step, without names: for where no script runs, and for paper."""
+    """Draw the causes and the streams of the shown step, without names: for where no script runs, and for paper."""
     chosen = [index for index, track in enumerate(line.tracks) if track.kind != "thread"][:most_tracks]
     if line.dur_ns <= 0 or not chosen:
         return Markup("")

@@ -16,7 +16,7 @@ class Line(NamedTuple):
 
 
 def lines(before: str, after: str) -> list[Line]:
-    """*before* and *after* as one list of lines, as a unified diff shows them; empty where there is no code."""
+    """Return *before* and *after* as one list of lines, as a unified diff shows them; empty where there is no code."""
     old = clean_lines(before) if before.strip() else []
     new = clean_lines(after) if after.strip() else []
     made: list[Line] = []

@@ -19,20 +19,20 @@ from advisor.report.plain import clean_lines, link
 
 
 def render(document: object, _options: Options) -> str:
-    """The page of a document that has no page of its own."""
+    """Render the page of a document that has no page of its own."""
     blocks = build(document, Detail(folds=True, bars=True, wide=True))
     return whole(f"advisor {type(document).__name__.lower()}", blocks)
 
 
 def whole(title: str, blocks: Sequence[Block]) -> str:
-    """A page of any blocks."""
+    """Render a page of any blocks."""
     style = page.asset("advisor.report.comparison", "style.css")
     made = _environment().get_template("document.html.j2")
     return made.render(title=title, body=fragment(blocks), style=Markup(style), style_hash=page.digest(style))
 
 
 def fragment(blocks: Sequence[Block]) -> Markup:
-    """Any blocks as a piece of a page."""
+    """Draw any blocks as a piece of a page."""
     return Markup(_environment().get_template("blocks.html.j2").render(blocks=blocks))
 
 

@@ -18,13 +18,13 @@ _UNSAFE = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
 def data(value: object) -> Markup:
-    """*value* as JSON that can stand inside a script element."""
+    """Return *value* as JSON that can stand inside a script element."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return Markup(text.translate(_UNSAFE))
 
 
 def timeline(line: Timeline, findings: Sequence[Finding], prefix: str) -> Markup:
-    """The timeline for the page's script, its text made safe to draw; each finding by its place on the page."""
+    """Return the timeline for the page's script, its text made safe to draw; each finding by its place on the page."""
     at = {finding.rule: index for index, finding in reversed(list(enumerate(findings, 1)))}
 
     def safe(text: str) -> str:
@@ -55,7 +55,7 @@ def timeline(line: Timeline, findings: Sequence[Finding], prefix: str) -> Markup
 
 
 def marks(line: Timeline | None) -> dict[str, int]:
-    """The rules whose evidence the timeline shows, with the numbers by which its items name them."""
+    """Return the rules whose evidence the timeline shows, with the numbers by which its items name them."""
     if line is None:
         return {}
     shown = set(line.finding)

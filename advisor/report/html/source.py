@@ -29,7 +29,7 @@ class Lines:
         self._files: dict[str, list[str] | None] = {}
 
     def __call__(self, place: Place) -> list[SourceLine]:
-        """The line of *place* and some around it; empty where no file below the root can be the one that is meant."""
+        """Return the line of *place* and some around it; empty where no file below the root can be the one that is meant."""
         if self._root is None or not place.file or place.line is None or place.line < 1:
             return []
         if place.file not in self._files:
@@ -45,7 +45,7 @@ class Lines:
 
 
 def _read(root: Path, name: str) -> list[str] | None:
-    """The lines of the file that *name* means. Traces may name files by more folders than the root holds."""
+    """Return the lines of the file that *name* means. Traces may name files by more folders than the root holds."""
     parts = [part for part in re.split(r"[\\/]+", name) if part not in ("", ".")]
     if not parts or ".." in parts or len(parts) > MOST_PARTS:
         return None

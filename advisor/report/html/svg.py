@@ -31,39 +31,39 @@ class Shape(str):
 
 
 def colour(name: str) -> str:
-    """The class that colours a cause or a category."""
+    """Return the class that colours a cause or a category."""
     return f"c-{name}" if name in KNOWN else "c-other"
 
 
 def at(share: float) -> str:
-    """A share of the width."""
+    """Return a share of the width."""
     return f"{100 * min(1.0, max(0.0, share)):.3f}".rstrip("0").rstrip(".") + "%"
 
 
 def text_of(text: str) -> Markup:
-    """A name, cleaned, cut and escaped."""
+    """Return a name, cleaned, cut and escaped."""
     return escape(clean(shorten(text, 120)))
 
 
 def swatch(name: str) -> Markup:
-    """The small square of a legend."""
+    """Draw the small square of a legend."""
     return Shape('<svg class="swatch" width="12" height="12" aria-hidden="true"><rect class="%s" width="12" height="12"/>'
                   "</svg>") % colour(name)  # fmt: skip
 
 
 def key(name: str) -> Markup:
-    """The small square of a legend for what is no cause."""
+    """Draw the small square of a legend for what is no cause."""
     return Shape('<svg class="swatch" width="12" height="12" aria-hidden="true"><rect class="%s" width="12" height="12"/>'
                   "</svg>") % name  # fmt: skip
 
 
 def grouped(parts: Sequence[Part]) -> tuple[list[Part], list[Part]]:
-    """Parts in which the device works and in which it waits."""
+    """Return parts in which the device works and in which it waits."""
     return [part for part in parts if part.cause in WORK], [part for part in parts if part.cause not in WORK]
 
 
 def causes(parts: Sequence[Part], label: str) -> Markup:
-    """The step's time as one bar: work first, then what it waits for."""
+    """Draw the step's time as one bar: work first, then what it waits for."""
     whole = sum(part.share for part in parts)
     if whole <= 0:
         return Markup("")
@@ -90,7 +90,7 @@ def causes(parts: Sequence[Part], label: str) -> Markup:
 
 
 def price(finding: Finding) -> Markup:
-    """A finding's cost in the whole step, and what of it the fix returns."""
+    """Draw a finding's cost in the whole step, and what of it the fix returns."""
     saving = finding.saving
     low, high = (saving.low_share, saving.high_share) if saving else (0.0, 0.0)
     told = f"costs {percent(finding.cost_share)} of the time"
@@ -108,7 +108,7 @@ def price(finding: Finding) -> Markup:
 
 
 def ladder(step: PlanStep, first_ms: float) -> Markup:
-    """A step of the plan: the time after it, of the time at the start."""
+    """Draw a step of the plan: the time after it, of the time at the start."""
     if first_ms <= 0:
         return Markup("")
     after = sorted(step.step_ms_after.values())
@@ -119,7 +119,7 @@ def ladder(step: PlanStep, first_ms: float) -> Markup:
 
 
 def meter(share: float, label: str) -> Markup:
-    """A small bar of a share."""
+    """Draw a small bar of a share."""
     return Shape(
         '<svg class="meter" width="100%%" height="5" role="img" aria-label="%s"><rect class="track" width="100%%" height="5"/>'
         '<rect class="fill" width="%s" height="5"/></svg>'
@@ -127,14 +127,14 @@ def meter(share: float, label: str) -> Markup:
 
 
 def share_bar(share: float) -> Markup:
-    """The bar beside a share in a table; the figure says the same, so that it is silent."""
+    """Draw the bar beside a share in a table; the figure says the same, so that it is silent."""
     return Shape(
         '<svg class="share" width="60" height="8" aria-hidden="true"><rect width="%s" height="8"/></svg>'
     ) % at(share)
 
 
 def classes(most: float, time: float, on: float | None, unsaid: float | None) -> Markup:
-    """A bar of a class of kernels: on Tensor Cores, unsaid, and the rest."""
+    """Draw a bar of a class of kernels: on Tensor Cores, unsaid, and the rest."""
     if most <= 0:
         return Markup("")
     on, unsaid = on or 0.0, unsaid or 0.0
