@@ -109,10 +109,10 @@ def _deflated(array: Array) -> bytes:
 def _inflated(data: bytes, size: int) -> bytes:
     """Return at most *size* + 1 bytes of what *data* inflates to."""
     try:
-        found: bytes = isal_zlib.decompressobj().decompress(data, size + 1)
+        text: bytes = isal_zlib.decompressobj().decompress(data, size + 1)
     except isal_zlib.error as error:  # type: ignore[misc]  # its stub says an instance
         raise ValueError(str(error)) from None
-    return found
+    return text
 
 
 # ---- tables

@@ -35,12 +35,12 @@ class Facts(NamedTuple):
 def facts(path: str) -> Facts | None:
     """Read the facts of a file on this machine; None for what is none: a pipe, a folder, a URL, nothing."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except (OSError, ValueError):
         return None
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return None
-    return Facts(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return Facts(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def content(path: str) -> str | None:

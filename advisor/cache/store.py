@@ -124,22 +124,22 @@ class Store:
         for entry in _files_in(self.root / "traces"):
             if entry.is_dir():
                 _remove(entry)
-        entries = sorted((_changed(entry), entry.name, _size(entry)) for entry in _files_in(self.root / "traces"))
-        excess = sum(size for _, _, size in entries) - self.most_bytes
-        for _, name, size in entries:
+        entries = sorted((*_change_and_size(entry), entry.name) for entry in _files_in(self.root / "traces"))
+        excess = sum(size for _, size, _ in entries) - self.most_bytes
+        for _, size, name in entries:
             if excess <= 0:
                 break
             self.remove(name)
             excess -= size
-        held = [entry.name for entry in _files_in(self.root / "traces")]
+        names = [entry.name for entry in _files_in(self.root / "traces")]
         for file in _files_in(self.root / "files"):
             with contextlib.suppress(OSError, msgspec.DecodeError):
                 known = msgspec.json.decode(file.read_bytes(), type=_Known)
-                if not any(f"-{known.content}-" in name for name in held):
+                if not any(f"-{known.content}-" in name for name in names):
                     file.unlink()
-        for begun in _files_in(self.root):
-            if begun.name.startswith(_BEGUN) and time.time() - _changed(begun) > _ABANDONED_S:
-                _remove(begun)
+        for leftover in _files_in(self.root):
+            if leftover.name.startswith(_BEGUN) and time.time() - _change_and_size(leftover)[0] > _ABANDONED_S:
+                _remove(leftover)
 
     def _write(self, path: Path, *parts: bytes) -> None:
         """Write a file beside its place and move it there whole. Raises ``OSError``."""
@@ -147,13 +147,13 @@ class Store:
         if not self._is_private():
             raise PermissionError(0, "it belongs to another user, or others may write to it")
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        number, begun = tempfile.mkstemp(prefix=_BEGUN, dir=self.root)
+        number, temporary = tempfile.mkstemp(prefix=_BEGUN, dir=self.root)
         try:
             with os.fdopen(number, "wb") as file:
                 file.writelines(parts)
-            os.replace(begun, path)
+            os.replace(temporary, path)
         except BaseException:
-            _remove(Path(begun))
+            _remove(Path(temporary))
             raise
 
     def _is_private(self) -> bool:
@@ -184,17 +184,10 @@ def _files_in(folder: Path) -> list[Path]:
         return []
 
 
-def _changed(path: Path) -> float:
-    """Return the time of a file's or folder's last change; 0 where it is gone."""
+def _change_and_size(path: Path) -> tuple[float, int]:
+    """Return the time of a file's or folder's last change, and its size in bytes; 0 and 0 where it is gone."""
     try:
-        return path.stat().st_mtime
+        status = path.stat()
     except OSError:
-        return 0.0
-
-
-def _size(entry: Path) -> int:
-    """Return the size of an entry in bytes; 0 where it is gone."""
-    try:
-        return entry.stat().st_size
-    except OSError:
-        return 0
+        return 0.0, 0
+    return status.st_mtime, status.st_size

@@ -120,7 +120,9 @@ def command(
     from advisor.results.several import Several
 
     with progress(look.quiet) as say:
-        results = execution.run(files, settings, jobs=workers.jobs, scheduler=workers.scheduler, say=say, told=say.told)
+        results = execution.run(
+            files, settings, jobs=workers.jobs, scheduler=workers.scheduler, say=say, progress=say.advance
+        )
     _report_unread(results)
     if not results.analyses:
         return TraceError.exit_code

@@ -61,7 +61,7 @@ def command(
     chosen = options.expand(only or settings.only, rules, "--only")
     with progress(quiet) as say:
         say(f"reading {trace}")
-        recorded = read(trace, libraries=settings.library, told=say.told, **reading.arguments(settings))
+        recorded = read(trace, libraries=settings.library, told=say.advance, **reading.arguments(settings))
         outcome = run(recorded, rules, only=chosen, skip=settings.skip)
         analysis = analyze(recorded, rules, only=chosen, skip=settings.skip)
         pieces = evidence(recorded, outcome, analysis.findings)

@@ -40,11 +40,11 @@ def group(name: str, kind: type[object], *options: Callable[[Command], Command])
 
     def decorate(command: Command) -> Command:
         @functools.wraps(command)
-        def gathered(**values: Any) -> object:
+        def wrapper(**values: Any) -> object:
             values[name] = kind(**{field: values.pop(field) for field in names if field in values})
             return command(**values)
 
-        return cast(Command, functools.reduce(lambda made, option: option(made), reversed(options), gathered))
+        return cast(Command, functools.reduce(lambda decorated, option: option(decorated), reversed(options), wrapper))
 
     return decorate
 
@@ -148,10 +148,10 @@ def expand(globs: Iterable[str], rules: Rulebook, option: str) -> tuple[str, ...
     ids = [rule.id for rule in rules.rules]
     fitting: dict[str, None] = {}
     for glob in globs:
-        found = [rule for rule in ids if fnmatchcase(rule, glob)]
-        if not found:
+        matches = [rule for rule in ids if fnmatchcase(rule, glob)]
+        if not matches:
             raise UsageError(f'{option} "{glob}" fits no rule{nearest(glob, ids)}. List them: advisor rules list.')
-        fitting.update(dict.fromkeys(found))
+        fitting.update(dict.fromkeys(matches))
     return tuple(fitting)
 
 

@@ -68,16 +68,19 @@ def write(
     source_root: str | None = None,
 ) -> None:
     """Render each report once and put it where it belongs."""
-    for output in outputs:
-        if output.path is None:
-            colored = wants_color(color)
-            options = Options(width(), colored, verbosity, source_root)
-            report = render(output.format.name, document, options, known)
-            put(report, binary=output.format.binary, color=colored)
-            continue
-        options = Options(PIPED_WIDTH, color == "always", verbosity, source_root)
-        report = render(output.format.name, document, options, known)
-        try:
-            output.path.write_bytes(report)
-        except OSError as error:
-            raise UsageError(f"{output.path}: {error.strerror or error}") from error
+    for form, path in outputs:
+        colored = wants_color(color) if path is None else color == "always"
+        options = Options(width() if path is None else PIPED_WIDTH, colored, verbosity, source_root)
+        report = render(form.name, document, options, known)
+        if path is None:
+            put(report, binary=form.binary, color=colored)
+        else:
+            write_file(path, report)
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file. Raises ``UsageError`` where that cannot be."""
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error

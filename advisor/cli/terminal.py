@@ -55,22 +55,17 @@ def put(content: bytes, *, binary: bool = False, color: bool = False) -> None:
 
     Raises UsageError where stdout is closed or its disk is full.
     """
+    if sys.stdout is None:
+        raise UsageError("standard output is closed; name a file with -o")
     try:
-        _put(content, binary=binary, color=color)
+        if binary:
+            sys.stdout.buffer.write(content)
+        else:
+            click.echo(_writable(content.decode("utf-8"), sys.stdout), nl=False, color=color)
     except BrokenPipeError:
         raise
     except OSError as error:
         raise UsageError(f"standard output: {error.strerror or error}") from error
-
-
-def _put(content: bytes, *, binary: bool, color: bool) -> None:
-    if sys.stdout is None:
-        raise UsageError("standard output is closed; name a file with -o")
-    if binary:
-        sys.stdout.buffer.write(content)
-        return
-    text = content.decode("utf-8")
-    click.echo(_writable(text, sys.stdout), nl=False, color=color)
 
 
 def _writable(text: str, stream: TextIO) -> str:
@@ -89,7 +84,7 @@ class Progress:
     def __call__(self, text: str) -> None:
         """Say what begins."""
 
-    def told(self, done: int, whole: int | None) -> None:
+    def advance(self, done: int, total: int | None) -> None:
         """Report the bytes of the file that are read so far, and of how many; None where nobody knows."""
 
 
@@ -109,20 +104,20 @@ class Line(Progress):
         self._text = text
         self.draw(self.line(0, None))
 
-    def told(self, done: int, whole: int | None) -> None:
+    def advance(self, done: int, total: int | None) -> None:
         """Show the bytes of the file that are read so far, and of how many."""
-        if time.monotonic() >= self._again or done == whole:
-            self.draw(self.line(done, whole))
+        if time.monotonic() >= self._again or done == total:
+            self.draw(self.line(done, total))
 
-    def line(self, done: int, whole: int | None) -> str:
+    def line(self, done: int, total: int | None) -> str:
         """Make the line that says what is under way; of a large file that is being read also how much."""
         from advisor.report.plain import clean, shorten
 
         size = ""
-        if whole is not None and _LEAST <= whole > done > 0:
-            full = _BAR * done // whole
-            size = f" [{'#' * full:{_BAR}}] {done / _MB:,.0f} of {whole / _MB:,.0f} MB"
-        elif whole is None and done >= _LEAST:
+        if total is not None and _LEAST <= total > done > 0:
+            full = _BAR * done // total
+            size = f" [{'#' * full:{_BAR}}] {done / _MB:,.0f} of {total / _MB:,.0f} MB"
+        elif total is None and done >= _LEAST:
             size = f" {done / _MB:,.0f} MB"
         return shorten(clean(self._text), max(20, self.room - len(size))) + size
 

@@ -33,18 +33,18 @@ class Inputs:
     several: bool = False
 
 
-def several(given: Sequence[str]) -> bool:
+def several(arguments: Sequence[str]) -> bool:
     """True where an argument stands for more than itself: a folder, a pattern, a URL of either."""
     return any(
         _is_pattern(argument) or (remote.is_url(argument) and argument.endswith("/")) or Path(argument).is_dir()
-        for argument in given
+        for argument in arguments
     )
 
 
-def find(given: Sequence[str]) -> Inputs:
+def find(arguments: Sequence[str]) -> Inputs:
     """Find the files that *given* stand for, each once. Raises ``TraceError`` where a folder or pattern holds none."""
     inputs = Inputs()
-    for argument in given:
+    for argument in arguments:
         if argument == "-":
             files = [argument]
         elif remote.is_url(argument):
@@ -60,14 +60,14 @@ def find(given: Sequence[str]) -> Inputs:
         else:
             files = [argument]
         inputs.addresses += [path for path in files if path not in inputs.addresses]
-    inputs.several = len(inputs.addresses) > 1 or several(given)
+    inputs.several = len(inputs.addresses) > 1 or several(arguments)
     return inputs
 
 
-def _is_pattern(given: str) -> bool:
-    if remote.is_url(given):  # a question mark begins the query of a URL
-        return "*" in given.partition("?")[0]
-    return _MAGIC.search(given) is not None and not os.path.lexists(given)
+def _is_pattern(argument: str) -> bool:
+    if remote.is_url(argument):  # a question mark begins the query of a URL
+        return "*" in argument.partition("?")[0]
+    return _MAGIC.search(argument) is not None and not os.path.lexists(argument)
 
 
 def _sorted(names: Iterable[str]) -> list[str]:
@@ -94,13 +94,13 @@ def _folder(folder: str, inputs: Inputs) -> list[str]:
     return _chosen(folder, chosen, others, inputs)
 
 
-def _remote(given: str, inputs: Inputs) -> list[str]:
+def _remote(url: str, inputs: Inputs) -> list[str]:
     """Return the files of a URL: of a pattern those that fit, of a folder its traces."""
-    if not _is_pattern(given) and not given.endswith("/"):
-        return [given]
-    system, path = remote.file_system(given)
+    if not _is_pattern(url) and not url.endswith("/"):
+        return [url]
+    system, path = remote.file_system(url)
     try:
-        if _is_pattern(given):
+        if _is_pattern(url):
             names = [name for name in system.glob(path) if name.lower().endswith(SUFFIXES)]
             others: list[str] = []
         else:
@@ -109,9 +109,9 @@ def _remote(given: str, inputs: Inputs) -> list[str]:
             names = [name for name in files if name.lower().endswith(SUFFIXES)]
             others = [name for name in files if name not in names]
     except Exception as error:  # noqa: BLE001  (each protocol has exceptions of its own)
-        raise TraceError(f"{remote.shown(given)}: cannot be listed: {remote.said(error)}") from None
+        raise TraceError(f"{remote.shown(url)}: cannot be listed: {remote.said(error)}") from None
     addresses = [str(system.unstrip_protocol(name)) for name in _sorted(names)]
-    return _chosen(remote.shown(given), addresses, others, inputs)
+    return _chosen(remote.shown(url), addresses, others, inputs)
 
 
 def _chosen(folder: str, names: Sequence[str], others: Sequence[str], inputs: Inputs) -> list[str]:
@@ -134,8 +134,8 @@ def _newest(names: Sequence[str], inputs: Inputs) -> list[str]:
         if recording := _RECORDING.match(file):
             key, entry = (folder, recording["worker"]), (int(recording["time"]), name)
             latest[key] = max(latest.get(key, entry), entry)
-    kept = {name for _, name in latest.values()}
-    chosen = [name for name in names if name in kept or not _RECORDING.match(re.split(r"[\\/]", name)[-1])]
+    newest = {name for _, name in latest.values()}
+    chosen = [name for name in names if name in newest or not _RECORDING.match(re.split(r"[\\/]", name)[-1])]
     if older := len(names) - len(chosen):
         files = "1 older recording" if older == 1 else f"{older:,} older recordings"
         workers = "1 process" if len(latest) == 1 else f"{len(latest):,} processes"

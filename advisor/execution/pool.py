@@ -47,16 +47,16 @@ def cores() -> int:
 
 def available_bytes() -> int:
     """Return the bytes of memory that the system says are available, and no more than the container's limit leaves."""
-    found = []
+    limits = []
     try:
         lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
-        found.append(int(lines["MemAvailable"].split()[0]) << 10)
+        limits.append(int(lines["MemAvailable"].split()[0]) << 10)
         limit, used = (Path(f"/sys/fs/cgroup/memory.{name}").read_text().strip() for name in ("max", "current"))
         if limit.isdecimal():
-            found.append(max(int(limit) - int(used), 0))
+            limits.append(max(int(limit) - int(used), 0))
     except (OSError, KeyError, ValueError):
         pass
-    return min(found, default=4 << 30)
+    return min(limits, default=4 << 30)
 
 
 def _text_bytes(address: str) -> int:

@@ -107,39 +107,39 @@ def make(analyses: Sequence[Analysis], *, workload: str = "", reason: str = "fir
     for number, other in enumerate(prints[1:], 2):
         if differing := differences(prints[0], other):
             raise UsageError(f"trace {number} is no run of the same workload: {'; '.join(differing)}")
-    sampled = [_samples(analysis) for analysis in analyses]
+    samples_of = [_samples(analysis) for analysis in analyses]
     rules = sorted({rule for analysis in analyses for rule in verdicts(analysis)})
     return Baseline(
         schema_version=SCHEMA_VERSION,
         advisor=analyses[0].advisor.version,
         fingerprint=prints[0],
-        steps=[samples.steps for samples in sampled],
+        steps=[samples.steps for samples in samples_of],
         metrics={
-            name: Series(unit=METRICS[name].unit, runs=[samples.metrics[name] for samples in sampled])
+            name: Series(unit=METRICS[name].unit, runs=[samples.metrics[name] for samples in samples_of])
             for name in sorted(METRICS)
-            if all(name in samples.metrics for samples in sampled)
+            if all(name in samples.metrics for samples in samples_of)
         },
         rules={
             rule: RuleRecord(
                 verdicts=[verdicts(analysis).get(rule, "not_run") for analysis in analyses],
-                runs=[samples.rules.get(rule, [0.0] * len(samples.metrics["step_ms"])) for samples in sampled],
+                runs=[samples.rules.get(rule, [0.0] * len(samples.metrics["step_ms"])) for samples in samples_of],
             )
             for rule in rules
         },
-        parts=_parts(sampled),
+        parts=_parts(samples_of),
         history=[Change(reason=reason, runs=len(analyses))],
     )
 
 
-def _parts(sampled: Sequence[Samples]) -> dict[str, dict[str, float]]:
+def _parts(samples_of: Sequence[Samples]) -> dict[str, dict[str, float]]:
     """Return the parts of each metric, a step on average over the runs."""
-    found: dict[str, dict[str, float]] = {}
-    for samples in sampled:
+    totals: dict[str, dict[str, float]] = {}
+    for samples in samples_of:
         for metric, parts in samples.parts.items():
-            mine = found.setdefault(metric, {})
+            total = totals.setdefault(metric, {})
             for name, value in parts.items():
-                mine[name] = mine.get(name, 0.0) + value / len(sampled)
-    return {metric: {name: round(value, 6) for name, value in parts.items()} for metric, parts in found.items()}
+                total[name] = total.get(name, 0.0) + value / len(samples_of)
+    return {metric: {name: round(value, 6) for name, value in parts.items()} for metric, parts in totals.items()}
 
 
 def _samples(analysis: Analysis) -> Samples:
@@ -152,13 +152,13 @@ def _samples(analysis: Analysis) -> Samples:
 
 def verdicts(analysis: Analysis) -> dict[str, str]:
     """Return the verdict of each rule; rules on the quality of the profile are not gated."""
-    given = analysis.verdicts
-    found = {finding.rule: "fires" for finding in analysis.findings}
-    found |= dict.fromkeys(given.passes, "passes")
-    found |= {verdict.rule: "not_applicable" for verdict in given.not_applicable}
-    found |= {verdict.rule: "not_run" for verdict in given.not_run}
-    found |= {failure.rule: "error" for failure in given.error}
-    return {rule: verdict for rule, verdict in found.items() if not rule.startswith("profile/")}
+    lists = analysis.verdicts
+    named = {finding.rule: "fires" for finding in analysis.findings}
+    named |= dict.fromkeys(lists.passes, "passes")
+    named |= {verdict.rule: "not_applicable" for verdict in lists.not_applicable}
+    named |= {verdict.rule: "not_run" for verdict in lists.not_run}
+    named |= {failure.rule: "error" for failure in lists.error}
+    return {rule: verdict for rule, verdict in named.items() if not rule.startswith("profile/")}
 
 
 def differences(base: Fingerprint, other: Fingerprint) -> list[str]:
@@ -166,30 +166,30 @@ def differences(base: Fingerprint, other: Fingerprint) -> list[str]:
 
     A feature that only one of them has is not among them: the figures that need it are inconclusive, and no more.
     """
-    found = []
+    texts = []
     for name in ("workload", "device", "vendor", "capability", "world_size"):
-        was, now = getattr(base, name), getattr(other, name)
-        if was != now:
-            found.append(f"{name.replace('_', ' ')} was {_said(was)} and is {_said(now)}")
+        before, after = getattr(base, name), getattr(other, name)
+        if before != after:
+            texts.append(f"{name.replace('_', ' ')} was {_literal(before)} and is {_literal(after)}")
     # Shapes and stacks slow the host down, so with and without are two programs.
     changed = [name for name in ("shapes", "stacks", "memory") if (name in base.features) != (name in other.features)]
     recorded = ("were not recorded, and are now", "were recorded, and are not now")
-    return found + [f"{name} {recorded[name in base.features]}" for name in changed]
+    return texts + [f"{name} {recorded[name in base.features]}" for name in changed]
 
 
-def _said(value: object) -> str:
+def _literal(value: object) -> str:
     return "unknown" if value is None else repr(value) if isinstance(value, str) else str(value)
 
 
-def renewed(old: Baseline | None, analyses: Sequence[Analysis], reason: str, workload: str | None = None) -> Baseline:
+def renew(old: Baseline | None, analyses: Sequence[Analysis], reason: str, workload: str | None = None) -> Baseline:
     """Make the baseline of repeated runs, in place of *old* where there is one, whose name *workload* None takes."""
     if workload is None:
         workload = old.fingerprint.workload if old else ""
     new = make(analyses, workload=workload, reason=reason.strip() or "first baseline")
-    return new if old is None else merged(old, new, reason)
+    return new if old is None else merge(old, new, reason)
 
 
-def merged(old: Baseline, new: Baseline, reason: str) -> Baseline:
+def merge(old: Baseline, new: Baseline, reason: str) -> Baseline:
     """Return *new* in place of *old*, with the history of both. Raises ``UsageError`` without a reason or for another workload."""
     if not reason.strip():
         raise UsageError("an update of a baseline needs a reason: --reason '…'")
@@ -200,7 +200,7 @@ def merged(old: Baseline, new: Baseline, reason: str) -> Baseline:
     return msgspec.structs.replace(new, history=[*old.history, Change(reason=reason.strip(), runs=new.runs)])
 
 
-def dumped(baseline: Baseline) -> bytes:
+def dump(baseline: Baseline) -> bytes:
     """Return the file's bytes: sorted keys, a newline at the end."""
     import json
 
@@ -214,7 +214,7 @@ def _compact(text: str) -> str:
     import re
 
     return re.sub(
-        r"\[[\s\d.,eE+-]+\]", lambda found: re.sub(r"\s+", " ", found[0]).replace("[ ", "[").replace(" ]", "]"), text
+        r"\[[\s\d.,eE+-]+\]", lambda match: re.sub(r"\s+", " ", match[0]).replace("[ ", "[").replace(" ]", "]"), text
     )
 
 

@@ -87,7 +87,7 @@ class Comparison:
             title=metric.meaning,
             outcome=outcome,
             level=level,
-            message=f"{metric.name} ({metric.meaning}): {figures}{grown or _at(where)}{_notes(notes)}",
+            message=f"{metric.name} ({metric.meaning}): {figures}{grown or _location(where)}{_notes(notes)}",
             unit=metric.unit,
             where=where,
             threshold=threshold,
@@ -143,7 +143,7 @@ class Comparison:
             return unmet or Check(kind="rule", name=rule, title="", outcome="same", level="warn", message=rule)
         quiet = ["fires" not in record.verdicts for record in (was, now)]
         if all(quiet):
-            return _said(rule, title, "same", "error", f"{rule}: is quiet, as before")
+            return _rule_check(rule, title, "same", "error", f"{rule}: is quiet, as before")
         if not any(any(run) for record in (was, now) for run in record.runs):
             return self._timeless(rule, was, now, finding)
         costs = [cost for run in was.runs for cost in run]
@@ -172,7 +172,7 @@ class Comparison:
             title=finding.title if finding else "",
             outcome=outcome,
             level=level,
-            message=_cost_message(rule, outcome, quiet, finding, figures + _at(where)) + _notes(notes),
+            message=_cost_message(rule, outcome, quiet, finding, figures + _location(where)) + _notes(notes),
             unit="ms",
             where=where,
             threshold=threshold,
@@ -198,18 +198,18 @@ class Comparison:
         quiet = ["fires" not in record.verdicts for record in (was, now)]
         least = min(min(side.steps, default=0) for side in (self.base, self.now))
         if fired[0] and fired[1]:
-            return _said(rule, title, "same", "error", f"{rule}: fires, as before")
+            return _rule_check(rule, title, "same", "error", f"{rule}: fires, as before")
         if not (fired[0] or quiet[0]) or not (fired[1] or quiet[1]):
-            return _said(rule, title, "inconclusive", "error", f"{rule}: fires in some runs and not in others")
+            return _rule_check(rule, title, "inconclusive", "error", f"{rule}: fires in some runs and not in others")
         if least < LEAST_STEPS:
-            told = f"{rule}: {'fires, and did not' if fired[1] else 'fired, and does not'}; too few steps to say why"
-            return _said(rule, title, "inconclusive", "error" if fired[1] else "warn", told)
+            text = f"{rule}: {'fires, and did not' if fired[1] else 'fired, and does not'}; too few steps to say why"
+            return _rule_check(rule, title, "inconclusive", "error" if fired[1] else "warn", text)
         if fired[0]:
-            return _said(rule, title, "improvement", "error", f"{rule}: is gone")
+            return _rule_check(rule, title, "improvement", "error", f"{rule}: is gone")
         where = finding.where[:3] if finding else []
-        noted = finding is not None and finding.severity == "note"
-        message = f"{title} again{_at(where)} ({rule})"
-        return _said(rule, title, "regression", "warn" if noted else "error", message, where)
+        is_note = finding is not None and finding.severity == "note"
+        message = f"{title} again{_location(where)} ({rule})"
+        return _rule_check(rule, title, "regression", "warn" if is_note else "error", message, where)
 
 
 def _cost_message(rule: str, outcome: Outcome, quiet: Sequence[bool], finding: Finding | None, figures: str) -> str:
@@ -235,17 +235,19 @@ def _unmet(rule: str, was: RuleRecord | None, now: RuleRecord | None) -> Check |
     lacking = [side for side, record in sides if record is not None and not set(record.verdicts) <= _RAN]
     if not unknown and not lacking:
         return None
-    told = "is not known to" if unknown else "could not run on"
-    message = f"{rule}: {told} {' and '.join(unknown or lacking)}"
-    judged = was is not None and not {"fires", "passes"}.isdisjoint(was.verdicts)
-    lost = judged and "the candidate" in (unknown or lacking) and len(lacking) < 2
+    text = "is not known to" if unknown else "could not run on"
+    message = f"{rule}: {text} {' and '.join(unknown or lacking)}"
+    had_verdict = was is not None and not {"fires", "passes"}.isdisjoint(was.verdicts)
+    lost = had_verdict and "the candidate" in (unknown or lacking) and len(lacking) < 2
     fires = now is not None and "fires" in now.verdicts
     if fires:
         message += ", and fires now"
-    return _said(rule, "", "inconclusive", "error" if lost or fires else "warn", message)
+    return _rule_check(rule, "", "inconclusive", "error" if lost or fires else "warn", message)
 
 
-def _said(rule: str, title: str, outcome: Outcome, level: Level, message: str, where: Sequence[Place] = ()) -> Check:
+def _rule_check(
+    rule: str, title: str, outcome: Outcome, level: Level, message: str, where: Sequence[Place] = ()
+) -> Check:
     return Check(kind="rule", name=rule, title=title, outcome=outcome, level=level, message=message, where=list(where))
 
 
@@ -287,7 +289,7 @@ def _in_digits(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else f"{value:.3g}"
 
 
-def _at(where: Sequence[Place]) -> str:
+def _location(where: Sequence[Place]) -> str:
     place = next((place for place in where if place.file), None)
     return f", at {place.file}:{place.line}{f' in {place.function}' if place.function else ''}" if place else ""
 

@@ -36,15 +36,15 @@ def gate(
     """
     from advisor.gating.baseline import Baseline, load
 
-    settings = configured(config)
+    settings = settings_of(config)
     if baseline is None and not settings.gate.assertions:
         raise UsageError("the gate has nothing to hold the trace against: give a baseline, or assert something")
     base = baseline if baseline is None or isinstance(baseline, Baseline) else load(Path(baseline))
     name = str(baseline) if isinstance(baseline, str | Path) else ""
-    return judged(traces, settings, rules(settings), base, name)
+    return judge_traces(traces, settings, rules(settings), base, name)
 
 
-def judged(
+def judge_traces(
     traces: Traces,
     settings: Config,
     rulebook: Rulebook,
@@ -62,7 +62,7 @@ def judged(
     return judge(candidates, baseline, settings.gate, baseline_name=name, today=today())
 
 
-def configured(config: str | Path | Config | None) -> Config:
+def settings_of(config: str | Path | Config | None) -> Config:
     """Return the settings in a file, else in the nearest one."""
     from advisor.config import Config, load
 
@@ -98,24 +98,24 @@ def analyses(
     from advisor.trace import Trace, read
 
     settings.require_fit(rule.id for rule in rulebook.rules)
-    given = [traces] if isinstance(traces, str | Path | Trace | Analysis) else list(traces)
-    found = []
-    for number, one in enumerate(given, 1):
-        if isinstance(one, Analysis):
-            found.append(one)
+    items = [traces] if isinstance(traces, str | Path | Trace | Analysis) else list(traces)
+    results = []
+    for number, item in enumerate(items, 1):
+        if isinstance(item, Analysis):
+            results.append(item)
             continue
-        if isinstance(one, Trace):
-            trace = one
+        if isinstance(item, Trace):
+            trace = item
         else:
-            say(f"analyzing {one}" + (f" ({number} of {len(given)})" if len(given) > 1 else ""))
+            say(f"analyzing {item}" + (f" ({number} of {len(items)})" if len(items) > 1 else ""))
             try:
-                trace = read(str(one), libraries=settings.library, **(reading or {}))
+                trace = read(str(item), libraries=settings.library, **(reading or {}))
             except OSError as error:
-                raise TraceError(f"{one}: {error.strerror or error}") from error
-        found.append(analyze(trace, rulebook, only=settings.only, skip=settings.skip, views=views, samples=True))
+                raise TraceError(f"{item}: {error.strerror or error}") from error
+        results.append(analyze(trace, rulebook, only=settings.only, skip=settings.skip, views=views, samples=True))
         trace.keep()
         del trace  # before the next is read
-    return found
+    return results
 
 
 def runs(
@@ -132,7 +132,7 @@ def runs(
     taken for a second run it would show the gate a noise that is too small.
     """
     first: dict[tuple[object, ...], str] = {}
-    found = []
+    results = []
     for analysis in analyses(traces, settings, rulebook, say=say):
         path, samples = analysis.trace.path, analysis.samples
         same = (analysis.trace.events, analysis.trace.span_ms, repr(samples and samples.metrics))
@@ -140,8 +140,8 @@ def runs(
             note(f"{path} holds the same recording as {first[same]} before, and counts once")
             continue
         first[same] = path
-        found.append(analysis)
-    return found
+        results.append(analysis)
+    return results
 
 
 def today() -> str:

@@ -74,23 +74,23 @@ def decide(
     before, after = np.concatenate(left), np.concatenate(right)
     sign = 1.0 if worse == "up" else -1.0
     was, is_now = float(np.median(before)), float(np.median(after))
-    grown = sign * (is_now - was)
+    worsening = sign * (is_now - was)
     fewest = min(len(before), len(after))
     if exact and fewest >= 2 and np.ptp(before) == 0 and np.ptp(after) == 0:
-        repeated, _ = _judged(grown, threshold, 0.0, clear=abs(grown) > threshold)
+        repeated, _ = _verdict(worsening, threshold, 0.0, clear=abs(worsening) > threshold)
         return Decision(repeated, was, is_now, is_now - was, is_now - was)
     if fewest < LEAST_STEPS:
         return Decision("inconclusive", was, is_now, because=_too_few(len(before), len(after)))
-    drawn = sign * _differences(left, right, np.random.default_rng(zlib.crc32(name.encode())))
-    low, high, likely = (float(np.quantile(drawn, q)) for q in (_CERTAIN, 1 - _CERTAIN, 1 - _HOPEFUL))
-    clear = abs(grown) > threshold and (low > 0 if grown > 0 else high < 0)
-    clear = clear and _chance(before, after, upward=sign * grown > 0) <= _CHANCE
-    outcome, because = _judged(grown, threshold, likely, clear=clear)
+    changes = sign * _differences(left, right, np.random.default_rng(zlib.crc32(name.encode())))
+    low, high, likely = (float(np.quantile(changes, q)) for q in (_CERTAIN, 1 - _CERTAIN, 1 - _HOPEFUL))
+    clear = abs(worsening) > threshold and (low > 0 if worsening > 0 else high < 0)
+    clear = clear and _chance(before, after, upward=sign * worsening > 0) <= _CHANCE
+    outcome, because = _verdict(worsening, threshold, likely, clear=clear)
     bounds = (low, high) if sign > 0 else (-high, -low)
     return Decision(outcome, was, is_now, *bounds, because=because, likely=likely)
 
 
-def _judged(grown: float, threshold: float, likely: float, *, clear: bool) -> tuple[Outcome, str]:
+def _verdict(grown: float, threshold: float, likely: float, *, clear: bool) -> tuple[Outcome, str]:
     """Judge a figure that got worse by *grown*, at 90 % by no more than *likely*; *clear* where noise alone does not do so."""
     if clear:
         return ("worse" if grown > 0 else "better"), ""
@@ -130,8 +130,8 @@ def _differences(left: Sequence[Sequence[float]], right: Sequence[Sequence[float
     """Draw differences of medians, *right* less *left*."""
     first, second = _medians(left, rng), _medians(right, rng)
     count = min(len(first), len(second))
-    drawn: Floats = second[:count] + _between(left, right, count, rng) - first[:count]
-    return drawn
+    changes: Floats = second[:count] + _between(left, right, count, rng) - first[:count]
+    return changes
 
 
 def _between(
@@ -144,8 +144,8 @@ def _between(
     medians = np.array([np.median(run) for run in several])
     # The mean is of the runs themselves, which makes them look closer than a new one will be.
     off = (medians - medians.mean()) * math.sqrt(len(medians) / (len(medians) - 1))
-    drawn: Floats = rng.choice(off, count)
-    return drawn
+    errors: Floats = rng.choice(off, count)
+    return errors
 
 
 def _chance(before: Floats, after: Floats, *, upward: bool) -> float:

@@ -61,5 +61,5 @@ def render(
 ) -> bytes:
     """Render a document in the format called *name*: bytes, in UTF-8 where it is text."""
     module, function = formats[name].target.split(":")
-    made = getattr(importlib.import_module(module), function)(document, options or Options())
-    return made.encode("utf-8") if isinstance(made, str) else cast(bytes, made)
+    report = getattr(importlib.import_module(module), function)(document, options or Options())
+    return report.encode("utf-8") if isinstance(report, str) else cast(bytes, report)

@@ -139,13 +139,13 @@ def pieces(text: Text) -> tuple[Piece, ...]:
 
 def prose(label: str, text: str) -> list[tuple[str, Text]]:
     """Return a rule's text of one or more paragraphs, as rows of :class:`Facts`."""
-    found = [paragraph for paragraph in text.strip().split("\n\n") if paragraph.strip()]
-    return [(label if index == 0 else "", paragraph) for index, paragraph in enumerate(found)]
+    paragraphs = [paragraph for paragraph in text.strip().split("\n\n") if paragraph.strip()]
+    return [(label if index == 0 else "", paragraph) for index, paragraph in enumerate(paragraphs)]
 
 
 def joined(texts: Iterable[Text], between: str) -> tuple[Piece, ...]:
     """Join texts, with *between* between them."""
-    made: list[Piece] = []
+    parts: list[Piece] = []
     for text in texts:
-        made += [between, *pieces(text)] if made else pieces(text)
-    return tuple(made)
+        parts += [between, *pieces(text)] if parts else pieces(text)
+    return tuple(parts)

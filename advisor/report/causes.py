@@ -36,11 +36,11 @@ def on_cpu(summary: Summary) -> bool:
 
 def meaning(cause: str, summary: Summary) -> str:
     """Return a cause in words; nothing for one that is unknown."""
-    told = CAUSES.get(cause, "")
-    return ON_CPU.get(cause, told) if on_cpu(summary) else told
+    words = CAUSES.get(cause, "")
+    return ON_CPU.get(cause, words) if on_cpu(summary) else words
 
 
-def spoken(summary: Summary) -> str:
+def breakdown(summary: Summary) -> str:
     """Return ``compute 70 %, loader 20 %, Python 10 %``: what takes a hundredth of the time or more."""
     causes = sorted(((share, name) for name, share in summary.causes.items() if share >= 0.01), reverse=True)
     names = {"host": "Python", "gc": "garbage collector"}

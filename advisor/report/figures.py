@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from advisor.report.blocks import Span, Text, joined
-from advisor.report.causes import meaning, on_cpu, spoken
+from advisor.report.causes import breakdown, meaning, on_cpu
 from advisor.report.plain import clean, milliseconds, number, percent, percents, size
 from advisor.results.analysis import Analysis, Finding, Place, PlanStep, Setting, Summary, Verdicts
 
@@ -53,12 +53,12 @@ def devices(analysis: Analysis) -> list[str]:
         + (f" ({size(device.memory_bytes)})" if device.memory_bytes else "")
         for device in analysis.trace.devices
     ]
-    told = [
+    lines = [
         f"{count} × {name}" if count > 1 else name
         for name, group in groupby(sorted(names))
         for count in (len(list(group)),)
     ]
-    return told or ["a GPU of no name" if analysis.trace.features.gpu else "no GPU in the trace"]
+    return lines or ["a GPU of no name" if analysis.trace.features.gpu else "no GPU in the trace"]
 
 
 def circumstances(analysis: Analysis) -> list[str]:
@@ -141,7 +141,7 @@ def headline(summary: Summary) -> list[Figure]:
     """Return the figures at the head of a report, each with what it means."""
     rows = _time(summary)
     if on_cpu(summary):
-        return [*rows, Figure("on the CPU", spoken(summary), "of the main thread's time")]
+        return [*rows, Figure("on the CPU", breakdown(summary), "of the main thread's time")]
     used = summary.gpu_utilization
     shown = str(summary.device) if str(summary.device) in used else next(iter(used), None)
     others = ", ".join(f"GPU {clean(name)} {percent(share)}" for name, share in used.items()) if len(used) > 1 else ""
@@ -169,12 +169,12 @@ def headline(summary: Summary) -> list[Figure]:
 
 def causes(summary: Summary) -> list[Part]:
     """List the causes of the step's time, the most first; causes of no time are left out."""
-    found = sorted(((share, name) for name, share in summary.causes.items() if share > 0), reverse=True)
-    shown = percents([share for share, _ in found])
-    whole = whole_ms(summary)
+    owners = sorted(((share, name) for name, share in summary.causes.items() if share > 0), reverse=True)
+    shown = percents([share for share, _ in owners])
+    total_ms = whole_ms(summary)
     return [
-        Part(name, share, share * whole, part, meaning(name, summary))
-        for (share, name), part in zip(found, shown, strict=True)
+        Part(name, share, share * total_ms, part, meaning(name, summary))
+        for (share, name), part in zip(owners, shown, strict=True)
     ]
 
 
@@ -202,8 +202,8 @@ def price(finding: Finding, summary: Summary | None, others: Sequence[Finding] =
                 return f"counted under {clean(other.rule)}"
     if saving is None:
         return "not known" if finding.cost_ms else "none of its own: a risk, or memory"
-    of = f" of {milliseconds(whole_ms(summary))}" if summary else ""
-    text = f"saves up to {milliseconds(saving.high_ms)}{of} {per(summary)} ({percent(saving.high_share)})"
+    basis = f" of {milliseconds(whole_ms(summary))}" if summary else ""
+    text = f"saves up to {milliseconds(saving.high_ms)}{basis} {per(summary)} ({percent(saving.high_share)})"
     if saving.low_ms <= 0 < saving.high_ms:
         text += ", perhaps nothing"
     elif saving.low_ms < saving.high_ms:
@@ -237,9 +237,9 @@ def described(place: Place) -> Text:
     return (*(frames + inside or ("no place recorded",)), f"  {percent(place.share)}")
 
 
-def advised(one: Setting) -> str:
+def advised(setting: Setting) -> str:
     """Return `` → 8``, and what it follows from or means, as far as either is known; it stands behind how the program was run."""
-    return (f" → {one.advice}" if one.advice else "") + (f": {one.because}" if one.because else "")
+    return (f" → {setting.advice}" if setting.advice else "") + (f": {setting.because}" if setting.because else "")
 
 
 BOUND_BY = {
@@ -281,7 +281,7 @@ def numbered(findings: Sequence[Finding]) -> str:
 def counts(analysis: Analysis) -> str:
     """Return ``5 fired, 2 noted on the profile, 60 passed, 10 not applicable, 4 not run``: all rules that ran, each once."""
     verdicts = analysis.verdicts
-    told = [
+    tallies = [
         (len({finding.rule for finding in analysis.findings}), "fired"),
         (len(verdicts.noted), "noted on the profile"),
         (len(verdicts.passes), "passed"),
@@ -289,7 +289,7 @@ def counts(analysis: Analysis) -> str:
         (len(verdicts.not_run), "not run"),
         (len(verdicts.error), "failed"),
     ]
-    return ", ".join(f"{count} {name}" for count, name in told if count or name in ("fired", "passed"))
+    return ", ".join(f"{count} {name}" for count, name in tallies if count or name in ("fired", "passed"))
 
 
 def not_run(verdicts: Verdicts) -> list[NotRunGroup]:

@@ -38,7 +38,7 @@ def _fitted(blocks: Sequence[str]) -> str:
     left_out = "_The rest is left out: a comment holds no more. Render HTML or text for the whole._"
     room = MOST_BYTES - len(left_out.encode()) - 3
     sizes = [len(block.encode("utf-8")) + 2 for block in blocks]
-    kept = set()
+    chosen = set()
     for folded in (False, True):
         for index, block in enumerate(blocks):
             if block.startswith("<details>") is not folded:
@@ -46,18 +46,18 @@ def _fitted(blocks: Sequence[str]) -> str:
             room -= sizes[index]
             if room < 0:
                 break
-            kept.add(index)
-    made = [block for index, block in enumerate(blocks) if index in kept]
-    return "\n\n".join(made if len(made) == len(blocks) else [*made, left_out]) + "\n"
+            chosen.add(index)
+    texts = [block for index, block in enumerate(blocks) if index in chosen]
+    return "\n\n".join(texts if len(texts) == len(blocks) else [*texts, left_out]) + "\n"
 
 
 def plain(text: str) -> str:
     """Return *text* as it is: no markup, no HTML, no link and no mention comes of it."""
-    return _BLOCK.sub(_escaped, _SIGNS.sub(lambda found: "\\" + found[0], html(text)))
+    return _BLOCK.sub(_escaped, _SIGNS.sub(lambda match: "\\" + match[0], html(text)))
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return found[0] + _ZERO if found[0].isdigit() else "\\" + found[0]
+def _escaped(match: re.Match[str]) -> str:
+    return match[0] + _ZERO if match[0].isdigit() else "\\" + match[0]
 
 
 def html(text: str) -> str:
@@ -126,7 +126,7 @@ def _block(block: doc.Block) -> str:
                 clean_lines(block.text), block.language
             )
         case doc.Fold():
-            inside = [_block(one) for one in block.blocks]
+            inside = [_block(inner) for inner in block.blocks]
             return "\n\n".join([f"<details><summary>{_summary(block.title)}</summary>", *inside, "</details>"])
 
 
@@ -140,8 +140,8 @@ def _table(table: doc.Table) -> str:
     """Return a table of pipes; notes stand in a column of their own."""
     more = [table.notes] if any(table.notes) else []
     rows = [
-        [inline(cell, cell=True) for cell in (*row, *(notes[at] for notes in more))]
-        for at, row in enumerate(table.rows)
+        [inline(cell, cell=True) for cell in (*row, *(notes[index] for notes in more))]
+        for index, row in enumerate(table.rows)
     ]
     signs = ["---:" if sign == ">" else "---" for sign in table.align] + ["---"] * len(more)
     lines = [[*map(plain, table.head), *[""] * len(more)], signs, *rows]

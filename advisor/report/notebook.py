@@ -11,18 +11,18 @@ from advisor.report.html.document import fragment
 from advisor.results.analysis import Analysis, Finding
 
 
-def analysis(found: Analysis) -> Markup:
+def analysis(result: Analysis) -> Markup:
     """Render the headline, the causes and a line a finding."""
-    blocks = [Paragraph((Span(found.trace.path), " · " + " · ".join(circumstances(found)))), *report.headline(found)]
-    blocks += report.causes(found.summary, Detail(folds=True))
-    blocks += report.short(found.findings) if found.findings else [Paragraph("No findings.")]
+    blocks = [Paragraph((Span(result.trace.path), " · " + " · ".join(circumstances(result)))), *report.headline(result)]
+    blocks += report.causes(result.summary, Detail(folds=True))
+    blocks += report.short(result.findings) if result.findings else [Paragraph("No findings.")]
     return _shown(blocks)
 
 
-def finding(found: Finding) -> Markup:
+def finding(result: Finding) -> Markup:
     """Render one finding with its evidence and its fix."""
     blocks: list[Block] = []
-    for block in report.findings([found], None, Detail(folds=True)):
+    for block in report.findings([result], None, Detail(folds=True)):
         blocks += [Paragraph(block.title), *block.blocks] if isinstance(block, Fold) else [block]
     return _shown(blocks)
 

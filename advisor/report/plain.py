@@ -39,7 +39,7 @@ def clean(text: str) -> str:
     """
     if not (text.isascii() and text.isprintable()):
         text = _BREAK.sub(" ", _ANSI.sub("", text))
-        text = _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+        text = _HIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
     return _COMMAND.sub(r"\g<0> ", text) if "::" in text or "##" in text else text
 
 
@@ -90,8 +90,8 @@ _CUTLASS = re.compile(r"^(?:void )?cutlass::\w+<(\w+)>(?:\(.*)?$", re.DOTALL)
 
 def kernel(name: str) -> str:
     """Return a kernel's name; of CUTLASS's without what all of them have around theirs."""
-    found = _CUTLASS.match(name)
-    return found[1] if found else name
+    match = _CUTLASS.match(name)
+    return match[1] if match else name
 
 
 def wrap(text: str, width: int) -> list[str]:

@@ -73,7 +73,7 @@ def _cut(kind: inspect.Type, mark: str = "free") -> Callable[..., Any] | None:
             return _only(dict, lambda values: {key(name): item(value) for name, value in values.items()})
         case inspect.UnionType():
             parts = [cut for part in kind.types if (cut := _cut(part, mark)) is not None]
-            return (lambda value: reduce(lambda found, cut: cut(found), parts, value)) if parts else None
+            return (lambda value: reduce(lambda text, cut: cut(text), parts, value)) if parts else None
         case inspect.AnyType() | inspect.RawType() | inspect.CustomType() | inspect.SetType() | inspect.VarTupleType():
             raise TypeError(f"a result cannot hold {kind}: no redaction is known for it")
     return None

@@ -25,8 +25,8 @@ def align(
 ) -> list[str]:
     """Return lines of a table. Text is shortened in the middle to *widest*, and until a line fits *width*; figures never are."""
     signs = "".join("<>"[figures] for figures in right)
-    laid = layout([header, *rows], signs, width, widest)
-    return [(" " * GAP).join(line).rstrip() for lines in laid for line in lines]
+    grid = layout([header, *rows], signs, width, widest)
+    return [(" " * GAP).join(line).rstrip() for lines in grid for line in lines]
 
 
 def layout(
@@ -60,14 +60,14 @@ def _fit(widths: list[int], align: str, room: int) -> None:
             widths[widest] -= min(excess, max(1, widths[widest] - max(below, least)))
 
 
-def evidence(found: Evidence, caption: str = "") -> Table:
+def evidence(content: Evidence, caption: str = "") -> Table:
     """Return the table under a finding. Cells carry their unit, so heads drop it: ``dur_ns`` is ``dur``, in ms.
 
     A column of which nothing is known is left out.
     """
     known = [
         (name, values)
-        for name, *values in zip(found.columns, *found.rows, strict=True)
+        for name, *values in zip(content.columns, *content.rows, strict=True)
         if any(value is not None for value in values)
     ]
     cells = [[_cell(name, value) for value in values] for name, values in known]

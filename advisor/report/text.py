@@ -98,9 +98,9 @@ class _Page:
         """Draw rows of aligned cells, heads dim."""
         head: list[Sequence[doc.Text]] = [] if block.silent else [[doc.Span(name, "dim") for name in block.head]]
         rows = [*head, *block.rows]
-        laid = layout([[flat(cell, self.width) for cell in row] for row in rows], block.align, self.width - len(margin))
+        grid = layout([[flat(cell, self.width) for cell in row] for row in rows], block.align, self.width - len(margin))
         notes = [""] * len(head) + [*block.notes]
-        for index, (row, lines) in enumerate(zip(rows, laid, strict=True)):
+        for index, (row, lines) in enumerate(zip(rows, grid, strict=True)):
             for line in lines:
                 cells = [self.paint(text, style(cell)) for text, cell in zip(line, row, strict=True)]
                 self.lines.append((margin + (" " * GAP).join(cells)).rstrip())
@@ -122,8 +122,8 @@ class _Page:
 
     def _marked(self, line: str, marks: Iterator[doc.Style | None]) -> str:
         last: doc.Style | None = None
-        found = [(sign, last := last if sign.isspace() else next(marks, None)) for sign in line]
-        runs = groupby(found, key=lambda pair: pair[1])
+        signs = [(sign, last := last if sign.isspace() else next(marks, None)) for sign in line]
+        runs = groupby(signs, key=lambda pair: pair[1])
         return "".join(self.paint("".join(sign for sign, _ in run), mark) for mark, run in runs)
 
     def paint(self, text: str, mark: doc.Style | None) -> str:
@@ -141,7 +141,7 @@ def _apart(before: doc.Block | None, block: doc.Block) -> bool:
         return False
     if isinstance(before, doc.Heading):
         return isinstance(block, doc.Table)
-    return any(isinstance(one, doc.Table) and not one.silent for one in (before, block))
+    return any(isinstance(other, doc.Table) and not other.silent for other in (before, block))
 
 
 def style(piece: doc.Text) -> doc.Style | None:

@@ -22,5 +22,5 @@ def to_json(value: object) -> bytes:
     Lists of plain values stand on one line: the columns of a timeline would else be as many lines as it has events.
     """
     text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode("utf-8")
-    text = _PLAIN_LIST.sub(lambda found: _BREAK.sub(" ", found[0]).replace("[ ", "[", 1)[:-2] + "]", text)
+    text = _PLAIN_LIST.sub(lambda match: _BREAK.sub(" ", match[0]).replace("[ ", "[", 1)[:-2] + "]", text)
     return text.translate(_STEERING).encode("utf-8")

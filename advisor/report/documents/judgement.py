@@ -30,7 +30,7 @@ def sections(judgement: Judgement) -> list[Section]:
         return [c for c in judgement.checks if c.outcome == outcome and counts in (None, c.counts)]
 
     open_ = chosen("inconclusive", counts=False)
-    made = [
+    groups = [
         Section("Regressions", chosen("regression", counts=True), important=True),
         Section("Inconclusive", chosen("inconclusive", counts=True), important=True),
         Section("Grew, and does not count", chosen("regression", counts=False)),
@@ -41,21 +41,21 @@ def sections(judgement: Judgement) -> list[Section]:
         ),
         Section(_SAME, chosen("same"), folded=True),
     ]
-    return [section for section in made if section.checks]
+    return [section for section in groups if section.checks]
 
 
-def told(check: Check) -> str:
+def line_of(check: Check) -> str:
     """Return the line of a check, with its waiver."""
     return f"{check.message}; waived: {check.waiver}" if check.waiver else check.message
 
 
 def counts(judgement: Judgement) -> str:
     """Count the checks by outcome: ``74 checks: 1 regression, 60 the same …``."""
-    found = [
+    parts = [
         f"{len(section.checks)} {section.heading[0].lower()}{section.heading[1:]}" for section in sections(judgement)
     ]
     many = len(judgement.checks)
-    return f"{many} check{'s' * (many != 1)}" + (f": {'; '.join(found)}" if found else "")
+    return f"{many} check{'s' * (many != 1)}" + (f": {'; '.join(parts)}" if parts else "")
 
 
 def blocks(judgement: Judgement, detail: Detail) -> Iterator[Block]:
@@ -77,15 +77,15 @@ def blocks(judgement: Judgement, detail: Detail) -> Iterator[Block]:
             yield Heading("Not alike", 3)
             yield Items([f"not alike: {reason}" for reason in judgement.incomparable])
     if judgement.update:
-        meant = "If this is meant, make it the baseline" if verdict == "failed" else "To make this the baseline"
+        purpose = "If this is meant, make it the baseline" if verdict == "failed" else "To make this the baseline"
         if detail.quiet:
-            yield Paragraph(f"{meant}: {judgement.update}", wrap=False)
+            yield Paragraph(f"{purpose}: {judgement.update}", wrap=False)
         else:
-            yield from (Heading(meant, 3), Code(judgement.update))
+            yield from (Heading(purpose, 3), Code(judgement.update))
 
 
 def _section(section: Section, detail: Detail) -> Iterator[Block]:
-    items = Items([told(check) for check in section.checks])
+    items = Items([line_of(check) for check in section.checks])
     if detail.folds and not section.important:
         yield Fold(f"{section.heading} ({len(section.checks)})", [items])
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from advisor.report import ranks
-from advisor.report.html.svg import Shape, at, colour, text_of
+from advisor.report.html.svg import Shape, colour, percentage, text_of
 from advisor.report.plain import milliseconds
 from advisor.results.ranks import Across, RankRow
 
@@ -28,31 +28,38 @@ def parts(row: RankRow) -> list[tuple[str, float]]:
     return [("compute", compute), ("communication", exposed - wait), ("sync", wait), ("loader", loader), ("host", rest)]
 
 
-def of(across: Across) -> Markup:
+def chart(across: Across) -> Markup:
     """Draw a bar a rank, as long as its step; without steps all are as long as the window."""
     rows = [row for row in ranks.shown(across) if row.compute_share is not None]
     most = max((row.step_ms or 0.0 for row in rows), default=0.0)
-    made = []
+    shapes = []
     for line, row in enumerate(rows):
         long = (row.step_ms / most if row.step_ms is not None and most else 1.0) * (1 - _LABEL)
         label = Shape('<text class="tick" x="2" y="%d">rank %d</text>') % (line * _HIGH + 13, row.rank)
-        made.append(label)
+        shapes.append(label)
         left = _LABEL
         for (name, share), (_, meaning) in zip(parts(row), KEYS, strict=True):
             if share > 0:
-                told = f"rank {row.rank}: {meaning} {100 * share:.1f} %"
+                title = f"rank {row.rank}: {meaning} {100 * share:.1f} %"
                 if row.step_ms is not None:
-                    told += f", {milliseconds(share * row.step_ms)}"
+                    title += f", {milliseconds(share * row.step_ms)}"
                 shape = '<rect class="%s" x="%s" y="%d" width="%s" height="%d"><title>%s</title></rect>'
-                made.append(
+                shapes.append(
                     Shape(shape)
-                    % (colour(name), at(left), line * _HIGH + 2, at(share * long), _HIGH - 4, text_of(told))
+                    % (
+                        colour(name),
+                        percentage(left),
+                        line * _HIGH + 2,
+                        percentage(share * long),
+                        _HIGH - 4,
+                        text_of(title),
+                    )
                 )
             left += share * long
-    if not made:
+    if not shapes:
         return Markup("")
     return Shape('<svg class="chart" width="100%%" height="%d" role="img" aria-label="%s">%s</svg>') % (
         len(rows) * _HIGH + 4,
         "What each rank does with its step; the table says the same in figures",
-        Markup("").join(made),
+        Markup("").join(shapes),
     )

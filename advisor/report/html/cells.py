@@ -41,7 +41,7 @@ def figures(heading: Heading) -> bool:
     return heading.unit != ""
 
 
-def shown(value: Cell, unit: str) -> Shown:
+def cell(value: Cell, unit: str) -> Shown:
     """Return a cell of a view, in the unit of its column."""
     if value is None or value != value:
         return Shown(ABSENT, None)
@@ -71,14 +71,14 @@ def rows(grid: Grid) -> list[Row]:
     """Return all rows of a view's table."""
     units = [heading.unit for heading in grid.columns]
     depth: list[int] = []
-    made = []
-    for at, row in enumerate(grid.rows):
-        parent = grid.parents[at] if at < len(grid.parents) else -1
-        parent = parent if -1 <= parent < at else -1
+    lines = []
+    for index, row in enumerate(grid.rows):
+        parent = grid.parents[index] if index < len(grid.parents) else -1
+        parent = parent if -1 <= parent < index else -1
         depth.append(depth[parent] + 1 if parent >= 0 else 0)
-        cells = [shown(value, unit) for value, unit in zip(row, units, strict=True)]
-        made.append(Row(cells, parent, min(depth[at], DEEPEST)))
-    return made
+        cells = [cell(value, unit) for value, unit in zip(row, units, strict=True)]
+        lines.append(Row(cells, parent, min(depth[index], DEEPEST)))
+    return lines
 
 
 def resolve(root: Any, key: str) -> Any:

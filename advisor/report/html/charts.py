@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup
 
-from advisor.report.html.svg import WORK, Shape, at, colour, text_of
+from advisor.report.html.svg import WORK, Shape, colour, percentage, text_of
 from advisor.report.plain import milliseconds, number, size
 from advisor.results.views import MemoryCurve, QueueCurve, StepBar, Timeline
 
@@ -79,8 +79,8 @@ def steps(bars: Sequence[StepBar], median: float | None, order: Sequence[str]) -
                 shape = f"M{index * slot + gap // 2} {high - top}h{slot - gap}v{top - low}h-{slot - gap}z"
                 paths.setdefault((cause, bar.sampled), []).append(shape)
     shapes = Markup("").join(
-        Shape('<path class="%s" d="%s"/>') % (colour(cause) + ("" if sampled else " pale"), "".join(found))
-        for (cause, sampled), found in paths.items()
+        Shape('<path class="%s" d="%s"/>') % (colour(cause) + ("" if sampled else " pale"), "".join(path))
+        for (cause, sampled), path in paths.items()
     )
     lines, texts = _scale(height, most, " ms", ())
     inside = [lines, _stretched(height, len(bars) * slot, high, shapes), texts]
@@ -91,7 +91,7 @@ def steps(bars: Sequence[StepBar], median: float | None, order: Sequence[str]) -
         wide = 1 / len(bars)
         inside += [
             Shape('<rect class="over" x="%s" width="%s" height="%d"><title>%s</title></rect>')
-            % (at(index * wide), at(wide), height, text_of(told(bar)))
+            % (percentage(index * wide), percentage(wide), height, text_of(sentence(bar)))
             for index, bar in enumerate(bars)
         ]
     return _chart("Step times, stacked by cause; the table below holds the figures", height, inside, _names(bars))
@@ -99,23 +99,23 @@ def steps(bars: Sequence[StepBar], median: float | None, order: Sequence[str]) -
 
 def step(bar: StepBar, most: float, order: Sequence[str]) -> Markup:
     """Draw one step as a bar on its side, as long as *most* is wide."""
-    made, left = [], 0.0
+    shapes, left = [], 0.0
     for cause in order:
         ms = bar.causes.get(cause, 0.0)
         if ms > 0 and most > 0:
             title = f"{cause.replace('_', ' ')} {milliseconds(ms)}"
-            made.append(
+            shapes.append(
                 Shape('<rect class="%s" x="%s" width="%s" height="16"><title>%s</title></rect>')
-                % (colour(cause), at(left / most), at(ms / most), title)
+                % (colour(cause), percentage(left / most), percentage(ms / most), title)
             )
         left += ms
     return Shape('<svg width="100%%" height="16" role="img" aria-label="%s">%s</svg>') % (
-        text_of(told(bar)),
-        Markup("").join(made),
+        text_of(sentence(bar)),
+        Markup("").join(shapes),
     )
 
 
-def told(bar: StepBar) -> str:
+def sentence(bar: StepBar) -> str:
     """Return a step in words: ``ProfilerStep#5: 79.8 ms; loader 44.0, compute 24.8``."""
     heavy = sorted(bar.causes.items(), key=lambda pair: -pair[1])
     parts = ", ".join(f"{name.replace('_', ' ')} {number(ms)}" for name, ms in heavy)
@@ -125,13 +125,13 @@ def told(bar: StepBar) -> str:
 def _names(bars: Sequence[StepBar]) -> Markup:
     """Draw names under some of the steps: under the first, and as many more as have room."""
     every = max(1, math.ceil(len(bars) / 6))
-    made = [
+    texts = [
         Shape('<text class="tick" x="%s" y="13">%s</text>')
-        % (at((index + 0.04) / len(bars)), text_of(bar.name.replace("ProfilerStep#", "step ")[:16]))
+        % (percentage((index + 0.04) / len(bars)), text_of(bar.name.replace("ProfilerStep#", "step ")[:16]))
         for index, bar in enumerate(bars)
         if index % every == 0
     ]
-    return Markup("").join(made)
+    return Markup("").join(texts)
 
 
 def _stairs(
@@ -182,7 +182,7 @@ def memory(curve: MemoryCurve) -> Markup:
     inside.append(
         Shape('<circle class="peak" cx="%s" cy="%.1f" r="4"/><svg x="%s" y="%.1f" overflow="visible">'
                '<text class="tick strong %s" x="%d" y="-7">%s</text></svg>')
-        % (at(x), y, at(x), y, side, -4 if side == "end" else 4, f"peak {size(curve.peak_bytes)}")
+        % (percentage(x), y, percentage(x), y, side, -4 if side == "end" else 4, f"peak {size(curve.peak_bytes)}")
     )  # fmt: skip
     return _chart(f"Memory over time, peak {size(curve.peak_bytes)}", height, inside, _span_labels(*span))
 
@@ -229,12 +229,12 @@ def timeline(line: Timeline, most_tracks: int = 5) -> Markup:
             continue
         low = start * GRAIN // line.dur_ns
         top = max(low + 1, round((start + dur) * GRAIN / line.dur_ns))
-        found = shapes.setdefault((track, category), [])
-        if found and low <= found[-1][1]:
-            found[-1][1] = max(found[-1][1], top)
+        spans = shapes.setdefault((track, category), [])
+        if spans and low <= spans[-1][1]:
+            spans[-1][1] = max(spans[-1][1], top)
         else:
-            found.append([low, top])
-    made = []
+            spans.append([low, top])
+    rows = []
     for place, track in enumerate(chosen):
         y = place * 44
         paths = Markup("").join(
@@ -243,10 +243,10 @@ def timeline(line: Timeline, most_tracks: int = 5) -> Markup:
                 colour(line.categories[category]),
                 "".join(f"M{low} 0h{top - low}v10h-{top - low}z" for low, top in spans),
             )
-            for (mine, category), spans in shapes.items()
-            if mine == track
+            for (owner, category), spans in shapes.items()
+            if owner == track
         )
-        made.append(
+        rows.append(
             Shape('<text class="tick" x="2" y="%d">%s</text><svg y="%d" width="100%%" height="22" viewBox="0 0 %d 10" '
                    'preserveAspectRatio="none">%s</svg>')
             % (y + 12, text_of(line.tracks[track].label), y + 17, GRAIN, paths)
@@ -254,5 +254,5 @@ def timeline(line: Timeline, most_tracks: int = 5) -> Markup:
     return Shape('<svg class="chart" width="100%%" height="%d" role="img" aria-label="%s">%s</svg>') % (
         len(chosen) * 44,
         "The shown step: what the time goes to, and what ran on each stream",
-        Markup("").join(made),
+        Markup("").join(rows),
     )

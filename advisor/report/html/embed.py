@@ -25,7 +25,7 @@ def data(value: object) -> Markup:
 
 def timeline(line: Timeline, findings: Sequence[Finding], prefix: str) -> Markup:
     """Return the timeline for the page's script, its text made safe to draw; each finding by its place on the page."""
-    at = {finding.rule: index for index, finding in reversed(list(enumerate(findings, 1)))}
+    numbers = {finding.rule: index for index, finding in reversed(list(enumerate(findings, 1)))}
 
     def safe(text: str) -> str:
         return shorten(clean(text[: 2 * LONGEST_NAME]), LONGEST_NAME)
@@ -37,8 +37,8 @@ def timeline(line: Timeline, findings: Sequence[Finding], prefix: str) -> Markup
             "names": [safe(name) for name in line.names],
             "categories": [safe(name) for name in line.categories],
             "findings": [
-                [f"{prefix}finding-{at[rule]}", f"{at[rule]}. {safe(findings[at[rule] - 1].title)}"]
-                if rule in at
+                [f"{prefix}finding-{numbers[rule]}", f"{numbers[rule]}. {safe(findings[numbers[rule] - 1].title)}"]
+                if rule in numbers
                 else None
                 for rule in line.rules
             ],
@@ -58,5 +58,5 @@ def marks(line: Timeline | None) -> dict[str, int]:
     """Return the rules whose evidence the timeline shows, with the numbers by which its items name them."""
     if line is None:
         return {}
-    shown = set(line.finding)
-    return {rule: number for number, rule in enumerate(line.rules) if number in shown}
+    present = set(line.finding)
+    return {rule: number for number, rule in enumerate(line.rules) if number in present}

@@ -39,8 +39,8 @@ class Lines:
             return []
         low, high = max(0, place.line - 1 - AROUND), min(len(text), place.line + AROUND)
         return [
-            SourceLine(at + 1, clean(text[at][:LONGEST_LINE].expandtabs(4).rstrip()), at + 1 == place.line)
-            for at in range(low, high)
+            SourceLine(index + 1, clean(text[index][:LONGEST_LINE].expandtabs(4).rstrip()), index + 1 == place.line)
+            for index in range(low, high)
         ]
 
 

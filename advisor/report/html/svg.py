@@ -35,7 +35,7 @@ def colour(name: str) -> str:
     return f"c-{name}" if name in KNOWN else "c-other"
 
 
-def at(share: float) -> str:
+def percentage(share: float) -> str:
     """Return a share of the width."""
     return f"{100 * min(1.0, max(0.0, share)):.3f}".rstrip("0").rstrip(".") + "%"
 
@@ -64,12 +64,12 @@ def grouped(parts: Sequence[Part]) -> tuple[list[Part], list[Part]]:
 
 def causes(parts: Sequence[Part], label: str) -> Markup:
     """Draw the step's time as one bar: work first, then what it waits for."""
-    whole = sum(part.share for part in parts)
-    if whole <= 0:
+    total = sum(part.share for part in parts)
+    if total <= 0:
         return Markup("")
-    made, left = [], 0.0
+    shapes, left = [], 0.0
     for part in (part for group in grouped(parts) for part in group):
-        wide = part.share / whole
+        wide = part.share / total
         text = ""
         if wide >= _WIDE_ENOUGH:
             text = Shape('<text class="ink-%s" x="8" y="22">%s<tspan> %s %%</tspan></text>') % (
@@ -81,11 +81,11 @@ def causes(parts: Sequence[Part], label: str) -> Markup:
         shape = Shape(
             '<svg x="%s" width="%s" height="34"><title>%s</title><rect class="%s seg" width="100%%" height="34"/>%s</svg>'
         )
-        made.append(shape % (at(left / whole), at(wide), title, colour(part.cause), text))
+        shapes.append(shape % (percentage(left / total), percentage(wide), title, colour(part.cause), text))
         left += part.share
     return Shape('<svg class="bar" width="100%%" height="34" role="img" aria-label="%s">%s</svg>') % (
         label,
-        Markup("").join(made),
+        Markup("").join(shapes),
     )
 
 
@@ -93,16 +93,16 @@ def price(finding: Finding) -> Markup:
     """Draw a finding's cost in the whole step, and what of it the fix returns."""
     saving = finding.saving
     low, high = (saving.low_share, saving.high_share) if saving else (0.0, 0.0)
-    told = f"costs {percent(finding.cost_share)} of the time"
+    label = f"costs {percent(finding.cost_share)} of the time"
     if saving:
-        told += f"; the fix returns {percent(low)} to {percent(high)}"
+        label += f"; the fix returns {percent(low)} to {percent(high)}"
     parts = [
-        Shape('<rect class="%s" width="%s" height="14"/>') % (name, at(share))
+        Shape('<rect class="%s" width="%s" height="14"/>') % (name, percentage(share))
         for name, share in (("track", 1.0), ("cost", finding.cost_share), ("hope", high), ("sure", low))
         if share > 0
     ]
     return Shape('<svg class="price" width="100%%" height="14" role="img" aria-label="%s">%s</svg>') % (
-        told,
+        label,
         Markup("").join(parts),
     )
 
@@ -114,7 +114,7 @@ def ladder(step: PlanStep, first_ms: float) -> Markup:
     after = sorted(step.step_ms_after.values())
     parts = [("track", first_ms), *(("after", ms) for ms in after[-1:]), *(("sure", ms) for ms in after[:1])]
     return Shape('<svg class="price" width="100%%" height="10" aria-hidden="true">%s</svg>') % Markup("").join(
-        Shape('<rect class="%s" width="%s" height="10"/>') % (name, at(ms / first_ms)) for name, ms in parts
+        Shape('<rect class="%s" width="%s" height="10"/>') % (name, percentage(ms / first_ms)) for name, ms in parts
     )
 
 
@@ -123,14 +123,14 @@ def meter(share: float, label: str) -> Markup:
     return Shape(
         '<svg class="meter" width="100%%" height="5" role="img" aria-label="%s"><rect class="track" width="100%%" height="5"/>'
         '<rect class="fill" width="%s" height="5"/></svg>'
-    ) % (label, at(share))
+    ) % (label, percentage(share))
 
 
 def share_bar(share: float) -> Markup:
     """Draw the bar beside a share in a table; the figure says the same, so that it is silent."""
     return Shape(
         '<svg class="share" width="60" height="8" aria-hidden="true"><rect width="%s" height="8"/></svg>'
-    ) % at(share)
+    ) % percentage(share)
 
 
 def classes(most: float, time: float, on: float | None, unsaid: float | None) -> Markup:
@@ -140,7 +140,7 @@ def classes(most: float, time: float, on: float | None, unsaid: float | None) ->
     on, unsaid = on or 0.0, unsaid or 0.0
     parts = (("class-rest", time), ("class-unsaid", on + unsaid), ("class-on", on))
     return Shape('<svg class="class" width="100%%" height="12" aria-hidden="true">%s</svg>') % Markup("").join(
-        Shape('<rect class="%s" width="%s" height="12"/>') % (name, at(value / most))
+        Shape('<rect class="%s" width="%s" height="12"/>') % (name, percentage(value / most))
         for name, value in parts
         if value > 0
     )
