@@ -115,14 +115,12 @@ def command(
         raise UsageError("--window: each trace has a window of its own; give one trace, or --steps")
     views = choices.views or any(output.format.views for output in outputs)
     settings = _settings(choices, catalogue, config, arguments, views)
-    from advisor.execution import run as execution
+    from advisor.execution.run import run
     from advisor.results.decision import unanswered
     from advisor.results.several import Several
 
     with progress(look.quiet) as say:
-        results = execution.run(
-            files, settings, jobs=workers.jobs, scheduler=workers.scheduler, say=say, progress=say.advance
-        )
+        results = run(files, settings, jobs=workers.jobs, scheduler=workers.scheduler, say=say, progress=say.advance)
     _report_unread(results)
     if not results.analyses:
         return TraceError.exit_code

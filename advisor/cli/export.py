@@ -8,8 +8,8 @@ from typing import BinaryIO
 import click
 
 from advisor.cli import options
+from advisor.cli.outputs import check_outputs
 from advisor.cli.terminal import progress, put
-from advisor.errors import UsageError
 
 
 @click.command("export", short_help="The evidence as a small annotated trace, for Perfetto.")
@@ -50,12 +50,7 @@ def command(
     from advisor.views.evidence import evidence
 
     path = Path(output)
-    if path.exists() and (path.is_dir() or not force):
-        raise UsageError(f"{path}: exists. Give --force to overwrite it, or name another --output.")
-    if not path.parent.is_dir():
-        raise UsageError(f"{path}: no folder {path.parent}; make it first")
-    if trace != "-" and path.exists() and path.samefile(trace):
-        raise UsageError(f"{path}: is the trace to be read; name another --output")
+    check_outputs([path], [trace], force)
     settings = catalogue.settings()
     rules = catalogue.rules(settings)
     chosen = options.expand(only or settings.only, rules, "--only")

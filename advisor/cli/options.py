@@ -63,7 +63,7 @@ class Reports:
     def check(self, known: Mapping[str, Format], inputs: Sequence[str]) -> list[Output]:
         """Pair formats with files, and find before the work what would keep a report from being written."""
         outputs = pair(self.formats, self.outputs, known)
-        check_outputs(outputs, inputs, self.force)
+        check_outputs([output.path for output in outputs], inputs, self.force)
         return outputs
 
 

@@ -41,10 +41,9 @@ def pair(formats: Sequence[str], outputs: Sequence[str], known: Mapping[str, For
     return chosen
 
 
-def check_outputs(outputs: Sequence[Output], inputs: Sequence[str], force: bool) -> None:
+def check_outputs(paths: Sequence[Path | None], inputs: Sequence[str], force: bool) -> None:
     """Find before the work what would keep a report from being written. Raises ``UsageError``."""
-    for output in outputs:
-        path = output.path
+    for path in paths:
         if path is None:
             continue
         if path.is_dir():

@@ -6,6 +6,8 @@ name of a machine or a person. Keys are sorted and figures rounded, so the same 
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from advisor.results.samples import Samples
 from advisor.views.metrics import METRICS
 
 SCHEMA_VERSION = 1
+_FIGURES = re.compile(r"\[[\s\d.,eE+-]+\]")
 
 
 class Fingerprint(msgspec.Struct, frozen=True, kw_only=True):
@@ -202,20 +205,13 @@ def merge(old: Baseline, new: Baseline, reason: str) -> Baseline:
 
 def dump(baseline: Baseline) -> bytes:
     """Return the file's bytes: sorted keys, a newline at the end."""
-    import json
-
-    plain = msgspec.to_builtins(baseline)
-    text = json.dumps(plain, indent=1, sort_keys=True, ensure_ascii=True)
+    text = json.dumps(msgspec.to_builtins(baseline), indent=1, sort_keys=True, ensure_ascii=True)
     return (_compact(text) + "\n").encode()
 
 
 def _compact(text: str) -> str:
     """Return lists of figures on one line each, so that a diff is read by metric."""
-    import re
-
-    return re.sub(
-        r"\[[\s\d.,eE+-]+\]", lambda match: re.sub(r"\s+", " ", match[0]).replace("[ ", "[").replace(" ]", "]"), text
-    )
+    return _FIGURES.sub(lambda match: " ".join(match[0].split()).replace("[ ", "[").replace(" ]", "]"), text)
 
 
 def load(path: Path) -> Baseline:

@@ -6,9 +6,11 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from advisor.gating.baseline import Baseline, RuleRecord
 from advisor.gating.significance import LEAST_STEPS, Decision, decide
+from advisor.gating.significance import Outcome as Answer
 from advisor.results.analysis import Analysis, Finding, Place
 from advisor.results.judgement import Check, Level, Outcome
 from advisor.views.metrics import BUSY, METRICS, STEP, Metric
@@ -17,7 +19,7 @@ _RULE_TOLERANCE = 0.10
 _RULE_FLOOR_MS = 0.05
 _RULE_FLOOR_SHARE = 0.01
 _RAN = {"fires", "passes", "not_applicable"}
-_OUTCOME: Mapping[str, Outcome] = {
+OUTCOMES: Mapping[Answer, Outcome] = {
     "worse": "regression",
     "better": "improvement",
     "same": "same",
@@ -66,7 +68,7 @@ class Comparison:
 
     def _metric(self, metric: Metric) -> Check:
         decision, threshold = self._decide(metric)
-        outcome = _OUTCOME[decision.outcome]
+        outcome = OUTCOMES[decision.outcome]
         level: Level = "error"
         notes = [decision.because] if decision.because else []
         missing = decision.base is None or decision.now is None
@@ -81,7 +83,7 @@ class Comparison:
         where = self._places(metric) if outcome == "regression" else []
         figures = _figures(decision, metric.unit, self._step.base)
         grown = self._grown(metric) if outcome == "regression" else ""
-        check = Check(
+        return Check(
             kind="metric",
             name=metric.name,
             title=metric.meaning,
@@ -91,8 +93,8 @@ class Comparison:
             unit=metric.unit,
             where=where,
             threshold=threshold,
+            **_fields(decision),
         )
-        return _with(check, decision)
 
     def _moved(self, decision: Decision, unit: str) -> str:
         """Explain why a part that grew is no regression: the step did not get longer by it. Empty where it may have."""
@@ -159,14 +161,14 @@ class Comparison:
         self, rule: str, decision: Decision, threshold: float, quiet: Sequence[bool], finding: Finding | None
     ) -> Check:
         """Check a rule whose rows own time by what became of its cost."""
-        outcome = _OUTCOME[decision.outcome]
+        outcome = OUTCOMES[decision.outcome]
         level, note = self._weight_of_cost(decision, quiet)
         where = finding.where[:3] if finding and outcome == "regression" else []
         figures = _figures(decision, "ms", self._step.base)
         notes = [note for note in (decision.because, note) if note]
         if outcome == "same" and quiet[0] != quiet[1]:
             notes.append(f"it {'passes' if quiet[1] else 'fires'} now, at its limit")
-        check = Check(
+        return Check(
             kind="rule",
             name=rule,
             title=finding.title if finding else "",
@@ -176,8 +178,8 @@ class Comparison:
             unit="ms",
             where=where,
             threshold=threshold,
+            **_fields(decision),
         )
-        return _with(check, decision)
 
     def _weight_of_cost(self, decision: Decision, quiet: Sequence[bool]) -> tuple[Level, str]:
         """Return the level of a rule's check, and why it is lower where it is."""
@@ -254,21 +256,11 @@ def _rule_check(
 # ---- words
 
 
-def _with(check: Check, decision: Decision) -> Check:
-    """Return *check* with the figures of its decision."""
-    import msgspec
-
+def _fields(decision: Decision) -> dict[str, Any]:
+    """Return the figures of a decision, by the names of the fields of its check."""
     share = decision.change / abs(decision.base) if decision.change is not None and decision.base else None
-    return msgspec.structs.replace(
-        check,
-        base=decision.base,
-        now=decision.now,
-        change=decision.change,
-        change_share=share,
-        low=decision.low,
-        high=decision.high,
-        note=decision.because,
-    )
+    fields = {name: getattr(decision, name) for name in ("base", "now", "change", "low", "high")}
+    return {**fields, "change_share": share, "note": decision.because}
 
 
 def _figures(decision: Decision, unit: str, step: float | None) -> str:

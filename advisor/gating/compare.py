@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from advisor.gating import baseline as baselines
 from advisor.gating.baseline import Baseline
+from advisor.gating.checks import OUTCOMES
 from advisor.gating.checks import Comparison as Checks
-from advisor.gating.significance import Outcome
 from advisor.results.analysis import Analysis
 from advisor.results.comparison import (
     SCHEMA_VERSION,
@@ -25,12 +25,7 @@ from advisor.results.comparison import (
 from advisor.results.judgement import Check
 from advisor.results.views import Grid
 
-_OUTCOME: Mapping[str, Outcome] = {
-    "regression": "worse",
-    "improvement": "better",
-    "same": "same",
-    "inconclusive": "inconclusive",
-}
+_DECISIONS = {outcome: decision for decision, outcome in OUTCOMES.items()}
 _MOST = 15
 _SHARE = 0.10
 _STEP_SHARE = 0.002
@@ -44,11 +39,10 @@ def compare(before: Analysis, after: Analysis) -> Comparison:
     rules = {check.name: check for check in checks if check.kind == "rule"}
     step = metrics.pop("step_ms")
     items, hidden = _items(before, after)
-    sides = (_side(before), _side(after))
     return Comparison(
         schema_version=SCHEMA_VERSION,
-        before=sides[0],
-        after=sides[1],
+        before=_side(before),
+        after=_side(after),
         headline=_headline(step),
         unlike=baselines.differences(base.fingerprint, now.fingerprint),
         step=step,
@@ -83,7 +77,7 @@ def _shift(check: Check) -> Shift:
         unit=check.unit,
         before=check.base,
         after=check.now,
-        outcome=_OUTCOME[check.outcome],
+        outcome=_DECISIONS[check.outcome],
         note=check.note,
     )
 
@@ -163,23 +157,17 @@ def _claims(before: Analysis, after: Analysis, checks: Mapping[str, Check]) -> l
         verdict = verdicts.get(finding.rule, "unknown")
         now, check = left.get(finding.rule), checks.get(finding.rule)
         cost = check.base if check and check.base is not None else finding.cost_ms
-        answer: Answer = "cannot be told"
+        answer: Answer = "holds"
         if now is not None:
             answer = "does not hold"
             costs = check.now if check and check.now is not None else now.cost_ms
             reason = "the rule still fires" + (f": it cost {cost:.3g} ms a step and costs {costs:.3g}" if cost else "")
         elif verdict == "passes":
-            answer, reason = (
-                "holds",
-                "the rule passes" + (f": what cost {cost:.3g} ms a step is under its limits" if cost else ""),
-            )
+            reason = "the rule passes" + (f": what cost {cost:.3g} ms a step is under its limits" if cost else "")
         elif verdict == "not_applicable":
-            answer, reason = (
-                "holds",
-                f"the rule has nothing to say any more: {because.get(finding.rule, '')}".rstrip(": "),
-            )
+            reason = f"the rule has nothing to say any more: {because.get(finding.rule, '')}".rstrip(": ")
         else:
-            reason = "the rule could not run on the second trace"
+            answer, reason = "cannot be told", "the rule could not run on the second trace"
         claims.append(
             Claim(rule=finding.rule, fix=finding.fix.title, verify=finding.fix.verify, answer=answer, because=reason)
         )

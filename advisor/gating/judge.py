@@ -136,8 +136,12 @@ def _settle(check: Check, settings: Gate, today: str) -> Check:
 # ---- together
 
 
+def _fails(check: Check) -> bool:
+    return check.counts and check.outcome == "regression"
+
+
 def _verdict(checks: Sequence[Check], incomparable: Sequence[str]) -> Verdict:
-    if any(check.counts and check.outcome == "regression" for check in checks):
+    if any(_fails(check) for check in checks):
         return "failed"
     if incomparable or any(check.counts and check.outcome == "inconclusive" for check in checks):
         return "inconclusive"
@@ -155,7 +159,7 @@ def _order(check: Check) -> tuple[int, bool, bool, float, str]:
 
 def _headline(verdict: Verdict, checks: Sequence[Check], incomparable: Sequence[str]) -> str:
     if verdict == "failed":
-        failed = [check for check in checks if check.counts and check.outcome == "regression"]
+        failed = [check for check in checks if _fails(check)]
         return failed[0].message + (f" (and {len(failed) - 1} more)" if len(failed) > 1 else "")
     if incomparable:
         return f"the recordings cannot be compared: {'; '.join(incomparable)}"
@@ -172,10 +176,8 @@ def _headline(verdict: Verdict, checks: Sequence[Check], incomparable: Sequence[
 
 
 def _update(checks: Sequence[Check], candidates: Sequence[Analysis], name: str) -> str:
-    relevant = [check for check in checks if check.kind != "assertion"]  # no baseline changes what an assertion asks
-    if not any(
-        check.outcome == "improvement" or (check.counts and check.outcome == "regression") for check in relevant
-    ):
+    figures = [check for check in checks if check.kind != "assertion"]  # no baseline changes what an assertion asks
+    if not any(check.outcome == "improvement" or _fails(check) for check in figures):
         return ""
     traces = " ".join(shlex.quote(analysis.trace.path) for analysis in candidates)
     return f"advisor baseline {traces} --update -o {shlex.quote(name or 'advisor-baseline.json')} --reason '…'"

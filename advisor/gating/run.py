@@ -147,6 +147,6 @@ def runs(
 def today() -> str:
     """Return today's date, for the waivers; that of SOURCE_DATE_EPOCH where it is set, so that a run can be repeated."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
-    if epoch.isdigit():
-        return datetime.datetime.fromtimestamp(int(epoch), datetime.UTC).date().isoformat()
-    return datetime.datetime.now(datetime.UTC).date().isoformat()
+    zone = datetime.UTC
+    now = datetime.datetime.fromtimestamp(int(epoch), zone) if epoch.isdigit() else datetime.datetime.now(zone)
+    return now.date().isoformat()

@@ -103,9 +103,9 @@ def _verdict(grown: float, threshold: float, likely: float, *, clear: bool) -> t
 
 
 def _too_few(before: int, after: int) -> str:
-    few = [f"{count} on {side}" for count, side in ((before, "the baseline"), (after, "the candidate"))]
-    short = [text for text, count in zip(few, (before, after), strict=True) if count < LEAST_STEPS]
-    return f"too few steps, {' and '.join(short)}; {LEAST_STEPS} are needed"
+    sides = ((before, "the baseline"), (after, "the candidate"))
+    few = [f"{count} on {side}" for count, side in sides if count < LEAST_STEPS]
+    return f"too few steps, {' and '.join(few)}; {LEAST_STEPS} are needed"
 
 
 def _median(runs: Sequence[Sequence[float]]) -> float | None:

@@ -139,8 +139,12 @@ def pieces(text: Text) -> tuple[Piece, ...]:
 
 def prose(label: str, text: str) -> list[tuple[str, Text]]:
     """Return a rule's text of one or more paragraphs, as rows of :class:`Facts`."""
-    paragraphs = [paragraph for paragraph in text.strip().split("\n\n") if paragraph.strip()]
-    return [(label if index == 0 else "", paragraph) for index, paragraph in enumerate(paragraphs)]
+    return labelled(label, [paragraph for paragraph in text.strip().split("\n\n") if paragraph.strip()])
+
+
+def labelled(label: str, texts: Sequence[Text]) -> list[tuple[str, Text]]:
+    """Return rows of :class:`Facts` under one label."""
+    return [(label if index == 0 else "", text) for index, text in enumerate(texts)]
 
 
 def joined(texts: Iterable[Text], between: str) -> tuple[Piece, ...]:

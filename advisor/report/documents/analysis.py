@@ -118,18 +118,11 @@ def causes(summary: Summary, detail: doc.Detail) -> Iterator[doc.Block]:
 
 def short(findings: Sequence[Finding]) -> Iterator[doc.Block]:
     """Yield the findings as a table: what to do first."""
-    rows = [
-        (
-            str(index),
-            doc.Span(finding.severity, finding.severity),
-            finding.title,
-            f"up to {milliseconds(finding.saving.high_ms)} ({percent(finding.saving.high_share)})"
-            if finding.saving
-            else "unpriced",
-            _first_place(finding),
-        )
-        for index, finding in enumerate(findings, 1)
-    ]
+    rows: list[tuple[doc.Text, ...]] = []
+    for index, finding in enumerate(findings, 1):
+        saving, level = finding.saving, doc.Span(finding.severity, finding.severity)
+        gain = f"up to {milliseconds(saving.high_ms)} ({percent(saving.high_share)})" if saving else "unpriced"
+        rows.append((str(index), level, finding.title, gain, _first_place(finding)))
     yield doc.Table(("", "severity", "finding", "saves", "where"), rows, ">|~><")
 
 
@@ -143,17 +136,10 @@ def findings(findings: Sequence[Finding], summary: Summary | None, detail: doc.D
     """Yield findings, each under its title; *summary* is None where they speak of many ranks. Of many, the last ones in short."""
     full = len(findings) if detail.everything or summary is None else FULL_FINDINGS
     for index, finding in enumerate(findings, 1):
-        title = (
-            f"{index:>2}. ",
-            doc.Span(f"{finding.severity.upper():6}", finding.severity),
-            "  ",
-            doc.Span(finding.title),
-        )
-        cost = figures.cost(finding, summary)
-        facts: list[tuple[str, doc.Text]] = [
-            ("price", doc.Span(figures.price(finding, summary, findings))),
-            ("cost", cost),
-        ]
+        level = doc.Span(f"{finding.severity.upper():6}", finding.severity)
+        title = (f"{index:>2}. ", level, "  ", doc.Span(finding.title))
+        price = doc.Span(figures.price(finding, summary, findings))
+        facts: list[tuple[str, doc.Text]] = [("price", price), ("cost", figures.cost(finding, summary))]
         rule = doc.Paragraph((doc.Span(finding.rule, "code"), f" · {finding.confidence}"))
         body = _full(finding, facts, summary, detail) if index <= full else _brief(finding, facts)
         yield doc.Fold(title, [rule, *body])
@@ -175,10 +161,9 @@ def _full(
     places = [figures.described(place) for place in finding.where[:most]]
     if len(finding.where) > most:
         places.append(f"and {len(finding.where) - most} more{detail.hint}")
-    facts += labelled("where", places)
-    facts += labelled(
-        "run with", [(doc.Span(setting.as_run, "code"), figures.advised(setting)) for setting in finding.settings]
-    )
+    facts += doc.labelled("where", places)
+    settings = [(doc.Span(setting.as_run, "code"), figures.advised(setting)) for setting in finding.settings]
+    facts += doc.labelled("run with", settings)
     yield doc.Facts(facts)
     table = evidence(finding.evidence, figures.extent(summary))
     if table.head:
@@ -190,14 +175,11 @@ def _full(
             yield doc.Code(code, label, cast(doc.Style, style), "python")
     facts = [*doc.prose("caveat", fix.caveat), *doc.prose("verify", fix.verify)]
     if detail.everything:
-        facts += labelled("see", [doc.Span(reference.title, "link", reference.url) for reference in finding.references])
+        facts += doc.labelled(
+            "see", [doc.Span(reference.title, "link", reference.url) for reference in finding.references]
+        )
     if facts:
         yield doc.Facts(facts)
-
-
-def labelled(label: str, texts: Sequence[doc.Text]) -> list[tuple[str, doc.Text]]:
-    """Return rows of facts under one label."""
-    return [(label if index == 0 else "", text) for index, text in enumerate(texts)]
 
 
 def _noted(findings: Sequence[Finding], detail: doc.Detail) -> Iterator[doc.Block]:
@@ -232,10 +214,8 @@ def notes(quality: Sequence[QualityNote], heading: str) -> Iterator[doc.Block]:
     """Yield notes on the profile, each with its advice."""
     if quality:
         yield doc.Heading(heading)
-        yield doc.Items(
-            [(note.message, " (", doc.Span(note.code, "code"), ")") for note in quality],
-            [note.advice for note in quality],
-        )
+        items = [(note.message, " (", doc.Span(note.code, "code"), ")") for note in quality]
+        yield doc.Items(items, [note.advice for note in quality])
 
 
 def failed(errors: Sequence[RuleFailure]) -> list[doc.Text]:

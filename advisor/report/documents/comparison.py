@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from advisor.report.blocks import Bar, Block, Detail, Facts, Heading, Items, Span, Style, Table, Text, joined
-from advisor.report.documents.analysis import labelled
+from advisor.report.blocks import Bar, Block, Detail, Facts, Heading, Items, Span, Style, Table, Text, joined, labelled
 from advisor.report.plain import MISSING, milliseconds, number, percent
 from advisor.results.comparison import Comparison, Item, Shift, Side, Turned
 

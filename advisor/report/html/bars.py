@@ -5,7 +5,7 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from advisor.report import ranks
-from advisor.report.html.svg import Shape, colour, percentage, text_of
+from advisor.report.html.svg import Shape, colour, span, text_of
 from advisor.report.plain import milliseconds
 from advisor.results.ranks import Across, RankRow
 
@@ -35,26 +35,16 @@ def chart(across: Across) -> Markup:
     shapes = []
     for line, row in enumerate(rows):
         long = (row.step_ms / most if row.step_ms is not None and most else 1.0) * (1 - _LABEL)
-        label = Shape('<text class="tick" x="2" y="%d">rank %d</text>') % (line * _HIGH + 13, row.rank)
-        shapes.append(label)
+        shapes.append(Shape('<text class="tick" x="2" y="%d">rank %d</text>') % (line * _HIGH + 13, row.rank))
         left = _LABEL
         for (name, share), (_, meaning) in zip(parts(row), KEYS, strict=True):
             if share > 0:
                 title = f"rank {row.rank}: {meaning} {100 * share:.1f} %"
                 if row.step_ms is not None:
                     title += f", {milliseconds(share * row.step_ms)}"
-                shape = '<rect class="%s" x="%s" y="%d" width="%s" height="%d"><title>%s</title></rect>'
-                shapes.append(
-                    Shape(shape)
-                    % (
-                        colour(name),
-                        percentage(left),
-                        line * _HIGH + 2,
-                        percentage(share * long),
-                        _HIGH - 4,
-                        text_of(title),
-                    )
-                )
+                shape = Shape('<rect class="%s" x="%s" y="%d" width="%s" height="%d"><title>%s</title></rect>')
+                place = (span(left), line * _HIGH + 2, span(share * long), _HIGH - 4)
+                shapes.append(shape % (colour(name), *place, text_of(title)))
             left += share * long
     if not shapes:
         return Markup("")

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from advisor.report.plain import number, percent, shorten
+from advisor.report.page import cut
+from advisor.report.plain import number, percent
 from advisor.report.table import ABSENT
 from advisor.results.field import Cell
 from advisor.results.views import Grid, Heading
@@ -36,11 +37,6 @@ def title(heading: Heading) -> str:
     return f"{heading.name} ({heading.unit})" if heading.unit not in ("", "count", "share") else heading.name
 
 
-def figures(heading: Heading) -> bool:
-    """Tell whether a column holds figures."""
-    return heading.unit != ""
-
-
 def cell(value: Cell, unit: str) -> Shown:
     """Return a cell of a view, in the unit of its column."""
     if value is None or value != value:
@@ -48,17 +44,12 @@ def cell(value: Cell, unit: str) -> Shown:
     if isinstance(value, bool):
         return Shown("yes" if value else "no", None)
     if isinstance(value, str):
-        return Shown(short(value), None)
+        return Shown(cut(value, LONGEST_CELL), None)
     if unit == "share":
         return Shown(percent(value), value)
     if isinstance(value, int) and unit == "count":
         return Shown(f"{value:,}", value)
     return Shown(number(value), value)
-
-
-def short(text: str) -> str:
-    """Return a text of a trace, cut in the middle where it is longer than a cell can be."""
-    return text if len(text) <= LONGEST_CELL else shorten(text[:LONGEST_CELL] + text[-LONGEST_CELL:], LONGEST_CELL)
 
 
 def halves(text: str) -> tuple[str, str] | None:

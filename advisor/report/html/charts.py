@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup
 
-from advisor.report.html.svg import WORK, Shape, colour, percentage, text_of
+from advisor.report.html.svg import WORK, Shape, colour, span, text_of
 from advisor.report.plain import milliseconds, number, size
 from advisor.results.views import MemoryCurve, QueueCurve, StepBar, Timeline
 
@@ -91,7 +91,7 @@ def steps(bars: Sequence[StepBar], median: float | None, order: Sequence[str]) -
         wide = 1 / len(bars)
         inside += [
             Shape('<rect class="over" x="%s" width="%s" height="%d"><title>%s</title></rect>')
-            % (percentage(index * wide), percentage(wide), height, text_of(sentence(bar)))
+            % (span(index * wide), span(wide), height, text_of(sentence(bar)))
             for index, bar in enumerate(bars)
         ]
     return _chart("Step times, stacked by cause; the table below holds the figures", height, inside, _names(bars))
@@ -106,7 +106,7 @@ def step(bar: StepBar, most: float, order: Sequence[str]) -> Markup:
             title = f"{cause.replace('_', ' ')} {milliseconds(ms)}"
             shapes.append(
                 Shape('<rect class="%s" x="%s" width="%s" height="16"><title>%s</title></rect>')
-                % (colour(cause), percentage(left / most), percentage(ms / most), title)
+                % (colour(cause), span(left / most), span(ms / most), title)
             )
         left += ms
     return Shape('<svg width="100%%" height="16" role="img" aria-label="%s">%s</svg>') % (
@@ -127,7 +127,7 @@ def _names(bars: Sequence[StepBar]) -> Markup:
     every = max(1, math.ceil(len(bars) / 6))
     texts = [
         Shape('<text class="tick" x="%s" y="13">%s</text>')
-        % (percentage((index + 0.04) / len(bars)), text_of(bar.name.replace("ProfilerStep#", "step ")[:16]))
+        % (span((index + 0.04) / len(bars)), text_of(bar.name.replace("ProfilerStep#", "step ")[:16]))
         for index, bar in enumerate(bars)
         if index % every == 0
     ]
@@ -135,10 +135,10 @@ def _names(bars: Sequence[StepBar]) -> Markup:
 
 
 def _stairs(
-    x: Sequence[float], y: Sequence[float], wide: int, high: int, most: float, span: tuple[float, float]
+    x: Sequence[float], y: Sequence[float], wide: int, high: int, most: float, extent: tuple[float, float]
 ) -> str:
     """Return a staircase: each value holds until the next."""
-    first, last = span
+    first, last = extent
     points: list[str] = []
     before = (-1, -1)
     for when, value in zip(x, y, strict=True):
@@ -161,9 +161,9 @@ def memory(curve: MemoryCurve) -> Markup:
     capacity = curve.capacity_bytes
     near = capacity is not None and capacity <= 1.6 * top
     most = max(top, capacity if near and capacity else 0) * 1.04
-    span = (curve.ms[0], curve.ms[-1])
-    area = _stairs(curve.ms, curve.allocated_bytes, wide, high, most, span)
-    reserved = _stairs(curve.ms, curve.reserved_bytes, wide, high, most, span)
+    extent = (curve.ms[0], curve.ms[-1])
+    area = _stairs(curve.ms, curve.allocated_bytes, wide, high, most, extent)
+    reserved = _stairs(curve.ms, curve.reserved_bytes, wide, high, most, extent)
     shapes = Shape(
         '<path class="allocated" d="%sV%dH0z"/><path class="reserved" d="%s" vector-effect="non-scaling-stroke"/>'
     ) % (area, high, reserved)
@@ -177,14 +177,14 @@ def memory(curve: MemoryCurve) -> Markup:
             )
             % (y, y, y - 3, f"capacity {size(capacity)}")
         )
-    x, y = (curve.peak_ms - span[0]) / (span[1] - span[0]), height - curve.peak_bytes / most * height
+    x, y = (curve.peak_ms - extent[0]) / (extent[1] - extent[0]), height - curve.peak_bytes / most * height
     side = "end" if x > 0.6 else "start"
     inside.append(
         Shape('<circle class="peak" cx="%s" cy="%.1f" r="4"/><svg x="%s" y="%.1f" overflow="visible">'
                '<text class="tick strong %s" x="%d" y="-7">%s</text></svg>')
-        % (percentage(x), y, percentage(x), y, side, -4 if side == "end" else 4, f"peak {size(curve.peak_bytes)}")
+        % (span(x), y, span(x), y, side, -4 if side == "end" else 4, f"peak {size(curve.peak_bytes)}")
     )  # fmt: skip
-    return _chart(f"Memory over time, peak {size(curve.peak_bytes)}", height, inside, _span_labels(*span))
+    return _chart(f"Memory over time, peak {size(curve.peak_bytes)}", height, inside, _span_labels(*extent))
 
 
 def _sizes(most: float) -> list[tuple[float, str]]:

@@ -5,7 +5,7 @@ Colours are classes (``c-compute``), so that a theme can change them; no element
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -35,7 +35,7 @@ def colour(name: str) -> str:
     return f"c-{name}" if name in KNOWN else "c-other"
 
 
-def percentage(share: float) -> str:
+def span(share: float) -> str:
     """Return a share of the width."""
     return f"{100 * min(1.0, max(0.0, share)):.3f}".rstrip("0").rstrip(".") + "%"
 
@@ -46,9 +46,8 @@ def text_of(text: str) -> Markup:
 
 
 def swatch(name: str) -> Markup:
-    """Draw the small square of a legend."""
-    return Shape('<svg class="swatch" width="12" height="12" aria-hidden="true"><rect class="%s" width="12" height="12"/>'
-                  "</svg>") % colour(name)  # fmt: skip
+    """Draw the small square of a legend for a cause or a category."""
+    return key(colour(name))
 
 
 def key(name: str) -> Markup:
@@ -81,7 +80,7 @@ def causes(parts: Sequence[Part], label: str) -> Markup:
         shape = Shape(
             '<svg x="%s" width="%s" height="34"><title>%s</title><rect class="%s seg" width="100%%" height="34"/>%s</svg>'
         )
-        shapes.append(shape % (percentage(left / total), percentage(wide), title, colour(part.cause), text))
+        shapes.append(shape % (span(left / total), span(wide), title, colour(part.cause), text))
         left += part.share
     return Shape('<svg class="bar" width="100%%" height="34" role="img" aria-label="%s">%s</svg>') % (
         label,
@@ -96,15 +95,14 @@ def price(finding: Finding) -> Markup:
     label = f"costs {percent(finding.cost_share)} of the time"
     if saving:
         label += f"; the fix returns {percent(low)} to {percent(high)}"
-    parts = [
-        Shape('<rect class="%s" width="%s" height="14"/>') % (name, percentage(share))
-        for name, share in (("track", 1.0), ("cost", finding.cost_share), ("hope", high), ("sure", low))
-        if share > 0
-    ]
-    return Shape('<svg class="price" width="100%%" height="14" role="img" aria-label="%s">%s</svg>') % (
-        label,
-        Markup("").join(parts),
-    )
+    bars = _layers((("track", 1.0), ("cost", finding.cost_share), ("hope", high), ("sure", low)), 14)
+    return Shape('<svg class="price" width="100%%" height="14" role="img" aria-label="%s">%s</svg>') % (label, bars)
+
+
+def _layers(shares: Iterable[tuple[str, float]], height: int) -> Markup:
+    """Draw bars one over the other, by class and share of the width; none for a share of 0."""
+    bar = Shape('<rect class="%s" width="%s" height="%d"/>')
+    return Markup("").join(bar % (name, span(share), height) for name, share in shares if share > 0)
 
 
 def ladder(step: PlanStep, first_ms: float) -> Markup:
@@ -113,9 +111,8 @@ def ladder(step: PlanStep, first_ms: float) -> Markup:
         return Markup("")
     after = sorted(step.step_ms_after.values())
     parts = [("track", first_ms), *(("after", ms) for ms in after[-1:]), *(("sure", ms) for ms in after[:1])]
-    return Shape('<svg class="price" width="100%%" height="10" aria-hidden="true">%s</svg>') % Markup("").join(
-        Shape('<rect class="%s" width="%s" height="10"/>') % (name, percentage(ms / first_ms)) for name, ms in parts
-    )
+    bars = _layers([(name, ms / first_ms) for name, ms in parts], 10)
+    return Shape('<svg class="price" width="100%%" height="10" aria-hidden="true">%s</svg>') % bars
 
 
 def meter(share: float, label: str) -> Markup:
@@ -123,14 +120,14 @@ def meter(share: float, label: str) -> Markup:
     return Shape(
         '<svg class="meter" width="100%%" height="5" role="img" aria-label="%s"><rect class="track" width="100%%" height="5"/>'
         '<rect class="fill" width="%s" height="5"/></svg>'
-    ) % (label, percentage(share))
+    ) % (label, span(share))
 
 
 def share_bar(share: float) -> Markup:
     """Draw the bar beside a share in a table; the figure says the same, so that it is silent."""
     return Shape(
         '<svg class="share" width="60" height="8" aria-hidden="true"><rect width="%s" height="8"/></svg>'
-    ) % percentage(share)
+    ) % span(share)
 
 
 def classes(most: float, time: float, on: float | None, unsaid: float | None) -> Markup:
@@ -139,8 +136,5 @@ def classes(most: float, time: float, on: float | None, unsaid: float | None) ->
         return Markup("")
     on, unsaid = on or 0.0, unsaid or 0.0
     parts = (("class-rest", time), ("class-unsaid", on + unsaid), ("class-on", on))
-    return Shape('<svg class="class" width="100%%" height="12" aria-hidden="true">%s</svg>') % Markup("").join(
-        Shape('<rect class="%s" width="%s" height="12"/>') % (name, percentage(value / most))
-        for name, value in parts
-        if value > 0
-    )
+    bars = _layers([(name, value / most) for name, value in parts], 12)
+    return Shape('<svg class="class" width="100%%" height="12" aria-hidden="true">%s</svg>') % bars
