@@ -157,7 +157,7 @@ def of_recorded(recorded: Recorded) -> bytes:
     # Texts are kept as the frames show them, and are cleaned once more when they are read again.
     if any(scrub(text) != text for table in (recorded.names, recorded.stacks) for text in table):
         raise Unkept("texts that cleaning does not leave alone")
-    return _encoded(recorded)
+    return _encode(recorded)
 
 
 def of_host(host: Host) -> bytes:
@@ -166,7 +166,7 @@ def of_host(host: Host) -> bytes:
     for name, value in vars(host).items():
         if name not in _NOT_KEPT:
             getattr(forest, _kind(name, value))[name] = value
-    return _encoded(forest)
+    return _encode(forest)
 
 
 def to_host(forest: Forest, recorded: Recorded, libraries: Iterable[str]) -> Host:
@@ -195,7 +195,7 @@ def _kind(name: str, value: object) -> str:
     raise Unkept(f"{name}: {type(value).__name__}")
 
 
-def _encoded(value: object) -> bytes:
+def _encode(value: object) -> bytes:
     try:
         return codec.encode(value, compress=True)
     except (TypeError, ValueError, OverflowError) as error:

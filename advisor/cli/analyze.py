@@ -133,9 +133,9 @@ def command(
     for text in unanswered(document, choices.questions):
         options.note(f"--what-if {text}")
     if isinstance(document, Several):  # of one trace the report itself says it at its head
-        from advisor.gating.baseline import cut_off
+        from advisor.gating.baseline import truncations
 
-        for text in cut_off(document.traces):
+        for text in truncations(document.traces):
             options.note(text)
     options.keep(results.trace)
     return TraceError.exit_code if results.failed else _exit_code(document, choices.fail_on or config.fail_on)
@@ -166,8 +166,8 @@ def _report_unread(results: Results) -> None:
         options.note(f"left out: {text}")
     for text in results.failed:
         complain(text)
-    if results.unkept:
-        options.unkept(results.unkept)
+    if results.cache_problem:
+        options.note_unkept(results.cache_problem)
     if not results.analyses and not results.failed:
         complain("none of the files is a trace")
 

@@ -57,13 +57,13 @@ def command(
     with progress(quiet) as say:
         paths, rules = options.once(traces), catalogue.rules(settings)
         analyses = runs(paths, settings, rules, say=say, note=options.note)
-    if problems := baseline.cut_off(analyses):
+    if problems := baseline.truncations(analyses):
         raise UsageError("; ".join(problems))
     label = workload if workload is not None else settings.gate.workload or None
     new = baseline.renew(old, analyses, reason, label)
     write_file(path, baseline.dump(new))
     if not quiet:
-        click.echo(f"{path}: {_counted(new.runs, 'run')} of {_counted(sum(new.steps), 'step')}, "
+        click.echo(f"{path}: {_count(new.runs, 'run')} of {_count(sum(new.steps), 'step')}, "
                    f"{len(new.metrics)} metrics, {len(new.rules)} rules")  # fmt: skip
         if sum(new.steps) < LEAST_STEPS:
             click.echo(
@@ -74,5 +74,5 @@ def command(
     return 0
 
 
-def _counted(count: int, what: str) -> str:
+def _count(count: int, what: str) -> str:
     return f"{count} {what}{'s' * (count != 1)}"

@@ -44,7 +44,7 @@ def command(
 
     from advisor.engine.run import run
     from advisor.pipeline import analyze
-    from advisor.report.figures import numbered
+    from advisor.report.figures import tally
     from advisor.report.plain import size
     from advisor.trace import read
     from advisor.views.evidence import evidence
@@ -66,5 +66,5 @@ def command(
                 file = stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0))
             for piece in pieces:
                 file.write(piece)
-    put(f"{path}: {size(path.stat().st_size)}, {numbered(analysis.findings)}\n".encode())
+    put(f"{path}: {size(path.stat().st_size)}, {tally(analysis.findings)}\n".encode())
     options.keep(recorded)

@@ -212,10 +212,10 @@ reading = group(
 def keep(trace: Trace | None) -> None:
     """Put what reading came to into the cache, once the report is out; a note where that cannot be."""
     if trace is not None and (problem := trace.keep()):
-        unkept(problem)
+        note_unkept(problem)
 
 
-def unkept(problem: str) -> None:
+def note_unkept(problem: str) -> None:
     """Note why the cache could not keep what was read."""
     note(f"{problem}; the next command reads the file anew (--no-cache says nothing of it)")
 

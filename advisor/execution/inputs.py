@@ -22,13 +22,13 @@ _RECORDING = re.compile(r"^(?P<worker>.+)\.(?P<time>\d{9,})\.pt\.trace\.json(?:\
 
 @dataclass
 class Inputs:
-    """The files to read, in order; ``found`` are those that nobody named one by one, ``notes`` say what is left out.
+    """The files to read, in order; ``implicit`` are those that nobody named one by one, ``notes`` say what is left out.
 
     ``several``: the arguments stand for several traces, though only one may be there.
     """
 
     addresses: list[str] = field(default_factory=list)
-    found: set[str] = field(default_factory=set)
+    implicit: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
     several: bool = False
 
@@ -53,10 +53,10 @@ def find(arguments: Sequence[str]) -> Inputs:
             files = _folder(argument, inputs)
         elif _is_pattern(argument):
             paths = (path for path in glob.glob(argument, recursive=True) if Path(path).is_file())
-            files = _newest(_sorted(paths), inputs)
+            files = _newest(_by_name(paths), inputs)
             if not files:
                 raise TraceError(f"{argument}: no file fits")
-            inputs.found.update(files)
+            inputs.implicit.update(files)
         else:
             files = [argument]
         inputs.addresses += [path for path in files if path not in inputs.addresses]
@@ -70,7 +70,7 @@ def _is_pattern(argument: str) -> bool:
     return _MAGIC.search(argument) is not None and not os.path.lexists(argument)
 
 
-def _sorted(names: Iterable[str]) -> list[str]:
+def _by_name(names: Iterable[str]) -> list[str]:
     """Sort by name, numbers by their value: rank2 before rank10."""
     return sorted(
         names, key=lambda name: [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
@@ -80,18 +80,18 @@ def _sorted(names: Iterable[str]) -> list[str]:
 def _folder(folder: str, inputs: Inputs) -> list[str]:
     """Return the traces of a folder; where it holds none itself, those of the folders in it."""
     try:
-        entries = _sorted(entry.path for entry in os.scandir(folder))
+        entries = _by_name(entry.path for entry in os.scandir(folder))
         files = [path for path in entries if Path(path).is_file()]
         chosen = [path for path in files if path.lower().endswith(SUFFIXES)]
         if not chosen:
             inner = [Path(path) for path in entries if Path(path).is_dir()]
-            chosen = _sorted(
+            chosen = _by_name(
                 str(path) for below in inner for path in below.iterdir() if path.name.lower().endswith(SUFFIXES)
             )
     except OSError as error:
         raise TraceError(f"{folder}: cannot be read: {error.strerror or error}") from None
     others = [path for path in files if path not in chosen]
-    return _chosen(folder, chosen, others, inputs)
+    return _choose(folder, chosen, others, inputs)
 
 
 def _remote(url: str, inputs: Inputs) -> list[str]:
@@ -110,11 +110,11 @@ def _remote(url: str, inputs: Inputs) -> list[str]:
             others = [name for name in files if name not in names]
     except Exception as error:  # noqa: BLE001  (each protocol has exceptions of its own)
         raise TraceError(f"{remote.shown(url)}: cannot be listed: {remote.said(error)}") from None
-    addresses = [str(system.unstrip_protocol(name)) for name in _sorted(names)]
-    return _chosen(remote.shown(url), addresses, others, inputs)
+    addresses = [str(system.unstrip_protocol(name)) for name in _by_name(names)]
+    return _choose(remote.shown(url), addresses, others, inputs)
 
 
-def _chosen(folder: str, names: Sequence[str], others: Sequence[str], inputs: Inputs) -> list[str]:
+def _choose(folder: str, names: Sequence[str], others: Sequence[str], inputs: Inputs) -> list[str]:
     if not names:
         raise TraceError(f"{folder}: holds no traces: no file there is called .json or .json.gz")
     if others:
@@ -122,7 +122,7 @@ def _chosen(folder: str, names: Sequence[str], others: Sequence[str], inputs: In
         more = f" and {len(others) - _NAMED:,} more" if len(others) > _NAMED else ""
         inputs.notes.append(f"{folder}: left out, as they are not called .json or .json.gz: {shown}{more}")
     chosen = _newest(names, inputs)
-    inputs.found.update(chosen)
+    inputs.implicit.update(chosen)
     return chosen
 
 

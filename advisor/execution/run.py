@@ -33,7 +33,7 @@ class Results:
     across: Across | None = None
     failed: list[str] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
-    unkept: str = ""
+    cache_problem: str = ""
     """Reason why the cache could not keep a trace; empty where it could, or was not asked to."""
     trace: Trace | None = None
     """A single trace that was read here: it is put into the cache once the report is out."""
@@ -100,9 +100,9 @@ def run_many(inputs: Inputs, settings: task.Settings, workers: Workers) -> Resul
             failures[index] = result
         else:
             analyzed[index] = sharing.share(result.analysis), result.digest
-            results.unkept = results.unkept or result.unkept
+            results.cache_problem = results.cache_problem or result.cache_problem
     for index, result in sorted(failures.items()):
-        is_foreign = result.foreign and addresses[index] in inputs.found
+        is_foreign = result.foreign and addresses[index] in inputs.implicit
         (results.foreign if is_foreign else results.failed).append(result.error)
     order = sorted(analyzed)
     results.analyses, results.across = combine(

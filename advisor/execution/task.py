@@ -70,7 +70,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
     foreign: bool = False
     """True where the file is sound, but no trace."""
-    unkept: str = ""
+    cache_problem: str = ""
     """Reason why the trace could not be put into the cache, where that was asked for."""
 
 
@@ -94,7 +94,7 @@ def _result(address: str, settings: Settings, name: str) -> Result:
     with uncollected():
         analysis = settings.analyze(trace)
         summary = digest(trace)
-    return Result(analysis=analysis, digest=summary, unkept=trace.keep())
+    return Result(analysis=analysis, digest=summary, cache_problem=trace.keep())
 
 
 @lru_cache(maxsize=2)

@@ -94,7 +94,7 @@ def fingerprint(analysis: Analysis, workload: str = "") -> Fingerprint:
 _CUT_OFF = frozenset({"truncated", "gzip-truncated", "gzip-damaged"})
 
 
-def cut_off(analyses: Sequence[Analysis]) -> list[str]:
+def truncations(analyses: Sequence[Analysis]) -> list[str]:
     """List the recordings that are cut off: what is missing from them would read as a change."""
     return [
         f"{analysis.trace.path} is cut off ({note.code}): record it again"

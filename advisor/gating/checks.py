@@ -77,26 +77,26 @@ class Comparison:
             notes.append("update the baseline")
         elif outcome == "inconclusive" and not missing and metric is not STEP:
             level = "warn"  # the step answers for what its parts are too noisy to
-        elif outcome == "regression" and metric.of_step and (moved := self._moved(decision, metric.unit)):
+        elif outcome == "regression" and metric.of_step and (excuse := self._excuse(decision, metric.unit)):
             level = "warn"
-            notes.append(moved)
+            notes.append(excuse)
         where = self._places(metric) if outcome == "regression" else []
         figures = _figures(decision, metric.unit, self._step.base)
-        grown = self._grown(metric) if outcome == "regression" else ""
+        growth = self._growth(metric) if outcome == "regression" else ""
         return Check(
             kind="metric",
             name=metric.name,
             title=metric.meaning,
             outcome=outcome,
             level=level,
-            message=f"{metric.name} ({metric.meaning}): {figures}{grown or _location(where)}{_notes(notes)}",
+            message=f"{metric.name} ({metric.meaning}): {figures}{growth or _location(where)}{_notes(notes)}",
             unit=metric.unit,
             where=where,
             threshold=threshold,
             **_fields(decision),
         )
 
-    def _moved(self, decision: Decision, unit: str) -> str:
+    def _excuse(self, decision: Decision, unit: str) -> str:
         """Explain why a part that grew is no regression: the step did not get longer by it. Empty where it may have."""
         step, grown = self._step, abs(decision.change or 0.0)
         if step.outcome == "better":
@@ -110,7 +110,7 @@ class Comparison:
             return "the step did not get longer by it: the time moved from one part to another"
         return ""
 
-    def _grown(self, metric: Metric) -> str:
+    def _growth(self, metric: Metric) -> str:
         """Return the parts that grew most, by name; of the step, what owns its time."""
         idle_only = metric.name == "gpu_busy_share"
         if idle_only:
@@ -187,10 +187,10 @@ class Comparison:
             return "warn", ""  # the step answers for what its parts are too noisy to
         if decision.outcome != "worse":
             return "error", ""
-        if moved := self._moved(decision, "ms"):
+        if excuse := self._excuse(decision, "ms"):
             appeared = quiet[0] and not quiet[1]
             shorter = self._step.outcome == "better" or (self._step.change or 0.0) < 0
-            return ("warn", moved) if shorter or not appeared else ("error", "")
+            return ("warn", excuse) if shorter or not appeared else ("error", "")
         return ("warn", "the rule is quiet: it is not enough to matter") if quiet[1] else ("error", "")
 
     def _timeless(self, rule: str, was: RuleRecord, now: RuleRecord, finding: Finding | None) -> Check:

@@ -48,7 +48,7 @@ def compare(before: Analysis, after: Analysis) -> Comparison:
         step=step,
         causes=list(_causes(base, now)),
         metrics=list(metrics.values()),
-        findings=_turned(before, after, rules),
+        findings=_turns(before, after, rules),
         claims=_claims(before, after, rules),
         items=items,
         hidden=hidden,
@@ -114,7 +114,7 @@ def _causes(base: Baseline, now: Baseline) -> Iterator[Shift]:
 # ---- findings and claims
 
 
-def _turned(before: Analysis, after: Analysis, checks: dict[str, Check]) -> list[Turned]:
+def _turns(before: Analysis, after: Analysis, checks: dict[str, Check]) -> list[Turned]:
     first, second = ({finding.rule: finding for finding in side.findings} for side in (before, after))
     verdicts = [baselines.verdicts(side) for side in (before, after)]
     turns = []
@@ -144,7 +144,7 @@ def _turned(before: Analysis, after: Analysis, checks: dict[str, Check]) -> list
             )
         )
     order = ("new", "worse", "fixed", "better", "same", "untold")
-    return sorted(turns, key=lambda turned: order.index(turned.turn))
+    return sorted(turns, key=lambda row: order.index(row.turn))
 
 
 def _claims(before: Analysis, after: Analysis, checks: Mapping[str, Check]) -> list[Claim]:

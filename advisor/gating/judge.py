@@ -40,13 +40,13 @@ def judge(
     settings = settings or Gate()
     baseline_name = baseline_name.encode("utf-8", "replace").decode("utf-8")  # a file's name may hold any bytes
     checks: list[Check] = []
-    incomparable = baselines.cut_off(candidates)
+    incomparable = baselines.truncations(candidates)
     if base is not None:
         now = baselines.make(candidates, workload=settings.workload or base.fingerprint.workload)
         incomparable += baselines.differences(base.fingerprint, now.fingerprint)
         if not incomparable:
             checks += Comparison(base, now, candidates, settings.tolerance).checks()
-    if not baselines.cut_off(candidates):
+    if not baselines.truncations(candidates):
         checks += [_assert(assertion, candidates) for assertion in settings.asserted]
     levelled = (_settle(check, settings, today) for check in checks)
     checks = sorted((check for check in levelled if check.level != "off"), key=_order)

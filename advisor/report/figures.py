@@ -227,7 +227,7 @@ def user_frame(place: Place) -> str:
     return f"{place.file}{line}" + (f" in {place.function}" if place.function else "")
 
 
-def described(place: Place) -> Text:
+def describe(place: Place) -> Text:
     """Return ``train.py:54 in train → torch/optim/sgd.py:80 step (module ResNet_0, op aten::add_) 84.0 %``."""
     frames = joined([Span(frame, "path") for frame in (user_frame(place), place.library) if frame], " → ")
     names = [(f"{kind} ", Span(name, "name")) for kind, name in (("module", place.module), ("op", place.op)) if name]
@@ -237,7 +237,7 @@ def described(place: Place) -> Text:
     return (*(frames + inside or ("no place recorded",)), f"  {percent(place.share)}")
 
 
-def advised(setting: Setting) -> str:
+def advice(setting: Setting) -> str:
     """Return `` → 8``, and what it follows from or means, as far as either is known; it stands behind how the program was run."""
     return (f" → {setting.advice}" if setting.advice else "") + (f": {setting.because}" if setting.because else "")
 
@@ -267,7 +267,7 @@ def plan_step(before: float, after: dict[str, float]) -> str:
     return f"{number(before)} → {' – '.join(dict.fromkeys(then))} ms"
 
 
-def numbered(findings: Sequence[Finding]) -> str:
+def tally(findings: Sequence[Finding]) -> str:
     """Return ``4 findings and 1 note``: how many there are, those that are no more than a note apart; ``No findings``."""
     notes = sum(finding.severity == "note" for finding in findings)
     parts = [

@@ -16,7 +16,7 @@ def analysis(result: Analysis) -> Markup:
     blocks = [Paragraph((Span(result.trace.path), " · " + " · ".join(circumstances(result)))), *report.headline(result)]
     blocks += report.causes(result.summary, Detail(folds=True))
     blocks += report.short(result.findings) if result.findings else [Paragraph("No findings.")]
-    return _shown(blocks)
+    return _body(blocks)
 
 
 def finding(result: Finding) -> Markup:
@@ -24,10 +24,10 @@ def finding(result: Finding) -> Markup:
     blocks: list[Block] = []
     for block in report.findings([result], None, Detail(folds=True)):
         blocks += [Paragraph(block.title), *block.blocks] if isinstance(block, Fold) else [block]
-    return _shown(blocks)
+    return _body(blocks)
 
 
-def _shown(blocks: list[Block]) -> Markup:
+def _body(blocks: list[Block]) -> Markup:
     """Return blocks without headings, which would be among the notebook's own."""
     plain = [Paragraph(block.text) if isinstance(block, Heading) else block for block in blocks]
     return Markup("<div>{}</div>").format(fragment(plain))

@@ -166,7 +166,7 @@ def _differences(across: Across) -> Table:
 def _difference(difference: Difference) -> tuple[Text, ...]:
     sign = "+" if difference.ms >= 0 else "-"
     return (
-        _listed(difference.ranks),
+        _rank_list(difference.ranks),
         difference.what,
         Span(kernel(difference.name), "name"),
         Span(difference.here, "name"),
@@ -175,7 +175,7 @@ def _difference(difference: Difference) -> tuple[Text, ...]:
     )
 
 
-def _listed(ranks: Sequence[int]) -> str:
+def _rank_list(ranks: Sequence[int]) -> str:
     text = ", ".join(str(rank) for rank in ranks[:LISTED])
     return text + (f" and {len(ranks) - LISTED:,} more" if len(ranks) > LISTED else "")
 

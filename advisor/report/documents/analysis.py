@@ -34,7 +34,7 @@ def blocks(analysis: Analysis, detail: doc.Detail) -> Iterator[doc.Block]:
     real = [finding for finding in analysis.findings if finding.severity != "note"]
     shown = analysis.findings if detail.folds else real
     plan = [*_plan(analysis.plan), *_what_if(analysis.what_if)]
-    yield doc.Heading(figures.numbered(analysis.findings) + (", first things first" if real else ""))
+    yield doc.Heading(figures.tally(analysis.findings) + (", first things first" if real else ""))
     if len(real) > 1:
         yield doc.Paragraph(ORDER)
     if not analysis.findings and analysis.verdicts.not_run:
@@ -44,7 +44,7 @@ def blocks(analysis: Analysis, detail: doc.Detail) -> Iterator[doc.Block]:
         yield from plan
     yield from findings(shown, summary, detail)
     if len(shown) < len(analysis.findings):
-        yield from _noted([finding for finding in analysis.findings if finding.severity == "note"], detail)
+        yield from _notes_in_short([finding for finding in analysis.findings if finding.severity == "note"], detail)
     if not detail.folds:
         yield from plan
     yield from notes(analysis.quality, "Quality of this profile")
@@ -148,7 +148,7 @@ def findings(findings: Sequence[Finding], summary: Summary | None, detail: doc.D
 
 
 def _brief(finding: Finding, facts: list[tuple[str, doc.Text]]) -> list[doc.Block]:
-    where = [("where", figures.described(place)) for place in finding.where[:1]]
+    where = [("where", figures.describe(place)) for place in finding.where[:1]]
     return [doc.Facts([*facts, *where, ("fix", finding.fix.title)])]
 
 
@@ -158,11 +158,11 @@ def _full(
     fix, most = finding.fix, len(finding.where) if detail.verbosity > 0 else PLACES
     if finding.saving is not None:
         facts.append(("got by", finding.saving.basis))
-    places = [figures.described(place) for place in finding.where[:most]]
+    places = [figures.describe(place) for place in finding.where[:most]]
     if len(finding.where) > most:
         places.append(f"and {len(finding.where) - most} more{detail.hint}")
     facts += doc.labelled("where", places)
-    settings = [(doc.Span(setting.as_run, "code"), figures.advised(setting)) for setting in finding.settings]
+    settings = [(doc.Span(setting.as_run, "code"), figures.advice(setting)) for setting in finding.settings]
     facts += doc.labelled("run with", settings)
     yield doc.Facts(facts)
     table = evidence(finding.evidence, figures.extent(summary))
@@ -182,7 +182,7 @@ def _full(
         yield doc.Facts(facts)
 
 
-def _noted(findings: Sequence[Finding], detail: doc.Detail) -> Iterator[doc.Block]:
+def _notes_in_short(findings: Sequence[Finding], detail: doc.Detail) -> Iterator[doc.Block]:
     yield doc.Heading("Noted")
     worth = [percent(finding.cost_share) if finding.cost_ms else "unpriced" for finding in findings]
     items = [f"{finding.title} ({finding.rule}, {price})" for finding, price in zip(findings, worth, strict=True)]

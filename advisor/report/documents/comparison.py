@@ -31,9 +31,9 @@ def blocks(comparison: Comparison, detail: Detail) -> Iterator[Block]:
     yield from _causes(comparison, detail)
     yield from _metrics(comparison, detail)
     for turn, (heading, style) in TURNS.items():
-        if turned := [_turned(finding) for finding in comparison.findings if finding.turn == turn]:
+        if turns := [_finding(finding) for finding in comparison.findings if finding.turn == turn]:
             yield Heading(Span(heading, style))
-            yield Items(turned)
+            yield Items(turns)
     if comparison.claims:
         yield Heading("What the fixes promise")
         yield Items(
@@ -54,7 +54,7 @@ def blocks(comparison: Comparison, detail: Detail) -> Iterator[Block]:
             names = [Span(item.name + (f" {item.shape}" if item.shape else ""), "name") for item in items]
             more = comparison.hidden.get(kind)
             rest = [f"… and {more} more that changed less"] if more else []
-            yield Items([*names, *rest], [_moved(item) for item in items])
+            yield Items([*names, *rest], [_change(item) for item in items])
 
 
 def _causes(comparison: Comparison, detail: Detail) -> Iterator[Block]:
@@ -85,13 +85,13 @@ def _metrics(comparison: Comparison, detail: Detail) -> Iterator[Block]:
     yield Table(head, rows, "|>>~" + "~" * detail.wide)
 
 
-def _turned(turned: Turned) -> Text:
-    place = next((place for place in turned.where if place.file), None)
+def _finding(finding: Turned) -> Text:
+    place = next((place for place in finding.where if place.file), None)
     where = f"{place.file}:{place.line} {place.function or ''}".strip() if place else ""
     cost = ""
-    if turned.before_ms or turned.after_ms:
-        cost = f"{number(turned.before_ms or 0.0)} → {number(turned.after_ms or 0.0)} ms a step"
-    parts: list[Text] = [turned.title, cost, Span(where, "code") if where else "", Span(turned.rule, "code")]
+    if finding.before_ms or finding.after_ms:
+        cost = f"{number(finding.before_ms or 0.0)} → {number(finding.after_ms or 0.0)} ms a step"
+    parts: list[Text] = [finding.title, cost, Span(where, "code") if where else "", Span(finding.rule, "code")]
     return joined([part for part in parts if part], "; ")
 
 
@@ -122,7 +122,7 @@ def _difference(shift: Shift) -> str:
     return sign + _figure(abs(change), shift.unit)
 
 
-def _moved(item: Item) -> str:
+def _change(item: Item) -> str:
     """Return ``appeared: 0 → 1.3 ms, 0 → 4 calls a step``."""
     calls = f"{number(item.calls_before)} → {number(item.calls_after)} calls"
     return f"{item.fate}: {number(item.ms_before)} → {number(item.ms_after)} ms, {calls} a step"
