@@ -36,7 +36,7 @@ _ASSERTED = (
     *(f"metrics.{name}" for name in METRICS),
     *(f"findings.{name}" for name in get_args(Severity)),
 )
-"""What an assertion may speak of; ``rules.<id>`` is the cost of a rule in ms a step besides."""
+"""Figures that an assertion may name; ``rules.<id>`` is the cost of a rule in ms a step besides."""
 
 Name = Annotated[str, Meta(min_length=1)]
 Names = tuple[Name, ...]
@@ -100,7 +100,7 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class ConfigFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a project may set: the keys of advisor.toml, or of ``[tool.advisor]`` in pyproject.toml."""
+    """Settings that a project may write: the keys of advisor.toml, or of ``[tool.advisor]`` in pyproject.toml."""
 
     rules: Annotated[Names, Meta(description="folders of the project's own rules, relative to this file")] = ()
     only: Annotated[Names, Meta(description="globs: the only rules that are run")] = ()
@@ -128,7 +128,7 @@ class ConfigFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Config(ConfigFile, frozen=True, kw_only=True):
-    """What a project has set. ``path`` is the file, None where there is none."""
+    """Settings of a project. ``path`` is the file, None where there is none."""
 
     path: Path | None = None
 
@@ -139,17 +139,17 @@ class Config(ConfigFile, frozen=True, kw_only=True):
 
     def require_fit(self, rules: Iterable[str], *, gate: bool = False) -> None:
         """Raise ``UsageError`` where a glob fits none of *rules*; with *gate* also for what the gate's settings name."""
-        rules, asked = sorted(rules), self.gate if gate else Gate()
-        checked = [*rules, *METRICS, *(" ".join(text.split()) for text in asked.assertions)]
+        rules, settings = sorted(rules), self.gate if gate else Gate()
+        checked = [*rules, *METRICS, *(" ".join(text.split()) for text in settings.assertions)]
         globs = [(key, glob, rules) for key in ("only", "skip") for glob in getattr(self, key)]
-        globs += [("gate.levels", glob, checked) for glob in asked.levels]
-        globs += [("gate.waivers", waiver.rule, checked) for waiver in asked.waivers]
+        globs += [("gate.levels", glob, checked) for glob in settings.levels]
+        globs += [("gate.waivers", waiver.rule, checked) for waiver in settings.waivers]
         problems = [
             f'{key}: "{glob}" fits no rule{" and no metric" if known is checked else ""}{nearest(glob, known)}'
             for key, glob, known in globs
             if not any(fnmatch.fnmatchcase(name, glob) for name in known)
         ]
-        for assertion in asked.asserted:
+        for assertion in settings.asserted:
             kind, _, rule = assertion.name.partition(".")
             if kind == "rules" and rule not in rules:
                 problems.append(f'gate.assert: no rule "{rule}"{nearest(rule, rules)}')
@@ -162,11 +162,11 @@ def load(path: str | Path | None = None, start: str | Path | None = None) -> Con
     Raises ``UsageError`` that names the file and every mistake in it: what cannot be read, is unknown, or of a wrong type.
     """
     if path is not None:
-        chosen = Path(path)
-        table = _section(chosen, _parse(chosen))
+        file = Path(path)
+        table = _section(file, _parse(file))
         if table is None:
-            raise UsageError(f"{chosen}: no [tool.advisor] section. Add one, or name another file with --config.")
-        return _config(chosen, table)
+            raise UsageError(f"{file}: no [tool.advisor] section. Add one, or name another file with --config.")
+        return _config(file, table)
     folder = Path(start or Path.cwd()).resolve()
     for parent in (folder, *folder.parents):
         for name in ("advisor.toml", "pyproject.toml"):
@@ -225,9 +225,9 @@ def _refuse(path: Path | None, problems: list[str]) -> None:
 
 def parse(text: str) -> Assertion:
     """Parse one assertion, whose form and name were checked when the settings were read."""
-    found = re.match(_FORM, text)
-    assert found is not None
-    return Assertion(" ".join(text.split()), found[1], found[2], float(found[3]))
+    match = re.match(_FORM, text)
+    assert match is not None
+    return Assertion(" ".join(text.split()), match[1], match[2], float(match[3]))
 
 
 def _unknown_figure(name: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 class AdvisorError(Exception):
-    """What is wrong, where, and what to do about it; shown on stderr without a traceback."""
+    """Error that says what is wrong, where, and what to do about it; shown on stderr without a traceback."""
 
     exit_code = 2
 
@@ -42,5 +42,5 @@ def nearest(word: str, known: Iterable[str], cutoff: float = 0.5) -> str:
     """Name what is closest to *word*, for the end of a message: ``; nearest: x``, or nothing where nothing is near."""
     from difflib import get_close_matches
 
-    found = get_close_matches(word, list(known), n=1, cutoff=cutoff)
-    return f"; nearest: {found[0]}" if found else ""
+    matches = get_close_matches(word, list(known), n=1, cutoff=cutoff)
+    return f"; nearest: {matches[0]}" if matches else ""

@@ -1,4 +1,4 @@
-"""The whole: a trace and a rulebook in, an :class:`Analysis` out."""
+"""The pipeline: a trace and a rulebook in, an :class:`Analysis` out."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from advisor.results.analysis import (
 )
 from advisor.results.ranks import Across
 from advisor.results.version import __version__
+from advisor.views import build
+from advisor.views.metrics import collect
 
 if TYPE_CHECKING:
     from advisor.ranks.digest import Digest
     from advisor.ranks.job import Job
-    from advisor.results.samples import Samples
-    from advisor.results.views import Views
     from advisor.rulebook import Rulebook
     from advisor.trace import Trace
 
@@ -65,13 +65,13 @@ def analyze(
     *safe* keeps fixes that change training out of the plan, *what_if* names rules whose fixes are priced together.
     Raises RuleError if the catalogue is malformed; a rule that fails on this trace is a verdict, not an exception.
     """
-    book = rules if rules is not None else _shipped()
-    outcome = run(trace, book, only=only, skip=skip)
+    rules = rules if rules is not None else _shipped()
+    outcome = run(trace, rules, only=only, skip=skip)
     plan = plans.make(trace, outcome, safe=safe, what_if=what_if)
     notes = [QualityNote(code=note.code, message=note.message, advice=note.advice) for note in trace.quality]
     return Analysis(
         schema_version=SCHEMA_VERSION,
-        advisor=Advisor(version=__version__, rules=len(book.rules)),
+        advisor=Advisor(version=__version__, rules=len(rules.rules)),
         trace=_trace_info(trace),
         quality=_distinct([*notes, *outcome.quality]),
         summary=_summary(trace),
@@ -79,21 +79,9 @@ def analyze(
         plan=plan.steps,
         what_if=plan.what_if,
         verdicts=outcome.verdicts,
-        samples=_samples(trace, outcome) if samples else None,
-        views=_views(trace, outcome, [finding.rule for finding in plan.findings]) if views else None,
+        samples=collect(trace, outcome.rows) if samples else None,
+        views=build(trace, outcome.matches, [finding.rule for finding in plan.findings]) if views else None,
     )
-
-
-def _samples(trace: Trace, outcome: Outcome) -> Samples:
-    from advisor.views.metrics import collect
-
-    return collect(trace, outcome.rows)
-
-
-def _views(trace: Trace, outcome: Outcome, order: Sequence[str]) -> Views:
-    from advisor.views import build
-
-    return build(trace, outcome.matches, order)
 
 
 def analyze_many(
@@ -110,14 +98,14 @@ def analyze_many(
 
     The traces are taken one after the other, and none is kept: of each only a digest stays in memory.
     """
-    book = rules if rules is not None else _shipped()
+    rules = rules if rules is not None else _shipped()
     analyses: list[Analysis] = []
     digests: list[Digest] = []
     for trace in traces:
-        analyses.append(analyze(trace, book, only=only, skip=skip, views=views, safe=safe, what_if=what_if))
+        analyses.append(analyze(trace, rules, only=only, skip=skip, views=views, safe=safe, what_if=what_if))
         digests.append(digest(trace))
         del trace  # before the next is read
-    return combine(analyses, digests, book, only=only, skip=skip)
+    return combine(analyses, digests, rules, only=only, skip=skip)
 
 
 def combine(
@@ -128,7 +116,7 @@ def combine(
     only: Sequence[str] = (),
     skip: Sequence[str] = (),
 ) -> tuple[list[Analysis], Across | None]:
-    """What the digests of several ranks of one run show together, None where they are no such; and the analyses with it."""
+    """Combine the digests of several ranks of one run; None where they are no such. The analyses come back with what these show."""
     if len(digests) < 2:
         return list(analyses), None
     job, notes = ranks_of(digests)
@@ -137,25 +125,25 @@ def combine(
     wanted = [rule.id for rule in rules.rules if "ranks" in rule.needs and chosen(rule, only, skip)]
     across = _across(job, notes, rules, wanted)
     telling = [finding.rule for finding in across.findings if finding.rule in LATE]
-    places = {id(of): index for index, of in enumerate(digests)}
+    places = {id(member): index for index, member in enumerate(digests)}
     replace = msgspec.structs.replace
-    ranked = [replace(row, trace=places[id(of)]) for of, row in zip(job.digests, across.ranks, strict=True)]
+    ranked = [replace(row, trace=places[id(member)]) for member, row in zip(job.digests, across.ranks, strict=True)]
     across = replace(across, ranks=ranked)
-    rows = {id(of): row for of, row in zip(job.digests, ranked, strict=True)}
-    told: list[Analysis] = []
-    for analysis, of in zip(analyses, digests, strict=True):
-        row = rows.get(id(of))
+    rows = {id(member): row for member, row in zip(job.digests, ranked, strict=True)}
+    results: list[Analysis] = []
+    for analysis, member in zip(analyses, digests, strict=True):
+        row = rows.get(id(member))
         if row is not None:
             analysis = _without(analysis, wanted)
             analysis = rewrite(analysis, row, job.arrivals.frame, telling) if telling else analysis
-        told.append(analysis)
-    return told, across
+        results.append(analysis)
+    return results, across
 
 
-def _across(job: Job, notes: Sequence[QualityNote], book: Rulebook, wanted: Sequence[str]) -> Across:
-    """The rules that need ranks, over all of them."""
+def _across(job: Job, notes: Sequence[QualityNote], rules: Rulebook, wanted: Sequence[str]) -> Across:
+    """Run the rules that need ranks over all of them."""
     verdicts = Verdicts(passes=[], not_applicable=[], not_run=[], error=[])
-    outcome = run(job, book, only=wanted) if wanted else Outcome([], verdicts, [])
+    outcome = run(job, rules, only=wanted) if wanted else Outcome([], verdicts, [])
     replace = msgspec.structs.replace
     not_run = [
         replace(verdict, how=job.obstacle) if "ranks" in verdict.needs and job.obstacle else verdict
@@ -179,14 +167,14 @@ def _across(job: Job, notes: Sequence[QualityNote], book: Rulebook, wanted: Sequ
 
 
 def _without(analysis: Analysis, rules: Sequence[str]) -> Analysis:
-    """*analysis* without its verdicts on rules that all ranks together have answered."""
+    """Return *analysis* without its verdicts on rules that all ranks together have answered."""
     verdicts = analysis.verdicts
-    asked = [verdict for verdict in verdicts.not_run if verdict.rule not in rules]
-    return msgspec.structs.replace(analysis, verdicts=msgspec.structs.replace(verdicts, not_run=asked))
+    not_run = [verdict for verdict in verdicts.not_run if verdict.rule not in rules]
+    return msgspec.structs.replace(analysis, verdicts=msgspec.structs.replace(verdicts, not_run=not_run))
 
 
 def _distinct(notes: Sequence[QualityNote]) -> list[QualityNote]:
-    """One note a fact: what reading said comes before what a rule says of the same; a cut-off stream is a cut-off file."""
+    """Keep one note a fact: reading's comes before a rule's on the same; a cut-off stream is a cut-off file."""
     seen: dict[str, QualityNote] = {}
     for note in notes:
         if note.code == "truncated" and "gzip-truncated" in seen:
@@ -224,9 +212,9 @@ def _summary(trace: Trace) -> Summary:
     (facts,), devices = records(trace.frame("trace")), records(trace.frame("devices"))
     first = devices[0] if devices else {}
     samples = trace.step_samples_ns / 1e6
-    book = trace.ledger
-    whole = book.counted_ns
-    causes = {name: ns / whole for name, ns in book.by_cause().items() if ns} if whole else {}
+    ledger = trace.ledger
+    counted_ns = ledger.counted_ns
+    causes = {name: ns / counted_ns for name, ns in ledger.by_cause().items() if ns} if counted_ns else {}
     return Summary(
         steps=trace.steps_recorded,
         window_ms=trace.window_ns / 1e6,
@@ -235,7 +223,7 @@ def _summary(trace: Trace) -> Summary:
             p10=float(np.percentile(samples, 10)),
             p90=float(np.percentile(samples, 90)),
             samples=[float(sample) for sample in samples],
-            mean=whole / trace.steps_recorded / 1e6,
+            mean=counted_ns / trace.steps_recorded / 1e6,
         )
         if len(samples)
         else None,

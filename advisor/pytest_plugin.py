@@ -16,7 +16,7 @@ _BASELINE = "advisor-baseline.json"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options of the fixture."""
+    """Add the options of the fixture."""
     group = parser.getgroup("advisor", "performance gate of advisor")
     group.addoption(
         "--advisor-baseline",
@@ -64,36 +64,36 @@ def advisor_gate(request: pytest.FixtureRequest) -> Callable[..., Any]:
 
 
 def _path(request: pytest.FixtureRequest, baseline: str | Path | None) -> Path:
-    """Where the baseline of this test lies, below pytest's root folder."""
-    chosen = Path(baseline or request.config.getoption("--advisor-baseline") or _BASELINE)
-    path = request.config.rootpath / chosen
-    if path.is_dir() or chosen.suffix != ".json":
+    """Locate the baseline of this test, below pytest's root folder."""
+    name = Path(baseline or request.config.getoption("--advisor-baseline") or _BASELINE)
+    path = request.config.rootpath / name
+    if path.is_dir() or name.suffix != ".json":
         path /= re.sub(r"[^\w.-]+", "-", request.node.name).strip("-") + ".json"
     return path
 
 
 def _write(trace: Any, path: Path, config: str | Path | None, reason: str) -> Any:
     from advisor.gating import baseline
-    from advisor.gating.run import configured, rules, runs
+    from advisor.gating.run import rules, runs, settings_of
 
-    settings = configured(config)
+    settings = settings_of(config)
     analyses = runs(trace, settings, rules(settings))
     old = baseline.load(path) if path.is_file() else None
-    made = baseline.renewed(old, analyses, reason, settings.gate.workload or None)
+    new = baseline.renew(old, analyses, reason, settings.gate.workload or None)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(baseline.dumped(made))
-    return made
+    path.write_bytes(baseline.dump(new))
+    return new
 
 
 def _settle(judgement: Any, inconclusive: str) -> Any:
-    """The judgement, where the test goes on; else the test ends here, with what the command would print."""
+    """Return the judgement where the test goes on; else end the test here, with what the command would print."""
     __tracebackhide__ = True
     if judgement.verdict == "passed" or (judgement.verdict == "inconclusive" and inconclusive == "pass"):
         return judgement
     from advisor.report import Options, render
     from advisor.report.gate import FORMATS
 
-    said = render("text", judgement, Options(), FORMATS).decode("utf-8", "replace")
+    text = render("text", judgement, Options(), FORMATS).decode("utf-8", "replace")
     if judgement.verdict == "inconclusive" and inconclusive == "skip":
-        pytest.skip(said.splitlines()[0])
-    pytest.fail(said, pytrace=False)
+        pytest.skip(text.splitlines()[0])
+    pytest.fail(text, pytrace=False)

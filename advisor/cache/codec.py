@@ -45,7 +45,7 @@ class _Column(NamedTuple):
 
 
 def encode(value: object, *, compress: bool = False) -> bytes:
-    """*value* as bytes: what msgspec encodes, arrays of numbers or truth values, and pandas tables of such and of texts.
+    """Return *value* as bytes: what msgspec encodes, arrays of numbers or truth values, and pandas tables of such and of texts.
 
     Raises ``TypeError``, ``ValueError`` or ``OverflowError`` for what has no plain form.
     """
@@ -53,7 +53,7 @@ def encode(value: object, *, compress: bool = False) -> bytes:
 
 
 def decode(data: bytes, kind: type[Value], *, compressed: bool = False) -> Value:
-    """What was encoded, as *kind*. Raises ``AdvisorError`` where it is something else, or compressed and not so expected."""
+    """Decode a value of *kind*. Raises ``AdvisorError`` where it is something else, or compressed and not so expected."""
     try:
         return msgspec.msgpack.decode(data, type=kind, dec_hook=partial(_built, compressed=compressed))
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
@@ -107,12 +107,12 @@ def _deflated(array: Array) -> bytes:
 
 
 def _inflated(data: bytes, size: int) -> bytes:
-    """At most *size* + 1 bytes of what *data* inflates to."""
+    """Return at most *size* + 1 bytes of what *data* inflates to."""
     try:
-        found: bytes = isal_zlib.decompressobj().decompress(data, size + 1)
+        text: bytes = isal_zlib.decompressobj().decompress(data, size + 1)
     except isal_zlib.error as error:  # type: ignore[misc]  # its stub says an instance
         raise ValueError(str(error)) from None
-    return found
+    return text
 
 
 # ---- tables

@@ -72,7 +72,7 @@ class Kept:
             self._code, self._facts = code or "", self._facts if code else None
 
     def recorded(self) -> Recorded | None:
-        """The columns of the file as it is now, where they are kept."""
+        """Return the columns of the file as it is now, where they are kept."""
         facts = self._facts
         if facts is None or not self._store.holds(f"{facts.size:x}-"):
             return None
@@ -88,7 +88,7 @@ class Kept:
         return recorded
 
     def host(self, recorded: Recorded) -> Host | None:
-        """The forest of *recorded*, where it is kept."""
+        """Return the forest of *recorded*, where it is kept."""
         forest = self._load("host", Forest) if self._has_columns else None
         self._has_host = forest is not None
         return None if forest is None else to_host(forest, recorded, self._libraries)
@@ -103,7 +103,7 @@ class Kept:
             return None
 
     def see(self, block: bytes) -> None:
-        """The next bytes of the file, as they are read."""
+        """Take in the next bytes of the file, as they are read."""
         if self._facts is None or self._content is not None:
             return
         if self._hashing is None:
@@ -111,7 +111,7 @@ class Kept:
         self._hashing.update(block)
 
     def done(self) -> None:
-        """No more bytes come."""
+        """Take note that no more bytes come."""
         if self._hashing is not None:
             self._hashing.close()
 
@@ -142,7 +142,7 @@ class Kept:
         return ""
 
     def _name(self, what: str) -> str:
-        """The name of an entry: size and content of the file, what decides how it is read, and what the entry holds."""
+        """Return the name of an entry: size and content of the file, what decides how it is read, and what the entry holds."""
         size = self._facts.size if self._facts else 0
         if what == "host":
             names = "\0".join(sorted(set(self._libraries)))
@@ -151,26 +151,26 @@ class Kept:
 
 
 def of_recorded(recorded: Recorded) -> bytes:
-    """The columns as read. Raises ``Unkept``."""
+    """Return the columns as read. Raises ``Unkept``."""
     if recorded.part is not None or any(code in _OF_THE_NAME for code, _ in recorded.notes):
         raise Unkept("not the content of the file alone")
     # Texts are kept as the frames show them, and are cleaned once more when they are read again.
     if any(scrub(text) != text for table in (recorded.names, recorded.stacks) for text in table):
         raise Unkept("texts that cleaning does not leave alone")
-    return _encoded(recorded)
+    return _encode(recorded)
 
 
 def of_host(host: Host) -> bytes:
-    """The forest, however its attributes are called. Raises ``Unkept`` for one of a kind that is not known here."""
+    """Return the forest, however its attributes are called. Raises ``Unkept`` for one of a kind that is not known here."""
     forest = Forest()
     for name, value in vars(host).items():
         if name not in _NOT_KEPT:
             getattr(forest, _kind(name, value))[name] = value
-    return _encoded(forest)
+    return _encode(forest)
 
 
 def to_host(forest: Forest, recorded: Recorded, libraries: Iterable[str]) -> Host:
-    """The forest of *recorded* again, without working it out."""
+    """Return the forest of *recorded* again, without working it out."""
     host = Host.__new__(Host)
     vars(host).update(_recorded=recorded, libraries=LIBRARIES | frozenset(libraries))
     for values in msgspec.structs.asdict(forest).values():
@@ -179,7 +179,7 @@ def to_host(forest: Forest, recorded: Recorded, libraries: Iterable[str]) -> Hos
 
 
 def _kind(name: str, value: object) -> str:
-    """The field of :class:`Forest` that holds such an attribute."""
+    """Return the field of :class:`Forest` that holds such an attribute."""
     items = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
     same = {type(item) for item in items}
     if isinstance(value, np.ndarray):
@@ -195,7 +195,7 @@ def _kind(name: str, value: object) -> str:
     raise Unkept(f"{name}: {type(value).__name__}")
 
 
-def _encoded(value: object) -> bytes:
+def _encode(value: object) -> bytes:
     try:
         return codec.encode(value, compress=True)
     except (TypeError, ValueError, OverflowError) as error:
@@ -204,7 +204,7 @@ def _encoded(value: object) -> bytes:
 
 @lru_cache(maxsize=1)
 def _code(root: Path = Path(__file__).parents[1]) -> str | None:
-    """A digest of what decides the columns, besides the file: the package's code below *root* and what it runs on.
+    """Return a digest of what decides the columns, besides the file: the package's code below *root* and what it runs on.
 
     None where the code is not there to be looked at; then nothing is kept.
     """

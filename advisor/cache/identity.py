@@ -1,4 +1,4 @@
-"""Which file it is: by what the file system says of it, and by the hash of its content."""
+"""Identity of a file: by what the file system says of it, and by the hash of its content."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CTIME_TELLS = os.name == "posix"
 
 
 class Facts(NamedTuple):
-    """What the file system says of a file."""
+    """Facts of the file system on a file."""
 
     device: int
     inode: int
@@ -28,23 +28,23 @@ class Facts(NamedTuple):
     ctime_ns: int
 
     def settled(self, looked_ns: int) -> bool:
-        """Whether the file, whose content was looked at from *looked_ns* on, must look different once it changes."""
+        """Tell whether the file, whose content was looked at from *looked_ns* on, must look different once it changes."""
         return _CTIME_TELLS and looked_ns - max(self.mtime_ns, self.ctime_ns) > _TICK_NS
 
 
 def facts(path: str) -> Facts | None:
-    """Of a file on this machine; None for what is none: a pipe, a folder, a URL, nothing."""
+    """Read the facts of a file on this machine; None for what is none: a pipe, a folder, a URL, nothing."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except (OSError, ValueError):
         return None
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return None
-    return Facts(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return Facts(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def content(path: str) -> str | None:
-    """The hash of a file's content; None where it cannot be read."""
+    """Return the hash of a file's content; None where it cannot be read."""
     digest = hashlib.sha256()
     try:
         with open(path, "rb", buffering=0) as file:
@@ -71,13 +71,13 @@ class Hashing:
         self._blocks.put(block)
 
     def close(self) -> None:
-        """No more blocks come."""
+        """Take note that no more blocks come."""
         if self._thread.is_alive():
             self._blocks.put(None)
             self._thread.join()
 
     def content(self, size: int) -> str | None:
-        """The hash; None where not all of a file of *size* bytes was seen."""
+        """Return the hash; None where not all of a file of *size* bytes was seen."""
         self.close()
         return self._digest.hexdigest() if self._size == size else None
 

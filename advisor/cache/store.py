@@ -39,7 +39,7 @@ class CacheError(Exception):
 
 
 def folder() -> Path | None:
-    """Where the cache lies: as ``ADVISOR_CACHE`` says, else in the user's cache folder; None where it is off."""
+    """Locate the cache: as ``ADVISOR_CACHE`` says, else in the user's cache folder; None where it is off."""
     setting = os.environ.get("ADVISOR_CACHE")
     if setting is not None:
         return None if setting.strip().lower() in _OFF else Path(setting)
@@ -66,7 +66,7 @@ class Store:
     # ---- which content a file has
 
     def known(self, facts: Facts) -> str | None:
-        """The content of a file that looks as it did when it was last read, and could not have changed since unseen."""
+        """Return the content of a file that looks as it did when it was last read, and could not have changed since unseen."""
         try:
             known = msgspec.json.decode(self._known(facts).read_bytes(), type=_Known)
         except (OSError, msgspec.DecodeError):
@@ -74,7 +74,7 @@ class Store:
         return known.content if known.facts == facts and facts.settled(known.looked_ns) and self._is_private() else None
 
     def remember(self, facts: Facts, looked_ns: int, content: str) -> None:
-        """A file that looks like *facts* was read from *looked_ns* on and holds *content*."""
+        """Note that a file that looks like *facts* was read from *looked_ns* on and holds *content*."""
         known = msgspec.json.encode(_Known(facts, looked_ns, content))
         with contextlib.suppress(OSError):
             self._write(self._known(facts), known)
@@ -89,7 +89,7 @@ class Store:
         return any(entry.name.startswith(prefix) for entry in _files_in(self.root / "traces"))
 
     def load(self, name: str) -> bytes | None:
-        """An entry; None where there is none, or where it is not what was written: that one is removed."""
+        """Return an entry; None where there is none, or where it is not what was written: that one is removed."""
         entry = self.root / "traces" / name
         try:
             text = entry.read_bytes()
@@ -124,22 +124,22 @@ class Store:
         for entry in _files_in(self.root / "traces"):
             if entry.is_dir():
                 _remove(entry)
-        entries = sorted((_changed(entry), entry.name, _size(entry)) for entry in _files_in(self.root / "traces"))
-        excess = sum(size for _, _, size in entries) - self.most_bytes
-        for _, name, size in entries:
+        entries = sorted((*_change_and_size(entry), entry.name) for entry in _files_in(self.root / "traces"))
+        excess = sum(size for _, size, _ in entries) - self.most_bytes
+        for _, size, name in entries:
             if excess <= 0:
                 break
             self.remove(name)
             excess -= size
-        held = [entry.name for entry in _files_in(self.root / "traces")]
+        names = [entry.name for entry in _files_in(self.root / "traces")]
         for file in _files_in(self.root / "files"):
             with contextlib.suppress(OSError, msgspec.DecodeError):
                 known = msgspec.json.decode(file.read_bytes(), type=_Known)
-                if not any(f"-{known.content}-" in name for name in held):
+                if not any(f"-{known.content}-" in name for name in names):
                     file.unlink()
-        for begun in _files_in(self.root):
-            if begun.name.startswith(_BEGUN) and time.time() - _changed(begun) > _ABANDONED_S:
-                _remove(begun)
+        for leftover in _files_in(self.root):
+            if leftover.name.startswith(_BEGUN) and time.time() - _change_and_size(leftover)[0] > _ABANDONED_S:
+                _remove(leftover)
 
     def _write(self, path: Path, *parts: bytes) -> None:
         """Write a file beside its place and move it there whole. Raises ``OSError``."""
@@ -147,13 +147,13 @@ class Store:
         if not self._is_private():
             raise PermissionError(0, "it belongs to another user, or others may write to it")
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        number, begun = tempfile.mkstemp(prefix=_BEGUN, dir=self.root)
+        number, temporary = tempfile.mkstemp(prefix=_BEGUN, dir=self.root)
         try:
             with os.fdopen(number, "wb") as file:
                 file.writelines(parts)
-            os.replace(begun, path)
+            os.replace(temporary, path)
         except BaseException:
-            _remove(Path(begun))
+            _remove(Path(temporary))
             raise
 
     def _is_private(self) -> bool:
@@ -177,24 +177,17 @@ def _remove(path: Path) -> None:
 
 
 def _files_in(folder: Path) -> list[Path]:
-    """What is in a folder; nothing where it is not there, or going."""
+    """List the entries of a folder; nothing where it is not there, or going."""
     try:
         return [folder / name for name in os.listdir(folder)]
     except OSError:
         return []
 
 
-def _changed(path: Path) -> float:
-    """When a file or folder was last changed; 0 where it is gone."""
+def _change_and_size(path: Path) -> tuple[float, int]:
+    """Return the time of a file's or folder's last change, and its size in bytes; 0 and 0 where it is gone."""
     try:
-        return path.stat().st_mtime
+        status = path.stat()
     except OSError:
-        return 0.0
-
-
-def _size(entry: Path) -> int:
-    """Bytes of an entry; 0 where it is gone."""
-    try:
-        return entry.stat().st_size
-    except OSError:
-        return 0
+        return 0.0, 0
+    return status.st_mtime, status.st_size

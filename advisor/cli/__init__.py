@@ -86,13 +86,11 @@ class Commands(click.Group):
             code = super().main(args, prog_name or "advisor", complete_var, standalone_mode=False, **extra)
         except click.Abort:
             sys.exit(EXIT_INTERRUPTED)
-        except click.UsageError as error:
-            complain(error.format_message())
-            if error.ctx is not None and error.ctx.command.get_help_option(error.ctx) is not None:
-                click.echo(f"Try '{error.ctx.command_path} --help'.", err=True)
-            sys.exit(2)
         except click.ClickException as error:
             complain(error.format_message())
+            context = error.ctx if isinstance(error, click.UsageError) else None
+            if context is not None and context.command.get_help_option(context) is not None:
+                click.echo(f"Try '{context.command_path} --help'.", err=True)
             sys.exit(2)
         except AdvisorError as error:
             complain(str(error))

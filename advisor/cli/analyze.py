@@ -115,12 +115,12 @@ def command(
         raise UsageError("--window: each trace has a window of its own; give one trace, or --steps")
     views = choices.views or any(output.format.views for output in outputs)
     settings = _settings(choices, catalogue, config, arguments, views)
-    from advisor.execution import run as execution
+    from advisor.execution.run import run
     from advisor.results.decision import unanswered
     from advisor.results.several import Several
 
     with progress(look.quiet) as say:
-        results = execution.run(files, settings, jobs=workers.jobs, scheduler=workers.scheduler, say=say, told=say.told)
+        results = run(files, settings, jobs=workers.jobs, scheduler=workers.scheduler, say=say, progress=say.advance)
     _report_unread(results)
     if not results.analyses:
         return TraceError.exit_code
@@ -133,9 +133,9 @@ def command(
     for text in unanswered(document, choices.questions):
         options.note(f"--what-if {text}")
     if isinstance(document, Several):  # of one trace the report itself says it at its head
-        from advisor.gating.baseline import cut_off
+        from advisor.gating.baseline import truncations
 
-        for text in cut_off(document.traces):
+        for text in truncations(document.traces):
             options.note(text)
     options.keep(results.trace)
     return TraceError.exit_code if results.failed else _exit_code(document, choices.fail_on or config.fail_on)
@@ -166,14 +166,14 @@ def _report_unread(results: Results) -> None:
         options.note(f"left out: {text}")
     for text in results.failed:
         complain(text)
-    if results.unkept:
-        options.unkept(results.unkept)
+    if results.cache_problem:
+        options.note_unkept(results.cache_problem)
     if not results.analyses and not results.failed:
         complain("none of the files is a trace")
 
 
 def _exit_code(document: Analysis | Several, fail_on: str | None) -> int:
-    """2 where a rule failed, 1 where a finding is bad enough, else 0.
+    """Return 2 where a rule failed, 1 where a finding is bad enough, else 0.
 
     What is incomplete comes first: a verdict on part of the evidence must not look like one on all of it.
     """

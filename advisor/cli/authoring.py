@@ -33,27 +33,27 @@ def check(folders: tuple[str, ...]) -> None:
 
 
 def _rules_in(folders: Sequence[str]) -> tuple[list[Rule], Rulebook]:
-    """The rules in *folders* (all that ship where there are none), and the book that they were checked in."""
-    from advisor import rulebook
+    """Return the rules in *folders* (all that ship where there are none), and the rulebook that they were checked in."""
     from advisor.config import Config
+    from advisor.rulebook import builtin_rules_dir, files_in, load
 
     for folder in folders:
         if not Path(folder).is_dir():
             raise UsageError(f"{folder}: {'is no folder' if Path(folder).exists() else 'no such folder'}")
-    shipped = {path.relative_to(root) for root in [rulebook.builtin_rules_dir()] for path in root.rglob("*.toml")}
+    shipped = {path.relative_to(root) for root in [builtin_rules_dir()] for path in root.rglob("*.toml")}
     if len(folders) == 1 and all((Path(folders[0]) / path).is_file() for path in shipped):
-        book = rulebook.load([Path(folders[0])])
+        rulebook = load([Path(folders[0])])
     else:
-        book = options.Catalogue(tuple(folders), None).rules(Config())
-    rules = list(book.rules)
+        rulebook = options.Catalogue(tuple(folders), None).rules(Config())
+    rules = list(rulebook.rules)
     if folders:
-        mine = {os.path.realpath(path) for folder in folders for path in rulebook.files_in(Path(folder))}
-        rules = [rule for rule in rules if os.path.realpath(rule.path) in mine]
+        paths = {os.path.realpath(path) for folder in folders for path in files_in(Path(folder))}
+        rules = [rule for rule in rules if os.path.realpath(rule.path) in paths]
         if not rules:
             raise UsageError(
                 f"{', '.join(folders)}: no rules there; a rule is a .toml file in a folder of its category"
             )
-    return rules, book
+    return rules, rulebook
 
 
 @click.command("test")
@@ -70,23 +70,23 @@ def test(folders: tuple[str, ...], only: tuple[str, ...], verbose: bool) -> int:
     from advisor.report.plain import clean
     from advisor.testing.runner import prove
 
-    rules, book = _rules_in(folders)
+    rules, rulebook = _rules_in(folders)
     chosen = [rule for rule in rules if not only or any(fnmatchcase(rule.id, glob) for glob in only)]
     if not chosen:
         raise UsageError(f"no rule fits {', '.join(only)}{nearest(only[0], [rule.id for rule in rules])}")
     cases = failures = 0
     for rule in chosen:
-        results = prove(rule, book)
+        results = prove(rule, rulebook)
         wrong = [result for result in results if result.problem]
         cases += sum(result.kind != "proof" for result in results)
         failures += len(wrong)
         counts = ", ".join(f"{kind} {count}" for kind, count in Counter(result.kind for result in results).items())
         put(f"{'FAIL' if wrong else 'ok':<5}{clean(rule.id)}  {counts}\n".encode())
         for result in results if verbose else wrong:
-            said = f": {clean(result.problem)}" if result.problem else ""
-            put(f"       {result.kind}: {clean(result.name)}{said}\n".encode())
-    said = f"{len(chosen)} rule{'s' * (len(chosen) != 1)}, {cases} case{'s' * (cases != 1)}, {failures} failed\n"
-    put(said.encode())
+            text = f": {clean(result.problem)}" if result.problem else ""
+            put(f"       {result.kind}: {clean(result.name)}{text}\n".encode())
+    text = f"{len(chosen)} rule{'s' * (len(chosen) != 1)}, {cases} case{'s' * (cases != 1)}, {failures} failed\n"
+    put(text.encode())
     return 1 if failures else 0
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from advisor.cli import options
+from advisor.cli.outputs import write_file
 from advisor.cli.terminal import progress
 from advisor.errors import UsageError
 
@@ -54,20 +55,17 @@ def command(
     old = baseline.load(path) if update else None
     settings = catalogue.settings()
     with progress(quiet) as say:
-        given, rules = options.once(traces), catalogue.rules(settings)
-        analyses = runs(given, settings, rules, say=say, note=options.note)
-    if broken := baseline.cut_off(analyses):
-        raise UsageError("; ".join(broken))
+        paths, rules = options.once(traces), catalogue.rules(settings)
+        analyses = runs(paths, settings, rules, say=say, note=options.note)
+    if problems := baseline.truncations(analyses):
+        raise UsageError("; ".join(problems))
     label = workload if workload is not None else settings.gate.workload or None
-    made = baseline.renewed(old, analyses, reason, label)
-    try:
-        path.write_bytes(baseline.dumped(made))
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from error
+    new = baseline.renew(old, analyses, reason, label)
+    write_file(path, baseline.dump(new))
     if not quiet:
-        click.echo(f"{path}: {_counted(made.runs, 'run')} of {_counted(sum(made.steps), 'step')}, "
-                   f"{len(made.metrics)} metrics, {len(made.rules)} rules")  # fmt: skip
-        if sum(made.steps) < LEAST_STEPS:
+        click.echo(f"{path}: {_count(new.runs, 'run')} of {_count(sum(new.steps), 'step')}, "
+                   f"{len(new.metrics)} metrics, {len(new.rules)} rules")  # fmt: skip
+        if sum(new.steps) < LEAST_STEPS:
             click.echo(
                 f"advisor: note: the gate needs {LEAST_STEPS} steps after the first to decide on times; with these it "
                 "will decide on exact counts only. Give the profiler a schedule of five steps or more.",
@@ -76,5 +74,5 @@ def command(
     return 0
 
 
-def _counted(count: int, what: str) -> str:
+def _count(count: int, what: str) -> str:
     return f"{count} {what}{'s' * (count != 1)}"

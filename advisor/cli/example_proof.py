@@ -1,4 +1,4 @@
-"""What team/example says, and where it is silent."""
+"""Proof of team/example: traces on which it fires, and on which it is silent."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.incomplete import launches_alone
@@ -6,7 +6,7 @@ from advisor.testing.proof import edge, fires, lacks, quiet
 
 
 def steps(us: int, *, symptom: bool = True) -> TraceBuilder:
-    """Four steps, each with the symptom (or without it) beside 8 ms of work."""
+    """Build four steps, each with the symptom (or without it) beside 8 ms of work."""
     b = TraceBuilder()
     for _ in range(4):
         with b.step():

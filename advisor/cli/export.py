@@ -8,8 +8,8 @@ from typing import BinaryIO
 import click
 
 from advisor.cli import options
+from advisor.cli.outputs import check_outputs
 from advisor.cli.terminal import progress, put
-from advisor.errors import UsageError
 
 
 @click.command("export", short_help="The evidence as a small annotated trace, for Perfetto.")
@@ -44,24 +44,19 @@ def command(
 
     from advisor.engine.run import run
     from advisor.pipeline import analyze
-    from advisor.report.figures import numbered
+    from advisor.report.figures import tally
     from advisor.report.plain import size
     from advisor.trace import read
     from advisor.views.evidence import evidence
 
     path = Path(output)
-    if path.exists() and (path.is_dir() or not force):
-        raise UsageError(f"{path}: exists. Give --force to overwrite it, or name another --output.")
-    if not path.parent.is_dir():
-        raise UsageError(f"{path}: no folder {path.parent}; make it first")
-    if trace != "-" and path.exists() and path.samefile(trace):
-        raise UsageError(f"{path}: is the trace to be read; name another --output")
+    check_outputs([path], [trace], force)
     settings = catalogue.settings()
     rules = catalogue.rules(settings)
     chosen = options.expand(only or settings.only, rules, "--only")
     with progress(quiet) as say:
         say(f"reading {trace}")
-        recorded = read(trace, libraries=settings.library, progress=say.told, **reading.arguments(settings))
+        recorded = read(trace, libraries=settings.library, progress=say.advance, **reading.arguments(settings))
         outcome = run(recorded, rules, only=chosen, skip=settings.skip)
         analysis = analyze(recorded, rules, only=chosen, skip=settings.skip)
         pieces = evidence(recorded, outcome, analysis.findings)
@@ -71,5 +66,5 @@ def command(
                 file = stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0))
             for piece in pieces:
                 file.write(piece)
-    put(f"{path}: {size(path.stat().st_size)}, {numbered(analysis.findings)}\n".encode())
+    put(f"{path}: {size(path.stat().st_size)}, {tally(analysis.findings)}\n".encode())
     options.keep(recorded)

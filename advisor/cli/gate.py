@@ -48,7 +48,7 @@ def command(
     traces = options.once(traces)
     outputs = reports.check(FORMATS, [*traces, *([baseline] if baseline else [])])
     from advisor.gating.baseline import load
-    from advisor.gating.run import judged
+    from advisor.gating.run import judge_traces
 
     settings = catalogue.settings()
     if baseline is None and not settings.gate.assertions:
@@ -56,7 +56,7 @@ def command(
     base = load(Path(baseline)) if baseline is not None else None
     rules = catalogue.rules(settings)
     with progress(look.quiet) as say:
-        judgement = judged(traces, settings, rules, base, baseline or "", say=say, note=options.note)
+        judgement = judge_traces(traces, settings, rules, base, baseline or "", say=say, note=options.note)
     write(outputs, judgement, FORMATS, look.color, verbosity)
     code = EXIT[judgement.verdict]
     return code if code != EXIT["inconclusive"] else {"exit": code, "pass": 0, "fail": 1}[inconclusive]

@@ -49,14 +49,14 @@ def command(device: str | None, steps: int, states: int | None, out: str, force:
     except OSError as error:
         raise UsageError(f"{out}: {error.strerror or error}") from error
     with progress(quiet) as say:
-        climbed = table.climb(machine, folder.resolve(), steps=steps, states=states, say=say)
-    plain = text.render(climbed)
+        climb = table.climb(machine, folder.resolve(), steps=steps, states=states, say=say)
+    plain = text.render(climb)
     (folder / "ladder.txt").write_text(plain, encoding="utf-8")
-    (folder / "ladder.json").write_bytes(climbed.to_json())
-    (folder / "ladder.html").write_text(html.render(climbed), encoding="utf-8")
+    (folder / "ladder.json").write_bytes(climb.to_json())
+    (folder / "ladder.html").write_text(html.render(climb), encoding="utf-8")
     if not quiet:
-        put(text.render(climbed, width()).encode("utf-8"))
-    failed = [rung for rung in climbed.rungs if rung.outcome == "failed"]
+        put(text.render(climb, width()).encode("utf-8"))
+    failed = [rung for rung in climb.rungs if rung.outcome == "failed"]
     for rung in failed:
         complain(f"state {rung.number}, {rung.title}: {rung.because}")
     return EXIT_INCONCLUSIVE if failed else 0

@@ -40,11 +40,11 @@ def group(name: str, kind: type[object], *options: Callable[[Command], Command])
 
     def decorate(command: Command) -> Command:
         @functools.wraps(command)
-        def gathered(**values: Any) -> object:
+        def wrapper(**values: Any) -> object:
             values[name] = kind(**{field: values.pop(field) for field in names if field in values})
             return command(**values)
 
-        return cast(Command, functools.reduce(lambda made, option: option(made), reversed(options), gathered))
+        return cast(Command, functools.reduce(lambda decorated, option: option(decorated), reversed(options), wrapper))
 
     return decorate
 
@@ -63,7 +63,7 @@ class Reports:
     def check(self, known: Mapping[str, Format], inputs: Sequence[str]) -> list[Output]:
         """Pair formats with files, and find before the work what would keep a report from being written."""
         outputs = pair(self.formats, self.outputs, known)
-        check_outputs(outputs, inputs, self.force)
+        check_outputs([output.path for output in outputs], inputs, self.force)
         return outputs
 
 
@@ -148,10 +148,10 @@ def expand(globs: Iterable[str], rules: Rulebook, option: str) -> tuple[str, ...
     ids = [rule.id for rule in rules.rules]
     fitting: dict[str, None] = {}
     for glob in globs:
-        found = [rule for rule in ids if fnmatchcase(rule, glob)]
-        if not found:
+        matches = [rule for rule in ids if fnmatchcase(rule, glob)]
+        if not matches:
             raise UsageError(f'{option} "{glob}" fits no rule{nearest(glob, ids)}. List them: advisor rules list.')
-        fitting.update(dict.fromkeys(found))
+        fitting.update(dict.fromkeys(matches))
     return tuple(fitting)
 
 
@@ -212,10 +212,10 @@ reading = group(
 def keep(trace: Trace | None) -> None:
     """Put what reading came to into the cache, once the report is out; a note where that cannot be."""
     if trace is not None and (problem := trace.keep()):
-        unkept(problem)
+        note_unkept(problem)
 
 
-def unkept(problem: str) -> None:
+def note_unkept(problem: str) -> None:
     """Note why the cache could not keep what was read."""
     note(f"{problem}; the next command reads the file anew (--no-cache says nothing of it)")
 
@@ -237,7 +237,7 @@ workers = group(
 
 
 def once(traces: Sequence[str]) -> tuple[str, ...]:
-    """The traces, each once. One that is given twice is named; raises ``UsageError`` where that is standard input."""
+    """Return the traces, each once. One that is given twice is named; raises ``UsageError`` where that is standard input."""
     if traces.count("-") > 1:
         raise UsageError("standard input (-) can be read once only")
     first: dict[str, str] = {}

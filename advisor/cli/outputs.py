@@ -1,4 +1,4 @@
-"""Which report of a command goes where."""
+"""Outputs of a command: each report with its format and its file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Output(NamedTuple):
 
 
 def pair(formats: Sequence[str], outputs: Sequence[str], known: Mapping[str, Format]) -> list[Output]:
-    """Which report goes where. Raises ``UsageError`` where formats and outputs do not pair up."""
+    """Pair each report with its place. Raises ``UsageError`` where formats and outputs do not pair up."""
     if not outputs:
         if len(formats) > 1:
             raise UsageError(f"{len(formats)} formats and no --output: give each format its -o FILE (- is stdout)")
@@ -41,10 +41,9 @@ def pair(formats: Sequence[str], outputs: Sequence[str], known: Mapping[str, For
     return chosen
 
 
-def check_outputs(outputs: Sequence[Output], inputs: Sequence[str], force: bool) -> None:
+def check_outputs(paths: Sequence[Path | None], inputs: Sequence[str], force: bool) -> None:
     """Find before the work what would keep a report from being written. Raises ``UsageError``."""
-    for output in outputs:
-        path = output.path
+    for path in paths:
         if path is None:
             continue
         if path.is_dir():
@@ -68,16 +67,19 @@ def write(
     source_root: str | None = None,
 ) -> None:
     """Render each report once and put it where it belongs."""
-    for output in outputs:
-        if output.path is None:
-            colored = wants_color(color)
-            options = Options(width(), colored, verbosity, source_root)
-            report = render(output.format.name, document, options, known)
-            put(report, binary=output.format.binary, color=colored)
-            continue
-        options = Options(PIPED_WIDTH, color == "always", verbosity, source_root)
-        report = render(output.format.name, document, options, known)
-        try:
-            output.path.write_bytes(report)
-        except OSError as error:
-            raise UsageError(f"{output.path}: {error.strerror or error}") from error
+    for form, path in outputs:
+        colored = wants_color(color) if path is None else color == "always"
+        options = Options(width() if path is None else PIPED_WIDTH, colored, verbosity, source_root)
+        report = render(form.name, document, options, known)
+        if path is None:
+            put(report, binary=form.binary, color=colored)
+        else:
+            write_file(path, report)
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file. Raises ``UsageError`` where that cannot be."""
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -43,12 +42,12 @@ def list_(catalogue: options.Catalogue, form: str) -> None:
 
 
 def _title(rule: Rule) -> str:
-    """The title, with an ellipsis where a figure of the trace goes."""
+    """Return the title, with an ellipsis where a figure of the trace goes."""
     return re.sub(r"\{\w+(?::[^}]*)?\}", "…", rule.title)
 
 
 def summary(rule: Rule) -> dict[str, Any]:
-    """A rule in a few fields, for ``rules list -f json``."""
+    """Return a rule in a few fields, for ``rules list -f json``."""
     return {
         "id": rule.id,
         "title": rule.title,
@@ -75,8 +74,11 @@ def show(rule_id: str, catalogue: options.Catalogue) -> None:
 
 
 def explain(rule: Rule, wide: int) -> str:
-    """A rule's page; every page has the same headings in the same order."""
-    lines = [_one_line(_title(rule)), f"{_one_line(rule.id)} · {rule.confidence} · {_kind(rule)}"]
+    """Return a rule's page; every page has the same headings in the same order."""
+    from advisor.report.plain import clean_lines
+
+    needs = ", ".join(rule.needs) or "nothing special"
+    lines = [_one_line(_title(rule)), f"{_one_line(rule.id)} · {rule.confidence} · needs {needs}"]
 
     def section(heading: str, body: Sequence[str]) -> None:
         if any(line.strip() for line in body):
@@ -94,18 +96,14 @@ def explain(rule: Rule, wide: int) -> str:
     section("Levels", _levels(rule))
     effort = f" ({rule.fix.effort})" if rule.fix.effort else ""
     section("The fix", _prose(rule.fix.title + effort, wide - 2))
-    section("Before", _code(rule.fix.before))
-    section("After", _code(rule.fix.after))
+    section("Before", clean_lines(rule.fix.before))
+    section("After", clean_lines(rule.fix.after))
     section("Caveat", _prose(rule.fix.caveat, wide - 2))
     section("How to verify", _prose(rule.fix.verify, wide - 2))
     section("Settings that it says", list(dict.fromkeys(shown.name for shown in rule.settings)))
     section("References", [_one_line(f"{reference.title}: {reference.url}") for reference in rule.references])
     section("File", [_one_line(str(rule.path))])
     return "\n".join(lines) + "\n"
-
-
-def _kind(rule: Rule) -> str:
-    return f"needs {', '.join(rule.needs)}" if rule.needs else "needs nothing special"
 
 
 def _condition(rule: Rule) -> list[str]:
@@ -139,17 +137,13 @@ def _one_line(text: str) -> str:
 
 
 def _prose(text: str, wide: int) -> list[str]:
+    from advisor.report.plain import wrap
+
     lines: list[str] = []
     for paragraph in text.strip().split("\n\n"):
         lines += [""] * bool(lines)
-        lines += textwrap.wrap(_one_line(paragraph), max(20, wide), break_long_words=False, break_on_hyphens=False)
+        lines += wrap(_one_line(paragraph), max(20, wide))
     return lines
-
-
-def _code(text: str) -> list[str]:
-    from advisor.report.plain import clean_lines
-
-    return clean_lines(text)
 
 
 for _other in (check, test, new):

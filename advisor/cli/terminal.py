@@ -1,4 +1,4 @@
-"""Where a command's output goes: colour, width, encoding, progress."""
+"""Terminal output of a command: colour, width, encoding, progress."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ _PLAIN = str.maketrans(
 
 
 def _is_terminal(stream: IO[str] | None) -> bool:
-    """Whether a person watches the stream; a closed one (``>&-``) is None."""
+    """Tell whether a person watches the stream; a closed one (``>&-``) is None."""
     return stream is not None and stream.isatty()
 
 
 def wants_color(choice: str) -> bool:
-    """Whether stdout gets colours: as ``--color`` says, else on a terminal that has not asked for none."""
+    """Tell whether stdout gets colours: as ``--color`` says, else on a terminal that has not asked for none."""
     if choice != "auto":
         return choice == "always"
     return _is_terminal(sys.stdout) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def width() -> int:
-    """Columns of the terminal, within what still reads well; 100 when piped."""
+    """Return the columns of the terminal, within what still reads well; 100 when piped."""
     if not _is_terminal(sys.stdout):
         return PIPED_WIDTH
     return min(140, max(60, shutil.get_terminal_size((PIPED_WIDTH, 24)).columns))
@@ -55,26 +55,21 @@ def put(content: bytes, *, binary: bool = False, color: bool = False) -> None:
 
     Raises UsageError where stdout is closed or its disk is full.
     """
+    if sys.stdout is None:
+        raise UsageError("standard output is closed; name a file with -o")
     try:
-        _put(content, binary=binary, color=color)
+        if binary:
+            sys.stdout.buffer.write(content)
+        else:
+            click.echo(_writable(content.decode("utf-8"), sys.stdout), nl=False, color=color)
     except BrokenPipeError:
         raise
     except OSError as error:
         raise UsageError(f"standard output: {error.strerror or error}") from error
 
 
-def _put(content: bytes, *, binary: bool, color: bool) -> None:
-    if sys.stdout is None:
-        raise UsageError("standard output is closed; name a file with -o")
-    if binary:
-        sys.stdout.buffer.write(content)
-        return
-    text = content.decode("utf-8")
-    click.echo(_writable(text, sys.stdout), nl=False, color=color)
-
-
 def _writable(text: str, stream: TextIO) -> str:
-    """*text* in characters that the encoding of a stream has."""
+    """Return *text* in characters that the encoding of a stream has."""
     encoding = stream.encoding or "utf-8"
     try:
         text.encode(encoding)
@@ -84,13 +79,13 @@ def _writable(text: str, stream: TextIO) -> str:
 
 
 class Progress:
-    """What is under way, and how far a file has been read. Nobody watches this one."""
+    """Progress of a command and of reading its file, silent: nobody watches this one."""
 
     def __call__(self, text: str) -> None:
         """Say what begins."""
 
-    def told(self, done: int, whole: int | None) -> None:
-        """So many bytes of the file are read, and of how many; None where nobody knows."""
+    def advance(self, done: int, total: int | None) -> None:
+        """Report the bytes of the file that are read so far, and of how many; None where nobody knows."""
 
 
 class Line(Progress):
@@ -109,20 +104,20 @@ class Line(Progress):
         self._text = text
         self.draw(self.line(0, None))
 
-    def told(self, done: int, whole: int | None) -> None:
-        """So many bytes of the file are read, and of how many."""
-        if time.monotonic() >= self._again or done == whole:
-            self.draw(self.line(done, whole))
+    def advance(self, done: int, total: int | None) -> None:
+        """Show the bytes of the file that are read so far, and of how many."""
+        if time.monotonic() >= self._again or done == total:
+            self.draw(self.line(done, total))
 
-    def line(self, done: int, whole: int | None) -> str:
-        """What is under way; of a large file that is being read also how much."""
+    def line(self, done: int, total: int | None) -> str:
+        """Make the line that says what is under way; of a large file that is being read also how much."""
         from advisor.report.plain import clean, shorten
 
         size = ""
-        if whole is not None and _LEAST <= whole > done > 0:
-            full = _BAR * done // whole
-            size = f" [{'#' * full:{_BAR}}] {done / _MB:,.0f} of {whole / _MB:,.0f} MB"
-        elif whole is None and done >= _LEAST:
+        if total is not None and _LEAST <= total > done > 0:
+            full = _BAR * done // total
+            size = f" [{'#' * full:{_BAR}}] {done / _MB:,.0f} of {total / _MB:,.0f} MB"
+        elif total is None and done >= _LEAST:
             size = f" {done / _MB:,.0f} MB"
         return shorten(clean(self._text), max(20, self.room - len(size))) + size
 

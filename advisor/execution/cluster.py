@@ -54,7 +54,7 @@ def cluster(
 
 
 def _absolute(address: str) -> str:
-    """A path as workers with the same disks find it, whatever folder they run in."""
+    """Return a path as workers with the same disks find it, whatever folder they run in."""
     return address if remote.is_url(address) else os.path.abspath(address)
 
 

@@ -22,29 +22,29 @@ _RECORDING = re.compile(r"^(?P<worker>.+)\.(?P<time>\d{9,})\.pt\.trace\.json(?:\
 
 @dataclass
 class Inputs:
-    """The files to read, in order; ``found`` are those that nobody named one by one, ``notes`` say what is left out.
+    """The files to read, in order; ``implicit`` are those that nobody named one by one, ``notes`` say what is left out.
 
     ``several``: the arguments stand for several traces, though only one may be there.
     """
 
     addresses: list[str] = field(default_factory=list)
-    found: set[str] = field(default_factory=set)
+    implicit: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
     several: bool = False
 
 
-def several(given: Sequence[str]) -> bool:
+def several(arguments: Sequence[str]) -> bool:
     """True where an argument stands for more than itself: a folder, a pattern, a URL of either."""
     return any(
         _is_pattern(argument) or (remote.is_url(argument) and argument.endswith("/")) or Path(argument).is_dir()
-        for argument in given
+        for argument in arguments
     )
 
 
-def find(given: Sequence[str]) -> Inputs:
+def find(arguments: Sequence[str]) -> Inputs:
     """Find the files that *given* stand for, each once. Raises ``TraceError`` where a folder or pattern holds none."""
     inputs = Inputs()
-    for argument in given:
+    for argument in arguments:
         if argument == "-":
             files = [argument]
         elif remote.is_url(argument):
@@ -53,54 +53,54 @@ def find(given: Sequence[str]) -> Inputs:
             files = _folder(argument, inputs)
         elif _is_pattern(argument):
             paths = (path for path in glob.glob(argument, recursive=True) if Path(path).is_file())
-            files = _newest(_sorted(paths), inputs)
+            files = _newest(_by_name(paths), inputs)
             if not files:
                 raise TraceError(f"{argument}: no file fits")
-            inputs.found.update(files)
+            inputs.implicit.update(files)
         else:
             files = [argument]
         inputs.addresses += [path for path in files if path not in inputs.addresses]
-    inputs.several = len(inputs.addresses) > 1 or several(given)
+    inputs.several = len(inputs.addresses) > 1 or several(arguments)
     return inputs
 
 
-def _is_pattern(given: str) -> bool:
-    if remote.is_url(given):  # a question mark begins the query of a URL
-        return "*" in given.partition("?")[0]
-    return _MAGIC.search(given) is not None and not os.path.lexists(given)
+def _is_pattern(argument: str) -> bool:
+    if remote.is_url(argument):  # a question mark begins the query of a URL
+        return "*" in argument.partition("?")[0]
+    return _MAGIC.search(argument) is not None and not os.path.lexists(argument)
 
 
-def _sorted(names: Iterable[str]) -> list[str]:
-    """By name, numbers by their value: rank2 before rank10."""
+def _by_name(names: Iterable[str]) -> list[str]:
+    """Sort by name, numbers by their value: rank2 before rank10."""
     return sorted(
         names, key=lambda name: [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
     )
 
 
 def _folder(folder: str, inputs: Inputs) -> list[str]:
-    """The traces of a folder; where it holds none itself, those of the folders in it."""
+    """Return the traces of a folder; where it holds none itself, those of the folders in it."""
     try:
-        entries = _sorted(entry.path for entry in os.scandir(folder))
+        entries = _by_name(entry.path for entry in os.scandir(folder))
         files = [path for path in entries if Path(path).is_file()]
         chosen = [path for path in files if path.lower().endswith(SUFFIXES)]
         if not chosen:
             inner = [Path(path) for path in entries if Path(path).is_dir()]
-            chosen = _sorted(
+            chosen = _by_name(
                 str(path) for below in inner for path in below.iterdir() if path.name.lower().endswith(SUFFIXES)
             )
     except OSError as error:
         raise TraceError(f"{folder}: cannot be read: {error.strerror or error}") from None
     others = [path for path in files if path not in chosen]
-    return _chosen(folder, chosen, others, inputs)
+    return _choose(folder, chosen, others, inputs)
 
 
-def _remote(given: str, inputs: Inputs) -> list[str]:
-    """The files of a URL: of a pattern those that fit, of a folder its traces."""
-    if not _is_pattern(given) and not given.endswith("/"):
-        return [given]
-    system, path = remote.file_system(given)
+def _remote(url: str, inputs: Inputs) -> list[str]:
+    """Return the files of a URL: of a pattern those that fit, of a folder its traces."""
+    if not _is_pattern(url) and not url.endswith("/"):
+        return [url]
+    system, path = remote.file_system(url)
     try:
-        if _is_pattern(given):
+        if _is_pattern(url):
             names = [name for name in system.glob(path) if name.lower().endswith(SUFFIXES)]
             others: list[str] = []
         else:
@@ -109,12 +109,12 @@ def _remote(given: str, inputs: Inputs) -> list[str]:
             names = [name for name in files if name.lower().endswith(SUFFIXES)]
             others = [name for name in files if name not in names]
     except Exception as error:  # noqa: BLE001  (each protocol has exceptions of its own)
-        raise TraceError(f"{remote.shown(given)}: cannot be listed: {remote.message_of(error)}") from None
-    addresses = [str(system.unstrip_protocol(name)) for name in _sorted(names)]
-    return _chosen(remote.shown(given), addresses, others, inputs)
+        raise TraceError(f"{remote.shown(url)}: cannot be listed: {remote.message_of(error)}") from None
+    addresses = [str(system.unstrip_protocol(name)) for name in _by_name(names)]
+    return _choose(remote.shown(url), addresses, others, inputs)
 
 
-def _chosen(folder: str, names: Sequence[str], others: Sequence[str], inputs: Inputs) -> list[str]:
+def _choose(folder: str, names: Sequence[str], others: Sequence[str], inputs: Inputs) -> list[str]:
     if not names:
         raise TraceError(f"{folder}: holds no traces: no file there is called .json or .json.gz")
     if others:
@@ -122,20 +122,20 @@ def _chosen(folder: str, names: Sequence[str], others: Sequence[str], inputs: In
         more = f" and {len(others) - _NAMED:,} more" if len(others) > _NAMED else ""
         inputs.notes.append(f"{folder}: left out, as they are not called .json or .json.gz: {shown}{more}")
     chosen = _newest(names, inputs)
-    inputs.found.update(chosen)
+    inputs.implicit.update(chosen)
     return chosen
 
 
 def _newest(names: Sequence[str], inputs: Inputs) -> list[str]:
-    """Of several recordings that one worker wrote beside each other, the newest, by the time in their names."""
+    """Choose, of several recordings that one worker wrote beside each other, the newest, by the time in their names."""
     latest: dict[tuple[str, str], tuple[int, str]] = {}
     for name in names:
         folder, file = re.split(r"[\\/](?=[^\\/]*$)", name) if re.search(r"[\\/]", name) else ("", name)
         if recording := _RECORDING.match(file):
             key, entry = (folder, recording["worker"]), (int(recording["time"]), name)
             latest[key] = max(latest.get(key, entry), entry)
-    kept = {name for _, name in latest.values()}
-    chosen = [name for name in names if name in kept or not _RECORDING.match(re.split(r"[\\/]", name)[-1])]
+    newest = {name for _, name in latest.values()}
+    chosen = [name for name in names if name in newest or not _RECORDING.match(re.split(r"[\\/]", name)[-1])]
     if older := len(names) - len(chosen):
         files = "1 older recording" if older == 1 else f"{older:,} older recordings"
         workers = "1 process" if len(latest) == 1 else f"{len(latest):,} processes"

@@ -39,24 +39,24 @@ def choose(addresses: Sequence[str], jobs: int | None) -> int:
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """Count the cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def available_bytes() -> int:
-    """Memory that the system says is available, and no more than the container's limit leaves."""
-    found = []
+    """Return the bytes of memory that the system says are available, and no more than the container's limit leaves."""
+    limits = []
     try:
         lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
-        found.append(int(lines["MemAvailable"].split()[0]) << 10)
+        limits.append(int(lines["MemAvailable"].split()[0]) << 10)
         limit, used = (Path(f"/sys/fs/cgroup/memory.{name}").read_text().strip() for name in ("max", "current"))
         if limit.isdecimal():
-            found.append(max(int(limit) - int(used), 0))
+            limits.append(max(int(limit) - int(used), 0))
     except (OSError, KeyError, ValueError):
         pass
-    return min(found, default=4 << 30)
+    return min(limits, default=4 << 30)
 
 
 def _text_bytes(address: str) -> int:
@@ -98,7 +98,7 @@ def pool(addresses: Sequence[str], settings: task.Settings, jobs: int) -> Iterat
 
 
 def _round(left: dict[int, str], settings: bytes, jobs: int) -> Iterator[tuple[int, task.Result]]:
-    """The results of *left* that a pool yields before it ends or breaks."""
+    """Yield the results of *left* from one pool, until it ends or breaks."""
     executor = ProcessPoolExecutor(jobs, mp_context=_context(), initializer=_begin, initargs=(settings,))
     try:
         futures: dict[Future[bytes], int] = {}
@@ -118,7 +118,7 @@ def _round(left: dict[int, str], settings: bytes, jobs: int) -> Iterator[tuple[i
 
 
 def _context() -> multiprocessing.context.BaseContext:
-    """A server that has imported everything once and forks from there; where there is none, fresh processes."""
+    """Choose a server that has imported everything once and forks from there; where there is none, fresh processes."""
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import msgspec
 
@@ -15,13 +15,13 @@ from advisor.pipeline import combine
 from advisor.ranks.digest import Digest
 from advisor.ranks.summary import AT_LENGTH, at_length
 from advisor.reading import remote
-from advisor.results.analysis import Analysis, Finding
+from advisor.results.analysis import Analysis
 from advisor.results.ranks import Across
 from advisor.trace import Trace, without_gc
 
 Say = Callable[[str], None]
-Told = Callable[[int, int | None], None]
-Shared = TypeVar("Shared")
+Progress = Callable[[int, int | None], None]
+Result = TypeVar("Result", bound=msgspec.Struct)
 
 
 @dataclass
@@ -33,8 +33,8 @@ class Results:
     across: Across | None = None
     failed: list[str] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
-    unkept: str = ""
-    """Why the cache could not keep a trace; empty where it could, or was not asked to."""
+    cache_problem: str = ""
+    """Reason why the cache could not keep a trace; empty where it could, or was not asked to."""
     trace: Trace | None = None
     """A single trace that was read here: it is put into the cache once the report is out."""
 
@@ -46,24 +46,24 @@ def run(
     jobs: int | None = None,
     scheduler: str | None = None,
     say: Say = lambda _text: None,
-    told: Told | None = None,
+    progress: Progress | None = None,
 ) -> Results:
     """Analyze the traces: a single one here; of several each on the cluster of *scheduler*, else in *jobs* processes.
 
-    The results do not depend on where; *jobs* None takes as many processes as pay. Of a single trace *told* hears how many
-    bytes are read, and ``TraceError`` is raised where it cannot be; of several such a trace counts as failed. Raises
+    The results do not depend on where; *jobs* None takes as many processes as pay. *progress* is called with the bytes that are
+    read of a single trace, and ``TraceError`` is raised where it cannot be; of several such a trace counts as failed. Raises
     ``UsageError`` where the cluster, or a package for an address, is missing.
     """
     if inputs.several or jobs is not None or scheduler is not None:
         return run_many(inputs, settings, Workers(jobs, scheduler, say))
-    return run_one(inputs.addresses[0], settings, say, told)
+    return run_one(inputs.addresses[0], settings, say, progress)
 
 
-def run_one(address: str, settings: task.Settings, say: Say, told: Told | None) -> Results:
+def run_one(address: str, settings: task.Settings, say: Say, progress: Progress | None) -> Results:
     """Analyze a single trace in this process."""
     say(f"analyzing {remote.shown(address)}")
     with without_gc():
-        trace = settings.read(address, progress=told)
+        trace = settings.read(address, progress=progress)
         return Results([settings.analyze(trace)], trace=trace)
 
 
@@ -92,17 +92,17 @@ def run_many(inputs: Inputs, settings: task.Settings, workers: Workers) -> Resul
     results = Results()
     sharing = _Sharing()
     analyzed: dict[int, tuple[Analysis, Digest]] = {}
-    wrong: dict[int, task.Result] = {}
+    failures: dict[int, task.Result] = {}
     say(f"analyzing {len(addresses):,} traces")
     for index, result in workers.results(addresses, first):
-        say(f"analyzed {len(analyzed) + len(wrong) + 1:,} of {len(addresses):,}: {remote.shown(addresses[index])}")
+        say(f"analyzed {len(analyzed) + len(failures) + 1:,} of {len(addresses):,}: {remote.shown(addresses[index])}")
         if result.analysis is None or result.digest is None:
-            wrong[index] = result
+            failures[index] = result
         else:
             analyzed[index] = sharing.share(result.analysis), result.digest
-            results.unkept = results.unkept or result.unkept
-    for index, result in sorted(wrong.items()):
-        is_foreign = result.foreign and addresses[index] in inputs.found
+            results.cache_problem = results.cache_problem or result.cache_problem
+    for index, result in sorted(failures.items()):
+        is_foreign = result.foreign and addresses[index] in inputs.implicit
         (results.foreign if is_foreign else results.failed).append(result.error)
     order = sorted(analyzed)
     results.analyses, results.across = combine(
@@ -131,27 +131,15 @@ class _Sharing:
     """One copy of the texts that findings of a rule share in every trace: of a thousand ranks they would be most of the memory."""
 
     def __init__(self) -> None:
-        self._kept: dict[object, object] = {}
+        self._texts: dict[object, object] = {}
 
     def share(self, analysis: Analysis) -> Analysis:
         """Replace the texts of *analysis* by equal ones of those before it."""
-        replace = msgspec.structs.replace
-        return replace(
-            analysis,
-            findings=[self._finding(finding) for finding in analysis.findings],
-            verdicts=self._same(analysis.verdicts),
-        )
+        findings = [self._replace(finding, "title", "why", "fix", "references") for finding in analysis.findings]
+        return self._replace(msgspec.structs.replace(analysis, findings=findings), "verdicts")
 
-    def _finding(self, finding: Finding) -> Finding:
-        return msgspec.structs.replace(
-            finding,
-            title=self._same(finding.title),
-            why=self._same(finding.why),
-            fix=self._same(finding.fix),
-            references=self._same(finding.references),
-        )
-
-    def _same(self, value: Shared) -> Shared:
-        key = value if isinstance(value, str) else msgspec.msgpack.encode(value)
-        kept = self._kept.setdefault(key, value)
-        return cast(Shared, kept)
+    def _replace(self, result: Result, *fields: str) -> Result:
+        values = {name: getattr(result, name) for name in fields}
+        keys = {name: text if isinstance(text, str) else msgspec.msgpack.encode(text) for name, text in values.items()}
+        equal = {name: self._texts.setdefault(keys[name], text) for name, text in values.items()}
+        return msgspec.structs.replace(result, **equal)

@@ -69,9 +69,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     digest: Digest | None = None
     error: str = ""
     foreign: bool = False
-    """Whether the file is sound, but no trace."""
-    unkept: str = ""
-    """Why the trace could not be put into the cache, where that was asked for."""
+    """True where the file is sound, but no trace."""
+    cache_problem: str = ""
+    """Reason why the trace could not be put into the cache, where that was asked for."""
 
 
 def encode(settings: Settings) -> bytes:
@@ -94,7 +94,7 @@ def _result(address: str, settings: Settings, name: str) -> Result:
     with without_gc():
         analysis = settings.analyze(trace)
         summary = digest(trace)
-    return Result(analysis=analysis, digest=summary, unkept=trace.keep())
+    return Result(analysis=analysis, digest=summary, cache_problem=trace.keep())
 
 
 @lru_cache(maxsize=2)

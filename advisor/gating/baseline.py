@@ -6,6 +6,8 @@ name of a machine or a person. Keys are sorted and figures rounded, so the same 
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,10 +19,11 @@ from advisor.results.samples import Samples
 from advisor.views.metrics import METRICS
 
 SCHEMA_VERSION = 1
+_FIGURES = re.compile(r"\[[\s\d.,eE+-]+\]")
 
 
 class Fingerprint(msgspec.Struct, frozen=True, kw_only=True):
-    """What must be alike for two recordings to be compared."""
+    """Facts that must be alike for two recordings to be compared."""
 
     workload: str
     device: str | None
@@ -38,14 +41,14 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RuleRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rule came to in each run, and the ms of each step that its rows own there."""
+    """Verdict of a rule in each run, and the ms of each step that its rows own there."""
 
     verdicts: list[str]
     runs: list[list[float]]
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """Why the baseline is as it is: one entry a change, the first one first."""
+    """Reason of one change of the baseline, and the number of its runs; the history holds the first one first."""
 
     reason: str
     runs: int
@@ -61,12 +64,12 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
     metrics: dict[str, Series]
     rules: dict[str, RuleRecord]
     parts: dict[str, dict[str, float]]
-    """What a metric is made of: the heaviest by name, a step on average."""
+    """Parts of each metric: the heaviest by name, a step on average."""
     history: list[Change]
 
     @property
     def runs(self) -> int:
-        """How many recordings it was made from."""
+        """The number of recordings that it was made from."""
         return len(self.steps)
 
 
@@ -75,7 +78,7 @@ class _Versioned(msgspec.Struct):
 
 
 def fingerprint(analysis: Analysis, workload: str = "") -> Fingerprint:
-    """What makes this recording comparable with others."""
+    """Collect the facts that make this recording comparable with others."""
     device = next((d for d in analysis.trace.devices if d.id == analysis.summary.device), None)
     features = msgspec.structs.asdict(analysis.trace.features)
     return Fingerprint(
@@ -91,8 +94,8 @@ def fingerprint(analysis: Analysis, workload: str = "") -> Fingerprint:
 _CUT_OFF = frozenset({"truncated", "gzip-truncated", "gzip-damaged"})
 
 
-def cut_off(analyses: Sequence[Analysis]) -> list[str]:
-    """Which recordings are not whole: what is missing from them would read as a change."""
+def truncations(analyses: Sequence[Analysis]) -> list[str]:
+    """List the recordings that are cut off: what is missing from them would read as a change."""
     return [
         f"{analysis.trace.path} is cut off ({note.code}): record it again"
         for analysis in analyses
@@ -102,44 +105,44 @@ def cut_off(analyses: Sequence[Analysis]) -> list[str]:
 
 
 def make(analyses: Sequence[Analysis], *, workload: str = "", reason: str = "first baseline") -> Baseline:
-    """The baseline of repeated runs of one workload. Raises ``UsageError`` where they are not runs of one workload."""
+    """Return the baseline of repeated runs of one workload. Raises ``UsageError`` where they are not runs of one workload."""
     prints = [fingerprint(analysis, workload) for analysis in analyses]
     for number, other in enumerate(prints[1:], 2):
         if differing := differences(prints[0], other):
             raise UsageError(f"trace {number} is no run of the same workload: {'; '.join(differing)}")
-    sampled = [_samples(analysis) for analysis in analyses]
+    samples_of = [_samples(analysis) for analysis in analyses]
     rules = sorted({rule for analysis in analyses for rule in verdicts(analysis)})
     return Baseline(
         schema_version=SCHEMA_VERSION,
         advisor=analyses[0].advisor.version,
         fingerprint=prints[0],
-        steps=[samples.steps for samples in sampled],
+        steps=[samples.steps for samples in samples_of],
         metrics={
-            name: Series(unit=METRICS[name].unit, runs=[samples.metrics[name] for samples in sampled])
+            name: Series(unit=METRICS[name].unit, runs=[samples.metrics[name] for samples in samples_of])
             for name in sorted(METRICS)
-            if all(name in samples.metrics for samples in sampled)
+            if all(name in samples.metrics for samples in samples_of)
         },
         rules={
             rule: RuleRecord(
                 verdicts=[verdicts(analysis).get(rule, "not_run") for analysis in analyses],
-                runs=[samples.rules.get(rule, [0.0] * len(samples.metrics["step_ms"])) for samples in sampled],
+                runs=[samples.rules.get(rule, [0.0] * len(samples.metrics["step_ms"])) for samples in samples_of],
             )
             for rule in rules
         },
-        parts=_parts(sampled),
+        parts=_parts(samples_of),
         history=[Change(reason=reason, runs=len(analyses))],
     )
 
 
-def _parts(sampled: Sequence[Samples]) -> dict[str, dict[str, float]]:
-    """The parts of each metric, a step on average over the runs."""
-    found: dict[str, dict[str, float]] = {}
-    for samples in sampled:
+def _parts(samples_of: Sequence[Samples]) -> dict[str, dict[str, float]]:
+    """Return the parts of each metric, a step on average over the runs."""
+    totals: dict[str, dict[str, float]] = {}
+    for samples in samples_of:
         for metric, parts in samples.parts.items():
-            mine = found.setdefault(metric, {})
+            total = totals.setdefault(metric, {})
             for name, value in parts.items():
-                mine[name] = mine.get(name, 0.0) + value / len(sampled)
-    return {metric: {name: round(value, 6) for name, value in parts.items()} for metric, parts in found.items()}
+                total[name] = total.get(name, 0.0) + value / len(samples_of)
+    return {metric: {name: round(value, 6) for name, value in parts.items()} for metric, parts in totals.items()}
 
 
 def _samples(analysis: Analysis) -> Samples:
@@ -151,46 +154,46 @@ def _samples(analysis: Analysis) -> Samples:
 
 
 def verdicts(analysis: Analysis) -> dict[str, str]:
-    """What each rule came to; rules on the quality of the profile are not gated."""
-    given = analysis.verdicts
-    found = {finding.rule: "fires" for finding in analysis.findings}
-    found |= dict.fromkeys(given.passes, "passes")
-    found |= {verdict.rule: "not_applicable" for verdict in given.not_applicable}
-    found |= {verdict.rule: "not_run" for verdict in given.not_run}
-    found |= {failure.rule: "error" for failure in given.error}
-    return {rule: verdict for rule, verdict in found.items() if not rule.startswith("profile/")}
+    """Return the verdict of each rule; rules on the quality of the profile are not gated."""
+    lists = analysis.verdicts
+    named = {finding.rule: "fires" for finding in analysis.findings}
+    named |= dict.fromkeys(lists.passes, "passes")
+    named |= {verdict.rule: "not_applicable" for verdict in lists.not_applicable}
+    named |= {verdict.rule: "not_run" for verdict in lists.not_run}
+    named |= {failure.rule: "error" for failure in lists.error}
+    return {rule: verdict for rule, verdict in named.items() if not rule.startswith("profile/")}
 
 
 def differences(base: Fingerprint, other: Fingerprint) -> list[str]:
-    """Why two recordings cannot be compared; empty where they can.
+    """List the reasons why two recordings cannot be compared; empty where they can.
 
     A feature that only one of them has is not among them: the figures that need it are inconclusive, and no more.
     """
-    found = []
+    texts = []
     for name in ("workload", "device", "vendor", "capability", "world_size"):
-        was, now = getattr(base, name), getattr(other, name)
-        if was != now:
-            found.append(f"{name.replace('_', ' ')} was {_said(was)} and is {_said(now)}")
+        before, after = getattr(base, name), getattr(other, name)
+        if before != after:
+            texts.append(f"{name.replace('_', ' ')} was {_literal(before)} and is {_literal(after)}")
     # Shapes and stacks slow the host down, so with and without are two programs.
     changed = [name for name in ("shapes", "stacks", "memory") if (name in base.features) != (name in other.features)]
     recorded = ("were not recorded, and are now", "were recorded, and are not now")
-    return found + [f"{name} {recorded[name in base.features]}" for name in changed]
+    return texts + [f"{name} {recorded[name in base.features]}" for name in changed]
 
 
-def _said(value: object) -> str:
+def _literal(value: object) -> str:
     return "unknown" if value is None else repr(value) if isinstance(value, str) else str(value)
 
 
-def renewed(old: Baseline | None, analyses: Sequence[Analysis], reason: str, workload: str | None = None) -> Baseline:
+def renew(old: Baseline | None, analyses: Sequence[Analysis], reason: str, workload: str | None = None) -> Baseline:
     """Make the baseline of repeated runs, in place of *old* where there is one, whose name *workload* None takes."""
     if workload is None:
         workload = old.fingerprint.workload if old else ""
     new = make(analyses, workload=workload, reason=reason.strip() or "first baseline")
-    return new if old is None else merged(old, new, reason)
+    return new if old is None else merge(old, new, reason)
 
 
-def merged(old: Baseline, new: Baseline, reason: str) -> Baseline:
-    """*new* in place of *old*, with the history of both. Raises ``UsageError`` without a reason or for another workload."""
+def merge(old: Baseline, new: Baseline, reason: str) -> Baseline:
+    """Return *new* in place of *old*, with the history of both. Raises ``UsageError`` without a reason or for another workload."""
     if not reason.strip():
         raise UsageError("an update of a baseline needs a reason: --reason '…'")
     if old.fingerprint.workload != new.fingerprint.workload:
@@ -200,22 +203,15 @@ def merged(old: Baseline, new: Baseline, reason: str) -> Baseline:
     return msgspec.structs.replace(new, history=[*old.history, Change(reason=reason.strip(), runs=new.runs)])
 
 
-def dumped(baseline: Baseline) -> bytes:
-    """The file's bytes: sorted keys, a newline at the end."""
-    import json
-
-    plain = msgspec.to_builtins(baseline)
-    text = json.dumps(plain, indent=1, sort_keys=True, ensure_ascii=True)
+def dump(baseline: Baseline) -> bytes:
+    """Return the file's bytes: sorted keys, a newline at the end."""
+    text = json.dumps(msgspec.to_builtins(baseline), indent=1, sort_keys=True, ensure_ascii=True)
     return (_compact(text) + "\n").encode()
 
 
 def _compact(text: str) -> str:
-    """Lists of figures on one line each, so that a diff is read by metric."""
-    import re
-
-    return re.sub(
-        r"\[[\s\d.,eE+-]+\]", lambda found: re.sub(r"\s+", " ", found[0]).replace("[ ", "[").replace(" ]", "]"), text
-    )
+    """Return lists of figures on one line each, so that a diff is read by metric."""
+    return _FIGURES.sub(lambda match: " ".join(match[0].split()).replace("[ ", "[").replace(" ]", "]"), text)
 
 
 def load(path: Path) -> Baseline:

@@ -6,9 +6,11 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from advisor.gating.baseline import Baseline, RuleRecord
 from advisor.gating.significance import LEAST_STEPS, Decision, decide
+from advisor.gating.significance import Outcome as Answer
 from advisor.results.analysis import Analysis, Finding, Place
 from advisor.results.judgement import Check, Level, Outcome
 from advisor.views.metrics import BUSY, METRICS, STEP, Metric
@@ -17,7 +19,7 @@ _RULE_TOLERANCE = 0.10
 _RULE_FLOOR_MS = 0.05
 _RULE_FLOOR_SHARE = 0.01
 _RAN = {"fires", "passes", "not_applicable"}
-_OUTCOME: Mapping[str, Outcome] = {
+OUTCOMES: Mapping[Answer, Outcome] = {
     "worse": "regression",
     "better": "improvement",
     "same": "same",
@@ -35,7 +37,7 @@ class Comparison:
     tolerances: Mapping[str, float]
 
     def checks(self) -> list[Check]:
-        """One a metric and one a rule, of every one that either side knows."""
+        """Make a check for every metric and every rule that either side knows."""
         metrics = [
             METRICS[name] for name in sorted(self.base.metrics.keys() | self.now.metrics.keys()) if name in METRICS
         ]
@@ -45,7 +47,7 @@ class Comparison:
     # ---- metrics
 
     def _decide(self, metric: Metric) -> tuple[Decision, float]:
-        """What became of a metric, and the least change of it that matters."""
+        """Decide on a metric, and return the least change of it that matters beside."""
         tolerance = self.tolerances.get(metric.name, metric.margin.tolerance)
         was = abs(self._median(metric.name) or 0.0)
         floor = max(metric.margin.floor, metric.margin.floor_share * (self._median(STEP.name) or 0.0))
@@ -66,7 +68,7 @@ class Comparison:
 
     def _metric(self, metric: Metric) -> Check:
         decision, threshold = self._decide(metric)
-        outcome = _OUTCOME[decision.outcome]
+        outcome = OUTCOMES[decision.outcome]
         level: Level = "error"
         notes = [decision.because] if decision.because else []
         missing = decision.base is None or decision.now is None
@@ -75,27 +77,27 @@ class Comparison:
             notes.append("update the baseline")
         elif outcome == "inconclusive" and not missing and metric is not STEP:
             level = "warn"  # the step answers for what its parts are too noisy to
-        elif outcome == "regression" and metric.of_step and (moved := self._moved(decision, metric.unit)):
+        elif outcome == "regression" and metric.of_step and (excuse := self._excuse(decision, metric.unit)):
             level = "warn"
-            notes.append(moved)
+            notes.append(excuse)
         where = self._places(metric) if outcome == "regression" else []
         figures = _figures(decision, metric.unit, self._step.base)
-        grown = self._grown(metric) if outcome == "regression" else ""
-        check = Check(
+        growth = self._growth(metric) if outcome == "regression" else ""
+        return Check(
             kind="metric",
             name=metric.name,
             title=metric.meaning,
             outcome=outcome,
             level=level,
-            message=f"{metric.name} ({metric.meaning}): {figures}{grown or _at(where)}{_notes(notes)}",
+            message=f"{metric.name} ({metric.meaning}): {figures}{growth or _location(where)}{_notes(notes)}",
             unit=metric.unit,
             where=where,
             threshold=threshold,
+            **_fields(decision),
         )
-        return _with(check, decision)
 
-    def _moved(self, decision: Decision, unit: str) -> str:
-        """Why a part that grew is no regression: the whole step did not get longer by it. Empty where it may have."""
+    def _excuse(self, decision: Decision, unit: str) -> str:
+        """Explain why a part that grew is no regression: the step did not get longer by it. Empty where it may have."""
         step, grown = self._step, abs(decision.change or 0.0)
         if step.outcome == "better":
             return "the step got shorter all the same"
@@ -108,8 +110,8 @@ class Comparison:
             return "the step did not get longer by it: the time moved from one part to another"
         return ""
 
-    def _grown(self, metric: Metric) -> str:
-        """The parts that grew most, by name; of the step, what owns its time."""
+    def _growth(self, metric: Metric) -> str:
+        """Return the parts that grew most, by name; of the step, what owns its time."""
         idle_only = metric.name == "gpu_busy_share"
         if idle_only:
             metric = STEP
@@ -143,7 +145,7 @@ class Comparison:
             return unmet or Check(kind="rule", name=rule, title="", outcome="same", level="warn", message=rule)
         quiet = ["fires" not in record.verdicts for record in (was, now)]
         if all(quiet):
-            return _said(rule, title, "same", "error", f"{rule}: is quiet, as before")
+            return _rule_check(rule, title, "same", "error", f"{rule}: is quiet, as before")
         if not any(any(run) for record in (was, now) for run in record.runs):
             return self._timeless(rule, was, now, finding)
         costs = [cost for run in was.runs for cost in run]
@@ -159,57 +161,57 @@ class Comparison:
         self, rule: str, decision: Decision, threshold: float, quiet: Sequence[bool], finding: Finding | None
     ) -> Check:
         """Check a rule whose rows own time by what became of its cost."""
-        outcome = _OUTCOME[decision.outcome]
+        outcome = OUTCOMES[decision.outcome]
         level, note = self._weight_of_cost(decision, quiet)
         where = finding.where[:3] if finding and outcome == "regression" else []
         figures = _figures(decision, "ms", self._step.base)
         notes = [note for note in (decision.because, note) if note]
         if outcome == "same" and quiet[0] != quiet[1]:
             notes.append(f"it {'passes' if quiet[1] else 'fires'} now, at its limit")
-        check = Check(
+        return Check(
             kind="rule",
             name=rule,
             title=finding.title if finding else "",
             outcome=outcome,
             level=level,
-            message=_cost_message(rule, outcome, quiet, finding, figures + _at(where)) + _notes(notes),
+            message=_cost_message(rule, outcome, quiet, finding, figures + _location(where)) + _notes(notes),
             unit="ms",
             where=where,
             threshold=threshold,
+            **_fields(decision),
         )
-        return _with(check, decision)
 
     def _weight_of_cost(self, decision: Decision, quiet: Sequence[bool]) -> tuple[Level, str]:
-        """The level of a rule's check, and why it is lower where it is."""
+        """Return the level of a rule's check, and why it is lower where it is."""
         if decision.outcome == "inconclusive":
             return "warn", ""  # the step answers for what its parts are too noisy to
         if decision.outcome != "worse":
             return "error", ""
-        if moved := self._moved(decision, "ms"):
+        if excuse := self._excuse(decision, "ms"):
             appeared = quiet[0] and not quiet[1]
             shorter = self._step.outcome == "better" or (self._step.change or 0.0) < 0
-            return ("warn", moved) if shorter or not appeared else ("error", "")
+            return ("warn", excuse) if shorter or not appeared else ("error", "")
         return ("warn", "the rule is quiet: it is not enough to matter") if quiet[1] else ("error", "")
 
     def _timeless(self, rule: str, was: RuleRecord, now: RuleRecord, finding: Finding | None) -> Check:
-        """A rule that costs no time: what a change of its verdict means."""
+        """Judge a change of the verdict of a rule that costs no time."""
         title = finding.title if finding else ""
         fired = [set(record.verdicts) == {"fires"} for record in (was, now)]
         quiet = ["fires" not in record.verdicts for record in (was, now)]
         least = min(min(side.steps, default=0) for side in (self.base, self.now))
         if fired[0] and fired[1]:
-            return _said(rule, title, "same", "error", f"{rule}: fires, as before")
+            return _rule_check(rule, title, "same", "error", f"{rule}: fires, as before")
         if not (fired[0] or quiet[0]) or not (fired[1] or quiet[1]):
-            return _said(rule, title, "inconclusive", "error", f"{rule}: fires in some runs and not in others")
+            return _rule_check(rule, title, "inconclusive", "error", f"{rule}: fires in some runs and not in others")
         if least < LEAST_STEPS:
-            told = f"{rule}: {'fires, and did not' if fired[1] else 'fired, and does not'}; too few steps to say why"
-            return _said(rule, title, "inconclusive", "error" if fired[1] else "warn", told)
+            text = f"{rule}: {'fires, and did not' if fired[1] else 'fired, and does not'}; too few steps to say why"
+            return _rule_check(rule, title, "inconclusive", "error" if fired[1] else "warn", text)
         if fired[0]:
-            return _said(rule, title, "improvement", "error", f"{rule}: is gone")
+            return _rule_check(rule, title, "improvement", "error", f"{rule}: is gone")
         where = finding.where[:3] if finding else []
-        noted = finding is not None and finding.severity == "note"
-        message = f"{title} again{_at(where)} ({rule})"
-        return _said(rule, title, "regression", "warn" if noted else "error", message, where)
+        is_note = finding is not None and finding.severity == "note"
+        message = f"{title} again{_location(where)} ({rule})"
+        return _rule_check(rule, title, "regression", "warn" if is_note else "error", message, where)
 
 
 def _cost_message(rule: str, outcome: Outcome, quiet: Sequence[bool], finding: Finding | None, figures: str) -> str:
@@ -225,7 +227,7 @@ def _cost_message(rule: str, outcome: Outcome, quiet: Sequence[bool], finding: F
 
 
 def _unmet(rule: str, was: RuleRecord | None, now: RuleRecord | None) -> Check | None:
-    """The check of a rule that one side does not know or could not run; None where both came to a verdict.
+    """Return the check of a rule that one side does not know or could not run; None where both came to a verdict.
 
     What the baseline never judged was never promised, so it counts only where the rule fires now; what it could judge,
     and no longer can be, is lost, and counts.
@@ -235,42 +237,34 @@ def _unmet(rule: str, was: RuleRecord | None, now: RuleRecord | None) -> Check |
     lacking = [side for side, record in sides if record is not None and not set(record.verdicts) <= _RAN]
     if not unknown and not lacking:
         return None
-    told = "is not known to" if unknown else "could not run on"
-    message = f"{rule}: {told} {' and '.join(unknown or lacking)}"
-    judged = was is not None and not {"fires", "passes"}.isdisjoint(was.verdicts)
-    lost = judged and "the candidate" in (unknown or lacking) and len(lacking) < 2
+    text = "is not known to" if unknown else "could not run on"
+    message = f"{rule}: {text} {' and '.join(unknown or lacking)}"
+    had_verdict = was is not None and not {"fires", "passes"}.isdisjoint(was.verdicts)
+    lost = had_verdict and "the candidate" in (unknown or lacking) and len(lacking) < 2
     fires = now is not None and "fires" in now.verdicts
     if fires:
         message += ", and fires now"
-    return _said(rule, "", "inconclusive", "error" if lost or fires else "warn", message)
+    return _rule_check(rule, "", "inconclusive", "error" if lost or fires else "warn", message)
 
 
-def _said(rule: str, title: str, outcome: Outcome, level: Level, message: str, where: Sequence[Place] = ()) -> Check:
+def _rule_check(
+    rule: str, title: str, outcome: Outcome, level: Level, message: str, where: Sequence[Place] = ()
+) -> Check:
     return Check(kind="rule", name=rule, title=title, outcome=outcome, level=level, message=message, where=list(where))
 
 
 # ---- words
 
 
-def _with(check: Check, decision: Decision) -> Check:
-    """*check* with the figures of its decision."""
-    import msgspec
-
+def _fields(decision: Decision) -> dict[str, Any]:
+    """Return the figures of a decision, by the names of the fields of its check."""
     share = decision.change / abs(decision.base) if decision.change is not None and decision.base else None
-    return msgspec.structs.replace(
-        check,
-        base=decision.base,
-        now=decision.now,
-        change=decision.change,
-        change_share=share,
-        low=decision.low,
-        high=decision.high,
-        note=decision.because,
-    )
+    fields = {name: getattr(decision, name) for name in ("base", "now", "change", "low", "high")}
+    return {**fields, "change_share": share, "note": decision.because}
 
 
 def _figures(decision: Decision, unit: str, step: float | None) -> str:
-    """``123 → 152 ms a step (+23.0 %)``; times that began near 0 as a share of the baseline's step."""
+    """Return ``123 → 152 ms a step (+23.0 %)``; times that began near 0 as a share of the baseline's step."""
     if decision.base is None or decision.now is None:
         return "no answer"
     if unit == "share":
@@ -287,7 +281,7 @@ def _in_digits(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else f"{value:.3g}"
 
 
-def _at(where: Sequence[Place]) -> str:
+def _location(where: Sequence[Place]) -> str:
     place = next((place for place in where if place.file), None)
     return f", at {place.file}:{place.line}{f' in {place.function}' if place.function else ''}" if place else ""
 

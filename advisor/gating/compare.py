@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from advisor.gating import baseline as baselines
 from advisor.gating.baseline import Baseline
+from advisor.gating.checks import OUTCOMES
 from advisor.gating.checks import Comparison as Checks
-from advisor.gating.significance import Outcome
 from advisor.results.analysis import Analysis
 from advisor.results.comparison import (
     SCHEMA_VERSION,
@@ -25,12 +25,7 @@ from advisor.results.comparison import (
 from advisor.results.judgement import Check
 from advisor.results.views import Grid
 
-_OUTCOME: Mapping[str, Outcome] = {
-    "regression": "worse",
-    "improvement": "better",
-    "same": "same",
-    "inconclusive": "inconclusive",
-}
+_DECISIONS = {outcome: decision for decision, outcome in OUTCOMES.items()}
 _MOST = 15
 _SHARE = 0.10
 _STEP_SHARE = 0.002
@@ -44,17 +39,16 @@ def compare(before: Analysis, after: Analysis) -> Comparison:
     rules = {check.name: check for check in checks if check.kind == "rule"}
     step = metrics.pop("step_ms")
     items, hidden = _items(before, after)
-    sides = (_side(before), _side(after))
     return Comparison(
         schema_version=SCHEMA_VERSION,
-        before=sides[0],
-        after=sides[1],
+        before=_side(before),
+        after=_side(after),
         headline=_headline(step),
         unlike=baselines.differences(base.fingerprint, now.fingerprint),
         step=step,
         causes=list(_causes(base, now)),
         metrics=list(metrics.values()),
-        findings=_turned(before, after, rules),
+        findings=_turns(before, after, rules),
         claims=_claims(before, after, rules),
         items=items,
         hidden=hidden,
@@ -83,7 +77,7 @@ def _shift(check: Check) -> Shift:
         unit=check.unit,
         before=check.base,
         after=check.now,
-        outcome=_OUTCOME[check.outcome],
+        outcome=_DECISIONS[check.outcome],
         note=check.note,
     )
 
@@ -103,10 +97,10 @@ def _headline(step: Shift) -> str:
 
 
 def _causes(base: Baseline, now: Baseline) -> Iterator[Shift]:
-    """The ms of each cause in a step, on average: they add up to the mean step."""
-    was, became = (side.parts.get("step_ms", {}) for side in (base, now))
-    for cause in dict.fromkeys([*was, *became]):
-        before, after = was.get(cause, 0.0), became.get(cause, 0.0)
+    """Yield the ms of each cause in a step, on average: they add up to the mean step."""
+    first, second = (side.parts.get("step_ms", {}) for side in (base, now))
+    for cause in dict.fromkeys([*first, *second]):
+        before, after = first.get(cause, 0.0), second.get(cause, 0.0)
         yield Shift(
             name=cause,
             meaning="ms a step on average",
@@ -120,17 +114,17 @@ def _causes(base: Baseline, now: Baseline) -> Iterator[Shift]:
 # ---- findings and claims
 
 
-def _turned(before: Analysis, after: Analysis, checks: dict[str, Check]) -> list[Turned]:
+def _turns(before: Analysis, after: Analysis, checks: dict[str, Check]) -> list[Turned]:
     first, second = ({finding.rule: finding for finding in side.findings} for side in (before, after))
     verdicts = [baselines.verdicts(side) for side in (before, after)]
-    found = []
+    turns = []
     for rule in dict.fromkeys([*first, *second]):
         was, now, check = first.get(rule), second.get(rule), checks.get(rule)
         finding = now or was
         assert finding is not None  # one of the two holds it
-        said = (verdicts[0].get(rule, "unknown"), verdicts[1].get(rule, "unknown"))
+        pair = (verdicts[0].get(rule, "unknown"), verdicts[1].get(rule, "unknown"))
         turn: Turn = "same"
-        if {"not_run", "error", "unknown"} & set(said):
+        if {"not_run", "error", "unknown"} & set(pair):
             turn = "untold"
         elif was is None:
             turn = "new"
@@ -138,53 +132,47 @@ def _turned(before: Analysis, after: Analysis, checks: dict[str, Check]) -> list
             turn = "fixed"
         elif check is not None and check.outcome in ("regression", "improvement"):
             turn = "worse" if check.outcome == "regression" else "better"
-        found.append(
+        turns.append(
             Turned(
                 rule=rule,
                 title=finding.title,
                 turn=turn,
                 before_ms=check.base if check and check.base is not None else (was.cost_ms if was else None),
                 after_ms=check.now if check and check.now is not None else (now.cost_ms if now else None),
-                verdicts=said,
+                verdicts=pair,
                 where=finding.where[:1],
             )
         )
     order = ("new", "worse", "fixed", "better", "same", "untold")
-    return sorted(found, key=lambda turned: order.index(turned.turn))
+    return sorted(turns, key=lambda row: order.index(row.turn))
 
 
 def _claims(before: Analysis, after: Analysis, checks: Mapping[str, Check]) -> list[Claim]:
-    """Of each finding of *before*: whether what its fix promises is seen in *after*, as far as its rule can tell."""
+    """Hold the fix's promise of each finding of *before* against *after*, as far as its rule can tell."""
     verdicts = baselines.verdicts(after)
     left = {finding.rule: finding for finding in after.findings}
     because = {verdict.rule: verdict.because for verdict in after.verdicts.not_applicable}
-    found = []
+    claims = []
     for finding in before.findings:
         verdict = verdicts.get(finding.rule, "unknown")
         now, check = left.get(finding.rule), checks.get(finding.rule)
         cost = check.base if check and check.base is not None else finding.cost_ms
-        answer: Answer = "cannot be told"
+        answer: Answer = "holds"
         if now is not None:
             answer = "does not hold"
             costs = check.now if check and check.now is not None else now.cost_ms
-            said = "the rule still fires" + (f": it cost {cost:.3g} ms a step and costs {costs:.3g}" if cost else "")
+            reason = "the rule still fires" + (f": it cost {cost:.3g} ms a step and costs {costs:.3g}" if cost else "")
         elif verdict == "passes":
-            answer, said = (
-                "holds",
-                "the rule passes" + (f": what cost {cost:.3g} ms a step is under its limits" if cost else ""),
-            )
+            reason = "the rule passes" + (f": what cost {cost:.3g} ms a step is under its limits" if cost else "")
         elif verdict == "not_applicable":
-            answer, said = (
-                "holds",
-                f"the rule has nothing to say any more: {because.get(finding.rule, '')}".rstrip(": "),
-            )
+            reason = f"the rule has nothing to say any more: {because.get(finding.rule, '')}".rstrip(": ")
         else:
-            said = "the rule could not run on the second trace"
-        found.append(
-            Claim(rule=finding.rule, fix=finding.fix.title, verify=finding.fix.verify, answer=answer, because=said)
+            answer, reason = "cannot be told", "the rule could not run on the second trace"
+        claims.append(
+            Claim(rule=finding.rule, fix=finding.fix.title, verify=finding.fix.verify, answer=answer, because=reason)
         )
     order = ("holds", "does not hold", "cannot be told")
-    return sorted(found, key=lambda claim: order.index(claim.answer))
+    return sorted(claims, key=lambda claim: order.index(claim.answer))
 
 
 # ---- kernels, operators, modules
@@ -200,12 +188,12 @@ class _Table:
             return
         heads = [heading.name for heading in grid.columns]
         columns = [heads.index(name) for name in times]
-        for at, row in enumerate(grid.rows):
+        for index, row in enumerate(grid.rows):
             if str(row[0]).startswith("ProfilerStep#"):
                 continue  # the steps themselves, each with a name of its own
-            parent = grid.parents[at] if grid.parents else -1
+            parent = grid.parents[index] if grid.parents else -1
             is_shape = parent >= 0 and heads[0] == "operator"
-            key = (str(grid.rows[parent][0]), str(row[0])) if is_shape else (_path(grid, at), "")
+            key = (str(grid.rows[parent][0]), str(row[0])) if is_shape else (_path(grid, index), "")
             weight = sum(_as_float(row[column]) for column in columns) / steps
             count, ms = self.rows.get(key, (0.0, 0.0))
             self.rows[key] = (count + _as_float(row[heads.index(calls)]) / steps, ms + weight)
@@ -217,17 +205,17 @@ def _as_float(value: object) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-def _path(grid: Grid, at: int) -> str:
-    """The name of a row, below its parents' where the grid is a tree of modules."""
-    names = [str(grid.rows[at][0])]
-    while grid.parents and grid.parents[at] >= 0:
-        at = grid.parents[at]
-        names.append(str(grid.rows[at][0]))
+def _path(grid: Grid, index: int) -> str:
+    """Return the name of a row, below its parents' where the grid is a tree of modules."""
+    names = [str(grid.rows[index][0])]
+    while grid.parents and grid.parents[index] >= 0:
+        index = grid.parents[index]
+        names.append(str(grid.rows[index][0]))
     return names[0] if len(names) == 1 else " / ".join(reversed(names))
 
 
 def _items(before: Analysis, after: Analysis) -> tuple[list[Item], dict[str, int]]:
-    """What appeared, vanished or changed, the most first, of each kind; and how many are left out."""
+    """List the items that appeared, vanished or changed, the most first, of each kind; and count those left out."""
     step = before.summary.step_ms.median if before.summary.step_ms else before.summary.window_ms
     kinds: tuple[tuple[Kind, str, str, tuple[str, ...]], ...] = (
         ("kernel", "kernels", "calls", ("total",)),
@@ -243,24 +231,24 @@ def _items(before: Analysis, after: Analysis) -> tuple[list[Item], dict[str, int
         ]
         if not all(table.rows for table in tables):
             continue  # not recorded on a side: nothing of it appeared or vanished
-        found = sorted(
+        changes = sorted(
             _changed(kind, tables[0], tables[1], step * _STEP_SHARE), key=lambda i: -abs(i.ms_after - i.ms_before)
         )
-        items += found[:_MOST]
-        if len(found) > _MOST:
-            hidden[kind] = len(found) - _MOST
+        items += changes[:_MOST]
+        if len(changes) > _MOST:
+            hidden[kind] = len(changes) - _MOST
     return items, hidden
 
 
 def _changed(kind: Kind, was: _Table, now: _Table, floor: float) -> Iterator[Item]:
-    whole = {name for name, shape in was.rows.keys() ^ now.rows.keys() if not shape}
+    names = {name for name, shape in was.rows.keys() ^ now.rows.keys() if not shape}
     for key in dict.fromkeys([*was.rows, *now.rows]):
         name, shape = key
         (calls, ms), (calls_now, ms_now) = was.rows.get(key, (0.0, 0.0)), now.rows.get(key, (0.0, 0.0))
         fate: Fate = "more" if ms_now > ms else "less"
         if key not in was.rows or key not in now.rows:
             other = was if key not in was.rows else now
-            if (shape and name in whole) or max(ms, ms_now) <= max(other.least, floor / 10):
+            if (shape and name in names) or max(ms, ms_now) <= max(other.least, floor / 10):
                 continue  # told with its operator; or the other side's table may only be too short for it
             fate = "appeared" if key not in was.rows else "vanished"
         elif abs(ms_now - ms) < max(_SHARE * ms, floor):

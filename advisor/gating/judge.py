@@ -40,16 +40,16 @@ def judge(
     settings = settings or Gate()
     baseline_name = baseline_name.encode("utf-8", "replace").decode("utf-8")  # a file's name may hold any bytes
     checks: list[Check] = []
-    incomparable = baselines.cut_off(candidates)
+    incomparable = baselines.truncations(candidates)
     if base is not None:
         now = baselines.make(candidates, workload=settings.workload or base.fingerprint.workload)
         incomparable += baselines.differences(base.fingerprint, now.fingerprint)
         if not incomparable:
             checks += Comparison(base, now, candidates, settings.tolerance).checks()
-    if not baselines.cut_off(candidates):
-        checks += [_asserted(assertion, candidates) for assertion in settings.asserted]
-    settled = (_settled(check, settings, today) for check in checks)
-    checks = sorted((check for check in settled if check.level != "off"), key=_order)
+    if not baselines.truncations(candidates):
+        checks += [_assert(assertion, candidates) for assertion in settings.asserted]
+    levelled = (_settle(check, settings, today) for check in checks)
+    checks = sorted((check for check in levelled if check.level != "off"), key=_order)
     verdict = _verdict(checks, incomparable)
     return Judgement(
         schema_version=SCHEMA_VERSION,
@@ -69,7 +69,7 @@ def judge(
 _COMPARE = {">=": operator.ge, "<=": operator.le, "==": operator.eq, ">": operator.gt, "<": operator.lt}
 
 
-def _asserted(assertion: Assertion, candidates: Sequence[Analysis]) -> Check:
+def _assert(assertion: Assertion, candidates: Sequence[Analysis]) -> Check:
     """Check that an assertion holds on every candidate; the figure shown is the first that breaks it."""
     figures = [_figure(assertion.name, analysis) for analysis in candidates]
     values = [value for value in figures if value is not None]
@@ -93,7 +93,7 @@ def _asserted(assertion: Assertion, candidates: Sequence[Analysis]) -> Check:
 
 
 def _figure(name: str, analysis: Analysis) -> float | None:
-    """The figure of a trace that an assertion names; None where the trace does not tell it."""
+    """Return the figure of a trace that an assertion names; None where the trace does not tell it."""
     kind, _, rest = name.partition(".")
     if kind == "findings":
         return float(sum(finding.severity == rest for finding in analysis.findings))
@@ -117,8 +117,8 @@ def _figure(name: str, analysis: Analysis) -> float | None:
 # ---- levels and waivers
 
 
-def _settled(check: Check, settings: Gate, today: str) -> Check:
-    """*check* at the level that the project gives it, never above its own; waived where a waiver holds."""
+def _settle(check: Check, settings: Gate, today: str) -> Check:
+    """Return *check* at the level that the project gives it, never above its own; waived where a waiver holds."""
     level = settings.level(check.name)
     if check.level == "error" or level == "off":
         check = msgspec.structs.replace(check, level=level)
@@ -136,8 +136,12 @@ def _settled(check: Check, settings: Gate, today: str) -> Check:
 # ---- together
 
 
+def _fails(check: Check) -> bool:
+    return check.counts and check.outcome == "regression"
+
+
 def _verdict(checks: Sequence[Check], incomparable: Sequence[str]) -> Verdict:
-    if any(check.counts and check.outcome == "regression" for check in checks):
+    if any(_fails(check) for check in checks):
         return "failed"
     if incomparable or any(check.counts and check.outcome == "inconclusive" for check in checks):
         return "inconclusive"
@@ -155,25 +159,25 @@ def _order(check: Check) -> tuple[int, bool, bool, float, str]:
 
 def _headline(verdict: Verdict, checks: Sequence[Check], incomparable: Sequence[str]) -> str:
     if verdict == "failed":
-        failed = [check for check in checks if check.counts and check.outcome == "regression"]
+        failed = [check for check in checks if _fails(check)]
         return failed[0].message + (f" (and {len(failed) - 1} more)" if len(failed) > 1 else "")
     if incomparable:
         return f"the recordings cannot be compared: {'; '.join(incomparable)}"
     if verdict == "inconclusive":
-        unsaid = [check for check in checks if check.counts and check.outcome == "inconclusive"]
-        unsaid.sort(key=lambda check: check.name != "step_ms")
-        return unsaid[0].message if unsaid else "nothing was asked"
+        open_ = [check for check in checks if check.counts and check.outcome == "inconclusive"]
+        open_.sort(key=lambda check: check.name != "step_ms")
+        return open_[0].message if open_ else "nothing was asked"
     better = [check for check in checks if check.outcome == "improvement"]
     warned = [check for check in checks if check.outcome == "regression"]
-    said = [f"no regression in {sum(check.outcome != 'inconclusive' for check in checks)} checks"]
-    said += [f"{len(better)} improved"] if better else []
-    said += [f"{len(warned)} grew and {'does' if len(warned) == 1 else 'do'} not count"] if warned else []
-    return "; ".join(said)
+    parts = [f"no regression in {sum(check.outcome != 'inconclusive' for check in checks)} checks"]
+    parts += [f"{len(better)} improved"] if better else []
+    parts += [f"{len(warned)} grew and {'does' if len(warned) == 1 else 'do'} not count"] if warned else []
+    return "; ".join(parts)
 
 
 def _update(checks: Sequence[Check], candidates: Sequence[Analysis], name: str) -> str:
-    held = [check for check in checks if check.kind != "assertion"]  # no baseline changes what an assertion asks
-    if not any(check.outcome == "improvement" or (check.counts and check.outcome == "regression") for check in held):
+    figures = [check for check in checks if check.kind != "assertion"]  # no baseline changes what an assertion asks
+    if not any(check.outcome == "improvement" or _fails(check) for check in figures):
         return ""
     traces = " ".join(shlex.quote(analysis.trace.path) for analysis in candidates)
     return f"advisor baseline {traces} --update -o {shlex.quote(name or 'advisor-baseline.json')} --reason '…'"

@@ -36,15 +36,15 @@ def gate(
     """
     from advisor.gating.baseline import Baseline, load
 
-    settings = configured(config)
+    settings = settings_of(config)
     if baseline is None and not settings.gate.assertions:
         raise UsageError("the gate has nothing to hold the trace against: give a baseline, or assert something")
     base = baseline if baseline is None or isinstance(baseline, Baseline) else load(Path(baseline))
     name = str(baseline) if isinstance(baseline, str | Path) else ""
-    return judged(traces, settings, rules(settings), base, name)
+    return judge_traces(traces, settings, rules(settings), base, name)
 
 
-def judged(
+def judge_traces(
     traces: Traces,
     settings: Config,
     rulebook: Rulebook,
@@ -62,15 +62,15 @@ def judged(
     return judge(candidates, baseline, settings.gate, baseline_name=name, today=today())
 
 
-def configured(config: str | Path | Config | None) -> Config:
-    """The settings in a file, else in the nearest one."""
+def settings_of(config: str | Path | Config | None) -> Config:
+    """Return the settings in a file, else in the nearest one."""
     from advisor.config import Config, load
 
     return config if isinstance(config, Config) else load(config)
 
 
 def rules(settings: Config, folders: Iterable[str] = ()) -> Rulebook:
-    """The rules that ship with the advisor, those of the configuration, and those in *folders*."""
+    """Return the rules that ship with the advisor, those of the configuration, and those in *folders*."""
     from advisor import rulebook
 
     for folder in folders:
@@ -89,7 +89,7 @@ def analyses(
     say: Callable[[str], None] = lambda _text: None,
     reading: Mapping[str, Any] | None = None,
 ) -> list[Analysis]:
-    """Each trace analyzed with its samples, one after the other; what is analyzed already is taken as it is.
+    """Analyze each trace with its samples, one after the other; what is analyzed already is taken as it is.
 
     *reading* holds further arguments of ``advisor.read``; what was read anew is kept where these ask for a cache.
     """
@@ -98,24 +98,24 @@ def analyses(
     from advisor.trace import Trace, read
 
     settings.require_fit(rule.id for rule in rulebook.rules)
-    given = [traces] if isinstance(traces, str | Path | Trace | Analysis) else list(traces)
-    found = []
-    for number, one in enumerate(given, 1):
-        if isinstance(one, Analysis):
-            found.append(one)
+    items = [traces] if isinstance(traces, str | Path | Trace | Analysis) else list(traces)
+    results = []
+    for number, item in enumerate(items, 1):
+        if isinstance(item, Analysis):
+            results.append(item)
             continue
-        if isinstance(one, Trace):
-            trace = one
+        if isinstance(item, Trace):
+            trace = item
         else:
-            say(f"analyzing {one}" + (f" ({number} of {len(given)})" if len(given) > 1 else ""))
+            say(f"analyzing {item}" + (f" ({number} of {len(items)})" if len(items) > 1 else ""))
             try:
-                trace = read(str(one), libraries=settings.library, **(reading or {}))
+                trace = read(str(item), libraries=settings.library, **(reading or {}))
             except OSError as error:
-                raise TraceError(f"{one}: {error.strerror or error}") from error
-        found.append(analyze(trace, rulebook, only=settings.only, skip=settings.skip, views=views, samples=True))
+                raise TraceError(f"{item}: {error.strerror or error}") from error
+        results.append(analyze(trace, rulebook, only=settings.only, skip=settings.skip, views=views, samples=True))
         trace.keep()
         del trace  # before the next is read
-    return found
+    return results
 
 
 def runs(
@@ -126,13 +126,13 @@ def runs(
     say: Callable[[str], None] = lambda _text: None,
     note: Callable[[str], None] = warnings.warn,
 ) -> list[Analysis]:
-    """Repeated runs of one workload, analyzed. A recording that is given twice counts once, and *note* is told.
+    """Analyze repeated runs of one workload. A recording that is given twice counts once, and *note* says so.
 
     No two runs have the same events and the same times to the ns, so that is one recording, however it is named or packed:
     taken for a second run it would show the gate a noise that is too small.
     """
     first: dict[tuple[object, ...], str] = {}
-    found = []
+    results = []
     for analysis in analyses(traces, settings, rulebook, say=say):
         path, samples = analysis.trace.path, analysis.samples
         same = (analysis.trace.events, analysis.trace.span_ms, repr(samples and samples.metrics))
@@ -140,13 +140,13 @@ def runs(
             note(f"{path} holds the same recording as {first[same]} before, and counts once")
             continue
         first[same] = path
-        found.append(analysis)
-    return found
+        results.append(analysis)
+    return results
 
 
 def today() -> str:
-    """Today's date, for the waivers; that of SOURCE_DATE_EPOCH where it is set, so that a run can be repeated."""
+    """Return today's date, for the waivers; that of SOURCE_DATE_EPOCH where it is set, so that a run can be repeated."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
-    if epoch.isdigit():
-        return datetime.datetime.fromtimestamp(int(epoch), datetime.UTC).date().isoformat()
-    return datetime.datetime.now(datetime.UTC).date().isoformat()
+    zone = datetime.UTC
+    now = datetime.datetime.fromtimestamp(int(epoch), zone) if epoch.isdigit() else datetime.datetime.now(zone)
+    return now.date().isoformat()

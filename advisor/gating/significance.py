@@ -1,4 +1,4 @@
-"""Whether a figure changed: medians of per-step samples, a seeded bootstrap, and an honest third answer.
+"""Significance of a change: medians of per-step samples, a seeded bootstrap, and a third answer where neither is certain.
 
 A change is one only where it passes the threshold, the bootstrap of the difference of medians excludes none, and the ranks
 of the samples say the same (steps of one run are few; with four against four, all must lie apart). That there is *no
@@ -34,7 +34,7 @@ _CHANCE = 0.015
 
 @dataclass(frozen=True)
 class Decision:
-    """What became of one figure. ``change`` is now less base; ``low`` and ``high`` bound it (99 %); None where unknown.
+    """Decision on one figure. ``change`` is now less base; ``low`` and ``high`` bound it (99 %); None where unknown.
 
     ``likely`` is how much worse it may have become, at 90 %.
     """
@@ -74,23 +74,23 @@ def decide(
     before, after = np.concatenate(left), np.concatenate(right)
     sign = 1.0 if worse == "up" else -1.0
     was, is_now = float(np.median(before)), float(np.median(after))
-    grown = sign * (is_now - was)
+    worsening = sign * (is_now - was)
     fewest = min(len(before), len(after))
     if exact and fewest >= 2 and np.ptp(before) == 0 and np.ptp(after) == 0:
-        repeated, _ = _judged(grown, threshold, 0.0, clear=abs(grown) > threshold)
+        repeated, _ = _verdict(worsening, threshold, 0.0, clear=abs(worsening) > threshold)
         return Decision(repeated, was, is_now, is_now - was, is_now - was)
     if fewest < LEAST_STEPS:
         return Decision("inconclusive", was, is_now, because=_too_few(len(before), len(after)))
-    drawn = sign * _differences(left, right, np.random.default_rng(zlib.crc32(name.encode())))
-    low, high, likely = (float(np.quantile(drawn, q)) for q in (_CERTAIN, 1 - _CERTAIN, 1 - _HOPEFUL))
-    clear = abs(grown) > threshold and (low > 0 if grown > 0 else high < 0)
-    clear = clear and _chance(before, after, upward=sign * grown > 0) <= _CHANCE
-    outcome, because = _judged(grown, threshold, likely, clear=clear)
+    changes = sign * _differences(left, right, np.random.default_rng(zlib.crc32(name.encode())))
+    low, high, likely = (float(np.quantile(changes, q)) for q in (_CERTAIN, 1 - _CERTAIN, 1 - _HOPEFUL))
+    clear = abs(worsening) > threshold and (low > 0 if worsening > 0 else high < 0)
+    clear = clear and _chance(before, after, upward=sign * worsening > 0) <= _CHANCE
+    outcome, because = _verdict(worsening, threshold, likely, clear=clear)
     bounds = (low, high) if sign > 0 else (-high, -low)
     return Decision(outcome, was, is_now, *bounds, because=because, likely=likely)
 
 
-def _judged(grown: float, threshold: float, likely: float, *, clear: bool) -> tuple[Outcome, str]:
+def _verdict(grown: float, threshold: float, likely: float, *, clear: bool) -> tuple[Outcome, str]:
     """Judge a figure that got worse by *grown*, at 90 % by no more than *likely*; *clear* where noise alone does not do so."""
     if clear:
         return ("worse" if grown > 0 else "better"), ""
@@ -103,9 +103,9 @@ def _judged(grown: float, threshold: float, likely: float, *, clear: bool) -> tu
 
 
 def _too_few(before: int, after: int) -> str:
-    few = [f"{count} on {side}" for count, side in ((before, "the baseline"), (after, "the candidate"))]
-    short = [text for text, count in zip(few, (before, after), strict=True) if count < LEAST_STEPS]
-    return f"too few steps, {' and '.join(short)}; {LEAST_STEPS} are needed"
+    sides = ((before, "the baseline"), (after, "the candidate"))
+    few = [f"{count} on {side}" for count, side in sides if count < LEAST_STEPS]
+    return f"too few steps, {' and '.join(few)}; {LEAST_STEPS} are needed"
 
 
 def _median(runs: Sequence[Sequence[float]]) -> float | None:
@@ -113,7 +113,7 @@ def _median(runs: Sequence[Sequence[float]]) -> float | None:
 
 
 def _medians(runs: Sequence[Sequence[float]], rng: np.random.Generator) -> Floats:
-    """Medians of bootstrapped samples: runs are drawn first, then the steps of each, so that runs that differ widen it."""
+    """Return medians of bootstrapped samples: runs are drawn first, then the steps of each, so that runs that differ widen it."""
     lengths = np.array([len(run) for run in runs])
     width = int(np.median(lengths))
     padded = np.zeros((len(runs), int(lengths.max())))
@@ -130,26 +130,26 @@ def _differences(left: Sequence[Sequence[float]], right: Sequence[Sequence[float
     """Draw differences of medians, *right* less *left*."""
     first, second = _medians(left, rng), _medians(right, rng)
     count = min(len(first), len(second))
-    drawn: Floats = second[:count] + _between(left, right, count, rng) - first[:count]
-    return drawn
+    changes: Floats = second[:count] + _between(left, right, count, rng) - first[:count]
+    return changes
 
 
 def _between(
     left: Sequence[Sequence[float]], right: Sequence[Sequence[float]], count: int, rng: np.random.Generator
 ) -> Floats:
-    """What a single run on one side may be off by, as the runs of the other side differ; 0 where neither or both tell."""
+    """Draw errors of a single run on one side, as the runs of the other side differ; 0 where neither or both tell."""
     several = left if len(left) > 1 else right
     if (len(left) > 1) == (len(right) > 1):
         return np.zeros(count)
     medians = np.array([np.median(run) for run in several])
     # The mean is of the runs themselves, which makes them look closer than a new one will be.
     off = (medians - medians.mean()) * math.sqrt(len(medians) / (len(medians) - 1))
-    drawn: Floats = rng.choice(off, count)
-    return drawn
+    errors: Floats = rng.choice(off, count)
+    return errors
 
 
 def _chance(before: Floats, after: Floats, *, upward: bool) -> float:
-    """How often chance alone would put the ranks of *after* as far up (or down): the rank-sum test, one-sided.
+    """Return the probability that chance alone puts the ranks of *after* as far up (or down): the rank-sum test, one-sided.
 
     Exact, ties included, where there are few; by the normal distribution where there are many.
     """

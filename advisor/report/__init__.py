@@ -14,7 +14,7 @@ from advisor.errors import UsageError
 
 
 class Options(NamedTuple):
-    """What a renderer may be told. Renderers for machines ignore all of it."""
+    """Options of a rendering. Renderers for machines ignore all of them."""
 
     width: int = 100
     color: bool = False
@@ -35,7 +35,7 @@ class Format(NamedTuple):
 
 
 def registry(*formats: Format) -> dict[str, Format]:
-    """Formats by their names."""
+    """Register formats by their names."""
     return {entry.name: entry for entry in formats}
 
 
@@ -48,7 +48,7 @@ FORMATS = registry(
 
 
 def format_of(path: str, formats: Mapping[str, Format] = FORMATS) -> Format:
-    """The format whose suffix *path* ends in, the longest that fits. Raises ``UsageError`` where none does."""
+    """Return the format whose suffix *path* ends in, the longest that fits. Raises ``UsageError`` where none does."""
     fitting = [entry for entry in formats.values() if entry.suffix and path.lower().endswith(entry.suffix)]
     if not fitting:
         known = ", ".join(f"{entry.suffix} ({entry.name})" for entry in formats.values() if entry.suffix)
@@ -59,7 +59,7 @@ def format_of(path: str, formats: Mapping[str, Format] = FORMATS) -> Format:
 def render(
     name: str, document: object, options: Options | None = None, formats: Mapping[str, Format] = FORMATS
 ) -> bytes:
-    """The bytes of the report called *name*, in UTF-8 where it is text. *document* is what the formats are of."""
+    """Render a document in the format called *name*: bytes, in UTF-8 where it is text."""
     module, function = formats[name].target.split(":")
-    made = getattr(importlib.import_module(module), function)(document, options or Options())
-    return made.encode("utf-8") if isinstance(made, str) else cast(bytes, made)
+    report = getattr(importlib.import_module(module), function)(document, options or Options())
+    return report.encode("utf-8") if isinstance(report, str) else cast(bytes, report)

@@ -67,7 +67,7 @@ class Items(msgspec.Struct, frozen=True):
     below: Sequence[Text] = ()
 
     def pairs(self) -> Iterator[tuple[Text, Text]]:
-        """Each item with what is below it."""
+        """Yield each item with what is below it."""
         return zip_longest(self.items, self.below, fillvalue="")
 
 
@@ -106,46 +106,50 @@ Block = Heading | Paragraph | Facts | Items | Table | Code | Fold
 
 
 class Detail(NamedTuple):
-    """What is asked for, and what the format can do: a builder says more where there is room for it."""
+    """Detail that is asked for, and abilities of the format: a builder says more where there is room for it."""
 
     verbosity: int = 0
     folds: bool = False
-    """Whether details can be folded away, so that all of them are there."""
+    """True where details can be folded away, so that all of them are there."""
     bars: bool = False
-    """Whether bars can be drawn."""
+    """True where bars can be drawn."""
     wide: bool = False
-    """Whether there is room for columns that only add to the others."""
+    """True where there is room for columns that only add to the others."""
 
     @property
     def quiet(self) -> bool:
-        """Whether the least is asked for; a format that folds has its short form on top."""
+        """True where the least is asked for; a format that folds has its short form on top."""
         return self.verbosity < 0 and not self.folds
 
     @property
     def everything(self) -> bool:
-        """Whether nothing is left out."""
+        """True where nothing is left out."""
         return self.verbosity > 0 or self.folds
 
     @property
     def hint(self) -> str:
-        """How to see what is left out."""
+        """The option that shows what is left out; empty where nothing is."""
         return "" if self.everything else " (-v)"
 
 
 def pieces(text: Text) -> tuple[Piece, ...]:
-    """The pieces of a text."""
+    """Return the pieces of a text."""
     return text if isinstance(text, tuple) else (text,)
 
 
 def prose(label: str, text: str) -> list[tuple[str, Text]]:
-    """A rule's text of one or more paragraphs, as rows of :class:`Facts`."""
-    found = [paragraph for paragraph in text.strip().split("\n\n") if paragraph.strip()]
-    return [(label if index == 0 else "", paragraph) for index, paragraph in enumerate(found)]
+    """Return a rule's text of one or more paragraphs, as rows of :class:`Facts`."""
+    return labelled(label, [paragraph for paragraph in text.strip().split("\n\n") if paragraph.strip()])
+
+
+def labelled(label: str, texts: Sequence[Text]) -> list[tuple[str, Text]]:
+    """Return rows of :class:`Facts` under one label."""
+    return [(label if index == 0 else "", text) for index, text in enumerate(texts)]
 
 
 def joined(texts: Iterable[Text], between: str) -> tuple[Piece, ...]:
-    """Texts as one, with *between* between them."""
-    made: list[Piece] = []
+    """Join texts, with *between* between them."""
+    parts: list[Piece] = []
     for text in texts:
-        made += [between, *pieces(text)] if made else pieces(text)
-    return tuple(made)
+        parts += [between, *pieces(text)] if parts else pieces(text)
+    return tuple(parts)

@@ -1,4 +1,4 @@
-"""What the causes are called in reports: of a GPU's time, and of the main thread's where the program ran on the CPU."""
+"""Names of the causes in reports: of a GPU's time, and of the main thread's where the program ran on the CPU."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ CAUSES = {
     "profiler": "idle: the profiler itself",
     "unknown": "idle: the trace does not say why",
 }
-"""What each cause of the ledger says of a GPU; those of idle time begin with `idle: `."""
+"""Meaning of each cause of the ledger on a GPU; those of idle time begin with `idle: `."""
 
 ON_CPU = {
     "compute": "operators",
     "communication": "collectives, and waiting for them",
     "host": "idle: outside operators, mostly Python",
 }
-"""What means something else on the CPU."""
+"""Meaning of the causes that mean something else on the CPU."""
 
 
 def on_cpu(summary: Summary) -> bool:
-    """Whether the causes are those of a CPU program's main thread: of an unrecorded GPU nothing says that it computes."""
+    """Tell whether the causes are those of a CPU program's main thread: of an unrecorded GPU nothing says that it computes."""
     return summary.device is None and not {"compute", "communication"}.isdisjoint(summary.causes)
 
 
 def meaning(cause: str, summary: Summary) -> str:
-    """A cause in words; nothing for one that is unknown."""
-    told = CAUSES.get(cause, "")
-    return ON_CPU.get(cause, told) if on_cpu(summary) else told
+    """Return a cause in words; nothing for one that is unknown."""
+    words = CAUSES.get(cause, "")
+    return ON_CPU.get(cause, words) if on_cpu(summary) else words
 
 
-def spoken(summary: Summary) -> str:
-    """``compute 70 %, loader 20 %, Python 10 %``: what takes a hundredth of the time or more."""
+def breakdown(summary: Summary) -> str:
+    """Return ``compute 70 %, loader 20 %, Python 10 %``: what takes a hundredth of the time or more."""
     causes = sorted(((share, name) for name, share in summary.causes.items() if share >= 0.01), reverse=True)
     names = {"host": "Python", "gc": "garbage collector"}
     return ", ".join(f"{names.get(name, name.replace('_', ' '))} {100 * share:.0f} %" for share, name in causes)

@@ -1,4 +1,4 @@
-"""What every report for people says of an analysis, in the same words: headline figures, prices, places, what was not run."""
+"""Figures of an analysis that every report for people holds, in the same words: headline, prices, places, what was not run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from advisor.report.blocks import Span, Text, joined
-from advisor.report.causes import meaning, on_cpu, spoken
+from advisor.report.causes import breakdown, meaning, on_cpu
 from advisor.report.plain import clean, milliseconds, number, percent, percents, size
 from advisor.results.analysis import Analysis, Finding, Place, PlanStep, Setting, Summary, Verdicts
 
@@ -47,22 +47,22 @@ class NotRunGroup(NamedTuple):
 
 
 def devices(analysis: Analysis) -> list[str]:
-    """The GPUs as a reader would list them: ``8 × NVIDIA H100 (80 GiB)``."""
+    """Return the GPUs as a reader would list them: ``8 × NVIDIA H100 (80 GiB)``."""
     names = [
         (clean(device.name) if device.name else f"unnamed {device.vendor} GPU")
         + (f" ({size(device.memory_bytes)})" if device.memory_bytes else "")
         for device in analysis.trace.devices
     ]
-    told = [
+    lines = [
         f"{count} × {name}" if count > 1 else name
         for name, group in groupby(sorted(names))
         for count in (len(list(group)),)
     ]
-    return told or ["a GPU of no name" if analysis.trace.features.gpu else "no GPU in the trace"]
+    return lines or ["a GPU of no name" if analysis.trace.features.gpu else "no GPU in the trace"]
 
 
 def circumstances(analysis: Analysis) -> list[str]:
-    """Devices, steps, torch and rank: what is said beside the trace's name."""
+    """Return devices, steps, torch and rank: what is said beside the trace's name."""
     trace, steps = analysis.trace, analysis.summary.steps
     parts = devices(analysis)
     parts.append(f"{steps} step{'s' if steps != 1 else ''}" if steps else "no steps")
@@ -74,41 +74,41 @@ def circumstances(analysis: Analysis) -> list[str]:
 
 
 def span(summary: Summary) -> str:
-    """``step 80.0 ms``, or the window where there are no steps."""
+    """Return ``step 80.0 ms``, or the window where there are no steps."""
     step = summary.step_ms
     return f"step {milliseconds(step.median)}" if step else f"window {milliseconds(summary.window_ms)}"
 
 
 def whole_ms(summary: Summary) -> float:
-    """What a share is a share of: the typical step, or the window of a trace without steps."""
+    """Return the time that shares are shares of: the typical step, or the window of a trace without steps."""
     return summary.step_ms.whole if summary.step_ms else summary.window_ms
 
 
 def uneven(summary: Summary | None) -> bool:
-    """Whether steps differ so much that figures a step are the mean of all."""
+    """Tell whether steps differ so much that figures a step are the mean of all."""
     return bool(summary and summary.step_ms and summary.step_ms.whole != summary.step_ms.median)
 
 
 def per(summary: Summary | None) -> str:
-    """What a cost is counted by; None speaks of all ranks."""
+    """Name the unit that a cost is counted by; None speaks of all ranks."""
     if uneven(summary):
         return "a step on average"
     return "a step" if summary is None or summary.step_ms else "in the window"
 
 
 def over(summary: Summary | None, word: str) -> str:
-    """`` in 5 steps``: what counts and sums of rows cover, where that is more than one step."""
+    """Return `` in 5 steps``: what counts and sums of rows cover, where that is more than one step."""
     count = summary.steps if summary else 0
     return f" {word} {count} steps" if count > 1 else ""
 
 
 def extent(summary: Summary | None) -> str:
-    """What the table under a finding covers; nothing where that is one step."""
+    """Say which steps the table under a finding covers; nothing where that is one step."""
     return over(summary, "(counts and sums over").strip() + ")" if over(summary, "") else ""
 
 
 def memory(summary: Summary) -> str:
-    """``846 MiB of 15.8 GiB (5.2 %)``."""
+    """Return ``846 MiB of 15.8 GiB (5.2 %)``."""
     text = size(summary.peak_memory_bytes)
     if summary.memory_bytes and summary.peak_memory_bytes is not None:
         text += f" of {size(summary.memory_bytes)} ({percent(summary.peak_memory_bytes / summary.memory_bytes)})"
@@ -116,7 +116,7 @@ def memory(summary: Summary) -> str:
 
 
 def _time(summary: Summary) -> list[Figure]:
-    """The step's time with its spread, or the window's."""
+    """Return the step's time with its spread, or the window's."""
     step = summary.step_ms
     if step is None:
         window = milliseconds(summary.window_ms)
@@ -138,10 +138,10 @@ def _time(summary: Summary) -> list[Figure]:
 
 
 def headline(summary: Summary) -> list[Figure]:
-    """The figures at the head of a report, each with what it means."""
+    """Return the figures at the head of a report, each with what it means."""
     rows = _time(summary)
     if on_cpu(summary):
-        return [*rows, Figure("on the CPU", spoken(summary), "of the main thread's time")]
+        return [*rows, Figure("on the CPU", breakdown(summary), "of the main thread's time")]
     used = summary.gpu_utilization
     shown = str(summary.device) if str(summary.device) in used else next(iter(used), None)
     others = ", ".join(f"GPU {clean(name)} {percent(share)}" for name, share in used.items()) if len(used) > 1 else ""
@@ -168,30 +168,30 @@ def headline(summary: Summary) -> list[Figure]:
 
 
 def causes(summary: Summary) -> list[Part]:
-    """What the step's time goes to, the most first; causes of no time are left out."""
-    found = sorted(((share, name) for name, share in summary.causes.items() if share > 0), reverse=True)
-    shown = percents([share for share, _ in found])
-    whole = whole_ms(summary)
+    """List the causes of the step's time, the most first; causes of no time are left out."""
+    owners = sorted(((share, name) for name, share in summary.causes.items() if share > 0), reverse=True)
+    shown = percents([share for share, _ in owners])
+    total_ms = whole_ms(summary)
     return [
-        Part(name, share, share * whole, part, meaning(name, summary))
-        for (share, name), part in zip(found, shown, strict=True)
+        Part(name, share, share * total_ms, part, meaning(name, summary))
+        for (share, name), part in zip(owners, shown, strict=True)
     ]
 
 
 def tenths(parts: Sequence[Part]) -> str:
-    """What some parts are together, in percent, as the sum of what is shown of each."""
+    """Sum some parts, in percent as each is shown."""
     return f"{sum(part.percent for part in parts):.1f}"
 
 
 def whose_time(summary: Summary) -> str:
-    """Whose time the causes divide."""
+    """Name the thread or device whose time the causes divide."""
     if on_cpu(summary):
         return "the main thread, on the CPU"
     return "the host; no GPU work" if summary.device is None else f"GPU {summary.device}"
 
 
 def price(finding: Finding, summary: Summary | None, others: Sequence[Finding] = ()) -> str:
-    """The saving in words: ``saves up to 28.1 ms of 121 ms a step (23.2 %), cautiously 21.0 ms (17.4 %)``.
+    """Return the saving in words: ``saves up to 28.1 ms of 121 ms a step (23.2 %), cautiously 21.0 ms (17.4 %)``.
 
     *others* are the findings beside it: what one of them counts is said to be counted there.
     """
@@ -202,8 +202,8 @@ def price(finding: Finding, summary: Summary | None, others: Sequence[Finding] =
                 return f"counted under {clean(other.rule)}"
     if saving is None:
         return "not known" if finding.cost_ms else "none of its own: a risk, or memory"
-    of = f" of {milliseconds(whole_ms(summary))}" if summary else ""
-    text = f"saves up to {milliseconds(saving.high_ms)}{of} {per(summary)} ({percent(saving.high_share)})"
+    basis = f" of {milliseconds(whole_ms(summary))}" if summary else ""
+    text = f"saves up to {milliseconds(saving.high_ms)}{basis} {per(summary)} ({percent(saving.high_share)})"
     if saving.low_ms <= 0 < saving.high_ms:
         text += ", perhaps nothing"
     elif saving.low_ms < saving.high_ms:
@@ -212,7 +212,7 @@ def price(finding: Finding, summary: Summary | None, others: Sequence[Finding] =
 
 
 def cost(finding: Finding, summary: Summary | None) -> str:
-    """What it takes now: ``27.9 ms a step (34.8 %), 6 occurrences in 3 steps``."""
+    """Put the cost in words: ``27.9 ms a step (34.8 %), 6 occurrences in 3 steps``."""
     times = f"{finding.occurrences:,} occurrence{'s' if finding.occurrences != 1 else ''}{over(summary, 'in')}"
     if not finding.cost_ms:
         return times
@@ -220,15 +220,15 @@ def cost(finding: Finding, summary: Summary | None) -> str:
 
 
 def user_frame(place: Place) -> str:
-    """``train.py:54 in train``; nothing where no frame of the user's own is known."""
+    """Return ``train.py:54 in train``; nothing where no frame of the user's own is known."""
     if not place.file:
         return ""
     line = f":{place.line}" if place.line is not None and place.line >= 0 else ""
     return f"{place.file}{line}" + (f" in {place.function}" if place.function else "")
 
 
-def described(place: Place) -> Text:
-    """``train.py:54 in train → torch/optim/sgd.py:80 step (module ResNet_0, op aten::add_) 84.0 %``."""
+def describe(place: Place) -> Text:
+    """Return ``train.py:54 in train → torch/optim/sgd.py:80 step (module ResNet_0, op aten::add_) 84.0 %``."""
     frames = joined([Span(frame, "path") for frame in (user_frame(place), place.library) if frame], " → ")
     names = [(f"{kind} ", Span(name, "name")) for kind, name in (("module", place.module), ("op", place.op)) if name]
     inside = joined(names, ", ")
@@ -237,9 +237,9 @@ def described(place: Place) -> Text:
     return (*(frames + inside or ("no place recorded",)), f"  {percent(place.share)}")
 
 
-def advised(one: Setting) -> str:
-    """`` → 8``, and what it follows from or means, as far as either is known; it stands behind how the program was run."""
-    return (f" → {one.advice}" if one.advice else "") + (f": {one.because}" if one.because else "")
+def advice(setting: Setting) -> str:
+    """Return `` → 8``, and what it follows from or means, as far as either is known; it stands behind how the program was run."""
+    return (f" → {setting.advice}" if setting.advice else "") + (f": {setting.because}" if setting.because else "")
 
 
 BOUND_BY = {
@@ -252,23 +252,23 @@ BOUND_BY = {
     "python": "then Python between the operators sets the pace",
     "unpriced": "its gain is in the time per sample, which this trace cannot price",
 }
-"""What holds the program back after a step of the plan."""
+"""The bottleneck of the program after a step of the plan."""
 
 
 def plan_note(step: PlanStep) -> str:
-    """What a step of the plan leads to, and whether it changes training; empty where nothing is known of either."""
+    """Say which bottleneck a step of the plan leaves, and that it changes training; empty where nothing is known of either."""
     parts = [BOUND_BY.get(step.bound_by, ""), "changes training" if step.changes_training else ""]
     return "; ".join(part for part in parts if part)
 
 
 def plan_step(before: float, after: dict[str, float]) -> str:
-    """``80.0 → 36.2 – 58.1 ms``."""
+    """Return ``80.0 → 36.2 – 58.1 ms``."""
     then = [number(after[key]) for key in ("low", "high") if key in after]
     return f"{number(before)} → {' – '.join(dict.fromkeys(then))} ms"
 
 
-def numbered(findings: Sequence[Finding]) -> str:
-    """``4 findings and 1 note``: how many there are, those that are no more than a note apart; ``No findings``."""
+def tally(findings: Sequence[Finding]) -> str:
+    """Return ``4 findings and 1 note``: how many there are, those that are no more than a note apart; ``No findings``."""
     notes = sum(finding.severity == "note" for finding in findings)
     parts = [
         f"{count} {name}{'s' * (count > 1)}"
@@ -279,9 +279,9 @@ def numbered(findings: Sequence[Finding]) -> str:
 
 
 def counts(analysis: Analysis) -> str:
-    """``5 fired, 2 noted on the profile, 60 passed, 10 not applicable, 4 not run``: all rules that ran, each once."""
+    """Return ``5 fired, 2 noted on the profile, 60 passed, 10 not applicable, 4 not run``: all rules that ran, each once."""
     verdicts = analysis.verdicts
-    told = [
+    tallies = [
         (len({finding.rule for finding in analysis.findings}), "fired"),
         (len(verdicts.noted), "noted on the profile"),
         (len(verdicts.passes), "passed"),
@@ -289,11 +289,11 @@ def counts(analysis: Analysis) -> str:
         (len(verdicts.not_run), "not run"),
         (len(verdicts.error), "failed"),
     ]
-    return ", ".join(f"{count} {name}" for count, name in told if count or name in ("fired", "passed"))
+    return ", ".join(f"{count} {name}" for count, name in tallies if count or name in ("fired", "passed"))
 
 
 def not_run(verdicts: Verdicts) -> list[NotRunGroup]:
-    """The rules that were not run, by what would let them run."""
+    """Return the rules that were not run, by what would let them run."""
     groups: dict[str, NotRunGroup] = {}
     for skipped in verdicts.not_run:
         group = groups.setdefault(skipped.how, NotRunGroup(skipped.how, [], []))

@@ -11,5 +11,5 @@ if TYPE_CHECKING:
 
 
 def render(document: Analysis | Several, _options: Options) -> bytes:
-    """The document as indented JSON with a newline at the end."""
+    """Render the document as indented JSON with a newline at the end."""
     return document.to_json() + b"\n"

@@ -24,21 +24,21 @@ _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 def render(document: object, options: Options) -> str:
-    """The report of a document; what no longer fits is left out from the end, and that is said."""
+    """Render the report of a document; what no longer fits is left out from the end, and that is said."""
     return draw(build(document, doc.Detail(options.verbosity, folds=True)))
 
 
 def draw(blocks: Sequence[doc.Block]) -> str:
-    """Any blocks as Markdown."""
+    """Draw any blocks as Markdown."""
     return _fitted([_block(block) for block in blocks])
 
 
 def _fitted(blocks: Sequence[str]) -> str:
-    """Blocks, parted by blank lines, as far as they fit: details give way to what is not folded."""
+    """Return blocks, parted by blank lines, as far as they fit: details give way to what is not folded."""
     left_out = "_The rest is left out: a comment holds no more. Render HTML or text for the whole._"
     room = MOST_BYTES - len(left_out.encode()) - 3
     sizes = [len(block.encode("utf-8")) + 2 for block in blocks]
-    kept = set()
+    chosen = set()
     for folded in (False, True):
         for index, block in enumerate(blocks):
             if block.startswith("<details>") is not folded:
@@ -46,27 +46,27 @@ def _fitted(blocks: Sequence[str]) -> str:
             room -= sizes[index]
             if room < 0:
                 break
-            kept.add(index)
-    made = [block for index, block in enumerate(blocks) if index in kept]
-    return "\n\n".join(made if len(made) == len(blocks) else [*made, left_out]) + "\n"
+            chosen.add(index)
+    texts = [block for index, block in enumerate(blocks) if index in chosen]
+    return "\n\n".join(texts if len(texts) == len(blocks) else [*texts, left_out]) + "\n"
 
 
 def plain(text: str) -> str:
-    """*text* as it is: no markup, no HTML, no link and no mention comes of it."""
-    return _BLOCK.sub(_escaped, _SIGNS.sub(lambda found: "\\" + found[0], html(text)))
+    """Return *text* as it is: no markup, no HTML, no link and no mention comes of it."""
+    return _BLOCK.sub(_escaped, _SIGNS.sub(lambda match: "\\" + match[0], html(text)))
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return found[0] + _ZERO if found[0].isdigit() else "\\" + found[0]
+def _escaped(match: re.Match[str]) -> str:
+    return match[0] + _ZERO if match[0].isdigit() else "\\" + match[0]
 
 
 def html(text: str) -> str:
-    """*text* where Markdown does not reach, such as a summary: no HTML, no link and no mention comes of it."""
+    """Return *text* where Markdown does not reach, such as a summary: no HTML, no link and no mention comes of it."""
     return _LINKS.sub(_ZERO, " ".join(clean(text).split()).translate(_ENTITIES))
 
 
 def code(text: str, *, cell: bool = False) -> str:
-    """*text* of a trace as a code span; in a cell of a table what parts cells is escaped."""
+    """Return *text* of a trace as a code span; in a cell of a table what parts cells is escaped."""
     flat = shorten(" ".join(clean(text[: 20 * LONGEST]).split()), LONGEST)
     if cell:
         flat = re.sub(r"\\+(?=\|)", "", flat).replace("|", "\\|")
@@ -78,7 +78,7 @@ def code(text: str, *, cell: bool = False) -> str:
 
 
 def inline(text: doc.Text, *, cell: bool = False) -> str:
-    """A text with its spans; bars are for other formats."""
+    """Return a text with its spans; bars are for other formats."""
     return "".join(_piece(piece, cell) for piece in doc.pieces(text))
 
 
@@ -96,7 +96,7 @@ def _piece(piece: doc.Piece, cell: bool) -> str:
 
 
 def _summary(title: doc.Text) -> str:
-    """The title of what is folded: HTML, in which no span is Markdown."""
+    """Return the title of what is folded: HTML, in which no span is Markdown."""
     return html(
         "".join(
             piece if isinstance(piece, str) else piece.text
@@ -126,7 +126,7 @@ def _block(block: doc.Block) -> str:
                 clean_lines(block.text), block.language
             )
         case doc.Fold():
-            inside = [_block(one) for one in block.blocks]
+            inside = [_block(inner) for inner in block.blocks]
             return "\n\n".join([f"<details><summary>{_summary(block.title)}</summary>", *inside, "</details>"])
 
 
@@ -137,11 +137,11 @@ def _fence(lines: Sequence[str], language: str) -> str:
 
 
 def _table(table: doc.Table) -> str:
-    """A table of pipes; notes stand in a column of their own."""
+    """Return a table of pipes; notes stand in a column of their own."""
     more = [table.notes] if any(table.notes) else []
     rows = [
-        [inline(cell, cell=True) for cell in (*row, *(notes[at] for notes in more))]
-        for at, row in enumerate(table.rows)
+        [inline(cell, cell=True) for cell in (*row, *(notes[index] for notes in more))]
+        for index, row in enumerate(table.rows)
     ]
     signs = ["---:" if sign == ">" else "---" for sign in table.align] + ["---"] * len(more)
     lines = [[*map(plain, table.head), *[""] * len(more)], signs, *rows]

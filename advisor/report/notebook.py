@@ -1,4 +1,4 @@
-"""What a notebook shows of an analysis and of a finding: a few blocks without scripts, every text escaped."""
+"""Notebook output of an analysis and of a finding: a few blocks without scripts, every text escaped."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from advisor.report.html.document import fragment
 from advisor.results.analysis import Analysis, Finding
 
 
-def analysis(found: Analysis) -> Markup:
-    """The headline, the causes and a line a finding."""
-    blocks = [Paragraph((Span(found.trace.path), " · " + " · ".join(circumstances(found)))), *report.headline(found)]
-    blocks += report.causes(found.summary, Detail(folds=True))
-    blocks += report.short(found.findings) if found.findings else [Paragraph("No findings.")]
-    return _shown(blocks)
+def analysis(result: Analysis) -> Markup:
+    """Render the headline, the causes and a line a finding."""
+    blocks = [Paragraph((Span(result.trace.path), " · " + " · ".join(circumstances(result)))), *report.headline(result)]
+    blocks += report.causes(result.summary, Detail(folds=True))
+    blocks += report.short(result.findings) if result.findings else [Paragraph("No findings.")]
+    return _body(blocks)
 
 
-def finding(found: Finding) -> Markup:
-    """One finding with its evidence and its fix."""
+def finding(result: Finding) -> Markup:
+    """Render one finding with its evidence and its fix."""
     blocks: list[Block] = []
-    for block in report.findings([found], None, Detail(folds=True)):
+    for block in report.findings([result], None, Detail(folds=True)):
         blocks += [Paragraph(block.title), *block.blocks] if isinstance(block, Fold) else [block]
-    return _shown(blocks)
+    return _body(blocks)
 
 
-def _shown(blocks: list[Block]) -> Markup:
-    """Blocks without headings, which would be among the notebook's own."""
+def _body(blocks: list[Block]) -> Markup:
+    """Return blocks without headings, which would be among the notebook's own."""
     plain = [Paragraph(block.text) if isinstance(block, Heading) else block for block in blocks]
     return Markup("<div>{}</div>").format(fragment(plain))

@@ -1,4 +1,4 @@
-"""What every HTML page of ours is made with: text is data, and only the page's own style and script may run.
+"""Basis of every HTML page: text is data, and only the page's own style and script may run.
 
 Jinja2 escapes every expression, and before that ``finalize`` spells out what is invisible or reorders text. A page's policy
 names its style and script by their hashes; so none carries a style attribute or an event handler.
@@ -20,7 +20,7 @@ LONGEST = 6000
 
 
 def environment(package: str, folder: str) -> Environment:
-    """What renders the templates in *folder* of *package*."""
+    """Make the environment that renders the templates in *folder* of *package*."""
     return Environment(
         loader=PackageLoader(package, folder),
         autoescape=True,
@@ -32,22 +32,22 @@ def environment(package: str, folder: str) -> Environment:
 
 
 def asset(package: str, name: str) -> str:
-    """The text of a style or a script that lies in *package*."""
+    """Return the text of a style or a script that lies in *package*."""
     return files(package).joinpath(name).read_text("utf-8")
 
 
 def digest(text: str) -> str:
-    """What a Content-Security-Policy calls an inline block."""
+    """Hash an inline block as a Content-Security-Policy names it."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 
 def _finalize(value: Any) -> Any:
-    """What every expression of a template passes before it is escaped."""
+    """Clean and cut an expression of a template before it is escaped. Raises ``ValueError`` for None."""
     if value is None:
         raise ValueError("a template prints a figure that is not there")
     return clean(cut(value, LONGEST)) if type(value) is str else value
 
 
 def cut(text: str, most: int = 400) -> str:
-    """*text* with its middle left out where it is longer than *most* characters."""
+    """Return *text* with its middle left out where it is longer than *most* characters."""
     return text if len(text) <= most else shorten(text[:most] + text[-most:], most)

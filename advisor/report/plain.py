@@ -33,23 +33,23 @@ _COMMAND = re.compile(
 
 
 def clean(text: str) -> str:
-    """*text* on one line without anything that moves the cursor; what is invisible is spelled out as ``\\u202e``.
+    """Return *text* on one line without anything that moves the cursor; what is invisible is spelled out as ``\\u202e``.
 
     What a CI's runner would take for one of its commands is parted by a blank.
     """
     if not (text.isascii() and text.isprintable()):
         text = _BREAK.sub(" ", _ANSI.sub("", text))
-        text = _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+        text = _HIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
     return _COMMAND.sub(r"\g<0> ", text) if "::" in text or "##" in text else text
 
 
 def clean_lines(text: str) -> list[str]:
-    """The lines of a code block, each safe, tabs as four spaces, without blank lines around."""
+    """Return the lines of a code block, each safe, tabs as four spaces, without blank lines around."""
     return [clean(line.expandtabs(4)).rstrip() for line in text.strip("\n").rstrip().split("\n")]
 
 
 def columns(text: str) -> int:
-    """How many terminal columns *text* takes; a CJK character takes two."""
+    """Count the terminal columns that *text* takes; a CJK character takes two."""
     if text.isascii():
         return len(text)
     return sum(map(_columns, text))
@@ -63,7 +63,7 @@ def _columns(sign: str) -> int:
 
 
 def shorten(text: str, width: int = NAME_WIDTH) -> str:
-    """*text* with its middle left out where it is wider than *width*: both ends of a kernel's name tell it apart."""
+    """Return *text* with its middle left out where it is wider than *width*: both ends of a kernel's name tell it apart."""
     if columns(text) <= width:
         return text
     if width <= 1:
@@ -80,7 +80,7 @@ _LINK = re.compile(r"https?://[^\s<>\"'`\\\x00-\x20\x7f]+", re.ASCII)
 
 
 def link(url: str) -> str | None:
-    """*url* where it is one that a page may link to: http or https, with nothing in it that could be anything else."""
+    """Return *url* where it is one that a page may link to: http or https, with nothing in it that could be anything else."""
     return url if len(url) < 2000 and _LINK.fullmatch(url) else None
 
 
@@ -89,24 +89,24 @@ _CUTLASS = re.compile(r"^(?:void )?cutlass::\w+<(\w+)>(?:\(.*)?$", re.DOTALL)
 
 
 def kernel(name: str) -> str:
-    """A kernel's name; of CUTLASS's without what all of them have around theirs."""
-    found = _CUTLASS.match(name)
-    return found[1] if found else name
+    """Return a kernel's name; of CUTLASS's without what all of them have around theirs."""
+    match = _CUTLASS.match(name)
+    return match[1] if match else name
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """*text* in lines of *width*; a word that is longer has a line of its own."""
+    """Return *text* in lines of *width*; a word that is longer has a line of its own."""
     return textwrap.wrap(" ".join(text.split()), width, break_long_words=False, break_on_hyphens=False)
 
 
 def pad(text: str, width: int, right: bool = False) -> str:
-    """*text* filled up with blanks to *width* columns."""
+    """Return *text* filled up with blanks to *width* columns."""
     blanks = " " * max(0, width - columns(text))
     return blanks + text if right else text + blanks
 
 
 def number(value: float) -> str:
-    """Three significant digits, thousands set apart: 0.0123, 1.23, 123, 12,345; what is less than 0.001 is only that."""
+    """Return three significant digits, thousands set apart: 0.0123, 1.23, 123, 12,345; what is less than 0.001 is only that."""
     if math.isnan(value):
         return MISSING
     if math.isinf(value):
@@ -122,17 +122,17 @@ def number(value: float) -> str:
 
 
 def milliseconds(value: float | None, missing: str = MISSING) -> str:
-    """``12.3 ms``, or that it was not recorded."""
+    """Return ``12.3 ms``, or that it was not recorded."""
     return missing if value is None else f"{number(value)} ms"
 
 
 def percent(share: float | None, missing: str = MISSING) -> str:
-    """``12.3 %`` of a share from 0 to 1, or that it was not recorded."""
+    """Return ``12.3 %`` of a share from 0 to 1, or that it was not recorded."""
     return missing if share is None else f"{100 * share:.1f} %"
 
 
 def size(count: float | None) -> str:
-    """Bytes in KiB, MiB or GiB (powers of 1024), or that they were not recorded."""
+    """Return bytes in KiB, MiB or GiB (powers of 1024), or that they were not recorded."""
     if count is None:
         return MISSING
     value, unit = float(count), "B"
@@ -144,7 +144,7 @@ def size(count: float | None) -> str:
 
 
 def percents(shares: Sequence[float]) -> list[float]:
-    """Shares as percentages of one decimal that add up to what the shares add up to, by largest remainder.
+    """Return shares as percentages of one decimal that add up to what the shares add up to, by largest remainder.
 
     Each is within 0.1 of its own value; without this, five causes of a step can print as 99.8 %.
     """

@@ -1,4 +1,4 @@
-"""What reports say of all ranks together: a line for the ranks that matter, and tables of what only many ranks show."""
+"""Reports on all ranks together: a line for the ranks that matter, and tables of what only many ranks show."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HEADER = ("rank", "step", "GPU busy", "compute", "communication", "waits", "last
 
 
 def table(across: Across, detail: Detail) -> Table:
-    """A line a rank; of many ranks those that matter most, still in their order."""
+    """Return a line a rank; of many ranks those that matter most, still in their order."""
     rows = across.ranks if detail.verbosity > 0 and not detail.folds else shown(across)
     more = rest(across) + detail.hint if len(rows) < len(across.ranks) else ""
     return Table(
@@ -28,35 +28,35 @@ def table(across: Across, detail: Detail) -> Table:
 
 
 def shown(across: Across) -> list[RankRow]:
-    """Of many ranks those that are waited for or wait most, in their order."""
+    """Choose of many ranks those that are waited for or wait most, in their order."""
     weighty = sorted(across.ranks, key=lambda row: (-(row.caused_ms or 0.0), -(row.wait_ms or 0.0), row.rank))[:SHOWN]
     return sorted(weighty, key=lambda row: row.rank)
 
 
 def rest(across: Across) -> str:
-    """How many ranks :func:`shown` leaves out, in words; empty where none."""
+    """Count the ranks that :func:`shown` leaves out, in words; empty where none."""
     more = len(across.ranks) - len(shown(across))
     return f"and {more:,} more ranks" if more > 0 else ""
 
 
-def untold(many: Sequence[Analysis], told: Sequence[int]) -> str:
-    """What is said of the traces that are not shown at length."""
+def untold(many: Sequence[Analysis], lengthy: Sequence[int]) -> str:
+    """Explain that some traces are not shown at length."""
     return (
-        f"{len(told)} of {len(many):,} traces are shown at length: where they are ranks of one run, those that are waited for, "
+        f"{len(lengthy)} of {len(many):,} traces are shown at length: where they are ranks of one run, those that are waited for, "
         "wait or take longest, and a usual one. JSON holds them all."
     )
 
 
 def sections(across: Across) -> list[tuple[str, Table]]:
-    """The tables that there is something for: spread, who waits for whom, where longest, messages, differing work."""
-    made = {
+    """Return the tables that there is something for: spread, who waits for whom, where longest, messages, differing work."""
+    tables = {
         "How the ranks differ": _spread(across),
         "Who waits for whom": _waits(across),
         "Where ranks waited longest": _lags(across),
         "Communication by group and size": _traffic(across),
         "Work that differs from rank to rank": _differences(across),
     }
-    return [(title, table) for title, table in made.items() if table.rows]
+    return [(title, table) for title, table in tables.items() if table.rows]
 
 
 _FIGURES = {
@@ -72,34 +72,34 @@ _FIGURES = {
 
 def _spread(across: Across) -> Table:
     rows = [
-        (_FIGURES.get(one.figure, one.figure), *_extremes(one), f"{one.ranks:,}")
-        for one in across.spreads
-        if one.max > 0
+        (_FIGURES.get(spread.figure, spread.figure), *_extremes(spread), f"{spread.ranks:,}")
+        for spread in across.spreads
+        if spread.max > 0
     ]
     header = ("per step", "least", "rank", "median", "most", "rank", "ranks")
     return Table(header, rows, "<>>>>>>")
 
 
-def _extremes(one: Spread) -> tuple[str, ...]:
-    def told(value: float) -> str:
-        return size(round(value)) if one.figure.endswith("_bytes") else _ms(value)
+def _extremes(spread: Spread) -> tuple[str, ...]:
+    def text(value: float) -> str:
+        return size(round(value)) if spread.figure.endswith("_bytes") else _ms(value)
 
-    return told(one.min), str(one.min_rank), told(one.median), told(one.max), str(one.max_rank)
+    return text(spread.min), str(spread.min_rank), text(spread.median), text(spread.max), str(spread.max_rank)
 
 
 def _waits(across: Across) -> Table:
-    """Few ranks as a square, of many the pairs that weigh most."""
+    """Lay few ranks out as a square, of many the pairs that weigh most."""
     if len(across.ranks) > SHOWN:
-        pairs = [(str(one.rank), str(one.late_rank), _ms(one.wait_ms)) for one in across.waits[:LISTED]]
+        pairs = [(str(wait.rank), str(wait.late_rank), _ms(wait.wait_ms)) for wait in across.waits[:LISTED]]
         note = "the longest of all pairs, per step" if len(across.waits) > LISTED else "per step"
         return Table(("rank", "waits for", "time"), pairs, ">>>", caption=note)
     late: dict[int, float] = {}
-    for one in across.waits:
-        late[one.late_rank] = late.get(one.late_rank, 0.0) + one.wait_ms
+    for wait in across.waits:
+        late[wait.late_rank] = late.get(wait.late_rank, 0.0) + wait.wait_ms
     heads = sorted(sorted(late, key=lambda rank: (-late[rank], rank))[:LATE])
-    found = {(one.rank, one.late_rank): one.wait_ms for one in across.waits}
+    times = {(wait.rank, wait.late_rank): wait.wait_ms for wait in across.waits}
     rows = [
-        (str(row.rank), *(ABSENT if row.rank == rank else _ms(found.get((row.rank, rank), 0.0)) for rank in heads))
+        (str(row.rank), *(ABSENT if row.rank == rank else _ms(times.get((row.rank, rank), 0.0)) for rank in heads))
         for row in across.ranks
         if row.wait_ms is not None
     ]
@@ -111,16 +111,16 @@ def _waits(across: Across) -> Table:
 def _lags(across: Across) -> Table:
     rows = [
         (
-            _message(one.kind, one.bytes),
-            Span(one.group or ABSENT, "name"),
-            ABSENT if one.step is None else str(one.step),
-            _ms(one.start_ms),
-            str(one.late_rank),
-            _ms(one.late_by_ms),
-            (one.late_cause or ABSENT).replace("_", " "),
-            _ms(one.wait_ms),
+            _message(lag.kind, lag.bytes),
+            Span(lag.group or ABSENT, "name"),
+            ABSENT if lag.step is None else str(lag.step),
+            _ms(lag.start_ms),
+            str(lag.late_rank),
+            _ms(lag.late_by_ms),
+            (lag.late_cause or ABSENT).replace("_", " "),
+            _ms(lag.wait_ms),
         )
-        for one in across.lags[:LISTED]
+        for lag in across.lags[:LISTED]
     ]
     header = ("collective", "group", "step", "starts at", "last", "later by", "held up by", "mean wait")
     note = (
@@ -133,15 +133,15 @@ def _lags(across: Across) -> Table:
 def _traffic(across: Across) -> Table:
     rows = [
         (
-            Span(one.group, "name"),
-            _message(one.kind, one.bytes),
-            f"{one.ranks:,}",
-            number(one.count),
-            _ms(one.time_ms),
-            _ms(one.exposed_ms),
-            _ms(one.wait_ms),
+            Span(message.group, "name"),
+            _message(message.kind, message.bytes),
+            f"{message.ranks:,}",
+            number(message.count),
+            _ms(message.time_ms),
+            _ms(message.exposed_ms),
+            _ms(message.wait_ms),
         )
-        for one in across.traffic[:LISTED]
+        for message in across.traffic[:LISTED]
     ]
     header = ("group", "message", "ranks", "per step", "time", "exposed", "of it, waiting")
     more = len(across.traffic) - len(rows)
@@ -154,7 +154,7 @@ def _message(kind: str | None, sent: int | None) -> str:
 
 
 def _differences(across: Across) -> Table:
-    rows = [_difference(one) for one in across.differences[:LISTED]]
+    rows = [_difference(difference) for difference in across.differences[:LISTED]]
     header = ("ranks", "differ in", "name", "there", "on most ranks", "time")
     note = (
         "time: of that work there, per step, above or below the usual rank's. Stages of a pipeline, experts and ranks that log "
@@ -163,25 +163,25 @@ def _differences(across: Across) -> Table:
     return Table(header, rows, "<<<<<>", caption=note)
 
 
-def _difference(one: Difference) -> tuple[Text, ...]:
-    sign = "+" if one.ms >= 0 else "-"
+def _difference(difference: Difference) -> tuple[Text, ...]:
+    sign = "+" if difference.ms >= 0 else "-"
     return (
-        _listed(one.ranks),
-        one.what,
-        Span(kernel(one.name), "name"),
-        Span(one.here, "name"),
-        Span(one.usual, "name"),
-        f"{sign}{_ms(abs(one.ms))}",
+        _rank_list(difference.ranks),
+        difference.what,
+        Span(kernel(difference.name), "name"),
+        Span(difference.here, "name"),
+        Span(difference.usual, "name"),
+        f"{sign}{_ms(abs(difference.ms))}",
     )
 
 
-def _listed(ranks: Sequence[int]) -> str:
-    told = ", ".join(str(rank) for rank in ranks[:LISTED])
-    return told + (f" and {len(ranks) - LISTED:,} more" if len(ranks) > LISTED else "")
+def _rank_list(ranks: Sequence[int]) -> str:
+    text = ", ".join(str(rank) for rank in ranks[:LISTED])
+    return text + (f" and {len(ranks) - LISTED:,} more" if len(ranks) > LISTED else "")
 
 
 def cells(row: RankRow) -> list[str]:
-    """A rank's line of the table."""
+    """Return a rank's line of the table."""
     return [
         str(row.rank),
         _ms(row.step_ms),
@@ -200,7 +200,7 @@ def _ms(value: float | None) -> str:
 
 
 def legend(across: Across) -> str:
-    """What the columns of the table mean."""
+    """Explain the columns of the table."""
     if not across.clocks.comparable:
         return "communication: what no computation hides"
     return (
@@ -211,17 +211,17 @@ def legend(across: Across) -> str:
 
 
 def clocks(across: Across) -> str:
-    """How well the clocks agree, in a sentence."""
-    found = across.clocks
-    if not found.comparable:
-        return found.because or "The arrivals of the ranks cannot be compared."
+    """Say in a sentence how well the clocks agree."""
+    agreement = across.clocks
+    if not agreement.comparable:
+        return agreement.because or "The arrivals of the ranks cannot be compared."
     return (
-        f"Clocks aligned on the ends of {found.collectives:,} collectives; they scatter by up to "
-        f"{milliseconds(found.residual_ms)}."
+        f"Clocks aligned on the ends of {agreement.collectives:,} collectives; they scatter by up to "
+        f"{milliseconds(agreement.residual_ms)}."
     )
 
 
 def heading(across: Across) -> str:
-    """``Across 8 of 8 ranks``."""
-    of = f" of {across.world_size:,}" if across.world_size and across.world_size != len(across.ranks) else ""
-    return f"Across {len(across.ranks):,}{of} ranks"
+    """Return ``Across 8 of 8 ranks``."""
+    total = f" of {across.world_size:,}" if across.world_size and across.world_size != len(across.ranks) else ""
+    return f"Across {len(across.ranks):,}{total} ranks"

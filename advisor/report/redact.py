@@ -23,17 +23,17 @@ _PATH_COLUMNS = ("file", "library", "path", "source", "place")
 
 
 def base_name(path: str) -> str:
-    """The last part of a path, on either kind of system: ``train.py``."""
+    """Return the last part of a path, on either kind of system: ``train.py``."""
     return re.split(r"[\\/]", path.rstrip("\\/"))[-1]
 
 
 def scrub(text: str) -> str:
-    """Free text with every path in it cut down to its last part."""
+    """Return free text with every path in it cut down to its last part."""
     return _RELATIVE.sub("", _ABSOLUTE.sub("", text))
 
 
 def redact(result: Result) -> Result:
-    """A copy of *result* in which paths are base names. Names of functions, modules and devices stay.
+    """Return a copy of *result* in which paths are base names. Names of functions, modules and devices stay.
 
     Each field says what kind of text it holds (``advisor.results.field``); of one that does not, the paths are cut.
     """
@@ -46,14 +46,14 @@ def redact(result: Result) -> Result:
 
 @cache
 def _cuts(kind: type[msgspec.Struct]) -> dict[str, Callable[..., Any]]:
-    """By name of a field that can hold text: the redaction of its values."""
+    """Find the redaction of each field that can hold text, by the field's name."""
     info = inspect.type_info(kind)
     assert isinstance(info, inspect.StructType)
     return {field.name: cut for field in info.fields if (cut := _cut(field.type)) is not None}
 
 
 def _cut(kind: inspect.Type, mark: str = "free") -> Callable[..., Any] | None:
-    """The redaction of values of a type; None where they hold no text that is cut. Values of other types stay as they are."""
+    """Return the redaction of values of a type, which leaves others as they are; None where they hold no text that is cut."""
     match kind:
         case inspect.Metadata():
             return _cut(kind.type, (kind.extra or {}).get("text", mark))
@@ -73,7 +73,7 @@ def _cut(kind: inspect.Type, mark: str = "free") -> Callable[..., Any] | None:
             return _only(dict, lambda values: {key(name): item(value) for name, value in values.items()})
         case inspect.UnionType():
             parts = [cut for part in kind.types if (cut := _cut(part, mark)) is not None]
-            return (lambda value: reduce(lambda found, cut: cut(found), parts, value)) if parts else None
+            return (lambda value: reduce(lambda text, cut: cut(text), parts, value)) if parts else None
         case inspect.AnyType() | inspect.RawType() | inspect.CustomType() | inspect.SetType() | inspect.VarTupleType():
             raise TypeError(f"a result cannot hold {kind}: no redaction is known for it")
     return None
@@ -104,7 +104,7 @@ def _event(name: str) -> str:
 
 
 def _cells(rows: Sequence[Sequence[Cell]], columns: Sequence[Any]) -> list[list[Cell]]:
-    """The rows of a table; *columns* are their names, or headings that say them."""
+    """Return the rows of a table; *columns* are their names, or headings that say them."""
     cuts = [_line if getattr(column, "name", column) in _PATH_COLUMNS else scrub for column in columns]
     return [[cut(cell) if isinstance(cell, str) else cell for cut, cell in zip(cuts, row, strict=True)] for row in rows]
 

@@ -35,12 +35,12 @@ def show(names: Sequence[str], rows: Sequence[tuple[Any, ...]], form: str, width
 
 
 def unique(names: Sequence[str]) -> list[str]:
-    """Column names, the second ``ms`` as ``ms_2``: in a JSON object the later would swallow the earlier."""
-    seen: dict[str, int] = {}
+    """Number equal column names, the second ``ms`` as ``ms_2``: in a JSON object the later would swallow the earlier."""
+    counts: dict[str, int] = {}
     distinct = []
     for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        distinct.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
+        counts[name] = counts.get(name, 0) + 1
+        distinct.append(name if counts[name] == 1 else f"{name}_{counts[name]}")
     return distinct
 
 

@@ -41,7 +41,7 @@ DOCUMENTS = {
 
 
 def schema(name: str) -> dict[str, Any]:
-    """The schema of a document by its name in :data:`DOCUMENTS`."""
+    """Return the schema of a document by its name in :data:`DOCUMENTS`."""
     document = DOCUMENTS[name]
     references, components = msgspec.json.schema_components(document.structs, ref_template="#/$defs/{name}")
     definitions = dict(sorted(components.items()))
@@ -59,7 +59,7 @@ def schema(name: str) -> dict[str, Any]:
 
 
 def schema_text(name: str) -> str:
-    """The schema as it lies in ``docs/``."""
+    """Return the schema as it lies in ``docs/``."""
     return msgspec.json.format(msgspec.json.encode(schema(name)), indent=2).decode() + "\n"
 
 

@@ -23,16 +23,16 @@ def align(
     width: int | None = None,
     widest: int = NAME_WIDTH,
 ) -> list[str]:
-    """Lines of a table. Text is shortened in the middle to *widest*, and until a line fits *width*; figures never are."""
+    """Return lines of a table. Text is shortened in the middle to *widest*, and until a line fits *width*; figures never are."""
     signs = "".join("<>"[figures] for figures in right)
-    laid = layout([header, *rows], signs, width, widest)
-    return [(" " * GAP).join(line).rstrip() for lines in laid for line in lines]
+    grid = layout([header, *rows], signs, width, widest)
+    return [(" " * GAP).join(line).rstrip() for lines in grid for line in lines]
 
 
 def layout(
     rows: Sequence[Sequence[str]], align: str, width: int | None = None, widest: int = NAME_WIDTH
 ) -> Iterator[list[tuple[str, ...]]]:
-    """Each row as lines of padded cells; *align* is that of :class:`~advisor.report.blocks.Table`."""
+    """Yield each row as lines of padded cells; *align* is that of :class:`~advisor.report.blocks.Table`."""
     widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
     widths = [min(wide, widest) if sign == "<" else wide for wide, sign in zip(widths, align, strict=True)]
     if width is not None:
@@ -60,14 +60,14 @@ def _fit(widths: list[int], align: str, room: int) -> None:
             widths[widest] -= min(excess, max(1, widths[widest] - max(below, least)))
 
 
-def evidence(found: Evidence, caption: str = "") -> Table:
-    """The table under a finding. Cells carry their unit, so heads drop it: ``dur_ns`` is ``dur``, in ms.
+def evidence(content: Evidence, caption: str = "") -> Table:
+    """Return the table under a finding. Cells carry their unit, so heads drop it: ``dur_ns`` is ``dur``, in ms.
 
     A column of which nothing is known is left out.
     """
     known = [
         (name, values)
-        for name, *values in zip(found.columns, *found.rows, strict=True)
+        for name, *values in zip(content.columns, *content.rows, strict=True)
         if any(value is not None for value in values)
     ]
     cells = [[_cell(name, value) for value in values] for name, values in known]
@@ -85,7 +85,7 @@ _UNITS = ("_ns", "_us", "_ms", "_share", "_bytes", "_gbps")
 
 
 def evidence_heading(column: str) -> str:
-    """A column's name without the unit that its cells show."""
+    """Return a column's name without the unit that its cells show."""
     for unit in _UNITS:
         if column.endswith(unit) and column != unit:
             return clean(column.removesuffix(unit)).replace("_", " ")
@@ -93,7 +93,7 @@ def evidence_heading(column: str) -> str:
 
 
 def evidence_cell(column: str, value: Cell) -> str:
-    """One value, with the unit that its column's name says."""
+    """Return one value, with the unit that its column's name says."""
     if value is None or value != value:  # NaN is what an unknown figure of a frame looks like
         return ABSENT
     if isinstance(value, str):

@@ -23,12 +23,12 @@ _SGR: dict[str, str] = {
 
 
 def render(document: object, options: Options) -> str:
-    """The report of a document."""
+    """Render the report of a document."""
     return draw(build(document, doc.Detail(options.verbosity, bars=True)), options)
 
 
 def draw(blocks: Sequence[doc.Block], options: Options) -> str:
-    """Any blocks as lines of text."""
+    """Draw any blocks as lines of text."""
     page = _Page(options)
     page.draw(blocks)
     return "\n".join(page.lines).lstrip("\n") + "\n"
@@ -43,7 +43,7 @@ class _Page:
         self.rule = self.paint("═" * options.width, "dim") if options.verbosity >= 0 else ""
 
     def draw(self, blocks: Sequence[doc.Block], indent: int = 0) -> None:
-        """Blocks one below the other; a table with heads stands apart."""
+        """Draw blocks one below the other; a table with heads stands apart."""
         before: doc.Block | None = None
         for block in blocks:
             match block:
@@ -61,7 +61,7 @@ class _Page:
             before = block
 
     def block(self, block: doc.Block, indent: int) -> None:
-        """The lines of one block."""
+        """Draw one block."""
         margin = " " * indent
         match block:
             case doc.Heading() if block.level > 1:
@@ -95,12 +95,12 @@ class _Page:
                 self.draw(block.blocks, 4)
 
     def table(self, block: doc.Table, margin: str) -> None:
-        """Rows of aligned cells, heads dim."""
+        """Draw rows of aligned cells, heads dim."""
         head: list[Sequence[doc.Text]] = [] if block.silent else [[doc.Span(name, "dim") for name in block.head]]
         rows = [*head, *block.rows]
-        laid = layout([[flat(cell, self.width) for cell in row] for row in rows], block.align, self.width - len(margin))
+        grid = layout([[flat(cell, self.width) for cell in row] for row in rows], block.align, self.width - len(margin))
         notes = [""] * len(head) + [*block.notes]
-        for index, (row, lines) in enumerate(zip(rows, laid, strict=True)):
+        for index, (row, lines) in enumerate(zip(rows, grid, strict=True)):
             for line in lines:
                 cells = [self.paint(text, style(cell)) for text, cell in zip(line, row, strict=True)]
                 self.lines.append((margin + (" " * GAP).join(cells)).rstrip())
@@ -110,7 +110,7 @@ class _Page:
             self.wrapped(doc.Span(flat(block.caption), "dim"), margin, margin)
 
     def wrapped(self, text: doc.Text, first: str, rest: str) -> None:
-        """A text that begins behind *first* and goes on behind *rest*, its spans in their colours."""
+        """Draw a text that begins behind *first* and goes on behind *rest*, its spans in their colours."""
         room = max(20, self.width - len(rest))
         lines = wrap(flat(text, room), room)
         if self.color:
@@ -122,12 +122,12 @@ class _Page:
 
     def _marked(self, line: str, marks: Iterator[doc.Style | None]) -> str:
         last: doc.Style | None = None
-        found = [(sign, last := last if sign.isspace() else next(marks, None)) for sign in line]
-        runs = groupby(found, key=lambda pair: pair[1])
+        signs = [(sign, last := last if sign.isspace() else next(marks, None)) for sign in line]
+        runs = groupby(signs, key=lambda pair: pair[1])
         return "".join(self.paint("".join(sign for sign, _ in run), mark) for mark, run in runs)
 
     def paint(self, text: str, mark: doc.Style | None) -> str:
-        """*text* in a colour, where colours are wanted; blanks around it have none."""
+        """Colour *text*, where colours are wanted; blanks around it have none."""
         core = text.strip()
         if not (self.color and core and mark in _SGR):
             return text
@@ -136,21 +136,21 @@ class _Page:
 
 
 def _apart(before: doc.Block | None, block: doc.Block) -> bool:
-    """Whether a blank line parts two blocks: around a table with heads, and below a title before any table."""
+    """Tell whether a blank line parts two blocks: around a table with heads, and below a title before any table."""
     if before is None or (isinstance(before, doc.Heading) and before.level > 1):
         return False
     if isinstance(before, doc.Heading):
         return isinstance(block, doc.Table)
-    return any(isinstance(one, doc.Table) and not one.silent for one in (before, block))
+    return any(isinstance(other, doc.Table) and not other.silent for other in (before, block))
 
 
 def style(piece: doc.Text) -> doc.Style | None:
-    """The style of a piece, or of all of a cell."""
+    """Return the style of a piece, or of all of a cell."""
     return piece.style if isinstance(piece, doc.Span | doc.Bar) else None
 
 
 def flat(text: doc.Text, room: int | None = None) -> str:
-    """A text without its styles, safe for a terminal; names that do not fit *room* are cut in their middle."""
+    """Return a text without its styles, safe for a terminal; names that do not fit *room* are cut in their middle."""
     return clean("".join(_flat(piece, room) for piece in doc.pieces(text)))
 
 
@@ -168,12 +168,12 @@ def _flat(piece: doc.Piece, room: int | None) -> str:
 
 
 def _cut(frame: str) -> str:
-    """A stack frame cut to a width, at its path: the line and the function are what one looks for."""
+    """Return a stack frame cut to a width, at its path: the line and the function are what one looks for."""
     path, colon, rest = frame.partition(":")
     return shorten(path, max(NAME_WIDTH - len(colon + rest), NAME_WIDTH // 3)) + shorten(colon + rest)
 
 
 def _bar(share: float, wide: int) -> str:
-    """A bar to the eighth of a column; whatever is there at all shows."""
+    """Return a bar to the eighth of a column; whatever is there at all shows."""
     eighths = max(1, round(8 * wide * share))
     return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()

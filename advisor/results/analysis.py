@@ -44,7 +44,7 @@ class DeviceInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Features(msgspec.Struct, frozen=True, kw_only=True):
-    """What was recorded."""
+    """Kinds of events that were recorded."""
 
     steps: Annotated[bool, doc("Steps: ProfilerStep annotations.")]
     gpu: Annotated[bool, doc("Work on a GPU.")]
@@ -80,7 +80,7 @@ _EVEN = 1.15
 
 
 def typical_ms(median: float, mean: float) -> float:
-    """What shares of the steps are shares of, in ms: the median, or the mean of all steps where the two differ.
+    """Return the time that shares of the steps are shares of, in ms: the median, or the mean of all steps where the two differ.
 
     Time that only some steps take (a checkpoint, the first batch of an epoch) is not in the median: a share of it in ms would
     be a figure of no step.
@@ -137,7 +137,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Saving(msgspec.Struct, frozen=True, kw_only=True):
-    """What the fix returns per step (per window where there are no steps)."""
+    """Time that the fix returns per step (per window where there are no steps)."""
 
     low_ms: Annotated[float, doc("With the cautious assumption, in ms.")]
     high_ms: Annotated[float, doc("With the hopeful assumption, in ms.")]
@@ -166,7 +166,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fix(msgspec.Struct, frozen=True, kw_only=True):
-    """What to change, in the rule's own words."""
+    """Change to make, in the rule's own words."""
 
     title: Annotated[Wording, doc("The change in one line.")]
     effort: Annotated[Wording, doc("How much work it is; empty where the rule does not say.")]
@@ -230,7 +230,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     settings: Annotated[list[Setting], doc("What the program ran with, where `advisor record` wrote it down.")] = []
 
     def _repr_html_(self) -> str:
-        """The finding as a notebook shows it."""
+        """Return the finding as a notebook shows it."""
         from advisor.report import notebook
 
         return notebook.finding(self)
@@ -280,7 +280,7 @@ class RuleFailure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verdicts(msgspec.Struct, frozen=True, kw_only=True):
-    """What each rule came to that is no finding. With the rules of the findings, these are all that ran, each once."""
+    """Verdicts of the rules that have no finding. With the rules of the findings, these are all that ran, each once."""
 
     passes: Annotated[list[Name], doc("Ids of rules that had what they need and found nothing that matters.")]
     not_applicable: Annotated[list[NotApplicable], doc("Rules that do not speak of such a program.")]
@@ -305,7 +305,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     views: Annotated[Views | None, doc("Tables and pictures; None where they were not asked for (--views).")] = None
 
     def to_json(self) -> bytes:
-        """The contract of ``-f json``, indented."""
+        """Encode as indented JSON, the contract of ``-f json``."""
         return to_json(self)
 
     def to_html(self, path: str | Path, *, source_root: str | None = None) -> None:
@@ -318,12 +318,12 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
         Path(path).write_bytes(render("html", self, Options(source_root=source_root)))
 
     def _repr_html_(self) -> str:
-        """The analysis as a notebook shows it."""
+        """Return the analysis as a notebook shows it."""
         from advisor.report import notebook
 
         return notebook.analysis(self)
 
     @classmethod
     def from_json(cls, text: bytes | str) -> Analysis:
-        """The inverse of :meth:`to_json`. Raises ``msgspec.ValidationError`` on anything else."""
+        """Decode what :meth:`to_json` wrote. Raises ``msgspec.ValidationError`` on anything else."""
         return msgspec.json.decode(text, type=cls)

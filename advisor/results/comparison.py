@@ -57,7 +57,7 @@ class Turned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """What a fix of the first trace's findings says of itself, and what the second trace says of that."""
+    """Promise of a fix of the first trace's findings, and the second trace's answer to it."""
 
     rule: Annotated[Name, doc("Id of the rule.")]
     fix: Annotated[Wording, doc("The fix in one line.")]
@@ -96,5 +96,5 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     hidden: Annotated[dict[Name, int], doc("By kind: how many more items changed, and less.")]
 
     def to_json(self) -> bytes:
-        """The contract of ``-f json``, indented."""
+        """Encode as indented JSON, the contract of ``-f json``."""
         return to_json(self)

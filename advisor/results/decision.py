@@ -25,7 +25,7 @@ def reaches(document: Analysis | Several, severity: str) -> bool:
 
 
 def _findings_and_failures(document: Analysis | Several) -> tuple[list[Finding], list[RuleFailure]]:
-    """All findings and failures, those of all ranks together included."""
+    """Return all findings and failures, those of all ranks together included."""
     findings = [finding for analysis in analyses(document) for finding in analysis.findings]
     failures = [failure for analysis in analyses(document) for failure in analysis.verdicts.error]
     if isinstance(document, Several) and document.across is not None:

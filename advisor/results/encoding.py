@@ -17,10 +17,10 @@ _PLAIN_LIST = re.compile(r'\[\n(?: *(?:"(?:[^"\\\n]|\\.)*"|[-+.\w]+),?\n)+ *\]')
 
 
 def to_json(value: object) -> bytes:
-    """*value* as indented JSON, safe to print: what could steer a terminal is escaped, lone surrogates are replaced.
+    """Return *value* as indented JSON, safe to print: what could steer a terminal is escaped, lone surrogates are replaced.
 
     Lists of plain values stand on one line: the columns of a timeline would else be as many lines as it has events.
     """
     text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode("utf-8")
-    text = _PLAIN_LIST.sub(lambda found: _BREAK.sub(" ", found[0]).replace("[ ", "[", 1)[:-2] + "]", text)
+    text = _PLAIN_LIST.sub(lambda match: _BREAK.sub(" ", match[0]).replace("[ ", "[", 1)[:-2] + "]", text)
     return text.translate(_STEERING).encode("utf-8")

@@ -31,5 +31,5 @@ Cells = Annotated[list[list[Cell]], Meta(extra={"text": "cells"})]
 
 
 def doc(meaning: str) -> Meta:
-    """The meaning of a field: what it is, its unit, and what None stands for."""
+    """Declare the meaning of a field: what it is, its unit, and what None stands for."""
     return Meta(description=meaning)

@@ -40,7 +40,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def counts(self) -> bool:
-        """Whether it bears on the verdict."""
+        """True where the check bears on the verdict."""
         return self.level == "error" and not self.waiver
 
 
@@ -58,5 +58,5 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     update: Annotated[Text, doc("The command that makes this the new baseline; may be empty.")] = ""
 
     def to_json(self) -> bytes:
-        """The contract of ``-f json``, indented."""
+        """Encode as indented JSON, the contract of ``-f json``."""
         return to_json(self)

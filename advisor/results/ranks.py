@@ -83,7 +83,7 @@ class Lag(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Wait(msgspec.Struct, frozen=True, kw_only=True):
-    """What one rank waits for another, per step."""
+    """Time that one rank waits for another, per step."""
 
     rank: Annotated[int, doc("The rank that waits.")]
     late_rank: Annotated[int, doc("The rank that it waits for.")]
@@ -102,7 +102,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Clocks(msgspec.Struct, frozen=True, kw_only=True):
-    """How well the times of different ranks can be compared, by the ends of the collectives that they share."""
+    """Agreement of the clocks of different ranks, by the ends of the collectives that they share."""
 
     collectives: Annotated[int, doc("Collectives that several of the traces hold.")]
     residual_ms: Annotated[float, doc("The largest `clock_residual_ms` of ranks that can be compared; else 0.")]
@@ -111,7 +111,7 @@ class Clocks(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Across(msgspec.Struct, frozen=True, kw_only=True):
-    """What only the traces of several ranks together show."""
+    """Results that only the traces of several ranks together show."""
 
     ranks: Annotated[list[RankRow], doc("A row a rank, in order.")]
     world_size: Annotated[int | None, doc("Ranks of the run; None where no trace says it.")]

@@ -23,7 +23,7 @@ class Several(msgspec.Struct, frozen=True, kw_only=True):
     across: Annotated[Across | None, doc("What many ranks together show; None where the traces are of no such.")] = None
 
     def to_json(self) -> bytes:
-        """The contract of ``-f json`` for more than one trace, indented: trace by trace, for of hundreds the whole would be
+        """Encode as indented JSON, the contract of ``-f json``: trace by trace, for of hundreds the whole would be
         in memory several times over."""
         if not self.traces:
             return to_json(self)
@@ -34,5 +34,5 @@ class Several(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def analyses(document: Analysis | Several) -> Sequence[Analysis]:
-    """The analyses in *document*, in the order the traces were given."""
+    """Return the analyses in *document*, in the order the traces were given."""
     return document.traces if isinstance(document, Several) else [document]

@@ -15,7 +15,7 @@ import advisor
 from advisor.cli import main
 from advisor.errors import UsageError
 from advisor.gating import baseline
-from advisor.gating.baseline import dumped, load, make, merged
+from advisor.gating.baseline import dump, load, make, merge
 from advisor.report.schema import schema
 from advisor.results.analysis import Analysis
 
@@ -34,21 +34,21 @@ def run(*words: str) -> tuple[int, str, str]:
 
 
 def test_it_is_small_sorted_and_names_no_machine(analysis: Analysis, tmp_path: Path) -> None:
-    made = dumped(make([analysis], workload="resnet50"))
+    made = dump(make([analysis], workload="resnet50"))
     assert len(made) < 30_000
     plain = json.loads(made)
     assert list(plain) == sorted(plain)
     assert str(ROOT).encode() not in made
     assert b"/" not in b"".join(made.split(b'"parts"')[0].split(b'"rules"')[:1])
     assert max(len(line) for line in made.decode().splitlines()) < 400
-    assert dumped(make([analysis], workload="resnet50")) == made
+    assert dump(make([analysis], workload="resnet50")) == made
     jsonschema.validate(plain, schema("baseline"))
 
 
 def test_it_goes_to_a_file_and_back(analysis: Analysis, tmp_path: Path) -> None:
     made = make([analysis, analysis], workload="x")
     path = tmp_path / "b.json"
-    path.write_bytes(dumped(made))
+    path.write_bytes(dump(made))
     assert load(path) == made
     assert (made.runs, made.steps) == (2, [7, 7])
     assert made.metrics["step_ms"].runs[0] == made.metrics["step_ms"].runs[1]
@@ -90,12 +90,12 @@ def test_an_analysis_without_samples_is_refused(analysis: Analysis) -> None:
 
 def test_an_update_needs_a_reason_and_keeps_the_history(analysis: Analysis) -> None:
     old, new = make([analysis], workload="x"), make([analysis, analysis], workload="x")
-    renewed = merged(old, new, " two runs ")
+    renewed = merge(old, new, " two runs ")
     assert [(change.reason, change.runs) for change in renewed.history] == [("first baseline", 1), ("two runs", 2)]
     with pytest.raises(UsageError, match="needs a reason"):
-        merged(old, new, " ")
+        merge(old, new, " ")
     with pytest.raises(UsageError, match="of workload 'x', these traces of 'y'"):
-        merged(old, make([analysis], workload="y"), "r")
+        merge(old, make([analysis], workload="y"), "r")
 
 
 def test_the_command_never_overwrites_unasked(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_what_is_no_baseline_is_named(tmp_path: Path, text: str, message: str) -
 
 def test_a_baseline_of_another_version_says_how_to_make_it_anew(analysis: Analysis, tmp_path: Path) -> None:
     path = tmp_path / "b.json"
-    path.write_bytes(dumped(REPLACE(make([analysis]), schema_version=99)))
+    path.write_bytes(dump(REPLACE(make([analysis]), schema_version=99)))
     with pytest.raises(UsageError, match="schema version 99"):
         load(path)
     with pytest.raises(UsageError, match="Make one: advisor baseline"):

@@ -449,7 +449,7 @@ def test_in_python_a_trace_a_path_or_an_analysis_will_do(tmp_path: Path, monkeyp
     trace = GATE / "workers.json.gz"
     analysis = advisor.analyze(advisor.read(str(trace)), samples=True)
     base = baseline.make([analysis])
-    (tmp_path / "b.json").write_bytes(baseline.dumped(base))
+    (tmp_path / "b.json").write_bytes(baseline.dump(base))
     for given in (trace, str(trace), [trace], advisor.read(str(trace)), analysis):
         assert advisor.gate(given, baseline="b.json").verdict == "passed"
     assert advisor.gate(trace, baseline=base).verdict == "passed"

@@ -13,7 +13,7 @@ from support.paths import ROOT
 import advisor
 from advisor.cli import main
 from advisor.gating.baseline import load
-from advisor.gating.run import configured, rules, runs
+from advisor.gating.run import rules, runs, settings_of
 
 GATE = ROOT / "sample_traces" / "gate"
 TRACE = GATE / "workers.json.gz"
@@ -62,7 +62,7 @@ def test_two_recordings_are_two_runs(tmp_path: Path) -> None:
 
 
 def test_in_python_a_warning_says_so() -> None:
-    settings = configured(None)
+    settings = settings_of(None)
     with pytest.warns(UserWarning, match="holds the same recording as .* and counts once"):
         found = runs([TRACE, advisor.read(str(TRACE))], settings, rules(settings))
     assert len(found) == 1

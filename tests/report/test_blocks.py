@@ -53,7 +53,7 @@ def test_markdown_shows_text_and_nothing_more() -> None:
 
 
 def test_html_shows_text_and_nothing_more() -> None:
-    page = Page(document.whole(EVIL, every(EVIL)))
+    page = Page(document.page_of(EVIL, every(EVIL)))
     assert (page.faults, page.open) == ([], [])
     tags = {name for name, _, _ in page.elements}
     assert tags.isdisjoint({"script", "img", "a", "iframe", "link"}), tags

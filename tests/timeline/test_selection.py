@@ -229,7 +229,7 @@ def test_a_bar_while_a_file_is_read_and_none_afterwards() -> None:
     bar = Line(100)
 
     def shown(done: int = 0, whole: int | None = None) -> str:
-        bar.told(done, whole)
+        bar.advance(done, whole)
         return bar.line(done, whole)
 
     bar("analyzing t.json")

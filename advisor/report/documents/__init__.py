@@ -11,6 +11,6 @@ from advisor.report.blocks import Block, Detail
 
 
 def build(document: object, detail: Detail) -> list[Block]:
-    """The blocks of any document that there is a builder for."""
+    """Return the blocks of any document that there is a builder for."""
     builder = importlib.import_module(f"{__name__}.{type(document).__name__.lower()}")
     return list(builder.blocks(document, detail))

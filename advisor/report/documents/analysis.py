@@ -7,7 +7,7 @@ from typing import cast
 
 from advisor.report import blocks as doc
 from advisor.report import figures
-from advisor.report.causes import on_cpu, spoken
+from advisor.report.causes import breakdown, on_cpu
 from advisor.report.plain import milliseconds, number, percent
 from advisor.report.table import ABSENT, evidence
 from advisor.results.analysis import Analysis, Finding, PlanStep, QualityNote, RuleFailure, Summary
@@ -23,7 +23,7 @@ _WORDS = ("peak memory", "on the CPU")
 
 
 def blocks(analysis: Analysis, detail: doc.Detail) -> Iterator[doc.Block]:
-    """The whole report; a headline and a line a finding where the least is asked for."""
+    """Yield the whole report; a headline and a line a finding where the least is asked for."""
     trace, summary = analysis.trace, analysis.summary
     yield doc.Heading(doc.Span(trace.path, "code"), 1, " · ".join(figures.circumstances(analysis)))
     if detail.quiet:
@@ -34,7 +34,7 @@ def blocks(analysis: Analysis, detail: doc.Detail) -> Iterator[doc.Block]:
     real = [finding for finding in analysis.findings if finding.severity != "note"]
     shown = analysis.findings if detail.folds else real
     plan = [*_plan(analysis.plan), *_what_if(analysis.what_if)]
-    yield doc.Heading(figures.numbered(analysis.findings) + (", first things first" if real else ""))
+    yield doc.Heading(figures.tally(analysis.findings) + (", first things first" if real else ""))
     if len(real) > 1:
         yield doc.Paragraph(ORDER)
     if not analysis.findings and analysis.verdicts.not_run:
@@ -44,46 +44,46 @@ def blocks(analysis: Analysis, detail: doc.Detail) -> Iterator[doc.Block]:
         yield from plan
     yield from findings(shown, summary, detail)
     if len(shown) < len(analysis.findings):
-        yield from _noted([finding for finding in analysis.findings if finding.severity == "note"], detail)
+        yield from _notes_in_short([finding for finding in analysis.findings if finding.severity == "note"], detail)
     if not detail.folds:
         yield from plan
     yield from notes(analysis.quality, "Quality of this profile")
     yield doc.Heading(f"Rules: {figures.counts(analysis)}")
-    if told := list(_rules(analysis, detail)):
-        yield doc.Items(told)
+    if items := list(_rules(analysis, detail)):
+        yield doc.Items(items)
 
 
 def _quiet(analysis: Analysis) -> Iterator[doc.Block]:
-    summary, asked = analysis.summary, analysis.what_if
+    summary, prediction = analysis.summary, analysis.what_if
     device = f"GPU busy {percent(summary.gpu_busy_share)} · peak memory {figures.memory(summary)}"
-    yield doc.Paragraph(f"{figures.span(summary)} · {spoken(summary) if on_cpu(summary) else device}", wrap=False)
+    yield doc.Paragraph(f"{figures.span(summary)} · {breakdown(summary) if on_cpu(summary) else device}", wrap=False)
     if damage := [note.code for note in analysis.quality if note.code in figures.DAMAGE]:
         yield doc.Paragraph(f"incomplete: {', '.join(damage)}; figures speak of what is left", wrap=False)
     yield from lines(analysis.findings)
-    if asked is not None:
-        yield doc.Paragraph(f"What if: {', '.join(asked.rules)}: {_then(asked)}", wrap=False)
+    if prediction is not None:
+        yield doc.Paragraph(f"What if: {', '.join(prediction.rules)}: {_then(prediction)}", wrap=False)
 
 
-def lines(found: Sequence[Finding]) -> Iterator[doc.Block]:
-    """A line a finding."""
-    for index, one in enumerate(found, 1):
-        gain = f"up to {percent(one.saving.high_share)}" if one.saving else "unpriced"
-        text = (f"{index:>2}. ", doc.Span(f"{one.severity:6}", one.severity), f"  {gain:12}  {one.rule}: {one.title}")
-        yield doc.Paragraph(text, wrap=False)
-    if not found:
+def lines(findings: Sequence[Finding]) -> Iterator[doc.Block]:
+    """Yield a line a finding."""
+    for index, finding in enumerate(findings, 1):
+        gain = f"up to {percent(finding.saving.high_share)}" if finding.saving else "unpriced"
+        level = doc.Span(f"{finding.severity:6}", finding.severity)
+        yield doc.Paragraph((f"{index:>2}. ", level, f"  {gain:12}  {finding.rule}: {finding.title}"), wrap=False)
+    if not findings:
         yield doc.Paragraph("no findings")
 
 
 def headline(analysis: Analysis) -> Iterator[doc.Block]:
-    """The figures at the head, what is not recorded, and what reading lost."""
-    found = figures.headline(analysis.summary)
-    told = [(one.name, one.text, one.hint) for one in found if one.text is not None]
-    rows = [(name, doc.Span(text), doc.Span(hint, "dim")) for name, text, hint in told if name not in _WORDS]
+    """Yield the figures at the head, what is not recorded, and what reading lost."""
+    every = figures.headline(analysis.summary)
+    present = [(figure.name, figure.text, figure.hint) for figure in every if figure.text is not None]
+    rows = [(name, doc.Span(text), doc.Span(hint, "dim")) for name, text, hint in present if name not in _WORDS]
     yield doc.Table(("figure", "value", "meaning"), rows, "|>~", silent=True)
     facts: list[tuple[str, doc.Text]] = [
-        (name, (doc.Span(text), f" {hint}" if hint else "")) for name, text, hint in told if name in _WORDS
+        (name, (doc.Span(text), f" {hint}" if hint else "")) for name, text, hint in present if name in _WORDS
     ]
-    if missing := [one.name for one in found if one.text is None]:
+    if missing := [figure.name for figure in every if figure.text is None]:
         facts.append(("not recorded", ", ".join(missing)))
     if damage := [note.message for note in analysis.quality if note.code in figures.DAMAGE]:
         facts.append(("Incomplete", (doc.Span("figures speak of what is left."), " " + ". ".join(damage) + ".")))
@@ -92,10 +92,10 @@ def headline(analysis: Analysis) -> Iterator[doc.Block]:
 
 
 def causes(summary: Summary, detail: doc.Detail) -> Iterator[doc.Block]:
-    """What the step's time goes to."""
-    whole = figures.whole_ms(summary)
+    """Yield the causes of the step's time, as a table."""
+    total_ms = figures.whole_ms(summary)
     unit = "a step's" if summary.step_ms else "the window's"
-    yield doc.Heading(f"Where {unit} {milliseconds(whole)} go ({figures.whose_time(summary)})")
+    yield doc.Heading(f"Where {unit} {milliseconds(total_ms)} go ({figures.whose_time(summary)})")
     parts = figures.causes(summary)
     if not parts:
         yield doc.Paragraph("not recorded")
@@ -110,26 +110,19 @@ def causes(summary: Summary, detail: doc.Detail) -> Iterator[doc.Block]:
         )
         for part in parts
     ]
-    total = sum(part.share for part in parts) * whole
+    total = sum(part.share for part in parts) * total_ms
     blank = [""] * detail.bars
     rows.append(("together", *blank, f"{number(total)} ms", f"{figures.tenths(parts)} %", ""))
     yield doc.Table(("cause", *blank, "time", "share", "meaning"), rows, "<" + "|" * len(blank) + ">>~", silent=True)
 
 
-def short(found: Sequence[Finding]) -> Iterator[doc.Block]:
-    """The findings as a table: what to do first."""
-    rows = [
-        (
-            str(index),
-            doc.Span(one.severity, one.severity),
-            one.title,
-            f"up to {milliseconds(one.saving.high_ms)} ({percent(one.saving.high_share)})"
-            if one.saving
-            else "unpriced",
-            _first_place(one),
-        )
-        for index, one in enumerate(found, 1)
-    ]
+def short(findings: Sequence[Finding]) -> Iterator[doc.Block]:
+    """Yield the findings as a table: what to do first."""
+    rows: list[tuple[doc.Text, ...]] = []
+    for index, finding in enumerate(findings, 1):
+        saving, level = finding.saving, doc.Span(finding.severity, finding.severity)
+        gain = f"up to {milliseconds(saving.high_ms)} ({percent(saving.high_share)})" if saving else "unpriced"
+        rows.append((str(index), level, finding.title, gain, _first_place(finding)))
     yield doc.Table(("", "severity", "finding", "saves", "where"), rows, ">|~><")
 
 
@@ -139,36 +132,38 @@ def _first_place(finding: Finding) -> doc.Text:
     return doc.Span(text, "path") if text else ABSENT
 
 
-def findings(found: Sequence[Finding], summary: Summary | None, detail: doc.Detail) -> Iterator[doc.Block]:
-    """Findings, each under its title; *summary* is None where they speak of many ranks. Of many, the last ones in short."""
-    full = len(found) if detail.everything or summary is None else FULL_FINDINGS
-    for index, one in enumerate(found, 1):
-        title = (f"{index:>2}. ", doc.Span(f"{one.severity.upper():6}", one.severity), "  ", doc.Span(one.title))
-        cost = figures.cost(one, summary)
-        facts: list[tuple[str, doc.Text]] = [("price", doc.Span(figures.price(one, summary, found))), ("cost", cost)]
-        rule = doc.Paragraph((doc.Span(one.rule, "code"), f" · {one.confidence}"))
-        made = _whole(one, facts, summary, detail) if index <= full else _brief(one, facts)
-        yield doc.Fold(title, [rule, *made])
-    if len(found) > full:
+def findings(findings: Sequence[Finding], summary: Summary | None, detail: doc.Detail) -> Iterator[doc.Block]:
+    """Yield findings, each under its title; *summary* is None where they speak of many ranks. Of many, the last ones in short."""
+    full = len(findings) if detail.everything or summary is None else FULL_FINDINGS
+    for index, finding in enumerate(findings, 1):
+        level = doc.Span(f"{finding.severity.upper():6}", finding.severity)
+        title = (f"{index:>2}. ", level, "  ", doc.Span(finding.title))
+        price = doc.Span(figures.price(finding, summary, findings))
+        facts: list[tuple[str, doc.Text]] = [("price", price), ("cost", figures.cost(finding, summary))]
+        rule = doc.Paragraph((doc.Span(finding.rule, "code"), f" · {finding.confidence}"))
+        body = _full(finding, facts, summary, detail) if index <= full else _brief(finding, facts)
+        yield doc.Fold(title, [rule, *body])
+    if len(findings) > full:
         yield doc.Paragraph(doc.Span(f"From number {full + 1} on in short; -v shows them whole.", "dim"))
 
 
 def _brief(finding: Finding, facts: list[tuple[str, doc.Text]]) -> list[doc.Block]:
-    where = [("where", figures.described(place)) for place in finding.where[:1]]
+    where = [("where", figures.describe(place)) for place in finding.where[:1]]
     return [doc.Facts([*facts, *where, ("fix", finding.fix.title)])]
 
 
-def _whole(
+def _full(
     finding: Finding, facts: list[tuple[str, doc.Text]], summary: Summary | None, detail: doc.Detail
 ) -> Iterator[doc.Block]:
     fix, most = finding.fix, len(finding.where) if detail.verbosity > 0 else PLACES
     if finding.saving is not None:
         facts.append(("got by", finding.saving.basis))
-    places = [figures.described(place) for place in finding.where[:most]]
+    places = [figures.describe(place) for place in finding.where[:most]]
     if len(finding.where) > most:
         places.append(f"and {len(finding.where) - most} more{detail.hint}")
-    facts += labelled("where", places)
-    facts += labelled("run with", [(doc.Span(one.as_run, "code"), figures.advised(one)) for one in finding.settings])
+    facts += doc.labelled("where", places)
+    settings = [(doc.Span(setting.as_run, "code"), figures.advice(setting)) for setting in finding.settings]
+    facts += doc.labelled("run with", settings)
     yield doc.Facts(facts)
     table = evidence(finding.evidence, figures.extent(summary))
     if table.head:
@@ -180,21 +175,18 @@ def _whole(
             yield doc.Code(code, label, cast(doc.Style, style), "python")
     facts = [*doc.prose("caveat", fix.caveat), *doc.prose("verify", fix.verify)]
     if detail.everything:
-        facts += labelled("see", [doc.Span(one.title, "link", one.url) for one in finding.references])
+        facts += doc.labelled(
+            "see", [doc.Span(reference.title, "link", reference.url) for reference in finding.references]
+        )
     if facts:
         yield doc.Facts(facts)
 
 
-def labelled(label: str, texts: Sequence[doc.Text]) -> list[tuple[str, doc.Text]]:
-    """Rows of facts under one label."""
-    return [(label if index == 0 else "", text) for index, text in enumerate(texts)]
-
-
-def _noted(found: Sequence[Finding], detail: doc.Detail) -> Iterator[doc.Block]:
+def _notes_in_short(findings: Sequence[Finding], detail: doc.Detail) -> Iterator[doc.Block]:
     yield doc.Heading("Noted")
-    worth = [percent(one.cost_share) if one.cost_ms else "unpriced" for one in found]
-    told = [f"{one.title} ({one.rule}, {price})" for one, price in zip(found, worth, strict=True)]
-    yield doc.Items(told, [one.fix.title for one in found] if detail.everything else ())
+    worth = [percent(finding.cost_share) if finding.cost_ms else "unpriced" for finding in findings]
+    items = [f"{finding.title} ({finding.rule}, {price})" for finding, price in zip(findings, worth, strict=True)]
+    yield doc.Items(items, [finding.fix.title for finding in findings] if detail.everything else ())
 
 
 def _plan(plan: Sequence[PlanStep]) -> Iterator[doc.Block]:
@@ -207,29 +199,28 @@ def _plan(plan: Sequence[PlanStep]) -> Iterator[doc.Block]:
         yield doc.Table(("", "fix", "step", ""), rows, "><<>", notes=[figures.plan_note(step) for step in plan])
 
 
-def _what_if(asked: PlanStep | None) -> Iterator[doc.Block]:
-    if asked is not None:
-        yield doc.Heading(f"What if: {', '.join(asked.rules)}")
-        yield doc.Paragraph(_then(asked))
+def _what_if(prediction: PlanStep | None) -> Iterator[doc.Block]:
+    if prediction is not None:
+        yield doc.Heading(f"What if: {', '.join(prediction.rules)}")
+        yield doc.Paragraph(_then(prediction))
 
 
-def _then(asked: PlanStep) -> str:
-    then = f"step {figures.plan_step(asked.step_ms_before, asked.step_ms_after)}, up to {asked.speedup:.2f}×"
-    return then + ("; changes training" if asked.changes_training else "")
+def _then(prediction: PlanStep) -> str:
+    then = f"step {figures.plan_step(prediction.step_ms_before, prediction.step_ms_after)}, up to {prediction.speedup:.2f}×"
+    return then + ("; changes training" if prediction.changes_training else "")
 
 
-def notes(found: Sequence[QualityNote], heading: str) -> Iterator[doc.Block]:
-    """Notes on the profile, each with its advice."""
-    if found:
+def notes(quality: Sequence[QualityNote], heading: str) -> Iterator[doc.Block]:
+    """Yield notes on the profile, each with its advice."""
+    if quality:
         yield doc.Heading(heading)
-        yield doc.Items(
-            [(note.message, " (", doc.Span(note.code, "code"), ")") for note in found], [one.advice for one in found]
-        )
+        items = [(note.message, " (", doc.Span(note.code, "code"), ")") for note in quality]
+        yield doc.Items(items, [note.advice for note in quality])
 
 
 def failed(errors: Sequence[RuleFailure]) -> list[doc.Text]:
-    """The rules that failed, an item each."""
-    return [("failed: ", doc.Span(one.rule, "code"), f": {one.message}") for one in errors]
+    """Return the rules that failed, an item each."""
+    return [("failed: ", doc.Span(error.rule, "code"), f": {error.message}") for error in errors]
 
 
 def _rules(analysis: Analysis, detail: doc.Detail) -> Iterator[doc.Text]:
@@ -242,4 +233,4 @@ def _rules(analysis: Analysis, detail: doc.Detail) -> Iterator[doc.Text]:
         for label, names in (("noted on the profile", verdicts.noted), ("passed", verdicts.passes)):
             if names:
                 yield f"{label}: {', '.join(names)}"
-        yield from (f"not applicable: {one.rule}: {one.because}" for one in verdicts.not_applicable)
+        yield from (f"not applicable: {verdict.rule}: {verdict.because}" for verdict in verdicts.not_applicable)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from advisor.report.blocks import Bar, Block, Detail, Facts, Heading, Items, Span, Style, Table, Text, joined
-from advisor.report.documents.analysis import labelled
+from advisor.report.blocks import Bar, Block, Detail, Facts, Heading, Items, Span, Style, Table, Text, joined, labelled
 from advisor.report.plain import MISSING, milliseconds, number, percent
 from advisor.results.comparison import Comparison, Item, Shift, Side, Turned
 
@@ -22,19 +21,19 @@ _OUTCOME: dict[str, Style] = {"worse": "bad", "better": "good", "does not hold":
 
 
 def blocks(comparison: Comparison, detail: Detail) -> Iterator[Block]:
-    """The whole comparison; its headline where the least is asked for."""
+    """Yield the whole comparison; its headline where the least is asked for."""
     yield Heading(comparison.headline, 1)
     if detail.quiet:
         return
     sides = (("before", comparison.before), ("after", comparison.after))
-    facts: list[tuple[str, Text]] = [(word, (Span(given.path, "code"), f": {_side(given)}")) for word, given in sides]
+    facts: list[tuple[str, Text]] = [(word, (Span(side.path, "code"), f": {_side(side)}")) for word, side in sides]
     yield Facts([*facts, *labelled("with care", comparison.unlike)], room=11)
     yield from _causes(comparison, detail)
     yield from _metrics(comparison, detail)
     for turn, (heading, style) in TURNS.items():
-        if turned := [_turned(one) for one in comparison.findings if one.turn == turn]:
+        if turns := [_finding(finding) for finding in comparison.findings if finding.turn == turn]:
             yield Heading(Span(heading, style))
-            yield Items(turned)
+            yield Items(turns)
     if comparison.claims:
         yield Heading("What the fixes promise")
         yield Items(
@@ -49,18 +48,18 @@ def blocks(comparison: Comparison, detail: Detail) -> Iterator[Block]:
             ]
         )
     for kind, heading in KINDS.items():
-        found = [item for item in comparison.items if item.kind == kind]
-        if found or comparison.hidden.get(kind):
+        items = [item for item in comparison.items if item.kind == kind]
+        if items or comparison.hidden.get(kind):
             yield Heading(f"{heading} that are not as they were")
-            names = [Span(item.name + (f" {item.shape}" if item.shape else ""), "name") for item in found]
+            names = [Span(item.name + (f" {item.shape}" if item.shape else ""), "name") for item in items]
             more = comparison.hidden.get(kind)
             rest = [f"… and {more} more that changed less"] if more else []
-            yield Items([*names, *rest], [_moved(item) for item in found])
+            yield Items([*names, *rest], [_change(item) for item in items])
 
 
 def _causes(comparison: Comparison, detail: Detail) -> Iterator[Block]:
     yield Heading("Where a step goes, on average")
-    most = max((value or 0.0 for one in comparison.causes for value in (one.before, one.after)), default=0.0)
+    most = max((value or 0.0 for shift in comparison.causes for value in (shift.before, shift.after)), default=0.0)
     rows: list[tuple[Text, ...]] = []
     for shift in comparison.causes:
         style = _OUTCOME.get(shift.outcome, "dim")
@@ -79,51 +78,51 @@ def _metrics(comparison: Comparison, detail: Detail) -> Iterator[Block]:
     rows: list[tuple[Text, ...]] = []
     for shift in comparison.metrics:
         values = [_figure(value, shift.unit) for value in (shift.before, shift.after)]
-        said = shift.outcome + (f": {shift.note}" if shift.note else "")
-        row: tuple[Text, ...] = (Span(shift.name, "code"), *values, Span(said, _OUTCOME.get(shift.outcome, "dim")))
+        text = shift.outcome + (f": {shift.note}" if shift.note else "")
+        row: tuple[Text, ...] = (Span(shift.name, "code"), *values, Span(text, _OUTCOME.get(shift.outcome, "dim")))
         rows.append((*row, shift.meaning) if detail.wide else row)
     head = ("figure", "before", "after", "", *(["what it is"] if detail.wide else []))
     yield Table(head, rows, "|>>~" + "~" * detail.wide)
 
 
-def _turned(turned: Turned) -> Text:
-    found = next((place for place in turned.where if place.file), None)
-    where = f"{found.file}:{found.line} {found.function or ''}".strip() if found else ""
+def _finding(finding: Turned) -> Text:
+    place = next((place for place in finding.where if place.file), None)
+    where = f"{place.file}:{place.line} {place.function or ''}".strip() if place else ""
     cost = ""
-    if turned.before_ms or turned.after_ms:
-        cost = f"{number(turned.before_ms or 0.0)} → {number(turned.after_ms or 0.0)} ms a step"
-    parts: list[Text] = [turned.title, cost, Span(where, "code") if where else "", Span(turned.rule, "code")]
+    if finding.before_ms or finding.after_ms:
+        cost = f"{number(finding.before_ms or 0.0)} → {number(finding.after_ms or 0.0)} ms a step"
+    parts: list[Text] = [finding.title, cost, Span(where, "code") if where else "", Span(finding.rule, "code")]
     return joined([part for part in parts if part], "; ")
 
 
-def _side(given: Side) -> str:
-    """``5 steps, median 126 ms, middle 80 % 124 to 149, Tesla V100``."""
-    parts = [f"{given.steps} steps" if given.steps else "no steps"]
-    if given.step_ms is not None:
-        spread = f"{number(given.p10_ms or 0.0)} to {number(given.p90_ms or 0.0)}"
-        parts.append(f"median {milliseconds(given.step_ms)}, middle 80 % {spread}")
+def _side(side: Side) -> str:
+    """Return ``5 steps, median 126 ms, middle 80 % 124 to 149, Tesla V100``."""
+    parts = [f"{side.steps} steps" if side.steps else "no steps"]
+    if side.step_ms is not None:
+        spread = f"{number(side.p10_ms or 0.0)} to {number(side.p90_ms or 0.0)}"
+        parts.append(f"median {milliseconds(side.step_ms)}, middle 80 % {spread}")
     else:
-        parts.append(f"window of {milliseconds(given.window_ms)}")
-    return ", ".join([*parts, *([given.device] if given.device else [])])
+        parts.append(f"window of {milliseconds(side.window_ms)}")
+    return ", ".join([*parts, *([side.device] if side.device else [])])
 
 
 def _figure(value: float | None, unit: str) -> str:
-    """A figure with its unit."""
+    """Return a figure with its unit."""
     if value is None:
         return MISSING
     return percent(value) if unit == "share" else f"{number(value)} {unit}".rstrip()
 
 
 def _difference(shift: Shift) -> str:
-    """By how much a figure moved, in its unit."""
+    """Return the difference of a figure between the sides, with its sign and unit."""
     if shift.before is None or shift.after is None:
         return ""
-    moved = shift.after - shift.before
-    sign = "+" if moved > 0 else "-" if moved < 0 else ""
-    return sign + _figure(abs(moved), shift.unit)
+    change = shift.after - shift.before
+    sign = "+" if change > 0 else "-" if change < 0 else ""
+    return sign + _figure(abs(change), shift.unit)
 
 
-def _moved(item: Item) -> str:
-    """``appeared: 0 → 1.3 ms, 0 → 4 calls a step``."""
+def _change(item: Item) -> str:
+    """Return ``appeared: 0 → 1.3 ms, 0 → 4 calls a step``."""
     calls = f"{number(item.calls_before)} → {number(item.calls_after)} calls"
     return f"{item.fate}: {number(item.ms_before)} → {number(item.ms_after)} ms, {calls} a step"

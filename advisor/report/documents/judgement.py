@@ -24,13 +24,13 @@ class Section(NamedTuple):
 
 
 def sections(judgement: Judgement) -> list[Section]:
-    """The checks by what they mean for the verdict; every check is in exactly one section."""
+    """Return the checks by what they mean for the verdict; every check is in exactly one section."""
 
     def chosen(outcome: str, counts: bool | None = None) -> list[Check]:
         return [c for c in judgement.checks if c.outcome == outcome and counts in (None, c.counts)]
 
     open_ = chosen("inconclusive", counts=False)
-    made = [
+    groups = [
         Section("Regressions", chosen("regression", counts=True), important=True),
         Section("Inconclusive", chosen("inconclusive", counts=True), important=True),
         Section("Grew, and does not count", chosen("regression", counts=False)),
@@ -41,25 +41,25 @@ def sections(judgement: Judgement) -> list[Section]:
         ),
         Section(_SAME, chosen("same"), folded=True),
     ]
-    return [section for section in made if section.checks]
+    return [section for section in groups if section.checks]
 
 
-def told(check: Check) -> str:
-    """The line of a check, with its waiver."""
+def line_of(check: Check) -> str:
+    """Return the line of a check, with its waiver."""
     return f"{check.message}; waived: {check.waiver}" if check.waiver else check.message
 
 
 def counts(judgement: Judgement) -> str:
-    """How many checks came to what: ``74 checks: 1 regression, 60 the same …``."""
-    found = [
+    """Count the checks by outcome: ``74 checks: 1 regression, 60 the same …``."""
+    parts = [
         f"{len(section.checks)} {section.heading[0].lower()}{section.heading[1:]}" for section in sections(judgement)
     ]
     many = len(judgement.checks)
-    return f"{many} check{'s' * (many != 1)}" + (f": {'; '.join(found)}" if found else "")
+    return f"{many} check{'s' * (many != 1)}" + (f": {'; '.join(parts)}" if parts else "")
 
 
 def blocks(judgement: Judgement, detail: Detail) -> Iterator[Block]:
-    """The whole answer; the verdict and the command that updates the baseline where the least is asked for."""
+    """Yield the whole answer; the verdict and the command that updates the baseline where the least is asked for."""
     verdict, label = judgement.verdict, f" (workload {judgement.workload})" if judgement.workload else ""
     if detail.folds:
         yield Heading(f"{_SIGN[verdict]} advisor gate: {VERDICT[verdict].lower()}")
@@ -77,15 +77,15 @@ def blocks(judgement: Judgement, detail: Detail) -> Iterator[Block]:
             yield Heading("Not alike", 3)
             yield Items([f"not alike: {reason}" for reason in judgement.incomparable])
     if judgement.update:
-        meant = "If this is meant, make it the baseline" if verdict == "failed" else "To make this the baseline"
+        purpose = "If this is meant, make it the baseline" if verdict == "failed" else "To make this the baseline"
         if detail.quiet:
-            yield Paragraph(f"{meant}: {judgement.update}", wrap=False)
+            yield Paragraph(f"{purpose}: {judgement.update}", wrap=False)
         else:
-            yield from (Heading(meant, 3), Code(judgement.update))
+            yield from (Heading(purpose, 3), Code(judgement.update))
 
 
 def _section(section: Section, detail: Detail) -> Iterator[Block]:
-    items = Items([told(check) for check in section.checks])
+    items = Items([line_of(check) for check in section.checks])
     if detail.folds and not section.important:
         yield Fold(f"{section.heading} ({len(section.checks)})", [items])
         return

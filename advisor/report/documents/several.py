@@ -15,10 +15,10 @@ from advisor.results.several import Several
 
 
 def blocks(document: Several, detail: Detail) -> Iterator[Block]:
-    """The whole report; where details fold away, what lies across comes before the traces."""
+    """Yield the whole report; where details fold away, what lies across comes before the traces."""
     many = document.traces
-    told = at_length(many, document.across)
-    listed = list(range(len(many))) if detail.verbosity > 0 and not detail.folds else told
+    lengthy = at_length(many, document.across)
+    listed = list(range(len(many))) if detail.verbosity > 0 and not detail.folds else lengthy
     if len(many) > 1 and not detail.quiet:
         yield from _overview([many[index] for index in listed], len(many), detail)
     if document.across and detail.folds:
@@ -27,7 +27,7 @@ def blocks(document: Several, detail: Detail) -> Iterator[Block]:
         yield from single.blocks(many[index], detail)
     if len(listed) < len(many):
         yield Heading("And the others", 2)
-        yield Paragraph(ranks.untold(many, told) + ("" if detail.folds else " -v shows each."))
+        yield Paragraph(ranks.untold(many, lengthy) + ("" if detail.folds else " -v shows each."))
     if document.across and not detail.folds:
         yield from _across(document.across, detail)
 
@@ -36,12 +36,12 @@ def _overview(many: Sequence[Analysis], total: int, detail: Detail) -> Iterator[
     yield Heading(f"{total:,} traces" + (f", of which {len(many)} are shown" if total > len(many) else ""), 1)
     rows = [
         (
-            Span(one.trace.path, "name"),
-            figures.span(one.summary),
-            percent(one.summary.gpu_busy_share),
-            next((first.title if detail.folds else first.rule for first in one.findings), "no findings"),
+            Span(analysis.trace.path, "name"),
+            figures.span(analysis.summary),
+            percent(analysis.summary.gpu_busy_share),
+            next((first.title if detail.folds else first.rule for first in analysis.findings), "no findings"),
         )
-        for one in many
+        for analysis in many
     ]
     yield Table(("trace", "time", "GPU busy", "first finding"), rows, "<>><")
 
@@ -58,7 +58,7 @@ def _across(across: Across, detail: Detail) -> Iterator[Block]:
         yield Heading(title)
         yield table
     if across.findings:
-        yield Heading(f"{figures.numbered(across.findings)}, first things first")
+        yield Heading(f"{figures.tally(across.findings)}, first things first")
         yield from single.short(across.findings) if detail.folds else ()
         yield from single.findings(across.findings, None, detail)
     elif across.verdicts.passes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor.report import Options
-from advisor.report.documents.judgement import VERDICT, told
+from advisor.report.documents.judgement import VERDICT, line_of
 from advisor.report.plain import clean
 from advisor.results.judgement import Check, Judgement
 
@@ -12,7 +12,7 @@ _MOST = 10
 
 
 def render(judgement: Judgement, _options: Options) -> str:
-    """Errors first, then warnings; a notice says the verdict."""
+    """Write errors first, then warnings; a notice says the verdict."""
     errors = [c for c in judgement.checks if c.counts and c.outcome == "regression"]
     warnings = [c for c in judgement.checks if c.outcome == "regression" and not c.counts]
     unsaid = [c for c in judgement.checks if c.counts and c.outcome == "inconclusive"]
@@ -30,7 +30,7 @@ def _command(kind: str, check: Check) -> str:
     if place is not None and place.file is not None:
         line = [f"line={place.line}"] if place.line and place.line > 0 else []
         properties = [f"file={_property(place.file)}", *line, *properties]
-    return f"::{kind} {','.join(properties)}::{_data(told(check))}"
+    return f"::{kind} {','.join(properties)}::{_data(line_of(check))}"
 
 
 def _data(text: str) -> str:

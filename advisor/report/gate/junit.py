@@ -5,13 +5,13 @@ from __future__ import annotations
 from xml.sax.saxutils import escape, quoteattr
 
 from advisor.report import Options
-from advisor.report.documents.judgement import told
+from advisor.report.documents.judgement import line_of
 from advisor.report.plain import clean
 from advisor.results.judgement import Check, Judgement
 
 
 def render(judgement: Judgement, _options: Options) -> str:
-    """One suite; no times and no host, so that the same judgement gives the same bytes."""
+    """Write one suite; no times and no host, so that the same judgement gives the same bytes."""
     checks = sorted(judgement.checks, key=lambda check: (check.kind, check.name))
     cases = [_case(check) for check in checks]
     if judgement.incomparable:
@@ -21,11 +21,11 @@ def render(judgement: Judgement, _options: Options) -> str:
         )
     failures = sum(_fails(check) for check in checks)
     skipped = sum(check.outcome == "inconclusive" for check in checks) + bool(judgement.incomparable)
-    counted = f'tests="{len(cases)}" failures="{failures}" errors="0" skipped="{skipped}" time="0"'
+    attributes = f'tests="{len(cases)}" failures="{failures}" errors="0" skipped="{skipped}" time="0"'
     name = _attribute(f"advisor gate{f' {judgement.workload}' if judgement.workload else ''}")
-    head = ['<?xml version="1.0" encoding="UTF-8"?>', "<testsuites>", f"<testsuite name={name} {counted}>"]
-    said = f"  <system-out>{_text(judgement.headline)}</system-out>"
-    return "\n".join([*head, *cases, said, "</testsuite>", "</testsuites>"]) + "\n"
+    head = ['<?xml version="1.0" encoding="UTF-8"?>', "<testsuites>", f"<testsuite name={name} {attributes}>"]
+    output = f"  <system-out>{_text(judgement.headline)}</system-out>"
+    return "\n".join([*head, *cases, output, "</testsuite>", "</testsuites>"]) + "\n"
 
 
 def _fails(check: Check) -> bool:
@@ -39,13 +39,13 @@ def _case(check: Check) -> str:
     elif check.outcome == "inconclusive":
         body = f"<skipped message={_attribute(check.message)}/>"
     else:
-        body = f"<system-out>{_text(told(check))}</system-out>"
+        body = f"<system-out>{_text(line_of(check))}</system-out>"
     return f"{opening}{body}</testcase>"
 
 
 def _where(check: Check) -> str:
     places = [f"{place.file}:{place.line} {place.function or ''}".strip() for place in check.where if place.file]
-    return "\n".join([told(check), *places])
+    return "\n".join([line_of(check), *places])
 
 
 def _text(text: str) -> str:
@@ -57,7 +57,7 @@ def _attribute(text: str) -> str:
 
 
 def _allowed(text: str) -> str:
-    """*text* of characters that XML 1.0 can hold at all."""
+    """Return *text* of characters that XML 1.0 can hold at all."""
     return "".join(
         c for c in clean(text) if c in "\t" or " " <= c <= "\ud7ff" or "\ue000" <= c <= "\ufffd" or c > "\uffff"
     )

@@ -11,5 +11,5 @@ MARK = "<!-- advisor-gate -->"
 
 
 def render(judgement: Judgement, options: Options) -> str:
-    """The judgement with what counts open and the rest folded away, under its mark."""
+    """Render the judgement with what counts open and the rest folded away, under its mark."""
     return f"{MARK}\n\n{drawn(judgement, options)}"

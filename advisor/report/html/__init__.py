@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def render(document: Analysis | Several, options: Options) -> str:
-    """The whole page. ``options.source_root``: the folder in which the lines of the user's own source are looked up."""
+    """Render the whole page. ``options.source_root``: the folder in which the lines of the user's own source are looked up."""
     script, style = page.asset(__name__, "script.js"), page.asset(__name__, "style.css")
     return (
         _environment()
@@ -35,7 +35,7 @@ def render(document: Analysis | Several, options: Options) -> str:
             document=document,
             many=analyses(document),
             several=isinstance(document, Several),
-            told=at_length(analyses(document), document.across if isinstance(document, Several) else None),
+            lengthy=at_length(analyses(document), document.across if isinstance(document, Several) else None),
             across=document.across if isinstance(document, Several) else None,
             lines_of=source.Lines(options.source_root),
             script=Markup(script),
@@ -48,9 +48,9 @@ def render(document: Analysis | Several, options: Options) -> str:
 
 @cache
 def _environment() -> Environment:
-    made = page.environment(__name__, "templates")
-    made.filters |= {"ms": milliseconds, "percent": percent, "number": number, "size": size, "cut": page.cut}
-    made.globals |= {
+    environment = page.environment(__name__, "templates")
+    environment.filters |= {"ms": milliseconds, "percent": percent, "number": number, "size": size, "cut": page.cut}
+    environment.globals |= {
         "figures": figures,
         "ranks": ranks,
         "bars": bars,
@@ -66,4 +66,4 @@ def _environment() -> Environment:
         "resolve": cells.resolve,
         "base_name": base_name,
     }
-    return made
+    return environment

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from advisor.report.plain import number, percent, shorten
+from advisor.report.page import cut
+from advisor.report.plain import number, percent
 from advisor.report.table import ABSENT
 from advisor.results.field import Cell
 from advisor.results.views import Grid, Heading
@@ -32,23 +33,18 @@ class Row(NamedTuple):
 
 
 def title(heading: Heading) -> str:
-    """A heading with its unit, where cells leave that out."""
+    """Return a heading with its unit, where cells leave that out."""
     return f"{heading.name} ({heading.unit})" if heading.unit not in ("", "count", "share") else heading.name
 
 
-def figures(heading: Heading) -> bool:
-    """Whether a column holds figures."""
-    return heading.unit != ""
-
-
-def shown(value: Cell, unit: str) -> Shown:
-    """A cell of a view, in the unit of its column."""
+def cell(value: Cell, unit: str) -> Shown:
+    """Return a cell of a view, in the unit of its column."""
     if value is None or value != value:
         return Shown(ABSENT, None)
     if isinstance(value, bool):
         return Shown("yes" if value else "no", None)
     if isinstance(value, str):
-        return Shown(short(value), None)
+        return Shown(cut(value, LONGEST_CELL), None)
     if unit == "share":
         return Shown(percent(value), value)
     if isinstance(value, int) and unit == "count":
@@ -56,33 +52,28 @@ def shown(value: Cell, unit: str) -> Shown:
     return Shown(number(value), value)
 
 
-def short(text: str) -> str:
-    """A text of a trace, cut in the middle where it is longer than a cell can be."""
-    return text if len(text) <= LONGEST_CELL else shorten(text[:LONGEST_CELL] + text[-LONGEST_CELL:], LONGEST_CELL)
-
-
 def halves(text: str) -> tuple[str, str] | None:
-    """A long path parted before its last name, which tells it apart; None for what is no path."""
+    """Return a long path parted before its last name, which tells it apart; None for what is no path."""
     head, slash, tail = text.rpartition("/")
     return (head, slash + tail) if len(text) > LONG and slash and " " not in text and 0 < len(tail) < LONG else None
 
 
 def rows(grid: Grid) -> list[Row]:
-    """All rows of a view's table."""
+    """Return all rows of a view's table."""
     units = [heading.unit for heading in grid.columns]
     depth: list[int] = []
-    made = []
-    for at, row in enumerate(grid.rows):
-        parent = grid.parents[at] if at < len(grid.parents) else -1
-        parent = parent if -1 <= parent < at else -1
+    lines = []
+    for index, row in enumerate(grid.rows):
+        parent = grid.parents[index] if index < len(grid.parents) else -1
+        parent = parent if -1 <= parent < index else -1
         depth.append(depth[parent] + 1 if parent >= 0 else 0)
-        cells = [shown(value, unit) for value, unit in zip(row, units, strict=True)]
-        made.append(Row(cells, parent, min(depth[at], DEEPEST)))
-    return made
+        cells = [cell(value, unit) for value, unit in zip(row, units, strict=True)]
+        lines.append(Row(cells, parent, min(depth[index], DEEPEST)))
+    return lines
 
 
 def resolve(root: Any, key: str) -> Any:
-    """What stands under *key* (``summary.step_ms.median``) in an analysis."""
+    """Look up the value of *key* (``summary.step_ms.median``) in an analysis."""
     parts = key.split(".")
     while parts:
         if isinstance(root, dict):  # the name of a device or of a cause may hold dots

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup
 
-from advisor.report.html.svg import WORK, Shape, at, colour, text_of
+from advisor.report.html.svg import WORK, Shape, colour, span, text_of
 from advisor.report.plain import milliseconds, number, size
 from advisor.results.views import MemoryCurve, QueueCurve, StepBar, Timeline
 
@@ -17,7 +17,7 @@ _MOST_TITLED = 120
 
 
 def order(bars: Sequence[StepBar]) -> list[str]:
-    """The causes of some steps as they are stacked: work below, each with its most time first."""
+    """Return the causes of some steps as they are stacked: work below, each with its most time first."""
     total: dict[str, float] = {}
     for bar in bars:
         for cause, ms in bar.causes.items():
@@ -26,7 +26,7 @@ def order(bars: Sequence[StepBar]) -> list[str]:
 
 
 def ticks(most: float, count: int = 4) -> list[float]:
-    """Round figures from 0 up to *most*."""
+    """Return round figures from 0 up to *most*."""
     if not most > 0 or not math.isfinite(most):
         return [0.0]
     raw = most / count
@@ -36,7 +36,7 @@ def ticks(most: float, count: int = 4) -> list[float]:
 
 
 def _scale(height: int, most: float, unit: str, shown: Sequence[tuple[float, str]]) -> tuple[Markup, Markup]:
-    """Lines across at round figures, to lie under a chart, and the figures, to lie over it. *shown* says what they are."""
+    """Return lines across at round figures, to lie under a chart, and the figures, to lie over it. *shown* says what they are."""
     lines, texts = [], []
     for value, text in shown or [(value, f"{number(value)}{unit}") for value in ticks(most)]:
         y = height - value / most * height if most else height
@@ -55,14 +55,14 @@ def _chart(label: str, height: int, inside: Iterable[Markup], below: Markup | st
 
 
 def _stretched(height: int, wide: int, high: int, inside: Markup) -> Markup:
-    """Shapes in a grid of *wide* by *high*, stretched over the chart."""
+    """Draw shapes in a grid of *wide* by *high*, stretched over the chart."""
     return Shape(
         '<svg width="100%%" height="%d" viewBox="0 0 %d %d" preserveAspectRatio="none">%s</svg>'
     ) % (height, wide, high, inside)  # fmt: skip
 
 
 def steps(bars: Sequence[StepBar], median: float | None, order: Sequence[str]) -> Markup:
-    """A bar a step, stacked by cause; those that the median leaves out are paler."""
+    """Draw a bar a step, stacked by cause; those that the median leaves out are paler."""
     height, high = 150, 1000
     most = max((bar.ms for bar in bars), default=0.0)
     if most <= 0:
@@ -79,8 +79,8 @@ def steps(bars: Sequence[StepBar], median: float | None, order: Sequence[str]) -
                 shape = f"M{index * slot + gap // 2} {high - top}h{slot - gap}v{top - low}h-{slot - gap}z"
                 paths.setdefault((cause, bar.sampled), []).append(shape)
     shapes = Markup("").join(
-        Shape('<path class="%s" d="%s"/>') % (colour(cause) + ("" if sampled else " pale"), "".join(found))
-        for (cause, sampled), found in paths.items()
+        Shape('<path class="%s" d="%s"/>') % (colour(cause) + ("" if sampled else " pale"), "".join(path))
+        for (cause, sampled), path in paths.items()
     )
     lines, texts = _scale(height, most, " ms", ())
     inside = [lines, _stretched(height, len(bars) * slot, high, shapes), texts]
@@ -91,54 +91,54 @@ def steps(bars: Sequence[StepBar], median: float | None, order: Sequence[str]) -
         wide = 1 / len(bars)
         inside += [
             Shape('<rect class="over" x="%s" width="%s" height="%d"><title>%s</title></rect>')
-            % (at(index * wide), at(wide), height, text_of(told(bar)))
+            % (span(index * wide), span(wide), height, text_of(sentence(bar)))
             for index, bar in enumerate(bars)
         ]
     return _chart("Step times, stacked by cause; the table below holds the figures", height, inside, _names(bars))
 
 
 def step(bar: StepBar, most: float, order: Sequence[str]) -> Markup:
-    """One step as a bar on its side, as long as *most* is wide."""
-    made, left = [], 0.0
+    """Draw one step as a bar on its side, as long as *most* is wide."""
+    shapes, left = [], 0.0
     for cause in order:
         ms = bar.causes.get(cause, 0.0)
         if ms > 0 and most > 0:
             title = f"{cause.replace('_', ' ')} {milliseconds(ms)}"
-            made.append(
+            shapes.append(
                 Shape('<rect class="%s" x="%s" width="%s" height="16"><title>%s</title></rect>')
-                % (colour(cause), at(left / most), at(ms / most), title)
+                % (colour(cause), span(left / most), span(ms / most), title)
             )
         left += ms
     return Shape('<svg width="100%%" height="16" role="img" aria-label="%s">%s</svg>') % (
-        text_of(told(bar)),
-        Markup("").join(made),
+        text_of(sentence(bar)),
+        Markup("").join(shapes),
     )
 
 
-def told(bar: StepBar) -> str:
-    """A step in words: ``ProfilerStep#5: 79.8 ms; loader 44.0, compute 24.8``."""
+def sentence(bar: StepBar) -> str:
+    """Return a step in words: ``ProfilerStep#5: 79.8 ms; loader 44.0, compute 24.8``."""
     heavy = sorted(bar.causes.items(), key=lambda pair: -pair[1])
     parts = ", ".join(f"{name.replace('_', ' ')} {number(ms)}" for name, ms in heavy)
     return f"{bar.name}: {milliseconds(bar.ms)}; {parts}" + ("" if bar.sampled else "; not in the median")
 
 
 def _names(bars: Sequence[StepBar]) -> Markup:
-    """Names under some of the steps: under the first, and as many more as have room."""
+    """Draw names under some of the steps: under the first, and as many more as have room."""
     every = max(1, math.ceil(len(bars) / 6))
-    made = [
+    texts = [
         Shape('<text class="tick" x="%s" y="13">%s</text>')
-        % (at((index + 0.04) / len(bars)), text_of(bar.name.replace("ProfilerStep#", "step ")[:16]))
+        % (span((index + 0.04) / len(bars)), text_of(bar.name.replace("ProfilerStep#", "step ")[:16]))
         for index, bar in enumerate(bars)
         if index % every == 0
     ]
-    return Markup("").join(made)
+    return Markup("").join(texts)
 
 
 def _stairs(
-    x: Sequence[float], y: Sequence[float], wide: int, high: int, most: float, span: tuple[float, float]
+    x: Sequence[float], y: Sequence[float], wide: int, high: int, most: float, extent: tuple[float, float]
 ) -> str:
-    """A staircase: each value holds until the next."""
-    first, last = span
+    """Return a staircase: each value holds until the next."""
+    first, last = extent
     points: list[str] = []
     before = (-1, -1)
     for when, value in zip(x, y, strict=True):
@@ -153,7 +153,7 @@ def _stairs(
 
 
 def memory(curve: MemoryCurve) -> Markup:
-    """Allocated and reserved memory over the recording, with the peak, and the capacity where it is in sight."""
+    """Draw allocated and reserved memory over the recording, with the peak, and the capacity where it is in sight."""
     height, wide, high = 170, 4000, 1000
     if len(curve.ms) < 2 or curve.ms[-1] <= curve.ms[0]:
         return Markup("")
@@ -161,9 +161,9 @@ def memory(curve: MemoryCurve) -> Markup:
     capacity = curve.capacity_bytes
     near = capacity is not None and capacity <= 1.6 * top
     most = max(top, capacity if near and capacity else 0) * 1.04
-    span = (curve.ms[0], curve.ms[-1])
-    area = _stairs(curve.ms, curve.allocated_bytes, wide, high, most, span)
-    reserved = _stairs(curve.ms, curve.reserved_bytes, wide, high, most, span)
+    extent = (curve.ms[0], curve.ms[-1])
+    area = _stairs(curve.ms, curve.allocated_bytes, wide, high, most, extent)
+    reserved = _stairs(curve.ms, curve.reserved_bytes, wide, high, most, extent)
     shapes = Shape(
         '<path class="allocated" d="%sV%dH0z"/><path class="reserved" d="%s" vector-effect="non-scaling-stroke"/>'
     ) % (area, high, reserved)
@@ -177,14 +177,14 @@ def memory(curve: MemoryCurve) -> Markup:
             )
             % (y, y, y - 3, f"capacity {size(capacity)}")
         )
-    x, y = (curve.peak_ms - span[0]) / (span[1] - span[0]), height - curve.peak_bytes / most * height
+    x, y = (curve.peak_ms - extent[0]) / (extent[1] - extent[0]), height - curve.peak_bytes / most * height
     side = "end" if x > 0.6 else "start"
     inside.append(
         Shape('<circle class="peak" cx="%s" cy="%.1f" r="4"/><svg x="%s" y="%.1f" overflow="visible">'
                '<text class="tick strong %s" x="%d" y="-7">%s</text></svg>')
-        % (at(x), y, at(x), y, side, -4 if side == "end" else 4, f"peak {size(curve.peak_bytes)}")
+        % (span(x), y, span(x), y, side, -4 if side == "end" else 4, f"peak {size(curve.peak_bytes)}")
     )  # fmt: skip
-    return _chart(f"Memory over time, peak {size(curve.peak_bytes)}", height, inside, _span_labels(*span))
+    return _chart(f"Memory over time, peak {size(curve.peak_bytes)}", height, inside, _span_labels(*extent))
 
 
 def _sizes(most: float) -> list[tuple[float, str]]:
@@ -218,7 +218,7 @@ def queue(curve: QueueCurve, dur_ms: float) -> Markup:
 
 
 def timeline(line: Timeline, most_tracks: int = 5) -> Markup:
-    """The causes and the streams of the shown step, without names: for where no script runs, and for paper."""
+    """Draw the causes and the streams of the shown step, without names: for where no script runs, and for paper."""
     chosen = [index for index, track in enumerate(line.tracks) if track.kind != "thread"][:most_tracks]
     if line.dur_ns <= 0 or not chosen:
         return Markup("")
@@ -229,12 +229,12 @@ def timeline(line: Timeline, most_tracks: int = 5) -> Markup:
             continue
         low = start * GRAIN // line.dur_ns
         top = max(low + 1, round((start + dur) * GRAIN / line.dur_ns))
-        found = shapes.setdefault((track, category), [])
-        if found and low <= found[-1][1]:
-            found[-1][1] = max(found[-1][1], top)
+        spans = shapes.setdefault((track, category), [])
+        if spans and low <= spans[-1][1]:
+            spans[-1][1] = max(spans[-1][1], top)
         else:
-            found.append([low, top])
-    made = []
+            spans.append([low, top])
+    rows = []
     for place, track in enumerate(chosen):
         y = place * 44
         paths = Markup("").join(
@@ -243,10 +243,10 @@ def timeline(line: Timeline, most_tracks: int = 5) -> Markup:
                 colour(line.categories[category]),
                 "".join(f"M{low} 0h{top - low}v10h-{top - low}z" for low, top in spans),
             )
-            for (mine, category), spans in shapes.items()
-            if mine == track
+            for (owner, category), spans in shapes.items()
+            if owner == track
         )
-        made.append(
+        rows.append(
             Shape('<text class="tick" x="2" y="%d">%s</text><svg y="%d" width="100%%" height="22" viewBox="0 0 %d 10" '
                    'preserveAspectRatio="none">%s</svg>')
             % (y + 12, text_of(line.tracks[track].label), y + 17, GRAIN, paths)
@@ -254,5 +254,5 @@ def timeline(line: Timeline, most_tracks: int = 5) -> Markup:
     return Shape('<svg class="chart" width="100%%" height="%d" role="img" aria-label="%s">%s</svg>') % (
         len(chosen) * 44,
         "The shown step: what the time goes to, and what ran on each stream",
-        Markup("").join(made),
+        Markup("").join(rows),
     )

@@ -16,14 +16,14 @@ class Line(NamedTuple):
 
 
 def lines(before: str, after: str) -> list[Line]:
-    """*before* and *after* as one list of lines, as a unified diff shows them; empty where there is no code."""
+    """Return *before* and *after* as one list of lines, as a unified diff shows them; empty where there is no code."""
     old = clean_lines(before) if before.strip() else []
     new = clean_lines(after) if after.strip() else []
-    made: list[Line] = []
+    diff: list[Line] = []
     for tag, low, high, first, last in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag == "equal":
-            made += [Line("same", text) for text in old[low:high]]
+            diff += [Line("same", text) for text in old[low:high]]
             continue
-        made += [Line("old", text) for text in old[low:high]]
-        made += [Line("new", text) for text in new[first:last]]
-    return made
+        diff += [Line("old", text) for text in old[low:high]]
+        diff += [Line("new", text) for text in new[first:last]]
+    return diff

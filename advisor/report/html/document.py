@@ -19,32 +19,32 @@ from advisor.report.plain import clean_lines, link
 
 
 def render(document: object, _options: Options) -> str:
-    """The page of a document that has no page of its own."""
+    """Render the page of a document that has no page of its own."""
     blocks = build(document, Detail(folds=True, bars=True, wide=True))
-    return whole(f"advisor {type(document).__name__.lower()}", blocks)
+    return page_of(f"advisor {type(document).__name__.lower()}", blocks)
 
 
-def whole(title: str, blocks: Sequence[Block]) -> str:
-    """A page of any blocks."""
+def page_of(title: str, blocks: Sequence[Block]) -> str:
+    """Render a page of any blocks."""
     style = page.asset("advisor.report.comparison", "style.css")
-    made = _environment().get_template("document.html.j2")
-    return made.render(title=title, body=fragment(blocks), style=Markup(style), style_hash=page.digest(style))
+    template = _environment().get_template("document.html.j2")
+    return template.render(title=title, body=fragment(blocks), style=Markup(style), style_hash=page.digest(style))
 
 
 def fragment(blocks: Sequence[Block]) -> Markup:
-    """Any blocks as a piece of a page."""
+    """Draw any blocks as a piece of a page."""
     return Markup(_environment().get_template("blocks.html.j2").render(blocks=blocks))
 
 
 @cache
 def _environment() -> Environment:
-    made = page.environment("advisor.report.html", "templates")
-    made.globals |= {
+    environment = page.environment("advisor.report.html", "templates")
+    environment.globals |= {
         "kind": lambda block: type(block).__name__,
         "pieces": pieces,
         "link": link,
         "lines": clean_lines,
         "share_bar": share_bar,
     }
-    made.filters["cut"] = page.cut
-    return made
+    environment.filters["cut"] = page.cut
+    return environment

@@ -1,4 +1,4 @@
-"""What leaves the template's escaping: data for the page's script, and links."""
+"""Data for the page's script, escaped here because the template's own escaping does not fit a script."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _UNSAFE = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
 def data(value: object) -> Markup:
-    """*value* as JSON that can stand inside a script element."""
+    """Return *value* as JSON that can stand inside a script element."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return Markup(text.translate(_UNSAFE))
 
 
 def timeline(line: Timeline, findings: Sequence[Finding], prefix: str) -> Markup:
-    """The timeline for the page's script, its text made safe to draw; each finding by its place on the page."""
-    at = {finding.rule: index for index, finding in reversed(list(enumerate(findings, 1)))}
+    """Return the timeline for the page's script, its text made safe to draw; each finding by its place on the page."""
+    numbers = {finding.rule: index for index, finding in reversed(list(enumerate(findings, 1)))}
 
     def safe(text: str) -> str:
         return shorten(clean(text[: 2 * LONGEST_NAME]), LONGEST_NAME)
@@ -37,8 +37,8 @@ def timeline(line: Timeline, findings: Sequence[Finding], prefix: str) -> Markup
             "names": [safe(name) for name in line.names],
             "categories": [safe(name) for name in line.categories],
             "findings": [
-                [f"{prefix}finding-{at[rule]}", f"{at[rule]}. {safe(findings[at[rule] - 1].title)}"]
-                if rule in at
+                [f"{prefix}finding-{numbers[rule]}", f"{numbers[rule]}. {safe(findings[numbers[rule] - 1].title)}"]
+                if rule in numbers
                 else None
                 for rule in line.rules
             ],
@@ -55,8 +55,8 @@ def timeline(line: Timeline, findings: Sequence[Finding], prefix: str) -> Markup
 
 
 def marks(line: Timeline | None) -> dict[str, int]:
-    """The rules whose evidence the timeline shows, with the numbers by which its items name them."""
+    """Return the rules whose evidence the timeline shows, with the numbers by which its items name them."""
     if line is None:
         return {}
-    shown = set(line.finding)
-    return {rule: number for number, rule in enumerate(line.rules) if number in shown}
+    present = set(line.finding)
+    return {rule: number for number, rule in enumerate(line.rules) if number in present}

@@ -29,7 +29,7 @@ class Lines:
         self._files: dict[str, list[str] | None] = {}
 
     def __call__(self, place: Place) -> list[SourceLine]:
-        """The line of *place* and some around it; empty where no file below the root can be the one that is meant."""
+        """Return the line of *place* and some around it; empty where no file below the root can be the one that is meant."""
         if self._root is None or not place.file or place.line is None or place.line < 1:
             return []
         if place.file not in self._files:
@@ -39,13 +39,13 @@ class Lines:
             return []
         low, high = max(0, place.line - 1 - AROUND), min(len(text), place.line + AROUND)
         return [
-            SourceLine(at + 1, clean(text[at][:LONGEST_LINE].expandtabs(4).rstrip()), at + 1 == place.line)
-            for at in range(low, high)
+            SourceLine(index + 1, clean(text[index][:LONGEST_LINE].expandtabs(4).rstrip()), index + 1 == place.line)
+            for index in range(low, high)
         ]
 
 
 def _read(root: Path, name: str) -> list[str] | None:
-    """The lines of the file that *name* means. Traces may name files by more folders than the root holds."""
+    """Return the lines of the file that *name* means. Traces may name files by more folders than the root holds."""
     parts = [part for part in re.split(r"[\\/]+", name) if part not in ("", ".")]
     if not parts or ".." in parts or len(parts) > MOST_PARTS:
         return None
@@ -61,7 +61,7 @@ def _read(root: Path, name: str) -> list[str] | None:
 
 
 def _fits(text: list[str], place: Place) -> bool:
-    """Whether the function of *place* is defined in the file at or above its line: else it is another, or a newer, file."""
+    """Tell whether the function of *place* is defined in the file at or above its line: else it is another, or a newer, file."""
     name = place.function or ""
     if not name.isidentifier():  # <module>, <lambda>
         return True

@@ -5,7 +5,7 @@ Colours are classes (``c-compute``), so that a theme can change them; no element
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -31,45 +31,44 @@ class Shape(str):
 
 
 def colour(name: str) -> str:
-    """The class that colours a cause or a category."""
+    """Return the class that colours a cause or a category."""
     return f"c-{name}" if name in KNOWN else "c-other"
 
 
-def at(share: float) -> str:
-    """A share of the width."""
+def span(share: float) -> str:
+    """Return a share of the width."""
     return f"{100 * min(1.0, max(0.0, share)):.3f}".rstrip("0").rstrip(".") + "%"
 
 
 def text_of(text: str) -> Markup:
-    """A name, cleaned, cut and escaped."""
+    """Return a name, cleaned, cut and escaped."""
     return escape(clean(shorten(text, 120)))
 
 
 def swatch(name: str) -> Markup:
-    """The small square of a legend."""
-    return Shape('<svg class="swatch" width="12" height="12" aria-hidden="true"><rect class="%s" width="12" height="12"/>'
-                  "</svg>") % colour(name)  # fmt: skip
+    """Draw the small square of a legend for a cause or a category."""
+    return key(colour(name))
 
 
 def key(name: str) -> Markup:
-    """The small square of a legend for what is no cause."""
+    """Draw the small square of a legend for what is no cause."""
     return Shape('<svg class="swatch" width="12" height="12" aria-hidden="true"><rect class="%s" width="12" height="12"/>'
                   "</svg>") % name  # fmt: skip
 
 
 def grouped(parts: Sequence[Part]) -> tuple[list[Part], list[Part]]:
-    """Parts in which the device works and in which it waits."""
+    """Return parts in which the device works and in which it waits."""
     return [part for part in parts if part.cause in WORK], [part for part in parts if part.cause not in WORK]
 
 
 def causes(parts: Sequence[Part], label: str) -> Markup:
-    """The step's time as one bar: work first, then what it waits for."""
-    whole = sum(part.share for part in parts)
-    if whole <= 0:
+    """Draw the step's time as one bar: work first, then what it waits for."""
+    total = sum(part.share for part in parts)
+    if total <= 0:
         return Markup("")
-    made, left = [], 0.0
+    shapes, left = [], 0.0
     for part in (part for group in grouped(parts) for part in group):
-        wide = part.share / whole
+        wide = part.share / total
         text = ""
         if wide >= _WIDE_ENOUGH:
             text = Shape('<text class="ink-%s" x="8" y="22">%s<tspan> %s %%</tspan></text>') % (
@@ -81,66 +80,61 @@ def causes(parts: Sequence[Part], label: str) -> Markup:
         shape = Shape(
             '<svg x="%s" width="%s" height="34"><title>%s</title><rect class="%s seg" width="100%%" height="34"/>%s</svg>'
         )
-        made.append(shape % (at(left / whole), at(wide), title, colour(part.cause), text))
+        shapes.append(shape % (span(left / total), span(wide), title, colour(part.cause), text))
         left += part.share
     return Shape('<svg class="bar" width="100%%" height="34" role="img" aria-label="%s">%s</svg>') % (
         label,
-        Markup("").join(made),
+        Markup("").join(shapes),
     )
 
 
 def price(finding: Finding) -> Markup:
-    """A finding's cost in the whole step, and what of it the fix returns."""
+    """Draw a finding's cost in the whole step, and what of it the fix returns."""
     saving = finding.saving
     low, high = (saving.low_share, saving.high_share) if saving else (0.0, 0.0)
-    told = f"costs {percent(finding.cost_share)} of the time"
+    label = f"costs {percent(finding.cost_share)} of the time"
     if saving:
-        told += f"; the fix returns {percent(low)} to {percent(high)}"
-    parts = [
-        Shape('<rect class="%s" width="%s" height="14"/>') % (name, at(share))
-        for name, share in (("track", 1.0), ("cost", finding.cost_share), ("hope", high), ("sure", low))
-        if share > 0
-    ]
-    return Shape('<svg class="price" width="100%%" height="14" role="img" aria-label="%s">%s</svg>') % (
-        told,
-        Markup("").join(parts),
-    )
+        label += f"; the fix returns {percent(low)} to {percent(high)}"
+    bars = _layers((("track", 1.0), ("cost", finding.cost_share), ("hope", high), ("sure", low)), 14)
+    return Shape('<svg class="price" width="100%%" height="14" role="img" aria-label="%s">%s</svg>') % (label, bars)
+
+
+def _layers(shares: Iterable[tuple[str, float]], height: int) -> Markup:
+    """Draw bars one over the other, by class and share of the width; none for a share of 0."""
+    bar = Shape('<rect class="%s" width="%s" height="%d"/>')
+    return Markup("").join(bar % (name, span(share), height) for name, share in shares if share > 0)
 
 
 def ladder(step: PlanStep, first_ms: float) -> Markup:
-    """A step of the plan: the time after it, of the time at the start."""
+    """Draw a step of the plan: the time after it, of the time at the start."""
     if first_ms <= 0:
         return Markup("")
     after = sorted(step.step_ms_after.values())
     parts = [("track", first_ms), *(("after", ms) for ms in after[-1:]), *(("sure", ms) for ms in after[:1])]
-    return Shape('<svg class="price" width="100%%" height="10" aria-hidden="true">%s</svg>') % Markup("").join(
-        Shape('<rect class="%s" width="%s" height="10"/>') % (name, at(ms / first_ms)) for name, ms in parts
-    )
+    bars = _layers([(name, ms / first_ms) for name, ms in parts], 10)
+    return Shape('<svg class="price" width="100%%" height="10" aria-hidden="true">%s</svg>') % bars
 
 
 def meter(share: float, label: str) -> Markup:
-    """A small bar of a share."""
+    """Draw a small bar of a share."""
     return Shape(
         '<svg class="meter" width="100%%" height="5" role="img" aria-label="%s"><rect class="track" width="100%%" height="5"/>'
         '<rect class="fill" width="%s" height="5"/></svg>'
-    ) % (label, at(share))
+    ) % (label, span(share))
 
 
 def share_bar(share: float) -> Markup:
-    """The bar beside a share in a table; the figure says the same, so that it is silent."""
+    """Draw the bar beside a share in a table; the figure says the same, so that it is silent."""
     return Shape(
         '<svg class="share" width="60" height="8" aria-hidden="true"><rect width="%s" height="8"/></svg>'
-    ) % at(share)
+    ) % span(share)
 
 
 def classes(most: float, time: float, on: float | None, unsaid: float | None) -> Markup:
-    """A bar of a class of kernels: on Tensor Cores, unsaid, and the rest."""
+    """Draw a bar of a class of kernels: on Tensor Cores, unsaid, and the rest."""
     if most <= 0:
         return Markup("")
     on, unsaid = on or 0.0, unsaid or 0.0
     parts = (("class-rest", time), ("class-unsaid", on + unsaid), ("class-on", on))
-    return Shape('<svg class="class" width="100%%" height="12" aria-hidden="true">%s</svg>') % Markup("").join(
-        Shape('<rect class="%s" width="%s" height="12"/>') % (name, at(value / most))
-        for name, value in parts
-        if value > 0
-    )
+    bars = _layers([(name, value / most) for name, value in parts], 12)
+    return Shape('<svg class="class" width="100%%" height="12" aria-hidden="true">%s</svg>') % bars
