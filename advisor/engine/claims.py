@@ -51,7 +51,7 @@ class Scale:
 
 
 @dataclass(frozen=True)
-class Settled:
+class Settlement:
     """The claims that stand, best first; the rules that pass; and those whose time others own, with the reason."""
 
     claims: list[Claim]
@@ -61,7 +61,7 @@ class Settled:
 
 def settle(
     matches: Sequence[Claim], dur_ns: Ints, whole_ns: int, whole_ms: float, scale: Scale | None = None
-) -> Settled:
+) -> Settlement:
     """Divide the time among the rules that match.
 
     *dur_ns* holds the length of each segment, *whole_ns* that of all counted ones, *whole_ms* what a share is a share
@@ -78,9 +78,9 @@ def settle(
             passes.append(match.rule.id)
         else:
             standing.append(replace(match, cost_ns=cost, severity=severity))
-    kept, owned = _yield(standing, dur_ns, scale)
-    worth = priced(kept, dur_ns, whole_ns, whole_ms)
-    return Settled(sorted(worth, key=_order), passes, owned)
+    rest, reasons = _yield(standing, dur_ns, scale)
+    worth = priced(rest, dur_ns, whole_ns, whole_ms)
+    return Settlement(sorted(worth, key=_order), passes, reasons)
 
 
 def severity_of(rule: Rule, share: float) -> Severity | None:

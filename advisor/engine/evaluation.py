@@ -75,10 +75,10 @@ class Evaluator:
                 self._frames[name] = self._trace.frame(name)
             except Exception as error:  # noqa: BLE001  (a frame that fails is the verdict of its rules, not the end)
                 self._frames[name] = error
-        found = self._frames[name]
-        if isinstance(found, Exception):
-            raise found
-        return found
+        result = self._frames[name]
+        if isinstance(result, Exception):
+            raise result
+        return result
 
     def masks(self, name: str, wheres: Mapping[str, Condition]) -> dict[str, Bools | Exception]:
         """For each condition, which rows of the frame it holds for; where it is NULL it does not hold."""
@@ -87,8 +87,8 @@ class Evaluator:
             frame = self.frame(name)
             if frame.empty:
                 return [np.zeros(0, np.bool_) for _ in questions]
-            found = self._query(name, frame, questions, duckdb.DuckDBPyConnection.fetchnumpy)
-            return [np.ma.filled(found[f"c{index}"], False).astype(np.bool_) for index in range(len(questions))]
+            answers = self._query(name, frame, questions, duckdb.DuckDBPyConnection.fetchnumpy)
+            return [np.ma.filled(answers[f"c{index}"], False).astype(np.bool_) for index in range(len(questions))]
 
         return _answers({key: Question(where.sql, where.columns) for key, where in wheres.items()}, run)
 
@@ -124,8 +124,8 @@ class Evaluator:
         order = [f'sum("{weight}") DESC'] if weight else []
         order += ["count(*) DESC", *([groups] if groups else [])]
         tail = (f"GROUP BY {groups} " if groups else "") + f"ORDER BY {', '.join(order)} LIMIT {EVIDENCE_ROWS}"
-        found = self._query(name, chosen, questions, also=also, tail=tail)
-        return Evidence(columns=names, rows=[[cell(value) for value in row] for row in found])
+        answers = self._query(name, chosen, questions, also=also, tail=tail)
+        return Evidence(columns=names, rows=[[cell(value) for value in row] for row in answers])
 
     def settings(self, questions: Sequence[Question]) -> list[tuple[dict[str, Any], list[Any]]]:
         """Each row of `settings` and, beside it, what the expressions over it and the one row of `trace` come to.

@@ -25,16 +25,16 @@ def settings(evaluator: Evaluator, rule: Rule, figure: Figure) -> list[Setting]:
     for where, advice in rule.compiled.shown:
         questions.append(Question(where.sql, where.columns) if where else _TRUE)
         questions.append(Question(advice.sql, advice.columns) if advice else _NULL)
-    found: dict[tuple[Any, ...], Setting] = {}
+    setting_of: dict[tuple[Any, ...], Setting] = {}
     rows = evaluator.settings(questions)
     for at, shown in enumerate(rule.settings):
         for row, answers in rows:
             if row["name"] == shown.name and answers[2 * at] is True:
                 setting = _setting(shown, row, answers[2 * at + 1], figure)
                 key = (setting.of, setting.name, setting.value, setting.file, setting.line)
-                if key not in found or not (found[key].advice or found[key].because):
-                    found[key] = setting
-    return list(found.values())[:MOST]
+                if key not in setting_of or not (setting_of[key].advice or setting_of[key].because):
+                    setting_of[key] = setting
+    return list(setting_of.values())[:MOST]
 
 
 def _setting(shown: Shown, row: Mapping[str, Any], advice: Any, figure: Figure) -> Setting:

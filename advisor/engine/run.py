@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from advisor.engine.claims import Claim, Scale, Settled, settle
+from advisor.engine.claims import Claim, Scale, Settlement, settle
 from advisor.engine.evaluation import Evaluator, Question, cell, explain
 from advisor.engine.places import places
 from advisor.engine.recorded_settings import settings
@@ -150,7 +150,7 @@ class _Run:
         self.trace, self.evaluator = trace, evaluator
         self.units = {column.name: column.unit for column in rulebook.schemas["trace"].columns}
         self.unmet: dict[str, str] = {}
-        self.found: dict[str, tuple[str, Bools]] = {}
+        self.rows_by_rule: dict[str, tuple[str, Bools]] = {}
         self.verdicts = Verdicts(passes=[], not_applicable=[], not_run=[], error=[])
 
     def outcome(self, rules: Sequence[Rule]) -> Outcome:
@@ -168,7 +168,8 @@ class _Run:
             error=sorted(self.verdicts.error, key=lambda verdict: verdict.rule),
             noted=sorted(rule.id for rule, _, _ in matches if rule.is_profile),
         )
-        return Outcome(findings, verdicts, quality, {claim.rule.id: claim for claim in settled.claims}, self.found)
+        claims = {claim.rule.id: claim for claim in settled.claims}
+        return Outcome(findings, verdicts, quality, claims, self.rows_by_rule)
 
     def within(self, rule: Rule) -> Rule:
         """The rule with a price that this hardware's peak rates allow, where it names the figure that says so."""
@@ -274,11 +275,11 @@ class _Run:
 
     def matches(self, rules: Sequence[Rule]) -> list[tuple[Rule, Bools, Bools]]:
         """Rules with all the rows that match, and those of them in counted steps, of which there is at least one."""
-        found: list[tuple[Rule, Bools, Bools]] = []
+        matches: list[tuple[Rule, Bools, Bools]] = []
         for frame in dict.fromkeys(rule.match.frame for rule in rules):
             on_frame = [rule for rule in rules if rule.match.frame == frame]
-            found += self.having(frame, self.rows(frame, on_frame))
-        return sorted(found, key=lambda match: match[0].id)
+            matches += self.having(frame, self.rows(frame, on_frame))
+        return sorted(matches, key=lambda match: match[0].id)
 
     def rows(self, frame: str, rules: Sequence[Rule]) -> list[tuple[Rule, Bools, Bools]]:
         wheres = {rule.id: rule.compiled.where for rule in rules if rule.compiled.where is not None}
@@ -289,17 +290,17 @@ class _Run:
             all_rows: Bools | Exception = np.ones(len(table), np.bool_)
         except Exception as error:  # noqa: BLE001  (the verdict of each rule on this frame)
             all_rows = error
-        found: list[tuple[Rule, Bools, Bools]] = []
+        matches: list[tuple[Rule, Bools, Bools]] = []
         for rule in rules:
             mask = all_rows if isinstance(all_rows, Exception) else masks.get(rule.id, all_rows)
             if isinstance(mask, Exception):
                 self.fail(rule, mask, "match.where")
             elif (mask & counted).any():
-                found.append((rule, mask, mask & counted))
-                self.found[rule.id] = (frame, mask & counted)
+                matches.append((rule, mask, mask & counted))
+                self.rows_by_rule[rule.id] = (frame, mask & counted)
             else:
                 self.verdicts.passes.append(rule.id)
-        return found
+        return matches
 
     def counted(self, table: pd.DataFrame) -> Bools:
         """Rows in the steps that figures speak of; all rows of a trace or a frame without steps."""
@@ -317,7 +318,7 @@ class _Run:
                 masks[f"rows {index}"] = rows
                 questions[rule.id] = Question(having.bind(rows=f'"rows {index}"', **late), having.columns)
         answers = self.evaluator.truths(frame, questions, masks)
-        found: list[tuple[Rule, Bools, Bools]] = []
+        rest: list[tuple[Rule, Bools, Bools]] = []
         for match in matches:
             rule, answer = match[0], answers.get(match[0].id, True)
             if isinstance(answer, Exception):
@@ -326,10 +327,10 @@ class _Run:
                 columns = rule.compiled.having.columns if rule.compiled.having else ()
                 self.not_applicable(rule, f"unknown: {', '.join(columns)} of {frame}")
             elif answer:
-                found.append(match)
+                rest.append(match)
             else:
                 self.verdicts.passes.append(rule.id)
-        return found
+        return rest
 
     # ---- what they own, and what that is worth
 
@@ -338,9 +339,9 @@ class _Run:
         """Time that shares are taken of: the typical step, or the window of a trace without steps."""
         return self.trace.whole_ms
 
-    def settle(self, matches: Sequence[tuple[Rule, Bools, Bools]]) -> Settled:
+    def settle(self, matches: Sequence[tuple[Rule, Bools, Bools]]) -> Settlement:
         if not matches:
-            return Settled([], [], {})
+            return Settlement([], [], {})
         ledger = self.trace.ledger
         claims: list[Claim] = []
         for rule, mask, rows in matches:
@@ -441,7 +442,7 @@ class _Run:
 
     def note(self, rule: Rule) -> QualityNote:
         """A profile rule that fires, as a fact on the quality of the trace."""
-        message = PLACEHOLDER.sub(lambda found: self.figure(found[1], found[2] or ""), rule.title)
+        message = PLACEHOLDER.sub(lambda match: self.figure(match[1], match[2] or ""), rule.title)
         if message == rule.title:
             figures = [
                 f"{_plain_name(name)} {self.figure(name)}"

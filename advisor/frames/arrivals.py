@@ -59,7 +59,7 @@ FRAME = Frame(
     SCHEMA,
     build=lambda context: empty(),  # one rank does not show when the others arrived
     evidence=("rank", "kind", COUNT, "round(sum(wait_ns) / 1e6, 3) AS wait_ms"),
-    owns=lambda context, chosen: np.zeros(
+    owns=lambda context, mask: np.zeros(
         0, np.int64
     ),  # of no single trace's ledger: advisor.ranks.job has one of all ranks
 )

@@ -135,11 +135,11 @@ def _messages(context: Context, teller: Ints, launch: Ints) -> tuple[Ints, list[
 
 def _elements(shape: str) -> int:
     """Elements of the one operand whose shape is written so: ``[[4,2048,4096]]``; -1 where it is no such list."""
-    found = _SHAPE.match(shape)
-    if not found or shape.count("[") > 2 + shape.startswith("[[["):
+    match = _SHAPE.match(shape)
+    if not match or shape.count("[") > 2 + shape.startswith("[[["):
         return -1
     total = 1
-    for part in found[1].split(","):
+    for part in match[1].split(","):
         if not part or len(part) > 15:
             return -1
         total *= int(part)

@@ -76,8 +76,8 @@ class _Rows:
         codes = np.full(max(len(self.context.names), 1), -1, np.int64)
         known: dict[str, int] = {}
         for code, name in enumerate(self.context.names):
-            if ("Region: " in name or "compile_id=" in name) and (found := _IDS.search(name)):
-                codes[code] = known.setdefault(found[1], len(known))
+            if ("Region: " in name or "compile_id=" in name) and (match := _IDS.search(name)):
+                codes[code] = known.setdefault(match[1], len(known))
         self.ids = list(known)
         return codes
 
@@ -189,12 +189,12 @@ def _empty(context: Context) -> pd.DataFrame:
     return pd.DataFrame(frame)[SCHEMA.names()]
 
 
-def _claims(context: Context, chosen: Bools) -> Ints:
+def _claims(context: Context, mask: Bools) -> Ints:
     """Compile time, and the host's idle time that lies mostly in a break."""
-    if not len(chosen):
+    if not len(mask):
         return _NONE
     segments, row = context.once(_Rows).segments()
-    return segments[chosen[row]]
+    return segments[mask[row]]
 
 
 FRAME = Frame(SCHEMA, build, evidence=("kind", "region", "reason", COUNT, *TIME), owns=_claims)

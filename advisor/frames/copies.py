@@ -40,9 +40,9 @@ _HOST = {"pageable": "pageable", "pinned": "pinned", "managed": "managed", "unif
 
 def parse(name: str) -> tuple[str, str, str, str]:
     """(direction, source memory, target memory, host memory) of a copy's name; '' for what it does not say."""
-    found = _NAME.search(name)
-    if found:
-        direction, source, target = found[1], found[2] or "", found[3] or ""
+    match = _NAME.search(name)
+    if match:
+        direction, source, target = match[1], match[2] or "", match[3] or ""
     else:
         rocm = _ROCM.search(name)
         if not rocm:
@@ -65,12 +65,12 @@ def transfers(context: Context) -> Ints:
 def facts(context: Context) -> dict[str, str | int | None]:
     """Columns of `trace` on the copies between host and device: their memory and their size."""
     work, rows = context.recording.work, transfers(context)
-    named = {code: parse(context.names[code]) for code in np.unique(work.name[rows]).tolist()}
-    memory = {code: found[3] for code, found in named.items()}
+    fact_of = {code: parse(context.names[code]) for code in np.unique(work.name[rows]).tolist()}
+    memory = {code: fact[3] for code, fact in fact_of.items()}
     rows = rows[np.isin(work.name[rows], [code for code, kind in memory.items() if kind])]
     kinds = {memory[code] for code in np.unique(work.name[rows]).tolist()}
     size = context.work_column("copy", "bytes", rows)
-    staged = [code for code, found in named.items() if found[0] == "HtoD" and found[3] == "pageable"]
+    staged = [code for code, fact in fact_of.items() if fact[0] == "HtoD" and fact[3] == "pageable"]
     to_device = int(np.maximum(size[np.isin(work.name[rows], staged)], 0).sum())
     size = size[size >= 0]
     return {
@@ -153,15 +153,15 @@ def _waits(context: Context, work: Ints) -> Ints:
     return np.flatnonzero(np.isin(context.waits.syncs.copy, work))
 
 
-def _claims(context: Context, chosen: Bools) -> Ints:
+def _claims(context: Context, mask: Bools) -> Ints:
     """The device's time in the copies, and the idle time in which the host waits for them."""
-    rows, ledger = transfers(context)[chosen], context.ledger
+    rows, ledger = transfers(context)[mask], context.ledger
     return np.union1d(ledger.owned(rows, "copy"), ledger.owned(_waits(context, rows), "blocking_copy"))
 
 
-def _waits_to_free(context: Context, chosen: Bools) -> Ints:
+def _waits_to_free(context: Context, mask: Bools) -> Ints:
     """The waits for the copies, and the calls that issue them."""
-    rows = transfers(context)[chosen]
+    rows = transfers(context)[mask]
     return np.concatenate([context.waits.syncs.node[_waits(context, rows)], context.recording.work.launch[rows]])
 
 

@@ -78,26 +78,26 @@ class Frame:
                 f"the frame '{name}' is {both}: give owns=, the segments that its rows own, or timeless=True"
             )
 
-    def claims(self, context: Context, chosen: Bools) -> Ints:
+    def claims(self, context: Context, mask: Bools) -> Ints:
         """Segments of the ledger that the chosen rows own, each once."""
-        return self.owns(context, chosen) if self.owns is not None else np.zeros(0, np.int64)
+        return self.owns(context, mask) if self.owns is not None else np.zeros(0, np.int64)
 
 
 def owns_work(work: Index) -> Pick:
     """Ownership of rows that are GPU work: the device's time in it."""
-    return lambda context, chosen: context.ledger.owned(work(context)[chosen], *BUSY)
+    return lambda context, mask: context.ledger.owned(work(context)[mask], *BUSY)
 
 
 def owns_waits(*causes: str) -> Pick:
     """Ownership of rows that are the rows of a table of waits: the idle time for which they are the *causes*."""
-    return lambda context, chosen: context.ledger.owned(np.flatnonzero(chosen), *causes)
+    return lambda context, mask: context.ledger.owned(np.flatnonzero(mask), *causes)
 
 
 def owns_calls(nodes: Index, waits: Callable[[Context], Waits], cause: str) -> Pick:
     """Ownership of rows that are calls of which some are in a table of waits: the idle time for which these are the *cause*."""
 
-    def owned(context: Context, chosen: Bools) -> Ints:
-        rows = np.flatnonzero(np.isin(waits(context).node, nodes(context)[chosen]))
+    def owned(context: Context, mask: Bools) -> Ints:
+        rows = np.flatnonzero(np.isin(waits(context).node, nodes(context)[mask]))
         return context.ledger.owned(rows, cause)
 
     return owned
@@ -106,13 +106,13 @@ def owns_calls(nodes: Index, waits: Callable[[Context], Waits], cause: str) -> P
 def calls(nodes: Index) -> Stretches:
     """Time of rows that are calls on the host."""
 
-    def stretches(context: Context, chosen: Bools) -> Spans:
-        host, rows = context.recording.host, nodes(context)[chosen]
+    def stretches(context: Context, mask: Bools) -> Spans:
+        host, rows = context.recording.host, nodes(context)[mask]
         return union(host.start[rows], host.end[rows])
 
     return stretches
 
 
-def nothing(context: Context, chosen: Bools) -> Spans:
+def nothing(context: Context, mask: Bools) -> Spans:
     """No time of the host."""
     return EMPTY

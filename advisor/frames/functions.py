@@ -109,10 +109,10 @@ def _of_others(context: Context, nodes: Ints) -> Bools:
     return known[host.name[nodes]]
 
 
-def _events(context: Context, chosen: Bools) -> tuple[Ints, Ints]:
+def _events(context: Context, mask: Bools) -> tuple[Ints, Ints]:
     """All calls that the chosen rows sum up."""
     nodes, row, _ = context.once(_calls)
-    return nodes[:0], nodes[chosen[row]]
+    return nodes[:0], nodes[mask[row]]
 
 
 FRAME = Frame(

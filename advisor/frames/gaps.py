@@ -149,10 +149,10 @@ def python_outside_operators(context: Context, thread: int, start: Ints, end: In
     return covered(subtract(python, union(host.start[operators], host.end[operators])), start, end)
 
 
-def _claims(context: Context, chosen: Bools) -> Ints:
+def _claims(context: Context, mask: Bools) -> Ints:
     """The segments that the rows are."""
     segments, row = context.once(_segments)
-    return segments[chosen[row]]
+    return segments[mask[row]]
 
 
 FRAME = Frame(

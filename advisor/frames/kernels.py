@@ -157,7 +157,7 @@ def _in_attention(context: Context, rows: Ints) -> Bools:
     if not any("softmax" in name.lower() for name in context.names if name.startswith("aten::")):
         return np.zeros(len(rows), np.bool_)
     patterns = context.once(find)
-    kinds = np.array([pattern.kind == "attention" for pattern in patterns.found for _ in range(len(pattern))], np.bool_)
+    kinds = np.array([pattern.kind == "attention" for pattern in patterns.kinds for _ in range(len(pattern))], np.bool_)
     inside: Bools = np.isin(rows, patterns.inside.index[kinds[patterns.inside.row]] if len(kinds) else rows[:0])
     return inside
 

@@ -34,7 +34,7 @@ def build(context: Context) -> pd.DataFrame:
     frame = context.common(start=waits.start, dur=waits.end - waits.start, cost=cost, node=waits.node)
     names = host.name[waits.node]
     codes, inverse = np.unique(names, return_inverse=True)
-    classes = [found[1] if (found := LOADER.match(context.names[code])) else "" for code in codes.tolist()]
+    classes = [match[1] if (match := LOADER.match(context.names[code])) else "" for code in codes.tolist()]
     kinds = [
         "single-process" if "SingleProcess" in c else "multi-process" if "MultiProcessing" in c else "other"
         for c in classes
@@ -51,10 +51,10 @@ def build(context: Context) -> pd.DataFrame:
     return pd.DataFrame(frame)
 
 
-def _stretches(context: Context, chosen: Bools) -> Spans:
+def _stretches(context: Context, mask: Bools) -> Spans:
     """The waits; the first of an epoch begins with the making of its iterator."""
     waits = context.waits.loader
-    return union(waits.start[chosen], waits.end[chosen])
+    return union(waits.start[mask], waits.end[mask])
 
 
 FRAME = Frame(

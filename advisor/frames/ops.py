@@ -130,10 +130,10 @@ def _launched_inside(context: Context) -> tuple[Ints, Ints]:
 def op_kinds(names: list[str], name: Ints) -> tuple[list[str], Ints]:
     """The kinds of some operators, by the codes of their names: a table of kinds, and a code into it for each."""
     used, inverse = np.unique(name, return_inverse=True)
-    found = [next((kind for kind, known in _KINDS if known.search(names[code])), names[code]) for code in used]
-    table = list(dict.fromkeys(found))
+    kinds = [next((kind for kind, known in _KINDS if known.search(names[code])), names[code]) for code in used]
+    table = list(dict.fromkeys(kinds))
     code_of = {kind: code for code, kind in enumerate(table)}
-    codes = np.array([code_of[kind] for kind in found], np.int64)
+    codes = np.array([code_of[kind] for kind in kinds], np.int64)
     return table, codes[inverse] if len(codes) else np.zeros(0, np.int64)
 
 
@@ -146,9 +146,9 @@ def _kind_share(context: Context, kind: Ints) -> npt.NDArray[np.float64]:
     return share
 
 
-def _claims(context: Context, chosen: Bools) -> Ints:
+def _claims(context: Context, mask: Bools) -> Ints:
     """On the CPU operators own their time, each moment the innermost one's; beside a GPU none."""
-    return context.ledger.owned(np.flatnonzero(chosen if context.cpu_program else chosen[:0]), *_OWNED)
+    return context.ledger.owned(np.flatnonzero(mask if context.cpu_program else mask[:0]), *_OWNED)
 
 
 FRAME = Frame(SCHEMA, build, evidence=("name", COUNT, SELF, *TIME), rows=Rows(nodes=nodes), owns=_claims)

@@ -62,11 +62,11 @@ def _pending(context: Context) -> Bools:
     return pending
 
 
-def _waits_to_free(context: Context, chosen: Bools) -> Ints:
+def _waits_to_free(context: Context, mask: Bools) -> Ints:
     """The waits, and the calls that issue the copies waited for: these hold the host, too, where the memory is pageable."""
     syncs = context.waits.syncs
-    copies = syncs.copy[chosen]
-    return np.concatenate([syncs.node[chosen], context.recording.work.launch[copies[copies >= 0]]])
+    copies = syncs.copy[mask]
+    return np.concatenate([syncs.node[mask], context.recording.work.launch[copies[copies >= 0]]])
 
 
 FRAME = Frame(

@@ -22,28 +22,28 @@ def differences(job: Job) -> list[Difference]:
     if not all(digest.step_count for digest in job.digests):
         return []  # recordings of different lengths hold different work
     whole_ms = job.whole_ms
-    found = [*_kernels(job, whole_ms), *_shapes(job, whole_ms)]
-    found.sort(key=lambda row: (-abs(row.ms) * len(row.ranks), row.what, row.name, row.ranks))
-    return found[:MOST]
+    gaps = [*_kernels(job, whole_ms), *_shapes(job, whole_ms)]
+    gaps.sort(key=lambda row: (-abs(row.ms) * len(row.ranks), row.what, row.name, row.ranks))
+    return gaps[:MOST]
 
 
 def _kernels(job: Job, whole_ms: float) -> list[Difference]:
     counts, times = table(job.digests, ["name"])
-    found: dict[tuple[str, str, str], list[tuple[int, float]]] = {}
+    ranks_of: dict[tuple[str, str, str], list[tuple[int, float]]] = {}
     for name in counts.index:
         count, ms = counts.loc[name].to_numpy(), times.loc[name].to_numpy()
         usual, usual_ms = float(np.nanmedian(count)), float(np.nanmedian(ms))
         off = np.abs(count - usual) > np.maximum(NEAR * usual, 0.5)
         for member in np.flatnonzero(off & (np.abs(ms - usual_ms) >= LEAST_SHARE * whole_ms)).tolist():
             key = (str(name), _times(float(count[member])), _times(usual))
-            found.setdefault(key, []).append((job.ranks[member], float(ms[member]) - usual_ms))
-    return [_difference("kernel", name, here, usual, on) for (name, here, usual), on in found.items()]
+            ranks_of.setdefault(key, []).append((job.ranks[member], float(ms[member]) - usual_ms))
+    return [_difference("kernel", name, here, usual, on) for (name, here, usual), on in ranks_of.items()]
 
 
 def _shapes(job: Job, whole_ms: float) -> list[Difference]:
     """Operators that a rank runs on other shapes than most ranks do."""
     counts, times = table(job.digests, ["op", "shapes"])
-    found: dict[tuple[str, str, str], list[tuple[int, float]]] = {}
+    ranks_of: dict[tuple[str, str, str], list[tuple[int, float]]] = {}
     for op in dict.fromkeys(counts.index.get_level_values("op")):
         count, ms = counts.loc[[op]], times.loc[[op]]
         shapes = [str(shape) for shape in count.index.get_level_values("shapes")]
@@ -56,8 +56,8 @@ def _shapes(job: Job, whole_ms: float) -> list[Difference]:
             most = shapes[int(np.argmax(usual))] if usual.max(initial=0.0) > 0 else "differs from rank to rank"
             key = (str(op), shapes[int(np.argmax(own_ms))], most)
             if key[1] != key[2]:
-                found.setdefault(key, []).append((job.ranks[member], float(apart[member])))
-    return [_difference("shapes", name, here, usual, on) for (name, here, usual), on in found.items()]
+                ranks_of.setdefault(key, []).append((job.ranks[member], float(apart[member])))
+    return [_difference("shapes", name, here, usual, on) for (name, here, usual), on in ranks_of.items()]
 
 
 def _difference(what: str, name: str, here: str, usual: str, on: Sequence[tuple[int, float]]) -> Difference:

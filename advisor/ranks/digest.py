@@ -73,13 +73,13 @@ class Digest:
 
 
 def digest(trace: Trace) -> Digest:
-    """Boil one trace down. Of several devices, the busiest speaks for the rank."""
+    """Digest one trace. Of several devices, the busiest speaks for the rank."""
     ledger = trace.ledger
     frame = trace.frame("collectives")
     chosen = (frame["device"].to_numpy() == trace.device) & ~frame["kind"].isin(_PAIRS).to_numpy()
     frame = frame.loc[chosen]
     order = np.argsort(frame["start_ns"].to_numpy(), kind="stable")
-    kept = frame[list(COLLECTIVE)].iloc[order].reset_index(drop=True)
+    collectives = frame[list(COLLECTIVE)].iloc[order].reset_index(drop=True)
     steps = trace.frame("steps")
     work, work_count, work_ns = _work(trace)
     return Digest(
@@ -95,8 +95,8 @@ def digest(trace: Trace) -> Digest:
         causes=ledger.by_cause(),
         facts=records(trace.frame("trace"))[0],
         features=trace.features,
-        collectives=kept,
-        before=_before(ledger, kept, trace.window[0]),
+        collectives=collectives,
+        before=_before(ledger, collectives, trace.window[0]),
         work=work,
         work_count=work_count,
         work_ns=work_ns,
@@ -114,11 +114,11 @@ def _work(trace: Trace) -> tuple[pd.DataFrame, int, int]:
     table = pd.DataFrame({"name": parts[0], "op": parts[1], "shapes": parts[2], "dur_ns": chosen["dur_ns"].to_numpy()})
     sums = table.groupby(["name", "op", "shapes"])["dur_ns"].agg(["size", "sum"]).reset_index()
     order = np.lexsort((sums["shapes"], sums["op"], sums["name"], -sums["sum"]))[:MOST_WORK]
-    kept = sums.iloc[order]
+    heaviest = sums.iloc[order]
     out: dict[str, Any] = {
-        name: _texts(chosen[name], kept[name].to_numpy(np.int64)) for name in ("name", "op", "shapes")
+        name: _texts(chosen[name], heaviest[name].to_numpy(np.int64)) for name in ("name", "op", "shapes")
     }
-    out |= {"count": kept["size"].to_numpy(np.int64), "dur_ns": kept["sum"].to_numpy(np.int64)}
+    out |= {"count": heaviest["size"].to_numpy(np.int64), "dur_ns": heaviest["sum"].to_numpy(np.int64)}
     return pd.DataFrame(out), len(chosen), int(chosen["dur_ns"].sum())
 
 
@@ -133,8 +133,8 @@ def rank_of(trace: Trace) -> int | None:
     if trace.metadata.rank is not None:
         return trace.metadata.rank
     *folders, name = re.split(r"[\\/]", trace.path)
-    found = _RANK.findall(name) or _NUMBER.findall(name) or _RANK.findall("".join(folders[-1:]))
-    return int(found[-1]) if found else None
+    numbers = _RANK.findall(name) or _NUMBER.findall(name) or _RANK.findall("".join(folders[-1:]))
+    return int(numbers[-1]) if numbers else None
 
 
 def _before(ledger: Ledger, collectives: pd.DataFrame, low: int) -> Ints:

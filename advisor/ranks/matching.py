@@ -76,41 +76,41 @@ def match(digests: Sequence[Digest]) -> tuple[list[Group], list[tuple[str, int]]
             sequences.setdefault(name, []).append(sequence)
     groups: list[Group] = []
     strange: list[tuple[str, int]] = []
-    for name, found in sequences.items():
-        if len(found) < 2:
+    for name, orders in sequences.items():
+        if len(orders) < 2:
             continue
-        base, shifts = _shifts(found)
-        strange += [(name, order.member) for order in found if order.member not in shifts and len(shifts) > 1]
-        matched = [order for order in found if order.member in shifts]
+        base, shifts = _shifts(orders)
+        strange += [(name, order.member) for order in orders if order.member not in shifts and len(shifts) > 1]
+        matched = [order for order in orders if order.member in shifts]
         if len(matched) > 1:
             groups.append(_group(name, base, matched, shifts))
     return groups, strange
 
 
-def _shifts(found: Sequence[Order]) -> tuple[Order, dict[int, int]]:
+def _shifts(orders: Sequence[Order]) -> tuple[Order, dict[int, int]]:
     """The order that most others are like, the longest first, and how far each that is like it is shifted."""
-    best: tuple[Order, dict[int, int]] = (found[0], {})
-    for base in sorted(found, key=lambda order: (-len(order), order.member))[:_BASES]:
+    best: tuple[Order, dict[int, int]] = (orders[0], {})
+    for base in sorted(orders, key=lambda order: (-len(order), order.member))[:_BASES]:
         shifts = {base.member: 0}
-        for other in found:
+        for other in orders:
             if other is not base and (shift := find_shift(base, other)) is not None:
                 shifts[other.member] = shift
         if len(shifts) > len(best[1]):
             best = (base, shifts)
-        if 2 * len(shifts) > len(found):
+        if 2 * len(shifts) > len(orders):
             break
     return best
 
 
-def _group(name: str, base: Order, found: Sequence[Order], shifts: dict[int, int]) -> Group:
+def _group(name: str, base: Order, orders: Sequence[Order], shifts: dict[int, int]) -> Group:
     low = min(shifts.values())
-    high = max(shifts[sequence.member] + len(sequence) for sequence in found)
-    rows = np.full((high - low, len(found)), -1, np.int64)
-    for column, sequence in enumerate(found):
+    high = max(shifts[sequence.member] + len(sequence) for sequence in orders)
+    rows = np.full((high - low, len(orders)), -1, np.int64)
+    for column, sequence in enumerate(orders):
         first = shifts[sequence.member] - low
         rows[first : first + len(sequence), column] = sequence.rows
     shared = (rows >= 0).sum(axis=1) > 1
-    members = [sequence.member for sequence in found]
+    members = [sequence.member for sequence in orders]
     return Group(name, members, members.index(base.member), rows[shared])
 
 
@@ -128,12 +128,12 @@ def _sequences(member: int, digest: Digest) -> list[tuple[str, Order]]:
     number_of = digest.step_numbers
     step = np.where((at >= 0) & (at < len(number_of)), number_of[np.clip(at, 0, max(len(number_of) - 1, 0))], -1)
     seq = table["seq"].fillna(-1).to_numpy(np.int64)
-    found = []
+    sequences = []
     for name in dict.fromkeys(names.tolist()):
         rows = np.flatnonzero(names == name)
         parts = (codes[rows], size[rows], end[rows], step[rows], seq[rows])
-        found.append((str(name), Order(member, rows, *parts)))
-    return found
+        sequences.append((str(name), Order(member, rows, *parts)))
+    return sequences
 
 
 def labels(digest: Digest) -> Texts:
@@ -215,15 +215,15 @@ def _promising(base: Order, other: Order, wanted: float) -> list[int]:
     if len(short) < wide or len(long) < wide:
         return []
     view = np.lib.stride_tricks.sliding_window_view(long.end, wide)
-    found: set[int] = set()
+    shifts: set[int] = set()
     for first in {0, len(short) - wide}:
         starts = np.arange(len(view))
         starts = starts[np.argsort(np.abs(starts - first), kind="stable")][:_MAX_SHIFTS]
         apart = view[starts] - short.end[first : first + wide]
         scatter = np.median(np.abs(apart - np.median(apart, axis=1)[:, None]), axis=1)
         near = starts[scatter <= _COARSE * wanted] - first
-        found.update((near if short is other else -near).tolist())
-    return sorted(found, key=lambda shift: (abs(shift), shift))
+        shifts.update((near if short is other else -near).tolist())
+    return sorted(shifts, key=lambda shift: (abs(shift), shift))
 
 
 def _score(base: Order, other: Order, shift: int) -> tuple[float, float]:

@@ -31,14 +31,14 @@ def spreads(job: Job, rows: Sequence[RankRow]) -> list[Spread]:
         ("host_ms", lambda at: cause("host")(at) if "idle" in job.digests[at].features else None),
         ("peak_memory_bytes", lambda at: rows[at].peak_memory_bytes),
     ]
-    found = []
+    table = []
     for name, figure in figures:
         values = [(float(value), rows[at].rank) for at in range(len(rows)) if (value := figure(at)) is not None]
         if len(values) < 2:
             continue
         # Of ranks that are equal the first one is named, whether they are the least or the most.
         least, most = min(values), max(values, key=lambda entry: (entry[0], -entry[1]))
-        found.append(
+        table.append(
             Spread(
                 figure=name,
                 ranks=len(values),
@@ -49,7 +49,7 @@ def spreads(job: Job, rows: Sequence[RankRow]) -> list[Spread]:
                 max_rank=most[1],
             )
         )
-    return found
+    return table
 
 
 def _per_step(digest: Digest, ns: int) -> float | None:
@@ -67,13 +67,13 @@ def traffic(job: Job) -> list[Traffic]:
     if table.empty:
         return []
     waits = _waits(job)
-    found = []
+    messages = []
     means = table.groupby(_MESSAGE).agg(
         ranks=("count", "size"), count=("count", "mean"), time_ms=("time_ms", "mean"), exposed_ms=("exposed_ms", "mean")
     )
     for row in means.reset_index().to_dict("records"):  # a row a rank was summed up
         message = str(row["group"]), str(row["kind"]), int(row["bytes"])
-        found.append(
+        messages.append(
             Traffic(
                 group=message[0],
                 kind=message[1],
@@ -85,8 +85,8 @@ def traffic(job: Job) -> list[Traffic]:
                 wait_ms=None if job.obstacle else waits.get(message, 0.0) / int(row["ranks"]),
             )
         )
-    found.sort(key=lambda entry: (-entry.exposed_ms * entry.ranks, entry.group, entry.kind, entry.bytes or 0))
-    return found[:MOST_TRAFFIC]
+    messages.sort(key=lambda entry: (-entry.exposed_ms * entry.ranks, entry.group, entry.kind, entry.bytes or 0))
+    return messages[:MOST_TRAFFIC]
 
 
 def _messages(digest: Digest) -> pd.DataFrame:
@@ -141,13 +141,13 @@ def lags(job: Job) -> list[Lag]:
     worst = sorted(sums.items(), key=lambda entry: (-int(entry[1]), entry[0]))[:MOST_LAGS]
     arrivals = job.arrivals.frame
     chosen = arrivals[arrivals["collective"].isin([number for number, _ in worst])]
-    found = []
+    longest = []
     for number, cost in worst:
         rows = chosen[chosen["collective"] == number]
         last = rows[rows["late"].to_numpy()].iloc[0]
         step = int(last["step"])
         numbers = job.digests[job.ranks.index(int(last["rank"]))].step_numbers
-        found.append(
+        longest.append(
             Lag(
                 collective=int(str(number)),
                 kind=_text(last["kind"]),
@@ -162,7 +162,7 @@ def lags(job: Job) -> list[Lag]:
                 wait_ms=int(cost) / len(rows) / 1e6,
             )
         )
-    return found
+    return longest
 
 
 def waits(job: Job) -> list[Wait]:

@@ -1,5 +1,5 @@
 """The ranks of one run beside their findings: a row for each, how well the clocks agree, what is missing, and which of many
-are shown at length."""
+are shown in full."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from advisor.results.ranks import Across, Clocks, RankRow
 _NAMED = 8
 _APART_NS = 60_000_000_000
 AT_LENGTH = 8
-"""Of more traces, a report tells of this many at length, and of the rest in a line each or as spread."""
+"""Number of traces that a report shows in full; of more, the rest have a line each or show as spread."""
 
 
 def ranks_of(digests: Sequence[Digest]) -> tuple[Job | None, list[QualityNote]]:
@@ -31,13 +31,13 @@ def ranks_of(digests: Sequence[Digest]) -> tuple[Job | None, list[QualityNote]]:
             chosen[digest.rank] = digest
             continue
         # The newest recording, by its own clock: the last one is furthest from warm-up.
-        kept, other = sorted((chosen[digest.rank], digest), key=lambda entry: -entry.zero_ns)
-        chosen[digest.rank] = kept
-        newer = ", which is newer" if kept.zero_ns > other.zero_ns else ""
+        newest, other = sorted((chosen[digest.rank], digest), key=lambda entry: -entry.zero_ns)
+        chosen[digest.rank] = newest
+        newer = ", which is newer" if newest.zero_ns > other.zero_ns else ""
         notes.append(
             QualityNote(
                 code="rank-twice",
-                message=f"rank {digest.rank} was given twice: {other.path} is left out beside {kept.path}{newer}",
+                message=f"rank {digest.rank} was given twice: {other.path} is left out beside {newest.path}{newer}",
                 advice="Give one trace of each rank.",
             )
         )
@@ -179,7 +179,7 @@ def _spans_of(ranks: Sequence[int]) -> str:
 
 
 def at_length(analyses: Sequence[Analysis], across: Across | None) -> list[int]:
-    """Choose the traces to show at length, by index and in order: all of few; of many ranks those that hold the others up,
+    """Choose the traces to show in full, by index and in order: all of few; of many ranks those that hold the others up,
     those that wait and a usual one; else the first."""
     if len(analyses) <= AT_LENGTH:
         return list(range(len(analyses)))

@@ -55,12 +55,12 @@ def _within(table: Table, low: int, high: int) -> Table:
         return {key: column[keep] for key, column in table.items()}
     end = _end(table)
     keep = (start < high) & ((end > low) | (start >= low))
-    found = {key: column[keep] for key, column in table.items()}
-    crossing = (found["ts"] < low) | (end[keep] > high)
-    cut_start = np.maximum(found["ts"], low)
-    found["dur"] = np.where(crossing, np.minimum(end[keep], high) - cut_start, found["dur"])
-    found["ts"] = cut_start
-    return found
+    part = {key: column[keep] for key, column in table.items()}
+    crossing = (part["ts"] < low) | (end[keep] > high)
+    cut_start = np.maximum(part["ts"], low)
+    part["dur"] = np.where(crossing, np.minimum(end[keep], high) - cut_start, part["dur"])
+    part["ts"] = cut_start
+    return part
 
 
 def _before(tables: Mapping[str, Table], cut_tables: Mapping[str, Table], first: int) -> dict[str, Array]:
@@ -78,8 +78,8 @@ def _before(tables: Mapping[str, Table], cut_tables: Mapping[str, Table], first:
         threads, times = calls["thread"][rows["runtime"]], calls["ts"][rows["runtime"]]
     if "op" in tables:
         ops = tables["op"]
-        held = _around(ops, threads, times) & over["op"]
-        wanted = np.union1d(cut_tables["op"]["sequence"], ops["sequence"][held])
+        launching = _around(ops, threads, times) & over["op"]
+        wanted = np.union1d(cut_tables["op"]["sequence"], ops["sequence"][launching])
         forward = over["op"] & np.isin(ops["sequence"], wanted[wanted >= 0])
         threads = np.concatenate([threads, ops["thread"][forward]])
         times = np.concatenate([times, ops["ts"][forward]])

@@ -156,8 +156,8 @@ def read(value: Any) -> Recorded | None:
 def _entries(value: Any, read: Callable[[Table], Entry | None]) -> tuple[Entry, ...]:
     if not isinstance(value, list):
         return ()
-    found = [read(entry) for entry in value[:MOST_ENTRIES] if isinstance(entry, dict)]
-    return tuple(entry for entry in found if entry is not None)
+    entries = [read(entry) for entry in value[:MOST_ENTRIES] if isinstance(entry, dict)]
+    return tuple(entry for entry in entries if entry is not None)
 
 
 def _times(value: Any) -> tuple[float, ...]:

@@ -125,8 +125,8 @@ class Salvage:
     def _more(self) -> bool:
         """Go on to the next event; False at the end of the text or of the list."""
         while True:
-            found = _BLANK.match(self.text, self.at)
-            start = found.end() if found else self.at
+            blank = _BLANK.match(self.text, self.at)
+            start = blank.end() if blank else self.at
             comma = b"," in self.text[self.at : start]
             self.at = start
             if start >= len(self.text):
@@ -175,13 +175,13 @@ class Salvage:
         if broken >= at:
             return max((text.index(b",", start) for start in self._boundaries(at, broken)), default=at)
         middle = at + (end - at) // 2
-        found = BOUNDARY.search(text, middle, end)
-        if found:
-            return text.index(b",", found.start())
+        boundary = BOUNDARY.search(text, middle, end)
+        if boundary:
+            return text.index(b",", boundary.start())
         return max((text.index(b",", start) for start in self._boundaries(at, middle)), default=at)
 
     def _boundaries(self, low: int, high: int) -> Iterator[int]:
-        return (found.start() for found in BOUNDARY.finditer(self.text, max(low, high - _LOOK_BEHIND), high))
+        return (match.start() for match in BOUNDARY.finditer(self.text, max(low, high - _LOOK_BEHIND), high))
 
     # ---- one event
 
@@ -252,7 +252,7 @@ class Salvage:
         for attempt in range(_MOST_ATTEMPTS + 1):
             pieces = [(text[start:end].strip(_STRIP), end)]
             if end == len(text):
-                ends = [found.start() + 1 for found in islice(_LIST_ENDS.finditer(text, start), _MOST_ATTEMPTS)]
+                ends = [match.start() + 1 for match in islice(_LIST_ENDS.finditer(text, start), _MOST_ATTEMPTS)]
                 pieces = [(text[start:at], at) for at in ends if self._ends_list(text.index(b"]", at) + 1)] + pieces
             if any(
                 self._take_mended(piece, start, at) for piece, at in pieces if not exhausted or len(piece) <= _SHORT
@@ -277,13 +277,13 @@ class Salvage:
         """Return where in a damaged stretch the list of events ends, if this is the file's last text; else *high*."""
         if not self.last:
             return high
-        for found in islice(_BRACKET.finditer(self.text, low, high), _MOST_CANDIDATES):
+        for match in islice(_BRACKET.finditer(self.text, low, high), _MOST_CANDIDATES):
             # The rest of the file must be the rest of a root object. A glance tells that of most brackets.
-            tail = self.text[found.end() : found.end() + _SHORT]
+            tail = self.text[match.end() : match.end() + _SHORT]
             if _closes_root(tail) is None and len(tail) == _SHORT:
-                tail = self.text[found.end() :]
+                tail = self.text[match.end() :]
             if _closes_root(tail):
-                return found.start()
+                return match.start()
         return high
 
     def _take_mended(self, piece: bytes, start: int, end: int) -> bool:
@@ -306,19 +306,19 @@ class Salvage:
     def _next(self, start: int) -> int:
         """The comma behind the event at *start*, as far as boundaries tell, or the end of the text."""
         if not self._query_at <= start <= self._brace:
-            found = BOUNDARY.search(self.text, start)
+            boundary = BOUNDARY.search(self.text, start)
             self._query_at = start
-            self._brace = found.start() if found else len(self.text)
-            self._comma = self.text.index(b",", self._brace) if found else self._brace
+            self._brace = boundary.start() if boundary else len(self.text)
+            self._comma = self.text.index(b",", self._brace) if boundary else self._brace
         return self._comma
 
     def _inner(self, low: int, high: int) -> int:
         """Return where inside a damaged stretch a whole event begins, its boundary lost; -1 if nowhere."""
-        for count, found in enumerate(_START.finditer(self.text, low, high)):
+        for count, match in enumerate(_START.finditer(self.text, low, high)):
             if count == _MOST_CANDIDATES:
                 break
-            if self._is_event(found.start()):
-                return found.start()
+            if self._is_event(match.start()):
+                return match.start()
         return -1
 
     def _is_event(self, start: int) -> bool:

@@ -128,7 +128,7 @@ class Reader:
     def _header(self) -> tuple[bytes, bytes, bool]:
         """(text before the events, what is read beyond, whether the root is a list)."""
         buffer = bytearray()
-        searched = 0
+        low = 0
         fresh = True
         for block in self.blocks:
             buffer += block
@@ -137,13 +137,13 @@ class Reader:
             if fresh and self._is_list(buffer):
                 return b"", bytes(buffer[1:]), True
             fresh = fresh and not buffer
-            found = _KEY.search(buffer, searched)
-            while found and found.end() < len(buffer):
-                if buffer[found.end() : found.end() + 1] == b"[":
-                    self._offset += found.end() + 1
-                    return bytes(buffer[: found.start()]), bytes(buffer[found.end() + 1 :]), False
-                found = _KEY.search(buffer, found.end())
-            searched = found.start() if found else max(0, len(buffer) - 64)
+            match = _KEY.search(buffer, low)
+            while match and match.end() < len(buffer):
+                if buffer[match.end() : match.end() + 1] == b"[":
+                    self._offset += match.end() + 1
+                    return bytes(buffer[: match.start()]), bytes(buffer[match.end() + 1 :]), False
+                match = _KEY.search(buffer, match.end())
+            low = match.start() if match else max(0, len(buffer) - 64)
             if len(buffer) > MOST_TEXT:
                 break
         if fresh and self._is_list(buffer):
@@ -227,15 +227,15 @@ class Reader:
     def _last_boundary(self, text: bytes) -> int:
         """Return where the last event that seems whole ends (its closing brace), or -1."""
         if self._separator is None:
-            found = BOUNDARY.search(text) or (OTHER_BOUNDARY.search(text) if len(text) > _UNUSUAL else None)
-            if not found:
+            match = BOUNDARY.search(text) or (OTHER_BOUNDARY.search(text) if len(text) > _UNUSUAL else None)
+            if not match:
                 return -1
-            self._separator = found[0]
+            self._separator = match[0]
         end = text.rfind(self._separator)
         if end < 0:
             for pattern in (BOUNDARY, OTHER_BOUNDARY):
-                for found in pattern.finditer(text):
-                    end = found.start()
+                for match in pattern.finditer(text):
+                    end = match.start()
                 if end >= 0:
                     break
         return end

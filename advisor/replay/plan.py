@@ -76,7 +76,7 @@ def make(trace: Trace, outcome: Outcome, *, safe: bool = False, what_if: Sequenc
     ]
     return Plan(
         findings=sorted(findings, key=_order(list(priced.savings))),
-        steps=steps + ([] if safe else _unpriced(findings, claims, steps, whole_ms)),
+        steps=steps + ([] if safe else _batch_steps(findings, claims, steps, whole_ms)),
         reason="",
         what_if=_what_if(replay, claims, what_if, whole_ms) if what_if else None,
     )
@@ -94,17 +94,16 @@ class Prediction(NamedTuple):
     timeline: pd.DataFrame
 
 
-def what_if(trace: Trace, rules: Sequence[str], book: Rulebook | None = None) -> Prediction:
+def what_if(trace: Trace, rules: Sequence[str], rulebook: Rulebook | None = None) -> Prediction:
     """The step with the fixes of some rules together, and the timeline that it would have.
 
     Raises ``UsageError`` where none of the rules fires with a price, or where the trace cannot be run again, and says why.
     """
-    from advisor import rulebook
     from advisor.engine.run import run
     from advisor.errors import UsageError
+    from advisor.rulebook import builtin_rules_dir, load
 
-    book = book or rulebook.load([rulebook.builtin_rules_dir()])
-    outcome = run(trace, book)
+    outcome = run(trace, rulebook or load([builtin_rules_dir()]))
     claims = [outcome.matches[rule] for rule in rules if rule in outcome.matches]
     claims = [claim for claim in claims if claim.rule.replay is not None and len(claim.segments)]
     replay = _replay(trace)
@@ -128,7 +127,7 @@ _LEAST_SHARE = 0.001
 """A fix that returns less of the step than this is no step of a plan."""
 
 
-def _unpriced(
+def _batch_steps(
     findings: Sequence[Finding], claims: Sequence[Claim], steps: Sequence[PlanStep], whole_ms: float
 ) -> list[PlanStep]:
     """A larger batch that the plan could not price: it comes last, and leaves the step as it is.

@@ -40,8 +40,8 @@ def builtin_rules_dir() -> Path:
 
 def files_in(folder: Path) -> list[Path]:
     """The files of rules in a folder, those that lie too high or too deep included. Links are followed, never in circles."""
-    found = {*folder.glob("*/*.toml"), *folder.rglob("*.toml")}
-    return sorted(path for path in found if path.is_file() or (path.is_symlink() and not path.is_dir()))
+    paths = {*folder.glob("*/*.toml"), *folder.rglob("*.toml")}
+    return sorted(path for path in paths if path.is_file() or (path.is_symlink() and not path.is_dir()))
 
 
 def load(

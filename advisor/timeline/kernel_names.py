@@ -65,12 +65,12 @@ def least_capability(name: str) -> float:
 
     A kernel built for an architecture runs on later ones too.
     """
-    found = _BUILT_FOR.search(name[:_MOST])
-    if not found:
+    match = _BUILT_FOR.search(name[:_MOST])
+    if not match:
         return 0.0
-    if found[1]:
-        return _ARCHITECTURES[found[1]]
-    major, minor = (found[2], found[3]) if found[2] else (found[4], found[5])
+    if match[1]:
+        return _ARCHITECTURES[match[1]]
+    major, minor = (match[2], match[3]) if match[2] else (match[4], match[5])
     return int(major) + int(minor) / 10
 
 
@@ -105,8 +105,10 @@ def classify(name: str, vendor: str) -> KernelName:
             tensor = True if _TENSOR.search(name) else (False if _SIMT.search(name) else None)
         else:
             tensor = False
-    found = _ALIGN.findall(name) if matrix else []
-    return KernelName(kind, tensor, _dtype(name, tensor), int(found[-1]) if found else None, pointwise, matrix)
+    alignments = _ALIGN.findall(name) if matrix else []
+    return KernelName(
+        kind, tensor, _dtype(name, tensor), int(alignments[-1]) if alignments else None, pointwise, matrix
+    )
 
 
 def _dtype(name: str, tensor: bool | None) -> str | None:

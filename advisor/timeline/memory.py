@@ -45,11 +45,11 @@ def facts(context: Context) -> dict[str, Any]:
     rows = np.flatnonzero(points["device"] == context.device)
     reserved = unused = None
     if len(rows) and context.device >= 0:
-        allocated, kept = points["allocated_bytes"][rows], points["reserved_bytes"][rows]
-        reserved = int(kept[allocated.argmax()])
+        allocated, reserved_bytes = points["allocated_bytes"][rows], points["reserved_bytes"][rows]
+        reserved = int(reserved_bytes[allocated.argmax()])
         sizes = points["bytes"][rows]
-        before = np.flatnonzero((np.diff(kept) > 0) & (sizes[1:] > 0))
-        spare = (kept - allocated)[before]
+        before = np.flatnonzero((np.diff(reserved_bytes) > 0) & (sizes[1:] > 0))
+        spare = (reserved_bytes - allocated)[before]
         # Where all of it together would not have been enough, more had to be reserved in any case.
         enough = spare >= sizes[before + 1]
         unused = int(spare[enough].max()) if enough.any() else 0

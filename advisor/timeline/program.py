@@ -30,8 +30,8 @@ def habits(context: Context) -> dict[str, Any]:
 
 def optimizers(names: list[str]) -> str | None:
     """Classes of the optimizers that stepped, from ``Optimizer.step#Adam.step``, sorted and joined by commas."""
-    found = {name[len(_STEP) :].removesuffix(".step")[:100] for name in names if name.startswith(_STEP)}
-    return ", ".join(sorted(found)[:20]) or None
+    classes = {name[len(_STEP) :].removesuffix(".step")[:100] for name in names if name.startswith(_STEP)}
+    return ", ".join(sorted(classes)[:20]) or None
 
 
 def blocking_launch_share(context: Context) -> float | None:

@@ -108,8 +108,8 @@ class Recording:
     @cached_property
     def host(self) -> Host:
         """The host's forest."""
-        kept = self._kept(self.recorded) if self._kept is not None else None
-        return kept or Host(self.recorded, self.zero_ns, self.libraries)
+        forest = self._kept(self.recorded) if self._kept is not None else None
+        return forest or Host(self.recorded, self.zero_ns, self.libraries)
 
     @property
     def has_host(self) -> bool:
@@ -222,7 +222,7 @@ class Recording:
         """ProfilerStep#N on the host, by start. Their copies on the GPU's side (gpu_user_annotation) are none."""
         if self.part is not None:
             return [Step(*step) for step in self.part.steps]
-        found: list[Step] = []
+        steps: list[Step] = []
         for group in ("annotation", "op"):
             table = self.tables.get(group)
             if table is None:
@@ -233,8 +233,8 @@ class Recording:
                 number = _STEP.match(name)
                 if number:
                     start = int(table["ts"][row]) - self.zero_ns
-                    found.append(Step(name, int(number[1][:15]), start, start + max(int(table["dur"][row]), 0)))
-        return sorted(found, key=lambda step: (step.start, step.number))
+                    steps.append(Step(name, int(number[1][:15]), start, start + max(int(table["dur"][row]), 0)))
+        return sorted(steps, key=lambda step: (step.start, step.number))
 
     @cached_property
     def whole_steps(self) -> int:

@@ -98,14 +98,14 @@ def clean_path(path: str) -> str:
 
 def parse_frame(text: str, libraries: frozenset[str] = LIBRARIES) -> Place | None:
     """A frame written ``path(line): function``; None for built-ins, modules and anything else."""
-    found = _FRAME.match(text)
-    if not found:
+    match = _FRAME.match(text)
+    if not match:
         return None
-    raw = found["file"].replace("\\", "/")
+    raw = match["file"].replace("\\", "/")
     path = clean_path(raw)
     if path in _PLUMBING or path.startswith("<frozen"):
         return None
-    return Place(path, min(int(found["line"][:9]), 1 << 30), found["function"], _is_user(raw, path, libraries))
+    return Place(path, min(int(match["line"][:9]), 1 << 30), match["function"], _is_user(raw, path, libraries))
 
 
 def _is_user(raw: str, path: str, libraries: frozenset[str]) -> bool:

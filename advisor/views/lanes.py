@@ -72,11 +72,11 @@ def host_lanes(trace: Trace, extent: Extent, marks: Marks, first_track: int) -> 
     calls = np.bincount(at, minlength=len(threads))
     marked = np.bincount(at, marks.node[nodes] >= 0, len(threads)) > 0
     order = np.lexsort((threads, -calls, -does, ~marked))
-    kept = sorted(order[:_MOST_THREADS].tolist(), key=lambda index: (-does[index], -calls[index], index))
-    if len(order) > len(kept):
+    drawn = sorted(order[:_MOST_THREADS].tolist(), key=lambda index: (-does[index], -calls[index], index))
+    if len(order) > len(drawn):
         count = int(calls[order[_MOST_THREADS:]].sum())
-        lanes.left_out.append(f"{counting(len(order) - len(kept), 'thread')} with {counting(count, 'call')}")
-    for index in kept:
+        lanes.left_out.append(f"{counting(len(order) - len(drawn), 'thread')} with {counting(count, 'call')}")
+    for index in drawn:
         here = nodes[at == index]
         row, fits = _rows([depth[here] for depth in depths], category[here])
         _pass_on(host, here, fits, marks)

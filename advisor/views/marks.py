@@ -50,11 +50,11 @@ class Marks:
         self.work, self.node, self.segment = self._all = tuple(
             np.full(len(inside), -1, np.int64) for inside in self._inside
         )
-        found = [self._evidence(number, matches[rule]) for number, rule in enumerate(order) if rule in matches]
-        for evidence in sorted(found, key=lambda evidence: -evidence.size):
+        items = [self._evidence(number, matches[rule]) for number, rule in enumerate(order) if rule in matches]
+        for evidence in sorted(items, key=lambda evidence: -evidence.size):
             for marks, part in zip(self._all, evidence.parts, strict=True):
                 marks[part] = evidence.rule
-        for evidence in found:
+        for evidence in items:
             if evidence.size and not any((marks == evidence.rule).any() for marks in self._all):
                 self._share(evidence)
 
@@ -75,8 +75,8 @@ class Marks:
         if rows.segments is not None:
             segments = rows.segments(context, claim.rows)
         parts = (work, nodes, segments.astype(np.int64))
-        kept = [part[inside[part]] for part, inside in zip(parts, self._inside, strict=True)]
-        return _Evidence(number, (kept[0], kept[1], kept[2]))
+        shown = [part[inside[part]] for part, inside in zip(parts, self._inside, strict=True)]
+        return _Evidence(number, (shown[0], shown[1], shown[2]))
 
     def _events_of(self, name: str, rows: Rows, mask: Bools) -> tuple[Ints, Ints]:
         """GPU work and host nodes that the chosen rows of a frame are."""

@@ -16,7 +16,7 @@ import pandas as pd
 
 from advisor.results.samples import Samples
 from advisor.timeline.ledger import CAUSES
-from advisor.views.sampling import LEAST, MB, MS, Floats, Rows, Sampling, every
+from advisor.views.sampling import LEAST, MB, MS, Floats, Rows, Sampling, all_rows
 
 if TYPE_CHECKING:
     from advisor.intervals import Bools
@@ -120,7 +120,7 @@ def _launching(_trace: Trace, launches: pd.DataFrame) -> pd.Series[bool] | None:
 
 
 def _waiting(trace: Trace, syncs: pd.DataFrame) -> pd.Series[bool] | None:
-    return every(trace, syncs) if len(trace.frame("launches")) else None
+    return all_rows(trace, syncs) if len(trace.frame("launches")) else None
 
 
 def _between(_trace: Trace, copies: pd.DataFrame) -> pd.Series[bool]:

@@ -58,7 +58,7 @@ class Sampling:
         return np.where(start < last, np.searchsorted(starts, start, side="right") - 1, -1)
 
 
-def every(_trace: Trace, rows: pd.DataFrame) -> pd.Series[bool]:
+def all_rows(_trace: Trace, rows: pd.DataFrame) -> pd.Series[bool]:
     """Choose all rows."""
     return rows["start_ns"].notna()
 
@@ -73,7 +73,7 @@ class Rows:
 
     frame: str
     by: tuple[str, ...]
-    chosen: Callable[[Trace, pd.DataFrame], pd.Series[bool] | None] = every
+    chosen: Callable[[Trace, pd.DataFrame], pd.Series[bool] | None] = all_rows
     amount: tuple[str, float] | None = None
     device_step: bool = False
 

@@ -42,7 +42,7 @@ SCHEMA = Schema(
 def build(context: Context) -> pd.DataFrame:
     """The frame."""
     patterns = context.once(find)
-    work, size, found = context.recording.work, patterns.size, patterns.found
+    work, size, parts = context.recording.work, patterns.size, patterns.kinds
     time = work.end - work.start
     own, inside, idle = patterns.own, patterns.inside, patterns.idle
     phase = context.phases(work.launch)
@@ -52,16 +52,16 @@ def build(context: Context) -> pd.DataFrame:
         return np.concatenate(values).astype(np.int64) if values else np.zeros(0, np.int64)
 
     def figure(name: str) -> Ints:
-        return gather([pattern.figures.get(name, np.full(len(pattern), -1)) for pattern in found])
+        return gather([pattern.figures.get(name, np.full(len(pattern), -1)) for pattern in parts])
 
-    kind = gather([np.full(len(pattern), number) for number, pattern in enumerate(found)])
-    details = sorted({text for pattern in found for text in pattern.details})
+    kind = gather([np.full(len(pattern), number) for number, pattern in enumerate(parts)])
+    details = sorted({text for pattern in parts for text in pattern.details})
     codes = {text: code for code, text in enumerate(details)}
     detail = gather(
-        [np.array([codes[text] for text in pattern.details] or [-1] * len(pattern), np.int64) for pattern in found]
+        [np.array([codes[text] for text in pattern.details] or [-1] * len(pattern), np.int64) for pattern in parts]
     )
     # On the GPU from the first to the last piece of work that it began with; on the host where it launched none.
-    start, end = gather([pattern.begin for pattern in found]), gather([pattern.end for pattern in found])
+    start, end = gather([pattern.begin for pattern in parts]), gather([pattern.end for pattern in parts])
     forward = inside.where(phase[inside.index] != BACKWARD)
     for part in (inside, forward):
         first = np.full(size, np.iinfo(np.int64).max)
@@ -73,12 +73,12 @@ def build(context: Context) -> pd.DataFrame:
         start=start,
         dur=np.maximum(end - start, 0),
         cost=own.total(context.work_cost, size) + idle_ns,
-        node=gather([pattern.node for pattern in found]),
+        node=gather([pattern.node for pattern in parts]),
         device=_of_first(inside, work.device, size),
         stream=_of_first(inside, work.stream, size),
     )
     frame |= {
-        "kind": context.labels(kind, [pattern.kind for pattern in found]),
+        "kind": context.labels(kind, [pattern.kind for pattern in parts]),
         "kernel_count": np.bincount(inside.row, minlength=size),
         "gpu_ns": inside.total(time, size),
         "own_count": np.bincount(own.row, minlength=size),
@@ -103,20 +103,20 @@ def _of_first(inside: Pairs, values: Ints, size: int) -> Ints:
     return out
 
 
-def _claims(context: Context, chosen: Bools) -> Ints:
+def _claims(context: Context, mask: Bools) -> Ints:
     """The device's time in the work that a fix would spare, and the idle time of the patterns."""
     patterns = context.once(find)
-    busy = context.ledger.owned(patterns.own.index[chosen[patterns.own.row]], *BUSY)
-    return np.union1d(busy, patterns.idle.index[chosen[patterns.idle.row]])
+    busy = context.ledger.owned(patterns.own.index[mask[patterns.own.row]], *BUSY)
+    return np.union1d(busy, patterns.idle.index[mask[patterns.idle.row]])
 
 
-def _events(context: Context, chosen: Bools) -> tuple[Ints, Ints]:
+def _events(context: Context, mask: Bools) -> tuple[Ints, Ints]:
     """The work that a fix would spare; of rows without any, where they run on the host."""
     patterns = context.once(find)
-    own, found = patterns.own, patterns.found
-    bare = chosen & (np.bincount(own.row, minlength=len(chosen)) == 0)
-    nodes = np.concatenate([pattern.node for pattern in found])[bare] if found else np.zeros(0, np.int64)
-    return np.unique(own.index[chosen[own.row]]), nodes
+    own, kinds = patterns.own, patterns.kinds
+    bare = mask & (np.bincount(own.row, minlength=len(mask)) == 0)
+    nodes = np.concatenate([pattern.node for pattern in kinds])[bare] if kinds else np.zeros(0, np.int64)
+    return np.unique(own.index[mask[own.row]]), nodes
 
 
 FRAME = Frame(SCHEMA, build, evidence=("kind", "op", COUNT, *TIME), rows=Rows(events=_events), owns=_claims)

@@ -106,9 +106,9 @@ def _around(tree: Tree, products: Ints, softmaxes: Ints) -> tuple[Ints, Ints, In
     before, behind = np.full(len(at), -1, np.int64), np.full(len(at), -1, np.int64)
     for step in range(_NEARBY):
         for out, place, sizes in ((before, at - 1 - step, (gives,)), (behind, at + step, (left, right))):
-            found = np.clip(place, 0, len(products) - 1)
-            here = (place >= 0) & (place < len(products)) & (thread[products[found]] == thread[softmaxes])
-            fits = np.logical_or.reduce([size[found] == scores for size in sizes])
+            index = np.clip(place, 0, len(products) - 1)
+            here = (place >= 0) & (place < len(products)) & (thread[products[index]] == thread[softmaxes])
+            fits = np.logical_or.reduce([size[index] == scores for size in sizes])
             out[:] = np.where((out < 0) & here & np.where(scores >= 0, fits, step == 0), place, out)
     return before, behind, scores
 

@@ -65,7 +65,7 @@ def _before_norm(tree: Tree, nodes: Ints, channels: Ints) -> Ints:
     ops = np.flatnonzero(tree.host.group == OP)
     norm = tree.codes_of("aten::batch_norm".__eq__)
     sizes = tree.shapes
-    found = []
+    places = []
     for place, (node, width) in enumerate(zip(tree.after(nodes).tolist(), channels.tolist(), strict=True)):
         thread = tree.host.thread[nodes[place]]
         at = np.searchsorted(ops, node)
@@ -76,12 +76,12 @@ def _before_norm(tree: Tree, nodes: Ints, channels: Ints) -> Ints:
             operands = sizes.operands(int(tree.dims(follower)[0]))
             if norm[tree.host.name[follower[0]]]:
                 if operands and len(operands[0]) >= 2 and operands[0][1] == width:
-                    found.append(place)
+                    places.append(place)
                 break
             if max((size_of(shape) for shape in operands), default=-1) > 1:
                 break
             at = np.searchsorted(ops, tree.after(follower)[0])
-    return np.array(found, np.int64)
+    return np.array(places, np.int64)
 
 
 def _by(tree: Tree, work: Pairs, holds: Callable[[str], bool]) -> Pairs:

@@ -28,9 +28,12 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
 
 @dataclass
 class Patterns:
-    """Occurrences of all patterns as one table: *own* pairs rows with GPU work, *idle* with segments of the ledger."""
+    """Occurrences of all patterns as one table: *own* pairs rows with GPU work, *idle* with segments of the ledger.
 
-    found: list[Occurrences]
+    *kinds* are the occurrences that each finder found.
+    """
+
+    kinds: list[Occurrences]
     own: Pairs
     inside: Pairs
     idle: Pairs
@@ -40,37 +43,37 @@ class Patterns:
 def find(context: Context) -> Patterns:
     """All patterns of a recording, in the order of the finders."""
     tree = Tree(context)
-    found = [occurrences for finder in _FINDERS if (occurrences := finder(tree)) is not None] if tree.host.size else []
-    offsets = np.cumsum([0, *(len(occurrences) for occurrences in found)])
+    kinds = [occurrences for finder in _FINDERS if (occurrences := finder(tree)) is not None] if tree.host.size else []
+    offsets = np.cumsum([0, *(len(occurrences) for occurrences in kinds)])
 
     def renumber(parts: list[Pairs]) -> Pairs:
         shifted = [Pairs(part.row + offset, part.index) for part, offset in zip(parts, offsets, strict=False)]
         return join(*shifted) if shifted else NOTHING
 
-    own = renumber([occurrences.own for occurrences in found])
-    idle = renumber([_idle(tree, occurrences) for occurrences in found])
-    return Patterns(found, own, renumber([occurrences.inside for occurrences in found]), idle, int(offsets[-1]))
+    own = renumber([occurrences.own for occurrences in kinds])
+    idle = renumber([_idle(tree, occurrences) for occurrences in kinds])
+    return Patterns(kinds, own, renumber([occurrences.inside for occurrences in kinds]), idle, int(offsets[-1]))
 
 
-def _idle(tree: Tree, found: Occurrences) -> Pairs:
+def _idle(tree: Tree, occurrences: Occurrences) -> Pairs:
     """Segments of idle time that rows own: those that the launching host thread spends in them, and the waits for their copies."""
     context, ledger = tree.context, tree.context.ledger
-    if not found.idle or not context.idle_trusted or context.device < 0:
+    if not occurrences.idle or not context.idle_trusted or context.device < 0:
         return NOTHING
     # The idle time before its last work is still its own, though the call that launched it has returned.
-    end, work = found.end.copy(), tree.work
-    forward = found.own.where(context.phases(work.launch[found.own.index]) != BACKWARD)
+    end, work = occurrences.end.copy(), tree.work
+    forward = occurrences.own.where(context.phases(work.launch[occurrences.own.index]) != BACKWARD)
     np.maximum.at(end, forward.row, work.start[forward.index])
-    first = np.searchsorted(ledger.start_ns, found.begin, side="left")
+    first = np.searchsorted(ledger.start_ns, occurrences.begin, side="left")
     last = np.searchsorted(ledger.end_ns, end, side="right")
-    first = np.where(tree.host.thread[found.node] == tree.host.launching_thread(), first, last)
+    first = np.where(tree.host.thread[occurrences.node] == tree.host.launching_thread(), first, last)
     meanwhile = spread(first, last)
     meanwhile = meanwhile.where(ledger.through("host")[meanwhile.index])
     waits = np.flatnonzero(ledger.through("blocking_copy"))
     copy = context.waits.syncs.copy[ledger.row[waits]]
     order = np.argsort(copy, kind="stable")
     hits = spread(
-        np.searchsorted(copy[order], found.own.index, side="left"),
-        np.searchsorted(copy[order], found.own.index, side="right"),
+        np.searchsorted(copy[order], occurrences.own.index, side="left"),
+        np.searchsorted(copy[order], occurrences.own.index, side="right"),
     )
-    return join(meanwhile, Pairs(found.own.row[hits.row], waits[order[hits.index]]))
+    return join(meanwhile, Pairs(occurrences.own.row[hits.row], waits[order[hits.index]]))

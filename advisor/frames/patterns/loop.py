@@ -89,7 +89,7 @@ def _runs(token: Ints, indexing: Bools, layered: Bools) -> tuple[Ints, Ints, Int
     busy = np.zeros(size, np.bool_)
     index_count = np.concatenate([np.zeros(1, np.int64), np.cumsum(indexing)])
     layer_count = np.concatenate([np.zeros(1, np.int64), np.cumsum(layered)])
-    found: list[tuple[int, int, int]] = []
+    runs: list[tuple[int, int, int]] = []
     for period in range(1, min(_LONGEST, size // LEAST_REPEATS) + 1):
         same = (token[:-period] == token[period:]) & ~busy[:-period] & ~busy[period:]
         edges = np.flatnonzero(np.diff(np.concatenate([[False], same, [False]]).astype(np.int8)))
@@ -100,8 +100,8 @@ def _runs(token: Ints, indexing: Bools, layered: Bools) -> tuple[Ints, Ints, Int
             stop = start + turns * period
             busy[start : end + period] = True
             if index_count[stop] - index_count[start] >= turns and layer_count[stop] == layer_count[start]:
-                found.append((start, period, turns))
-    table = np.array(sorted(found), np.int64).reshape(-1, 3)
+                runs.append((start, period, turns))
+    table = np.array(sorted(runs), np.int64).reshape(-1, 3)
     return table[:, 0], table[:, 1], table[:, 2]
 
 

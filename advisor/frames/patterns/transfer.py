@@ -87,10 +87,10 @@ def sent_back_and_forth(tree: Tree) -> Occurrences | None:
     rows = np.sort(rows[np.unique(at[rows], return_index=True)[1]])
     down, first, up, second, size = down[rows], first[rows], up[at[rows]], second[at[rows]], down_bytes[rows]
     behind = tree.after(first)
-    used = [_may_be_same(tree, *trip) for trip in zip(first.tolist(), behind.tolist(), second.tolist(), strict=True)]
-    kept = np.flatnonzero(np.array(used, np.bool_))
-    down, first, up, second, size = down[kept], first[kept], up[kept], second[kept], size[kept]
-    behind = behind[kept]
+    same = [_may_be_same(tree, *trip) for trip in zip(first.tolist(), behind.tolist(), second.tolist(), strict=True)]
+    keep = np.flatnonzero(np.array(same, np.bool_))
+    down, first, up, second, size = down[keep], first[keep], up[keep], second[keep], size[keep]
+    behind = behind[keep]
     if not len(down):
         return None
     row = np.arange(len(down))

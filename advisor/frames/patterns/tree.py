@@ -149,8 +149,8 @@ class Tree:
         """GPU work launched in each range of nodes."""
         first = np.searchsorted(self._launches, low, side="left")
         last = np.searchsorted(self._launches, high, side="left")
-        found = spread(first, np.maximum(last, first))
-        return Pairs(found.row, self._order[found.index])
+        places = spread(first, np.maximum(last, first))
+        return Pairs(places.row, self._order[places.index])
 
     def launched_below(self, nodes: Ints) -> Pairs:
         """GPU work launched at or below each node."""
