@@ -23,7 +23,7 @@ from advisor.errors import AdvisorError, TraceError, UsageError
 from advisor.execution import inputs, task
 from advisor.execution import pool as local
 from advisor.execution import run as many
-from advisor.reading.remote import cleaned, public, shown
+from advisor.reading.remote import without_secrets, public, shown
 from advisor.trace import read
 
 
@@ -112,7 +112,7 @@ def test_a_report_names_no_host_and_no_secret(address: str, named: str) -> None:
 
 
 def test_secrets_in_a_library_s_message_are_cut() -> None:
-    said = cleaned("GET 'https://u:p@example.org/x?token=1' failed, see http://example.org/help")
+    said = without_secrets("GET 'https://u:p@example.org/x?token=1' failed, see http://example.org/help")
     assert said == "GET 'https://example.org/x' failed, see http://example.org/help"
 
 
