@@ -23,7 +23,7 @@ from advisor.errors import AdvisorError, TraceError, UsageError
 from advisor.execution import inputs, task
 from advisor.execution import pool as local
 from advisor.execution import run as many
-from advisor.reading.remote import without_secrets, public, shown
+from advisor.reading.remote import public, shown, without_secrets
 from advisor.trace import read
 
 
