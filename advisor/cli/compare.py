@@ -42,7 +42,7 @@ def command(
 
     settings = catalogue.settings()
     with progress(look.quiet) as say:
-        arguments = {**reading.arguments(settings), "told": say.advance}
+        arguments = {**reading.arguments(settings), "progress": say.advance}
         rules = catalogue.rules(settings)
         first, second = analyses([before, after], settings, rules, views=True, say=say, reading=arguments)
     write(outputs, compare(first, second), FORMATS, look.color, look.verbosity)
