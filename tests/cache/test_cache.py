@@ -25,10 +25,12 @@ from advisor.testing.builder import TraceBuilder
 from advisor.trace import Trace
 
 REAL = (
-    "h100_owlv2_large.json.gz",  # python frames, memory events, kernels of all kinds
+    pytest.param(
+        "h100_owlv2_large.json.gz", marks=pytest.mark.study
+    ),  # python frames, memory events, kernels of all kinds
     "v100_resnet50_workers0.json.gz",  # 2021: stacks as text
     "mi300_compile_triton.json.gz",
-    "a100_dlrm_rank3of8.json.gz",
+    pytest.param("a100_dlrm_rank3of8.json.gz", marks=pytest.mark.study),
     "gpu_events_without_host.json.gz",
     "cpu_only.json.gz",
 )

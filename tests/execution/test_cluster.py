@@ -233,7 +233,8 @@ def test_a_pool_finds_what_one_process_finds(
     assert analyze(environment, str(folder), "-f", "json", "--jobs", "3").stdout == alone.stdout
 
 
-@pytest.mark.parametrize("form", ["/", pytest.param("/*.json.gz", marks=pytest.mark.study)])
+@pytest.mark.study
+@pytest.mark.parametrize("form", ["/", "/*.json.gz"])
 def test_object_storage_is_read_like_a_folder(
     form: str, bucket: str, environment: dict[str, str], alone: subprocess.CompletedProcess[str]
 ) -> None:

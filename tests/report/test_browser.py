@@ -26,7 +26,7 @@ pytestmark = pytest.mark.browser
 REAL = [
     pytest.param("h100_owlv2_large.json.gz", marks=pytest.mark.study),
     pytest.param("a100_dlrm_rank3of8.json.gz", marks=pytest.mark.study),
-    "v100_resnet50_workers0.json.gz",
+    pytest.param("v100_resnet50_workers0.json.gz", marks=pytest.mark.study),
     "a100_host_only.json.gz",
     "gpu_events_without_host.json.gz",
     "cpu_only.json.gz",
