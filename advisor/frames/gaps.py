@@ -36,8 +36,10 @@ SCHEMA = Schema(
 )  # fmt: skip
 # Operators that move no data: a thread that seems to be in one for long was held up, and computes nothing.
 _NO_DATA = re.compile(
-    r"::_?(?:empty|new_empty|view|unsafe_view|reshape|as_strided|expand|transpose|permute|movedim|t$|select|slice|narrow|unsqueeze|squeeze"
-    r"|detach|alias|resize|set_|to$|contiguous|item|local_scalar_dense|is_nonzero|result_type|lift|size|stride|unsafe_split|split|chunk"
+    r"::_?(?:empty|new_empty|view|unsafe_view|reshape|as_strided|expand|transpose|permute|movedim|t$|select|slice|narrow"
+    r"|unsqueeze|squeeze"
+    r"|detach|alias|resize|set_|to$|contiguous|item|local_scalar_dense|is_nonzero|result_type|lift|size|stride|unsafe_split"
+    r"|split|chunk"
     r"|unbind|unfold|record_stream|is_pinned|pin_memory|numpy_T|data_ptr|conj|real|imag|requires_grad|flatten|broadcast_to|swap)"
 )
 _COMPUTES = re.compile(r"^(?:aten|torchvision|torchaudio|mkldnn|quantized)::")

@@ -23,7 +23,8 @@ from advisor.timeline.waits import Waits
 # Operators and annotations that only a program on a GPU or another accelerator has, for traces that hold nothing of the
 # device itself. On Apple's GPUs alone aten::linear is one operator, with nothing inside it and a backward of its own.
 _ON_DEVICE = re.compile(
-    r"(?<!_use_)cudnn(?!_is)|cublas|\bcuda|nccl|miopen|\bmps|_mps|\b(?:xpu|hpu|npu|xla|tpu)\b|record_stream|pin_memory|_fused_dropout"
+    r"(?<!_use_)cudnn(?!_is)|cublas|\bcuda|nccl|miopen|\bmps|_mps|\b(?:xpu|hpu|npu|xla|tpu)\b|record_stream|pin_memory"
+    r"|_fused_dropout"
     r"|thnn_fused|aten::linear_backward|flash_attention(?!\w*for_cpu)|efficient_attention",
     re.IGNORECASE,
 )

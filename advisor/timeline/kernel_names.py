@@ -19,16 +19,22 @@ _CLASSES = (
     ("embedding", r"embedding|indexSelect|index_select|pooled_embs|bounds_check_indices|permute_indices"),
     ("optimizer", r"multi_tensor_apply|fused_adam|adam_|AdamFunctor|SGDFunctor|fused_sgd|\blamb\b|adagrad"),
     ("layout", r"nchwToNhwc|nhwcToNchw|batched_transpose|tensorTransform|transpose_(?:NCHW|NHWC)|cudnn::.*[tT]ranspose"),
-    ("normalization", r"batch_?norm|\bbn_(?:fw|bw)|layer_?norm|LayerNorm|group_?norm|rms_?norm|RowwiseMoments|GammaBeta|GroupNorm|MIOpenBatchNorm"),
+    ("normalization", r"batch_?norm|\bbn_(?:fw|bw)|layer_?norm|LayerNorm|group_?norm|rms_?norm|RowwiseMoments|GammaBeta"
+                      r"|GroupNorm|MIOpenBatchNorm"),
     ("softmax", r"[sS]oft_?[mM]ax"),
     ("pooling", r"pool(?:ing)?(?![a-z])|pool_"),
-    ("conv", r"scudnn|[hsi]\d{3,6}cudnn|fprop|dgrad|wgrad|conv(?!ert)|winograd|fft2d_|fft1d_|im2col|col2im|flip_filter|scalePackedTensor|pointwise_mult_and_sum_complex|computeOffsets|gcgemm|implicit_gemm|igemm_|miopen|Igemm|volta_cgemm|kern_precompute_indices"),
+    ("conv", r"scudnn|[hsi]\d{3,6}cudnn|fprop|dgrad|wgrad|conv(?!ert)|winograd|fft2d_|fft1d_|im2col|col2im|flip_filter"
+             r"|scalePackedTensor|pointwise_mult_and_sum_complex|computeOffsets|gcgemm|implicit_gemm|igemm_|miopen|Igemm"
+             r"|volta_cgemm|kern_precompute_indices"),
     ("gemm", r"gemm|gemv|cutlass|xmma|nvjet|Cijk_|matmul|splitK|dot_kernel|cublas|gemmSN|mm_kernel|_mm_|wgmma"),
     ("sort", r"[sS]ort|Radix|topk|TopK|unique|[Ss]can(?:Kernel|_kernel|ByKey|InitKernel)|DeviceScan"),
     ("random", r"distribution_|philox|curand|fused_dropout|masked_scale|random_from_to|uniform_|bernoulli"),
-    ("copy", r"direct_copy_kernel|CatArrayBatchedCopy|copy_kernel|copyBuffer|LoadWithCast|StoreWithCast|bfloat16_copy|float_copy|half_copy"),
-    ("reduction", r"reduce_kernel|DeviceReduce|[rR]eduction|argmax|argmin|reduce_1Block|_norm_|nll_loss|cross_entropy|triton_red|triton_per"),
-    ("elementwise", r"elementwise|[pP]ointwise|FillFunctor|triton_poi|index_kernel|gather|scatter|fill_kernel|where_kernel|masked_fill"),
+    ("copy", r"direct_copy_kernel|CatArrayBatchedCopy|copy_kernel|copyBuffer|LoadWithCast|StoreWithCast|bfloat16_copy"
+             r"|float_copy|half_copy"),
+    ("reduction", r"reduce_kernel|DeviceReduce|[rR]eduction|argmax|argmin|reduce_1Block|_norm_|nll_loss|cross_entropy"
+                  r"|triton_red|triton_per"),
+    ("elementwise", r"elementwise|[pP]ointwise|FillFunctor|triton_poi|index_kernel|gather|scatter|fill_kernel|where_kernel"
+                    r"|masked_fill"),
 )  # fmt: skip
 _COMPILED = [(name, re.compile(pattern)) for name, pattern in _CLASSES]
 
@@ -38,9 +44,12 @@ _TENSOR = re.compile(
     r"|bmm_.*(?:e4m3|E4m3|Bfloat16|Fp16)|cutlass3x_sm(?:90|100|120)_tensorop|_mma_|mma_kernel|16816|sm(?:90|100)_.*wgmma",
 )
 _SIMT = re.compile(
-    r"(?<![0-9a-z])sgemm|_sgemm|(?<![hsi]884)scudnn|simt|(?<![0-9])[cz]gemm|gcgemm|_convolve_sgemm|winograd|dgrad(?:2d)?(?:_\w+)?_engine<float|engine<float"
-    r"|wgrad_alg\d_engine|dgrad_alg\d_engine|dgrad2d_alg|fft[12]d_|gemv|gemmSN|gemmk1|dot_kernel|im2col|flip_filter|scalePackedTensor"
-    r"|xmma_(?:gemm|fprop|dgrad|wgrad).*_f32f32_f32|pointwise_mult_and_sum_complex|reduce_wgrad|splitKreduce|computeOffsets|kern_precompute",
+    r"(?<![0-9a-z])sgemm|_sgemm|(?<![hsi]884)scudnn|simt|(?<![0-9])[cz]gemm|gcgemm|_convolve_sgemm|winograd"
+    r"|dgrad(?:2d)?(?:_\w+)?_engine<float|engine<float"
+    r"|wgrad_alg\d_engine|dgrad_alg\d_engine|dgrad2d_alg|fft[12]d_|gemv|gemmSN|gemmk1|dot_kernel|im2col|flip_filter"
+    r"|scalePackedTensor"
+    r"|xmma_(?:gemm|fprop|dgrad|wgrad).*_f32f32_f32|pointwise_mult_and_sum_complex|reduce_wgrad|splitKreduce|computeOffsets"
+    r"|kern_precompute",
 )
 _BF16 = re.compile(r"bf16|bfloat16|BFloat16|Bfloat16|Cijk\w*_BB[SH]|Cijk\w*_B[BS]_")
 _FP8 = re.compile(r"e4m3|e5m2|E4m3|E5m2|fp8|float8|Float8|Cijk\w*_F8")
