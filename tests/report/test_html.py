@@ -84,7 +84,7 @@ def check(text: str) -> Page:
 
 
 def under(root: Any, key: str) -> Any:
-    """What stands under a key of the JSON; the last name may hold dots."""
+    """Return what stands under a key of the JSON; the last name may hold dots."""
     if not key or (isinstance(root, dict) and key in root):
         return root[key] if key else root
     first, _, rest = key.partition(".")

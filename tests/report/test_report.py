@@ -228,7 +228,7 @@ def test_json_round_trips_and_holds_to_the_schema() -> None:
 
 @pytest.mark.parametrize("name", ["analysis", "judgement", "comparison"])
 def test_every_field_of_a_result_says_its_meaning(name: str) -> None:
-    """What stands at the fields is in the schema; that the schemas in docs/ are current is tested with the gate's reports."""
+    """The schema holds the meanings of the fields; tests of the gate's reports hold the schemas in docs/ current."""
     for struct, definition in schema(name)["$defs"].items():
         assert definition["description"], struct
         for field, said in definition["properties"].items():

@@ -1,4 +1,4 @@
-"""What the documents show is what the program prints. ``UPDATE_DOCS=1 pytest tests/repository/test_docs.py`` renews them."""
+"""Documents that show exactly what the program prints. ``UPDATE_DOCS=1 pytest tests/repository/test_docs.py`` renews them."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def _load() -> ModuleType:
 
 
 class Extent(NamedTuple):
-    """How much of the study a run does, and the least that must come of it."""
+    """The part of the study that a run does, and the least that must come of it."""
 
     names: list[str]
     pairs: int
