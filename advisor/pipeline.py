@@ -33,6 +33,7 @@ from advisor.results.analysis import (
 from advisor.results.ranks import Across
 from advisor.results.version import __version__
 from advisor.views import build
+from advisor.views.startup import startup_parts
 from advisor.views.metrics import collect
 
 if TYPE_CHECKING:
@@ -212,9 +213,8 @@ def _summary(trace: Trace) -> Summary:
     (facts,), devices = records(trace.frame("trace")), records(trace.frame("devices"))
     first = devices[0] if devices else {}
     samples = trace.step_samples_ns / 1e6
-    ledger = trace.ledger
-    counted_ns = ledger.counted_ns
-    causes = {name: ns / counted_ns for name, ns in ledger.by_cause().items() if ns} if counted_ns else {}
+    ledger, extent = trace.ledger, trace.ledger.of_extent()
+    counted_ns, total_ns = ledger.counted_ns, sum(extent.values())
     return Summary(
         steps=trace.steps_recorded,
         window_ms=trace.window_ns / 1e6,
@@ -223,7 +223,7 @@ def _summary(trace: Trace) -> Summary:
             p10=float(np.percentile(samples, 10)),
             p90=float(np.percentile(samples, 90)),
             samples=[float(sample) for sample in samples],
-            mean=counted_ns / trace.steps_recorded / 1e6,
+            mean=trace.mean_step_ns / 1e6,
         )
         if len(samples)
         else None,
@@ -235,5 +235,9 @@ def _summary(trace: Trace) -> Summary:
         tensor_core_share=facts["tensor_core_share"],
         peak_memory_bytes=first.get("peak_allocated_bytes"),
         memory_bytes=first.get("memory_bytes"),
-        causes=causes,
+        causes={name: ns / total_ns for name, ns in extent.items() if ns},
+        steady_ms=trace.whole_ms,
+        steady_causes={name: ns / counted_ns for name, ns in ledger.by_cause().items() if ns},
+        startup=startup_parts(trace.context),
+        steps_by=trace.steps_by or None,
     )

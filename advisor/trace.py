@@ -17,11 +17,9 @@ from advisor.intervals import Bools, Ints
 from advisor.reading import stream
 from advisor.reading.metadata import Metadata
 from advisor.reading.remote import is_url, public
-from advisor.results.analysis import typical_ms
 from advisor.timeline.context import Context
 from advisor.timeline.cpu import shows_device
 from advisor.timeline.recording import Recording
-from advisor.timeline.startup import warm_ns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -135,7 +133,7 @@ class Trace:
 
     @property
     def steps_recorded(self) -> int:
-        """ProfilerStep annotations in the trace, without a last one in which nothing happens."""
+        """Steps of the trace, marked or found, without a last one in which nothing happens."""
         return self._recording.whole_steps
 
     @cached_property
@@ -146,6 +144,12 @@ class Trace:
         return np.diff(self._recording.bounds)[self._recording.sampled]
 
     @property
+    def mean_step_ns(self) -> float:
+        """Mean duration of all steps, the first included."""
+        bounds = self._recording.bounds
+        return float(bounds[-1] - bounds[0]) / max(len(bounds) - 1, 1)
+
+    @property
     def step_ms(self) -> float | None:
         """Median step: after the first, over all where there are fewer than three; None without steps."""
         samples = self.step_samples_ns
@@ -153,10 +157,13 @@ class Trace:
 
     @property
     def whole_ms(self) -> float:
-        """Time of which shares are taken, in ms: the median step, the mean of all where steps differ, or the window."""
-        if self.step_ms is None:
-            return self.window_ns / 1e6
-        return typical_ms(self.step_ms, self.ledger.counted_ns / self.step_count / 1e6)
+        """Time of which shares are taken, in ms: steady work of a typical step, or of the window without steps."""
+        return self._context.step_ns / 1e6
+
+    @property
+    def steps_by(self) -> str:
+        """Marks of the steps in words; '' without steps."""
+        return self._recording.steps_by
 
     @property
     def step_count(self) -> int:
@@ -182,11 +189,6 @@ class Trace:
     def ledger(self) -> Ledger:
         """Owners of every ns of the window, on the busiest device; on the host where there is none."""
         return self._context.ledger
-
-    @property
-    def warm_ns(self) -> Ints | None:
-        """ns of each of its segments outside start-up, where that is so much that severities are judged without it."""
-        return self._context.once(warm_ns)
 
     # ---- frames
 

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from advisor.engine.claims import Claim, Scale, Settlement, settle
+from advisor.engine.claims import Claim, Settlement, settle
 from advisor.engine.evaluation import Evaluator, Question, cell, explain
 from advisor.engine.places import places
 from advisor.engine.recorded_settings import settings
@@ -95,8 +95,6 @@ class Trace(Protocol):
     def gpu_expected(self) -> bool: ...
     @property
     def ledger(self) -> Ledger: ...
-    @property
-    def warm_ns(self) -> Ints | None: ...
     @property
     def step_ms(self) -> float | None: ...
     @property
@@ -351,21 +349,7 @@ class _Run:
                 self.fail(rule, error, "cost")
                 continue
             claims.append(Claim(rule, rows, segments[ledger.counted[segments]]))
-        return settle(claims, ledger.dur_ns, ledger.counted_ns, self.whole_ms, self.scale)
-
-    @cached_property
-    def scale(self) -> Scale | None:
-        """Scale of the severities where start-up is much of the counted time; else None."""
-        warm = self.trace.warm_ns
-        return None if warm is None else Scale(warm, int(warm[self.trace.ledger.counted].sum()))
-
-    def why(self, claim: Claim) -> str:
-        """The rule's own words; and what the severity is judged by, where that is not the share beside it."""
-        if self.scale is None or not claim.rule.levels or not claim.cost_ns:
-            return claim.rule.why
-        share = 100 * self.scale.share(claim.segments)
-        note = f"Severity is judged without the start-up that the trace holds: this is {share:.1f} % of the time left."
-        return f"{claim.rule.why.rstrip()}\n\n{note}\n"
+        return settle(claims, ledger.dur_ns, ledger.counted_ns, self.whole_ms)
 
     def finding(self, claim: Claim) -> Finding:
         rule, frame = claim.rule, claim.rule.match.frame
@@ -388,7 +372,7 @@ class _Run:
             saving=claim.saving,
             where=places(self.evaluator.frame(frame), claim.rows, self.evaluator.weight(frame, claim.rows)),
             evidence=evidence,
-            why=self.why(claim),
+            why=rule.why,
             fix=msgspec.convert(rule.fix, Fix, from_attributes=True),
             references=msgspec.convert(rule.references, list[Reference], from_attributes=True),
             settings=self.settings(rule),

@@ -12,8 +12,7 @@ from advisor.frames.schema import COMMON, Schema, flag, integer, text
 from advisor.intervals import Bools, Ints, covered, fetch, starts_run, subtract, summed, union
 from advisor.timeline.calls import OP, PYTHON, RUNTIME
 from advisor.timeline.context import Context
-from advisor.timeline.ledger import CAUSES, IDLE
-from advisor.timeline.startup import startup
+from advisor.timeline.ledger import CAUSES, CODE, IDLE
 
 SCHEMA = Schema(
     "gaps",
@@ -26,7 +25,7 @@ SCHEMA = Schema(
         text("position", "first (before any work of the window), last, or inner"),
         text("next_op", "operator that launched the work which ends the stretch"),
         text("phase", "phase that the launching thread was in: forward, backward, optimizer, zero_grad or other"),
-        flag("startup", "most of it lies under what only first calls take so long for: lazy loading, algorithm search"),
+        flag("startup", "it is start-up, its cause: loading, selection of an algorithm, specialization, first calls"),
         integer("call_ns", "ns", "length of the one runtime call that the launching thread was in at its middle; 0 if in none"),
         integer("python_ns", "ns", "what of it the launching thread spent in Python outside any operator; NULL without "
                 "its calls"),
@@ -34,16 +33,6 @@ SCHEMA = Schema(
                 "100 us or more, launching nothing"),
     ),
 )  # fmt: skip
-# Operators that move no data: a thread that seems to be in one for long was held up, and computes nothing.
-_NO_DATA = re.compile(
-    r"::_?(?:empty|new_empty|view|unsafe_view|reshape|as_strided|expand|transpose|permute|movedim|t$|select|slice|narrow"
-    r"|unsqueeze|squeeze"
-    r"|detach|alias|resize|set_|to$|contiguous|item|local_scalar_dense|is_nonzero|result_type|lift|size|stride|unsafe_split"
-    r"|split|chunk"
-    r"|unbind|unfold|record_stream|is_pinned|pin_memory|numpy_T|data_ptr|conj|real|imag|requires_grad|flatten|broadcast_to|swap)"
-)
-_COMPUTES = re.compile(r"^(?:aten|torchvision|torchaudio|mkldnn|quantized)::")
-_LEAST_NS = 100_000
 _PROFILER = re.compile(r"torch/profiler/\w+\.py\(")
 
 
@@ -77,7 +66,7 @@ def build(context: Context) -> pd.DataFrame:
         "position": context.labels(_position(context, start, start + dur, gap, stretches), ["first", "last", "inner"]),
         "next_op": context.labels(fetch(host.name, fetch(host.attributes.op, following)), context.names),
         "phase": context.phase(node),
-        "startup": 2 * covered(context.once(startup), start, start + dur) > dur,
+        "startup": ledger.cause[head] == CODE["startup"],
         "call_ns": np.where(in_call, fetch(host.end - host.start, node), 0),
         "python_ns": context.known(python),
         "cpu_work_ns": computing,
@@ -111,7 +100,7 @@ def _meanwhile(context: Context, following: Ints, start: Ints, dur: Ints) -> tup
 
 def _position(context: Context, start: Ints, end: Ints, gap: Ints, stretches: int) -> Ints:
     """0 for a stretch with which the window begins, 1 for one with which it ends, else 2."""
-    low, high = context.recording.window
+    low, high = (int(edge) for edge in context.recording.bounds[[0, -1]])
     first, last = np.full(stretches, high, np.int64), np.full(stretches, low, np.int64)
     np.minimum.at(first, gap, start)
     np.maximum.at(last, gap, end)
@@ -119,18 +108,9 @@ def _position(context: Context, start: Ints, end: Ints, gap: Ints, stretches: in
 
 
 def computing_on_cpu(context: Context, thread: int, start: Ints, end: Ints) -> Ints:
-    """For each span, the ns in which *thread* was in an operator that computes on the CPU.
-
-    Such an operator takes 100 us at least, and neither it nor anything inside it calls the GPU's runtime: a GPU operator
-    costs the host 5 to 50 us, and launches.
-    """
-    host = context.recording.host
-    here = host.thread == thread
-    named = np.array([_COMPUTES.match(n) is not None and _NO_DATA.search(n) is None for n in context.names], np.bool_)
-    ops = np.flatnonzero(here & (host.group == OP) & named[host.name] & (host.end - host.start >= _LEAST_NS))
-    calls = np.sort(host.start[here & (host.group == RUNTIME)])
-    launches = np.searchsorted(calls, host.end[ops]) > np.searchsorted(calls, host.start[ops])
-    ops = ops[~launches]
+    """For each span, the ns in which *thread* was in an operator that computes on the CPU (:mod:`advisor.timeline.tasks`)."""
+    host, tasks = context.recording.host, context.waits.tasks
+    ops = tasks[host.thread[tasks] == thread]
     return covered(union(host.start[ops], host.end[ops]), start, end)
 
 

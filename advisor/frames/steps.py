@@ -11,9 +11,8 @@ from advisor.frames.frame import Frame
 from advisor.frames.schema import Schema, flag, integer, text
 from advisor.intervals import summed
 from advisor.timeline.context import Context
-from advisor.timeline.ledger import CAUSES
-from advisor.timeline.recording import Step
-from advisor.timeline.startup import startup
+from advisor.timeline.ledger import OF_STEPS
+from advisor.timeline.steps import Step
 
 SCHEMA = Schema(
     "steps",
@@ -27,13 +26,13 @@ SCHEMA = Schema(
         integer("start_ns", "ns", "start by the clock that divides the window (see Words in docs/frames.md)"),
         integer("dur_ns", "ns", "duration by that clock"),
         flag("sampled", "whether the median step time speaks of it: steps after the first, all where fewer than three"),
-        *(integer(f"{cause}_ns", "ns", f"what {cause} owns of it") for cause in CAUSES),
+        *(integer(f"{cause}_ns", "ns", f"what {cause} owns of it") for cause in OF_STEPS),
         integer("loader_waits", "", "waits for a batch that begin in it, by the host's clock"),
         flag("outlier", "longer than median + 3 * 1.4826 * MAD and than 1.5 medians"),
         integer("excess_ns", "ns", "what it exceeds the median by"),
         text("excess_cause", "the cause whose share of it exceeds that cause's median over the sampled steps the most"),
         integer("excess_cause_ns", "ns", "by how much"),
-        integer("startup_ns", "ns", "idle in it under what only first calls take so long for: lazy loading, algorithm search"),
+        integer("steady_ns", "ns", "what of it is steady work: all but start-up"),
     ),
 )  # fmt: skip
 
@@ -43,7 +42,7 @@ def build(context: Context) -> pd.DataFrame:
     recording, ledger = context.recording, context.ledger
     bounds = recording.bounds
     count, dur = len(bounds) - 1, np.diff(bounds)
-    steps = recording.steps or [Step("", -1, int(bounds[0]), int(bounds[-1]))]
+    steps = recording.steps[:count] or [Step("", -1, int(bounds[0]), int(bounds[-1]))]
     host_start = np.array([step.start for step in steps], np.int64)
     frame: dict[str, Any] = {
         "step": np.arange(count),
@@ -55,7 +54,7 @@ def build(context: Context) -> pd.DataFrame:
         "dur_ns": dur,
         "sampled": recording.sampled,
     }
-    for cause in CAUSES:
+    for cause in OF_STEPS:
         segments = ledger.through(cause) & (ledger.step >= 0)
         frame[f"{cause}_ns"] = summed(ledger.step[segments], ledger.dur_ns[segments], count)
     waits = recording.host_step_of(context.waits.loader.start)
@@ -71,17 +70,14 @@ def build(context: Context) -> pd.DataFrame:
 def _excess(context: Context, frame: dict[str, Any]) -> dict[str, object]:
     """Columns on what each step has more of than the median step: the difference of their ledgers."""
     bounds, sampled = context.recording.bounds, context.recording.sampled
-    parts = np.stack([frame[f"{cause}_ns"] for cause in CAUSES], axis=1)
+    parts = np.stack([frame[f"{cause}_ns"] for cause in OF_STEPS], axis=1)
     over = parts - np.median(parts[sampled], axis=0).astype(np.int64) if sampled.any() else np.zeros_like(parts)
     most = over.argmax(axis=1)
     by = np.maximum(over[np.arange(len(over)), most], 0)
-    spans = context.once(startup)
-    at = context.recording.step_of(spans.start)
-    early = summed(at[at >= 0], context.idle_during(spans.start, spans.end)[at >= 0], len(bounds) - 1)
     return {
-        "excess_cause": context.labels(np.where(by > 0, most, -1), CAUSES),
+        "steady_ns": context.ledger.step_ns(len(bounds) - 1),
+        "excess_cause": context.labels(np.where(by > 0, most, -1), OF_STEPS),
         "excess_cause_ns": by,
-        "startup_ns": early,
     }
 
 

@@ -18,9 +18,11 @@ from advisor.timeline import memory
 from advisor.timeline.context import Context
 from advisor.timeline.cpu import shows_device
 from advisor.timeline.kernel_names import KernelName, least_capability
-from advisor.timeline.ledger import CAUSES
+from advisor.timeline.ledger import BUSY, IDLE, OUTSIDE
 from advisor.timeline.program import habits
-from advisor.timeline.startup import is_warm, startup
+
+# Idle time is what steady work leaves idle where at most so much of it is start-up.
+_WARM_SHARE = 0.1
 
 TINY_NS = 10_000
 _ROOM = 0.9
@@ -41,7 +43,8 @@ SCHEMA = Schema(
         flag("cpu_only", "the program is known to have run on the CPU alone; false where a GPU may just not have been recorded"),
         flag("gpu_used", "GPU work, or what only a program on one has: launches, its memory, operators that run nowhere else"),
         flag("has_host", "host operators, annotations or Python calls were recorded"),
-        flag("has_steps", "ProfilerStep annotations were recorded"),
+        flag("has_steps", "steps were marked by ProfilerStep, or found by what repeats"),
+        flag("has_marks", "ProfilerStep annotations were recorded"),
         flag("has_shapes", "operand shapes or types were recorded"),
         flag("has_stacks", "source places were recorded, as python_function events or as call stacks"),
         flag("has_memory", "memory events with totals were recorded"),
@@ -51,7 +54,9 @@ SCHEMA = Schema(
         integer("rank", "", "NULL where unknown"),
         integer("world_size", "", "NULL where unknown"),
         integer("step_count", "", "steps recorded, without a last one in which nothing happens"),
+        text("steps_by", "marks of the steps: ProfilerStep, an optimizer, the DataLoader, an engine, a range; NULL without"),
         real("step_ns", "ns", "median step after the first; over all where there are fewer than three; NULL without steps"),
+        real("steady_ns", "ns", "steady work of a typical step (of the window without steps): what shares and prices are of"),
         integer("window_ns", "ns", "the window (see Words in docs/frames.md)"),
         integer("busy_ns", "ns", "what of it the busiest device works"),
         integer("idle_ns", "ns", "what of it that device idles; NULL without GPU work"),
@@ -91,7 +96,7 @@ SCHEMA = Schema(
         real("overhead_share", "share", "of the window: the profiler's own buffer requests and flushes"),
         flag("stack_recorded", "Python stacks were recorded, which slows the host"),
         flag("warm", "no cost of first calls inside the window"),
-        integer("warmup_ns", "ns", "idle under calls of over 2 ms that set up something: kernels, algorithms, allocations"),
+        integer("warmup_ns", "ns", "start-up: idle under what sets something up: kernels, algorithms, allocations, compilation"),
         flag("truncated", "the file is cut off"),
         integer("repaired_events", "", "damaged events that were repaired"),
         integer("skipped_events", "", "damaged events that were left out"),
@@ -105,7 +110,8 @@ SCHEMA = Schema(
         integer("bytes_copied", "bytes", "copied between host and device; NULL where no copy says its size"),
         integer("pageable_to_device_bytes", "bytes", "of these from pageable memory to a device, as far as copies say"),
         flag("steps_not_iterations", "several loader waits in one step: a step is not an iteration"),
-        *(real(f"{cause}_share", "share", f"of the window: what {cause} owns") for cause in CAUSES),
+        *(real(f"{cause}_share", "share", f"of steady work: what {cause} owns") for cause in BUSY + IDLE if cause != "startup"),
+        *(real(f"{cause}_share", "share", f"of the window: what {cause} owns") for cause in ("startup", *OUTSIDE)),
         *settings.FIGURES,
         *settings.COLUMNS,
     ),
@@ -167,19 +173,21 @@ def _time(context: Context) -> dict[str, Any]:
     low, high = recording.window
     window, busy = high - low, _busiest(context).get("busy_ns", 0)
     idle = window - busy if recording.devices else None
-    warmup = int(context.idle_during(*context.once(startup)).sum()) if recording.devices else 0
+    warmup = context.ledger.of_extent()["startup"]
     waits = recording.host_step_of(context.waits.loader.start)
     per_step = np.bincount(waits[waits >= 0], minlength=1)
     steps = bool(recording.steps)
     return {
         "step_count": recording.whole_steps,
+        "steps_by": recording.steps_by or None,
+        "steady_ns": context.step_ns,
         "step_ns": float(np.median(np.diff(recording.bounds)[recording.sampled])) if steps else None,
         "window_ns": window,
         "busy_ns": busy,
         "idle_ns": idle,
         "busy_share": busy / window if idle is not None and window else None,
         "idle_share": idle / window if idle is not None and window else None,
-        "warm": is_warm(warmup, window - busy),
+        "warm": warmup <= _WARM_SHARE * max(window - busy, 1),
         "warmup_ns": warmup,
         "steps_not_iterations": bool(steps and np.median(per_step) >= 2 and not _steps_from_loop(context)),
     }
@@ -189,6 +197,9 @@ def _causes(context: Context) -> dict[str, float]:
     """Columns on what each cause owns."""
     counted_ns = context.ledger.counted_ns
     shares = {cause: ns / counted_ns if counted_ns else 0.0 for cause, ns in context.ledger.by_cause().items()}
+    low, high = context.recording.extent
+    extent = context.ledger.of_extent()
+    shares |= {cause: extent[cause] / (high - low) if high > low else 0.0 for cause in ("startup", *OUTSIDE)}
     named = {"overhead_share": shares["profiler"], "small_gaps_share": shares["host"]}
     return named | {f"{cause}_share": share for cause, share in shares.items()}
 
@@ -267,6 +278,7 @@ def features(context: Context) -> dict[str, bool]:
         "has_gpu": bool(recording.devices),
         "has_host": recording.has_host,
         "has_steps": bool(recording.steps),
+        "has_marks": bool(recording.marked),
         "has_shapes": any(raw not in (b"", b"[]", b"null") for raw in raws[:50])
         and "op" in tables
         and _has_types(context),

@@ -120,11 +120,6 @@ class Job:
         return Costs(np.append(cost, rest), steps, np.append(counted, True), counted_ns)
 
     @property
-    def warm_ns(self) -> None:
-        """Start-up shows in the ranks' own traces, not in who waits for whom."""
-        return None
-
-    @property
     def step_ms(self) -> float | None:
         """Median of the ranks' median steps; None where none has steps."""
         steps = [digest.step_ms for digest in self.digests if digest.step_ms is not None]

@@ -9,15 +9,19 @@ CAUSES = {
     "communication": "collectives that no computing hides",
     "copy": "copies that nothing hides",
     "memset": "memory being set",
+    "startup": "idle: start-up, which happens once",
     "loader": "idle: waits for the next batch",
     "sync": "idle: the host waited for the GPU",
     "blocking_copy": "idle: a copy held the host",
     "allocator": "idle: memory allocated or freed",
     "compile": "idle: compiling",
     "gc": "idle: Python's garbage collector",
+    "operator": "idle: an operator computed on the CPU",
     "host": "idle: Python and launches",
     "profiler": "idle: the profiler itself",
     "unknown": "idle: the trace does not say why",
+    "before": "work of before the recording",
+    "after": "the recording's tail, behind the last work",
 }
 """Meaning of each cause of the ledger on a GPU; those of idle time begin with `idle: `."""
 
@@ -42,6 +46,6 @@ def meaning(cause: str, summary: Summary) -> str:
 
 def breakdown(summary: Summary) -> str:
     """Return ``compute 70 %, loader 20 %, Python 10 %``: what takes a hundredth of the time or more."""
-    causes = sorted(((share, name) for name, share in summary.causes.items() if share >= 0.01), reverse=True)
+    causes = sorted(((share, name) for name, share in summary.shown_causes.items() if share >= 0.01), reverse=True)
     names = {"host": "Python", "gc": "garbage collector"}
     return ", ".join(f"{names.get(name, name.replace('_', ' '))} {100 * share:.0f} %" for share, name in causes)

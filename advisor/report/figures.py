@@ -80,8 +80,8 @@ def span(summary: Summary) -> str:
 
 
 def whole_ms(summary: Summary) -> float:
-    """Return the time that shares are shares of: the typical step, or the window of a trace without steps."""
-    return summary.step_ms.whole if summary.step_ms else summary.window_ms
+    """Return the time that shares are shares of: steady work of the typical step, or of the window without steps."""
+    return summary.whole_ms
 
 
 def uneven(summary: Summary | None) -> bool:
@@ -169,7 +169,7 @@ def headline(summary: Summary) -> list[Figure]:
 
 def causes(summary: Summary) -> list[Part]:
     """List the causes of the step's time, the most first; causes of no time are left out."""
-    owners = sorted(((share, name) for name, share in summary.causes.items() if share > 0), reverse=True)
+    owners = sorted(((share, name) for name, share in summary.shown_causes.items() if share > 0), reverse=True)
     shown = percents([share for share, _ in owners])
     total_ms = whole_ms(summary)
     return [

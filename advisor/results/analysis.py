@@ -103,10 +103,18 @@ class StepTimes(msgspec.Struct, frozen=True, kw_only=True):
         return self.median if self.mean is None else typical_ms(self.median, self.mean)
 
 
+class StartupPart(msgspec.Struct, frozen=True, kw_only=True):
+    """Start-up of one kind: time in which the device idles while something happens that happens once."""
+
+    kind: Annotated[Name, doc("loading, selection, specialization, compilation, capture, allocation or first call.")]
+    ms: Annotated[float, doc("The device's idle time that it owns, in ms of the window.")]
+    where: Annotated[Text | None, doc("The operator or call that most of it lies in; None where the trace names none.")]
+
+
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """Headline figures. ``None`` where the trace does not hold what is needed, never 0."""
 
-    steps: Annotated[int, doc("Steps counted; 0 where the trace has none.")]
+    steps: Annotated[int, doc("Steps counted; 0 where the trace has none, and none could be found.")]
     window_ms: Annotated[
         float,
         doc(
@@ -126,11 +134,39 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     causes: Annotated[
         dict[Name, float],
         doc(
-            "The one owner of each ns of the steps (of the window without steps), as shares that add up to 1: compute, "
-            "communication, copy, memset; while the device idles loader, sync, blocking_copy, allocator, compile, gc, "
-            "host, profiler, unknown. Causes that own nothing are left out."
+            "The one owner of each ns of the window (of the host's span, where that is over twice the window and there are no "
+            "steps), as shares that add up to 1: before, what was queued before the recording; after, its tail; compute, "
+            "communication, copy, memset; while the device idles startup, loader, sync, blocking_copy, allocator, compile, gc, "
+            "operator (CPU work of an operator), host (Python and launches), profiler, unknown. Causes that own nothing are "
+            "left out."
         ),
     ]
+    steady_ms: Annotated[
+        float | None,
+        doc(
+            "Steady work of a typical step, of the window without steps: without before, after and start-up. Every other share, "
+            "price and the plan are of it. None in older analyses."
+        ),
+    ] = None
+    steady_causes: Annotated[
+        dict[Name, float], doc("The causes of steady work alone, as shares of it that add up to 1; empty in older analyses.")
+    ] = {}
+    startup: Annotated[list[StartupPart], doc("Start-up by kind, the longest first; empty where there is none.")] = []
+    steps_by: Annotated[
+        Text | None, doc("Marks of the steps: ProfilerStep, or what was found to repeat; None without steps.")
+    ] = None
+
+    @property
+    def shown_causes(self) -> dict[str, float]:
+        """The causes that shares and prices speak of: of steady work; of the steps in older analyses."""
+        return self.steady_causes or ({} if self.steady_ms is not None else self.causes)
+
+    @property
+    def whole_ms(self) -> float:
+        """The time that shares are shares of, in ms."""
+        if self.steady_ms is not None:
+            return self.steady_ms
+        return self.step_ms.whole if self.step_ms else self.window_ms
 
 
 # ---- findings

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.intervals import Bools, Ints, Spans, covered, fetch, union
+from advisor.results.analysis import typical_ms
 from advisor.timeline import cpu, waits
 from advisor.timeline import ledger as ledgers
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, PHASES, RUNTIME
@@ -66,7 +67,7 @@ class Context:
             return False
         if not np.isin(self.graph_nodes, work.launch).all():
             return True
-        low, high = self.recording.window
+        low, high = self.recording.extent
         unexplained_idle = ledgers.unexplained_idle(self.recording, self.device).length
         return bool(unexplained_idle > _UNDERRECORDED_SHARE * (high - low))
 
@@ -95,6 +96,15 @@ class Context:
             trust = self.idle_trusted if device >= 0 else self.recording.has_host
             self._ledgers[device] = ledgers.build(self.recording, device, self.waits, trust_idle=trust)
         return self._ledgers[device]
+
+    @cached_property
+    def step_ns(self) -> float:
+        """Steady work of a typical step in ns: the median, the mean of all where the two differ; of the window without steps."""
+        ledger, recording = self.ledger, self.recording
+        if not recording.steps:
+            return float(ledger.counted_ns)
+        steady = ledger.step_ns(recording.step_count)
+        return typical_ms(float(np.median(steady[recording.sampled])), ledger.counted_ns / recording.step_count)
 
     @cached_property
     def work_cost(self) -> Ints:

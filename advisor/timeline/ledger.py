@@ -1,29 +1,39 @@
 """The ledger: every ns of the window has one owner, per device.
 
-A device's time is compute's, else communication's, else a copy's, else a memset's; where the device idles, it belongs
-to the reason why: profiler, compile, allocator, garbage collector, loader, blocking copy, synchronization, host. Idle time
-with work already queued is nobody's on the host, and stays ``unknown``; so does all that the trace cannot explain.
+What was queued before the recording and the tail behind the program's last work are ``before`` and ``after``. Between them
+a device's time is compute's, else communication's, else a copy's, else a memset's; where the device idles, it belongs
+to the reason why: profiler, start-up, compile, allocator, garbage collector, loader, blocking copy, synchronization, an
+operator that computes on the CPU, host (Python and launches). Idle time with work already queued is nobody's on the host, and
+stays ``unknown``; so does all that the trace cannot explain.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.intervals import EMPTY, Bools, Ints, Spans, complement, covered, exclusive, fetch, summed, union
+from advisor.intervals import EMPTY, Bools, Ints, Spans, complement, covered, exclusive, fetch, subtract, summed, union
 from advisor.timeline import waits as w
+from advisor.timeline.calls import RUNTIME
 from advisor.timeline.recording import COPY, KERNEL, MEMSET, Recording
+from advisor.timeline.startup import Startup, early_work
+from advisor.timeline.startup import find as find_startup
+from advisor.timeline.tasks import find as find_tasks
 
 BUSY = ("compute", "communication", "copy", "memset")
-IDLE = ("loader", "sync", "blocking_copy", "allocator", "compile", "gc", "host", "profiler", "unknown")
-CAUSES = BUSY + IDLE
+OUTSIDE = ("before", "after")
+IDLE = (
+    "startup", "loader", "sync", "blocking_copy", "allocator", "compile", "gc", "operator", "host", "profiler", "unknown",
+)  # fmt: skip
+CAUSES = BUSY + OUTSIDE + IDLE
+OF_STEPS = BUSY + IDLE
 CODE = {name: code for code, name in enumerate(CAUSES)}
 # So long behind the last event of the host, nothing is known of what it did.
 _SILENCE_NS = 1_000_000
+_LAUNCHES = re.compile(r"Launch|Memset|Memcpy")
 _LATENCY_NS = 100_000
-_STARTUP_NS = 2_000_000
-_STARTUP_TIMES = 3
 
 
 @dataclass
@@ -38,7 +48,9 @@ class Layer:
 
 @dataclass
 class Ledger:
-    """Disjoint segments that partition the window exactly, in order of time.
+    """Disjoint segments that partition the extent of the recording exactly, in order of time.
+
+    ``counted`` are those of steady work, that shares and prices speak of: in the steps, and no start-up.
 
     ``row`` is the owner within its cause: an index into ``Recording.work`` for device work (a row of `ops` where
     the program ran on the CPU), into the table of waits for idle time, -1 where there is none. ``gap`` numbers the idle
@@ -68,8 +80,8 @@ class Ledger:
 
     @property
     def idle(self) -> Bools:
-        """Segments in which it does not, whatever the cause."""
-        return self.cause >= len(BUSY)
+        """Segments in which it does not, whatever the cause, between the ends of the program."""
+        return self.cause >= len(BUSY + OUTSIDE)
 
     def through(self, *causes: str) -> Bools:
         """Segments of some causes."""
@@ -85,8 +97,20 @@ class Ledger:
         return summed(self.row[segments], self.dur_ns[segments], count)
 
     def by_cause(self) -> dict[str, int]:
-        """ns of each cause over the counted steps; they add up to ``counted_ns``."""
-        return {name: int(self.dur_ns[self.counted & (self.cause == code)].sum()) for name, code in CODE.items()}
+        """ns of each cause of steady work; they add up to ``counted_ns``."""
+        return self._sums(self.counted)
+
+    def of_extent(self) -> dict[str, int]:
+        """ns of each cause over all that the ledger divides, start-up and both ends included."""
+        return self._sums(np.ones(len(self.cause), np.bool_))
+
+    def _sums(self, segments: Bools) -> dict[str, int]:
+        total = summed(self.cause[segments], self.dur_ns[segments], len(CAUSES))
+        return dict(zip(CAUSES, total.tolist(), strict=True))
+
+    def step_ns(self, count: int) -> Ints:
+        """ns of steady work in each of *count* steps."""
+        return summed(self.step[self.counted], self.dur_ns[self.counted], count)
 
     def spans(self, cause: str) -> Spans:
         """Time in which a cause owns the device."""
@@ -104,7 +128,8 @@ class HostWaits:
     compile: w.Waits
     gc: w.Waits
     profiler: w.Waits
-    startup: w.Waits  # stretches of copy calls that only the first call takes
+    startup: Startup
+    tasks: Ints  # forest nodes of operators that compute on the CPU
     bubble: Ints  # per sync: idle ns of the busiest device that follow it
     reach: Ints  # per sync: until when idle time is laid at its door
 
@@ -121,36 +146,21 @@ def host_waits(recording: Recording) -> HostWaits:
         following = np.where(after < len(busy.start), busy.start[np.minimum(after, len(busy.start) - 1)], nothing)
         running = covered(busy, syncs.end, syncs.end + 1) > 0
         bubble = np.where(running, 0, np.maximum(following - syncs.end, 0))
-    startup = _startup(recording, syncs)
+    compiles = w.compiles(recording)
     # What the host lost by waiting it can have used to run ahead: the idle laid at a wait's door is no longer than it.
     reach = syncs.end + np.minimum(bubble, syncs.end - syncs.begin)
     return HostWaits(
         loader=w.loader_waits(recording),
         syncs=syncs,
         allocator=w.allocator_calls(recording),
-        compile=w.compiles(recording),
+        compile=compiles,
         gc=w.collections(recording),
         profiler=w.overheads(recording),
-        startup=startup,
+        startup=find_startup(recording, syncs, compiles),
+        tasks=find_tasks(recording),
         bubble=bubble,
         reach=reach,
     )
-
-
-def _startup(recording: Recording, syncs: w.Syncs) -> w.Waits:
-    """From the call to the start of its copy, where one copy waited for that far longer than its like.
-
-    The first copy of a recording sets up what later ones find ready: that says nothing of how copies should be made.
-    """
-    rows = np.flatnonzero(syncs.kind == w.COPY_SYNC)
-    rows = rows[syncs.copy[rows] >= 0]
-    began = recording.work.start[syncs.copy[rows]]
-    lead = began - syncs.begin[rows]
-    if len(rows) < 3:
-        return w.Waits(rows[:0], rows[:0], rows[:0])
-    odd = (lead > _STARTUP_NS) & (lead > _STARTUP_TIMES * np.median(lead))
-    odd &= np.arange(len(rows)) == 0
-    return w.Waits(syncs.node[rows[odd]], syncs.begin[rows[odd]], began[odd])
 
 
 def build(recording: Recording, device: int, waits: HostWaits, *, trust_idle: bool) -> Ledger:
@@ -159,13 +169,18 @@ def build(recording: Recording, device: int, waits: HostWaits, *, trust_idle: bo
     Programs on the CPU have a ledger of their own: :func:`advisor.timeline.cpu.ledger`.
     """
     layers = _busy_layers(recording, device) + _idle_layers(recording, device, waits, trust_idle=trust_idle)
-    return partition(recording, device, layers)
+    return partition(recording, device, layers, early_work(recording, waits.startup))
 
 
-def partition(recording: Recording, device: int, layers: list[Layer]) -> Ledger:
-    """The window divided among layers: each moment is the first layer's that covers it."""
-    low, high = recording.window
-    edges = [np.array([low, high], np.int64), recording.bounds]
+def partition(recording: Recording, device: int, layers: list[Layer], early: Bools | None = None) -> Ledger:
+    """The extent divided among layers: each moment is the first layer's that covers it, but for the ends of the recording.
+
+    *early* flags GPU work that start-up launched: it is the device's, and not counted.
+    """
+    low, high = recording.extent
+    bounds = recording.bounds
+    layers = [*_ends(low, int(bounds[0]), int(bounds[-1]), high), *layers]
+    edges = [np.array([low, high], np.int64), bounds]
     for layer in layers:
         edges += [layer.start, layer.end]
     points = np.unique(np.clip(np.concatenate(edges), low, high))
@@ -181,13 +196,26 @@ def partition(recording: Recording, device: int, layers: list[Layer]) -> Ledger:
         cause[mask] = layer.cause
         row[mask] = layer.row[at[mask]]
         free &= ~mask
-    idle = cause >= len(BUSY)
+    idle = cause >= len(BUSY + OUTSIDE)
     fresh = idle & ~np.concatenate([np.zeros(1, np.bool_), idle[:-1]])
     gap = np.where(idle, np.cumsum(fresh) - 1, -1)
-    step = recording.step_of(start)
-    counted = (step >= 0) & (step < max(recording.whole_steps, 1))
+    outside = (cause == CODE["before"]) | (cause == CODE["after"])
+    step = np.where(outside, -1, recording.step_of(start))
+    counted = (step >= 0) & (cause != CODE["startup"])
+    if early is not None and early.any():
+        counted &= ~((cause < len(BUSY)) & (row >= 0) & early[np.maximum(row, 0)])
     dur = end - start
     return Ledger(device, start, dur, cause, row, step, counted, gap, int(dur[counted].sum()))
+
+
+def _ends(low: int, first: int, last: int, high: int) -> list[Layer]:
+    """Layers of what lies before the first step and behind the last."""
+    nobody = np.array([-1], np.int64)
+    return [
+        Layer(CODE[cause], np.array([start], np.int64), np.array([end], np.int64), nobody)
+        for cause, start, end in (("before", low, first), ("after", last, high))
+        if end > start
+    ]
 
 
 def layer_of(cause: str, start: Ints, end: Ints, row: Ints | None = None, rank: Ints | None = None) -> Layer:
@@ -220,16 +248,14 @@ def _idle_layers(recording: Recording, device: int, waits: HostWaits, *, trust_i
     def wait_layer(cause: str, table: w.Waits) -> Layer:
         return layer_of(cause, table.start, table.end, np.arange(len(table.start)))
 
-    layers = [wait_layer("profiler", waits.profiler)]
+    layers = [wait_layer("profiler", waits.profiler), wait_layer("startup", waits.startup)]
     if not recording.has_host:
         return layers
     if device >= 0:
-        waiting = unexplained_idle(recording, device)
+        waiting = subtract(unexplained_idle(recording, device), _held_calls(recording, waits) if trust_idle else EMPTY)
         layers.append(layer_of("unknown", waiting.start, waiting.end))
     if not trust_idle:
         return layers
-    early = waits.startup
-    layers.append(layer_of("unknown", early.start, early.end))
     layers += [
         wait_layer("compile", waits.compile),
         wait_layer("allocator", waits.allocator),
@@ -243,11 +269,24 @@ def _idle_layers(recording: Recording, device: int, waits: HostWaits, *, trust_i
     ):
         rows = np.flatnonzero(chosen)
         layers.append(layer_of(cause, syncs.begin[rows], waits.reach[rows], rows))
+    host, tasks = recording.host, waits.tasks
+    layers.append(layer_of("operator", host.start[tasks], host.end[tasks], np.arange(len(tasks))))
     low, high = host_extent(recording)
     if high - (last := last_event(recording)) > _SILENCE_NS:
         high = last
     layers.append(layer_of("host", np.array([low], np.int64), np.array([high], np.int64)))
     return layers
+
+
+def _held_calls(recording: Recording, waits: HostWaits) -> Spans:
+    """Time of calls that hold the host: waits, copies it waits for, and launches that take over 1 ms. These say why."""
+    host = recording.host
+    own = waits.syncs.kind != w.PROFILER
+    codes = [code for code, name in enumerate(recording.names) if _LAUNCHES.search(name)]
+    long = np.flatnonzero((host.group == RUNTIME) & (host.end - host.start > _SILENCE_NS))
+    long = long[np.isin(host.name[long], codes)]
+    start = np.concatenate([waits.syncs.begin[own], host.start[long]])
+    return union(start, np.concatenate([waits.syncs.end[own], host.end[long]]))
 
 
 def last_event(recording: Recording) -> int:
@@ -275,7 +314,7 @@ def unexplained_idle(recording: Recording, device: int) -> Spans:
     The device then waits for something of its own (an event, a dependency, the front end, work that was not recorded).
     """
     work, host = recording.work, recording.host
-    low, high = recording.window
+    low, high = recording.extent
     gaps = complement(recording.busy(device), low, high)
     if not len(gaps.start):
         return gaps

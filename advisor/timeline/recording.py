@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,34 +13,17 @@ from advisor import hardware
 from advisor.intervals import Bools, Ints, Spans, fetch, union
 from advisor.reading.metadata import Device
 from advisor.reading.stream import Recorded
-from advisor.timeline.calls import Host, stack_rows
+from advisor.timeline import steps as iterations
+from advisor.timeline.calls import OP, RUNTIME, Host, stack_rows
 from advisor.timeline.kernel_names import COMMUNICATION
 from advisor.timeline.source import scrub
+from advisor.timeline.steps import Step
 
 KERNEL, COPY, MEMSET = range(3)
 WORK = ("kernel", "copy", "memset")
-_STEP = re.compile(r"^ProfilerStep#(\d+)")
 _HOUR_NS = 3_600_000_000_000
-_LATE_SHARE = 0.10
 
 Floats = npt.NDArray[np.float64]
-
-
-def _runs_ahead(launched: Ints, ran: Ints, time: Ints, steps: int) -> bool:
-    """Tell whether the host runs ahead: much of the GPU's time is in a later step than its launch, or most of most steps' is.
-
-    One long copy in some steps must not hide that all the others' work runs later.
-    """
-    if time.sum() == 0:
-        return False
-    late = ran > launched
-    if time[late].sum() > _LATE_SHARE * time.sum():
-        return True
-    inside = launched >= 0
-    own = np.bincount(launched[inside], time[inside], steps)
-    later = np.bincount(launched[inside & late], time[inside & late], steps)
-    working = own > 0
-    return bool(np.median(later[working] / own[working]) > 0.5) if working.any() else False
 
 
 @dataclass
@@ -65,16 +47,6 @@ class Work:
     def indices(self, kind: int) -> Ints:
         """Indices of the kernels, of the copies or of the memsets."""
         return np.flatnonzero(self.kind == kind)
-
-
-@dataclass
-class Step:
-    """One ProfilerStep on the host."""
-
-    name: str
-    number: int
-    start: int
-    end: int
 
 
 class Recording:
@@ -218,23 +190,25 @@ class Recording:
     # ---- steps and window
 
     @cached_property
-    def steps(self) -> list[Step]:
-        """ProfilerStep#N on the host, by start. Their copies on the GPU's side (gpu_user_annotation) are none."""
+    def marked(self) -> list[Step]:
+        """ProfilerStep#N on the host, by start: what the profiler's schedule marked."""
         if self.part is not None:
             return [Step(*step) for step in self.part.steps]
-        steps: list[Step] = []
-        for group in ("annotation", "op"):
-            table = self.tables.get(group)
-            if table is None:
-                continue
-            is_step = np.array([name.startswith("ProfilerStep#") for name in self.names], np.bool_)
-            for row in np.flatnonzero(is_step[table["name"]]).tolist():
-                name = self.names[table["name"][row]]
-                number = _STEP.match(name)
-                if number:
-                    start = int(table["ts"][row]) - self.zero_ns
-                    steps.append(Step(name, int(number[1][:15]), start, start + max(int(table["dur"][row]), 0)))
-        return sorted(steps, key=lambda step: (step.start, step.number))
+        return iterations.marked(self)
+
+    @cached_property
+    def _found(self) -> tuple[list[Step], str]:
+        return iterations.found(self) if self.part is None else ([], "")
+
+    @property
+    def steps(self) -> list[Step]:
+        """Steps on the host, by start: ProfilerStep#N, else what was found to mark iterations."""
+        return self.marked or self._found[0]
+
+    @property
+    def steps_by(self) -> str:
+        """Marks of the steps in words: ProfilerStep, an optimizer, the DataLoader, an engine's annotation, a range; else ''."""
+        return "ProfilerStep" if self.marked else self._found[1]
 
     @cached_property
     def whole_steps(self) -> int:
@@ -243,7 +217,9 @@ class Recording:
         prof.step() began it, and the recording stopped.
         """
         steps = self.steps
-        if len(steps) < 2 or not self._is_empty(steps[-1]) or all(self._is_empty(step) for step in steps[:-1]):
+        if not self.marked or len(steps) < 2 or not self._is_empty(steps[-1]):
+            return len(steps)
+        if all(self._is_empty(step) for step in steps[:-1]):
             return len(steps)
         what = f"{steps[-1].name} at the end holds no operator and no GPU work: figures a step leave it out"
         self.problems.append(("empty-step", what))
@@ -268,7 +244,7 @@ class Recording:
         """First step's start (else the first GPU event's) to the later of the last step's end and the last GPU event's."""
         if self.part is not None:
             return self.part.edges[0], self.part.edges[-1]
-        work, steps = self.work, self.steps
+        work, steps = self.work, self.marked
         if len(work):
             start = steps[0].start if steps else int(work.start[0])
             end = max(int(work.end.max()), steps[-1].end if steps else 0)
@@ -285,59 +261,84 @@ class Recording:
         return min(s for s, _ in spans) - self.zero_ns, max(e for _, e in spans) - self.zero_ns
 
     @cached_property
+    def last_work(self) -> int:
+        """End of the last operator, call or GPU work."""
+        host, work = self.host, self.work
+        acts = host.end[(host.group == OP) | (host.group == RUNTIME)]
+        return max(int(acts.max()) if len(acts) else self.window[1], int(work.end.max()) if len(work) else self.window[0])
+
+    def bytes_of(self, index: int) -> int | None:
+        """Bytes of a copy, by its index in `work`; None for other work, and where the trace does not say."""
+        if self.work.kind[index] != COPY:
+            return None
+        size = int(self.tables["copy"]["bytes"][self.work.row[index]])
+        return size if size >= 0 else None
+
+    @cached_property
+    def extent(self) -> tuple[int, int]:
+        """The time that the ledger divides: the window; the host's span where that is over twice the window, without steps."""
+        if self.part is not None or self.marked or not len(self.work):
+            return self.window
+        return iterations.host_span(self) or self.window
+
+    @cached_property
+    def ends(self) -> tuple[int, int]:
+        """Part of the extent that is the program's: behind what was queued before the recording, before the tail of it."""
+        low, high = self.extent
+        if self.part is not None or self.extent != self.window:
+            return low, high
+        first = min(iterations.first_moment(self, low), high)
+        return first, max(iterations.last_moment(self, first, high), first)
+
+    @cached_property
     def bounds(self) -> Ints:
-        """Edges of the steps: n + 1 times for n steps (or for the one window where there are none)."""
-        low, high = self.window
+        """Edges of the steps: n + 1 times for n steps (or for the one interval where there are none)."""
         if self.part is not None:
             return np.array(self.part.edges, np.int64)
+        low, high = self.ends
         if not self.steps:
             return np.array([low, high], np.int64)
-        starts = np.array([step.start for step in self.steps], np.int64)
-        high = max(self._end_of_steps(high), int(starts[-1]))
-        edges = np.append(starts, high)
+        count = self.whole_steps
+        starts = np.array([step.start for step in self.steps[:count]], np.int64)
+        if not self.marked:
+            high = min(max(self._end_of_found(), int(starts[-1])), high)
+        elif count < len(self.steps):
+            high = min(high, max(self.steps[count].start, int(starts[-1])))
+        edges = np.append(np.clip(starts, low, high), high)
         work = self.work
         linked = np.flatnonzero(work.launch >= 0)
-        if len(self.steps) < 2 or not len(linked):
+        if count < 2 or not len(linked):
             return edges
         launched = np.searchsorted(starts, self.host.start[work.launch[linked]], side="right") - 1
         ran = np.searchsorted(starts, work.start[linked], side="right") - 1
         time = (work.end - work.start)[linked]
-        if not _runs_ahead(launched, ran, time, len(starts)):
+        if not iterations.runs_ahead(launched, ran, time, count):
             return edges
         # The host runs ahead: a step of the GPU ends with the last work that the host's step launched.
-        last = np.full(len(starts), low, np.int64)
+        last = np.full(count, low, np.int64)
         inside = launched >= 0
         np.maximum.at(last, launched[inside], work.end[linked][inside])
         edges = np.concatenate([np.array([low], np.int64), np.maximum.accumulate(np.maximum(last, low))])
-        edges[-1] = high
-        return edges
+        edges[-1] = max(high, int(edges[-2]))
+        return np.minimum(edges, max(high, low))
 
-    def _end_of_steps(self, high: int) -> int:
-        """Return the end of the last step: that of the window, but for work that the host launched after its last step.
-
-        Evaluation or a checkpoint behind the last step is no part of it, nor is stray work that begins after all of the
-        steps' own: it lies outside the steps.
-        """
-        work, last = self.work, max(step.end for step in self.steps)
-        if not len(work):
-            return high
-        own = (work.launch >= 0) & (fetch(self.host.start, work.launch) < last)
-        end = max(last, int(work.end[own].max()) if own.any() else last)
-        unlinked = (work.launch < 0) & (work.start <= end)
-        if unlinked.any():
-            end = max(end, int(work.end[unlinked].max()))
-        return min(end, high)
+    def _end_of_found(self) -> int:
+        """End of the last found step: that of the work that the host launched in it."""
+        last, work = self.steps[-1], self.work
+        own = np.flatnonzero(work.launch >= 0)
+        own = own[self.host.start[work.launch[own]] < last.end]
+        return max(last.end, int(work.end[own].max()) if len(own) else last.end)
 
     def step_of(self, times: Ints) -> Ints:
         """Index of the step that each time falls into, -1 outside."""
         edges = self.bounds
         at = np.searchsorted(edges, times, side="right") - 1
-        # The end of the window itself belongs to the last step; the end of steps that the window outlasts to none.
-        last = edges[-1] if edges[-1] == self.window[1] else edges[-1] - 1
+        # The end of the extent itself belongs to the last step; the end of steps that the extent outlasts to none.
+        last = edges[-1] if edges[-1] == self.extent[1] else edges[-1] - 1
         return np.where((times >= edges[0]) & (times <= last), np.minimum(at, len(edges) - 2), -1)
 
     def host_step_of(self, times: Ints) -> Ints:
-        """Index of the ProfilerStep that the host was in at each time; -1 before the first, or without steps."""
+        """Index of the step that the host was in at each time; -1 before the first, or without steps."""
         starts = np.array([step.start for step in self.steps], np.int64)
         step = np.searchsorted(starts, times, side="right") - 1
         if self.part is not None and self.part.later:
@@ -353,7 +354,6 @@ class Recording:
     def sampled(self) -> Bools:
         """Flags of the steps that `step_ms` is the median of: those after the first, all where there are fewer than three."""
         flags = np.ones(self.step_count, np.bool_)
-        flags[self.whole_steps or 1 :] = False
-        if self.whole_steps >= 3:
+        if self.step_count >= 3 and self.steps:
             flags[0] = False
         return flags

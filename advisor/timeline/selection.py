@@ -10,7 +10,8 @@ import numpy as np
 from advisor.errors import UsageError
 from advisor.reading.cut import Part, cut
 from advisor.reading.stream import Recorded
-from advisor.timeline.recording import WORK, Recording, Step
+from advisor.timeline.recording import WORK, Recording
+from advisor.timeline.steps import Step
 
 _MS = 1_000_000
 _SHOWN = 8
@@ -51,7 +52,7 @@ def _outline(recorded: Recorded) -> tuple[Recording, int]:
 
 
 def _of_steps(outline: Recording, shift: int, path: str, wanted: Ends) -> Part:
-    steps, edges = outline.steps, outline.bounds.tolist()
+    steps, edges = outline.marked[: outline.whole_steps], outline.bounds.tolist()
     low, high = wanted
     chosen = [
         at

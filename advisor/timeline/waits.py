@@ -235,7 +235,7 @@ def _by_profiler(recording: Recording, nodes: Ints) -> Bools:
     launches = host.start[linked]
     idle_side = (start >= launches.max()) | (start < launches.min())
     in_step = np.zeros(len(nodes), np.bool_)
-    for step in recording.steps:
+    for step in recording.marked:
         in_step |= (start >= step.start) & (start < step.end)
     flags: Bools = device_wide & idle_side & ~in_step
     return flags

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from advisor.results.views import StepBar
-from advisor.timeline.ledger import CAUSES
+from advisor.timeline.ledger import OF_STEPS
 
 if TYPE_CHECKING:
     from advisor.trace import Trace
@@ -30,12 +30,12 @@ def bars(trace: Trace) -> list[StepBar]:
     names = frame["name"].astype(object).tolist()
     lengths = (frame["dur_ns"].to_numpy() / 1e6).tolist()
     sampled = frame["sampled"].to_numpy().tolist()
-    owned = np.stack([frame[f"{cause}_ns"].to_numpy() for cause in CAUSES], axis=1) / 1e6
+    owned = np.stack([frame[f"{cause}_ns"].to_numpy() for cause in OF_STEPS], axis=1) / 1e6
     return [
         StepBar(
             name=name if isinstance(name, str) else "window",
             ms=ms,
-            causes={cause: share for cause, share in zip(CAUSES, shares, strict=True) if share},
+            causes={cause: share for cause, share in zip(OF_STEPS, shares, strict=True) if share},
             sampled=bool(counts),
         )
         for name, ms, shares, counts in zip(names, lengths, owned.tolist(), sampled, strict=True)
@@ -48,7 +48,7 @@ def representative(trace: Trace) -> Extent:
     length = frame["dur_ns"].to_numpy()
     chosen = np.flatnonzero(frame["sampled"].to_numpy())
     if not len(chosen):
-        low, high = trace.window
+        low, high = (int(edge) for edge in trace.context.recording.bounds[[0, -1]])
         return Extent(0, "window", low, high)
     off = np.abs(length[chosen] - np.median(length[chosen]))
     step = int(chosen[np.argmin(off)])

@@ -1,0 +1,305 @@
+"""Steps of a recording, and its ends: marked by the profiler's schedule, else found by what repeats in every iteration.
+
+Work that was queued before the recording, and the tail behind the last work of the last step, belong to no step.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from advisor.intervals import Bools, Ints, fetch, union
+from advisor.timeline.calls import ANNOTATION, OP, RUNTIME
+
+if TYPE_CHECKING:
+    from advisor.timeline.recording import Recording
+
+MARK = "ProfilerStep#"
+_NUMBER = re.compile(r"^ProfilerStep#(\d+)")
+_OPTIMIZER = re.compile(r"^Optimizer\.step#(.+?)(?:\.step)?$")
+_BATCH = re.compile(r"^enumerate\(DataLoader\)#\w+\.__next__")
+# Iterations as engines name them: vLLM (execute_32_context_0(...)_generation_32(...), execute_model), SGLang (step[DECODE bs=32]),
+# TensorRT-LLM (_forward_step 12: ...).
+_ENGINE = re.compile(r"^(?:execute_(?:new_)?(?:context_)?\d|step\[[A-Z]+|(?:gpu_model_runner: )?execute_model$|_?forward_step\b)")
+_COARSER = 2
+# A range that repeats is an iteration where it is at least so often there, and covers so much of the recording.
+_LEAST_RANGES, _LEAST_COVERED = 3, 0.6
+_LATE_SHARE = 0.10
+# Host work that lasts so many times the window of the GPU's work is the program; the window would hide it.
+_HOST_TIMES = 2
+_SYNC = re.compile(r"Synchronize|^(?:cuda|hip)Memcpy")
+# A wait that ends within this of its call has nothing to drain.
+_LEAST_DRAIN_NS = 100_000
+# Pageable copies are staged by the host at 1 GB/s or faster: a copy that takes longer waited for something else.
+_STAGED_NS_A_BYTE = 1.0
+
+
+@dataclass
+class Step:
+    """One iteration on the host: a ProfilerStep, or what was found to mark one."""
+
+    name: str
+    number: int
+    start: int
+    end: int
+
+
+def marked(recording: Recording) -> list[Step]:
+    """ProfilerStep#N on the host, by start. Their copies on the GPU's side (gpu_user_annotation) are none."""
+    steps: list[Step] = []
+    codes = [code for code, name in enumerate(recording.names) if name.startswith(MARK)]
+    for group in ("annotation", "op"):
+        table = recording.tables.get(group)
+        if table is None or not codes:
+            continue
+        for row in np.flatnonzero(np.isin(table["name"], codes)).tolist():
+            name = recording.names[table["name"][row]]
+            number = _NUMBER.match(name)
+            if number:
+                start = int(table["ts"][row]) - recording.zero_ns
+                steps.append(Step(name, int(number[1][:15]), start, start + max(int(table["dur"][row]), 0)))
+    return sorted(steps, key=lambda step: (step.start, step.number))
+
+
+def found(recording: Recording) -> tuple[list[Step], str]:
+    """Steps of a trace without ProfilerStep, and what marks them in words; none and '' where nothing repeats.
+
+    By optimizers, else batches, else an engine's annotations, else a range that repeats; but where another mark is over
+    twice as coarse, it wins (gradient accumulation takes several batches a step).
+    """
+    host = recording.host
+    if not host.size:
+        return [], ""
+    low, high = recording.window
+    ways = [way for way in (_optimizers(recording), _batches(recording), _engines(recording)) if way is not None]
+    if not ways and (way := _ranges(recording)) is not None:
+        ways = [way]
+    if not ways:
+        return [], ""
+    chosen = ways[0]
+    for way in ways[1:]:
+        if _COARSER * len(way[1]) < len(chosen[1]):
+            chosen = way
+    label, starts, end = chosen
+    if label.startswith("Optimizer"):
+        edges = [low, *starts.tolist()]  # a step ends with its last optimizer
+    else:
+        edges = [*starts.tolist(), end]
+    pairs = [(max(a, low), min(b, high)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    pairs = [(a, b) for a, b in pairs if b > a]
+    if len(pairs) < 2:
+        return [], ""
+    return [Step(label, number, a, b) for number, (a, b) in enumerate(pairs)], label
+
+
+Way = tuple[str, Ints, int]
+"""Label, the marks' times (of optimizers their ends, else starts), and the end of the last mark."""
+
+
+def _nodes(recording: Recording, pattern: re.Pattern[str]) -> Ints:
+    """Annotations and operators whose names match, in order of start."""
+    host = recording.host
+    codes = [code for code, name in enumerate(recording.names) if pattern.match(name)]
+    if not codes:
+        return np.zeros(0, np.int64)
+    nodes = np.flatnonzero(np.isin(host.name, codes) & ((host.group == OP) | (host.group == ANNOTATION)))
+    marks = np.zeros(host.size, np.bool_)
+    marks[nodes] = True
+    nodes = nodes[host.above(nodes, marks) < 0]  # engines nest theirs
+    return nodes[np.argsort(host.start[nodes], kind="stable")]
+
+
+def _optimizers(recording: Recording) -> Way | None:
+    """Ends of runs of distinct optimizers: the same optimizer again is the next step."""
+    host, nodes = recording.host, _nodes(recording, _OPTIMIZER)
+    if len(nodes) < 2:
+        return None
+    ends: list[int] = []
+    seen: set[int] = set()
+    for node in nodes.tolist():
+        if int(host.name[node]) in seen:
+            ends.append(last)
+            seen = set()
+        seen.add(int(host.name[node]))
+        last = int(host.end[node])
+    ends.append(last)
+    if len(ends) < 2:
+        return None
+    classes = sorted({match[1] for node in nodes.tolist() if (match := _OPTIMIZER.match(recording.names[host.name[node]]))})
+    return f"Optimizer.step of {', '.join(classes[:3])}"[:100], np.array(ends, np.int64), ends[-1]
+
+
+def _batches(recording: Recording) -> Way | None:
+    """Waits for a batch of the iterator that gives most of them."""
+    return _starts(recording, _nodes(recording, _BATCH), "DataLoader")
+
+
+def _engines(recording: Recording) -> Way | None:
+    """Iterations as a serving engine annotates them, on the thread that has most."""
+    host, nodes = recording.host, _nodes(recording, _ENGINE)
+    if len(nodes) < 2:
+        return None
+    threads, counts = np.unique(host.thread[nodes], return_counts=True)
+    nodes = nodes[host.thread[nodes] == threads[np.argmax(counts)]]
+    if len(nodes) < 2:
+        return None
+    return "the engine's annotations", host.start[nodes], int(host.end[nodes].max())
+
+
+def _starts(recording: Recording, nodes: Ints, label: str) -> Way | None:
+    host = recording.host
+    if len(nodes) < 2:
+        return None
+    names, counts = np.unique(host.name[nodes], return_counts=True)
+    nodes = nodes[host.name[nodes] == names[np.argmax(counts)]]
+    if len(nodes) < 2:
+        return None
+    return label, host.start[nodes], recording.last_work
+
+
+def _ranges(recording: Recording) -> Way | None:
+    """An annotation of one name that repeats on the launching thread, inside nothing that repeats, and covers most of it."""
+    host = recording.host
+    nodes = np.flatnonzero((host.group == ANNOTATION) & (host.thread == host.launching_thread()))
+    if len(nodes) < _LEAST_RANGES:
+        return None
+    low, high = recording.window
+    names, counts = np.unique(host.name[nodes], return_counts=True)
+    best: Ints | None = None
+    covering = _LEAST_COVERED * (high - low)
+    for code in names[counts >= _LEAST_RANGES].tolist():
+        if recording.names[code].startswith("## Call CompiledFxGraph"):
+            continue
+        here = nodes[host.name[nodes] == code]
+        spans = union(np.clip(host.start[here], low, high), np.clip(host.end[here], low, high))
+        if len(spans.start) == len(here) and spans.length > covering:
+            best, covering = here, spans.length
+    if best is None:
+        return None
+    best = best[np.argsort(host.start[best], kind="stable")]
+    return f"the range {recording.names[host.name[best[0]]][:60]}", host.start[best], int(host.end[best].max())
+
+
+# ---- the ends
+
+
+def host_span(recording: Recording) -> tuple[int, int] | None:
+    """First and last moment of the host's recorded work, where it is over twice the window; else None.
+
+    A program whose GPU did one short kernel is not that kernel.
+    """
+    host = recording.host
+    if not host.size:
+        return None
+    low, high = recording.window
+    nodes = np.flatnonzero((host.group != ANNOTATION) & (host.parent < 0) & (host.group != 0))
+    nodes = np.concatenate([nodes, np.flatnonzero((host.group == OP) | (host.group == RUNTIME))])
+    waits = np.array([_SYNC.search(name) is not None for name in recording.names], np.bool_)
+    nodes = nodes[~((host.group[nodes] == RUNTIME) & waits[host.name[nodes]])]
+    spans = union(host.start[nodes], host.end[nodes])
+    if spans.length <= _HOST_TIMES * (high - low):
+        return None
+    return min(low, int(spans.start[0])), max(high, int(spans.end[-1]))
+
+
+def first_moment(recording: Recording, low: int) -> int:
+    """End of what the program queued before the recording: drained by a first wait, or run before its own first work."""
+    work, host = recording.work, recording.host
+    if not len(work) or not host.size:
+        return low
+    linked = np.flatnonzero(work.launch >= 0)
+    if not len(linked):
+        return low
+    until = low
+    calls = host.start[work.launch[linked]]
+    first_launch = int(calls.min())
+    own = int(work.start[linked].min())
+    foreign = np.flatnonzero((work.launch < 0) & (work.start < own))
+    if len(foreign) and 2 * len(linked) >= len(work):
+        until = max(until, min(int(work.end[foreign].max()), own))
+        if until < first_launch and until < own:
+            until = min(first_launch, own) if not recording.steps else until
+    return max(until, _drained(recording, low, first_launch))
+
+
+def _drained(recording: Recording, low: int, first_launch: int) -> int:
+    """End of a first wait that the device fills with work of before; *low* where there is none.
+
+    Nothing of the recording runs in such a wait, and what was launched by then begins when it ends: the device was busy with
+    work that is not in the trace.
+    """
+    work, host = recording.work, recording.host
+    codes = [code for code, name in enumerate(recording.names) if _SYNC.search(name)]
+    nodes = np.flatnonzero((host.group == RUNTIME) & (host.end - host.start >= _LEAST_DRAIN_NS) & (host.end > low))
+    nodes = nodes[np.isin(host.name[nodes], codes)]
+    if not len(nodes):
+        return low
+    node = int(nodes[np.argmin(host.start[nodes])])
+    start, end = int(host.start[node]), int(host.end[node])
+    mine = np.flatnonzero(work.launch == node)
+    if not len(mine) and start < first_launch:
+        return end  # nothing of the recording was launched by then
+    if end - start < 10 * _LEAST_DRAIN_NS:
+        return low
+    early = (work.launch >= 0) & (host.start[np.maximum(work.launch, 0)] <= start)
+    begun = work.start[early & (work.start >= start)]
+    if not len(begun) or (early & (work.end - work.start > (end - start) // 10) & (work.start < start)).any():
+        return low
+    until = int(begun.min())
+    if until - start < (end - start) // 2 or ((work.start > start) & (work.start < until)).any():
+        return low
+    size = recording.bytes_of(int(mine[0])) if len(mine) else 0
+    # A pageable copy is staged by the host before it starts.
+    return until if size is not None and until - start > max(10 * _LEAST_DRAIN_NS, _STAGED_NS_A_BYTE * size) else low
+
+
+def last_moment(recording: Recording, low: int, high: int) -> int:
+    """End of the last operator, call or GPU work of the last step: the recording's own tail is no part of it."""
+    work, host = recording.work, recording.host
+    steps = recording.steps
+    if not steps:
+        return high
+    begin, last = steps[-1].start, max(step.end for step in steps)
+    ends = [begin]
+    if host.size:
+        marks = np.array([name.startswith(MARK) for name in recording.names], np.bool_)
+        # A wait ends with the work that it waits for, which counts by itself; the profiler's own at the end is nobody's.
+        marks |= np.array([_SYNC.search(name) is not None for name in recording.names], np.bool_)
+        acts = np.flatnonzero((host.group != 0) & ~marks[host.name] & (host.start < last) & (host.end > begin))
+        if len(acts):
+            ends.append(min(int(host.end[acts].max()), last))
+        elif not len(work):
+            ends.append(last)  # nothing but the steps themselves was recorded
+    if len(work):
+        own = (work.launch >= 0) & (fetch(host.start, work.launch) < last)
+        if own.any():
+            ends.append(int(work.end[own].max()))
+        end = max(ends)
+        unlinked = (work.launch < 0) & (work.start <= max(end, last))
+        if unlinked.any():
+            ends.append(int(work.end[unlinked].max()))
+        if not own.any() and not unlinked.any():
+            ends.append(last)
+    if not host.size:
+        ends.append(last)
+    return int(np.clip(max(ends), low, high))
+
+
+def runs_ahead(launched: Ints, ran: Ints, time: Ints, steps: int) -> bool:
+    """Tell whether the host runs ahead: much of the GPU's time is in a later step than its launch, or most of most steps' is.
+
+    One long copy in some steps must not hide that all the others' work runs later.
+    """
+    if time.sum() == 0:
+        return False
+    late: Bools = ran > launched
+    if time[late].sum() > _LATE_SHARE * time.sum():
+        return True
+    inside = launched >= 0
+    own = np.bincount(launched[inside], time[inside], steps)
+    later = np.bincount(launched[inside & late], time[inside & late], steps)
+    working = own > 0
+    return bool(np.median(later[working] / own[working]) > 0.5) if working.any() else False

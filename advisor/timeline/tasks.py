@@ -1,0 +1,49 @@
+"""Tasks: operators that compute on the CPU while a program uses a device. They move data, take long, and launch nothing."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from advisor.intervals import Ints
+from advisor.timeline.calls import OP, RUNTIME
+from advisor.timeline.recording import Recording
+
+# A GPU operator costs the host 5 to 50 us, and launches; one that computes on the CPU takes this at least.
+LEAST_NS = 100_000
+# Operators that move no data: a thread that seems to be in one for long was held up, and computes nothing.
+_NO_DATA = re.compile(
+    r"::_?(?:empty|new_empty|view|unsafe_view|reshape|as_strided|expand|transpose|permute|movedim|t$|select|slice|narrow"
+    r"|unsqueeze|squeeze"
+    r"|detach|alias|resize|set_|to$|contiguous|item|local_scalar_dense|is_nonzero|result_type|lift|size|stride|unsafe_split"
+    r"|split|chunk"
+    r"|unbind|unfold|record_stream|is_pinned|pin_memory|numpy_T|data_ptr|conj|real|imag|requires_grad|flatten|broadcast_to|swap)"
+)
+_COMPUTES = re.compile(r"^(?!autograd::|torch::|_?c10d|nccl|gloo|mpi|ucc|profiler::)\w+::\w")
+
+
+def find(recording: Recording) -> Ints:
+    """Forest nodes of operators that compute on the CPU, on threads that launch, in order of start.
+
+    An operator counts that takes 100 us or more, and in which no runtime call is made; of nested ones each.
+    """
+    host, names = recording.host, recording.names
+    if not host.size:
+        return np.zeros(0, np.int64)
+    long = np.flatnonzero((host.group == OP) & (host.end - host.start >= LEAST_NS))
+    if not len(long):
+        return long
+    codes = np.unique(host.name[long]).tolist()
+    named = [code for code in codes if _COMPUTES.match(names[code]) and not _NO_DATA.search(names[code])]
+    ops = long[np.isin(host.name[long], named)]
+    chosen = []
+    for thread in np.unique(host.thread[ops]).tolist():
+        calls = np.sort(host.start[(host.group == RUNTIME) & (host.thread == thread)])
+        if not len(calls):
+            continue  # what a thread without launches does delays none
+        here = ops[host.thread[ops] == thread]
+        launches = np.searchsorted(calls, host.end[here]) > np.searchsorted(calls, host.start[here])
+        chosen.append(here[~launches])
+    found = np.concatenate(chosen) if chosen else ops[:0]
+    return found[np.argsort(host.start[found], kind="stable")]
