@@ -49,7 +49,7 @@ def plugin_window(context: Context) -> tuple[int, int]:
     the first step's own work moves the start on to its end.
     """
     recording = context.recording
-    work, steps = recording.work, recording.steps
+    work, steps = recording.work, recording.marked
     if steps:
         ranges = [(step.start, step.end) for step in steps]
     else:

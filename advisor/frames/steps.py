@@ -27,12 +27,12 @@ SCHEMA = Schema(
         integer("dur_ns", "ns", "duration by that clock"),
         flag("sampled", "whether the median step time speaks of it: steps after the first, all where fewer than three"),
         *(integer(f"{cause}_ns", "ns", f"what {cause} owns of it") for cause in OF_STEPS),
+        integer("steady_ns", "ns", "what of it is steady work: all but start-up"),
         integer("loader_waits", "", "waits for a batch that begin in it, by the host's clock"),
         flag("outlier", "longer than median + 3 * 1.4826 * MAD and than 1.5 medians"),
         integer("excess_ns", "ns", "what it exceeds the median by"),
         text("excess_cause", "the cause whose share of it exceeds that cause's median over the sampled steps the most"),
         integer("excess_cause_ns", "ns", "by how much"),
-        integer("steady_ns", "ns", "what of it is steady work: all but start-up"),
     ),
 )  # fmt: skip
 
@@ -57,6 +57,7 @@ def build(context: Context) -> pd.DataFrame:
     for cause in OF_STEPS:
         segments = ledger.through(cause) & (ledger.step >= 0)
         frame[f"{cause}_ns"] = summed(ledger.step[segments], ledger.dur_ns[segments], count)
+    frame["steady_ns"] = ledger.step_ns(count)
     waits = recording.host_step_of(context.waits.loader.start)
     median = float(np.median(dur[recording.sampled])) if count else 0.0
     spread = 1.4826 * float(np.median(np.abs(dur[recording.sampled] - median))) if count else 0.0
@@ -75,7 +76,6 @@ def _excess(context: Context, frame: dict[str, Any]) -> dict[str, object]:
     most = over.argmax(axis=1)
     by = np.maximum(over[np.arange(len(over)), most], 0)
     return {
-        "steady_ns": context.ledger.step_ns(len(bounds) - 1),
         "excess_cause": context.labels(np.where(by > 0, most, -1), OF_STEPS),
         "excess_cause_ns": by,
     }

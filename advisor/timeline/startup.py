@@ -38,7 +38,9 @@ _STEADY = re.compile(
 _LAUNCH = re.compile(r"Launch|Memset")
 _LAZY = re.compile(r"Lazy Function Loading|Module Load|Library Load", re.IGNORECASE)
 # Operators that choose among libraries' algorithms: the first call of a shape may search or plan.
-_SELECTS = re.compile(r"convolution|conv[123]d|(?:::|_)(?:mm|bmm|baddbmm|addmm|addmv|linear|matmul)$|scaled_mm|attention|_rnn|miopen|cudnn")
+_SELECTS = re.compile(
+    r"convolution|conv[123]d|(?:::|_)(?:mm|bmm|baddbmm|addmm|addmv|linear|matmul)$|scaled_mm|attention|_rnn|miopen|cudnn"
+)
 _ALLOCATES = re.compile(r"^aten::(?:empty|new_empty)(?:_\w+)?$")
 _GENERATED = re.compile(r"^(?:fused_|triton_|fallback_function$|prim::|TensorExpr|CudaFusionGroup)")
 _REGIONS = ("Torch-Compiled Region", "## Call CompiledFxGraph")
@@ -182,11 +184,10 @@ def _compilations(recording: Recording, compiles: w.Waits, rows: _Rows) -> None:
         until = recording.steps[1].start
         chosen = compiles.start < until
     else:
-        # One iteration, or none known: what comes before the GPU's work is set up; all of it where nothing ran between.
+        # One iteration, or none known: what comes before nearly all of the GPU's work sets it up.
         work, launched = recording.work, recording.work.launch
         linked = np.sort(recording.host.start[launched[launched >= 0]]) if len(work) else launched
-        own = np.searchsorted(linked, compiles.start) - np.searchsorted(linked, compiles.start[0])
-        chosen = own <= len(linked) // 10
+        chosen = np.searchsorted(linked, compiles.start) <= len(linked) // 10
     node = compiles.node[chosen]
     rows.add(COMPILATION, node, compiles.start[chosen], compiles.end[chosen])
 

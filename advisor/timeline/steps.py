@@ -6,16 +6,14 @@ Work that was queued before the recording, and the tail behind the last work of 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import numpy as np
 
 from advisor.intervals import Bools, Ints, fetch, union
-from advisor.timeline.calls import ANNOTATION, OP, RUNTIME
-
-if TYPE_CHECKING:
-    from advisor.timeline.recording import Recording
+from advisor.timeline.calls import ANNOTATION, OP, RUNTIME, Host
 
 MARK = "ProfilerStep#"
 _NUMBER = re.compile(r"^ProfilerStep#(\d+)")
@@ -23,7 +21,9 @@ _OPTIMIZER = re.compile(r"^Optimizer\.step#(.+?)(?:\.step)?$")
 _BATCH = re.compile(r"^enumerate\(DataLoader\)#\w+\.__next__")
 # Iterations as engines name them: vLLM (execute_32_context_0(...)_generation_32(...), execute_model), SGLang (step[DECODE bs=32]),
 # TensorRT-LLM (_forward_step 12: ...).
-_ENGINE = re.compile(r"^(?:execute_(?:new_)?(?:context_)?\d|step\[[A-Z]+|(?:gpu_model_runner: )?execute_model$|_?forward_step\b)")
+_ENGINE = re.compile(
+    r"^(?:execute_(?:new_)?(?:context_)?\d|step\[[A-Z]+|(?:gpu_model_runner: )?execute_model$|_?forward_step\b)"
+)
 _COARSER = 2
 # A range that repeats is an iteration where it is at least so often there, and covers so much of the recording.
 _LEAST_RANGES, _LEAST_COVERED = 3, 0.6
@@ -31,6 +31,9 @@ _LATE_SHARE = 0.10
 # Host work that lasts so many times the window of the GPU's work is the program; the window would hide it.
 _HOST_TIMES = 2
 _SYNC = re.compile(r"Synchronize|^(?:cuda|hip)Memcpy")
+# A tail is the recording's own from here on, or from a tenth of the step.
+_TAIL_NS = 1_000_000
+_LIKE = 9  # so many of the last steps say what tail is theirs
 # A wait that ends within this of its call has nothing to drain.
 _LEAST_DRAIN_NS = 100_000
 # Pageable copies are staged by the host at 1 GB/s or faster: a copy that takes longer waited for something else.
@@ -45,6 +48,27 @@ class Step:
     number: int
     start: int
     end: int
+
+
+class Recording(Protocol):
+    """What of a recording says where its steps are."""
+
+    names: list[str]
+    tables: Any
+
+    @property
+    def zero_ns(self) -> int: ...
+    @property
+    def host(self) -> Host: ...
+    @property
+    def work(self) -> Any: ...
+    @property
+    def window(self) -> tuple[int, int]: ...
+    @property
+    def steps(self) -> list[Step]: ...
+    @property
+    def last_work(self) -> int: ...
+    def bytes_of(self, index: int) -> int | None: ...
 
 
 def marked(recording: Recording) -> list[Step]:
@@ -128,7 +152,9 @@ def _optimizers(recording: Recording) -> Way | None:
     ends.append(last)
     if len(ends) < 2:
         return None
-    classes = sorted({match[1] for node in nodes.tolist() if (match := _OPTIMIZER.match(recording.names[host.name[node]]))})
+    classes = sorted(
+        {match[1] for node in nodes.tolist() if (match := _OPTIMIZER.match(recording.names[host.name[node]]))}
+    )
     return f"Optimizer.step of {', '.join(classes[:3])}"[:100], np.array(ends, np.int64), ends[-1]
 
 
@@ -257,35 +283,55 @@ def _drained(recording: Recording, low: int, first_launch: int) -> int:
 
 
 def last_moment(recording: Recording, low: int, high: int) -> int:
-    """End of the last operator, call or GPU work of the last step: the recording's own tail is no part of it."""
-    work, host = recording.work, recording.host
+    """End of the last operator, call or GPU work of the last step, where the tail behind that is the recording's own.
+
+    A tail as every step has it is part of the step: Python between two iterations.
+    """
     steps = recording.steps
     if not steps:
         return high
-    begin, last = steps[-1].start, max(step.end for step in steps)
-    ends = [begin]
-    if host.size:
-        marks = np.array([name.startswith(MARK) for name in recording.names], np.bool_)
-        # A wait ends with the work that it waits for, which counts by itself; the profiler's own at the end is nobody's.
-        marks |= np.array([_SYNC.search(name) is not None for name in recording.names], np.bool_)
-        acts = np.flatnonzero((host.group != 0) & ~marks[host.name] & (host.start < last) & (host.end > begin))
-        if len(acts):
-            ends.append(min(int(host.end[acts].max()), last))
-        elif not len(work):
-            ends.append(last)  # nothing but the steps themselves was recorded
-    if len(work):
-        own = (work.launch >= 0) & (fetch(host.start, work.launch) < last)
+    end = max(step.end for step in steps)
+    work = _ends_of_work(recording)
+    last = min(max(work(steps[-1].start, end, high), steps[-1].start), high)
+    reach = max(end, last) if len(recording.work) else end
+    tail, length = min(reach, high) - last, max(end - steps[-1].start, 1)
+    if high - max(last, end) > 0:
+        # What is launched behind the last step (an evaluation, a checkpoint) or stands alone there is none of it.
+        high = max(last, end)
+    recent = steps[-_LIKE:]
+    others = [
+        max(after.start - max(work(before.start, after.start, after.start), before.start), 0)
+        for before, after in zip(recent[:-1], recent[1:], strict=True)
+    ]
+    like = 2 * sorted(others)[len(others) // 2] if others else 0
+    short = tail <= min(_TAIL_NS, length // 10) if not others else tail <= max(like, length // 100)
+    return high if short else last
+
+
+def _ends_of_work(recording: Recording) -> Callable[[int, int, int], int]:
+    """A function of a step's start and end: the end of the last operator, call or GPU work of it, or its start.
+
+    GPU work counts that the host launched in the step, whenever it ran, up to a limit.
+    """
+    work, host = recording.work, recording.host
+    marks = np.array([name.startswith(MARK) for name in recording.names], np.bool_)
+    # A wait ends with the work that it waits for, which counts by itself; the profiler's own at the end is nobody's.
+    marks |= np.array([_SYNC.search(name) is not None for name in recording.names], np.bool_)
+    acts = np.flatnonzero((host.group != 0) & ~marks[host.name]) if host.size else np.zeros(0, np.int64)
+    called = np.where(work.launch >= 0, fetch(host.start, work.launch), work.start)
+
+    def until(start: int, end: int, limit: int) -> int:
+        inside = acts[(host.start[acts] < end) & (host.end[acts] > start)]
+        own = (called >= start) & (called <= end)
+        ends = [start]
+        if len(inside):
+            ends.append(min(int(host.end[inside].max()), end))
         if own.any():
-            ends.append(int(work.end[own].max()))
-        end = max(ends)
-        unlinked = (work.launch < 0) & (work.start <= max(end, last))
-        if unlinked.any():
-            ends.append(int(work.end[unlinked].max()))
-        if not own.any() and not unlinked.any():
-            ends.append(last)
-    if not host.size:
-        ends.append(last)
-    return int(np.clip(max(ends), low, high))
+            ends.append(min(int(work.end[own].max()), limit))
+        # Where nothing but the steps themselves was recorded, they are what there is.
+        return max(ends) if len(acts) or len(work) else end
+
+    return until
 
 
 def runs_ahead(launched: Ints, ran: Ints, time: Ints, steps: int) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.results.samples import Samples
-from advisor.timeline.ledger import CAUSES
+from advisor.timeline.ledger import OF_STEPS
 from advisor.views.sampling import LEAST, MB, MS, Floats, Rows, Sampling, all_rows
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _step_ms(sampling: Sampling) -> Floats:
 
 def _step_by_cause(sampling: Sampling) -> dict[str, float]:
     steps = sampling.steps[sampling.sampled]
-    means = {cause: float(steps[f"{cause}_ns"].mean()) / MS for cause in CAUSES}
+    means = {cause: float(steps[f"{cause}_ns"].mean()) / MS for cause in OF_STEPS}
     return {cause: round(ms, 6) for cause, ms in means.items() if ms >= LEAST}
 
 

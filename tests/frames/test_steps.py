@@ -27,7 +27,7 @@ def test_steps_only_on_the_gpus_side_are_no_steps() -> None:
 
 
 def test_the_last_step_is_not_dropped() -> None:
-    # Six steps of 100 us; the median leaves the first one out, but not the last, which ends with its own annotation.
+    # Six steps of 100 us; the median leaves the first one out, but not the last: the 60 us behind its kernel are as in all.
     steps = [step(number, 100 * number, 100) for number in range(6)]
     work = [
         event
@@ -50,7 +50,7 @@ def test_a_last_step_in_which_nothing_happens_is_none() -> None:
         for event in (op("a", 100 * n + 1, 20), launch(n + 1, 100 * n + 5), kernel(100 * n + 30, 10, n + 1))
     ]
     trace = read([step(0, 0, 100), step(1, 100, 100), step(2, 200, 5), *work])
-    assert trace.frame("steps")["sampled"].tolist() == [True, True, False]
+    assert trace.frame("steps")["sampled"].tolist() == [True, True]
     assert (trace.step_count, trace.step_ms, trace.ledger.counted_ns, trace.window_ns) == (2, 0.1, 200_000, 205_000)
     assert [note.code for note in trace.quality] == ["empty-step"]
     # An operator in it makes it one, and so does work that it launches.
@@ -58,11 +58,26 @@ def test_a_last_step_in_which_nothing_happens_is_none() -> None:
         assert read([step(0, 0, 100), step(1, 100, 100), step(2, 200, 5), *work, *event]).step_count == 3
 
 
-def test_behind_the_last_event_of_the_host_nothing_is_known() -> None:
-    # The step goes on for 5 ms in which nothing was recorded; 1 ms more or less is Python between two operators.
+def test_behind_the_last_work_of_the_one_step_lies_the_tail_of_the_recording() -> None:
+    # The step goes on for 5 ms in which nothing was recorded; up to a tenth of it is Python behind the last operator.
     silent = read([step(0, 0, 5100), op("a", 1, 99), launch(1, 5), kernel(30, 10)])
-    assert silent.ledger.by_cause()["unknown"] == 5_000_000
-    assert read([step(0, 0, 1100), op("a", 1, 99), launch(1, 5), kernel(30, 10)]).ledger.by_cause()["unknown"] == 0
+    assert silent.ledger.of_extent()["after"] == 5_000_000
+    assert silent.ledger.by_cause()["after"] == silent.ledger.by_cause()["unknown"] == 0
+    assert (silent.frame("steps")["dur_ns"].tolist(), silent.window_ns) == ([100_000], 5_100_000)
+    short = read([step(0, 0, 110), op("a", 1, 99), launch(1, 5), kernel(30, 10)])
+    assert (short.ledger.of_extent()["after"], short.frame("steps")["dur_ns"].tolist()) == (0, [110_000])
+
+
+def test_a_tail_longer_than_that_of_the_other_steps_is_no_step() -> None:
+    # Steps of 100 us whose work takes 40, at 0, 100 and 200; the last annotation goes on until 500: 60 us are as usual.
+    events = [
+        event
+        for n in range(3)
+        for event in (op("a", 100 * n, 40), launch(n + 1, 100 * n + 5), kernel(100 * n + 20, 20, n + 1))
+    ]
+    trace = read([step(0, 0, 100), step(1, 100, 100), step(2, 200, 300), *events])
+    assert trace.frame("steps")["dur_ns"].tolist() == [100_000, 100_000, 40_000]
+    assert trace.ledger.of_extent()["after"] == 260_000
 
 
 def test_a_wait_for_nothing_is_not_pending() -> None:
@@ -98,5 +113,5 @@ def test_without_steps_the_window_is_one_interval() -> None:
 
 
 def test_one_step_is_counted() -> None:
-    trace = read([step(3, 0, 80), op("a", 1, 20), launch(1, 5), kernel(30, 10, 1)])
+    trace = read([step(3, 0, 80), op("a", 1, 79), launch(1, 5), kernel(30, 10, 1)])
     assert (trace.step_count, trace.step_ms) == (1, 0.08)

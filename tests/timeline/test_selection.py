@@ -18,7 +18,7 @@ from advisor.cli import main
 from advisor.errors import UsageError
 from advisor.reading import stream
 from advisor.testing.builder import TraceBuilder
-from advisor.timeline.ledger import CAUSES
+from advisor.timeline.ledger import OF_STEPS
 from advisor.trace import Trace
 
 WHOLE = (
@@ -82,7 +82,7 @@ def test_steps_have_the_figures_of_the_whole_report(name: str, real: Any) -> Non
         low, high = int(steps["number"][first]), int(steps["number"][last]) if last < len(steps) else None
         part = advisor.read(real(name), steps=(low, high))
         mine = part.frame("steps")
-        for column in (*ABOUT, *(f"{cause}_ns" for cause in CAUSES)):
+        for column in (*ABOUT, *(f"{cause}_ns" for cause in OF_STEPS)):
             assert mine[column].tolist() == steps[column][first : None if high is None else last].tolist(), column
         # Of the kernels that ran in these steps none is lost, nor its place; one more may have been running already.
         all_kernels, kernels = whole.kernels, part.kernels
@@ -99,7 +99,7 @@ def test_idle_that_a_wait_before_the_part_causes_is_all_that_differs(real: Any) 
     whole = trace("a100_copies_pinned.json.gz")
     steps = whole.frame("steps")
     part = advisor.read(real("a100_copies_pinned.json.gz"), steps=(int(steps["number"][1]), int(steps["number"][4])))
-    apart = {c: int(np.abs(part.frame("steps")[f"{c}_ns"].to_numpy() - steps[f"{c}_ns"][1:4]).sum()) for c in CAUSES}
+    apart = {c: int(np.abs(part.frame("steps")[f"{c}_ns"].to_numpy() - steps[f"{c}_ns"][1:4]).sum()) for c in OF_STEPS}
     assert {cause for cause, ns in apart.items() if ns} == {"sync", "host"}
     assert apart["sync"] == apart["host"] < 0.002 * steps["dur_ns"][1]
 
@@ -125,8 +125,8 @@ def test_any_stretch_adds_up_to_the_whole_ledger(ends: tuple[int, int], built: t
     book = part.ledger
     assert int(book.dur_ns.sum()) == high - low
     # Device work is exactly what the whole has there. Idle is as long; a wait that began before may explain less of it.
-    for cause in CAUSES[:4]:
-        mine = whole.ledger.cause == CAUSES.index(cause)
+    for cause in OF_STEPS[:4]:
+        mine = whole.ledger.cause == OF_STEPS.index(cause)
         start, stop = whole.ledger.start_ns[mine], whole.ledger.end_ns[mine]
         inside = np.maximum(np.minimum(stop, high) - np.maximum(start, low), 0).sum()
         assert book.by_cause()[cause] == inside, cause

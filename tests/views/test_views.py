@@ -27,7 +27,7 @@ from advisor.results.analysis import Analysis
 from advisor.results.encoding import to_json
 from advisor.results.views import Grid, Timeline, Views
 from advisor.testing import TraceBuilder
-from advisor.timeline.ledger import CAUSES
+from advisor.timeline.ledger import OF_STEPS
 from advisor.trace import Trace, read
 from advisor.views.memory import thin
 from advisor.views.thinning import Spans, fit
@@ -118,7 +118,7 @@ def check_timeline(trace: Trace, line: Timeline) -> None:
     assert (start[mine][1:] == (start + dur)[mine][:-1]).all()
     own = {key[1]: value for key, value in sums(line, "track", "category").items() if key[0] == 0}
     row = steps.iloc[line.step]
-    assert own == {cause: int(row[f"{cause}_ns"]) for cause in CAUSES if row[f"{cause}_ns"]}
+    assert own == {cause: int(row[f"{cause}_ns"]) for cause in OF_STEPS if row[f"{cause}_ns"]}
     # Streams hold what ran in the step, to the ns.
     for number, track in enumerate(line.tracks):
         here = np.flatnonzero(tracks == number)
@@ -215,7 +215,7 @@ def test_steps_are_the_frames_own(made: tuple[Trace, Views]) -> None:
     for bar, ns in zip(views.steps, frame["dur_ns"].tolist(), strict=True):
         assert bar.ms == ns / 1e6
         assert sum(bar.causes.values()) == pytest.approx(bar.ms)
-        assert set(bar.causes) <= set(CAUSES)
+        assert set(bar.causes) <= set(OF_STEPS)
 
 
 def test_the_timeline_holds_a_built_step_event_by_event(made: tuple[Trace, Views]) -> None:
