@@ -70,7 +70,7 @@ def build(context: Context) -> pd.DataFrame:
 
 def _excess(context: Context, frame: dict[str, Any]) -> dict[str, object]:
     """Columns on what each step has more of than the median step: the difference of their ledgers."""
-    bounds, sampled = context.recording.bounds, context.recording.sampled
+    sampled = context.recording.sampled
     parts = np.stack([frame[f"{cause}_ns"] for cause in OF_STEPS], axis=1)
     over = parts - np.median(parts[sampled], axis=0).astype(np.int64) if sampled.any() else np.zeros_like(parts)
     most = over.argmax(axis=1)

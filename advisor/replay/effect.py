@@ -19,6 +19,7 @@ from advisor.intervals import EMPTY, Ints, Spans, covered, union
 from advisor.replay import batch
 from advisor.replay.graph import BLOCKING, PLAIN, WAIT, Graph
 from advisor.replay.simulate import Change
+from advisor.replay.steady import clock
 from advisor.timeline.context import Context
 
 Floats = npt.NDArray[np.float64]
@@ -73,7 +74,7 @@ def effect(context: Context, graph: Graph, claim: Claim, *, hopeful: bool) -> Ke
         at = np.full(len(context.recording.work), -1, np.int64)
         at[graph.work] = np.arange(len(graph.work))
         _on_device(context, graph, keep, at[works], action, share)
-    spans = _host_spans(context, frame, claim)
+    spans = context.once(clock).spans(_host_spans(context, frame, claim))
     if len(spans.start):
         _on_host(graph, keep, spans, share)
     if frame.frees is not None and action in ("unblock", "hide", "remove"):
@@ -88,6 +89,7 @@ def waiting(context: Context, graph: Graph) -> Floats:
     waits = context.waits
     tables = (waits.loader, waits.compile, waits.gc, waits.profiler)
     spans = union(np.concatenate([t.start for t in tables]), np.concatenate([t.end for t in tables]))
+    spans = context.once(clock).spans(spans)
     begin = graph.start - np.maximum(graph.think, 0)
     return np.clip(covered(spans, begin, graph.start) / np.maximum(graph.think, 1), 0.0, 1.0)
 

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from advisor.intervals import Bools, Ints, starts_run
 from advisor.replay import threads
+from advisor.replay.steady import clock
 from advisor.timeline.calls import RUNTIME
 from advisor.timeline.context import Context
 from advisor.timeline.recording import COPY
@@ -94,17 +95,21 @@ def build(context: Context) -> Graph | None:
     calls = calls[keep]
     if not len(calls):
         return None
+    steady = context.once(clock)
     nodes, start, end, kind = _host_line(context, calls)
+    recorded = end > start
+    start, end = steady.at(start), steady.at(end)
+    # A wait inside start-up waits for nothing that is left.
+    kind = np.where(recorded & (end == start) & (kind == WAIT), PLAIN, kind)
+    low = int(steady.at(np.array([recording.ends[0]], np.int64))[0])
     positions, graph_of = _launch_order(work.launch, work.start, nodes, host.size)
     streams = np.stack([work.device[positions], work.stream[positions]])
     stream = np.unique(streams, axis=1, return_inverse=True)[1].ravel()
-    begun, ended = work.start[positions], work.end[positions]
+    begun, ended = steady.at(work.start[positions]), steady.at(work.end[positions])
     collective = work.communication[positions]
     latency, typical = _latency(start, end, np.where(collective, -1, graph_of), graph_of, stream, begun, ended)
     copies = work.kind[positions] == COPY
-    lag, depends, residual = _holds(
-        start, end, copies, graph_of, stream, begun, ended, latency, typical, recording.window[0]
-    )
+    lag, depends, residual = _holds(start, end, copies, graph_of, stream, begun, ended, latency, typical, low)
     blocking, after = _blocking(kind, start, end, graph_of, copies, begun, ended)
     kind = np.where(blocking, BLOCKING, kind)
     queue, full = _queue(start, end, graph_of, ended, typical)
@@ -123,15 +128,17 @@ def build(context: Context) -> Graph | None:
         target_first=waits.first, target_last=waits.last, target=waits.position,
         work=positions, stream=stream, dur=ended - begun, lag=lag, depends=depends,
         queue=queue, return_ns=return_ns, wait_ns=wait_ns,
-        residual_ns=residual + fixed, linked_share=linked, low=recording.window[0],
+        residual_ns=residual + fixed, linked_share=linked, low=low,
     )  # fmt: skip
 
 
 def _host_line(context: Context, calls: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-    """The nodes in order of time: calls, and a mark where each step begins and the last one ends."""
+    """The nodes in order of recorded time: calls, and a mark where each step begins and the last one ends."""
     recording, host = context.recording, context.recording.host
-    steps = recording.steps
+    steps = recording.steps[: recording.step_count]
     marks = np.array([step.start for step in steps] + ([max(step.end for step in steps)] if steps else []), np.int64)
+    if not steps and recording.extent != recording.window:
+        marks = np.array(recording.extent, np.int64)  # the host's span is what is priced
     waiting = np.isin(calls, context.waits.syncs.node)
     nodes = np.concatenate([calls, np.full(len(marks), -1, np.int64)])
     start = np.concatenate([host.start[calls], marks])

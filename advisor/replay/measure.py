@@ -28,7 +28,11 @@ def measure(context: Context, graph: Graph, timeline: Timeline) -> Measurement:
     """Steps and window of a replayed timeline: as design has them, by the replayed marks and work."""
     recording = context.recording
     if not recording.steps:
-        window = int(timeline.ended.max() - timeline.begun.min()) if len(timeline.begun) else 0
+        begun = [int(timeline.begun.min())] if len(timeline.begun) else []
+        ended = [int(timeline.ended.max())] if len(timeline.ended) else []
+        if (marks := timeline.start[graph.kind == MARK]).size:
+            begun, ended = [*begun, int(marks[0])], [*ended, int(marks[-1])]
+        window = max(ended) - min(begun) if ended else 0
         return Measurement(float(window), float(window), window)
     marks = timeline.start[graph.kind == MARK]
     starts, finish = marks[:-1], max(int(marks[-1]), int(timeline.ended.max()))
@@ -45,8 +49,6 @@ def measure(context: Context, graph: Graph, timeline: Timeline) -> Measurement:
         rows = linked & (launched >= 0)
         np.maximum.at(last, launched[rows], timeline.ended[rows])
         edges = np.concatenate([marks[:1], np.maximum.accumulate(last)])
-    elif recording.bounds[-1] != recording.window[1]:  # what follows the last step is outside of it
-        edges[-1] = min(starts[-1] + (recording.bounds[-1] - recording.bounds[-2]), finish)
     durations = np.diff(edges)[recording.sampled]
     mean = float(edges[-1] - edges[0]) / (len(edges) - 1)
     return Measurement(float(np.median(durations)), mean, finish - int(marks[0]))

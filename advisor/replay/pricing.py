@@ -15,6 +15,7 @@ from advisor.replay import simulate
 from advisor.replay.effect import Floats, Keep, effect, waiting
 from advisor.replay.graph import PLAIN, Graph, build
 from advisor.replay.measure import Measurement, bound_by, measure
+from advisor.replay.steady import clock
 from advisor.results.analysis import typical_ms
 from advisor.rulebook.rule import CONFIDENCES
 from advisor.timeline.context import Context
@@ -167,18 +168,18 @@ class Replay:
 
     def _distrust(self, graph: Graph) -> str:
         recording = self.context.recording
-        low, high = recording.window
+        ledger = self.context.ledger
         if not self.context.idle_trusted:
             return "idle time cannot be explained in this recording"
         if graph.linked_share < LEAST_LINKED:
             return f"the launches of {100 * (1 - graph.linked_share):.0f} % of the GPU's time are not in the trace"
-        if graph.residual_ns > MOST_RESIDUAL * (high - low):
-            return f"{100 * graph.residual_ns / (high - low):.0f} % of the time is held by what the trace does not show"
-        recorded = (
-            float(np.median(np.diff(recording.bounds)[recording.sampled])) if recording.steps else float(high - low)
-        )
+        if graph.residual_ns > MOST_RESIDUAL * ledger.counted_ns:
+            held = 100 * graph.residual_ns / max(ledger.counted_ns, 1)
+            return f"{held:.0f} % of the time is held by what the trace does not show"
+        steady = ledger.step_ns(recording.step_count)
+        recorded = float(np.median(steady[recording.sampled])) if recording.steps else float(ledger.counted_ns)
         off = (
-            max(abs(self.base.step_ns / recorded - 1), abs(self.base.window_ns / max(high - low, 1) - 1))
+            max(abs(self.base.step_ns / recorded - 1), abs(self.base.window_ns / max(ledger.counted_ns, 1) - 1))
             if recorded
             else 1.0
         )
@@ -197,7 +198,7 @@ class Replay:
         recording = self.context.recording
         if not recording.steps:
             return True
-        lengths = np.diff(recording.bounds)
+        lengths = self.context.ledger.step_ns(recording.step_count)
         median = float(np.median(lengths[recording.sampled]))
         return typical_ms(median, float(lengths.mean())) == median
 
@@ -283,7 +284,8 @@ class Replay:
         """The loader's part of each think time that is left."""
         assert self.graph is not None
         waits = self.context.waits.loader
-        return np.rint(self._within(union(waits.start, waits.end)) * keep.think).astype(np.int64)
+        spans = self.context.once(clock).spans(union(waits.start, waits.end))
+        return np.rint(self._within(spans) * keep.think).astype(np.int64)
 
     @cached_property
     def waiting(self) -> Floats:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from advisor.intervals import Ints, Spans, covered, union
+from advisor.replay.steady import clock
 from advisor.timeline.calls import OP, RUNTIME
 from advisor.timeline.context import Context
 from advisor.timeline.cpu import main_thread
@@ -59,7 +60,7 @@ def _active(context: Context, thread: int) -> Spans:
     """When a thread is in an operator or a call of the runtime."""
     host = context.recording.host
     nodes = np.flatnonzero((host.thread == thread) & ((host.group == OP) | (host.group == RUNTIME)))
-    return union(host.start[nodes], host.end[nodes])
+    return context.once(clock).spans(union(host.start[nodes], host.end[nodes]))
 
 
 def _tie(line: Ints, tied: Ints, start: Ints, lines: list[Spans]) -> None:

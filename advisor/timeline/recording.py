@@ -322,7 +322,8 @@ class Recording:
         np.maximum.at(last, launched[inside], work.end[linked][inside])
         edges = np.concatenate([np.array([low], np.int64), np.maximum.accumulate(np.maximum(last, low))])
         edges[-1] = max(high, int(edges[-2]))
-        return np.minimum(edges, max(high, low))
+        ends: Ints = np.minimum(edges, max(high, low))
+        return ends
 
     def _end_of_found(self) -> int:
         """End of the last found step: that of the work that the host launched in it."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -112,7 +113,7 @@ def found(recording: Recording) -> tuple[list[Step], str]:
         edges = [low, *starts.tolist()]  # a step ends with its last optimizer
     else:
         edges = [*starts.tolist(), end]
-    pairs = [(max(a, low), min(b, high)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    pairs = [(max(a, low), min(b, high)) for a, b in pairwise(edges)]
     pairs = [(a, b) for a, b in pairs if b > a]
     if len(pairs) < 2:
         return [], ""
@@ -143,6 +144,7 @@ def _optimizers(recording: Recording) -> Way | None:
         return None
     ends: list[int] = []
     seen: set[int] = set()
+    last = 0
     for node in nodes.tolist():
         if int(host.name[node]) in seen:
             ends.append(last)
@@ -301,7 +303,7 @@ def last_moment(recording: Recording, low: int, high: int) -> int:
     recent = steps[-_LIKE:]
     others = [
         max(after.start - max(work(before.start, after.start, after.start), before.start), 0)
-        for before, after in zip(recent[:-1], recent[1:], strict=True)
+        for before, after in pairwise(recent)
     ]
     like = 2 * sorted(others)[len(others) // 2] if others else 0
     short = tail <= min(_TAIL_NS, length // 10) if not others else tail <= max(like, length // 100)

@@ -123,7 +123,8 @@ def test_steps_copies_and_loader(name: str) -> None:
         got = [{"name": n, "dur_ns": int(d)} for n, d in zip(named["name"], named["host_dur_ns"], strict=True)]
         # A last step in which nothing happens is none.
         listed = wanted["steps"][: trace.step_count]
-        assert got == listed and len(wanted["steps"]) - len(listed) <= 1
+        assert got == listed
+        assert len(wanted["steps"]) - len(listed) <= 1
         assert (
             np.diff(named["host_start_ns"]).tolist() == wanted.get("step_starts_diff_ns", [])[: max(len(listed) - 1, 0)]
         )
