@@ -294,7 +294,7 @@ def last_moment(recording: Recording, low: int, high: int) -> int:
         return high
     end = max(step.end for step in steps)
     work = _ends_of_work(recording)
-    last = min(max(work(steps[-1].start, end, high), steps[-1].start), high)
+    last = min(max(work(steps[-1].start, end + 1, high), steps[-1].start), high)
     reach = max(end, last) if len(recording.work) else end
     tail, length = min(reach, high) - last, max(end - steps[-1].start, 1)
     if high - max(last, end) > 0:
@@ -324,7 +324,7 @@ def _ends_of_work(recording: Recording) -> Callable[[int, int, int], int]:
 
     def until(start: int, end: int, limit: int) -> int:
         inside = acts[(host.start[acts] < end) & (host.end[acts] > start)]
-        own = (called >= start) & (called <= end)
+        own = (called >= start) & (called < end)
         ends = [start]
         if len(inside):
             ends.append(min(int(host.end[inside].max()), end))

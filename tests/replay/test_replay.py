@@ -68,7 +68,7 @@ def test_run_again_unchanged_it_gives_the_record_back(name: str) -> None:
     unexplained = trace.ledger.by_cause()["unknown"] / trace.ledger.counted_ns if trace.step_count < 2 else 0.0
     assert replay.base.step_ns == pytest.approx(recorded, rel=0.02 + unexplained)
     assert replay.base.window_ns == pytest.approx(trace.ledger.counted_ns, rel=0.05)
-    assert drift(trace, replay.graph) <= 0.02
+    assert drift(trace, replay.graph) <= 0.02 + unexplained
 
 
 @pytest.mark.real
