@@ -119,7 +119,7 @@ class _Rows:
         """Segments of the ledger that rows own, with the rows: compile time, and idle that lies mostly in a break."""
         ledger = self.context.ledger
         compiling = np.flatnonzero(ledger.through("compile"))
-        waiting = np.flatnonzero(ledger.through("host"))
+        waiting = np.flatnonzero(ledger.through("host", "operator"))
         breaks = np.flatnonzero(self.kind == _BREAK)
         breaks = breaks[np.argsort(self.start[breaks], kind="stable")]
         if ledger.device < 0 or not len(breaks) or not len(waiting):

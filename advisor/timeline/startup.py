@@ -181,8 +181,10 @@ def _compilations(recording: Recording, compiles: w.Waits, rows: _Rows) -> None:
     if not len(compiles.start):
         return
     if len(recording.steps) >= 2:
-        until = recording.steps[1].start
-        chosen = compiles.start < until
+        starts = np.array([step.start for step in recording.steps], np.int64)
+        at = np.searchsorted(starts, compiles.start, side="right") - 1
+        again = len(np.unique(at[at > 0]))  # what step after step compiles is no start-up, not even in the first
+        chosen = (at <= 0) & (2 * again < len(starts) - 1)
     else:
         # One iteration, or none known: what comes before nearly all of the GPU's work sets it up.
         work, launched = recording.work, recording.work.launch
