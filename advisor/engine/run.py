@@ -22,7 +22,6 @@ from advisor.engine.claims import Claim, Scale, Settlement, settle
 from advisor.engine.evaluation import Evaluator, Question, cell, explain
 from advisor.engine.places import places
 from advisor.engine.recorded_settings import settings
-from advisor.frames.values import records
 from advisor.intervals import Bools, Ints
 from advisor.results.analysis import (
     Evidence,
@@ -417,10 +416,10 @@ class _Run:
     def fact(self, name: str) -> Any:
         """A column of the one row of `trace`; None for what is unknown."""
         try:
-            (row,) = records(self.evaluator.frame("trace")[[name]])
+            (value,) = self.evaluator.frame("trace")[name].tolist()
         except Exception:  # noqa: BLE001  (who needs these figures has failed already, or can be told without)
             return None
-        return row[name]
+        return None if value is pd.NA or value != value else value
 
     def figure(self, name: str, form: str = "") -> str:
         """One fact of the trace, with its unit."""
