@@ -22,6 +22,7 @@ from advisor.engine.claims import Claim, Scale, Settlement, settle
 from advisor.engine.evaluation import Evaluator, Question, cell, explain
 from advisor.engine.places import places
 from advisor.engine.recorded_settings import settings
+from advisor.frames.values import records
 from advisor.intervals import Bools, Ints
 from advisor.results.analysis import (
     Evidence,
@@ -221,7 +222,7 @@ class _Run:
         if "gpu" not in features and not _NEED_GPU.isdisjoint(missing):
             # What `given` says of a GPU means nothing here.
             if not self.trace.gpu_expected:
-                known = self.fact("cpu_only")
+                known = self.facts.get("cpu_only")
                 alone = "the program ran on the CPU alone" if known else "the trace shows no GPU and no sign of one"
                 return self.not_applicable(rule, alone)
             return self.not_run(rule, missing)
@@ -263,7 +264,7 @@ class _Run:
 
     def unknown(self, rule: Rule, condition: Condition | None) -> bool:
         columns = condition.columns if condition else ()
-        blank = [name for name in columns if name in self.units and self.fact(name) is None]
+        blank = [name for name in columns if name in self.units and self.facts.get(name) is None]
         names = list(blank or columns)
         advice = dict.fromkeys(_UNSAID.get(name, "A current torch writes the device's properties.") for name in names)
         how = " ".join([f"The trace does not say: {', '.join(map(_plain_name, names))}.", *advice])
@@ -395,7 +396,7 @@ class _Run:
 
     def settings(self, rule: Rule) -> list[Setting]:
         """List the settings in the trace that the rule shows, where `advisor record` wrote them there."""
-        if not rule.settings or not self.fact("settings_recorded"):
+        if not rule.settings or not self.facts.get("settings_recorded"):
             return []
         try:
             return settings(self.evaluator, rule, self.figure)
@@ -408,22 +409,23 @@ class _Run:
         if items:
             return self.evaluator.evidence(rule.match.frame, claim.rows, items)
         names = _deciding(rule)
-        rows = [[cell(self.fact(name)) for name in names]] if names else []
+        rows = [[cell(self.facts.get(name)) for name in names]] if names else []
         return Evidence(columns=names, rows=rows)
 
     # ---- in words
 
-    def fact(self, name: str) -> Any:
-        """A column of the one row of `trace`; None for what is unknown."""
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """The one row of `trace`; None for what is unknown."""
         try:
-            (value,) = self.evaluator.frame("trace")[name].tolist()
+            (row,) = records(self.evaluator.frame("trace"))
         except Exception:  # noqa: BLE001  (who needs these figures has failed already, or can be told without)
-            return None
-        return None if value is pd.NA or value != value else value
+            return {}
+        return row
 
     def figure(self, name: str, form: str = "") -> str:
         """One fact of the trace, with its unit."""
-        value, unit = self.fact(name), self.units.get(name, "")
+        value, unit = self.facts.get(name), self.units.get(name, "")
         if value is None or isinstance(value, bool | np.bool_):
             return "unknown" if value is None else "yes" if value else "no"
         if isinstance(value, str):
@@ -445,7 +447,7 @@ class _Run:
             figures = [
                 f"{_plain_name(name)} {self.figure(name)}"
                 for name in _deciding(rule)
-                if isinstance(fact := self.fact(name), int | float) and not isinstance(fact, bool)
+                if isinstance(self.facts.get(name), int | float) and not isinstance(self.facts[name], bool)
             ]
             message += f" ({', '.join(figures)})" if figures else ""
         advice = [rule.fix.title, rule.fix.caveat or (rule.fix.verify and f"Check that {rule.fix.verify}")]

@@ -120,7 +120,13 @@ def workers(place: Path, environment: dict[str, str], address: str, *names: str)
         yield [
             running.enter_context(
                 process(
-                    *worker, "--local-directory", str(place), "--name", name, environment=environment, log=place / f"{name}.log"
+                    *worker,
+                    "--local-directory",
+                    str(place),
+                    "--name",
+                    name,
+                    environment=environment,
+                    log=place / f"{name}.log",
                 )
             )
             for name in names
