@@ -210,7 +210,8 @@ def _device(row: dict[str, Any]) -> DeviceInfo:
 
 
 def _summary(trace: Trace) -> Summary:
-    (facts,), devices = records(trace.frame("trace")), records(trace.frame("devices"))
+    (facts,) = records(trace.frame("trace")[["busy_share", "tensor_core_share"]])
+    devices = records(trace.frame("devices"))
     first = devices[0] if devices else {}
     samples = trace.step_samples_ns / 1e6
     ledger, extent = trace.ledger, trace.ledger.of_extent()

@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,6 +46,13 @@ def analyzed(path: Path, name: str) -> Analysis:
     return advisor.analyze(advisor.read(str(path), source=name), RULEBOOK, samples=True)
 
 
+@cache
+def recorded(path: Path) -> tuple[Analysis, int]:
+    """A recorded trace, called by its file, and how many steps it has. The files do not change: each is read once."""
+    trace = advisor.read(str(path), source=path.name.removesuffix(".json.gz"))
+    return advisor.analyze(trace, RULEBOOK, samples=True), trace.steps_recorded
+
+
 def judged(base: Analysis, now: Analysis) -> Judgement:
     """*now* against *base*."""
     return gating.judge([now], baseline.make([base]), baseline_name="advisor-baseline.json")
@@ -64,8 +72,7 @@ def halves(traces: Path, scratch: Path) -> Iterator[Pair]:
     yield Pair("h100_transformer run1, run2", first, second)
     yield Pair("h100_transformer run2, run1", second, first)
     for path in sorted(traces.rglob("*.json.gz")):
-        trace = advisor.read(str(path))
-        if trace.steps_recorded < 2:
+        if recorded(path)[1] < 2:
             continue
         name = path.name.removesuffix(".json.gz")
         document = planting.read(path)
@@ -80,11 +87,8 @@ def halves(traces: Path, scratch: Path) -> Iterator[Pair]:
 
 def enough(traces: Path) -> list[Analysis]:
     """The traces whose times the gate can decide on."""
-    return [
-        analyzed(path, path.name.removesuffix(".json.gz"))
-        for path in sorted(traces.rglob("*.json.gz"))
-        if advisor.read(str(path)).steps_recorded > LEAST_STEPS
-    ]
+    whole = [recorded(path) for path in sorted(traces.rglob("*.json.gz"))]
+    return [analysis for analysis, steps in whole if steps > LEAST_STEPS]
 
 
 def drawn(analysis: Analysis, rng: np.random.Generator) -> Analysis:

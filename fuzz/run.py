@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import select
 import subprocess
@@ -150,6 +151,7 @@ def main() -> int:
     options.add_argument("--start", type=int, default=0, help="the first number")
     options.add_argument("--only", type=int, help="try this number alone, here, with all of its rules and reports")
     options.add_argument("--keep", metavar="FILE", help="with --only: write the input there")
+    options.add_argument("--largest", type=float, default=math.inf, metavar="KB", help="leave out recordings of more than that")
     options.add_argument("--work", metavar="DIR", help="where seeds and tracebacks go; else a folder that is removed")
     options.add_argument("-o", "--output", metavar="FILE", help="where the summary goes, renewed as the run goes on")
     options.add_argument("--child", nargs=5, help=argparse.SUPPRESS)
@@ -163,7 +165,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="fuzz-") as scratch:
         folder = Path(arguments.work or scratch)
         if not any((folder / "seeds").glob("*.json")):
-            print(f"{prepare(folder / 'seeds')} seeds", file=sys.stderr)
+            print(f"{prepare(folder / 'seeds', arguments.largest)} seeds", file=sys.stderr)
         if arguments.only is not None:
             return _again(folder, arguments.seed, arguments.only, arguments.keep)
         summary = Summary(arguments.seed, arguments.whole)

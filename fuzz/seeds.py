@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,11 +27,11 @@ def real_traces() -> list[Path]:
     return sorted(folder.rglob("*.json.gz"))
 
 
-def prepare(folder: Path) -> int:
-    """Write every seed to *folder*, one JSON file each; returns how many there are."""
+def prepare(folder: Path, largest_kb: float = math.inf) -> int:
+    """Write every seed to *folder*, one JSON file each; returns how many there are. Of recordings up to *largest_kb* as they lie."""
     folder.mkdir(parents=True, exist_ok=True)
     count = 0
-    for name, root in [*_recorded(), *_proof_traces()]:
+    for name, root in [*_recorded(largest_kb), *_proof_traces()]:
         (folder / f"{count:04} {name}.json").write_text(json.dumps(root))
         count += 1
     return count
@@ -41,10 +42,12 @@ def load(folder: Path) -> list[tuple[str, Root]]:
     return [(path.stem, json.loads(path.read_text())) for path in sorted(folder.glob("*.json"))]
 
 
-def _recorded() -> Iterator[tuple[str, Root]]:
+def _recorded(largest_kb: float) -> Iterator[tuple[str, Root]]:
     """Three pieces of each recorded trace: from its beginning, its middle and its end."""
     samples = sorted((ROOT / "sample_traces").rglob("*.json.gz"))
     for path in [*real_traces(), *samples]:
+        if path.stat().st_size > largest_kb * 1000:
+            continue
         with gzip.open(path) as file:
             text = file.read()
         root = json.loads(text.decode("utf-8", "replace"), strict=False)

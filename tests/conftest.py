@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
 import pytest
 
 pytest.register_assert_rewrite("support")
 os.environ["ADVISOR_CACHE"] = "off"  # a test that wants a cache names its own
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process that a test starts compiles all modules anew
+sys.dont_write_bytecode = False
 
 from support import real as listed  # noqa: E402
 from support import traces  # noqa: E402

@@ -121,7 +121,7 @@ SCHEMA = Schema(
 def build(context: Context) -> pd.DataFrame:
     """The frame: one row."""
     values = facts(context)
-    return pd.DataFrame({column.name: typed([values[column.name]], column) for column in SCHEMA.columns})
+    return pd.DataFrame({column.name: typed([values[column.name]], column) for column in SCHEMA.columns}, copy=False)
 
 
 def facts(context: Context) -> dict[str, Any]:

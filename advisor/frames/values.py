@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,12 +15,23 @@ if TYPE_CHECKING:
     from pandas.api.extensions import ExtensionArray
 
 
+@lru_cache(maxsize=256)
+def _categories(words: tuple[str, ...], empty: bool) -> pd.CategoricalDtype:
+    """Categories of a column that holds these words. pandas takes longer to make them than all else of a row."""
+    dtype: pd.CategoricalDtype = pd.Categorical(words or (() if empty else (None,))).dtype
+    return dtype
+
+
 def typed(values: Sequence[Any], column: Column) -> ExtensionArray:
     """Plain values as pandas' nullable array for the column; None, NA and NaN are missing, not NaN or 0."""
-    absent = np.array([value is None or value is pd.NA or value != value for value in values], np.bool_)
+    blank = [value is None or value is pd.NA or value != value for value in values]
     if column.type == "VARCHAR":
-        return pd.Categorical([None if missing else value for missing, value in zip(absent, values, strict=True)])
-    numbers = [0 if missing else value for missing, value in zip(absent, values, strict=True)]
+        words = tuple(sorted({value for missing, value in zip(blank, values, strict=True) if not missing}))
+        codes = {word: code for code, word in enumerate(words)}
+        numbers = [-1 if missing else codes[value] for missing, value in zip(blank, values, strict=True)]
+        return pd.Categorical.from_codes(np.array(numbers, np.int64), dtype=_categories(words, not values), validate=False)
+    absent = np.array(blank, np.bool_)
+    numbers = [0 if missing else value for missing, value in zip(blank, values, strict=True)]
     if column.type == "BIGINT":
         return pd.arrays.IntegerArray(np.array(numbers, np.int64), absent)
     if column.type == "DOUBLE":

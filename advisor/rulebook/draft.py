@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import io
+import stat
 import tomllib
 import warnings
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from textwrap import dedent
@@ -20,6 +23,7 @@ from advisor.rulebook.expression import Limit as Value
 from advisor.rulebook.rule import PLACEHOLDER, PROFILE, SEVERITIES, Compiled, Rule, RuleFile, Text
 from advisor.rulebook.tables import Reader, problem_of
 
+MAX_BYTES = 1 << 20
 _LATE = ("steps", "window_ns")
 _BLANK = Reader().struct(RuleFile, {})
 
@@ -45,10 +49,24 @@ class Draft(Reader):
         """A rule on the quality of the profile."""
         return self.path.parent.name == PROFILE
 
+    @cached_property
+    def content(self) -> bytes | OSError:
+        """The file's bytes, or why there are none. A device or a pipe, which might never end, is not read."""
+        try:
+            if not stat.S_ISREG(self.path.stat().st_mode):
+                return OSError("is no file")
+            with self.path.open("rb") as file:
+                content = file.read(MAX_BYTES + 1)
+        except OSError as error:
+            return error
+        return content if len(content) <= MAX_BYTES else OSError(f"is larger than {MAX_BYTES >> 20} MB")
+
     def read(self) -> None:
         """Read the file and check all that needs no condition."""
         try:
-            text = self.path.read_text(encoding="utf-8")
+            if isinstance(self.content, OSError):
+                raise self.content
+            text = io.TextIOWrapper(io.BytesIO(self.content), encoding="utf-8").read()
             if text.startswith("\ufeff"):
                 return self.report("", "begins with a byte order mark; save it as UTF-8 without one (no BOM)")
             table = tomllib.loads(text)

@@ -14,11 +14,12 @@ import time
 import urllib.request
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.command import command
 from support.paths import ROOT
 
 from advisor.testing import TraceBuilder
@@ -112,35 +113,24 @@ def environment(place: Path) -> Iterator[dict[str, str]]:
 
 
 @contextmanager
-def dask(place: Path, environment: dict[str, str], workers: int = 2) -> Iterator[tuple[str, list[Any]]]:
-    """A scheduler and its workers: their address, and the workers' processes."""
-    port = free_port()
-    address = f"tcp://127.0.0.1:{port}"
-    base = (sys.executable, "-m", "dask")
-    scheduler = (*base, "scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard", "--no-show")
-    worker = (
-        *base,
-        "worker",
-        address,
-        "--no-nanny",
-        "--nthreads",
-        "1",
-        "--no-dashboard",
-        "--local-directory",
-        str(place),
-    )
-    with process(*scheduler, environment=environment, log=place / f"scheduler-{port}.log"):
-        until(lambda: _open(port), "the scheduler")
-        entered = [
-            process(*worker, "--name", f"w{number}", environment=environment, log=place / f"worker-{port}-{number}.log")
-            for number in range(workers)
+def workers(place: Path, environment: dict[str, str], address: str, *names: str) -> Iterator[list[Any]]:
+    """Processes that work for the scheduler at *address*."""
+    worker = (sys.executable, "-m", "dask", "worker", address, "--no-nanny", "--nthreads", "1", "--no-dashboard")
+    with ExitStack() as running:
+        yield [
+            running.enter_context(
+                process(
+                    *worker,
+                    "--local-directory",
+                    str(place),
+                    "--name",
+                    name,
+                    environment=environment,
+                    log=place / f"{name}.log",
+                )
+            )
+            for name in names
         ]
-        running = [one.__enter__() for one in entered]
-        try:
-            yield address, running
-        finally:
-            for one in entered:
-                one.__exit__(None, None, None)
 
 
 def _open(port: int) -> bool:
@@ -150,11 +140,18 @@ def _open(port: int) -> bool:
 
 @pytest.fixture(scope="module")
 def cluster(place: Path, environment: dict[str, str]) -> Iterator[str]:
+    """The address of a scheduler with two workers."""
     if MISSING:
         yield ""
         return
-    with dask(place, environment) as (address, _):
-        yield address
+    port = free_port()
+    scheduler = (sys.executable, "-m", "dask", "scheduler", "--host", "127.0.0.1", "--port", str(port))
+    options = ("--no-dashboard", "--no-show")
+    with process(*scheduler, *options, environment=environment, log=place / "scheduler.log"):
+        until(lambda: _open(port), "the scheduler")
+        address = f"tcp://127.0.0.1:{port}"
+        with workers(place, environment, address, "w0", "w1"):
+            yield address
 
 
 @pytest.fixture(scope="module")
@@ -187,9 +184,9 @@ def analyze(environment: dict[str, str], *arguments: str) -> subprocess.Complete
 
 
 @pytest.fixture(scope="module")
-def alone(environment: dict[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
+def alone(folder: Path) -> subprocess.CompletedProcess[str]:
     """The folder's report, all of it by one process."""
-    return analyze(environment, str(folder), "-f", "json", "--jobs", "1")
+    return command("analyze", str(folder), "-f", "json", "--jobs", "1", cwd=folder)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -227,10 +224,8 @@ def test_a_cluster_finds_what_one_process_finds(
     assert len(report(there)["traces"]) == RANKS
 
 
-def test_a_pool_finds_what_one_process_finds(
-    environment: dict[str, str], folder: Path, alone: subprocess.CompletedProcess[str]
-) -> None:
-    assert analyze(environment, str(folder), "-f", "json", "--jobs", "3").stdout == alone.stdout
+def test_a_pool_finds_what_one_process_finds(folder: Path, alone: subprocess.CompletedProcess[str]) -> None:
+    assert command("analyze", str(folder), "-f", "json", "--jobs", "3", cwd=folder).stdout == alone.stdout
 
 
 @pytest.mark.study
@@ -280,56 +275,53 @@ def test_what_is_not_there_is_said(
 
 @pytest.mark.parametrize(("count", "steps"), [(10, 150), pytest.param(24, 300, marks=pytest.mark.study)])
 def test_a_worker_killed_in_the_middle_loses_nothing(
-    count: int, steps: int, place: Path, environment: dict[str, str], tmp_path: Path
+    count: int, steps: int, place: Path, environment: dict[str, str], cluster: str, tmp_path: Path
 ) -> None:
-    """Rank after rank on two workers; one is killed with a rank in its hands. The report is as if nothing had been."""
+    """Rank after rank on three workers; one is killed with a rank in its hands. The report is as if nothing had been."""
     import distributed
 
     for number in range(count):
         rank(number, count, steps=steps).write(tmp_path / f"rank{number}.json")
-    here = analyze(environment, str(tmp_path), "-f", "json", "--only", "distributed/*", "--jobs", "1")
-    command = [sys.executable, "-m", "advisor", "analyze", str(tmp_path), "-f", "json", "--only", "distributed/*"]
-    with dask(place, environment) as (address, workers), warnings.catch_warnings():
+    words = ["analyze", str(tmp_path), "-f", "json", "--only", "distributed/*"]
+    here = command(*words, "--jobs", "1", cwd=tmp_path)
+    name = f"victim-{count}"
+    with workers(place, environment, cluster, name) as (worker,), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with distributed.Client(address, timeout=30, set_as_default=False) as client:
-            client.wait_for_workers(len(workers), timeout=PATIENCE_S)
+        with distributed.Client(cluster, timeout=30, set_as_default=False) as client:
+            client.wait_for_workers(3, timeout=PATIENCE_S)
             running = subprocess.Popen(
-                [*command, "--scheduler", address],
+                [sys.executable, "-m", "advisor", *words, "--scheduler", cluster],
                 env=environment,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
             )
             known = client.scheduler_info()["workers"]
-            (victim,) = (address for address, one in known.items() if one["name"] == "w0")
+            (victim,) = (address for address, one in known.items() if one["name"] == name)
             seen: set[str] = set()
 
             def busy() -> bool:
-                """Whether the first worker has done a rank and is at another."""
+                """Whether the worker has done a rank and is at another."""
                 at = {str(key) for key in client.processing([victim])[victim] if str(key).startswith("work-")}
                 seen.update(at)
                 return bool(at) and len(seen - at) > 0
 
-            until(busy, "the first worker to be in the middle of its work")
-            workers[0].send_signal(signal.SIGKILL)
-            workers[0].wait()
+            until(busy, "the worker to be in the middle of its work")
+            worker.send_signal(signal.SIGKILL)
+            worker.wait()
         out, errors = running.communicate(timeout=300)
     assert running.returncode == 0, errors
     assert out == here.stdout
     assert len(json.loads(out)["traces"]) == count
 
 
-def test_without_the_packages_the_command_to_install_them_is_said(environment: dict[str, str], folder: Path) -> None:
-    blocked = (
-        "import sys\n"
-        "sys.modules.update({'distributed': None, 'fsspec': None})\n"
-        "from advisor.cli import main\n"
-        "main(sys.argv[1:])\n"
-    )
-    for arguments in (["analyze", str(folder), "--scheduler", "tcp://127.0.0.1:1"], ["analyze", "s3://traces/x.json"]):
-        done = subprocess.run(
-            [sys.executable, "-c", blocked, *arguments], env=environment, capture_output=True, text=True, check=False
-        )
+def test_without_the_packages_the_command_to_install_them_is_said(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("distributed", "fsspec"):
+        monkeypatch.setitem(sys.modules, name, None)
+    for words in ([str(folder), "--scheduler", "tcp://127.0.0.1:1"], ["s3://traces/x.json"]):
+        done = command("analyze", *words, cwd=folder)
         assert done.returncode == 2, done.stderr
         assert "pip install 'trace-advisor[cluster]'" in done.stderr
 

@@ -6,15 +6,14 @@ import dataclasses
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import msgspec
 import pytest
-from support.paths import ROOT
+from support.command import command
 from support.ranks import ONLY, ranks
 
 from advisor import rulebook
@@ -27,10 +26,8 @@ from advisor.reading.remote import public, shown, without_secrets
 from advisor.trace import read
 
 
-def advisor(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "advisor", "analyze", "--only", "distributed/*", *arguments]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=300)
+def advisor(*arguments: str, cwd: Path) -> CompletedProcess[str]:
+    return command("analyze", "--only", "distributed/*", *arguments, cwd=cwd)
 
 
 def settings(**more: Any) -> task.Settings:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,20 @@ import sys
 import advisor
 analysis = advisor.analyze(advisor.read(sys.argv[1]), views=True, only=["kernels/long-kernel"])
 sys.stdout.write(analysis.to_json().decode())
+"""
+
+_CHECK_AND_TEST = """
+import shutil, sys
+from pathlib import Path
+from click.testing import CliRunner
+from advisor.cli import main
+print(CliRunner().invoke(main, ["rules", "check", "rules"]).output)
+rule = Path("rules", sys.argv[1])
+alone = Path("alone", rule.parent.name)
+alone.mkdir(parents=True)
+for suffix in (".toml", ".proof.py"):
+    shutil.move(rule.with_suffix(suffix), alone)
+print(CliRunner().invoke(main, ["rules", "test", "alone"]).output)
 """
 
 
@@ -64,13 +77,9 @@ def test_a_rule_is_a_file_and_its_proof(patch: str, rule: str) -> None:
 def test_the_new_rule_holds(tmp_path: Path, patches: tuple[str, ...], rule: str) -> None:
     folder = patched(tmp_path, *patches)
     count = len(list((folder / "rules").glob("*/*.toml")))
-    assert run(folder, "-m", "advisor", "rules", "check", "rules").stdout == f"{count} rules, no problem\n"
-    alone = folder / "alone" / Path(rule).parent
-    alone.mkdir(parents=True)
-    for suffix in (".toml", ".proof.py"):
-        shutil.move(folder / "rules" / f"{rule}{suffix}", alone)
-    tested = run(folder, "-m", "advisor", "rules", "test", "alone")
-    assert "1 rule, 5 cases, 0 failed" in tested.stdout, tested.stdout + tested.stderr
+    done = run(folder, "-c", _CHECK_AND_TEST, rule)
+    assert done.stdout.startswith(f"{count} rules, no problem\n"), done.stdout + done.stderr
+    assert "1 rule, 5 cases, 0 failed" in done.stdout, done.stdout + done.stderr
 
 
 def test_the_cost_is_the_time_that_the_rows_own(analysis: Any) -> None:

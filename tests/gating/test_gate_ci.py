@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.command import command
 from support.paths import ROOT
 
 # pytester takes out again what is imported while it runs; numpy cannot be imported twice, and a class would be two.
@@ -50,18 +51,28 @@ def shell(script: str, folder: Path, **more: str) -> subprocess.CompletedProcess
     environment = {
         **os.environ,
         "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
-        "PYTHONDONTWRITEBYTECODE": "1",
         **more,
     }
     words = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
     return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False)
 
 
+def said(mark: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run the commands after a mark of the page, until one fails; what the last one said."""
+    for line in block(mark).splitlines():
+        name, *words = shlex.split(line)
+        assert name == "advisor"
+        done = command(*words, cwd=folder)
+        if done.returncode:
+            break
+    return done
+
+
 def test_the_pages_commands_do_what_it_says(checkout: Path) -> None:
-    passed = shell(block("ci:gate"), checkout)
+    passed = said("ci:gate", checkout)
     assert passed.returncode == 0, passed.stderr
     assert "PASSED: no regression in" in passed.stdout
-    failed = shell(block("ci:gate-fails"), checkout)
+    failed = said("ci:gate-fails", checkout)
     assert failed.returncode == 1, failed.stderr
     text = PAGE.read_text(encoding="utf-8")
     # The counts of checks go with the catalogue: left out, so that a new rule does not change this page.
@@ -76,7 +87,7 @@ def test_the_pages_commands_do_what_it_says(checkout: Path) -> None:
     if os.environ.get("UPDATE_DOCS"):
         PAGE.write_text(renewed, encoding="utf-8")
     assert PAGE.read_text(encoding="utf-8") == renewed
-    renewing = shell(block("ci:gate-update"), checkout)
+    renewing = said("ci:gate-update", checkout)
     assert renewing.returncode == 0, renewing.stderr
 
 
@@ -142,7 +153,7 @@ def test_yaml_files_are_yaml() -> None:
 
 @pytest.mark.parametrize(("trace", "code", "verdict"), [("workers", 0, "passed"), ("no_workers", 1, "failed")])
 def test_the_action(checkout: Path, trace: str, code: int, verdict: str) -> None:
-    assert shell("advisor baseline sample_traces/gate/workers.json.gz -q", checkout).returncode == 0
+    assert command("baseline", "sample_traces/gate/workers.json.gz", "-q", cwd=checkout).returncode == 0
     output, summary = checkout / "output.txt", checkout / "summary.md"
     name = "a trace; touch forged.json.gz"  # a name that would be code, were it pasted into the script
     (checkout / name).write_bytes((GATE / f"{trace}.json.gz").read_bytes())
@@ -177,7 +188,7 @@ def test_the_action_without_a_trace_says_so(checkout: Path) -> None:
 
 
 def test_gitlabs_script(checkout: Path) -> None:
-    assert shell("advisor baseline sample_traces/gate/workers.json.gz -q", checkout).returncode == 0
+    assert command("baseline", "sample_traces/gate/workers.json.gz", "-q", cwd=checkout).returncode == 0
     lines = re.findall(
         r"^    - (advisor .*)$", (ROOT / "docs" / "gitlab-ci.yml").read_text(encoding="utf-8"), re.MULTILINE
     )

@@ -1,6 +1,6 @@
 """Rules of one's own: the guide's example, from an empty folder, by the command alone.
 
-``ADVISOR_COMMAND`` names the command to try, such as that of a wheel in a clean environment; else it is this Python's.
+``ADVISOR_COMMAND`` names the command to try, such as that of a wheel in a clean environment; else it runs in this process.
 """
 
 from __future__ import annotations
@@ -10,23 +10,20 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from support.command import command
 from support.paths import ROOT
 
-COMMAND = shlex.split(os.environ.get("ADVISOR_COMMAND", f"{shlex.quote(sys.executable)} -m advisor"))
+COMMAND = shlex.split(os.environ.get("ADVISOR_COMMAND", ""))
 GUIDE = (ROOT / "docs" / "writing-rules.md").read_text()
 
 
 def advisor(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    environment = dict(os.environ)
-    if "ADVISOR_COMMAND" not in os.environ:  # a checkout that is not installed
-        environment["PYTHONPATH"] = str(ROOT)
-    return subprocess.run(
-        [*COMMAND, *words], cwd=cwd, capture_output=True, check=False, text=True, timeout=120, env=environment
-    )
+    if not COMMAND:
+        return command(*words, cwd=cwd)
+    return subprocess.run([*COMMAND, *words], cwd=cwd, capture_output=True, check=False, text=True, timeout=120)
 
 
 @pytest.fixture

@@ -91,7 +91,7 @@ def test_every_real_trace_is_judged_and_never_fails_against_itself(
 ) -> None:
     verdicts = Counter()
     for path in sorted(traces.rglob("*.json.gz")):
-        analysis = study.analyzed(path, path.name)
+        analysis, _ = study.recorded(path)
         judgement = study.judged(analysis, analysis)
         assert judgement == study.judged(analysis, analysis)
         assert judgement.verdict != "failed", (path.name, judgement.headline)

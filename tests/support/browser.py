@@ -22,7 +22,8 @@ def missing(requirement: str) -> None:
 
 def chromium() -> str:
     """Find the system's browser."""
-    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    # The first is without a user interface, and renders a page in half the time.
+    names = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
     executable = next((path for name in names if (path := shutil.which(name))), None)
     if executable is None:
         missing("Chromium")

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.extending import patched, run, touched
+from support.extending import commands, patched, touched
 
 from advisor.testing import TraceBuilder
 
@@ -36,13 +36,12 @@ def test_a_metric_is_one_record_in_one_file() -> None:
 
 def test_the_gate_judges_the_new_metric_and_names_its_parts(copy: Path) -> None:
     before, after = trace(copy / "before.json", 2), trace(copy / "after.json", 5)
-    made = run(copy, "-m", "advisor", "baseline", before, "-q")
+    gate = ["gate", "-b", "advisor-baseline.json", "-f", "json"]
+    made, same, judged = commands(copy, ["baseline", before, "-q"], [*gate, before], [*gate, after])
     assert made.returncode == 0, made.stderr
     series = json.loads((copy / "advisor-baseline.json").read_text())["metrics"]["memset_count"]
     assert series == {"runs": [[2.0] * 7], "unit": ""}
-    same = run(copy, "-m", "advisor", "gate", before, "-b", "advisor-baseline.json", "-f", "json")
     assert same.returncode == 0, same.stderr
-    judged = run(copy, "-m", "advisor", "gate", after, "-b", "advisor-baseline.json", "-f", "json")
     assert judged.returncode == 1, judged.stderr
     check = next(check for check in json.loads(judged.stdout)["checks"] if check["name"] == "memset_count")
     assert (check["outcome"], check["base"], check["now"]) == ("regression", 2.0, 5.0)
@@ -53,11 +52,10 @@ def test_the_gate_judges_the_new_metric_and_names_its_parts(copy: Path) -> None:
 
 def test_settings_may_name_it(copy: Path) -> None:
     after = trace(copy / "after.json", 5)
-    settings = copy / "advisor.toml"
+    settings, wrong = copy / "advisor.toml", copy / "wrong.toml"
     settings.write_text('[gate]\nassert = ["metrics.memset_count <= 2"]\ntolerance = { memset_count = 0.5 }\n')
-    judged = run(copy, "-m", "advisor", "gate", after)
+    wrong.write_text("[gate]\ntolerance = { memset_counts = 0.5 }\n")
+    judged, refused = commands(copy, ["gate", after], ["gate", after, "--config", str(wrong)])
     assert judged.returncode == 1, judged.stderr
     assert "metrics.memset_count <= 2 does not hold: it is 5" in judged.stdout
-    settings.write_text("[gate]\ntolerance = { memset_counts = 0.5 }\n")
-    refused = run(copy, "-m", "advisor", "gate", after)
     assert (refused.returncode, "no such key; nearest: memset_count" in refused.stderr) == (2, True), refused.stderr
