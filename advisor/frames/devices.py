@@ -25,7 +25,7 @@ SCHEMA = Schema(
     "a GPU with work in the trace",
     (
         integer("device", "", "number, as the trace has it"),
-        text("name", "its name", "deviceProperties.name"),
+        text("name", "its name; MTIA, HPU and the like where no properties are written", "deviceProperties.name"),
         text("vendor", "nvidia, amd, intel or unknown"),
         real("capability", "", "CUDA compute capability, 8.0 for A100; NULL for other makers"),
         integer("sms", "", "streaming multiprocessors or compute units; NULL where unknown", "deviceProperties.numSms"),
@@ -98,7 +98,7 @@ def facts(context: Context) -> list[dict[str, Any]]:
         rows.append(
             {
                 "device": device,
-                "name": entry.name if entry else None,
+                "name": recording.device_name(device),
                 "vendor": recording.vendor,
                 "capability": entry.capability if entry and nvidia else None,
                 "sms": entry.sms if entry else None,

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from advisor.reading import accelerators
 from advisor.reading.events import BROKEN, GROUPS, ONE_TIME, RAWS, TIMES, Args, Event, Times
 
 Array = npt.NDArray[Any]
@@ -31,7 +32,7 @@ _MAX_US = MOST_NS / 1000 - 1
 _YEARS_NS = 10 * 365 * 86400 * 10**9
 # No count, size or id of a real trace comes near; arithmetic on what is larger overflows.
 _MOST_INT = 1 << 62
-_GPU = ("kernel", "copy", "memset")
+_GPU = ("kernel", "copy", "memset", accelerators.MIXED)
 _ROOM = 1 << 12
 _NO_ARGS = Args()
 
@@ -114,6 +115,7 @@ class Columns:
         self.negative = 0
         self.absurd = 0
         self.unknown: dict[str, int] = {}
+        self.accelerator: str | None = None
         self.exact = False
         self._bad_row = -1
         self._grown: dict[str, _Grown] = {}
@@ -125,6 +127,7 @@ class Columns:
             "kernel": self._kernel,
             "copy": self._copy,
             "memset": self._copy,
+            accelerators.MIXED: self._kernel,
             "gpu_annotation": self._gpu,
             "instant": self._instant,
             "overhead": self._host,
@@ -197,6 +200,7 @@ class Columns:
                 table["dur"][negative | absurd] = 0
             if len(table["ts"]):
                 tables[group] = table
+        accelerators.divide(tables, list(self.names))
         return tables
 
     # ---- columns of each group
@@ -420,6 +424,9 @@ class _Sinks(dict[str | None, Callable[[Event], None]]):
     def __missing__(self, category: str | None) -> Callable[[Event], None]:
         key = (category or "").lower()
         group = GROUPS.get(key) if key else None
+        if group is None and key:
+            group = accelerators.group_of(key)
+            self._columns.accelerator = self._columns.accelerator or accelerators.name_of(key)
         if not key:
             sink: Callable[[Event], None] = self._bare
         elif group == "":

@@ -192,6 +192,8 @@ class Recording:
     @cached_property
     def vendor(self) -> str:
         """Maker of the device that did the work; by the launching runtime first, since names may be empty."""
+        if self.metadata.accelerator is not None:
+            return hardware.ACCELERATORS.get(self.metadata.accelerator, "unknown")
         calls = self.tables.get("runtime")
         hip = cuda = False
         if calls is not None:
@@ -214,6 +216,11 @@ class Recording:
                 return entry
         kinds = {(entry.name, entry.memory_bytes, entry.sms) for entry in listed}
         return listed[0] if len(kinds) == 1 else None
+
+    def device_name(self, device: int) -> str | None:
+        """Name of a device: of its properties, else the word that its events' category has for it."""
+        entry = self.device_properties(device)
+        return (entry.name if entry else None) or self.metadata.accelerator
 
     # ---- steps and window
 
