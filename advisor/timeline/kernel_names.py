@@ -10,9 +10,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-# The one definition of a communication kernel, as in the reference figures; a word that begins with the library's name, so that
-# a kernel of one's own that merely holds it is none.
-COMMUNICATION = re.compile(r"\b(?:nccl|rccl)(?:[A-Z_]|\b)|\b(?:NCCL|RCCL)|multimem_all|cross_device_reduce")
+from advisor.timeline.communication_names import communicates
 
 _CLASSES = (
     ("attention", r"fmha|flash_(?:fwd|bwd|attn)|flash::|attn_fwd|attn_bwd|attention(?!.*softmax)|\bmha_|sdpa"),
@@ -100,7 +98,7 @@ def classify(name: str, vendor: str) -> KernelName:
     """Read a kernel's name. Tensor Cores are judged for NVIDIA alone: other makers' matrix units go by no such names."""
     name = name[:_MOST]
     pointwise = "elementwise" in name or name.startswith("triton_poi_")
-    if COMMUNICATION.search(name):
+    if communicates(name):
         return KernelName("communication", None, None, None, False, False)
     kind = next((label for label, pattern in _COMPILED if pattern.search(name)), "other")
     if pointwise and kind not in ("copy", "random"):

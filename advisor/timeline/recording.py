@@ -15,7 +15,7 @@ from advisor.intervals import Bools, Ints, Spans, fetch, union
 from advisor.reading.metadata import Device
 from advisor.reading.stream import Recorded
 from advisor.timeline.calls import Host, stack_rows
-from advisor.timeline.kernel_names import COMMUNICATION
+from advisor.timeline.communication_names import communicates
 from advisor.timeline.source import scrub
 
 KERNEL, COPY, MEMSET = range(3)
@@ -128,8 +128,10 @@ class Recording:
         columns = {key: value[order] for key, value in columns.items()}
         start = start[order]
         duration = self._sound_durations(start, columns["dur"], columns["device"], columns["stream"])
-        comm = np.array([COMMUNICATION.search(name) is not None for name in self.names], np.bool_)
-        is_comm = comm[columns["name"]] & (columns["kind"] == KERNEL) if len(comm) else np.zeros(0, np.bool_)
+        kernels = columns["kind"] == KERNEL
+        codes = np.unique(columns["name"][kernels])
+        communicating = codes[np.array([communicates(self.names[code]) for code in codes.tolist()], np.bool_)]
+        is_comm = kernels & np.isin(columns["name"], communicating)
         return Work(
             kind=columns["kind"],
             row=columns["row"],
