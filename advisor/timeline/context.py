@@ -7,13 +7,14 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from advisor.intervals import Bools, Ints, Spans, covered, fetch, union
 from advisor.timeline import cpu, waits
 from advisor.timeline import ledger as ledgers
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, PHASES, RUNTIME
-from advisor.timeline.kernel_names import DTYPES, KernelName, classify
+from advisor.timeline.kernel_names import KernelName, classify, operand_dtype
 from advisor.timeline.recording import KERNEL, Recording
 
 _UNDERRECORDED_SHARE = 0.05
@@ -249,16 +250,28 @@ class Context:
         """Phase of each forest node, in words."""
         return self.labels(self.phases(node), PHASES)
 
-    def kernel_dtypes(self) -> list[str | None]:
-        """Number format of every kernel: by its name, else by the operands of the operator that launched it."""
+    @cached_property
+    def kernel_dtypes(self) -> npt.NDArray[np.object_]:
+        """Number format of every kernel: by the operands of the product that launched it, else by its name; None."""
         work, rows = self.recording.work, self.kernel_rows
-        types = self.op_column(work.launch[rows], "types")
-        by_type = [DTYPES.get(name) for name in self.raw_dtypes]
-        out = []
-        for code, kind in zip(work.name[rows].tolist(), types.tolist(), strict=True):
-            dtype = self.kernel_names[code].dtype
-            out.append(dtype if dtype is not None or kind < 0 else by_type[kind])
-        return out
+        if not len(rows):
+            return np.zeros(0, np.object_)
+        host, launch = self.recording.host, work.launch[rows]
+        types, ops = self.op_column(launch, "types"), fetch(host.name, fetch(host.attributes.op, launch))
+        # One number for all three, each with room for -1.
+        key = (work.name[rows] * (len(self.raw_dtypes) + 1) + types + 1) * (len(self.names) + 1) + ops + 1
+        _, first, back = np.unique(key, return_index=True, return_inverse=True)
+        found = [
+            operand_dtype(
+                self.kernel_names[name],
+                self.names[op] if op >= 0 else "",
+                self.raw_dtypes[kind] if kind >= 0 else None,
+            )
+            for name, op, kind in zip(
+                work.name[rows[first]].tolist(), ops[first].tolist(), types[first].tolist(), strict=True
+            )
+        ]
+        return np.array(found, np.object_)[back.ravel()]
 
     def kernel_spans(self, device: int) -> Spans:
         """Time in which kernels run on a device."""
