@@ -13,6 +13,7 @@ from advisor.intervals import Bools, Ints, covered, fetch, starts_run, subtract,
 from advisor.timeline.calls import OP, PYTHON, RUNTIME
 from advisor.timeline.context import Context
 from advisor.timeline.ledger import CAUSES, IDLE
+from advisor.timeline.operator_names import moves_no_data
 from advisor.timeline.startup import startup
 
 SCHEMA = Schema(
@@ -34,14 +35,6 @@ SCHEMA = Schema(
                 "100 us or more, launching nothing"),
     ),
 )  # fmt: skip
-# Operators that move no data: a thread that seems to be in one for long was held up, and computes nothing.
-_NO_DATA = re.compile(
-    r"::_?(?:empty|new_empty|view|unsafe_view|reshape|as_strided|expand|transpose|permute|movedim|t$|select|slice|narrow"
-    r"|unsqueeze|squeeze"
-    r"|detach|alias|resize|set_|to$|contiguous|item|local_scalar_dense|is_nonzero|result_type|lift|size|stride|unsafe_split"
-    r"|split|chunk"
-    r"|unbind|unfold|record_stream|is_pinned|pin_memory|numpy_T|data_ptr|conj|real|imag|requires_grad|flatten|broadcast_to|swap)"
-)
 _COMPUTES = re.compile(r"^(?:aten|torchvision|torchaudio|mkldnn|quantized)::")
 _LEAST_NS = 100_000
 _PROFILER = re.compile(r"torch/profiler/\w+\.py\(")
@@ -126,7 +119,7 @@ def computing_on_cpu(context: Context, thread: int, start: Ints, end: Ints) -> I
     """
     host = context.recording.host
     here = host.thread == thread
-    named = np.array([_COMPUTES.match(n) is not None and _NO_DATA.search(n) is None for n in context.names], np.bool_)
+    named = np.array([_COMPUTES.match(n) is not None and not moves_no_data(n) for n in context.names], np.bool_)
     ops = np.flatnonzero(here & (host.group == OP) & named[host.name] & (host.end - host.start >= _LEAST_NS))
     calls = np.sort(host.start[here & (host.group == RUNTIME)])
     launches = np.searchsorted(calls, host.end[ops]) > np.searchsorted(calls, host.start[ops])
