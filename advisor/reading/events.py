@@ -66,6 +66,7 @@ class Event(Struct, gc=False):
     ts: Number = None
     dur: Number = None
     args: Args | None = None
+    id: Id = None
 
 
 class Times(Struct, gc=False):
@@ -109,10 +110,10 @@ GROUPS = {
     "overhead": "overhead",
     "cuda_sync": "device_sync",
     "trace": "span",
-    "async": "",
-    "async_gpu": "",
-    "async_cpu_to_gpu": "",
-    "ac2g": "",
+    "async": "flow",
+    "async_gpu": "flow",
+    "async_cpu_to_gpu": "flow",
+    "ac2g": "flow",
     "fwdbwd": "",
     "forward_backward": "",
     "cuda_event": "",

@@ -97,7 +97,7 @@ class Reader:
             texts=[text[:_MOST_NAME] for text in columns.texts],
             metadata=meta,
             events=columns.events,
-            notes=[*self.source.notes, *self.notes, *self._damage_notes()],
+            notes=[*self.source.notes, *self.notes, *columns.notes, *self._damage_notes()],
             repaired=self.losses.repaired,
             skipped=self.losses.skipped,
             truncated=self.truncated,
