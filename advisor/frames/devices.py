@@ -148,7 +148,7 @@ def _occupancy(context: Context, rows: Ints, low: int, high: int) -> float | Non
     work = context.recording.work
     if not len(rows):
         return None
-    values = context.tables["kernel"]["occupancy"][work.row[rows]].astype(np.float64)
+    values = context.occupancy[np.searchsorted(context.kernel_rows, rows)]
     time = (np.clip(work.end[rows], low, high) - np.clip(work.start[rows], low, high)).astype(np.float64)
     known = (values >= 0) & (values <= 100) & (time > 0)  # a percentage, or no figure
     if not known.any():

@@ -18,6 +18,8 @@ from advisor.timeline.kernel_names import KernelName, classify, operand_dtype
 from advisor.timeline.recording import KERNEL, Recording
 
 _UNDERRECORDED_SHARE = 0.05
+# Warps per SM that are 1 % of the 64 that fit the largest: an occupancy of 0 % cannot stand beside them.
+_WARPS_SEEN = 0.64
 # Words in lists of argument types that name no tensor.
 _NO_TENSOR = frozenset({"", "Scalar", "ScalarList", "TensorList", "GenericList", "Int", "Bool", "Double", "Device"})
 Codes = Ints
@@ -272,6 +274,21 @@ class Context:
             )
         ]
         return np.array(found, np.object_)[back.ravel()]
+
+    @cached_property
+    def occupancy(self) -> npt.NDArray[np.float64]:
+        """Estimated achieved occupancy of each kernel in %; NaN where it was not recorded.
+
+        Some profilers write 0 for a figure that they lack. So it is where all are 0, and beside more warps than round to 0.
+        """
+        if not len(self.kernel_rows):
+            return np.zeros(0, np.float64)
+        values = self.work_column("kernel", "occupancy", self.kernel_rows).astype(np.float64)
+        warps = self.work_column("kernel", "warps_per_sm", self.kernel_rows).astype(np.float64)
+        values[~(values > 0) & (warps >= _WARPS_SEEN)] = np.nan
+        if not (values > 0).any():
+            values[:] = np.nan
+        return values
 
     def kernel_spans(self, device: int) -> Spans:
         """Time in which kernels run on a device."""
