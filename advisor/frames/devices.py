@@ -35,7 +35,7 @@ SCHEMA = Schema(
         real("busy_share", "share", "busy_ns over the window"),
         real("utilization", "share", "the TensorBoard plugin's GPU utilization; NULL without kernels"),
         real("sm_efficiency", "share", "the plugin's estimated SM efficiency; NULL where blocks per SM are not recorded"),
-        real("achieved_occupancy", "share", "the plugin's estimated achieved occupancy; NULL where it is not recorded"),
+        real("achieved_occupancy", "share", "the plugin's, over the kernels that have one: 0 stands for none; NULL where none has"),
         integer("peak_allocated_bytes", "bytes", "highest Total Allocated; NULL where memory was not recorded"),
         integer("peak_reserved_bytes", "bytes", "highest Total Reserved; NULL where memory was not recorded"),
     ),

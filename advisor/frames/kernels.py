@@ -42,7 +42,8 @@ SCHEMA = Schema(
         integer("shared_bytes", "bytes", "shared memory per block; NULL where unknown", "args.shared memory"),
         real("blocks_per_sm", "", "grid blocks over SMs", "args.blocks per SM"),
         real("warps_per_sm", "", "warps over SMs", "args.warps per SM"),
-        real("occupancy", "%", "estimated achieved occupancy; NULL where it was not recorded, as by a 0 that cannot be", "args.est. achieved occupancy %"),
+        real("occupancy", "%", "estimated achieved occupancy; NULL where unknown, as where a 0 stands for it",
+             "args.est. achieved occupancy %"),
         integer("alignment", "elements", "operand alignment that the kernel was built for; NULL where the name does not say"),
         integer("chain_length", "", "length of the chain that it is in, 0: pointwise kernels of differing operators, one after "
                 "another on the stream; calls of one operator only where shapes let one read what the other wrote"),
