@@ -11,6 +11,9 @@ _NVIDIA = re.compile(
     r"NVIDIA|Tesla|GeForce|Quadro|TITAN|\b[AHLVPTB]\d{2,3}[A-Z]?\b|RTX|GTX|\bGH200\b|\bGB\d{3}\b", re.IGNORECASE
 )
 
+# Makers of accelerators that go by a word of their own in categories of events; all others are of unknown makers.
+ACCELERATORS = {"XPU": "intel", "HPU": "intel"}
+
 
 def vendor(name: str | None, *, hip: bool = False, cuda: bool = False) -> str:
     """The maker of a device: ``nvidia``, ``amd``, ``intel`` or ``unknown``.

@@ -38,7 +38,8 @@ _KINDS = (
     ("all_gather", re.compile(r"all_?gather", re.IGNORECASE)),
     ("reduce_scatter", re.compile(r"reduce_?scatter", re.IGNORECASE)),
     ("broadcast", re.compile(r"broadcast", re.IGNORECASE)),
-    ("all_to_all", re.compile(r"all_?to_?all", re.IGNORECASE)),
+    # Experts' parallelism sends tokens to their experts (dispatch) and their results back (combine).
+    ("all_to_all", re.compile(r"all_?to_?all|a2a|dispatch|combine", re.IGNORECASE)),
     ("send", re.compile(r"send_?recv|\bsend", re.IGNORECASE)),
     ("recv", re.compile(r"\brecv", re.IGNORECASE)),
     ("barrier", re.compile(r"barrier", re.IGNORECASE)),

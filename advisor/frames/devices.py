@@ -25,7 +25,7 @@ SCHEMA = Schema(
     "a GPU with work in the trace",
     (
         integer("device", "", "number, as the trace has it"),
-        text("name", "its name", "deviceProperties.name"),
+        text("name", "its name; MTIA, HPU and the like where no properties are written", "deviceProperties.name"),
         text("vendor", "nvidia, amd, intel or unknown"),
         real("capability", "", "CUDA compute capability, 8.0 for A100; NULL for other makers"),
         integer("sms", "", "streaming multiprocessors or compute units; NULL where unknown", "deviceProperties.numSms"),
@@ -35,7 +35,7 @@ SCHEMA = Schema(
         real("busy_share", "share", "busy_ns over the window"),
         real("utilization", "share", "the TensorBoard plugin's GPU utilization; NULL without kernels"),
         real("sm_efficiency", "share", "the plugin's estimated SM efficiency; NULL where blocks per SM are not recorded"),
-        real("achieved_occupancy", "share", "the plugin's estimated achieved occupancy; NULL where it is not recorded"),
+        real("achieved_occupancy", "share", "the plugin's, over the kernels that have one: 0 stands for none; NULL where none has"),
         integer("peak_allocated_bytes", "bytes", "highest Total Allocated; NULL where memory was not recorded"),
         integer("peak_reserved_bytes", "bytes", "highest Total Reserved; NULL where memory was not recorded"),
     ),
@@ -98,7 +98,7 @@ def facts(context: Context) -> list[dict[str, Any]]:
         rows.append(
             {
                 "device": device,
-                "name": entry.name if entry else None,
+                "name": recording.device_name(device),
                 "vendor": recording.vendor,
                 "capability": entry.capability if entry and nvidia else None,
                 "sms": entry.sms if entry else None,
@@ -148,7 +148,7 @@ def _occupancy(context: Context, rows: Ints, low: int, high: int) -> float | Non
     work = context.recording.work
     if not len(rows):
         return None
-    values = context.tables["kernel"]["occupancy"][work.row[rows]].astype(np.float64)
+    values = context.occupancy[np.searchsorted(context.kernel_rows, rows)]
     time = (np.clip(work.end[rows], low, high) - np.clip(work.start[rows], low, high)).astype(np.float64)
     known = (values >= 0) & (values <= 100) & (time > 0)  # a percentage, or no figure
     if not known.any():

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
+from advisor.frames.chains import chains
 from advisor.frames.frame import COUNT, IN_PYTHON, NOT_LINKED, TIME, Frame, Rows, owns_work
 from advisor.frames.patterns.find import find
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Bools, Ints, covered, fetch, union
 from advisor.timeline import launch_origin as origin
+from advisor.timeline.calls import OP
 from advisor.timeline.context import Context
 from advisor.timeline.recording import KERNEL
+
+_CONVOLUTION = re.compile(r"conv(?!ert)", re.IGNORECASE)
 
 SCHEMA = Schema(
     "kernels",
@@ -25,7 +31,7 @@ SCHEMA = Schema(
              "optimizer, embedding, pooling, sort, random, triton or other; by name"),
         text("class", "the same: its older name, which is a word of Python"),
         flag("tensor_cores", "whether it ran on Tensor Cores; NULL where the name does not say, and on other makers' GPUs"),
-        text("dtype", "fp32, tf32, fp16, bf16, fp8, fp64 or int8: by the name, else by the operands; NULL where unknown"),
+        text("dtype", "fp32, tf32, fp16, bf16, fp8, fp4, fp64 or int8: by the operands of a product, else by the name; NULL"),
         flag("linked", "whether the trace holds the call that launched it", "args.correlation"),
         integer("correlation", "", "ties the kernel to its launch", "args.correlation"),
         integer("launch_ns", "ns", "start of the launch call; NULL where unknown"),
@@ -36,11 +42,14 @@ SCHEMA = Schema(
         integer("shared_bytes", "bytes", "shared memory per block; NULL where unknown", "args.shared memory"),
         real("blocks_per_sm", "", "grid blocks over SMs", "args.blocks per SM"),
         real("warps_per_sm", "", "warps over SMs", "args.warps per SM"),
-        real("occupancy", "%", "estimated achieved occupancy", "args.est. achieved occupancy %"),
+        real("occupancy", "%", "estimated achieved occupancy; NULL where unknown, as where a 0 stands for it",
+             "args.est. achieved occupancy %"),
         integer("alignment", "elements", "operand alignment that the kernel was built for; NULL where the name does not say"),
-        integer("chain_length", "", "length of the run of pointwise kernels, one after another on the stream, that it is in; 0"),
-        integer("chain_id", "", "that run; -1"),
+        integer("chain_length", "", "length of the chain that it is in, 0: pointwise kernels of differing operators, one after "
+                "another on the stream; calls of one operator only where shapes let one read what the other wrote"),
+        integer("chain_id", "", "that chain; -1"),
         flag("pointwise", "elementwise by name"),
+        flag("at_convolution", "launched in a convolution, or next to one of its kernels on the stream"),
         text("phase", "forward, backward, optimizer, zero_grad or other (launch unknown)"),
         text("shapes", "operand shapes of the launching operator", "args.Input Dims"),
         text("operand_types", "operand types of the launching operator", "args.Input type"),
@@ -55,10 +64,6 @@ SCHEMA = Schema(
         real("place_share", "share", "of all kernel time: in kernels of the same operator and place in the source; 0 without one"),
     ),
 )  # fmt: skip
-
-
-_REST_NS = 100_000
-"""A stream that rests for longer has ended a chain of kernels: a launch costs the host a tenth of it."""
 
 
 def kernels(context: Context) -> Ints:
@@ -77,7 +82,7 @@ def build(context: Context) -> pd.DataFrame:
 def _by_name(context: Context) -> dict[str, object]:
     """Columns on what each kernel's name says, and on its neighbours of the same sort."""
     work, rows = context.recording.work, kernels(context)
-    info, name, start = context.kernel_names, work.name[rows], work.start[rows]
+    info, name = context.kernel_names, work.name[rows]
     at = np.searchsorted(np.fromiter(info, np.int64, len(info)), name)
 
     def by_row(values: list[Any], kind: type) -> Ints:
@@ -91,19 +96,43 @@ def _by_name(context: Context) -> dict[str, object]:
     pointwise = by_row([k.pointwise for k in info.values()], np.bool_).astype(np.bool_)
     # A fill reads nothing: it is no link of a chain.
     links = by_row([k.pointwise and "FillFunctor" not in context.names[code] for code, k in info.items()], np.bool_)
-    step = context.recording.step_of(start)
-    length, chain = _chains(work.device[rows], work.stream[rows], start, work.end[rows], step, links.astype(np.bool_))
+    length, chain = chains(context, links.astype(np.bool_))
     return {
         "name": context.labels(name, context.names),
         "kind": kind,
         "class": kind,
         "tensor_cores": context.boolean(tensor, unknown),
-        "dtype": pd.Categorical(context.kernel_dtypes()),
+        "dtype": pd.Categorical(context.kernel_dtypes),
         "alignment": pd.arrays.IntegerArray(alignment.astype(np.int64), alignment == 0),
         "chain_length": length,
         "chain_id": chain,
         "pointwise": pointwise,
+        "at_convolution": _at_convolution(context, by_row([k.kind for k in info.values()], np.str_)),
     }
+
+
+def _at_convolution(context: Context, kind: npt.NDArray[np.str_]) -> Bools:
+    """Flag the kernels that a convolution launched, or between which and a convolution's kernel only layout kernels lie."""
+    work, rows = context.recording.work, kernels(context)
+    host, size = context.recording.host, len(rows)
+    if not (kind == "layout").any():
+        return np.zeros(size, np.bool_)
+    named = np.array([_CONVOLUTION.search(name) is not None for name in context.names], np.bool_)
+    inside = host.flow(np.where((host.group == OP) & named[host.name], 1, -1)) if host.size else host.name
+    order = np.lexsort((work.start[rows], work.stream[rows], work.device[rows]))
+    line = np.unique(np.stack([work.device[rows], work.stream[rows]]), axis=1, return_inverse=True)[1].ravel()[order]
+    conv, place = kind[order] == "conv", np.arange(size)
+    telling = kind[order] != "layout"
+    before = np.append(-1, np.maximum.accumulate(np.where(telling, place, -1))[:-1])
+    after = np.append(np.minimum.accumulate(np.where(telling, place, size)[::-1])[::-1][1:], size)
+    near = conv.copy()
+    for other, known in ((before, before >= 0), (after, after < size)):
+        at = np.clip(other, 0, size - 1)
+        near |= known & conv[at] & (line[at] == line)
+    out = np.zeros(size, np.bool_)
+    out[order] = near
+    flags: Bools = out | (fetch(inside, work.launch[rows]) > 0)
+    return flags
 
 
 def _event_columns(context: Context) -> dict[str, object]:
@@ -127,7 +156,7 @@ def _event_columns(context: Context) -> dict[str, object]:
         "shared_bytes": context.known(column("shared")),
         "blocks_per_sm": column("blocks_per_sm").astype(np.float64),
         "warps_per_sm": column("warps_per_sm").astype(np.float64),
-        "occupancy": column("occupancy").astype(np.float64),
+        "occupancy": context.occupancy,
         "phase": context.phase(launch),
         "shapes": context.labels(context.op_column(launch, "dims"), context.shape_texts),
         "operand_types": operand_types,
@@ -185,28 +214,6 @@ def _product(raw: bytes) -> int:
             return -1
         total *= int(word)
     return total if total < 1 << 62 else -1
-
-
-def _chains(device: Ints, stream: Ints, start: Ints, end: Ints, step: Ints, pointwise: Bools) -> tuple[Ints, Ints]:
-    """Length and number of the run of consecutive pointwise kernels on its stream that each kernel belongs to.
-
-    A run ends with the step, and where the stream rests: what comes then is another piece of the program.
-    """
-    size = len(start)
-    length, chain = np.zeros(size, np.int64), np.full(size, -1, np.int64)
-    if not size:
-        return length, chain
-    order = np.lexsort((start, stream, device))
-    along = pointwise[order]
-    fresh = np.ones(size, np.bool_)
-    same = (device[order][1:] == device[order][:-1]) & (stream[order][1:] == stream[order][:-1])
-    near = (start[order][1:] - end[order][:-1] <= _REST_NS) & (step[order][1:] == step[order][:-1])
-    fresh[1:] = ~(same & near & (along[1:] == along[:-1]))
-    number = np.cumsum(fresh) - 1
-    count = np.bincount(number)
-    length[order] = np.where(along, count[number], 0)
-    chain[order] = np.where(along, number, -1)
-    return length, chain
 
 
 FRAME = Frame(

@@ -13,6 +13,7 @@ from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Bools, Ints, covered, fetch, summed
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP
 from advisor.timeline.context import Context
+from advisor.timeline.operator_names import is_view
 
 SCHEMA = Schema(
     "ops",
@@ -32,6 +33,7 @@ SCHEMA = Schema(
         text("dtypes", "the same: its older name, which pandas has for something else", "args.Input type"),
         text("shapes", "shapes of all inputs", "args.Input Dims"),
         flag("top", "no operator around it"),
+        flag("view", "gives another view of its operand, and computes nothing"),
         text("kind", "matmul, convolution, recurrent, attention, normalization, pooling, indexing; else its own name"),
         real("kind_share", "share", "of the counted time: what all operators of its kind own; 0 unless the program ran "
              "on the CPU"),
@@ -94,6 +96,7 @@ def build(context: Context) -> pd.DataFrame:
         "dtypes": operand_types,
         "shapes": context.labels(column("dims"), context.shape_texts),
         "top": fetch(host.group, above) != OP,
+        "view": np.array([is_view(name) for name in context.names], np.bool_)[host.name[rows]],
         "kind": context.labels(kind, kinds),
         "kind_share": _kind_share(context, kind) if context.cpu_program else np.zeros(len(rows)),
     }

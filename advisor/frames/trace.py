@@ -70,7 +70,7 @@ SCHEMA = Schema(
         real("tensor_core_time_share", "share", "of gemm, conv and attention time: on Tensor Cores; NULL where unknown"),
         real("tensor_core_share", "share", "of kernel_ns: on Tensor Cores; NULL where unknown"),
         real("gemm_unknown_share", "share", "of gemm, conv and attention time: name does not say whether on Tensor Cores"),
-        real("half_gemm_time_share", "share", "of gemm, conv and attention time: in fp16, bf16 or fp8"),
+        real("half_gemm_time_share", "share", "of gemm, conv and attention time: in 16 bits or fewer"),
         real("tf32_gemm_time_share", "share", "of gemm, conv and attention time: in tf32"),
         real("fp32_gemm_time_share", "share", "of gemm, conv and attention time: in plain fp32"),
         real("half_times", "", "16-bit Tensor Cores' peak rate over that of fp32 units, by a table; NULL for a GPU not in it"),
@@ -307,7 +307,7 @@ def _kernels(context: Context) -> dict[str, Any]:
     def named(holds: Callable[[int, KernelName], bool]) -> Bools:
         return np.array([holds(code, name) for code, name in info.items()], np.bool_)[at]
 
-    dtypes = np.array([dtype or "" for dtype in context.kernel_dtypes()])
+    dtypes = np.array([dtype or "" for dtype in context.kernel_dtypes.tolist()])
     matrix, tensor = named(lambda _, name: name.matrix), named(lambda _, name: name.tensor_cores is True)
     unknown = named(lambda _, name: name.tensor_cores is None)
     matrix_time = float(time[matrix].sum())
@@ -326,7 +326,7 @@ def _kernels(context: Context) -> dict[str, Any]:
         "tensor_core_time_share": share(matrix & tensor, matrix_time) if readable else None,
         "tensor_core_share": share(tensor, total) if readable else None,
         "gemm_unknown_share": unknown_share,
-        "half_gemm_time_share": share(matrix & np.isin(dtypes, ["fp16", "bf16", "fp8"]), matrix_time),
+        "half_gemm_time_share": share(matrix & np.isin(dtypes, ["fp16", "bf16", "fp8", "fp4"]), matrix_time),
         "tf32_gemm_time_share": share(matrix & (dtypes == "tf32"), matrix_time),
         "fp32_gemm_time_share": share(matrix & (dtypes == "fp32"), matrix_time),
     }

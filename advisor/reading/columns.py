@@ -15,7 +15,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from advisor.reading import accelerators, links
 from advisor.reading.events import BROKEN, GROUPS, ONE_TIME, RAWS, TIMES, Args, Event, Times
+from advisor.reading.grown import Grown
 
 Array = npt.NDArray[Any]
 Table = dict[str, Array]
@@ -31,8 +33,7 @@ _MAX_US = MOST_NS / 1000 - 1
 _YEARS_NS = 10 * 365 * 86400 * 10**9
 # No count, size or id of a real trace comes near; arithmetic on what is larger overflows.
 _MOST_INT = 1 << 62
-_GPU = ("kernel", "copy", "memset")
-_ROOM = 1 << 12
+_GPU = ("kernel", "copy", "memset", accelerators.MIXED)
 _NO_ARGS = Args()
 
 
@@ -114,9 +115,13 @@ class Columns:
         self.negative = 0
         self.absurd = 0
         self.unknown: dict[str, int] = {}
+        self.accelerator: str | None = None
+        self.ties = True  # flows and External ids are kept: no kernel has shown yet that they are not needed
+        self._lacks = False
+        self.notes: list[tuple[str, str]] = []
         self.exact = False
         self._bad_row = -1
-        self._grown: dict[str, _Grown] = {}
+        self._grown: dict[str, Grown] = {}
         self._take: dict[str, Callable[[list[Event]], Table]] = {
             "op": self._op,
             "annotation": self._op,
@@ -125,11 +130,13 @@ class Columns:
             "kernel": self._kernel,
             "copy": self._copy,
             "memset": self._copy,
+            accelerators.MIXED: self._kernel,
             "gpu_annotation": self._gpu,
             "instant": self._instant,
             "overhead": self._host,
             "device_sync": self._device_sync,
             "span": self._host,
+            links.FLOW: self._flow,
         }
 
     def add(self, events: list[Event], text: bytes) -> None:
@@ -150,8 +157,19 @@ class Columns:
             return
         sinks.close()
         for group, table in tables:
-            self._grown.setdefault(group, _Grown()).append(table)
+            self._grown.setdefault(group, Grown()).append(table)
+        kernels = [table for group, table in tables if group in ("kernel", accelerators.MIXED)]
+        if kernels and not self._lacks:
+            self._judge_links(kernels)
         self.events += len(events)
+
+    def _judge_links(self, kernels: list[Table]) -> None:
+        """Keep flows and External ids from now on where a kernel lacks a correlation; let go of them where all have one."""
+        self._lacks = self.ties = any(links.lacks_correlation(table) for table in kernels)
+        if not self.ties:
+            self._grown.pop(links.FLOW, None)
+            for grown in self._grown.values():
+                grown.drop("external")
 
     def _table_of(self, group: str, batch: list[Event], events: list[Event]) -> Table:
         """The columns of a batch; notes where in *events* the first value lies that could not be used."""
@@ -190,13 +208,19 @@ class Columns:
             bad = table["ts"] == MISSING
             if bad.any():
                 table = {key: column[~bad] for key, column in table.items()}
-            if group not in _GPU:
+            if group not in _GPU and group != links.FLOW:
                 negative, absurd = table["dur"] < 0, table["dur"] > _YEARS_NS
                 self.negative += int(negative.sum())
                 self.absurd += int(absurd.sum())
                 table["dur"][negative | absurd] = 0
             if len(table["ts"]):
                 tables[group] = table
+        accelerators.divide(tables, list(self.names))
+        flows = tables.pop(links.FLOW, None)
+        if self.ties:
+            self.notes += links.tie(tables, flows, self.names)
+            for table in tables.values():
+                table.pop("external", None)
         return tables
 
     # ---- columns of each group
@@ -282,6 +306,7 @@ class Columns:
         args = [e.args or _NO_ARGS for e in events]
         stacks, raws, texts = self.stacks, self.raws, self.texts
         table = self._host(events)
+        self._keep_external(table, args)
         table["sequence"] = self._ints([a.sequence for a in args], -1)
         table["forward_thread"] = self._ints([a.forward_thread for a in args], -1)
         table["dims"] = np.array([raws[bytes(a.dims) or bytes(a.dims_old)] for a in args], np.int32)
@@ -312,7 +337,22 @@ class Columns:
         table = self._host(events)
         args = [e.args or _NO_ARGS for e in events]
         table["correlation"] = self._ints([a.correlation for a in args], -1)
+        self._keep_external(table, args)
         return table
+
+    def _keep_external(self, table: Table, args: list[Args]) -> None:
+        if self.ties:
+            table["external"] = links.ids([a.external for a in args])
+
+    def _flow(self, events: list[Event]) -> Table:
+        threads = self.threads
+        return {
+            "ts": self._starts([e.ts for e in events]),
+            "thread": np.array([threads[e.tid] for e in events], np.int64),
+            "device": np.array([threads[e.pid] for e in events], np.int64),
+            "id": links.ids([e.id for e in events]),
+            "finish": np.array([e.ph == "f" for e in events], np.bool_),
+        }
 
     def _gpu(self, events: list[Event]) -> Table:
         table = self._host(events)
@@ -323,6 +363,7 @@ class Columns:
         tids = table["thread"].tolist()
         table["stream"] = self._ints([t if a.stream is None else a.stream for a, t in zip(args, tids, strict=True)], 0)
         table["correlation"] = self._ints([a.correlation for a in args], -1)
+        self._keep_external(table, args)
         return table
 
     def _copy(self, events: list[Event]) -> Table:
@@ -362,32 +403,6 @@ class Columns:
         return table
 
 
-class _Grown:
-    """A table that grows in place: thousands of small arrays would leave gaps in memory that nothing fits into."""
-
-    def __init__(self) -> None:
-        self._columns: Table = {}
-        self._size = 0
-
-    def append(self, table: Table) -> None:
-        """Add rows. Every table has the same columns."""
-        size = self._size + len(table["ts"])
-        for key, column in table.items():
-            room = self._columns.get(key)
-            if room is None:
-                room = self._columns[key] = np.empty(max(size, _ROOM), column.dtype)
-            if len(room) < size:
-                room.resize(max(size, len(room) * 5 // 4), refcheck=False)
-            room[self._size : size] = column
-        self._size = size
-
-    def finish(self) -> Table:
-        """The whole table."""
-        for column in self._columns.values():
-            column.resize(self._size, refcheck=False)
-        return self._columns
-
-
 _WORD = (1 << 64) - 1
 
 
@@ -420,9 +435,12 @@ class _Sinks(dict[str | None, Callable[[Event], None]]):
     def __missing__(self, category: str | None) -> Callable[[Event], None]:
         key = (category or "").lower()
         group = GROUPS.get(key) if key else None
+        if group is None and key:
+            group = accelerators.group_of(key)
+            self._columns.accelerator = self._columns.accelerator or accelerators.name_of(key)
         if not key:
             sink: Callable[[Event], None] = self._bare
-        elif group == "":
+        elif group == "" or (group == links.FLOW and not self._columns.ties):
             sink = _ignore
         elif group is None:
             sink = self._strange
@@ -458,7 +476,7 @@ class _Sinks(dict[str | None, Callable[[Event], None]]):
         """Group -> events, complete (``X``) ones only where the group has durations; others are counted as unknown."""
         out = []
         for group, batch in self._lists.items():
-            if group != "instant" and any(e.ph != "X" for e in batch):
+            if group not in ("instant", links.FLOW) and any(e.ph != "X" for e in batch):
                 for event in batch:
                     if event.ph != "X":
                         self._count(f"{(event.cat or '')[:80]} with ph {(event.ph or '')[:20]}")

@@ -66,6 +66,7 @@ class Event(Struct, gc=False):
     ts: Number = None
     dur: Number = None
     args: Args | None = None
+    id: Id = None
 
 
 class Times(Struct, gc=False):
@@ -86,25 +87,20 @@ FIELDS = msgspec.json.Decoder(dict[str, Raw])
 # What decoding can raise; ValidationError, right JSON of wrong types, is a DecodeError too.
 BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
-# Names of categories through the years, lower case -> the group of columns that the event goes to.
+# Names of categories through the years, lower case -> the group of columns that the event goes to. Those of other accelerators
+# than CUDA's and ROCm's are in accelerators.py.
 GROUPS = {
     "operator": "op",
     "cpu_op": "op",
-    "mtia_ccp_events": "op",
-    "hpu_op": "op",
     "user_annotation": "annotation",
     "python_function": "python",
     "runtime": "runtime",
+    "driver": "runtime",
     "cuda_runtime": "runtime",
     "cuda_driver": "runtime",
     "hip_runtime": "runtime",
-    "xpu_runtime": "runtime",
-    "xpu_driver": "runtime",
-    "mtia_runtime": "runtime",
-    "glow_runtime": "runtime",
-    "privateuse1_runtime": "runtime",
-    "privateuse1_driver": "runtime",
     "kernel": "kernel",
+    "concurrent_kernel": "kernel",
     "memcpy": "copy",
     "gpu_memcpy": "copy",
     "memset": "memset",
@@ -113,18 +109,19 @@ GROUPS = {
     "cpu_instant_event": "instant",
     "overhead": "overhead",
     "cuda_sync": "device_sync",
-    "xpu_sync": "device_sync",
     "trace": "span",
-    "async": "",
-    "async_gpu": "",
-    "async_cpu_to_gpu": "",
-    "ac2g": "",
+    "async": "flow",
+    "async_gpu": "flow",
+    "async_cpu_to_gpu": "flow",
+    "ac2g": "flow",
     "fwdbwd": "",
     "forward_backward": "",
     "cuda_event": "",
     "cuda_profiler_range": "",
     "collective_comm": "",
     "mtia_counters": "",
+    "mtia_insight": "",
+    "gpu_pm_counter": "",
     "xpu_scope_profiler": "",
     "hardware_counters": "",
     "external_correlation": "",

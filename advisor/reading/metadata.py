@@ -42,6 +42,8 @@ class Metadata(Struct, frozen=True):
     built: bool = False
     recorded: Recorded | None = None
     """The program's settings, where ``advisor record`` wrote them. Paths are as written: frames clean them."""
+    accelerator: str | None = None
+    """An accelerator that is neither CUDA's nor ROCm's, by the categories of its events: MTIA, HPU, XPU, PrivateUse1."""
 
 
 class _Root(Struct):

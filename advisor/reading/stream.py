@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from advisor.errors import NotATrace, TraceError
-from advisor.reading import limits, metadata
+from advisor.reading import accelerators, limits, metadata
 from advisor.reading.columns import Columns, Table
 from advisor.reading.containers import Source
 from advisor.reading.cut import Part
@@ -85,15 +85,19 @@ class Reader:
             self._refuse_empty()
         limits.check_size(self.path, columns)
         limits.check_tables(self.path, tables)
+        meta = meta or metadata.Metadata()
+        if columns.accelerator is not None:
+            named = accelerators.from_backend(meta.backend) if columns.accelerator == accelerators.ANY else None
+            meta = msgspec.structs.replace(meta, accelerator=named or columns.accelerator)
         return Recorded(
             tables=tables,
             names=[name[:_MOST_NAME] for name in columns.names],
             stacks=[stack[:_MOST_STACK] for stack in columns.stacks],
             raws=[raw[:_MOST_NAME] for raw in columns.raws],
             texts=[text[:_MOST_NAME] for text in columns.texts],
-            metadata=meta or metadata.Metadata(),
+            metadata=meta,
             events=columns.events,
-            notes=[*self.source.notes, *self.notes, *self._damage_notes()],
+            notes=[*self.source.notes, *self.notes, *columns.notes, *self._damage_notes()],
             repaired=self.losses.repaired,
             skipped=self.losses.skipped,
             truncated=self.truncated,

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from advisor.intervals import Bools, Ints, Spans, covered, fetch, union
@@ -14,10 +15,12 @@ from advisor.results.analysis import typical_ms
 from advisor.timeline import cpu, waits
 from advisor.timeline import ledger as ledgers
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, PHASES, RUNTIME
-from advisor.timeline.kernel_names import DTYPES, KernelName, classify
+from advisor.timeline.kernel_names import KernelName, classify, operand_dtype
 from advisor.timeline.recording import KERNEL, Recording
 
 _UNDERRECORDED_SHARE = 0.05
+# Warps per SM that are 1 % of the 64 that fit the largest: an occupancy of 0 % cannot stand beside them.
+_WARPS_SEEN = 0.64
 # Words in lists of argument types that name no tensor.
 _NO_TENSOR = frozenset({"", "Scalar", "ScalarList", "TensorList", "GenericList", "Int", "Bool", "Double", "Device"})
 Codes = Ints
@@ -259,16 +262,43 @@ class Context:
         """Phase of each forest node, in words."""
         return self.labels(self.phases(node), PHASES)
 
-    def kernel_dtypes(self) -> list[str | None]:
-        """Number format of every kernel: by its name, else by the operands of the operator that launched it."""
+    @cached_property
+    def kernel_dtypes(self) -> npt.NDArray[np.object_]:
+        """Number format of every kernel: by the operands of the product that launched it, else by its name; None."""
         work, rows = self.recording.work, self.kernel_rows
-        types = self.op_column(work.launch[rows], "types")
-        by_type = [DTYPES.get(name) for name in self.raw_dtypes]
-        out = []
-        for code, kind in zip(work.name[rows].tolist(), types.tolist(), strict=True):
-            dtype = self.kernel_names[code].dtype
-            out.append(dtype if dtype is not None or kind < 0 else by_type[kind])
-        return out
+        if not len(rows):
+            return np.zeros(0, np.object_)
+        host, launch = self.recording.host, work.launch[rows]
+        types, ops = self.op_column(launch, "types"), fetch(host.name, fetch(host.attributes.op, launch))
+        # One number for all three, each with room for -1.
+        key = (work.name[rows] * (len(self.raw_dtypes) + 1) + types + 1) * (len(self.names) + 1) + ops + 1
+        _, first, back = np.unique(key, return_index=True, return_inverse=True)
+        found = [
+            operand_dtype(
+                self.kernel_names[name],
+                self.names[op] if op >= 0 else "",
+                self.raw_dtypes[kind] if kind >= 0 else None,
+            )
+            for name, op, kind in zip(
+                work.name[rows[first]].tolist(), ops[first].tolist(), types[first].tolist(), strict=True
+            )
+        ]
+        return np.array(found, np.object_)[back.ravel()]
+
+    @cached_property
+    def occupancy(self) -> npt.NDArray[np.float64]:
+        """Estimated achieved occupancy of each kernel in %; NaN where it was not recorded.
+
+        Some profilers write 0 for a figure that they lack. So it is where all are 0, and beside more warps than round to 0.
+        """
+        if not len(self.kernel_rows):
+            return np.zeros(0, np.float64)
+        values = self.work_column("kernel", "occupancy", self.kernel_rows).astype(np.float64)
+        warps = self.work_column("kernel", "warps_per_sm", self.kernel_rows).astype(np.float64)
+        values[~(values > 0) & (warps >= _WARPS_SEEN)] = np.nan
+        if not (values > 0).any():
+            values[:] = np.nan
+        return values
 
     def kernel_spans(self, device: int) -> Spans:
         """Time in which kernels run on a device."""

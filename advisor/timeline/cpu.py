@@ -39,6 +39,8 @@ _COLLECTIVE = re.compile(r"^(?:gloo|mpi|ucc):")
 def shows_device(recording: Recording) -> bool:
     """Tell whether the host's side speaks of work on a GPU: its calls, its memory, or operators that run nowhere else."""
     names = recording.names
+    if recording.metadata.accelerator is not None:
+        return True
     calls = recording.tables.get("runtime")
     if calls is not None and any(_DEVICE_CALL.search(names[code]) for code in np.unique(calls["name"]).tolist()):
         return True

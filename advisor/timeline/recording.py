@@ -15,7 +15,7 @@ from advisor.reading.metadata import Device
 from advisor.reading.stream import Recorded
 from advisor.timeline import steps as iterations
 from advisor.timeline.calls import OP, RUNTIME, Host, stack_rows
-from advisor.timeline.kernel_names import COMMUNICATION
+from advisor.timeline.communication_names import communicates
 from advisor.timeline.source import scrub
 from advisor.timeline.steps import Step
 
@@ -100,8 +100,10 @@ class Recording:
         columns = {key: value[order] for key, value in columns.items()}
         start = start[order]
         duration = self._sound_durations(start, columns["dur"], columns["device"], columns["stream"])
-        comm = np.array([COMMUNICATION.search(name) is not None for name in self.names], np.bool_)
-        is_comm = comm[columns["name"]] & (columns["kind"] == KERNEL) if len(comm) else np.zeros(0, np.bool_)
+        kernels = columns["kind"] == KERNEL
+        codes = np.unique(columns["name"][kernels])
+        communicating = codes[np.array([communicates(self.names[code]) for code in codes.tolist()], np.bool_)]
+        is_comm = kernels & np.isin(columns["name"], communicating)
         return Work(
             kind=columns["kind"],
             row=columns["row"],
@@ -164,6 +166,8 @@ class Recording:
     @cached_property
     def vendor(self) -> str:
         """Maker of the device that did the work; by the launching runtime first, since names may be empty."""
+        if self.metadata.accelerator is not None:
+            return hardware.ACCELERATORS.get(self.metadata.accelerator, "unknown")
         calls = self.tables.get("runtime")
         hip = cuda = False
         if calls is not None:
@@ -186,6 +190,11 @@ class Recording:
                 return entry
         kinds = {(entry.name, entry.memory_bytes, entry.sms) for entry in listed}
         return listed[0] if len(kinds) == 1 else None
+
+    def device_name(self, device: int) -> str | None:
+        """Name of a device: of its properties, else the word that its events' category has for it."""
+        entry = self.device_properties(device)
+        return (entry.name if entry else None) or self.metadata.accelerator
 
     # ---- steps and window
 

@@ -8,18 +8,11 @@ import numpy as np
 
 from advisor.intervals import Ints
 from advisor.timeline.calls import OP, RUNTIME
+from advisor.timeline.operator_names import moves_no_data
 from advisor.timeline.recording import Recording
 
 # A GPU operator costs the host 5 to 50 us, and launches; one that computes on the CPU takes this at least.
 LEAST_NS = 100_000
-# Operators that move no data: a thread that seems to be in one for long was held up, and computes nothing.
-_NO_DATA = re.compile(
-    r"::_?(?:empty|new_empty|view|unsafe_view|reshape|as_strided|expand|transpose|permute|movedim|t$|select|slice|narrow"
-    r"|unsqueeze|squeeze"
-    r"|detach|alias|resize|set_|to$|contiguous|item|local_scalar_dense|is_nonzero|result_type|lift|size|stride|unsafe_split"
-    r"|split|chunk"
-    r"|unbind|unfold|record_stream|is_pinned|pin_memory|numpy_T|data_ptr|conj|real|imag|requires_grad|flatten|broadcast_to|swap)"
-)
 _COMPUTES = re.compile(r"^(?!autograd::|torch::|_?c10d|nccl|gloo|mpi|ucc|profiler::)\w+::\w")
 
 
@@ -35,7 +28,7 @@ def find(recording: Recording) -> Ints:
     if not len(long):
         return long
     codes = np.unique(host.name[long]).tolist()
-    named = [code for code in codes if _COMPUTES.match(names[code]) and not _NO_DATA.search(names[code])]
+    named = [code for code in codes if _COMPUTES.match(names[code]) and not moves_no_data(names[code])]
     ops = long[np.isin(host.name[long], named)]
     chosen = []
     for thread in np.unique(host.thread[ops]).tolist():

@@ -44,6 +44,20 @@ def a_loss_in_double() -> TraceBuilder:
     return training(500, 9500)
 
 
+# Views read and write nothing, however long they take: 8 of 10 ms.
+@quiet
+def views_of_double() -> TraceBuilder:
+    b = TraceBuilder(None)
+    for _ in range(3):
+        with b.step():
+            for name in ("aten::slice", "aten::select", "aten::as_strided", "aten::unfold"):
+                with b.op(name, shapes=[[64, 64], [], []], dtypes=["double", "Scalar", "Scalar"], us=2000):
+                    pass
+            with b.op("aten::addmm", shapes=[[10], [64, 20], [20, 10]], dtypes=["float"] * 3, us=2000):
+                pass
+    return b
+
+
 @quiet("not_applicable")
 def a_program_on_a_gpu() -> TraceBuilder:
     b = training(device="Tesla V100-SXM2-16GB")

@@ -46,6 +46,17 @@ def a_thread_held_up_in_a_view() -> TraceBuilder:
 
 
 @quiet
+def a_thread_held_up_in_a_window_over_a_tensor() -> TraceBuilder:
+    return steps(name="aten::unfold")
+
+
+# The backward of a view writes zeros all around it.
+@fires(cost_ms=1.0)
+def the_backward_of_a_view() -> TraceBuilder:
+    return steps(name="aten::slice_backward")
+
+
+@quiet
 def an_annotation_of_ones_own() -> TraceBuilder:
     return steps(name="my_model::sort")
 

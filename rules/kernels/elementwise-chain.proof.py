@@ -7,6 +7,7 @@ from advisor.testing.proof import edge, fires, lacks, quiet
 GPU = "NVIDIA A100-PCIE-40GB"
 POINTWISE = "void at::native::vectorized_elementwise_kernel<4, at::native::MulFunctor<float>>"
 PRODUCT = "ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_32x5_tn"
+OPERATORS = ("aten::mul", "aten::add")
 
 
 def steps(chain: int = 4, us: float = 100, *, product_us: float = 600, name: str = POINTWISE) -> TraceBuilder:
@@ -16,8 +17,8 @@ def steps(chain: int = 4, us: float = 100, *, product_us: float = 600, name: str
         with b.step():
             with b.op("aten::mm"):
                 b.kernel(PRODUCT, us=product_us)
-            for _ in range(chain):
-                with b.op("aten::mul"):
+            for number in range(chain):
+                with b.op(OPERATORS[number % 2]):
                     b.kernel(name, us=us)
             b.sync()
     return b
@@ -43,6 +44,50 @@ def as_many_with_a_product_behind_each() -> TraceBuilder:
                 with b.op("aten::mm"):
                     b.kernel(PRODUCT, us=150)
                 with b.op("aten::mul"):
+                    b.kernel(POINTWISE, us=100)
+    return b
+
+
+# One operator on a hundred parameters: nothing that one launch wrote is read by the next.
+@quiet
+def one_operator_on_every_parameter() -> TraceBuilder:
+    b = TraceBuilder(GPU)
+    for _ in range(4):
+        with b.step():
+            for _ in range(100):
+                with b.op("aten::add_", shapes=[[512, 512], [512, 512]], dtypes=["float"] * 2):
+                    b.kernel(POINTWISE, us=10)
+    return b
+
+
+# A moving average of weights and biases in turn: two launches belong to one tensor.
+@quiet
+def two_operators_on_every_parameter() -> TraceBuilder:
+    b = TraceBuilder(GPU)
+    for _ in range(4):
+        with b.step():
+            for number in range(50):
+                shape = [512, 512] if number % 2 else [512]
+                for op in ("aten::mul_", "aten::add_"):
+                    with b.op(op, shapes=[shape, shape], dtypes=["float"] * 2):
+                        b.kernel(POINTWISE, us=10)
+    return b
+
+
+# Scaled, shifted by a bias that is broadcast, activated, cut in two: 4 kernels of 100 us.
+@fires(cost_ms=0.4, occurrences=16)
+def a_chain_through_broadcast_and_parts() -> TraceBuilder:
+    b = TraceBuilder(GPU)
+    whole, half = [64, 1024], [64, 512]
+    for _ in range(4):
+        with b.step():
+            for op, shapes in (
+                ("aten::mul", [whole, []]),
+                ("aten::add", [[1024], whole]),
+                ("aten::sigmoid", [half]),
+                ("aten::mul", [half, half]),
+            ):
+                with b.op(op, shapes=shapes, dtypes=["float"] * len(shapes)):
                     b.kernel(POINTWISE, us=100)
     return b
 
@@ -76,9 +121,9 @@ def started(load_us: int, product_us: float) -> TraceBuilder:
     for number in range(4):
         with b.op("aten::mm"):
             b.kernel(f"{PRODUCT}_tn", us=product_us, host_us=0 if number else load_us)
-        for _ in range(4):
-            with b.op("aten::mul"):
-                b.kernel(POINTWISE, us=250)
+        for at in range(4):
+            with b.op(OPERATORS[at % 2]):
+                b.kernel(POINTWISE if at % 2 else POINTWISE.replace("Mul", "Add"), us=250)
         b.sync(us=0)
     return b
 

@@ -67,6 +67,20 @@ def a_transpose_of_the_program_s_own() -> TraceBuilder:
     return b
 
 
+# The name of cuDNN's transpose, but around an interpolation, and a product beside it.
+@quiet
+def a_transpose_away_from_any_convolution() -> TraceBuilder:
+    b = TraceBuilder("NVIDIA A100-PCIE-40GB")
+    for _ in range(4):
+        with b.step():
+            with b.op("aten::upsample_bilinear2d"):
+                b.kernel(INTO, us=100)
+            with b.op("aten::mm"):
+                b.kernel("ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_32x5_tn", us=900)
+            b.sync()
+    return b
+
+
 @quiet("not_applicable")
 def a_gpu_of_another_maker() -> TraceBuilder:
     b = TraceBuilder("Intel Data Center GPU Max 1550", vendor="intel")

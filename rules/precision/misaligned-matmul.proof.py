@@ -18,7 +18,8 @@ def training(name: str, us: float = 500, *, device: str = "NVIDIA H100 80GB HBM3
         with b.step():
             with b.op("aten::mm"):
                 b.kernel(FULL, us=500)
-            with b.op("aten::bmm", shapes=[[16, 3601, 64], [16, 64, 3601]], dtypes=["c10::BFloat16"] * 2):
+            operand = "float" if "tf32" in name else "c10::BFloat16"
+            with b.op("aten::bmm", shapes=[[16, 3601, 64], [16, 64, 3601]], dtypes=[operand] * 2):
                 b.kernel(name, us=us)
             b.sync()
     return b

@@ -254,3 +254,33 @@ def test_without_a_host_kernels_come_from_nowhere(tmp_path: Path) -> None:
     assert frame.outer_op.isna().all()
     assert frame.place_share.tolist() == [0.0]
     assert not frame.math_attention.any()
+
+
+# ---- occupancy
+
+
+def occupancies(tmp_path: Path, *written: dict[str, float | None], device: str = "NVIDIA A100-PCIE-40GB") -> Trace:
+    """A trace of a kernel of 100 us for each set of figures that stand in for what the profiler estimates."""
+    b = TraceBuilder(device)
+    with b.step():
+        for figures in written:
+            b.kernel("ampere_sgemm_128x64_nn", us=100, args=figures)
+    return trace(b, tmp_path)
+
+
+def figures(occupancy: float | None, warps: float | None) -> dict[str, float | None]:
+    return {"est. achieved occupancy %": occupancy, "warps per SM": warps, "blocks per SM": 9.5}
+
+
+def test_a_zero_beside_many_warps_is_no_occupancy(tmp_path: Path) -> None:
+    # 40 % and a 0 that cannot be: 40 %, not 20. One block on 108 SMs does round to 0.
+    found = occupancies(tmp_path, figures(40, 76), figures(0, 76), figures(0, 0.037))
+    assert found.kernels["occupancy"].isna().tolist() == [False, True, False]
+    assert found.frame("devices")["achieved_occupancy"][0] == pytest.approx((0.4 + 0) / 2)
+    assert found.frame("devices")["sm_efficiency"][0] > 0
+
+
+def test_a_zero_for_every_kernel_is_not_recorded(tmp_path: Path) -> None:
+    found = occupancies(tmp_path, figures(0, 76), figures(0, 0.037), figures(0, None), device="Tesla T4")
+    assert found.kernels["occupancy"].isna().all()
+    assert found.frame("devices")["achieved_occupancy"].isna().tolist() == [True]

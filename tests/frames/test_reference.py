@@ -176,7 +176,16 @@ def test_the_tensorboard_plugins_figures(name: str) -> None:
             ("sm_efficiency", "est_sm_efficiency_pct"),
             ("achieved_occupancy", "est_achieved_occupancy_pct"),
         ):
+            lacking = trace.kernels["occupancy"].isna()
             if figures[theirs] is None:
                 assert pd.isna(row[ours]), ours
+            elif ours == "achieved_occupancy" and lacking.any():
+                # The plugin counts 0 where the profiler had no figure: of ours, which leaves such kernels out, that is the part
+                # of the time that has one.
+                mine = trace.kernels[trace.kernels["device"] == int(number)]
+                known = mine["occupancy"].notna()
+                share = mine["dur_ns"][known].sum() / mine["dur_ns"].sum()
+                told = row[ours] * share * 100 if known.any() else 0.0
+                assert told == pytest.approx(figures[theirs], abs=0.05), ours
             else:
                 assert row[ours] * 100 == pytest.approx(figures[theirs], abs=0.05), ours

@@ -17,12 +17,16 @@ from advisor.reading import stream
 
 # The name of 2021 first, then the names since, and the group of columns that they all go to.
 DIALECTS = [
-    (["Operator", "cpu_op", "hpu_op"], "op"),
+    (["Operator", "cpu_op"], "op"),
     (["user_annotation"], "annotation"),
     (["Runtime", "cuda_runtime", "cuda_driver", "hip_runtime", "xpu_runtime", "mtia_runtime"], "runtime"),
-    (["Kernel", "kernel"], "kernel"),
-    (["Memcpy", "gpu_memcpy"], "copy"),
-    (["Memset", "gpu_memset"], "memset"),
+    # Kineto of 2026 has one word for the calls of all makers; a fork of it has a word of its own for each.
+    (["driver", "privateuse1_driver", "gcu_runtime"], "runtime"),
+    # Events of HPU and MTIA were read as operators: what a device did was missing. They are its work, unless their thread
+    # is one of the host's.
+    (["Kernel", "kernel", "concurrent_kernel", "mtia_ccp_events", "hpu_op"], "kernel"),
+    (["Memcpy", "gpu_memcpy", "mlu_memcpy"], "copy"),
+    (["Memset", "gpu_memset", "gcu_memset"], "memset"),
     (["Trace"], "span"),
     (["python_function"], "python"),
     (["overhead"], "overhead"),
@@ -81,7 +85,7 @@ def test_flows_metadata_and_counters_are_passed_over() -> None:
     ]
     counters = [
         {"ph": "C", "cat": cat, "name": "x", "pid": 1, "ts": 1, "args": {"v": 1}}
-        for cat in ("mtia_counters", "hardware_counters")
+        for cat in ("mtia_counters", "hardware_counters", "gpu_pm_counter")
     ]
     others = [
         {"ph": "M", "name": "thread_name", "pid": 1, "tid": 1, "args": {"name": "x"}},

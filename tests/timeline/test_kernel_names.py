@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.timeline.kernel_names import classify, least_capability
+from advisor.timeline.kernel_names import classify, least_capability, operand_dtype
 
 NVIDIA = [
     # name, class, Tensor Cores, number format, alignment
@@ -19,7 +19,43 @@ NVIDIA = [
     ("sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize64x64x8_stage3_kernel", "gemm", False, "fp32", None),
     ("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_cublas", "gemm", True, "bf16", None),
     ("sm80_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x64x16_kernel", "gemm", True, "tf32", None),
-    ("nvjet_hsh_128x128_64x6_1x2_h_bz_TNT", "gemm", True, None, None),
+    # Its letters spell fp16 operands, sums in fp32 and a result in fp16; they were not read.
+    ("nvjet_hsh_128x128_64x6_1x2_h_bz_TNT", "gemm", True, "fp16", None),
+    ("nvjet_tst_64x16_64x16_2x4_2cta_h_bz_bias_TNT", "gemm", True, "bf16", None),
+    ("nvjet_qqtst_128x256_128x6_2x1_2cta_v_bz_TNT", "gemm", True, "fp8", None),
+    ("nvjet_sm100_ootst_128x128_256x7_4x1_2cta_v_bx_Avec16UE4M3_Bvec16UE4M3_TNT", "gemm", True, "fp4", None),
+    ("nvjet_sss_tf32_128x256_TNT", "gemm", True, "tf32", None),
+    # Products of 8 and 4 bits, by their operands: 8 with 4 run as 8.
+    ("bmm_MxE4m3_MxE2m1MxE4m3_Fp32_t128x16x256u2_s3_et128x16_swiGlu_dynBatch_sm100f", "gemm", True, "fp8", None),
+    ("bmm_Bfloat16_E2m1E2m1_Fp32_Ab16_Bb16_t128x8x512_s5_sm100f", "gemm", True, "fp4", None),
+    ("bmm_Bfloat16_Bfloat16MxE2m1_Fp32_t128x8x512_sm100f", "gemm", True, "bf16", None),
+    (
+        "cutlass3x_sm100_bstensorop_s256x192x64_gemm_block_scaled_ue4m3xf4_ue4m3xf4_f32_f16_f16",
+        "gemm",
+        True,
+        "fp4",
+        None,
+    ),
+    ("void deep_gemm::sm100_fp8_gemm_1d1d_impl<128u, 7168u>(float*)", "gemm", True, "fp8", None),
+    (
+        "fmhaSm100aKernel_QkvE4m3OBfloat16H64PagedKvCausalP16VarSeqQ128Kv128PersistentContext",
+        "attention",
+        True,
+        "fp8",
+        None,
+    ),
+    # On fp32 operands, Tensor Cores multiply in TF32: from Ampere on.
+    ("fmha_cutlassF_f32_aligned_64x64_rf_sm80(PyTorchMemEffAttention::Params)", "attention", True, "tf32", None),
+    ("fmha_cutlassB_f32_aligned_64x64_k64_sm70(PyTorchMemEffAttention::Params)", "attention", False, "fp32", None),
+    # A number format of CUTLASS makes no product.
+    (
+        "void moe::dev::finalize::finalizeKernelVecLoad<KernelParams<cutlass::bfloat16_t, 4> >(P)",
+        "other",
+        False,
+        "bf16",
+        None,
+    ),
+    ("void copy4(float4*, float4 const*)", "other", False, "fp32", None),
     ("void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_64x64_16x6_nn_align4>(P)", "gemm", True, "tf32", 4),
     ("void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bf16_64x64_nn_align1>(P)", "gemm", True, "bf16", 1),
     ("void cutlass::Kernel2<cutlass_80_tensorop_f16_s16816gemm_relu_f16_64x64_tn_align8>(P)", "gemm", True, "fp16", 8),
@@ -71,6 +107,9 @@ def test_nvidia(name: str, kind: str, tensor: bool | None, dtype: str | None, al
         ("Cijk_Ailk_Bljk_HHS_BH_MT128x128x16_MI32x32x8x1", "gemm", "fp16"),
         ("attn_fwd", "attention", None),
         ("batched_transpose_32x32_half", "layout", "fp16"),
+        # Weights alone have 4 bits: the product is one of 16.
+        ("_matmul_ogs_NNT_bf16xbf16xmxfp4_16x128x256x1_swiglu", "gemm", "bf16"),
+        ("mfma_moe2_afp4_wfp4_bf16_cshuffle_t64x128x256_vs", "gemm", "fp4"),
     ],
 )
 def test_on_amd_tensor_cores_are_unknown(name: str, kind: str, dtype: str | None) -> None:
@@ -82,6 +121,35 @@ def test_a_pointwise_kernel_is_told_by_its_name() -> None:
     assert classify("void at::native::elementwise_kernel<128, 4>()", "nvidia").pointwise
     assert classify("triton_poi_fused_add_relu_0", "nvidia").pointwise
     assert not classify("triton_red_fused_mean_1", "nvidia").pointwise
+
+
+@pytest.mark.parametrize(
+    ("name", "op", "operand", "dtype"),
+    [
+        # The operands of a product say more than the name of its kernel.
+        ("volta_scudnn_128x64_relu_interior_nn_v1", "aten::cudnn_convolution", "c10::Half", "fp16"),
+        ("some_vendor_gemm_f32_thing", "aten::addmm", "c10::BFloat16", "bf16"),
+        ("sm80_xmma_gemm_bf16bf16_bf16f32_f32_tn_n", "aten::mm", "float", "tf32"),
+        ("nvjet_sss_128x256_TNT", "aten::bmm", "float", "tf32"),
+        ("fmha_cutlassF_f32_aligned_64x64_rf_sm80(P)", "aten::_efficient_attention_forward", "float", "tf32"),
+        ("volta_sgemm_128x64_nn", "aten::mm", "float", "fp32"),
+        ("volta_sgemm_128x64_nn", "aten::mm", "double", "fp64"),
+        # Quantized on the way: what the operator was given is not what is multiplied.
+        ("nvjet_qqtst_128x256_128x6_2x1_2cta_v_bz_TNT", "aten::mm", "c10::BFloat16", "fp8"),
+        ("bmm_E2m1_E2m1E2m1_Fp32_t128x8x512", "aten::bmm", "c10::BFloat16", "fp4"),
+        # An operator of many kernels may cast before the product, and a kernel of no product may add up in fp32.
+        ("ampere_bf16_s16816gemm_bf16_128x64", "CompiledFunction", "float", "bf16"),
+        ("volta_sgemm_128x64_nn", "MyLinearFunction", "c10::Half", "fp32"),
+        ("void vectorized_elementwise_kernel<4, MulFunctor<float> >()", "aten::mul", "c10::BFloat16", "fp32"),
+        # Where one of the two says nothing, the other does.
+        ("attn_fwd", "CompiledFunction", "c10::BFloat16", "bf16"),
+        ("volta_sgemm_128x64_nn", "aten::mm", "", "fp32"),
+        ("volta_sgemm_128x64_nn", "", None, "fp32"),
+        ("my_kernel", "aten::mul", "c10::Half", "fp16"),
+    ],
+)
+def test_the_operands_of_a_product_before_its_kernels_name(name: str, op: str, operand: str | None, dtype: str) -> None:
+    assert operand_dtype(classify(name, "nvidia"), op, operand) == dtype
 
 
 @pytest.mark.parametrize(

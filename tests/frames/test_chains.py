@@ -1,0 +1,87 @@
+"""Chains of pointwise kernels: what may be one, and what is a loop over tensors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from advisor import trace
+from advisor.frames.chains import _may_read
+from advisor.testing import TraceBuilder
+
+KERNEL = "void at::native::vectorized_elementwise_kernel<4, at::native::{}<float>>"
+Call = tuple[str, list[list[int]] | None]
+
+
+def lengths(calls: list[Call], tmp_path: Path, *, device: str = "NVIDIA A100-PCIE-40GB", name: str = "F") -> list[int]:
+    """Length of the chain that each call's kernel is in."""
+    b = TraceBuilder(device)
+    with b.step():
+        for op, shapes in calls:
+            with b.op(op, shapes=shapes, dtypes=["float"] * len(shapes or [])):
+                b.kernel(KERNEL.format(name), us=100)
+    kernels = trace.read(str(b.write(tmp_path / "t.json"))).kernels
+    return list(kernels["chain_length"].tolist())
+
+
+W, BIAS = [512, 512], [512]
+
+
+@pytest.mark.parametrize("device", ["NVIDIA A100-PCIE-40GB", "AMD Instinct MI300X"])
+@pytest.mark.parametrize(
+    ("calls", "expected"),
+    [
+        # Differing operators.
+        ([("aten::mul", [W, W]), ("aten::add", [W, W]), ("aten::gelu", [W])], [3, 3, 3]),
+        ([("aten::mul", None), ("aten::add", None), ("aten::gelu", None)], [3, 3, 3]),
+        # One operator, whatever its shapes say.
+        ([("aten::add_", [W, W])] * 3, [0, 0, 0]),
+        ([("aten::add_", [W, W]), ("aten::add_", [BIAS, BIAS])] * 50, [0] * 100),
+        ([("aten::mul", None)] * 3, [0, 0, 0]),
+        # A loop of one operator, between two links of a chain: neither reaches over it.
+        (
+            [("aten::mul", None), ("aten::add", None), *[("aten::add_", None)] * 4, ("aten::gelu", None)],
+            [2, 2, 0, 0, 0, 0, 0],
+        ),
+        # The same operator twice: the second may read what the first wrote.
+        ([("aten::mul", [W, W]), ("aten::mul", [W, BIAS]), ("aten::add", [W, W])], [3, 3, 3]),
+        # ... and may not.
+        ([("aten::mul", [W, W]), ("aten::mul", [BIAS, BIAS]), ("aten::add", [BIAS, BIAS])], [0, 2, 2]),
+        # A moving average, in place: pairs.
+        (
+            [("aten::mul_", [W, []]), ("aten::add_", [W, W]), ("aten::mul_", [BIAS, []]), ("aten::add_", [BIAS, BIAS])],
+            [2] * 4,
+        ),
+    ],
+)
+def test_what_is_a_chain(calls: list[Call], expected: list[int], device: str, tmp_path: Path) -> None:
+    assert lengths(calls, tmp_path, device=device) == expected
+
+
+def test_a_graph_s_kernels_go_by_their_names(tmp_path: Path) -> None:
+    b = TraceBuilder("NVIDIA A100-PCIE-40GB")
+    with b.step(), b.op("my::decode"):
+        b.graph([(KERNEL.format(name), 10) for name in ("Mul", "Add", "Gelu")])
+        b.graph([(KERNEL.format("Mul"), 10)] * 4)
+    kernels = trace.read(str(b.write(tmp_path / "t.json"))).kernels
+    assert kernels["chain_length"].tolist() == [3, 3, 3, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "may"),
+    [
+        ("[[64,1024],[]]", "[[64,1024]]", True),
+        ("[[64,1],[1,1024]]", "[[64,1024],[64,1024]]", True),  # broadcast to 65,536
+        ("[[64,1024]]", "[[65536]]", True),
+        ("[[64,1024]]", "[[64,512],[64,512]]", True),  # a half
+        ("[[64,1024]]", "[[64,3072]]", True),  # joined from three
+        ("[[64,1024]]", "[[64]]", False),
+        ("[[512]]", "[[512,512],[512,512]]", False),
+        ("[[100,64],[32]]", "[[32,64]]", True),  # indexing: nothing is known of its result
+        ("[]", "[[64]]", True),
+        ("", "[[64]]", True),
+    ],
+)
+def test_shapes_that_may_be_of_one_tensor(before: str, after: str, may: bool) -> None:
+    assert _may_read(before, after) is may
