@@ -17,9 +17,9 @@ from advisor.intervals import Bools
 from advisor.timeline import memory
 from advisor.timeline.context import Context
 from advisor.timeline.cpu import shows_device
-from advisor.timeline.kernel_names import KernelName, least_capability
+from advisor.timeline.kernel_names import KernelName
 from advisor.timeline.ledger import CAUSES
-from advisor.timeline.program import habits
+from advisor.timeline.program import habits, program_of, proven_capability
 from advisor.timeline.startup import is_warm, startup
 
 TINY_NS = 10_000
@@ -97,7 +97,34 @@ SCHEMA = Schema(
         integer("skipped_events", "", "damaged events that were left out"),
         real("launches_per_step", "", "calls that launched work, per step"),
         real("small_gaps_share", "share", "of the window: idle for which the host is the cause"),
-        text("optimizers", "classes of the optimizers that stepped, joined by commas; NULL where unknown", "Optimizer.step#"),
+        text("kind", "training (a backward pass or an optimizer was seen), inference (a model's forward pass alone), unknown"),
+        text("optimizers", "classes of the optimizers that stepped, joined by commas: as annotated, else by the step's fused kernels; "
+             "NULL where unknown", "Optimizer.step#"),
+        text("optimizer_form", "fused, foreach, or single (tensor by tensor); NULL where no optimizer was seen"),
+        flag("fused_possible", "all of these optimizers are torch.optim's with fused=True; NULL where one is not torch's, or unknown"),
+        flag("foreach_possible", "the same of foreach=True"),
+        text("precision", "format of most of the time in products, convolutions and attention: fp64, fp32, tf32, fp16, bf16, fp8, fp4, "
+             "int8; NULL where unknown"),
+        flag("autocast_seen", "operators ran that autocast wraps"),
+        text("parallelism", "ways the work is divided, joined by commas: ddp, fsdp, zero, tensor, pipeline, embedding, expert, "
+             "data-parallel, collectives (of no such way); empty for none"),
+        flag("ddp", "DistributedDataParallel wraps the model"),
+        flag("fsdp", "FullyShardedDataParallel does, of either version"),
+        text("compiler", "whose code ran: inductor, aot (compiled and not fused), dynamo (another backend), torchscript, tensorrt, xla; "
+             "NULL where nothing shows one"),
+        real("compiled_share", "share", "of kernel time (of operators' time without a GPU): launched by compiled code; NULL where "
+             "neither was recorded"),
+        text("framework", "what runs the program: vllm, sglang, tensorrt-llm, tgi, diffusers, transformers, megatron, torchrec, "
+             "lightning and others; NULL for plain PyTorch, or where nothing shows it"),
+        text("frameworks", "all frameworks that left evidence, that one first, joined by commas; empty for none"),
+        flag("engine", "the framework serves models: what to change is an option of its own"),
+        text("model", "recommender, language or vision, where the operators leave no doubt; NULL else"),
+        flag("bf16_capable", "the device has matrix units for bf16; NULL where unknown"),
+        flag("fp8_capable", "the device has matrix units for fp8; NULL where unknown"),
+        flag("compile_possible", "Triton makes code for the device (CUDA: capability 7.0); NULL where unknown"),
+        flag("train_mode", "dropout or batch norms in training mode, in inference"),
+        flag("model_on_cpu", "the model runs on the CPU beside a GPU that does next to nothing"),
+        flag("slow_image_processor", "one of Hugging Face's image processors on arrays ran: not a fast one"),
         real("blocking_launch_share", "share", "of kernels of 20 us or more: over when their launch returned; NULL under ten"),
         integer("anomaly_checks", "", "nodes of the backward pass whose gradients autograd's anomaly mode checks for NaN"),
         flag("anomaly_mode", "it checks half of all nodes or more"),
@@ -127,6 +154,7 @@ def facts(context: Context) -> dict[str, Any]:
         | _causes(context)
         | _kernels(context)
         | _memory(context)
+        | _habits(context)
         | _program(context)
         | _links(context)
         | _file(context)
@@ -145,7 +173,7 @@ def _device(context: Context) -> dict[str, Any]:
     return {
         "vendor": recording.vendor if has_gpu or recording.tables.get("runtime") is not None else "cpu",
         "device_name": first.get("name"),
-        "capability": first.get("capability") or _proven_capability(context),
+        "capability": first.get("capability") or proven_capability(context),
         "sms": first.get("sms"),
         "half_times": rates.half_times if rates else None,
         "tf32_times": rates.tf32_times if rates else None,
@@ -208,7 +236,23 @@ def _memory(context: Context) -> dict[str, Any]:
 
 
 def _program(context: Context) -> dict[str, Any]:
-    """Columns on what sort of program it is."""
+    """Columns on what sort of program it is, of which rules choose their fix."""
+    program = context.once(program_of)
+    same = ("kind", "optimizers", "optimizer_form", "fused_possible", "foreach_possible", "precision", "autocast_seen")
+    same += ("compiler", "compiled_share", "framework", "engine", "model", "compile_possible")
+    same += ("train_mode", "model_on_cpu", "slow_image_processor")
+    return {name: getattr(program, name) for name in same} | {
+        "parallelism": ", ".join(program.parallelism),
+        "ddp": "ddp" in program.parallelism,
+        "fsdp": "fsdp" in program.parallelism,
+        "frameworks": ", ".join(program.frameworks),
+        "bf16_capable": program.bf16,
+        "fp8_capable": program.fp8,
+    }
+
+
+def _habits(context: Context) -> dict[str, Any]:
+    """Columns on what the program does, as single signs of it."""
     names = context.names
     return habits(context) | {
         "rank": context.metadata.rank,
@@ -247,13 +291,6 @@ def _steps_from_loop(context: Context) -> bool:
     """Tell whether a recorder that saw the loop put the steps where they are."""
     recorded = context.metadata.recorded
     return recorded is not None and bool(recorded.steps_by)
-
-
-def _proven_capability(context: Context) -> float | None:
-    """The compute capability that the names of the kernels prove, for traces without device properties."""
-    if context.recording.vendor != "nvidia":
-        return None
-    return max((least_capability(context.names[code]) for code in context.kernel_names), default=0.0) or None
 
 
 def features(context: Context) -> dict[str, bool]:
