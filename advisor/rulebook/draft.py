@@ -112,12 +112,23 @@ class Draft(Reader):
 
     def _check_fix(self) -> None:
         must_hold = self.is_sound("fix") and not self.is_profile
-        for key in ("effort", "before", "after", "verify"):
-            text = getattr(self.file.fix, key)
-            if must_hold and not text.strip():
-                self.report(f"fix.{key}", "is missing or empty")
-            elif key in ("before", "after") and (problem := _not_python(text)):
-                self.report(f"fix.{key}", problem)
+        variants = self.file.variants
+        for at, fix in zip(self._places(), variants, strict=True):
+            if fix.given and fix is variants[-1]:
+                self.report(f"{at}.given", "is of the last fix, which must have none: it is for programs that no other fits")
+            elif not fix.given and fix is not variants[-1]:
+                self.report(f"{at}.given", "is missing: no fix after this one would ever be shown")
+            for key in ("effort", "before", "after", "verify"):
+                text = getattr(fix.filled({}), key)
+                if must_hold and not text.strip():
+                    self.report(f"{at}.{key}", "is missing or empty")
+                elif key in ("before", "after") and (problem := _not_python(text)):
+                    self.report(f"{at}.{key}", problem)
+
+    def _places(self) -> list[str]:
+        """Keys of the fixes in the file."""
+        fixes = self.file.fix
+        return [f"fix.{place}" for place in range(1, len(fixes) + 1)] if isinstance(fixes, tuple) else ["fix"]
 
     def _check_settings(self) -> None:
         if self.file.settings and self.is_profile:
@@ -140,6 +151,8 @@ class Draft(Reader):
         trace, columns = self.columns("trace"), self.columns(match.frame)
         yield "given", Request(file.given, "trace", trace, values, where="given")
         yield "when", Request(match.when, "trace", trace, values, where="match.when")
+        for at, fix in zip(self._places(), file.variants, strict=True):
+            yield f"{at} given", Request(fix.given, "trace", trace, values, where=f"{at}.given")
         if columns:
             frame = match.frame
             yield "where", Request(match.where, frame, columns, values, where="match.where")
@@ -172,6 +185,7 @@ class Draft(Reader):
                 (single(f"settings {at} where"), single(f"settings {at} advice"))
                 for at in range(len(self.file.settings))
             ),
+            fixes=tuple(single(f"{at} given") for at in self._places()),
         )
         fields = {name: getattr(self.file, name) for name in RuleFile.__struct_fields__}
         return Rule(**fields, path=str(self.path), compiled=compiled)
