@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from advisor import hardware
-from advisor.frames import copies, devices, settings
+from advisor.frames import collectives, copies, devices, settings
 from advisor.frames.frame import Frame
 from advisor.frames.schema import Schema, flag, integer, real, text
 from advisor.frames.values import typed
@@ -110,6 +110,7 @@ SCHEMA = Schema(
              "data-parallel, collectives (of no such way); empty for none"),
         flag("ddp", "DistributedDataParallel wraps the model"),
         flag("fsdp", "FullyShardedDataParallel does, of either version"),
+        text("gradient_dtype", "number format of most bytes that collectives reduce in the backward pass: fp32, bf16, fp16; NULL where unknown"),
         text("compiler", "whose code ran: inductor, aot (compiled and not fused), dynamo (another backend), torchscript, tensorrt, xla; "
              "NULL where nothing shows one"),
         real("compiled_share", "share", "of kernel time (of operators' time without a GPU): launched by compiled code; NULL where "
@@ -159,6 +160,7 @@ def facts(context: Context) -> dict[str, Any]:
         | _links(context)
         | _file(context)
         | copies.facts(context)
+        | collectives.facts(context)
         | settings.figures(context)
         | settings.facts(context)
     )

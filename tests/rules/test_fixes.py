@@ -18,7 +18,8 @@ from advisor import rulebook
 from advisor.rulebook import Rule
 
 BOOK = rulebook.load([ROOT / "rules"])
-OPTIMIZERS = ("SGD", "Adagrad", "AdamW")
+FUSED = ("SGD", "Adagrad", "AdamW")
+OPTIMIZERS = (*FUSED, "RMSprop", "NAdam")
 
 
 def snippets() -> Iterator[Any]:
@@ -28,7 +29,7 @@ def snippets() -> Iterator[Any]:
         for place, fix in enumerate(variants, 1):
             for which in ("before", "after"):
                 code = getattr(fix, which)
-                names = OPTIMIZERS if "{optimizers}" in code else ("",)
+                names = (FUSED if "fused_possible" in fix.given else OPTIMIZERS) if "{optimizers}" in code else ("",)
                 number = f" {place}" if len(variants) > 1 else ""
                 for name in names if code.strip() else ():
                     filled = getattr(fix.filled({"optimizers": name}), which)

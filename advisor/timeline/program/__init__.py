@@ -101,7 +101,7 @@ def program_of(context: Context) -> Program:
         tf32=able.tf32,
         fp8=able.fp8,
         compile_possible=able.compiles,
-        train_mode=kind == INFERENCE and bool(len(active_layers(context))),
+        train_mode=kind == INFERENCE and bool(len(context.once(active_layers))),
         model_on_cpu=placement.model_on_cpu(context),
         slow_image_processor=libraries.slow_image_processor(names),
     )
