@@ -192,6 +192,7 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "kernels/for-loop-indexing": lambda scope: {"scale": torch.rand(BATCH), "index": torch.tensor([0, 2])},
     "transfer/device-pingpong": lambda scope: {"scores": torch.rand(16)},
     "transfer/cpu-created-tensor": lambda scope: {"batch": BATCH},
+    "gpu-idle/launch-bound": lambda scope: {"model": Hub()},
     "distributed/exposed-forward-communication": lambda scope: {
         "sent": torch.rand(16, 16),
         "received": torch.zeros(16, 16),
@@ -222,9 +223,10 @@ USES = {
     "cpu/tiny-operators": "forward(SimpleNamespace(width=4, cell=nn.Linear(4, 4)), torch.rand(2, 3, 4))",
     "kernels/scatter-embedding-backward": "table(index).sum().backward()",
     "data-loading/slow-collate-or-transform": """
-photos = Photos()
-photos.paths = ["a.jpg"]
-image = photos[0]
+if "Photos" in globals():
+    photos = Photos()
+    photos.paths = ["a.jpg"]
+    image = photos[0]
 if "to_batch" in globals():
     to_batch([image])
 """,

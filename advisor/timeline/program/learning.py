@@ -44,7 +44,7 @@ _DROPOUT = re.compile(r"^aten::(?:feature_|alpha_|feature_alpha_)?dropout_?$|^at
 _BATCH_NORM = re.compile(r"^aten::(?:_batch_norm_impl_index|(?:cudnn|miopen|native)_batch_norm|_native_batch_norm_legit(?:_functional)?)$")
 _STATISTICS = re.compile(r"batch_norm_collect_statistics|bn_fw_tr_|BatchNormFwdTrain|BatchNormFwdTrainSpatial|batchnorm_fwtr")
 _CALL = re.compile(r"^aten::batch_norm$")
-_WHOLE = frozenset(("long int", "long", "int64_t"))
+_WHOLE = frozenset(("longint", "long int", "long", "int64_t"))
 _DRAWS = re.compile(r"^aten::(?:bernoulli_?|native_dropout|_fused_dropout|rand_like|empty_like)$")
 
 

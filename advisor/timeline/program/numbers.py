@@ -12,6 +12,7 @@ from advisor.timeline.context import Context
 from advisor.timeline.kernel_names import DTYPES
 
 _FP4 = re.compile(r"[eE]2[mM]1|mxfp4|nvfp4|(?<![a-z])fp4", re.IGNORECASE)
+_FP4_PRODUCT = re.compile(rf"(?:ge|b)mm.*(?:{_FP4.pattern})", re.IGNORECASE)
 _PRODUCT = re.compile(
     r"^aten::(?:b?addb?mm|addmm|addmv|baddbmm|bmm|mm|mv|_scaled_mm|mkldnn_convolution|mkl_linear|_mkl_linear|mkldnn_linear"
     r"|_slow_conv2d_forward|slow_conv3d_forward|thnn_conv2d|(?:cudnn|miopen)_convolution|convolution_backward)$"
@@ -36,7 +37,8 @@ def _by_kernels(context: Context) -> dict[str, int]:
     """ns of matrix kernels by format: by the name, else by the operands of the operator that launched it."""
     work, rows = context.recording.work, context.kernel_rows
     matrix = np.zeros(len(context.names), np.bool_)
-    matrix[[code for code, name in context.kernel_names.items() if name.matrix]] = True
+    products = (code for code, name in context.kernel_names.items() if name.matrix or _FP4_PRODUCT.search(context.names[code][:500]))
+    matrix[list(products)] = True
     rows = rows[matrix[work.name[rows]]]
     types = context.op_column(work.launch[rows], "types")
     raw = context.raw_dtypes
