@@ -145,14 +145,18 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     precision: Annotated[Name | None, doc("Format of most of the time in products, convolutions and attention.")]
     autocast: Annotated[bool, doc("Operators ran that autocast wraps.")]
     grad_scaler: Annotated[bool, doc("A GradScaler's operators were seen.")]
-    parallelism: Annotated[list[Name], doc("Ways the work is divided: ddp, fsdp, zero, tensor, pipeline, ...; may be empty.")]
+    parallelism: Annotated[
+        list[Name], doc("Ways the work is divided: ddp, fsdp, zero, tensor, pipeline, ...; may be empty.")
+    ]
     world_size: Annotated[int | None, doc("Processes of the run; None where the trace does not say it.")]
     compiler: Annotated[Name | None, doc("Whose code ran: inductor, aot, dynamo, torchscript, ...; None for eager.")]
     compiled_share: Annotated[float | None, doc("Of kernel time (else of operators' time): launched by compiled code.")]
     graphs: Annotated[bool, doc("CUDA or HIP graphs are replayed.")]
     device: Annotated[Name | None, doc("Name of the device that works; of the first that is there where none does.")]
     vendor: Annotated[Name, doc("Its maker: nvidia, amd, intel, unknown; cpu where the program ran on the CPU alone.")]
-    capability: Annotated[float | None, doc("CUDA compute capability, or the least that kernels prove; None for others.")]
+    capability: Annotated[
+        float | None, doc("CUDA compute capability, or the least that kernels prove; None for others.")
+    ]
     bf16: Annotated[bool | None, doc("It has matrix units for bf16.")]
     tf32: Annotated[bool | None, doc("It has matrix units for TF32.")]
     fp8: Annotated[bool | None, doc("It has matrix units for fp8.")]

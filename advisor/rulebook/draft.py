@@ -115,7 +115,9 @@ class Draft(Reader):
         variants = self.file.variants
         for at, fix in zip(self._places(), variants, strict=True):
             if fix.given and fix is variants[-1]:
-                self.report(f"{at}.given", "is of the last fix, which must have none: it is for programs that no other fits")
+                self.report(
+                    f"{at}.given", "is of the last fix, which must have none: it is for programs that no other fits"
+                )
             elif not fix.given and fix is not variants[-1]:
                 self.report(f"{at}.given", "is missing: no fix after this one would ever be shown")
             for key in ("effort", "before", "after", "verify"):

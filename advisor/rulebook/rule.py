@@ -104,7 +104,9 @@ class Fix(Table, frozen=True):
     """Change to make. One of several takes from the last one what it does not say; the last says all but the caveat."""
 
     title: Text
-    given: Annotated[str, Meta(description=f"over `trace`: which programs it fits; the last of several has none{_SQL}")] = ""
+    given: Annotated[
+        str, Meta(description=f"over `trace`: which programs it fits; the last of several has none{_SQL}")
+    ] = ""
     effort: str = ""
     before: Annotated[Code, Meta(description="Python that shows the symptom")] = ""
     after: Annotated[Code, Meta(description="the same with the fix")] = ""
@@ -191,13 +193,14 @@ class RuleFile(Table, frozen=True, kw_only=True):
 
 def _completed(fix: Fix, default: Fix) -> Fix:
     """Return *fix* with what it does not say as *default* says it."""
-    missing = {key: getattr(default, key) for key in ("effort", "before", "after", "caveat", "verify") if not getattr(fix, key)}
+    missing = {
+        key: getattr(default, key) for key in ("effort", "before", "after", "caveat", "verify") if not getattr(fix, key)
+    }
     return msgspec.structs.replace(fix, **missing) if missing else fix
 
 
 class Compiled(msgspec.Struct, frozen=True):
-    """The conditions of a rule, checked; None where there is none. ``shown`` holds ``where`` and ``advice`` of each setting, ``fixes`` the ``given`` of each variant.
-    """
+    """The conditions of a rule, checked; None where there is none. ``shown`` holds ``where`` and ``advice`` of each setting, ``fixes`` the ``given`` of each variant."""
 
     given: Condition | None = None
     when: Condition | None = None

@@ -7,7 +7,9 @@ from advisor.testing.proof import edge, fires, lacks, quiet
 A100 = "NVIDIA A100-SXM4-40GB"
 
 
-def forward(us: float = 8_000, *, device: str | None = A100, backward: bool = False, launching: bool = False) -> TraceBuilder:
+def forward(
+    us: float = 8_000, *, device: str | None = A100, backward: bool = False, launching: bool = False
+) -> TraceBuilder:
     """Ten ms on the host, *us* of them in a convolution; the rest is no operator. With *launching* its work runs on the GPU."""
     b = TraceBuilder(device)
     for _ in range(3):

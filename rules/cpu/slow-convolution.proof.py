@@ -6,7 +6,9 @@ from advisor.testing.proof import edge, fires, lacks, quiet
 SHAPES = [[16, 3, 224, 224], [64, 3, 7, 7]]
 
 
-def steps(us: float, name: str = "aten::_slow_conv2d_forward", *, device: str | None = None, dtype: str = "float") -> TraceBuilder:
+def steps(
+    us: float, name: str = "aten::_slow_conv2d_forward", *, device: str | None = None, dtype: str = "float"
+) -> TraceBuilder:
     """Steps of 10 ms, of which one convolution takes *us* on the CPU."""
     b = TraceBuilder(device)
     for _ in range(3):
@@ -18,7 +20,13 @@ def steps(us: float, name: str = "aten::_slow_conv2d_forward", *, device: str | 
     return b
 
 
-@fires(cost_ms=2.5, cost_share=0.25, severity="medium", op="aten::_slow_conv2d_forward", fix="Let oneDNN run the convolutions")
+@fires(
+    cost_ms=2.5,
+    cost_share=0.25,
+    severity="medium",
+    op="aten::_slow_conv2d_forward",
+    fix="Let oneDNN run the convolutions",
+)
 def a_quarter_of_the_step() -> TraceBuilder:
     return steps(2_500)
 

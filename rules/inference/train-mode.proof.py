@@ -5,7 +5,9 @@ from advisor.testing.incomplete import kernels_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 
-def on_gpu(layers: int = 4, *, drops: bool = True, us: float = 50, backward: bool = False, world_size: int = 1) -> TraceBuilder:
+def on_gpu(
+    layers: int = 4, *, drops: bool = True, us: float = 50, backward: bool = False, world_size: int = 1
+) -> TraceBuilder:
     """Forward passes of 10 ms on a GPU, with dropout behind each of some products: it draws (*drops*), or hands its input on."""
     b = TraceBuilder(rank=0 if world_size > 1 else None, world_size=world_size)
     for _ in range(3):

@@ -20,7 +20,13 @@ def run(*args: str) -> Result:
 
 
 def fix(title: str, given: str = "") -> Any:
-    texts = {"effort": "one line", "before": "x.cuda()", "after": "x.pin_memory()", "caveat": "memory", "verify": "look"}
+    texts = {
+        "effort": "one line",
+        "before": "x.cuda()",
+        "after": "x.pin_memory()",
+        "caveat": "memory",
+        "verify": "look",
+    }
     return SimpleNamespace(title=title, given=given, **texts)
 
 
@@ -69,7 +75,10 @@ def test_rules_show(book: Any) -> None:
     page = run("rules", "show", "transfer/pageable-copy").stdout
     for part in ("Why it matters", "  $min_bytes = 65,536 bytes: smaller ones are staged", "from 10 % of the time"):
         assert part in page
-    first, second = page.index("The fix 1 of 2\n  Do nothing (one line)"), page.index("The fix 2 of 2\n  Pin (one line)")
+    first, second = (
+        page.index("The fix 1 of 2\n  Do nothing (one line)"),
+        page.index("The fix 2 of 2\n  Pin (one line)"),
+    )
     assert first < page.index("Shown of programs where\n  engine\n") < second
     assert page.count("Shown of programs where") == 1  # the last is for programs that no other fits
     wrong = run("rules", "show", "transfer/pageable")

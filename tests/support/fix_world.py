@@ -214,7 +214,7 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     },
     "memory/unneeded-checkpointing": lambda scope: {
         "model": Hub(),
-        "self": SimpleNamespace(blocks=[nn.Linear(8, 8), nn.Linear(8, 8)], checkpointed=1)
+        "self": SimpleNamespace(blocks=[nn.Linear(8, 8), nn.Linear(8, 8)], checkpointed=1),
     },
 }
 """Names that mean something else, or something at all, in the snippets of one rule only."""
@@ -286,15 +286,29 @@ def engines(scope: dict[str, Any]) -> dict[str, Any]:
     """Return stand-ins for engines and for Hugging Face's libraries, with the options that these take, and what they are given."""
 
     def vllm(
-        model: str, *, dtype: str = "auto", enforce_eager: bool = False, tensor_parallel_size: int = 1,
-        pipeline_parallel_size: int = 1, gpu_memory_utilization: float = 0.9, max_num_seqs: int | None = None,
-        async_scheduling: bool | None = None, disable_log_stats: bool = False, attention_backend: str | None = None,
+        model: str,
+        *,
+        dtype: str = "auto",
+        enforce_eager: bool = False,
+        tensor_parallel_size: int = 1,
+        pipeline_parallel_size: int = 1,
+        gpu_memory_utilization: float = 0.9,
+        max_num_seqs: int | None = None,
+        async_scheduling: bool | None = None,
+        disable_log_stats: bool = False,
+        attention_backend: str | None = None,
         compilation_config: Any = None,
     ) -> Any: ...
 
     def sglang(
-        *, model_path: str, tp_size: int = 1, pp_size: int = 1, disable_cuda_graph: bool = False,
-        cuda_graph_max_bs: int | None = None, enable_torch_compile: bool = False, torch_compile_max_bs: int = 32,
+        *,
+        model_path: str,
+        tp_size: int = 1,
+        pp_size: int = 1,
+        disable_cuda_graph: bool = False,
+        cuda_graph_max_bs: int | None = None,
+        enable_torch_compile: bool = False,
+        torch_compile_max_bs: int = 32,
         enable_flashinfer_allreduce_fusion: bool = False,
     ) -> Any: ...
 

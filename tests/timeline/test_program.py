@@ -106,8 +106,14 @@ def test_an_engine_infers_where_graphs_hide_its_operators(facts: Facts) -> None:
         (trace("aten::linear", "aten::_fused_adamw_"), ("AdamW", "fused", True, True)),
         (forward(annotations=("Optimizer.step#RMSprop.step",)), ("RMSprop", "single", False, True)),
         (forward(annotations=("Optimizer.step#FusedAdam.step",)), ("FusedAdam", "fused", None, None)),
-        (forward(annotations=("Optimizer.step#Adam.step", "Optimizer.step#Lion.step")), ("Adam, Lion", "single", None, None)),
-        (forward(kernels=(("multi_tensor_apply_kernel<DepthFour, AdamFunctor<float>>", 50),)), ("FusedAdam", "fused", None, None)),
+        (
+            forward(annotations=("Optimizer.step#Adam.step", "Optimizer.step#Lion.step")),
+            ("Adam, Lion", "single", None, None),
+        ),
+        (
+            forward(kernels=(("multi_tensor_apply_kernel<DepthFour, AdamFunctor<float>>", 50),)),
+            ("FusedAdam", "fused", None, None),
+        ),
         (forward(), (None, None, None, None)),
     ],
     ids=["AdamW", "SGD 2021", "fused operator", "RMSprop", "apex", "two", "apex kernel", "none"],
@@ -130,7 +136,9 @@ def test_optimizers(builder: TraceBuilder, expected: tuple[object, ...], facts: 
         ((("vectorized_elementwise_kernel<4, float>", 60),), None),  # no product
     ],
 )
-def test_precision_is_that_of_most_matrix_time(kernels: tuple[tuple[str, float], ...], expected: str | None, facts: Facts) -> None:
+def test_precision_is_that_of_most_matrix_time(
+    kernels: tuple[tuple[str, float], ...], expected: str | None, facts: Facts
+) -> None:
     assert facts(trace(kernels=kernels)).precision == expected
 
 
@@ -190,7 +198,20 @@ def test_grad_scaler(name: str, facts: Facts) -> None:
         (trace("aten::linear", "c10d::allreduce_", world_size=1, rank=0), ()),  # of one process
         (forward(), ()),
     ],
-    ids=["ddp", "reducer", "fsdp2", "fsdp1", "tensor", "embedding", "pipeline", "data-parallel", "by hand", "gloo", "one", "none"],
+    ids=[
+        "ddp",
+        "reducer",
+        "fsdp2",
+        "fsdp1",
+        "tensor",
+        "embedding",
+        "pipeline",
+        "data-parallel",
+        "by hand",
+        "gloo",
+        "one",
+        "none",
+    ],
 )
 def test_parallelism(builder: TraceBuilder, expected: tuple[str, ...], facts: Facts) -> None:
     assert facts(builder).parallelism == expected
@@ -251,7 +272,10 @@ def test_compiled_share_on_the_cpu_is_of_operators_time(facts: Facts) -> None:
     [
         (trace("vllm::unified_attention", "aten::linear"), ("vllm",)),
         (forward(annotations=("execute_context_1(888)_generation_0(0)",)), ("vllm",)),
-        (forward(python=("vllm/v1/engine/core.py(200): step", "transformers/models/bert.py(1): f")), ("vllm", "transformers")),
+        (
+            forward(python=("vllm/v1/engine/core.py(200): step", "transformers/models/bert.py(1): f")),
+            ("vllm", "transformers"),
+        ),
         (forward(python=("/usr/lib/python3/dist-packages/sglang/srt/managers/scheduler.py(9): run",)), ("sglang",)),
         (trace("trtllm::attention", "aten::linear"), ("tensorrt-llm",)),
         # What another engine took over from it names it in kernels.

@@ -11,8 +11,8 @@ from advisor.frames.patterns.attention import attention
 from advisor.frames.patterns.convolution import biased_convolutions
 from advisor.frames.patterns.loop import loops
 from advisor.frames.patterns.recompute import recompute
-from advisor.frames.patterns.transfer import created_on_host, sent_back_and_forth
 from advisor.frames.patterns.training_mode import training_mode
+from advisor.frames.patterns.transfer import created_on_host, sent_back_and_forth
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, spread
 from advisor.timeline.calls import BACKWARD
 from advisor.timeline.context import Context

@@ -105,4 +105,3 @@ def program_of(context: Context) -> Program:
         model_on_cpu=placement.model_on_cpu(context),
         slow_image_processor=libraries.slow_image_processor(names),
     )
-

@@ -19,7 +19,9 @@ _INDUCTOR = re.compile(
     rf"{_TRITON}|^## Call CompiledFxGraph|^(?:graph_\d+_)?cpp_fused"
     r"|^inductor::"
 )
-_AOT = re.compile(r"^(?:autograd::engine::evaluate_function: )?CompiledFunction(?:Backward\d*)?$|^AOTDispatcher Runtime Wrapper")
+_AOT = re.compile(
+    r"^(?:autograd::engine::evaluate_function: )?CompiledFunction(?:Backward\d*)?$|^AOTDispatcher Runtime Wrapper"
+)
 _DYNAMO = re.compile(r"^Torch-Compiled Region|^TorchDynamo Cache Lookup$")
 _TORCHSCRIPT = re.compile(
     r"^(?:prim::|TensorExpr|DifferentiableGraph|fallback_function$|CudaFusionGroup)|^fused_\w*_\d{15,}$|^nvfuser|^torch::jit::"
@@ -36,7 +38,8 @@ _BY_NAME = (
 )
 # Inside these everything is compiled code; what a generated kernel's name says by itself needs no region around it.
 _REGION = re.compile(
-    rf"{_AOT.pattern}|^Torch-Compiled Region|^## Call CompiledFxGraph|{_TENSORRT.pattern}|{_TORCHSCRIPT.pattern}", re.IGNORECASE
+    rf"{_AOT.pattern}|^Torch-Compiled Region|^## Call CompiledFxGraph|{_TENSORRT.pattern}|{_TORCHSCRIPT.pattern}",
+    re.IGNORECASE,
 )
 _GENERATED = re.compile(rf"{_TRITON}|^fused_\w*_\d{{15,}}$")
 _CALLS = re.compile(r"^(?:AOTDispatcher Runtime Wrapper|TorchDynamo Cache Lookup)")
@@ -87,4 +90,3 @@ def _inside(context: Context) -> Bools:
     regions = (_flags(context, _REGION) & ~_flags(context, _CALLS))[host.name] & np.isin(host.group, (OP, ANNOTATION))
     inside: Bools = host.flow(np.where(regions, 1, -1).astype(np.int8)) > 0
     return inside
-

@@ -24,7 +24,9 @@ _LAYERS = re.compile(
 # Kernels that only a backward pass or an optimizer's step launches, for recordings of the GPU alone. Not dgrad: a transposed
 # convolution runs it forward.
 _BACKWARD_KERNEL = re.compile(r"[bB]ackward|_bwd(?![a-z])|bn_bw_|BatchNormBwd|wgrad|_wrw_")
-_OPTIMIZER_KERNEL = re.compile(r"[aA]dam(?:W|Functor|_cuda|Capturable|MathFunctor)?\b|AdamFunctor|FusedSgd|FusedAdam|SGDFunctor|LAMBStage")
+_OPTIMIZER_KERNEL = re.compile(
+    r"[aA]dam(?:W|Functor|_cuda|Capturable|MathFunctor)?\b|AdamFunctor|FusedSgd|FusedAdam|SGDFunctor|LAMBStage"
+)
 _SCALER = re.compile(r"_amp_foreach_non_finite_check|_amp_update_scale|amp_non_finite_check|amp_update_scale")
 # Classes of torch.optim, and the forms that each of them has (torch 2.13).
 _FUSED = frozenset(("Adam", "AdamW", "SGD", "Adagrad"))
@@ -39,10 +41,16 @@ _BY_NAME = (
     ("SGD", re.compile(r"^aten::_fused_sgd_|FusedSgdMathFunctor")),
     ("FusedSGD", re.compile(r"\bSGDFunctor|multi_tensor_sgd")),
 )
-_FUSED_STEP = re.compile(r"^aten::_fused_(?:adam|adamw|sgd|adagrad)_|Fused(?:Adam|Sgd|Adagrad)MathFunctor|\bAdam(?:Capturable)?Functor|\bSGDFunctor|LAMBStage")
+_FUSED_STEP = re.compile(
+    r"^aten::_fused_(?:adam|adamw|sgd|adagrad)_|Fused(?:Adam|Sgd|Adagrad)MathFunctor|\bAdam(?:Capturable)?Functor|\bSGDFunctor|LAMBStage"
+)
 _DROPOUT = re.compile(r"^aten::(?:feature_|alpha_|feature_alpha_)?dropout_?$|^aten::(?:native_dropout|_fused_dropout)$")
-_BATCH_NORM = re.compile(r"^aten::(?:_batch_norm_impl_index|(?:cudnn|miopen|native)_batch_norm|_native_batch_norm_legit(?:_functional)?)$")
-_STATISTICS = re.compile(r"batch_norm_collect_statistics|bn_fw_tr_|BatchNormFwdTrain|BatchNormFwdTrainSpatial|batchnorm_fwtr")
+_BATCH_NORM = re.compile(
+    r"^aten::(?:_batch_norm_impl_index|(?:cudnn|miopen|native)_batch_norm|_native_batch_norm_legit(?:_functional)?)$"
+)
+_STATISTICS = re.compile(
+    r"batch_norm_collect_statistics|bn_fw_tr_|BatchNormFwdTrain|BatchNormFwdTrainSpatial|batchnorm_fwtr"
+)
 _CALL = re.compile(r"^aten::batch_norm$")
 _WHOLE = frozenset(("longint", "long int", "long", "int64_t"))
 _DRAWS = re.compile(r"^aten::(?:bernoulli_?|native_dropout|_fused_dropout|rand_like|empty_like)$")
@@ -123,7 +131,9 @@ def active_layers(context: Context) -> Ints:
 
 
 def _named(context: Context, pattern: re.Pattern[str]) -> Bools:
-    return np.array([pattern.search(name[:200]) is not None for name in context.names], np.bool_)[context.recording.host.name]
+    return np.array([pattern.search(name[:200]) is not None for name in context.names], np.bool_)[
+        context.recording.host.name
+    ]
 
 
 def _dropouts(context: Context, is_op: Bools) -> Ints:

@@ -66,8 +66,12 @@ _PARALLEL = tuple(
         ("expert", r"^(?!.*\.py$).*(?:\bdeep_ep\b|deepep|moe_(?:all_?to_?all|dispatch))"),
     )
 )  # fmt: skip
-_COLLECTIVE = re.compile(r"^c10d::|^record_param_comms$|^_?c10d_functional::|^(?:nccl|gloo|mpi|ucc|hccl|xccl):|\bnccl(?:Dev|_)?Kernel")
-_COMMUNICATES = re.compile(r"(?:all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|send|recv)", re.IGNORECASE)
+_COLLECTIVE = re.compile(
+    r"^c10d::|^record_param_comms$|^_?c10d_functional::|^(?:nccl|gloo|mpi|ucc|hccl|xccl):|\bnccl(?:Dev|_)?Kernel"
+)
+_COMMUNICATES = re.compile(
+    r"(?:all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|send|recv)", re.IGNORECASE
+)
 
 
 def frameworks(context: Context) -> tuple[str, ...]:
@@ -90,7 +94,9 @@ def parallelism(context: Context) -> tuple[str, ...]:
     Of a run of one process only the wrappers are named, which change its code, and no way to divide what is not divided.
     """
     names = context.once(names_of)
-    files = [file for file in names.files if file.startswith("nn.Module: ") or "distributed" in file or "deepspeed" in file]
+    files = [
+        file for file in names.files if file.startswith("nn.Module: ") or "distributed" in file or "deepspeed" in file
+    ]
     seen = (*names.ops, *names.annotations, *names.kernels, *files)
     alone = context.metadata.world_size == 1
     found = [name for name, pattern in _PARALLEL if not (alone and name not in WRAPPERS) and any_match(pattern, seen)]
@@ -108,8 +114,13 @@ def _communicating(names: Names) -> Iterable[str]:
 
 RECOMMENDER, LANGUAGE, VISION = "recommender", "language", "vision"
 _TABLES = re.compile(r"embedding_bag|^fbgemm::|^All2All_Pooled|split_embedding|pooled_embs|dlrm|merlin", re.IGNORECASE)
-_ATTENTION = re.compile(r"scaled_dot_product|flash_attn|flash_fwd|fmha|^aten::_?softmax$|paged_attention|attn_fwd|Softmax$|SDPA", re.IGNORECASE)
-_TOKENS = re.compile(r"^aten::embedding$|^vllm::|_VocabParallel|rotary_embedding|reshape_and_cache|vocab_parallel", re.IGNORECASE)
+_ATTENTION = re.compile(
+    r"scaled_dot_product|flash_attn|flash_fwd|fmha|^aten::_?softmax$|paged_attention|attn_fwd|Softmax$|SDPA",
+    re.IGNORECASE,
+)
+_TOKENS = re.compile(
+    r"^aten::embedding$|^vllm::|_VocabParallel|rotary_embedding|reshape_and_cache|vocab_parallel", re.IGNORECASE
+)
 _IMAGES = re.compile(r"^aten::(?:conv[23]d|max_pool[23]d|adaptive_avg_pool[23]d|_?slow_conv[23]d|thnn_conv2d)")
 
 

@@ -37,7 +37,11 @@ def _by_kernels(context: Context) -> dict[str, int]:
     """ns of matrix kernels by format: by the name, else by the operands of the operator that launched it."""
     work, rows = context.recording.work, context.kernel_rows
     matrix = np.zeros(len(context.names), np.bool_)
-    products = (code for code, name in context.kernel_names.items() if name.matrix or _FP4_PRODUCT.search(context.names[code][:500]))
+    products = (
+        code
+        for code, name in context.kernel_names.items()
+        if name.matrix or _FP4_PRODUCT.search(context.names[code][:500])
+    )
     matrix[list(products)] = True
     rows = rows[matrix[work.name[rows]]]
     types = context.op_column(work.launch[rows], "types")
@@ -88,4 +92,3 @@ def autocast_seen(context: Context) -> bool:
     inner = inner[host.name[host.parent[inner]] == host.name[inner]]
     conversions = np.flatnonzero(converts[host.name] & (host.group == OP))
     return bool(np.isin(host.parent[inner], host.parent[conversions]).any())
-

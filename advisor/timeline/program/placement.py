@@ -23,7 +23,9 @@ _MOST_LAUNCHING = 0.1
 """Share of their time in which such operators may launch GPU work, for a model that runs on the CPU."""
 _LEAST_SHARE = 0.3
 """Share of the window that they must take: with less, the model is not what the program spends its time on."""
-_CALLS = re.compile(r"^(?:cuda|hip)(?:GetDeviceCount|GetDevice|DeviceSynchronize|StreamSynchronize|Malloc|Memcpy|Free|EventRecord)")
+_CALLS = re.compile(
+    r"^(?:cuda|hip)(?:GetDeviceCount|GetDevice|DeviceSynchronize|StreamSynchronize|Malloc|Memcpy|Free|EventRecord)"
+)
 
 
 def proven_capability(context: Context) -> float | None:
@@ -40,7 +42,9 @@ def device(context: Context) -> tuple[str | None, str, hardware.Abilities]:
     entry = recording.device_properties(context.device) if recording.devices else next(iter(listed), None)
     if not recording.devices and entry is None:
         return None, "cpu" if context.cpu_program else "unknown", hardware.Abilities(None, None, None, None)
-    vendor = recording.vendor if recording.devices else hardware.vendor(entry.name if entry else None, cuda=bool(listed))
+    vendor = (
+        recording.vendor if recording.devices else hardware.vendor(entry.name if entry else None, cuda=bool(listed))
+    )
     name, known = (entry.name, entry.capability) if entry else (None, None)
     proven = proven_capability(context) if recording.devices else None
     return name, vendor, hardware.abilities(vendor, name, known, proven)
