@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from advisor import hardware
-from advisor.frames import collectives, copies, devices, settings
+from advisor.frames import collectives, copies, devices, program, settings
 from advisor.frames.frame import Frame
 from advisor.frames.schema import Schema, flag, integer, real, text
 from advisor.frames.values import typed
@@ -19,7 +19,7 @@ from advisor.timeline.context import Context
 from advisor.timeline.cpu import shows_device
 from advisor.timeline.kernel_names import KernelName
 from advisor.timeline.ledger import CAUSES
-from advisor.timeline.program import habits, program_of, proven_capability
+from advisor.timeline.program import habits, proven_capability
 from advisor.timeline.startup import is_warm, startup
 
 TINY_NS = 10_000
@@ -97,35 +97,6 @@ SCHEMA = Schema(
         integer("skipped_events", "", "damaged events that were left out"),
         real("launches_per_step", "", "calls that launched work, per step"),
         real("small_gaps_share", "share", "of the window: idle for which the host is the cause"),
-        text("kind", "training (a backward pass or an optimizer was seen), inference (a model's forward pass alone), unknown"),
-        text("optimizers", "classes of the optimizers that stepped, joined by commas: as annotated, else by the step's fused kernels; "
-             "NULL where unknown", "Optimizer.step#"),
-        text("optimizer_form", "fused, foreach, or single (tensor by tensor); NULL where no optimizer was seen"),
-        flag("fused_possible", "all of these optimizers are torch.optim's with fused=True; NULL where one is not torch's, or unknown"),
-        flag("foreach_possible", "the same of foreach=True"),
-        text("precision", "format of most of the time in products, convolutions and attention: fp64, fp32, tf32, fp16, bf16, fp8, fp4, "
-             "int8; NULL where unknown"),
-        flag("autocast_seen", "operators ran that autocast wraps"),
-        text("parallelism", "ways the work is divided, joined by commas: ddp, fsdp, zero, tensor, pipeline, embedding, expert, "
-             "data-parallel, collectives (of no such way); empty for none"),
-        flag("ddp", "DistributedDataParallel wraps the model"),
-        flag("fsdp", "FullyShardedDataParallel does, of either version"),
-        text("gradient_dtype", "number format of most bytes that collectives reduce in the backward pass: fp32, bf16, fp16; NULL where unknown"),
-        text("compiler", "whose code ran: inductor, aot (compiled and not fused), dynamo (another backend), torchscript, tensorrt, xla; "
-             "NULL where nothing shows one"),
-        real("compiled_share", "share", "of kernel time (of operators' time without a GPU): launched by compiled code; NULL where "
-             "neither was recorded"),
-        text("framework", "what runs the program: vllm, sglang, tensorrt-llm, tgi, diffusers, transformers, megatron, torchrec, "
-             "lightning and others; NULL for plain PyTorch, or where nothing shows it"),
-        text("frameworks", "all frameworks that left evidence, that one first, joined by commas; empty for none"),
-        flag("engine", "the framework serves models: what to change is an option of its own"),
-        text("model", "recommender, language or vision, where the operators leave no doubt; NULL else"),
-        flag("bf16_capable", "the device has matrix units for bf16; NULL where unknown"),
-        flag("fp8_capable", "the device has matrix units for fp8; NULL where unknown"),
-        flag("compile_possible", "Triton makes code for the device (CUDA: capability 7.0); NULL where unknown"),
-        flag("train_mode", "dropout or batch norms in training mode, in inference"),
-        flag("model_on_cpu", "the model runs on the CPU beside a GPU that does next to nothing"),
-        flag("slow_image_processor", "one of Hugging Face's image processors on arrays ran: not a fast one"),
         real("blocking_launch_share", "share", "of kernels of 20 us or more: over when their launch returned; NULL under ten"),
         integer("anomaly_checks", "", "nodes of the backward pass whose gradients autograd's anomaly mode checks for NaN"),
         flag("anomaly_mode", "it checks half of all nodes or more"),
@@ -134,6 +105,7 @@ SCHEMA = Schema(
         integer("pageable_to_device_bytes", "bytes", "of these from pageable memory to a device, as far as copies say"),
         flag("steps_not_iterations", "several loader waits in one step: a step is not an iteration"),
         *(real(f"{cause}_share", "share", f"of the window: what {cause} owns") for cause in CAUSES),
+        *program.COLUMNS,
         *settings.FIGURES,
         *settings.COLUMNS,
     ),
@@ -156,7 +128,7 @@ def facts(context: Context) -> dict[str, Any]:
         | _kernels(context)
         | _memory(context)
         | _habits(context)
-        | _program(context)
+        | program.facts(context)
         | _links(context)
         | _file(context)
         | copies.facts(context)
@@ -234,22 +206,6 @@ def _memory(context: Context) -> dict[str, Any]:
         "peak_share": peak / capacity if peak is not None and capacity else None,
         "reserved_share": reserved / capacity if reserved is not None and capacity else None,
         "batch_times": max(_ROOM * capacity / peak, 1.0) if peak and capacity else None,
-    }
-
-
-def _program(context: Context) -> dict[str, Any]:
-    """Columns on what sort of program it is, of which rules choose their fix."""
-    program = context.once(program_of)
-    same = ("kind", "optimizers", "optimizer_form", "fused_possible", "foreach_possible", "precision", "autocast_seen")
-    same += ("compiler", "compiled_share", "framework", "engine", "model", "compile_possible")
-    same += ("train_mode", "model_on_cpu", "slow_image_processor")
-    return {name: getattr(program, name) for name in same} | {
-        "parallelism": ", ".join(program.parallelism),
-        "ddp": "ddp" in program.parallelism,
-        "fsdp": "fsdp" in program.parallelism,
-        "frameworks": ", ".join(program.frameworks),
-        "bf16_capable": program.bf16,
-        "fp8_capable": program.fp8,
     }
 
 

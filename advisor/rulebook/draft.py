@@ -153,8 +153,8 @@ class Draft(Reader):
         trace, columns = self.columns("trace"), self.columns(match.frame)
         yield "given", Request(file.given, "trace", trace, values, where="given")
         yield "when", Request(match.when, "trace", trace, values, where="match.when")
-        for at, fix in zip(self._places(), file.variants, strict=True):
-            yield f"{at} given", Request(fix.given, "trace", trace, values, where=f"{at}.given")
+        for key, fix in zip(self._places(), file.variants, strict=True):
+            yield f"{key} given", Request(fix.given, "trace", trace, values, where=f"{key}.given")
         if columns:
             frame = match.frame
             yield "where", Request(match.where, frame, columns, values, where="match.where")

@@ -114,7 +114,7 @@ class Fix(Table, frozen=True):
     verify: Annotated[str, Meta(description="how the next trace shows that it worked")] = ""
 
     def filled(self, figures: Mapping[str, Any]) -> Fix:
-        """Put names of the program (a row of `trace`) where the texts say ``{optimizers}``; a usual one where they are not known."""
+        """Put names of the program (a row of `trace`) where the texts say ``{optimizers}``; a usual one where none is known."""
         names = {column: _first_name(figures.get(column)) or usual for column, usual in USUAL.items()}
 
         def fill(text: str) -> str:
@@ -200,7 +200,9 @@ def _completed(fix: Fix, default: Fix) -> Fix:
 
 
 class Compiled(msgspec.Struct, frozen=True):
-    """The conditions of a rule, checked; None where there is none. ``shown`` holds ``where`` and ``advice`` of each setting, ``fixes`` the ``given`` of each variant."""
+    """The conditions of a rule, checked; None where there is none. ``shown`` holds ``where`` and ``advice`` of each setting,
+    ``fixes`` the ``given`` of each variant.
+    """
 
     given: Condition | None = None
     when: Condition | None = None

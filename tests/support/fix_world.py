@@ -143,7 +143,8 @@ def names(rule: str, code: str) -> dict[str, Any]:
         **{module.__name__: module for module in modules}, "F": F, "dist": dist, "nn": nn, "np": np,
         "DataLoader": DataLoader, "Dataset": Dataset, "checkpoint": checkpoint,
         "DistributedDataParallel": DistributedDataParallel, "DistributedSampler": DistributedSampler,
-        "init_device_mesh": init_device_mesh, "fully_shard": fully_shard, "MixedPrecisionPolicy": MixedPrecisionPolicy, "parallelize_module": parallelize_module,
+        "init_device_mesh": init_device_mesh, "fully_shard": fully_shard, "MixedPrecisionPolicy": MixedPrecisionPolicy,
+        "parallelize_module": parallelize_module,
         "ProfilerActivity": ProfilerActivity, "profile": profile, "prof": prof(), "record_function": record_function,
         "schedule": schedule, "tensorboard_trace_handler": tensorboard_trace_handler,
         # the program

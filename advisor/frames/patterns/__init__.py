@@ -23,7 +23,8 @@ SCHEMA = Schema(
     (
         *COMMON,
         text("kind", "attention (computed in steps), loop (over an index), conv-bias (before a batch norm), recompute (of forward "
-             "work in backward), cpu-created (and then copied), pingpong (to the host and back), train-mode (dropout or batch norm, in inference)"),
+             "work in backward), cpu-created (and then copied), pingpong (to the host and back), train-mode (dropout or batch "
+             "norm, in inference)"),
         integer("kernel_count", "", "pieces of GPU work in it: kernels, copies, memsets; with those of its backward"),
         integer("gpu_ns", "ns", "their durations, summed"),
         integer("own_count", "", "those of them that the fix would spare"),

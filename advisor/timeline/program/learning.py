@@ -171,4 +171,5 @@ def _counted(context: Context, outer: Ints, is_op: Bools) -> Ints:
     around = host.above(outer, is_op & _named(context, _CALL), 2)
     place = np.searchsorted(ops, np.where(around >= 0, around, outer))
     before = ops[np.maximum(place - 1, 0)]
-    return outer[(place > 0) & counting[before] & (host.thread[before] == host.thread[outer])]
+    counted: Ints = outer[(place > 0) & counting[before] & (host.thread[before] == host.thread[outer])]
+    return counted
