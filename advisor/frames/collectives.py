@@ -131,7 +131,7 @@ def _reducing(context: Context) -> list[int]:
 
 
 def _told(context: Context) -> tuple[Ints, Ints, list[str | None]]:
-    """What says of each row what it sends, the bytes sent in, and their number format."""
+    """Nodes that say what each row sends, the bytes sent in, and their number format."""
     launch = context.recording.work.launch[communication(context)]
     teller = _teller(context, launch)
     return (teller, *_messages(context, teller, launch))

@@ -1,4 +1,4 @@
-"""What a program is, as columns of `trace`: rules choose their fix by them."""
+"""Facts of the program as columns of `trace`: rules choose their fix by them."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ COLUMNS = (
     flag("compile_possible", "Triton makes code for the device (CUDA: capability 7.0); NULL where unknown"),
     flag("train_mode", "dropout or batch norms in training mode, in inference"),
     flag("model_on_cpu", "the model runs on the CPU beside a GPU that does next to nothing"),
+    flag("generates", "transformers' loop that generates a text token by token was seen"),
     flag("slow_image_processor", "one of Hugging Face's image processors on arrays ran: not a fast one"),
 )  # fmt: skip
 _SAME = frozenset(column.name for column in COLUMNS) - {"parallelism", "ddp", "fsdp", "gradient_dtype", "frameworks"}

@@ -48,6 +48,15 @@ def _first_name(value: object) -> str:
     return first if _NAME_OF_CLASS.fullmatch(first) else ""
 
 
+def with_names(text: str, figures: Mapping[str, Any]) -> str:
+    """Put names of the program where *text* says ``{optimizers}``."""
+    for column, usual in USUAL.items():
+        place = f"{{{column}}}"
+        if place in text:
+            text = text.replace(place, _first_name(figures.get(column)) or usual)
+    return text
+
+
 def _enum(words: Any, **more: Any) -> Meta:
     return Meta(extra_json_schema={"enum": list(words)}, **more)
 
@@ -115,14 +124,9 @@ class Fix(Table, frozen=True):
 
     def filled(self, figures: Mapping[str, Any]) -> Fix:
         """Put names of the program (a row of `trace`) where the texts say ``{optimizers}``; a usual one where none is known."""
-        names = {column: _first_name(figures.get(column)) or usual for column, usual in USUAL.items()}
-
-        def fill(text: str) -> str:
-            for column, name in names.items():
-                text = text.replace(f"{{{column}}}", name)
-            return text
-
-        texts = {key: fill(getattr(self, key)) for key in ("title", "before", "after", "caveat", "verify")}
+        texts = {
+            key: with_names(getattr(self, key), figures) for key in ("title", "before", "after", "caveat", "verify")
+        }
         return msgspec.structs.replace(self, **texts)
 
 

@@ -66,10 +66,8 @@ class Reader:
         origin, arguments = get_origin(base), get_args(base)
         if isinstance(base, type) and issubclass(base, msgspec.Struct) and isinstance(value, dict):
             return self.struct(base, value, at)
-        if table := _one_or_several(base):
-            if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
-                return tuple(self.struct(table, item, f"{at}.{place}") for place, item in enumerate(value, 1))
-            return self.value(table, value, at)
+        if origin in (Union, UnionType) and (table := _one_or_several(base)):
+            return self._one_or_several(table, value, at)
         if origin is dict and isinstance(value, dict):
             return self._entries(arguments[0], arguments[1], value, at)
         if origin is tuple and isinstance(value, list):
@@ -84,6 +82,12 @@ class Reader:
         # A number of a union keeps its own type: 65536 stays whole where text is allowed as well.
         as_it_is = base is str or origin in (Literal, Union, UnionType)
         return value if as_it_is else msgspec.convert(value, kind)
+
+    def _one_or_several(self, table: type[msgspec.Struct], value: Any, at: str) -> Any:
+        """Read one table, or a list of them, each with its number, from 1, in its key."""
+        if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+            return tuple(self.struct(table, item, f"{at}.{place}") for place, item in enumerate(value, 1))
+        return self.value(table, value, at)
 
     def _entries(self, key_kind: Any, kind: Any, table: Mapping[str, Any], at: str) -> dict[str, Any]:
         """Read a table whose keys are the user's names."""

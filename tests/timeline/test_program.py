@@ -308,6 +308,13 @@ def test_slow_image_processors(file: str, slow: bool, facts: Facts) -> None:
     assert facts(forward(python=(file,))).slow_image_processor == slow
 
 
+def test_generation(facts: Facts) -> None:
+    assert facts(forward(python=("transformers/generation/utils.py(2000): _sample",))).generates
+    assert not facts(
+        forward(python=("transformers/models/bert.py(20): forward", "my/generation/loop.py(3): f"))
+    ).generates
+
+
 @pytest.mark.parametrize(
     ("ops", "model"),
     [

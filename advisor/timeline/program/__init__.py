@@ -1,4 +1,4 @@
-"""What a program is: training or inference, its precision, its compiler, its framework, its device. Worked out once a trace.
+"""Facts of a program: training or inference, its precision, its compiler, its framework, its device. Worked out once a trace.
 
 A fact is evidence in the trace (names of operators, annotations, Python functions and kernels, types of operands), never a
 guess: what shows nothing stays None. Rules choose their fix by these facts.
@@ -56,6 +56,7 @@ class Program:
     compile_possible: bool | None
     train_mode: bool
     model_on_cpu: bool
+    generates: bool
     slow_image_processor: bool
 
     @property
@@ -103,5 +104,6 @@ def program_of(context: Context) -> Program:
         compile_possible=able.compiles,
         train_mode=kind == INFERENCE and bool(len(context.once(active_layers))),
         model_on_cpu=placement.model_on_cpu(context),
+        generates=libraries.generates(names),
         slow_image_processor=libraries.slow_image_processor(names),
     )

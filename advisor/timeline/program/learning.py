@@ -83,7 +83,7 @@ def implied_optimizers(names: Names) -> str | None:
 
 
 def optimizer_form(context: Context) -> str | None:
-    """How the step computes: ``fused``, ``foreach``, or ``single`` tensors; None where no optimizer was seen."""
+    """Way in which the step computes: ``fused``, ``foreach``, or ``single`` tensors; None where no optimizer was seen."""
     names = context.once(names_of)
     if any_match(_FUSED_STEP, (*names.ops, *names.kernels)):
         return "fused"

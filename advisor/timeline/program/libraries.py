@@ -83,6 +83,11 @@ def frameworks(context: Context) -> tuple[str, ...]:
     )
 
 
+def generates(names: Names) -> bool:
+    """Tell whether transformers generated a text token by token."""
+    return "generation" in names.folders and any("transformers/generation/" in file for file in names.files)
+
+
 def slow_image_processor(names: Names) -> bool:
     """Tell whether one of Hugging Face's slow image processors ran."""
     return "transformers" in names.folders and any_match(_SLOW_PROCESSOR, names.files)
