@@ -8,13 +8,14 @@ from collections.abc import Iterable
 from advisor.timeline.context import Context
 from advisor.timeline.program.names import Names, any_match, names_of
 
-_NEVER = r"(?!)"
+_NEVER = ""
+"""Stands for no name: a framework that only its Python shows."""
 
 
 # The first is what a report calls the program: an engine before the library whose models it runs. Of each: what its operators
 # and kernels are called, what its annotations are, and where its Python lies.
 _FRAMEWORKS = tuple(
-    (name, re.compile(f"{operators}|{annotations}"), frozenset(folders))
+    (name, re.compile("|".join(filter(None, (operators, annotations)))) if operators or annotations else None, frozenset(folders))
     for name, operators, annotations, folders in (
         ("sglang", r"^(?:sgl_kernel|sglang)::|sgl_hip|\bsgl_kernel", r"^step\[(?:DECODE|EXTEND|PREFILL|MIXED|IDLE|TARGET_VERIFY)",
          ("sglang", "sgl_kernel",)),
@@ -79,7 +80,9 @@ def frameworks(context: Context) -> tuple[str, ...]:
     names = context.once(names_of)
     called = (*names.ops, *names.annotations, *names.kernels)
     return tuple(
-        name for name, own, folders in _FRAMEWORKS if not folders.isdisjoint(names.folders) or any_match(own, called)
+        name
+        for name, own, folders in _FRAMEWORKS
+        if not folders.isdisjoint(names.folders) or (own is not None and any_match(own, called))
     )
 
 
