@@ -24,6 +24,7 @@ from advisor.results.analysis import (
     Analysis,
     DeviceInfo,
     Features,
+    Program,
     QualityNote,
     StepTimes,
     Summary,
@@ -82,6 +83,7 @@ def analyze(
         verdicts=outcome.verdicts,
         samples=collect(trace, outcome.rows) if samples else None,
         views=build(trace, outcome.matches, [finding.rule for finding in plan.findings]) if views else None,
+        program=_program(trace),
     )
 
 
@@ -196,6 +198,13 @@ def _trace_info(trace: Trace) -> TraceInfo:
         world_size=trace.metadata.world_size,
         torch=trace.metadata.torch,
     )
+
+
+def _program(trace: Trace) -> Program:
+    found = trace.program
+    same = {name: getattr(found, name) for name in Program.__struct_fields__ if hasattr(found, name)}
+    lists = {name: list(getattr(found, name)) for name in ("frameworks", "parallelism")}
+    return Program(**(same | lists), autocast=found.autocast_seen, device=found.device_name)
 
 
 def _device(row: dict[str, Any]) -> DeviceInfo:

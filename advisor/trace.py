@@ -19,6 +19,7 @@ from advisor.reading.metadata import Metadata
 from advisor.reading.remote import is_url, public
 from advisor.timeline.context import Context
 from advisor.timeline.cpu import shows_device
+from advisor.timeline.program import Program, program_of
 from advisor.timeline.recording import Recording
 
 if TYPE_CHECKING:
@@ -73,6 +74,11 @@ class Trace:
     def events(self) -> int:
         """Events in the file, of every kind."""
         return self._recording.recorded.events
+
+    @property
+    def program(self) -> Program:
+        """Facts of the program: its kind, framework, precision, compiler and device."""
+        return self._context.once(program_of)
 
     @property
     def zero_ns(self) -> int:

@@ -18,7 +18,7 @@ from advisor.engine.run import HOW
 from advisor.frames import SCHEMAS
 from advisor.report import schema as results
 from advisor.rulebook import Rule
-from advisor.rulebook.rule import RuleFile
+from advisor.rulebook.rule import Fix, RuleFile
 from advisor.rulebook.tables import schema_text
 from advisor.testing.proof import KINDS, cases
 from advisor.testing.runner import proof_of
@@ -148,14 +148,8 @@ def page(rule: Rule) -> str:
     elif rule.levels:
         rows = [[name, f"{100 * share:g} %"] for name, share in rule.levels.items()]
         parts += ["## Severity", table(["severity", "from this share of the time on"], rows)]
-    fix = rule.fix
-    parts += ["## The fix", fix.title + (f" ({fix.effort})." if fix.effort else ".")]
-    for word, code in (("Before", fix.before), ("After", fix.after)):
-        if code.strip():
-            parts += [f"{word}:", f"```python\n{code.strip()}\n```"]
-    for heading, text in (("Caveat", fix.caveat), ("How to verify", fix.verify)):
-        if text:
-            parts += [f"## {heading}", text]
+    for place, fix in enumerate(rule.variants, 1):
+        parts += fix_parts(fix, f" {place} of {len(rule.variants)}" if len(rule.variants) > 1 else "")
     if rule.settings:
         parts += ["## Settings that it says", settings_text(rule)]
     if rule.replay:
@@ -171,6 +165,21 @@ def page(rule: Rule) -> str:
     proof_cases = cases(proof_of(rule)) if proof_of(rule).is_file() else []
     parts += ["## Proof", "\n".join(f"- {case.kind}: {case.name}" for case in proof_cases) or "None yet."]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def fix_parts(fix: Fix, number: str) -> list[str]:
+    """Write one fix of a rule; *number* says which of several it is."""
+    parts = [f"## The fix{number}", fix.title + (f" ({fix.effort})." if fix.effort else ".")]
+    if number:
+        where = f"where `{' '.join(fix.given.split())}`" if fix.given else "that no other fits"
+        parts.append(f"Shown of programs {where}.")
+    for word, code in (("Before", fix.before), ("After", fix.after)):
+        if code.strip():
+            parts += [f"{word}:", f"```python\n{code.strip()}\n```"]
+    for heading, text in (("Caveat", fix.caveat), ("How to verify", fix.verify)):
+        if text:
+            parts += [f"##{'#' if number else ''} {heading}", text]
+    return parts
 
 
 def settings_text(rule: Rule) -> str:

@@ -94,12 +94,16 @@ def explain(rule: Rule, wide: int) -> str:
         ],
     )
     section("Levels", _levels(rule))
-    effort = f" ({rule.fix.effort})" if rule.fix.effort else ""
-    section("The fix", _prose(rule.fix.title + effort, wide - 2))
-    section("Before", clean_lines(rule.fix.before))
-    section("After", clean_lines(rule.fix.after))
-    section("Caveat", _prose(rule.fix.caveat, wide - 2))
-    section("How to verify", _prose(rule.fix.verify, wide - 2))
+    variants = rule.variants
+    for place, fix in enumerate(variants, 1):
+        of = f" {place} of {len(variants)}" if len(variants) > 1 else ""
+        effort = f" ({fix.effort})" if fix.effort else ""
+        section(f"The fix{of}", _prose(fix.title + effort, wide - 2))
+        section("Shown of programs where", [_one_line(fix.given)])
+        section("Before", clean_lines(fix.before))
+        section("After", clean_lines(fix.after))
+        section("Caveat", _prose(fix.caveat, wide - 2))
+        section("How to verify", _prose(fix.verify, wide - 2))
     section("Settings that it says", list(dict.fromkeys(shown.name for shown in rule.settings)))
     section("References", [_one_line(f"{reference.title}: {reference.url}") for reference in rule.references])
     section("File", [_one_line(str(rule.path))])

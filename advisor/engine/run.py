@@ -39,6 +39,7 @@ from advisor.results.analysis import (
 from advisor.rulebook import Rulebook
 from advisor.rulebook.conditions import Condition
 from advisor.rulebook.rule import PLACEHOLDER, PROFILE, Rule
+from advisor.rulebook.rule import Fix as FixOfRule
 
 _ACTIVITIES = "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"
 HOW = {
@@ -149,10 +150,12 @@ class _Run:
         self.units = {column.name: column.unit for column in rulebook.schemas["trace"].columns}
         self.unmet: dict[str, str] = {}
         self.rows_by_rule: dict[str, tuple[str, Bools]] = {}
+        self.fixes: dict[str, FixOfRule] = {}
         self.verdicts = Verdicts(passes=[], not_applicable=[], not_run=[], error=[])
 
     def outcome(self, rules: Sequence[Rule]) -> Outcome:
         matches = self.matches(self.able([self.within(rule) for rule in rules]))
+        self.fixes = self.fitting([rule for rule, _, _ in matches])
         quality = [self.note(rule) for rule, _, _ in matches if rule.is_profile]
         settled = self.settle([match for match in matches if not match[0].is_profile])
         self.verdicts.passes.extend(settled.passes)
@@ -330,6 +333,23 @@ class _Run:
                 self.verdicts.passes.append(rule.id)
         return rest
 
+    def fitting(self, rules: Sequence[Rule]) -> dict[str, FixOfRule]:
+        """The fix of each rule for this program, by its id: the first whose ``given`` is true, else the last."""
+        questions = {
+            (rule.id, place): Question(given.sql, given.columns)
+            for rule in rules
+            for place, given in enumerate(rule.compiled.fixes)
+            if given is not None
+        }
+        answers = self.evaluator.truths("trace", questions) if questions else {}
+        fixes = {}
+        for rule in rules:
+            variants = rule.variants
+            # A condition that cannot be answered here fits no program, as one that is unknown.
+            fits = (fix for place, fix in enumerate(variants) if answers.get((rule.id, place)) is True)
+            fixes[rule.id] = next(fits, variants[-1]).filled(self.facts)
+        return fixes
+
     # ---- what they own, and what that is worth
 
     @property
@@ -373,7 +393,7 @@ class _Run:
             where=places(self.evaluator.frame(frame), claim.rows, self.evaluator.weight(frame, claim.rows)),
             evidence=evidence,
             why=rule.why,
-            fix=msgspec.convert(rule.fix, Fix, from_attributes=True),
+            fix=msgspec.convert(self.fixes[rule.id], Fix, from_attributes=True),
             references=msgspec.convert(rule.references, list[Reference], from_attributes=True),
             settings=self.settings(rule),
         )
@@ -434,7 +454,8 @@ class _Run:
                 if isinstance(self.facts.get(name), int | float) and not isinstance(self.facts[name], bool)
             ]
             message += f" ({', '.join(figures)})" if figures else ""
-        advice = [rule.fix.title, rule.fix.caveat or (rule.fix.verify and f"Check that {rule.fix.verify}")]
+        fix = self.fixes[rule.id]
+        advice = [fix.title, fix.caveat or (fix.verify and f"Check that {fix.verify}")]
         return QualityNote(
             code=rule.id.removeprefix(f"{PROFILE}/"),
             message=message,

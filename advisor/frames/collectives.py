@@ -58,6 +58,15 @@ _AROUND = 4
 _SHAPE = re.compile(r"^\[+([\d,]*)\]")
 
 
+# Kernels that add up gradients, and the number format in their names.
+_REDUCES = re.compile(r"all_?reduce|reduce_?scatter", re.IGNORECASE)
+_IN_NAME = re.compile(r"_(bfloat16|bf16|half|f16|float|f32)(?=[_(]|$)")
+_FORMATS = {"float": "fp32", "float32": "fp32", "f32": "fp32", "half": "fp16", "float16": "fp16", "f16": "fp16"} | {
+    "bfloat16": "bf16",
+    "bf16": "bf16",
+}
+
+
 def kind(*texts: str) -> int:
     """Code of the kind of collective that the first telling text names."""
     codes = (code for text in texts for code, (_, pattern) in enumerate(_KINDS) if pattern.search(text))
@@ -74,9 +83,8 @@ def build(context: Context) -> pd.DataFrame:
     work, rows = context.recording.work, communication(context)
     launch = work.launch[rows]
     texts = context.recording.recorded.texts
-    teller = _teller(context, launch)
+    teller, sent, dtype = context.once(_told)
     called = context.op_column(teller, "collective")
-    sent, dtype = _messages(context, teller, launch)
     # ncclKernel_SendRecv carries all-to-all too: what the operator says goes before the kernel's name.
     host = context.recording.host
     ops = fetch(host.name, fetch(host.attributes.op, launch))
@@ -100,6 +108,34 @@ def build(context: Context) -> pd.DataFrame:
         "exposed_ns": exposed(context, rows),
     }
     return pd.DataFrame(frame)
+
+
+def facts(context: Context) -> dict[str, str | None]:
+    """Headline facts, by column of `trace`: the number format that most bytes of reduced gradients are in."""
+    work, rows = context.recording.work, communication(context)
+    if not len(rows):
+        return {"gradient_dtype": None}
+    _, sent, dtype = context.once(_told)
+    reduced = (context.phases(work.launch[rows]) == BACKWARD) & np.isin(work.name[rows], _reducing(context))
+    weight: dict[str, int] = {}
+    for at in np.flatnonzero(reduced).tolist():
+        named = _IN_NAME.search(context.names[work.name[rows[at]]][:400])
+        name = _FORMATS.get((dtype[at] or (named[1] if named else "")).lower().removeprefix("c10::"))
+        if name:
+            weight[name] = weight.get(name, 0) + max(int(sent[at]), 1)
+    return {"gradient_dtype": max(weight, key=lambda name: (weight[name], name)) if weight else None}
+
+
+def _reducing(context: Context) -> list[int]:
+    used = np.unique(context.recording.work.name[communication(context)]).tolist()
+    return [code for code in used if _REDUCES.search(context.names[code][:400])]
+
+
+def _told(context: Context) -> tuple[Ints, Ints, list[str | None]]:
+    """Nodes that say what each row sends, the bytes sent in, and their number format."""
+    launch = context.recording.work.launch[communication(context)]
+    teller = _teller(context, launch)
+    return (teller, *_messages(context, teller, launch))
 
 
 def _teller(context: Context, launch: Ints) -> Ints:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from advisor import hardware
-from advisor.frames import copies, devices, settings
+from advisor.frames import collectives, copies, devices, program, settings
 from advisor.frames.frame import Frame
 from advisor.frames.schema import Schema, flag, integer, real, text
 from advisor.frames.values import typed
@@ -17,9 +17,9 @@ from advisor.intervals import Bools
 from advisor.timeline import memory
 from advisor.timeline.context import Context
 from advisor.timeline.cpu import shows_device
-from advisor.timeline.kernel_names import KernelName, least_capability
+from advisor.timeline.kernel_names import KernelName
 from advisor.timeline.ledger import BUSY, IDLE, OUTSIDE
-from advisor.timeline.program import habits
+from advisor.timeline.program import habits, proven_capability
 
 # Idle time is what steady work leaves idle where at most so much of it is start-up.
 _WARM_SHARE = 0.1
@@ -102,7 +102,6 @@ SCHEMA = Schema(
         integer("skipped_events", "", "damaged events that were left out"),
         real("launches_per_step", "", "calls that launched work, per step"),
         real("small_gaps_share", "share", "of the window: idle for which the host is the cause"),
-        text("optimizers", "classes of the optimizers that stepped, joined by commas; NULL where unknown", "Optimizer.step#"),
         real("blocking_launch_share", "share", "of kernels of 20 us or more: over when their launch returned; NULL under ten"),
         integer("anomaly_checks", "", "nodes of the backward pass whose gradients autograd's anomaly mode checks for NaN"),
         flag("anomaly_mode", "it checks half of all nodes or more"),
@@ -112,6 +111,7 @@ SCHEMA = Schema(
         flag("steps_not_iterations", "several loader waits in one step: a step is not an iteration"),
         *(real(f"{cause}_share", "share", f"of steady work: what {cause} owns") for cause in BUSY + IDLE if cause != "startup"),
         *(real(f"{cause}_share", "share", f"of the window: what {cause} owns") for cause in ("startup", *OUTSIDE)),
+        *program.COLUMNS,
         *settings.FIGURES,
         *settings.COLUMNS,
     ),
@@ -133,10 +133,12 @@ def facts(context: Context) -> dict[str, Any]:
         | _causes(context)
         | _kernels(context)
         | _memory(context)
-        | _program(context)
+        | _habits(context)
+        | program.facts(context)
         | _links(context)
         | _file(context)
         | copies.facts(context)
+        | collectives.facts(context)
         | settings.figures(context)
         | settings.facts(context)
     )
@@ -151,7 +153,7 @@ def _device(context: Context) -> dict[str, Any]:
     return {
         "vendor": recording.vendor if has_gpu or recording.tables.get("runtime") is not None else "cpu",
         "device_name": first.get("name"),
-        "capability": first.get("capability") or _proven_capability(context),
+        "capability": first.get("capability") or proven_capability(context),
         "sms": first.get("sms"),
         "half_times": rates.half_times if rates else None,
         "tf32_times": rates.tf32_times if rates else None,
@@ -218,8 +220,8 @@ def _memory(context: Context) -> dict[str, Any]:
     }
 
 
-def _program(context: Context) -> dict[str, Any]:
-    """Columns on what sort of program it is."""
+def _habits(context: Context) -> dict[str, Any]:
+    """Columns on what the program does, as single signs of it."""
     names = context.names
     return habits(context) | {
         "rank": context.metadata.rank,
@@ -258,13 +260,6 @@ def _steps_from_loop(context: Context) -> bool:
     """Tell whether a recorder that saw the loop put the steps where they are."""
     recorded = context.metadata.recorded
     return recorded is not None and bool(recorded.steps_by)
-
-
-def _proven_capability(context: Context) -> float | None:
-    """The compute capability that the names of the kernels prove, for traces without device properties."""
-    if context.recording.vendor != "nvidia":
-        return None
-    return max((least_capability(context.names[code]) for code in context.kernel_names), default=0.0) or None
 
 
 def features(context: Context) -> dict[str, bool]:

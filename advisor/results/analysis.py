@@ -170,6 +170,38 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         return self.step_ms.whole if self.step_ms else self.window_ms
 
 
+class Program(msgspec.Struct, frozen=True, kw_only=True):
+    """Facts of the program that was recorded, by evidence in the trace; None where nothing shows it."""
+
+    kind: Annotated[Name, doc("training, inference, or unknown where too little was recorded to tell.")]
+    framework: Annotated[Name | None, doc("What runs it, such as vllm or transformers; None for plain PyTorch.")]
+    frameworks: Annotated[list[Name], doc("All frameworks that left evidence, that one first.")]
+    model: Annotated[Name | None, doc("recommender, language or vision; None where the operators leave doubt.")]
+    optimizers: Annotated[Text | None, doc("Classes of the optimizers that stepped, joined by commas.")]
+    optimizer_form: Annotated[Name | None, doc("fused, foreach, or single (tensor by tensor); None without a step.")]
+    precision: Annotated[Name | None, doc("Format of most of the time in products, convolutions and attention.")]
+    autocast: Annotated[bool, doc("Operators ran that autocast wraps.")]
+    grad_scaler: Annotated[bool, doc("A GradScaler's operators were seen.")]
+    parallelism: Annotated[
+        list[Name], doc("Ways the work is divided: ddp, fsdp, zero, tensor, pipeline, ...; may be empty.")
+    ]
+    world_size: Annotated[int | None, doc("Processes of the run; None where the trace does not say it.")]
+    compiler: Annotated[Name | None, doc("Whose code ran: inductor, aot, dynamo, torchscript, ...; None for eager.")]
+    compiled_share: Annotated[float | None, doc("Of kernel time (else of operators' time): launched by compiled code.")]
+    graphs: Annotated[bool, doc("CUDA or HIP graphs are replayed.")]
+    device: Annotated[Name | None, doc("Name of the device that works; of the first that is there where none does.")]
+    vendor: Annotated[Name, doc("Its maker: nvidia, amd, intel, unknown; cpu where the program ran on the CPU alone.")]
+    capability: Annotated[
+        float | None, doc("CUDA compute capability, or the least that kernels prove; None for others.")
+    ]
+    bf16: Annotated[bool | None, doc("It has matrix units for bf16.")]
+    tf32: Annotated[bool | None, doc("It has matrix units for TF32.")]
+    fp8: Annotated[bool | None, doc("It has matrix units for fp8.")]
+    compile_possible: Annotated[bool | None, doc("Triton makes code for it.")]
+    train_mode: Annotated[bool, doc("Dropout or batch norms ran in training mode, in inference.")]
+    model_on_cpu: Annotated[bool, doc("The model runs on the CPU beside a GPU that does next to nothing.")]
+
+
 # ---- findings
 
 
@@ -340,6 +372,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     what_if: Annotated[PlanStep | None, doc("Some fixes together; None where not asked, or without a price.")] = None
     samples: Annotated[Samples | None, doc("What the gate compares; None where it was not asked for.")] = None
     views: Annotated[Views | None, doc("Tables and pictures; None where they were not asked for (--views).")] = None
+    program: Annotated[Program | None, doc("What the program is; None in older analyses.")] = None
 
     def to_json(self) -> bytes:
         """Encode as indented JSON, the contract of ``-f json``."""

@@ -113,7 +113,7 @@ def _compile(drafts: Sequence[Draft]) -> None:
         elif slot != "default":  # frames of a test may lack columns that are shown where a rule does not choose
             draft.report(request.where, outcome.problem)
     for draft in drafts:
-        if not draft.is_sound("given", "match", "settings"):
+        if not draft.is_sound("given", "match", "settings", "fix"):
             continue  # a condition that failed may be the one that uses the limit
         used = {name for conditions in draft.conditions.values() for c in conditions for name in c.limits}
         for name in sorted(draft.file.limits.keys() - used):

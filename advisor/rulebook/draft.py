@@ -20,7 +20,7 @@ from advisor.frames import FRAMES
 from advisor.frames.schema import Schema
 from advisor.rulebook.conditions import Condition, Request
 from advisor.rulebook.expression import Limit as Value
-from advisor.rulebook.rule import PLACEHOLDER, PROFILE, SEVERITIES, Compiled, Rule, RuleFile, Text
+from advisor.rulebook.rule import PLACEHOLDER, PROFILE, SEVERITIES, Compiled, Fix, Rule, RuleFile, Text, with_names
 from advisor.rulebook.tables import Reader, problem_of
 
 MAX_BYTES = 1 << 20
@@ -130,12 +130,30 @@ class Draft(Reader):
 
     def _check_fix(self) -> None:
         must_hold = self.is_sound("fix") and not self.is_profile
-        for key in ("effort", "before", "after", "verify"):
-            text = getattr(self.file.fix, key)
-            if must_hold and not text.strip():
-                self.report(f"fix.{key}", "is missing or empty")
-            elif key in ("before", "after") and (problem := _not_python(text)):
-                self.report(f"fix.{key}", problem)
+        fixes = self.fixes
+        for at, fix in zip(self._places(), fixes, strict=True):
+            if fix.given and fix is fixes[-1]:
+                self.report(
+                    f"{at}.given", "is of the last fix, which must have none: it is for programs that no other fits"
+                )
+            elif not fix.given and fix is not fixes[-1]:
+                self.report(f"{at}.given", "is missing: no fix after this one would ever be shown")
+            for key in ("effort", "before", "after", "verify"):
+                text = getattr(fix, key)
+                if must_hold and not text.strip() and fix is fixes[-1]:
+                    self.report(f"{at}.{key}", "is missing or empty")
+                elif key in ("before", "after") and (problem := _not_python(with_names(text, {}))):
+                    self.report(f"{at}.{key}", problem)
+
+    @property
+    def fixes(self) -> tuple[Fix, ...]:
+        """The fixes as the file says them."""
+        return self.file.fix if isinstance(self.file.fix, tuple) else (self.file.fix,)
+
+    def _places(self) -> list[str]:
+        """Keys of the fixes in the file."""
+        fixes = self.file.fix
+        return [f"fix.{place}" for place in range(1, len(fixes) + 1)] if isinstance(fixes, tuple) else ["fix"]
 
     def _check_settings(self) -> None:
         if self.file.settings and self.is_profile:
@@ -158,6 +176,8 @@ class Draft(Reader):
         trace, columns = self.columns("trace"), self.columns(match.frame)
         yield "given", Request(file.given, "trace", trace, values, where="given")
         yield "when", Request(match.when, "trace", trace, values, where="match.when")
+        for key, fix in zip(self._places(), self.fixes, strict=True):
+            yield f"{key} given", Request(fix.given, "trace", trace, values, where=f"{key}.given")
         if columns:
             frame = match.frame
             yield "where", Request(match.where, frame, columns, values, where="match.where")
@@ -190,6 +210,7 @@ class Draft(Reader):
                 (single(f"settings {at} where"), single(f"settings {at} advice"))
                 for at in range(len(self.file.settings))
             ),
+            fixes=tuple(single(f"{at} given") for at in self._places()),
         )
         fields = {name: getattr(self.file, name) for name in RuleFile.__struct_fields__}
         return Rule(**fields, path=str(self.path), compiled=compiled)

@@ -34,8 +34,27 @@ PROFILE = "profile"
 PLACEHOLDER = re.compile(r"\{(\w+)(?::(\.\d[%f]|,|d))?\}")
 """A figure of `trace` in the title of a profile rule: ``{overhead_share:.0%}``."""
 
+USUAL = {"optimizers": "AdamW"}
+"""Columns of `trace` whose first name a fix may hold, as ``{optimizers}``, and what stands there where none is known."""
+_NAME_OF_CLASS = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+
 _SQL = "; SQL, one expression without subqueries"
 _NAME = "lower-case letters, digits and _, not $steps or $window_ns"
+
+
+def _first_name(value: object) -> str:
+    """The first of some names, where it is one and no more: what a trace says may be anything."""
+    first = str(value or "").partition(",")[0].strip()
+    return first if _NAME_OF_CLASS.fullmatch(first) else ""
+
+
+def with_names(text: str, figures: Mapping[str, Any]) -> str:
+    """Put names of the program where *text* says ``{optimizers}``."""
+    for column, usual in USUAL.items():
+        place = f"{{{column}}}"
+        if place in text:
+            text = text.replace(place, _first_name(figures.get(column)) or usual)
+    return text
 
 
 def _enum(words: Any, **more: Any) -> Meta:
@@ -91,14 +110,24 @@ class Shown(Table, frozen=True):
 
 
 class Fix(Table, frozen=True):
-    """Change to make. All but the caveat must be there, except in rules of the folder `profile`."""
+    """Change to make. One of several takes from the last one what it does not say; the last says all but the caveat."""
 
     title: Text
+    given: Annotated[
+        str, Meta(description=f"over `trace`: which programs it fits; the last of several has none{_SQL}")
+    ] = ""
     effort: str = ""
     before: Annotated[Code, Meta(description="Python that shows the symptom")] = ""
     after: Annotated[Code, Meta(description="the same with the fix")] = ""
     caveat: Annotated[str, Meta(description="what may change: accuracy, convergence, memory")] = ""
     verify: Annotated[str, Meta(description="how the next trace shows that it worked")] = ""
+
+    def filled(self, figures: Mapping[str, Any]) -> Fix:
+        """Put names of the program (a row of `trace`) where the texts say ``{optimizers}``; a usual one where none is known."""
+        texts = {
+            key: with_names(getattr(self, key), figures) for key in ("title", "before", "after", "caveat", "verify")
+        }
+        return msgspec.structs.replace(self, **texts)
 
 
 class Reference(Table, frozen=True):
@@ -142,10 +171,18 @@ class RuleFile(Table, frozen=True, kw_only=True):
     match: Match
     limits: dict[LimitName, Limit] = {}
     levels: Annotated[Levels, Meta(description="severity by share of the time")] = {}
-    fix: Fix
+    fix: Annotated[
+        Fix | tuple[Fix, ...], Meta(description="[fix], or several [[fix]]: the first whose `given` is true is shown")
+    ]
     replay: Replay | None = None
     references: tuple[Reference, ...] = ()
     settings: Annotated[tuple[Shown, ...], Meta(description="settings of the program that the finding says")] = ()
+
+    @property
+    def variants(self) -> tuple[Fix, ...]:
+        """The fixes, whole, the one for programs that no other fits last."""
+        fixes = self.fix if isinstance(self.fix, tuple) else (self.fix,)
+        return tuple(_completed(fix, fixes[-1]) for fix in fixes)
 
     @property
     def category(self) -> str:
@@ -158,8 +195,18 @@ class RuleFile(Table, frozen=True, kw_only=True):
         return self.category == PROFILE
 
 
+def _completed(fix: Fix, default: Fix) -> Fix:
+    """Return *fix* with what it does not say as *default* says it."""
+    missing = {
+        key: getattr(default, key) for key in ("effort", "before", "after", "caveat", "verify") if not getattr(fix, key)
+    }
+    return msgspec.structs.replace(fix, **missing) if missing else fix
+
+
 class Compiled(msgspec.Struct, frozen=True):
-    """The conditions of a rule, checked; None where there is none. ``shown`` holds ``where`` and ``advice`` of each setting."""
+    """The conditions of a rule, checked; None where there is none. ``shown`` holds ``where`` and ``advice`` of each setting,
+    ``fixes`` the ``given`` of each variant.
+    """
 
     given: Condition | None = None
     when: Condition | None = None
@@ -167,6 +214,7 @@ class Compiled(msgspec.Struct, frozen=True):
     having: Condition | None = None
     evidence: tuple[Condition, ...] = ()
     shown: tuple[tuple[Condition | None, Condition | None], ...] = ()
+    fixes: tuple[Condition | None, ...] = ()
 
 
 class Rule(RuleFile, frozen=True, kw_only=True):

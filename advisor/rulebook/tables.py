@@ -66,6 +66,8 @@ class Reader:
         origin, arguments = get_origin(base), get_args(base)
         if isinstance(base, type) and issubclass(base, msgspec.Struct) and isinstance(value, dict):
             return self.struct(base, value, at)
+        if origin in (Union, UnionType) and (table := _one_or_several(base)):
+            return self._one_or_several(table, value, at)
         if origin is dict and isinstance(value, dict):
             return self._entries(arguments[0], arguments[1], value, at)
         if origin is tuple and isinstance(value, list):
@@ -80,6 +82,12 @@ class Reader:
         # A number of a union keeps its own type: 65536 stays whole where text is allowed as well.
         as_it_is = base is str or origin in (Literal, Union, UnionType)
         return value if as_it_is else msgspec.convert(value, kind)
+
+    def _one_or_several(self, table: type[msgspec.Struct], value: Any, at: str) -> Any:
+        """Read one table, or a list of them, each with its number, from 1, in its key."""
+        if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+            return tuple(self.struct(table, item, f"{at}.{place}") for place, item in enumerate(value, 1))
+        return self.value(table, value, at)
 
     def _entries(self, key_kind: Any, kind: Any, table: Mapping[str, Any], at: str) -> dict[str, Any]:
         """Read a table whose keys are the user's names."""
@@ -165,6 +173,13 @@ def _unwrap(kind: Any) -> tuple[Any, dict[str, Any]]:
     return kind, meta
 
 
+def _one_or_several(kind: Any) -> type[msgspec.Struct] | None:
+    """Return the table of a type that is one or a list of the same: ``Fix | tuple[Fix, ...]``; None for other types."""
+    parts = get_args(kind) if get_origin(kind) in (Union, UnionType) else ()
+    tables = [part for part in parts if isinstance(part, type) and issubclass(part, msgspec.Struct)]
+    return tables[0] if len(parts) == 2 and len(tables) == 1 else None
+
+
 def _choices(base: Any, meta: Mapping[str, Any]) -> tuple[str, ...]:
     """List the words that a value may be; empty where any will do."""
     return get_args(base) if get_origin(base) is Literal else tuple(meta.get("enum", ()))
@@ -173,6 +188,7 @@ def _choices(base: Any, meta: Mapping[str, Any]) -> tuple[str, ...]:
 def _blank(kind: Any) -> Any:
     """Make the value that stands for one that is missing or wrong: empty text, no rows, no entries."""
     base, _ = _unwrap(kind)
+    base = _one_or_several(base) or base
     if isinstance(base, type) and issubclass(base, msgspec.Struct):
         return Reader().struct(base, {})
     return {str: "", float: 0.0, dict: {}, tuple: (), Literal: ""}.get(get_origin(base) or base)

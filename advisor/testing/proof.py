@@ -49,6 +49,7 @@ class Expected:
     op: str | None = None
     note: str | None = None
     setting: str | None = None
+    fix: str | None = None
 
 
 @dataclass(frozen=True)
@@ -77,13 +78,15 @@ def fires(
     op: str | None = None,
     note: str | None = None,
     setting: str | None = None,
+    fix: str | None = None,
 ) -> Any:
     """Expect the rule to fire, with ``@fires`` alone or on these terms. *cost_ms* (per step) and *cost_share* are checked to 1 %.
 
     *line* is the end of the first place, as in ``"train.py:54"``, *op* its operator, *note* a part of what a profile rule says,
-    *setting* one of the settings that it says, as in ``"DataLoader(num_workers=0) at train.py:42 → 3"``.
+    *setting* one of the settings that it says, as in ``"DataLoader(num_workers=0) at train.py:42 → 3"``, *fix* the title of the
+    fix that is shown of several.
     """
-    expected = Expected("fires", "", cost_ms, cost_share, occurrences, severity, line, op, note, setting)
+    expected = Expected("fires", "", cost_ms, cost_share, occurrences, severity, line, op, note, setting, fix=fix)
     mark = _decorator("fires", expected)
     return mark if build is None else mark(build)
 

@@ -173,6 +173,8 @@ def _differences(finding: Finding, expected: Expected) -> Iterator[str]:
         yield f"the first place is {file}:{line}, not {expected.line}"
     if expected.op is not None and op != expected.op:
         yield f"its operator is {op}, not {expected.op}"
+    if expected.fix is not None and finding.fix.title != expected.fix:
+        yield f"its fix is {finding.fix.title!r}, not {expected.fix!r}"
     settings = [str(setting) for setting in finding.settings]
     if expected.setting is not None and expected.setting not in settings:
         yield f"its settings are {', '.join(settings) or 'none'}, not {expected.setting}"

@@ -19,6 +19,17 @@ def run(*args: str) -> Result:
     return CliRunner().invoke(main, args)
 
 
+def fix(title: str, given: str = "") -> Any:
+    texts = {
+        "effort": "one line",
+        "before": "x.cuda()",
+        "after": "x.pin_memory()",
+        "caveat": "memory",
+        "verify": "look",
+    }
+    return SimpleNamespace(title=title, given=given, **texts)
+
+
 def rule(**change: Any) -> Any:
     made = SimpleNamespace(
         id="transfer/pageable-copy",
@@ -32,9 +43,7 @@ def rule(**change: Any) -> Any:
         limits={"min_bytes": SimpleNamespace(value=65536, unit="bytes", basis="smaller ones are staged")},
         levels={"low": 0.01, "high": 0.1},
         severity=None,
-        fix=SimpleNamespace(
-            title="Pin", effort="one line", before="x.cuda()", after="x.pin_memory()", caveat="memory", verify="look"
-        ),
+        variants=(fix("Do nothing", given="engine"), fix("Pin")),
         references=[SimpleNamespace(title="Guide", url="https://pytorch.org")],
         path="rules/transfer/pageable-copy.toml",
         replay=None,
@@ -66,6 +75,12 @@ def test_rules_show(book: Any) -> None:
     page = run("rules", "show", "transfer/pageable-copy").stdout
     for part in ("Why it matters", "  $min_bytes = 65,536 bytes: smaller ones are staged", "from 10 % of the time"):
         assert part in page
+    first, second = (
+        page.index("The fix 1 of 2\n  Do nothing (one line)"),
+        page.index("The fix 2 of 2\n  Pin (one line)"),
+    )
+    assert first < page.index("Shown of programs where\n  engine\n") < second
+    assert page.count("Shown of programs where") == 1  # the last is for programs that no other fits
     wrong = run("rules", "show", "transfer/pageable")
     assert (wrong.exit_code, "nearest: transfer/pageable-copy" in wrong.stderr) == (2, True)
 

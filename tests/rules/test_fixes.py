@@ -8,6 +8,8 @@ import multiprocessing
 import os
 import tempfile
 import warnings
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from support.paths import ROOT
@@ -16,24 +18,38 @@ from advisor import rulebook
 from advisor.rulebook import Rule
 
 BOOK = rulebook.load([ROOT / "rules"])
-SNIPPETS = [
-    pytest.param(rule, which, id=f"{rule.id} {which}")
-    for rule in BOOK.rules
-    for which in ("before", "after")
-    if getattr(rule.fix, which).strip()
-]
+FUSED = ("SGD", "Adagrad", "AdamW")
+OPTIMIZERS = (*FUSED, "RMSprop", "NAdam")
+
+
+def snippets() -> Iterator[Any]:
+    """Every fix of every rule, before and after; where it names the program's optimizer, with each of some."""
+    for rule in BOOK.rules:
+        variants = rule.variants
+        for place, fix in enumerate(variants, 1):
+            for which in ("before", "after"):
+                code = getattr(fix, which)
+                names = (FUSED if "fused_possible" in fix.given else OPTIMIZERS) if "{optimizers}" in code else ("",)
+                number = f" {place}" if len(variants) > 1 else ""
+                for name in names if code.strip() else ():
+                    filled = getattr(fix.filled({"optimizers": name}), which)
+                    yield pytest.param(rule, which, filled, id=f"{rule.id}{number} {which} {name}".strip())
+
+
+SNIPPETS = list(snippets())
 LIMIT_S = 120
 WHY = "torch is not installed here; .ci/run runs this against the torch it names"
 
 
-@pytest.mark.parametrize(("rule", "which"), SNIPPETS)
-def test_the_code_parses(rule: Rule, which: str) -> None:
-    ast.parse(getattr(rule.fix, which))
+@pytest.mark.parametrize(("rule", "which", "code"), SNIPPETS)
+def test_the_code_parses(rule: Rule, which: str, code: str) -> None:
+    ast.parse(code)
 
 
 def test_all_rules_but_one_show_code() -> None:
     """A file that was cut off is mended by no change to the program."""
-    assert [rule.id for rule in BOOK.rules if not (rule.fix.before and rule.fix.after)] == ["profile/truncated"]
+    bare = [rule.id for rule in BOOK.rules if not all(fix.before and fix.after for fix in rule.variants)]
+    assert bare == ["profile/truncated"]
 
 
 @pytest.fixture
@@ -45,9 +61,9 @@ def torch_is_here() -> None:
 
 
 @pytest.mark.usefixtures("torch_is_here")
-@pytest.mark.parametrize(("rule", "which"), SNIPPETS)
-def test_the_code_runs(rule: Rule, which: str) -> None:
-    problem = problem_of(getattr(rule.fix, which), rule.id, which)
+@pytest.mark.parametrize(("rule", "which", "code"), SNIPPETS)
+def test_the_code_runs(rule: Rule, which: str, code: str) -> None:
+    problem = problem_of(code, rule.id, which)
     assert not problem, f"{rule.path}, fix.{which}: {problem}"
 
 

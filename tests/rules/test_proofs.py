@@ -32,9 +32,10 @@ def test_the_card_has_all_its_parts(rule: Rule) -> None:
     assert all(limit.unit and limit.basis for limit in rule.limits.values())
     if not rule.is_profile:
         assert rule.references, "references"
-        assert rule.fix.before.strip() != rule.fix.after.strip()
-        assert rule.fix.caveat
-        assert rule.fix.verify
+        for fix in rule.variants:
+            assert fix.before.strip() != fix.after.strip()
+            assert fix.caveat
+            assert fix.verify
 
 
 def test_a_proof_without_one_kind_of_case_is_not_whole(tmp_path: object) -> None:

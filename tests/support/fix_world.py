@@ -27,6 +27,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
 from torch.profiler import ProfilerActivity, profile, record_function, schedule, tensorboard_trace_handler
@@ -111,7 +112,7 @@ class Net(nn.Module):
 def names(rule: str, code: str) -> dict[str, Any]:
     """Return the names given to a snippet: imports that anyone would guess, a model, its data, and functions of one's own."""
     ranks = RANKS.get(rule, 1)
-    if rule.startswith("distributed/") or re.search("[Dd]istributed|dist\\.|mesh", code):
+    if rule.startswith("distributed/") or re.search("[Dd]istributed|dist\\.|mesh|fully_shard", code):
         join(ranks, "init_process_group" in code)
     data = DATA.get(rule, Images)
     OwnNet = type("Net", (Net,), {"data": data})  # a class of its own, for a snippet may give it another forward
@@ -142,7 +143,8 @@ def names(rule: str, code: str) -> dict[str, Any]:
         **{module.__name__: module for module in modules}, "F": F, "dist": dist, "nn": nn, "np": np,
         "DataLoader": DataLoader, "Dataset": Dataset, "checkpoint": checkpoint,
         "DistributedDataParallel": DistributedDataParallel, "DistributedSampler": DistributedSampler,
-        "init_device_mesh": init_device_mesh, "parallelize_module": parallelize_module,
+        "init_device_mesh": init_device_mesh, "fully_shard": fully_shard, "MixedPrecisionPolicy": MixedPrecisionPolicy,
+        "parallelize_module": parallelize_module,
         "ProfilerActivity": ProfilerActivity, "profile": profile, "prof": prof(), "record_function": record_function,
         "schedule": schedule, "tensorboard_trace_handler": tensorboard_trace_handler,
         # the program
@@ -165,6 +167,7 @@ def names(rule: str, code: str) -> dict[str, Any]:
         "mask": torch.ones(6, 6).tril(), "table": x.double().numpy(),
         "weights": torch.zeros(4), **{key: torch.rand(1, 2, 6, 4) for key in "qkv"},
     }  # fmt: skip
+    scope |= engines(scope)
     return scope | OF_RULE.get(rule, lambda scope: {})(scope)
 
 
@@ -190,6 +193,15 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "kernels/for-loop-indexing": lambda scope: {"scale": torch.rand(BATCH), "index": torch.tensor([0, 2])},
     "transfer/device-pingpong": lambda scope: {"scores": torch.rand(16)},
     "transfer/cpu-created-tensor": lambda scope: {"batch": BATCH},
+    "gpu-idle/launch-bound": lambda scope: {"model": Hub()},
+    "distributed/exposed-forward-communication": lambda scope: {
+        "sent": torch.rand(16, 16),
+        "received": torch.zeros(16, 16),
+        "dense": torch.rand(16, 3),
+        "bottom_mlp": nn.Linear(3, 16),
+        "interact": torch.mul,
+    },
+    "precision/float64": lambda scope: {"values_of": lambda x: torch.ones(4)},
     "kernels/slow-operator": lambda scope: {"scores": torch.rand(BATCH, 16)},
     "kernels/small-grid": lambda scope: {
         "batch": torch.rand(BATCH, 16),
@@ -202,7 +214,8 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "self": SimpleNamespace(relative_bias=lambda length: torch.rand(length, length, requires_grad=True))
     },
     "memory/unneeded-checkpointing": lambda scope: {
-        "self": SimpleNamespace(blocks=[nn.Linear(8, 8), nn.Linear(8, 8)], checkpointed=1)
+        "model": Hub(),
+        "self": SimpleNamespace(blocks=[nn.Linear(8, 8), nn.Linear(8, 8)], checkpointed=1),
     },
 }
 """Names that mean something else, or something at all, in the snippets of one rule only."""
@@ -211,9 +224,10 @@ USES = {
     "cpu/tiny-operators": "forward(SimpleNamespace(width=4, cell=nn.Linear(4, 4)), torch.rand(2, 3, 4))",
     "kernels/scatter-embedding-backward": "table(index).sum().backward()",
     "data-loading/slow-collate-or-transform": """
-photos = Photos()
-photos.paths = ["a.jpg"]
-image = photos[0]
+if "Photos" in globals():
+    photos = Photos()
+    photos.paths = ["a.jpg"]
+    image = photos[0]
 if "to_batch" in globals():
     to_batch([image])
 """,
@@ -255,6 +269,75 @@ def libraries() -> dict[str, Any]:
         "writer": ns(add_scalar=lambda tag, value, step: None, add_histogram=lambda tag, values, step: None),
         "progress": ns(set_postfix=lambda **figures: None),
     }
+
+
+class Hub(Net):
+    """A model as transformers loads it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.generation_config = SimpleNamespace(cache_implementation=None)
+
+    def gradient_checkpointing_enable(self, gradient_checkpointing_kwargs: Any = None) -> None: ...
+
+    def gradient_checkpointing_disable(self) -> None: ...
+
+
+def engines(scope: dict[str, Any]) -> dict[str, Any]:
+    """Return stand-ins for engines and for Hugging Face's libraries, with the options that these take, and what they are given."""
+
+    def vllm(
+        model: str,
+        *,
+        dtype: str = "auto",
+        enforce_eager: bool = False,
+        tensor_parallel_size: int = 1,
+        pipeline_parallel_size: int = 1,
+        gpu_memory_utilization: float = 0.9,
+        max_num_seqs: int | None = None,
+        async_scheduling: bool | None = None,
+        disable_log_stats: bool = False,
+        attention_backend: str | None = None,
+        compilation_config: Any = None,
+    ) -> Any: ...
+
+    def sglang(
+        *,
+        model_path: str,
+        tp_size: int = 1,
+        pp_size: int = 1,
+        disable_cuda_graph: bool = False,
+        cuda_graph_max_bs: int | None = None,
+        enable_torch_compile: bool = False,
+        torch_compile_max_bs: int = 32,
+        enable_flashinfer_allreduce_fusion: bool = False,
+    ) -> Any: ...
+
+    def load(path: str, *, attn_implementation: str | None = None, dtype: torch.dtype | None = None) -> nn.Module:
+        return Hub().to(dtype or torch.float32)
+
+    class Inputs(dict[str, torch.Tensor]):
+        def to(self, device: Any) -> Inputs:
+            return self
+
+    def processor(path: str, *, use_fast: bool = False) -> Any:
+        def process(images: Any, return_tensors: str, **named: Any) -> Inputs:
+            assert set(named) <= ({"device"} if use_fast else set()), "a slow processor takes no device"
+            return Inputs(pixel_values=torch.stack(list(images)).float())
+
+        return process
+
+    denoiser = SimpleNamespace(compile=lambda mode=None, fullgraph=False, dynamic=None: None)
+
+    def pipe(prompt: str) -> Any: ...
+
+    pipe.transformer = denoiser  # type: ignore[attr-defined]
+    images = [scope["x"][0], scope["x"][1]]
+    return {
+        "LLM": vllm, "sgl": SimpleNamespace(Engine=sglang), "pipe": pipe, "prompt": "a cat", "images": images,
+        "AutoModel": SimpleNamespace(from_pretrained=load), "AutoImageProcessor": SimpleNamespace(from_pretrained=processor),
+        "videos": [images],
+    }  # fmt: skip
 
 
 def join(ranks: int, itself: bool) -> None:

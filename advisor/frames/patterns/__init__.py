@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.frames.frame import COUNT, TIME, Frame, Rows
-from advisor.frames.patterns.find import find
+from advisor.frames.patterns.find import Patterns, find
 from advisor.frames.patterns.tree import Pairs
 from advisor.frames.schema import COMMON, Schema, integer, text
 from advisor.intervals import Bools, Ints
@@ -14,13 +14,17 @@ from advisor.timeline.calls import BACKWARD
 from advisor.timeline.context import Context
 from advisor.timeline.ledger import BUSY
 
+_OPERATORS = ("compute", "communication")
+"""Causes whose rows are operators, in the ledger of a program on the CPU."""
+
 SCHEMA = Schema(
     "patterns",
     "a sequence of operators that is known to cost more than it must; two of different kinds may share work",
     (
         *COMMON,
         text("kind", "attention (computed in steps), loop (over an index), conv-bias (before a batch norm), recompute (of forward "
-             "work in backward), cpu-created (and then copied), pingpong (to the host and back)"),
+             "work in backward), cpu-created (and then copied), pingpong (to the host and back), train-mode (dropout or batch "
+             "norm, in inference)"),
         integer("kernel_count", "", "pieces of GPU work in it: kernels, copies, memsets; with those of its backward"),
         integer("gpu_ns", "ns", "their durations, summed"),
         integer("own_count", "", "those of them that the fix would spare"),
@@ -34,7 +38,7 @@ SCHEMA = Schema(
         integer("head_dim", "", "length of an attention's queries and keys; NULL where unknown"),
         text("shapes", "operand shapes of the operator that tells it", "args.Input Dims"),
         text("detail", "loop: the operators of one turn; recompute: the backward node it runs in; cpu-created: what made it; "
-             "pingpong: what ran on the host between"),
+             "pingpong: what ran on the host between; train-mode: dropout or batch norm"),
     ),
 )  # fmt: skip
 
@@ -72,7 +76,7 @@ def build(context: Context) -> pd.DataFrame:
     frame = context.common(
         start=start,
         dur=np.maximum(end - start, 0),
-        cost=own.total(context.work_cost, size) + idle_ns,
+        cost=own.total(context.work_cost, size) + idle_ns + _on_cpu(context, patterns),
         node=gather([pattern.node for pattern in parts]),
         device=_of_first(inside, work.device, size),
         stream=_of_first(inside, work.stream, size),
@@ -96,6 +100,13 @@ def build(context: Context) -> pd.DataFrame:
     return pd.DataFrame(frame)
 
 
+def _on_cpu(context: Context, patterns: Patterns) -> Ints:
+    """ns of the CPU's time that each row owns, in a program that runs there alone."""
+    if not len(patterns.ops.row):
+        return np.zeros(patterns.size, np.int64)
+    return patterns.ops.total(context.ledger.cost(len(context.op_rows), *_OPERATORS), patterns.size)
+
+
 def _of_first(inside: Pairs, values: Ints, size: int) -> Ints:
     """A fact of the first work of each row; -1 where it has none."""
     out = np.full(size, -1, np.int64)
@@ -107,7 +118,9 @@ def _claims(context: Context, mask: Bools) -> Ints:
     """The device's time in the work that a fix would spare, and the idle time of the patterns."""
     patterns = context.once(find)
     busy = context.ledger.owned(patterns.own.index[mask[patterns.own.row]], *BUSY)
-    return np.union1d(busy, patterns.idle.index[mask[patterns.idle.row]])
+    idle = np.union1d(busy, patterns.idle.index[mask[patterns.idle.row]])
+    ops = patterns.ops.index[mask[patterns.ops.row]]
+    return np.union1d(idle, context.ledger.owned(np.unique(ops), *_OPERATORS)) if len(ops) else idle
 
 
 def _events(context: Context, mask: Bools) -> tuple[Ints, Ints]:

@@ -11,6 +11,7 @@ from advisor.frames.patterns.attention import attention
 from advisor.frames.patterns.convolution import biased_convolutions
 from advisor.frames.patterns.loop import loops
 from advisor.frames.patterns.recompute import recompute
+from advisor.frames.patterns.training_mode import training_mode
 from advisor.frames.patterns.transfer import created_on_host, sent_back_and_forth
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, spread
 from advisor.timeline.calls import BACKWARD
@@ -23,6 +24,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     recompute,
     created_on_host,
     sent_back_and_forth,
+    training_mode,
 )
 
 
@@ -30,13 +32,14 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
 class Patterns:
     """Occurrences of all patterns as one table: *own* pairs rows with GPU work, *idle* with segments of the ledger.
 
-    *kinds* are the occurrences that each finder found.
+    *kinds* are the occurrences that each finder found, *ops* pairs rows with those of `ops`, in a program on the CPU.
     """
 
     kinds: list[Occurrences]
     own: Pairs
     inside: Pairs
     idle: Pairs
+    ops: Pairs
     size: int
 
 
@@ -52,7 +55,8 @@ def find(context: Context) -> Patterns:
 
     own = renumber([occurrences.own for occurrences in kinds])
     idle = renumber([_idle(tree, occurrences) for occurrences in kinds])
-    return Patterns(kinds, own, renumber([occurrences.inside for occurrences in kinds]), idle, int(offsets[-1]))
+    inside, ops = (renumber([getattr(found, name) for found in kinds]) for name in ("inside", "ops"))
+    return Patterns(kinds, own, inside, idle, ops, int(offsets[-1]))
 
 
 def _idle(tree: Tree, occurrences: Occurrences) -> Pairs:

@@ -70,7 +70,8 @@ class Occurrences:
     """Occurrences of one pattern: one row per occurrence of one kind.
 
     *node* is the node of the forest that it is told by; *begin* and *end* are host times; *inside* is the GPU work of the
-    occurrence and *own* the part that the fix would spare. *idle*: the host's idle inside it is its own as well.
+    occurrence and *own* the part that the fix would spare. *idle*: the host's idle inside it is its own as well. *ops*
+    are the rows of `ops` whose time on the CPU is its own, in a program that runs there alone.
     """
 
     kind: str
@@ -80,6 +81,7 @@ class Occurrences:
     inside: Pairs
     own: Pairs
     idle: bool = False
+    ops: Pairs = field(default_factory=lambda: NOTHING)
     figures: dict[str, Ints] = field(default_factory=dict)
     details: list[str] = field(default_factory=list)
 
@@ -155,6 +157,15 @@ class Tree:
     def launched_below(self, nodes: Ints) -> Pairs:
         """GPU work launched at or below each node."""
         return self.launched(nodes, self.after(nodes))
+
+    def ops_below(self, nodes: Ints) -> Pairs:
+        """Rows of `ops` at or below each node."""
+        host = self.host
+        row_of = np.full(host.size, -1, np.int64)
+        row_of[self.context.op_rows] = np.arange(len(self.context.op_rows))
+        below = spread(nodes, self.after(nodes))
+        rows = row_of[below.index]
+        return Pairs(below.row[rows >= 0], rows[rows >= 0])
 
     # ---- autograd
 

@@ -1,4 +1,4 @@
-"""Habits of a program: its optimizers, launches that wait for their kernels, gradients checked for NaN."""
+"""Habits of a program: launches that wait for their kernels, gradients checked for NaN."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from advisor.timeline.context import Context
 # A kernel as short as its own launch call may end before the call returns, blocking or not.
 _LONG_NS = 20_000
 _ENOUGH = 10
-_STEP = "Optimizer.step#"
 _ENGINE = "autograd::engine::evaluate_function: "
 
 
@@ -21,17 +20,10 @@ def habits(context: Context) -> dict[str, Any]:
     """Headline facts, by column of `trace`."""
     checks, nodes = _nan_checks(context)
     return {
-        "optimizers": optimizers(context.names),
         "blocking_launch_share": blocking_launch_share(context),
         "anomaly_checks": checks,
         "anomaly_mode": checks > 0 and 2 * checks >= nodes,
     }
-
-
-def optimizers(names: list[str]) -> str | None:
-    """Classes of the optimizers that stepped, from ``Optimizer.step#Adam.step``, sorted and joined by commas."""
-    classes = {name[len(_STEP) :].removesuffix(".step")[:100] for name in names if name.startswith(_STEP)}
-    return ", ".join(sorted(classes)[:20]) or None
 
 
 def blocking_launch_share(context: Context) -> float | None:

@@ -1,0 +1,92 @@
+"""Compiled or eager: which compiler made the code that ran, and what share of the work ran in it."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from advisor.intervals import Bools
+from advisor.timeline.calls import ANNOTATION, OP
+from advisor.timeline.context import Context
+from advisor.timeline.program.names import any_match, names_of
+
+INDUCTOR, AOT, DYNAMO, TORCHSCRIPT, TENSORRT, XLA = "inductor", "aot", "dynamo", "torchscript", "tensorrt", "xla"
+# Inductor names what it generates by its kind: pointwise, reductions, templates (torch 2.0: by its arguments); `cpp_fused` on
+# the CPU.
+_TRITON = r"^triton_(?:poi|red|per|tem|mm|bmm|for|unk|spl|flex|convolution)_|^triton__(?:\d+d)+|^triton_\d+(?:_|$)"
+_INDUCTOR = re.compile(
+    rf"{_TRITON}|^## Call CompiledFxGraph|^(?:graph_\d+_)?cpp_fused"
+    r"|^inductor::"
+)
+_AOT = re.compile(
+    r"^(?:autograd::engine::evaluate_function: )?CompiledFunction(?:Backward\d*)?$|^AOTDispatcher Runtime Wrapper"
+)
+_DYNAMO = re.compile(r"^Torch-Compiled Region|^TorchDynamo Cache Lookup$")
+_TORCHSCRIPT = re.compile(
+    r"^(?:prim::|TensorExpr|DifferentiableGraph|fallback_function$|CudaFusionGroup)|^fused_\w*_\d{15,}$|^nvfuser|^torch::jit::"
+)
+_TENSORRT = re.compile(r"^(?:tensorrt|trtorch)::|TRTEngine|ExecutionContext::enqueue|^torch_tensorrt", re.IGNORECASE)
+_XLA = re.compile(r"^xla::|torch_xla|StepMarker")
+_BY_NAME = (
+    (TENSORRT, _TENSORRT),
+    (XLA, _XLA),
+    (INDUCTOR, _INDUCTOR),
+    (AOT, _AOT),
+    (DYNAMO, _DYNAMO),
+    (TORCHSCRIPT, _TORCHSCRIPT),
+)
+# Inside these everything is compiled code; what a generated kernel's name says by itself needs no region around it.
+_REGION = re.compile(
+    rf"{_AOT.pattern}|^Torch-Compiled Region|^## Call CompiledFxGraph|{_TENSORRT.pattern}|{_TORCHSCRIPT.pattern}",
+    re.IGNORECASE,
+)
+_GENERATED = re.compile(rf"{_TRITON}|^fused_\w*_\d{{15,}}$")
+_CALLS = re.compile(r"^(?:AOTDispatcher Runtime Wrapper|TorchDynamo Cache Lookup)")
+
+
+def compiler(context: Context) -> str | None:
+    """The compiler whose code ran; of several the one that does most. None where nothing shows one."""
+    names = context.once(names_of)
+    for name, pattern in _BY_NAME:
+        if any_match(pattern, names.host) or any_match(pattern, names.kernels):
+            return name
+    return None
+
+
+def compiled_share(context: Context) -> float | None:
+    """Share of the GPU's kernel time (of operators' time, without a GPU) that compiled code launched; None for neither.
+
+    0 where no compiler was seen. Work whose launch is unknown counts by its name alone.
+    """
+    host, work = context.recording.host, context.recording.work
+    rows = context.kernel_rows
+    if compiler(context) is None:
+        return 0.0 if len(rows) or len(context.op_rows) else None
+    inside = _inside(context)
+    if len(rows):
+        time = (work.end - work.start)[rows]
+        generated = _flags(context, _GENERATED)[work.name[rows]]
+        launch = work.launch[rows]
+        if len(inside):
+            generated = generated | ((launch >= 0) & inside[np.maximum(launch, 0)])
+        total = int(time.sum())
+        return float(time[generated].sum() / total) if total else None
+    ops = np.flatnonzero(host.group == OP)
+    own = (host.end - host.start - host.children_ns())[ops]
+    total = int(own.sum())
+    return float(own[inside[ops]].sum() / total) if total else None
+
+
+def _flags(context: Context, pattern: re.Pattern[str]) -> Bools:
+    return np.array([pattern.search(name[:500]) is not None for name in context.names], np.bool_)
+
+
+def _inside(context: Context) -> Bools:
+    """Nodes at or below a compiled region."""
+    host = context.recording.host
+    if not host.size:
+        return np.zeros(0, np.bool_)
+    regions = (_flags(context, _REGION) & ~_flags(context, _CALLS))[host.name] & np.isin(host.group, (OP, ANNOTATION))
+    inside: Bools = host.flow(np.where(regions, 1, -1).astype(np.int8)) > 0
+    return inside
