@@ -13,14 +13,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from advisor.engine import ranking
 from advisor.intervals import Bools, Ints
 from advisor.results.analysis import Saving, Severity
-from advisor.rulebook.rule import CONFIDENCES, SEVERITIES, Rule
+from advisor.rulebook.rule import Rule
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A rule that fires: the rows of its frame that are its own, and the counted segments that they own."""
+    """A rule that fires: the rows of its frame that are its own, and the counted segments that they own.
+
+    ``weight`` turns a share of the counted time into one of the steady time; ``after`` names the rules whose fixes leave
+    nothing to save, None where something is left.
+    """
 
     rule: Rule
     rows: Bools
@@ -28,11 +33,13 @@ class Claim:
     cost_ns: int = 0
     severity: Severity = "note"
     saving: Saving | None = None
+    weight: float = 1.0
+    after: tuple[str, ...] | None = None
 
     @property
-    def rank(self) -> float:
-        """Worth of the finding: its hopeful saving, less what is uncertain about it."""
-        return (self.saving.high_ms if self.saving else 0.0) * CONFIDENCES[self.rule.confidence]
+    def rank(self) -> tuple[float, float]:
+        """What the finding is ranked by: its severity, and the middle of its saving, less what is uncertain about it."""
+        return ranking.place(self.rule, ranking.middle_of(self.saving) * self.weight)
 
 
 @dataclass(frozen=True)
@@ -72,28 +79,25 @@ def settle(
     passes: list[str] = []
     standing: list[Claim] = []
     for match in matches:
-        cost = int(dur_ns[match.segments].sum())
-        severity = severity_of(match.rule, scale.share(match.segments))
-        if severity is None:
+        claim = _remainder(match, match.rows, match.segments, dur_ns, scale)
+        if claim is None:
             passes.append(match.rule.id)
         else:
-            standing.append(replace(match, cost_ns=cost, severity=severity))
+            standing.append(claim)
     rest, reasons = _yield(standing, dur_ns, scale)
-    worth = priced(rest, dur_ns, whole_ns, whole_ms)
+    worth = []
+    for claim in priced(rest, dur_ns, whole_ns, whole_ms):
+        part = claim.cost_ns / whole_ns if whole_ns else 0.0
+        weight = scale.share(claim.segments) / part if part else 1.0
+        middle = (ranking.middle_of(claim.saving) if claim.rule.replay is not None else part) * weight
+        severity = ranking.severity_of(claim.rule, middle) if claim.after is None else "note"
+        worth.append(replace(claim, severity=severity, weight=weight))
     return Settlement(sorted(worth, key=_order), passes, reasons)
 
 
-def severity_of(rule: Rule, share: float) -> Severity | None:
-    """Return the severity of a share of the time by the rule's own levels; None where it is below all of them."""
-    if rule.severity is not None:
-        return rule.severity
-    reached = [name for name in SEVERITIES if name in rule.levels and share >= rule.levels[name]]
-    return reached[-1] if reached else None
-
-
-def _order(claim: Claim) -> tuple[bool, float, int, int, str]:
-    note = claim.severity == "note"
-    return note, -claim.rank, -SEVERITIES.index(claim.severity), -claim.cost_ns, claim.rule.id
+def _order(claim: Claim) -> tuple[bool, float, float, int, str]:
+    place, worth = claim.rank
+    return claim.after is not None, -place, -worth, -claim.cost_ns, claim.rule.id
 
 
 def _yield(standing: Sequence[Claim], dur_ns: Ints, scale: Scale) -> tuple[list[Claim], dict[str, str]]:
@@ -127,8 +131,12 @@ def _yield(standing: Sequence[Claim], dur_ns: Ints, scale: Scale) -> tuple[list[
 
 
 def _remainder(claim: Claim, rows: Bools, segments: Ints, dur_ns: Ints, scale: Scale) -> Claim | None:
+    """Return the claim on these rows and segments; None where its rule does not fire on them.
+
+    It fires by what its fix would return alone: the middle of its assumption, of what the rows own.
+    """
     cost = int(dur_ns[segments].sum())
-    severity = severity_of(claim.rule, scale.share(segments))
+    severity = ranking.fires(claim.rule, scale.share(segments) * ranking.assumed_middle(claim.rule))
     if severity is None or not rows.any():
         return None
     return replace(claim, rows=rows, segments=segments, cost_ns=cost, severity=severity)
@@ -144,11 +152,12 @@ def priced(claims: Sequence[Claim], dur_ns: Ints, whole_ns: int, whole_ms: float
         segments = claims[index].segments
         return segments[owner[segments] < 0]
 
-    def worth(index: int) -> float:
+    def worth(index: int) -> ranking.Place:
         rule = claims[index].rule
-        return (
-            -int(dur_ns[free(index)].sum()) * (rule.replay.high if rule.replay else 0.0) * CONFIDENCES[rule.confidence]
-        )
+        share = int(dur_ns[free(index)].sum()) / whole_ns if whole_ns else 0.0
+        middle = share * ranking.assumed_middle(rule) if rule.replay else 0.0
+        place, worth = ranking.place(rule, middle)
+        return -place, -worth
 
     # A claim can only lose worth as others take from it, so a stale top of the heap is weighed again, and no other.
     heap = [(worth(index), claim.rule.id, index) for index, claim in enumerate(claims)]
@@ -162,6 +171,9 @@ def priced(claims: Sequence[Claim], dur_ns: Ints, whole_ns: int, whole_ms: float
         others = np.unique(owner[claim.segments])
         shared = [claims[other].rule.id for other in others if other >= 0]
         saving = _saving(claim, int(dur_ns[segments].sum()), whole_ns, whole_ms, left_ms, shared)
+        if saving is not None and saving.high_share < ranking.LEAST:
+            done[index] = replace(claim, after=tuple(shared))
+            continue
         if saving is not None:
             owner[segments] = index
             left_ms -= saving.high_ms

@@ -83,6 +83,19 @@ def effect(context: Context, graph: Graph, claim: Claim, *, hopeful: bool) -> Ke
     return keep
 
 
+def reach(context: Context, graph: Graph, claim: Claim) -> int:
+    """Return the ns of the counted time that the rows of a claim take, hidden or not: what its assumption is a share of."""
+    frame = FRAMES[claim.rule.match.frame]
+    work = context.recording.work
+    works = _works(context, frame, claim)
+    spans = _host_spans(context, frame, claim)
+    total = int((work.end[works] - work.start[works]).sum()) + int((spans.end - spans.start).sum())
+    if frame.frees is not None:
+        freed = np.isin(graph.node, frame.frees(context, claim.rows)) & np.isin(graph.kind, (WAIT, BLOCKING))
+        total += int((graph.end - graph.start)[freed].sum())
+    return total
+
+
 def waiting(context: Context, graph: Graph) -> Floats:
     """The part of each think time that is no Python and no operator: the loader, a compiler, a collector, the profiler."""
     waits = context.waits

@@ -24,7 +24,7 @@ def reductions(count: int = 40, us: int = 200, *, nbytes: int = 65_536, world_si
 
 
 # 40 reductions of 64 KiB, 0.2 ms each: 8 ms of 100 ms, 160 of them in four steps.
-@fires(cost_ms=8.0, cost_share=0.08, occurrences=160, severity="medium")
+@fires(cost_ms=8.0, cost_share=0.08, occurrences=160, severity="low")
 def a_reduction_for_each_parameter() -> TraceBuilder:
     return reductions()
 

@@ -61,9 +61,16 @@ def test_what_earlier_rungs_fixed_is_quiet(rung: int) -> None:
 @pytest.mark.parametrize("rung", range(8))
 def test_what_leads_is_what_saves_most(rung: int) -> None:
     weight = {"certain": 1.0, "likely": 0.7, "possible": 0.4}
-    worth = [f.saving.high_ms * weight[f.confidence] if f.saving else 0.0 for f in analysis(rung).findings]
-    serious = [w for w, f in zip(worth, analysis(rung).findings, strict=True) if f.severity != "note"]
-    assert serious == sorted(serious, reverse=True)
+    level = {"high": 3, "medium": 2, "low": 1}
+    # By severity, then by the middle of what comes back; a larger batch comes behind all, as it spreads what they remove.
+    serious = [f for f in analysis(rung).findings if f.severity != "note"]
+    ranks = [
+        (level[f.severity], (f.saving.low_ms + f.saving.high_ms) / 2 * weight[f.confidence] if f.saving else 0.0)
+        for f in serious
+        if f.rule != "memory/low-peak"
+    ]
+    assert ranks == sorted(ranks, reverse=True)
+    assert "memory/low-peak" not in [f.rule for f in serious if f.saving][:-1]
 
 
 @pytest.mark.parametrize("rung", sorted(PUBLISHED))
