@@ -8,7 +8,7 @@ so the savings together are part of the step by construction.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -37,7 +37,7 @@ class Claim:
     after: tuple[str, ...] | None = None
 
     @property
-    def rank(self) -> tuple[float, float]:
+    def rank(self) -> ranking.Place:
         """What the finding is ranked by: its severity, and the middle of its saving, less what is uncertain about it."""
         return ranking.place(self.rule, ranking.middle_of(self.saving) * self.weight)
 
@@ -95,9 +95,8 @@ def settle(
     return Settlement(sorted(worth, key=_order), passes, reasons)
 
 
-def _order(claim: Claim) -> tuple[bool, float, float, int, str]:
-    place, worth = claim.rank
-    return claim.after is not None, -place, -worth, -claim.cost_ns, claim.rule.id
+def _order(claim: Claim) -> tuple[bool, list[float], int, str]:
+    return claim.after is not None, [-part for part in claim.rank], -claim.cost_ns, claim.rule.id
 
 
 def _yield(standing: Sequence[Claim], dur_ns: Ints, scale: Scale) -> tuple[list[Claim], dict[str, str]]:
@@ -142,8 +141,14 @@ def _remainder(claim: Claim, rows: Bools, segments: Ints, dur_ns: Ints, scale: S
     return replace(claim, rows=rows, segments=segments, cost_ns=cost, severity=severity)
 
 
-def priced(claims: Sequence[Claim], dur_ns: Ints, whole_ns: int, whole_ms: float) -> list[Claim]:
-    """Each claim with its saving; the most valuable first, each ns once."""
+def priced(
+    claims: Sequence[Claim],
+    dur_ns: Ints,
+    whole_ns: int,
+    whole_ms: float,
+    held_ns: Callable[[Claim], float] = lambda claim: 0.0,
+) -> list[Claim]:
+    """Each claim with its saving; the most valuable first, each ns once. *held_ns* of what a claim owns no fix returns."""
     owner = np.full(len(dur_ns), -1, np.int64)
     left_ms = whole_ms
     done: dict[int, Claim] = {}
@@ -152,12 +157,11 @@ def priced(claims: Sequence[Claim], dur_ns: Ints, whole_ns: int, whole_ms: float
         segments = claims[index].segments
         return segments[owner[segments] < 0]
 
-    def worth(index: int) -> ranking.Place:
+    def worth(index: int) -> list[float]:
         rule = claims[index].rule
         share = int(dur_ns[free(index)].sum()) / whole_ns if whole_ns else 0.0
         middle = share * ranking.assumed_middle(rule) if rule.replay else 0.0
-        place, worth = ranking.place(rule, middle)
-        return -place, -worth
+        return [-part for part in ranking.place(rule, middle)]
 
     # A claim can only lose worth as others take from it, so a stale top of the heap is weighed again, and no other.
     heap = [(worth(index), claim.rule.id, index) for index, claim in enumerate(claims)]
@@ -170,7 +174,9 @@ def priced(claims: Sequence[Claim], dur_ns: Ints, whole_ns: int, whole_ms: float
         claim, segments = claims[index], free(index)
         others = np.unique(owner[claim.segments])
         shared = [claims[other].rule.id for other in others if other >= 0]
-        saving = _saving(claim, int(dur_ns[segments].sum()), whole_ns, whole_ms, left_ms, shared)
+        free_ns = int(dur_ns[segments].sum())
+        most_ns = max(free_ns - held_ns(claim), 0.0)
+        saving = _saving(claim, free_ns, most_ns, whole_ns, whole_ms, left_ms, shared)
         if saving is not None and saving.high_share < ranking.LEAST:
             done[index] = replace(claim, after=tuple(shared))
             continue
@@ -182,14 +188,21 @@ def priced(claims: Sequence[Claim], dur_ns: Ints, whole_ns: int, whole_ms: float
 
 
 def _saving(
-    claim: Claim, free_ns: int, whole_ns: int, whole_ms: float, left_ms: float, shared: Sequence[str]
+    claim: Claim,
+    free_ns: int,
+    most_ns: float,
+    whole_ns: int,
+    whole_ms: float,
+    left_ms: float,
+    shared: Sequence[str],
 ) -> Saving | None:
     """Return the saving out of the time that no other fix saves; None where the rows own no time or nothing is claimed."""
     replay = claim.rule.replay
     if replay is None or not claim.cost_ns or not whole_ns:
         return None
     free_ms = free_ns / whole_ns * whole_ms
-    high = max(0.0, min(replay.high * free_ms, left_ms))  # the sum of many roundings may not pass the whole either
+    # The sum of many roundings may not pass the whole either.
+    high = max(0.0, min(replay.high * free_ms, most_ns / whole_ns * whole_ms, left_ms))
     low = min(replay.low * free_ms, high)
     basis = f"bound: {100 * replay.low:.3g} to {100 * replay.high:.3g} % of the time it owns; {replay.basis}"
     if shared:

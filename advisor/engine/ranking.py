@@ -1,19 +1,21 @@
 """Severity, and the order of findings: both follow the price, so that neither contradicts it or the other.
 
-A severity is read off the middle of the saving, as a share of the steady step. Findings go by severity, then by that middle
-times the confidence. A rule without a price is ranked by its cost in place of the saving, and is medium at most. A larger
-batch comes behind every other fix, as it spreads what those remove; and a fix that returns nothing beside those before it
-is a note behind all.
+A severity is read off the middle of the saving, as a share of the steady step. Findings go by that middle times the
+confidence; of two that are worth about the same, within a factor of two, the surer one comes first, and none is more severe
+than one before it. A rule without a price is ranked by its cost in place of the saving, and is medium at most. A larger batch
+comes behind every other fix, as it spreads what those remove; notes come behind that; and last a fix that returns nothing
+beside those before it, which is a note.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
 
-from advisor.results.analysis import Finding, Saving, Severity
+from advisor.results.analysis import Confidence, Finding, Saving, Severity
 from advisor.rulebook.rule import CONFIDENCES, SEVERITIES, Rule
 
 LEAST = 0.0005
@@ -23,7 +25,9 @@ LEVELS: Mapping[Severity, float] = {"low": 0.01, "medium": 0.03, "high": 0.10}
 _UNPRICED: Severity = "medium"
 _BATCH = 0.5
 """Place of a larger batch: between the last fix that is more than a note and the notes."""
-Place = tuple[float, float]
+Place = tuple[float, float, float, float]
+"""More than a note or not; the power of two of the worth; the confidence; the worth. The largest comes first."""
+FIRST: Place = (-1.0, 0.0, 0.0, 0.0)
 
 
 def is_batch(rule: Rule) -> bool:
@@ -46,13 +50,12 @@ def fires(rule: Rule, middle: float) -> Severity | None:
 def severity_of(rule: Rule, middle: float) -> Severity:
     """Return the severity of a finding whose saving has its middle at this share of the steady step.
 
-    A rule with levels that fires is at least its lowest one. One with a fixed severity has that, at most medium where it has
-    no price, and more where its price is worth more.
+    A rule with a fixed severity has that, at most medium where it has no price, and more where its price is worth more. One
+    that fires by its levels may return less than the least of them beside others: from 1 % on that is low, else a note.
     """
     fixed = rule.severity
     if fixed is None:
-        lowest: Severity = next((name for name in SEVERITIES if name in rule.levels), "note")
-        return _reached(rule.levels, middle) or lowest
+        return _reached(rule.levels, middle) or ("low" if "low" in rule.levels and middle >= LEVELS["low"] else "note")
     if rule.replay is None:
         return _lower(fixed, _UNPRICED)
     reached = None if is_batch(rule) else _reached(LEVELS, middle)
@@ -60,9 +63,15 @@ def severity_of(rule: Rule, middle: float) -> Severity:
 
 
 def place(rule: Rule, middle: float) -> Place:
-    """Return what a fix that returns the share *middle* is ranked by: the largest comes first."""
-    worth = middle * CONFIDENCES[rule.confidence]
-    return (_BATCH if is_batch(rule) else float(SEVERITIES.index(severity_of(rule, middle)))), worth
+    """Return what a fix that returns the share *middle* is ranked by."""
+    return _place(severity_of(rule, middle), middle, rule.confidence, batch=is_batch(rule))
+
+
+def _place(severity: Severity, middle: float, confidence: Confidence, *, batch: bool = False) -> Place:
+    weight = CONFIDENCES[confidence]
+    worth = middle * weight
+    group = _BATCH if batch else float(severity != "note")
+    return group, float(math.frexp(worth)[1]) if worth > 0 else -math.inf, weight, worth
 
 
 def middle_of(saving: Saving | None) -> float:
@@ -73,7 +82,7 @@ def middle_of(saving: Saving | None) -> float:
 def falling(severities: Sequence[Severity]) -> list[Severity]:
     """Lower the severities of a list that is in order, so that none is above the one before it.
 
-    They are so already but where a fix returns something only beside the one before it: it is no more urgent than that one.
+    They are so already but where two are worth about the same, or a fix returns more beside the one before it than alone.
     """
     most: Severity = "high"
     result: list[Severity] = []
@@ -109,7 +118,7 @@ def rearrange(findings: Sequence[Finding], rules: Sequence[Rule]) -> list[Findin
         for finding in findings
     ]
     places = {finding.rule: place(known[finding.rule].rule, middle_of(finding.saving)) for finding in findings}
-    return arrange(findings, known, sorted(places, key=lambda rule: tuple(-part for part in places[rule])))
+    return arrange(findings, known, sorted(places, key=lambda rule: places[rule], reverse=True))
 
 
 def arrange(findings: Sequence[Finding], claims: Mapping[str, Claim], order: Sequence[str]) -> list[Finding]:
@@ -135,12 +144,15 @@ def arrange(findings: Sequence[Finding], claims: Mapping[str, Claim], order: Seq
     ]
 
     def key(finding: Finding) -> Place:
-        return float(SEVERITIES.index(finding.severity)), middle(finding) * CONFIDENCES[finding.confidence]
+        return _place(finding.severity, middle(finding), finding.confidence)
 
-    rest.sort(key=lambda finding: (*(-part for part in key(finding)), -finding.cost_ms, finding.rule))
+    rest.sort(key=lambda finding: finding.rule)
+    rest.sort(key=lambda finding: (key(finding), finding.cost_ms), reverse=True)
     spent = [_as(finding, "note") for finding in findings if finding.after is not None]
     spent.sort(key=lambda finding: (-finding.cost_ms, finding.rule))
-    return [*_merge(first, rest, key), *spent]
+    merged = _merge(first, rest, key)
+    severities = falling([finding.severity for finding in merged])
+    return [*(_as(finding, severity) for finding, severity in zip(merged, severities, strict=True)), *spent]
 
 
 def _merge(first: list[Finding], rest: list[Finding], key: Callable[[Finding], Place]) -> list[Finding]:

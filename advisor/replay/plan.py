@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from advisor.engine import ranking
+from advisor.engine.claims import priced
 from advisor.results.analysis import Finding, PlanStep, Saving
 from advisor.results.steady import steady
 
@@ -51,18 +52,18 @@ def make(trace: Trace, outcome: Outcome, *, safe: bool = False, what_if: Sequenc
         return Plan(findings=outcome.findings, steps=[], reason="")
     replay = _replay(trace)
     if replay.reason:
-        return Plan(findings=[_bound(f, replay.reason) for f in outcome.findings], steps=[], reason=replay.reason)
+        return Plan(findings=_bounded(trace, outcome, claims, replay.reason), steps=[], reason=replay.reason)
     whole_ms = steady(trace)
-    priced = replay.price(claims, whole_ms)
+    prices = replay.price(claims, whole_ms)
     how, matches = replay.how, outcome.matches
-    findings = [_with_price(f, matches[f.rule], priced, whole_ms, how) for f in outcome.findings]
-    rungs = priced.plan
+    findings = [_with_price(f, matches[f.rule], prices, whole_ms, how) for f in outcome.findings]
+    rungs = prices.plan
     if safe:
         rungs = replay.price([claim for claim in claims if not changes_training(claim)], whole_ms).plan
     titles = {finding.rule: finding.fix.title for finding in findings}
     steps = [_step(rung, titles[rung.rule], outcome.matches[rung.rule], whole_ms) for rung in rungs]
     return Plan(
-        findings=ranking.arrange(findings, matches, list(priced.savings)),
+        findings=ranking.arrange(findings, matches, list(prices.savings)),
         steps=steps,
         reason="",
         what_if=_what_if(replay, claims, what_if, whole_ms) if what_if else None,
@@ -168,18 +169,39 @@ def _what_if(
     )
 
 
-def _bound(finding: Finding, reason: str) -> Finding:
-    if finding.saving is None:
-        return finding
-    saving = msgspec.structs.replace(finding.saving, basis=f"{finding.saving.basis} (not replayed: {reason})")
-    return msgspec.structs.replace(finding, saving=saving)
+def _bounded(trace: Trace, outcome: Outcome, claims: Sequence[Claim], reason: str) -> list[Finding]:
+    """The findings with the prices that what they own allows, beside each other."""
+    from advisor.replay.apart import apart
+    from advisor.replay.effect import held_by_the_link
+
+    context, whole_ms = trace.context, steady(trace)
+    ledger = context.ledger
+    left, gone = apart(context, claims)
+    prices = {
+        claim.rule.id: claim
+        for claim in priced(left, ledger.dur_ns, ledger.counted_ns, whole_ms, lambda c: held_by_the_link(context, c))
+    }
+    findings: list[Finding] = []
+    for finding in outcome.findings:
+        claim = prices.get(finding.rule)
+        if finding.rule in gone:
+            finding = msgspec.structs.replace(finding, saving=None, after=list(gone[finding.rule]))
+        elif claim is not None and claim.after is not None:
+            finding = msgspec.structs.replace(finding, saving=None, after=list(claim.after))
+        elif claim is not None and claim.saving is not None:
+            basis = f"{claim.saving.basis} (not replayed: {reason})"
+            saving = msgspec.structs.replace(claim.saving, basis=basis)
+            finding = msgspec.structs.replace(finding, saving=saving, after=None)
+        findings.append(finding)
+    order = sorted(prices.values(), key=lambda claim: claim.rank, reverse=True)
+    return ranking.arrange(findings, outcome.matches, [claim.rule.id for claim in order])
 
 
-def _with_price(finding: Finding, claim: Claim, priced: Priced, whole_ms: float, how: str) -> Finding:
+def _with_price(finding: Finding, claim: Claim, prices: Priced, whole_ms: float, how: str) -> Finding:
     """The finding with its price, or with what leaves nothing of it."""
-    if finding.rule in priced.after:
-        return msgspec.structs.replace(finding, saving=None, after=list(priced.after[finding.rule]))
-    saving = priced.savings.get(finding.rule)
+    if finding.rule in prices.after:
+        return msgspec.structs.replace(finding, saving=None, after=list(prices.after[finding.rule]))
+    saving = prices.savings.get(finding.rule)
     if saving is None or claim.rule.replay is None or whole_ms <= 0:
         return finding
     replay, (low, high) = claim.rule.replay, saving

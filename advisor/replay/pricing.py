@@ -13,7 +13,8 @@ from advisor.engine import ranking
 from advisor.engine.claims import Claim
 from advisor.intervals import Ints, Spans, covered, union
 from advisor.replay import simulate
-from advisor.replay.effect import Floats, Keep, effect, reach, waiting
+from advisor.replay.apart import apart
+from advisor.replay.effect import Floats, Keep, effect, held_by_the_link, reach, waiting
 from advisor.replay.graph import PLAIN, Graph, build
 from advisor.replay.measure import Measurement, bound_by, measure
 from advisor.results.analysis import typical_ms
@@ -70,7 +71,8 @@ class Bounds(NamedTuple):
 
 def _returned(rung: Rung) -> tuple[float, float]:
     """Return the ms that a step of the plan returns, cautiously and hopefully."""
-    return rung.low_before - rung.low, rung.before - rung.high
+    high = rung.before - rung.high
+    return min(rung.low_before - rung.low, high), high
 
 
 class _World:
@@ -86,8 +88,9 @@ class _World:
             base.call[replay.graph.kind == PLAIN] *= host
         self.base = base
         context, graph = replay.context, replay.graph
-        self.hopeful = {claim.rule.id: effect(context, graph, claim, hopeful=True) for claim in fixes}
-        self.cautious = {claim.rule.id: effect(context, graph, claim, hopeful=False) for claim in fixes}
+        others = [claim for claim in fixes if not ranking.is_batch(claim.rule)]
+        self.hopeful = {claim.rule.id: effect(context, graph, claim, hopeful=True, others=others) for claim in fixes}
+        self.cautious = {claim.rule.id: effect(context, graph, claim, hopeful=False, others=others) for claim in fixes}
         timeline, measured = replay.run(base)
         self._steps = [(timeline, replay.step_ns(measured), replay.step_ns(measured))]
         self._taken: list[str] = []
@@ -158,23 +161,21 @@ class _Queue:
         self._taken = 0
         self._ms = {rule: bounds.high for rule, bounds in most.items()}  # at most
 
-    def place(self, rule: str, low: float, high: float) -> ranking.Place:
-        """Rank a fix that returns so many ms."""
-        claim = self.claims[rule]
-        return ranking.place(claim.rule, (low + high) / 2 / self.whole_ms * claim.weight)
+    def middle(self, rule: str, low: float, high: float) -> float:
+        """Return the middle of a saving as a share of the steady step."""
+        return (low + high) / 2 / self.whole_ms * self.claims[rule].weight
 
     def _assumed(self, rule: str, high: float) -> ranking.Place:
         """Rank a fix that returns *high* hopefully, as if its cautious assumption returned as much less as it assumes."""
         replay = self.claims[rule].rule.replay
         part = replay.low / replay.high if replay is not None and replay.high else 1.0
-        return self.place(rule, min(high * part, self.most[rule].low), high)
+        return ranking.place(self.claims[rule].rule, self.middle(rule, min(high * part, self.most[rule].low), high))
 
     def next(self, *, search: bool) -> str:
         """Choose the fix to take next; without *search* the one that was worth most when it was tried last."""
-        best, best_place = "", (-1.0, -1.0)
-        for rule in sorted(
-            self.left, key=lambda rule: (*(-part for part in self._assumed(rule, self._ms[rule])), rule)
-        ):
+        best, best_place = "", ranking.FIRST
+        self.left.sort()
+        for rule in sorted(self.left, key=lambda rule: self._assumed(rule, self._ms[rule]), reverse=True):
             # In a graph of very many nodes a fix is taken to return no more beside others than it did before.
             most = self._assumed(rule, self.most[rule].high if self.thorough else self._ms[rule])
             if best and (most <= best_place or not search):
@@ -276,7 +277,7 @@ class Replay:
         """
         if self.graph is None:
             return Priced({}, [])
-        fixes = [claim for claim in claims if claim.rule.replay is not None and len(claim.segments)]
+        fixes, gone = apart(self.context, [c for c in claims if c.rule.replay is not None and len(c.segments)])
         base = self.step_ns(self.base)
         queue = _Queue(
             [_World(self, fixes, host) for host in self._hosts()],
@@ -292,9 +293,14 @@ class Replay:
             order.append(queue.next(search=len(order) < _MOST_STEPS))
             rungs.append(self._rung(queue, order[-1], rungs, whole_ms))
         for _ in range(_ROUNDS):
-            # What a fix returns beside others can put it elsewhere: priced again from there on, until nothing moves.
-            places = {rung.rule: queue.place(rung.rule, *_returned(rung)) for rung in rungs}
-            ranked = sorted(order, key=lambda rule: tuple(-part for part in places[rule]))
+            # What a fix returns beside others can put it before one that was chosen first: priced again from there on.
+            middles = {rung.rule: queue.middle(rung.rule, *_returned(rung)) for rung in rungs}
+            places = {rule: ranking.place(queue.claims[rule].rule, middles[rule]) for rule in order}
+            # Of two that are worth about the same, the one that was chosen first stays first.
+            about = [places[rung.rule][:2] for rung in rungs if rung.before - rung.high >= ranking.LEAST * whole_ms]
+            if about == sorted(about, reverse=True):
+                break
+            ranked = sorted(order, key=lambda rule: places[rule], reverse=True)
             same = next((at for at, pair in enumerate(zip(order, ranked, strict=True)) if pair[0] != pair[1]), None)
             if same is None:
                 break
@@ -303,7 +309,8 @@ class Replay:
                 world.back_to(same)
             for rule in order[same:]:
                 rungs.append(self._rung(queue, rule, rungs, whole_ms))
-        return self._priced(queue, rungs, whole_ms)
+        priced = self._priced(queue, rungs, whole_ms)
+        return Priced(priced.savings, priced.plan, priced.after | gone)
 
     def _rung(self, queue: _Queue, rule: str, rungs: Sequence[Rung], whole_ms: float) -> Rung:
         """Take the next fix."""
@@ -337,7 +344,7 @@ class Replay:
         assert replay is not None
         assert self.graph is not None
         ms = whole_ms / max(self.context.ledger.counted_ns, 1)
-        owned = claim.cost_ns * ms
+        owned = (claim.cost_ns - held_by_the_link(self.context, claim)) * ms
         if replay.action == "batch":
             return Bounds(owned, whole_ms)
         reached = max(reach(self.context, self.graph, claim) * ms, owned)

@@ -142,9 +142,11 @@ def test_findings_are_ordered_by_what_they_are_worth_and_notes_come_last(run: Ru
     rules["gaps/rule"] |= {"replay": None, "levels": None, "severity": "high", "confidence": "possible"}
     rules["loader/rule"]["levels"] = {"note": 0.01}
     found = [finding.rule for finding in run(made, rules).findings]
-    # Twenty ms in all. Of two segments of 0.5 ms 3.75 % come back, of three 5.6 %: low both, and copies weigh 0.4 of that.
-    # Without a price, syncs and gaps are medium at most, and their 0.5 ms count; of the loader's 1.5 ms 5.6 % are a note.
-    assert found == ["syncs/rule", "gaps/rule", "kernels/rule", "copies/rule", "loader/rule"]
+    # Each segment is 5 % of the time, of which 3.75 come back: 7.5 of the kernels; 11.25 of the copies, which weigh 0.4 of that.
+    # Without a price the cost counts: 5 for syncs, and 0.4 of that for gaps. The loader's 11.25 are a note.
+    assert found == ["kernels/rule", "syncs/rule", "copies/rule", "gaps/rule", "loader/rule"]
+    # None is more severe than one before it: without a price it is medium at most, and the kernels' 7.5 % are low.
+    assert [finding.severity for finding in run(made, rules).findings] == ["low", "low", "low", "low", "note"]
 
 
 RULE = Rule(
@@ -206,7 +208,10 @@ def test_savings_are_part_of_the_step_whatever_the_rules_match(contest: tuple[li
         assert set(claim.segments) <= set(given_by[claim.rule.id].segments)
         assert claim.cost_ns == lengths[claim.segments].sum()
         if not claim.rule.severity:
-            assert claim.severity == ("low" if claim.after is None else "note")
+            alone = claim.after is None and claim.saving is not None
+            middle = (claim.saving.low_share + claim.saving.high_share) / 2 if claim.saving else 0.0
+            least = min(claim.rule.levels["low"], 0.01)
+            assert claim.severity == ("low" if alone and middle >= least else "note") or not claim.rule.replay
             middle = (claim.rule.replay.low + claim.rule.replay.high) / 2 if claim.rule.replay else 1.0
             assert middle * claim.cost_ns / whole_ns >= claim.rule.levels["low"]
         for other in claim.rule.yields_to:
