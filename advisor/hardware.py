@@ -127,3 +127,29 @@ def abilities(vendor: str, name: str | None, capability: float | None, proven: f
         matrix = True if name and _CDNA.search(name) else None
         return Abilities(matrix, None, bool(_CDNA_WITH_FP8.search(name or "")) if matrix else None, True)
     return Abilities(None, None, None, None)
+
+
+# What pinned copies reach at best over 16 lanes, in GB/s: by the generation of PCI Express that the board has.
+_GENERATIONS = {3: 13.0, 4: 26.0, 5: 54.0}
+# The first that fits. 0: processor and GPU in one package, or joined by NVLink, without PCI Express between them.
+_LINKS = tuple(
+    (re.compile(rf"(?<![A-Za-z\d])(?:{names})(?![A-Za-z\d])", re.IGNORECASE), generation)
+    for names, generation in (
+        (r"GH200|GB\d+|MI300A", 0),
+        (r"K80|M60|P40|P100|V100S?|T4|TITAN (?:RTX|V|Xp?)|MI25", 3),
+        (r"Quadro RTX \d+|(?:RTX|GTX) (?:10|16|20)\d\d(?: Ti| SUPER)*", 3),
+        (r"A2|A10G?|A16|A30|A40|A[18]00|L4|L40S?|MI50|MI60|MI100|MI2\d\dX?", 4),
+        (r"RTX A\d+|RTX [34]0\d\d(?: Ti| SUPER)*|RTX \d+ Ada", 4),
+        (r"H20|H[12]00|H800|B[123]00|MI3(?:00|08|25)X|MI35\dX", 5),
+        (r"RTX 50\d\d(?: Ti| SUPER)*|RTX PRO \d+", 5),
+    )
+)
+
+
+def link_gbps(name: str | None) -> float | None:
+    """The GB/s that pinned copies between host and device reach at best; None for a device that the table does not have."""
+    if name:
+        for pattern, generation in _LINKS:
+            if pattern.search(name[:200]):
+                return _GENERATIONS.get(generation)
+    return None

@@ -138,7 +138,7 @@ def combine(
         row = rows.get(id(member))
         if row is not None:
             analysis = _without(analysis, wanted)
-            analysis = rewrite(analysis, row, job.arrivals.frame, telling) if telling else analysis
+            analysis = rewrite(analysis, row, job.arrivals.frame, telling, rules.rules) if telling else analysis
         results.append(analysis)
     return results, across
 

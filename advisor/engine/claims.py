@@ -8,19 +8,24 @@ so the savings together are part of the step by construction.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from advisor.engine import ranking
 from advisor.intervals import Bools, Ints
 from advisor.results.analysis import Saving, Severity
-from advisor.rulebook.rule import CONFIDENCES, SEVERITIES, Rule
+from advisor.rulebook.rule import Rule
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A rule that fires: the rows of its frame that are its own, and the counted segments that they own."""
+    """A rule that fires: the rows of its frame that are its own, and the counted segments that they own.
+
+    ``weight`` turns a share of the counted time into one of the steady time; ``after`` names the rules whose fixes leave
+    nothing to save, None where something is left.
+    """
 
     rule: Rule
     rows: Bools
@@ -28,11 +33,13 @@ class Claim:
     cost_ns: int = 0
     severity: Severity = "note"
     saving: Saving | None = None
+    weight: float = 1.0
+    after: tuple[str, ...] | None = None
 
     @property
-    def rank(self) -> float:
-        """Worth of the finding: its hopeful saving, less what is uncertain about it."""
-        return (self.saving.high_ms if self.saving else 0.0) * CONFIDENCES[self.rule.confidence]
+    def rank(self) -> ranking.Place:
+        """What the finding is ranked by: its severity, and the middle of its saving, less what is uncertain about it."""
+        return ranking.place(self.rule, ranking.middle_of(self.saving) * self.weight)
 
 
 @dataclass(frozen=True)
@@ -72,28 +79,24 @@ def settle(
     passes: list[str] = []
     standing: list[Claim] = []
     for match in matches:
-        cost = int(dur_ns[match.segments].sum())
-        severity = severity_of(match.rule, scale.share(match.segments))
-        if severity is None:
+        claim = _remainder(match, match.rows, match.segments, dur_ns, scale)
+        if claim is None:
             passes.append(match.rule.id)
         else:
-            standing.append(replace(match, cost_ns=cost, severity=severity))
+            standing.append(claim)
     rest, reasons = _yield(standing, dur_ns, scale)
-    worth = priced(rest, dur_ns, whole_ns, whole_ms)
+    worth = []
+    for claim in priced(rest, dur_ns, whole_ns, whole_ms):
+        part = claim.cost_ns / whole_ns if whole_ns else 0.0
+        weight = scale.share(claim.segments) / part if part else 1.0
+        middle = (ranking.middle_of(claim.saving) if claim.rule.replay is not None else part) * weight
+        severity = ranking.severity_of(claim.rule, middle) if claim.after is None else "note"
+        worth.append(replace(claim, severity=severity, weight=weight))
     return Settlement(sorted(worth, key=_order), passes, reasons)
 
 
-def severity_of(rule: Rule, share: float) -> Severity | None:
-    """Return the severity of a share of the time by the rule's own levels; None where it is below all of them."""
-    if rule.severity is not None:
-        return rule.severity
-    reached = [name for name in SEVERITIES if name in rule.levels and share >= rule.levels[name]]
-    return reached[-1] if reached else None
-
-
-def _order(claim: Claim) -> tuple[bool, float, int, int, str]:
-    note = claim.severity == "note"
-    return note, -claim.rank, -SEVERITIES.index(claim.severity), -claim.cost_ns, claim.rule.id
+def _order(claim: Claim) -> tuple[bool, list[float], int, str]:
+    return claim.after is not None, [-part for part in claim.rank], -claim.cost_ns, claim.rule.id
 
 
 def _yield(standing: Sequence[Claim], dur_ns: Ints, scale: Scale) -> tuple[list[Claim], dict[str, str]]:
@@ -127,15 +130,25 @@ def _yield(standing: Sequence[Claim], dur_ns: Ints, scale: Scale) -> tuple[list[
 
 
 def _remainder(claim: Claim, rows: Bools, segments: Ints, dur_ns: Ints, scale: Scale) -> Claim | None:
+    """Return the claim on these rows and segments; None where its rule does not fire on them.
+
+    It fires by what its fix would return alone: the middle of its assumption, of what the rows own.
+    """
     cost = int(dur_ns[segments].sum())
-    severity = severity_of(claim.rule, scale.share(segments))
+    severity = ranking.fires(claim.rule, scale.share(segments) * ranking.assumed_middle(claim.rule))
     if severity is None or not rows.any():
         return None
     return replace(claim, rows=rows, segments=segments, cost_ns=cost, severity=severity)
 
 
-def priced(claims: Sequence[Claim], dur_ns: Ints, whole_ns: int, whole_ms: float) -> list[Claim]:
-    """Each claim with its saving; the most valuable first, each ns once."""
+def priced(
+    claims: Sequence[Claim],
+    dur_ns: Ints,
+    whole_ns: int,
+    whole_ms: float,
+    held_ns: Callable[[Claim], float] = lambda claim: 0.0,
+) -> list[Claim]:
+    """Each claim with its saving; the most valuable first, each ns once. *held_ns* of what a claim owns no fix returns."""
     owner = np.full(len(dur_ns), -1, np.int64)
     left_ms = whole_ms
     done: dict[int, Claim] = {}
@@ -144,11 +157,11 @@ def priced(claims: Sequence[Claim], dur_ns: Ints, whole_ns: int, whole_ms: float
         segments = claims[index].segments
         return segments[owner[segments] < 0]
 
-    def worth(index: int) -> float:
+    def worth(index: int) -> list[float]:
         rule = claims[index].rule
-        return (
-            -int(dur_ns[free(index)].sum()) * (rule.replay.high if rule.replay else 0.0) * CONFIDENCES[rule.confidence]
-        )
+        share = int(dur_ns[free(index)].sum()) / whole_ns if whole_ns else 0.0
+        middle = share * ranking.assumed_middle(rule) if rule.replay else 0.0
+        return [-part for part in ranking.place(rule, middle)]
 
     # A claim can only lose worth as others take from it, so a stale top of the heap is weighed again, and no other.
     heap = [(worth(index), claim.rule.id, index) for index, claim in enumerate(claims)]
@@ -161,7 +174,12 @@ def priced(claims: Sequence[Claim], dur_ns: Ints, whole_ns: int, whole_ms: float
         claim, segments = claims[index], free(index)
         others = np.unique(owner[claim.segments])
         shared = [claims[other].rule.id for other in others if other >= 0]
-        saving = _saving(claim, int(dur_ns[segments].sum()), whole_ns, whole_ms, left_ms, shared)
+        free_ns = int(dur_ns[segments].sum())
+        most_ns = max(free_ns - held_ns(claim), 0.0)
+        saving = _saving(claim, free_ns, most_ns, whole_ns, whole_ms, left_ms, shared)
+        if saving is not None and saving.high_share < ranking.LEAST:
+            done[index] = replace(claim, after=tuple(shared))
+            continue
         if saving is not None:
             owner[segments] = index
             left_ms -= saving.high_ms
@@ -170,14 +188,21 @@ def priced(claims: Sequence[Claim], dur_ns: Ints, whole_ns: int, whole_ms: float
 
 
 def _saving(
-    claim: Claim, free_ns: int, whole_ns: int, whole_ms: float, left_ms: float, shared: Sequence[str]
+    claim: Claim,
+    free_ns: int,
+    most_ns: float,
+    whole_ns: int,
+    whole_ms: float,
+    left_ms: float,
+    shared: Sequence[str],
 ) -> Saving | None:
     """Return the saving out of the time that no other fix saves; None where the rows own no time or nothing is claimed."""
     replay = claim.rule.replay
     if replay is None or not claim.cost_ns or not whole_ns:
         return None
     free_ms = free_ns / whole_ns * whole_ms
-    high = max(0.0, min(replay.high * free_ms, left_ms))  # the sum of many roundings may not pass the whole either
+    # The sum of many roundings may not pass the whole either.
+    high = max(0.0, min(replay.high * free_ms, most_ns / whole_ns * whole_ms, left_ms))
     low = min(replay.low * free_ms, high)
     basis = f"bound: {100 * replay.low:.3g} to {100 * replay.high:.3g} % of the time it owns; {replay.basis}"
     if shared:

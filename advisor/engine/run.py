@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
+from advisor.engine import ranking
 from advisor.engine.claims import Claim, Settlement, settle
 from advisor.engine.evaluation import Evaluator, Question, cell, explain
 from advisor.engine.places import places
@@ -36,6 +37,7 @@ from advisor.results.analysis import (
     Setting,
     Verdicts,
 )
+from advisor.results.steady import steady
 from advisor.rulebook import Rulebook
 from advisor.rulebook.conditions import Condition
 from advisor.rulebook.rule import PLACEHOLDER, PROFILE, Rule
@@ -161,7 +163,8 @@ class _Run:
         self.verdicts.passes.extend(settled.passes)
         for rule_id, because in settled.owned.items():
             self.verdicts.not_applicable.append(NotApplicable(rule=rule_id, because=because))
-        findings = [self.finding(claim) for claim in settled.claims]
+        claims = {claim.rule.id: claim for claim in settled.claims}
+        findings = ranking.arrange([self.finding(claim) for claim in settled.claims], claims, list(claims))
         verdicts = Verdicts(
             passes=sorted(self.verdicts.passes),
             not_applicable=sorted(self.verdicts.not_applicable, key=lambda verdict: verdict.rule),
@@ -169,7 +172,6 @@ class _Run:
             error=sorted(self.verdicts.error, key=lambda verdict: verdict.rule),
             noted=sorted(rule.id for rule, _, _ in matches if rule.is_profile),
         )
-        claims = {claim.rule.id: claim for claim in settled.claims}
         return Outcome(findings, verdicts, quality, claims, self.rows_by_rule)
 
     def within(self, rule: Rule) -> Rule:
@@ -355,7 +357,7 @@ class _Run:
     @property
     def whole_ms(self) -> float:
         """Time that shares are taken of: the typical step, or the window of a trace without steps."""
-        return self.trace.whole_ms
+        return steady(self.trace)
 
     def settle(self, matches: Sequence[tuple[Rule, Bools, Bools]]) -> Settlement:
         if not matches:
@@ -390,6 +392,7 @@ class _Run:
             cost_share=share,
             occurrences=int(claim.rows.sum()),
             saving=claim.saving,
+            after=None if claim.after is None else list(claim.after),
             where=places(self.evaluator.frame(frame), claim.rows, self.evaluator.weight(frame, claim.rows)),
             evidence=evidence,
             why=rule.why,

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import msgspec
 import pandas as pd
 
+from advisor.engine.ranking import rearrange
+from advisor.replay.plan import relay
 from advisor.results.analysis import Analysis, Finding
 from advisor.results.ranks import RankRow
-from advisor.rulebook.rule import CONFIDENCES, SEVERITIES
+from advisor.rulebook.rule import Rule
 
 EXPOSED = ("distributed/exposed-communication", "distributed/exposed-forward-communication")
 LATE = ("distributed/straggler", "distributed/uneven-work", "distributed/slow-gpu")
@@ -20,11 +22,14 @@ _LEAST = 0.05
 _NAMED = 3
 
 
-def rewrite(analysis: Analysis, row: RankRow, arrivals: pd.DataFrame, telling: Sequence[str]) -> Analysis:
+def rewrite(
+    analysis: Analysis, row: RankRow, arrivals: pd.DataFrame, telling: Sequence[str], rules: Sequence[Rule]
+) -> Analysis:
     """*analysis* with what is said of exposed communication parted into waiting and transfer.
 
     Waiting is no fault of the network, and what hides or shrinks messages does not return it: the saving is cut down to
     the rest. *arrivals* is the frame of all ranks, *row* this one's; the rules *telling* say what holds the late ranks up.
+    The findings and the plan are ordered anew by *rules*.
     """
     rows = arrivals[(arrivals["rank"] == row.rank) & (arrivals["step"] >= 0) & (arrivals["cost_ns"] > 0)]
     by_rank = rows.groupby("late_rank")["cost_ns"].sum().sort_values(ascending=False)
@@ -35,13 +40,10 @@ def rewrite(analysis: Analysis, row: RankRow, arrivals: pd.DataFrame, telling: S
     findings = [
         _rewrite(finding, row, shares, telling) if finding.rule in EXPOSED else finding for finding in analysis.findings
     ]
-    return msgspec.structs.replace(analysis, findings=sorted(findings, key=_order))
-
-
-def _order(finding: Finding) -> tuple[bool, float, int, float, str]:
-    """As the engine orders them: by saving times confidence."""
-    worth = (finding.saving.high_ms if finding.saving else 0.0) * CONFIDENCES[finding.confidence]
-    return finding.severity == "note", -worth, -SEVERITIES.index(finding.severity), -finding.cost_ms, finding.rule
+    findings = rearrange(findings, rules)
+    summary = analysis.summary
+    plan = relay(analysis.plan, findings, summary.step_ms.whole if summary.step_ms else summary.window_ms)
+    return msgspec.structs.replace(analysis, findings=findings, plan=plan)
 
 
 def _in_words(names: Sequence[str]) -> str:

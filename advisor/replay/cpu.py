@@ -40,24 +40,28 @@ class Thread:
         left = np.bincount(ledger.cause[ledger.counted], weights=ledger.dur_ns[ledger.counted], minlength=len(CAUSES))
         fixes = [claim for claim in claims if claim.rule.replay is not None and len(claim.segments)]
         savings: dict[str, tuple[float, float]] = {}
+        after: dict[str, tuple[str, ...]] = {}
         plan: list[Rung] = []
         high_ms = low_ms = whole_ms
-        for claim in sorted(priced(fixes, ledger.dur_ns, ledger.counted_ns, whole_ms), key=lambda claim: -claim.rank):
+        for claim in sorted(
+            priced(fixes, ledger.dur_ns, ledger.counted_ns, whole_ms),
+            key=lambda claim: tuple(-part for part in claim.rank),
+        ):
             saving = claim.saving
+            if claim.after is not None:
+                after[claim.rule.id] = claim.after
             if saving is None:
                 continue
             savings[claim.rule.id] = (saving.low_ms, saving.high_ms)
-            if saving.high_ms <= 0:
-                continue
             own = np.bincount(
                 ledger.cause[claim.segments], weights=ledger.dur_ns[claim.segments], minlength=len(CAUSES)
             )
             part = saving.high_ms / whole_ms * ledger.counted_ns / max(own.sum(), 1)
             left = np.maximum(left - own * part, 0)
             high, low = high_ms - saving.high_ms, low_ms - saving.low_ms
-            plan.append(Rung(claim.rule.id, high_ms, low, high, _pace(left)))
+            plan.append(Rung(claim.rule.id, high_ms, low, high, _pace(left), low_ms))
             high_ms, low_ms = high, low
-        return Priced(savings, plan)
+        return Priced(savings, plan, after)
 
     def timeline_with(self, claims: Sequence[Claim]) -> pd.DataFrame:
         """The main thread as it would run with the hopeful assumptions of all fixes."""

@@ -7,6 +7,7 @@ idle time, waits and calls consist of; where work is removed or merged, its laun
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,7 @@ from advisor.engine.claims import Claim
 from advisor.frames import FRAMES
 from advisor.frames.frame import Frame
 from advisor.intervals import EMPTY, Ints, Spans, covered, union
-from advisor.replay import batch
+from advisor.replay import batch, link
 from advisor.replay.graph import BLOCKING, PLAIN, WAIT, Graph
 from advisor.replay.simulate import Change
 from advisor.replay.steady import clock
@@ -59,8 +60,11 @@ class Keep:
         )
 
 
-def effect(context: Context, graph: Graph, claim: Claim, *, hopeful: bool) -> Keep:
-    """Rest that the fix of a claim leaves, by its rule's hopeful or its cautious assumption."""
+def effect(context: Context, graph: Graph, claim: Claim, *, hopeful: bool, others: Sequence[Claim] = ()) -> Keep:
+    """Rest that the fix of a claim leaves, by its rule's hopeful or its cautious assumption.
+
+    *others* are the findings beside it: a larger batch does not spread what they own.
+    """
     keep = Keep.all_of(graph)
     replay = claim.rule.replay
     share = 0.0 if replay is None else replay.high if hopeful else replay.low
@@ -68,12 +72,16 @@ def effect(context: Context, graph: Graph, claim: Claim, *, hopeful: bool) -> Ke
         return keep
     frame, action = FRAMES[claim.rule.match.frame], replay.action
     if action == "batch":
-        return _in_a_larger_batch(context, graph, share, fuller=hopeful)
+        return _beside(context, graph, _in_a_larger_batch(context, graph, share, fuller=hopeful), others)
     works = _works(context, frame, claim)
     if len(works):
         at = np.full(len(context.recording.work), -1, np.int64)
         at[graph.work] = np.arange(len(graph.work))
         _on_device(context, graph, keep, at[works], action, share)
+        if replay.floor == "link":
+            _no_faster_than_the_link(context, graph, keep, at[works])
+    if action == "capture":
+        _capture(graph, keep, share)
     spans = context.once(clock).spans(_host_spans(context, frame, claim))
     if len(spans.start):
         _on_host(graph, keep, spans, share)
@@ -82,6 +90,28 @@ def effect(context: Context, graph: Graph, claim: Claim, *, hopeful: bool) -> Ke
         freed = np.isin(graph.node, frame.frees(context, claim.rows))
         keep.free[freed & np.isin(graph.kind, (WAIT, BLOCKING))] = share
     return keep
+
+
+def reach(context: Context, graph: Graph, claim: Claim) -> int:
+    """Return the ns of the counted time that the rows of a claim take, hidden or not: what its assumption is a share of."""
+    frame = FRAMES[claim.rule.match.frame]
+    work = context.recording.work
+    works = _works(context, frame, claim)
+    spans = _host_spans(context, frame, claim)
+    total = int((work.end[works] - work.start[works]).sum()) + int((spans.end - spans.start).sum())
+    if frame.frees is not None:
+        freed = np.isin(graph.node, frame.frees(context, claim.rows)) & np.isin(graph.kind, (WAIT, BLOCKING))
+        total += int((graph.end - graph.start)[freed].sum())
+    return total
+
+
+def held_by_the_link(context: Context, claim: Claim) -> float:
+    """Return the ns of a claim's cost that its copies take at the link's rate; 0 where its rule is not of that kind."""
+    frame = FRAMES[claim.rule.match.frame]
+    if claim.rule.replay is None or claim.rule.replay.floor != "link":
+        return 0.0
+    works = _works(context, frame, claim)
+    return float(np.minimum(link.least_ns(context, works), context.work_cost[works]).sum())
 
 
 def waiting(context: Context, graph: Graph) -> Floats:
@@ -127,10 +157,50 @@ def _on_device(context: Context, graph: Graph, keep: Keep, at: Ints, action: str
         plain = graph.kind == PLAIN
         loss = np.where(plain, share * np.minimum(loss, 1.0), 0.0)
         keep.call *= 1 - loss
-        # What a launch costs the host, and not what happened to come before it.
-        usual = float(np.median(graph.think[plain])) if plain.any() else 0.0
-        part = np.minimum(graph.think, _USUAL * max(usual, 1.0)) / np.maximum(graph.think, 1)
-        keep.think *= 1 - loss * np.clip(part, 0.0, 1.0)
+        keep.think *= 1 - loss * _of_launch(graph)
+
+
+def _of_launch(graph: Graph) -> Floats:
+    """The part of each think time that goes with its launch: what a launch costs the host, not what happened to come before."""
+    plain = graph.kind == PLAIN
+    usual = float(np.median(graph.think[plain])) if plain.any() else 0.0
+    part = np.minimum(graph.think, _USUAL * max(usual, 1.0)) / np.maximum(graph.think, 1)
+    return np.clip(part, 0.0, 1.0)
+
+
+def _capture(graph: Graph, keep: Keep, share: float) -> None:
+    """Take launches from the host, those hidden behind the GPU's work as well: what is captured is launched as one.
+
+    Without that the host would set the pace as soon as kernels became faster, with launches that are gone.
+    """
+    plain = graph.kind == PLAIN
+    keep.call *= np.where(plain, 1 - share, 1.0)
+    keep.think *= np.where(plain, 1 - share * _of_launch(graph), 1.0)
+
+
+def _no_faster_than_the_link(context: Context, graph: Graph, keep: Keep, at: Ints) -> None:
+    """Keep copies as long as their bytes take over the link."""
+    at = at[at >= 0]
+    least = link.least_ns(context, graph.work[at]) / np.maximum(graph.dur[at], 1)
+    keep.dur[at] = np.maximum(keep.dur[at], np.minimum(least, 1.0))
+
+
+def _beside(context: Context, graph: Graph, keep: Keep, others: Sequence[Claim]) -> Keep:
+    """Leave what other findings own as it is."""
+    at = np.full(len(context.recording.work), -1, np.int64)
+    at[graph.work] = np.arange(len(graph.work))
+    begin = graph.start - np.maximum(graph.think, 0)
+    for other in others:
+        frame = FRAMES[other.rule.match.frame]
+        works = at[_works(context, frame, other)]
+        keep.dur[works[works >= 0]] = 1.0
+        spans = _host_spans(context, frame, other)
+        if len(spans.start):
+            part = covered(spans, begin, graph.start) / np.maximum(graph.start - begin, 1)
+            keep.think += (1 - keep.think) * np.clip(part, 0.0, 1.0)
+            part = covered(spans, graph.start, graph.end) / np.maximum(graph.length, 1)
+            keep.call += (1 - keep.call) * np.clip(part, 0.0, 1.0)
+    return keep
 
 
 def _host_spans(context: Context, frame: Frame, claim: Claim) -> Spans:
@@ -147,7 +217,8 @@ def _host_spans(context: Context, frame: Frame, claim: Claim) -> Spans:
 def _on_host(graph: Graph, keep: Keep, spans: Spans, share: float) -> None:
     begin = graph.start - np.maximum(graph.think, 0)
     length = np.maximum(graph.start - begin, 1)
-    keep.think *= 1 - share * covered(spans, begin, graph.start) / length
+    # What went with its launch already does not go twice.
+    keep.think = np.minimum(keep.think, 1 - share * covered(spans, begin, graph.start) / length)
     call = np.maximum(graph.length, 1)
     inside = share * covered(spans, graph.start, graph.end) / call
-    keep.call *= 1 - np.where(graph.kind == PLAIN, inside, 0.0)
+    keep.call = np.minimum(keep.call, 1 - np.where(graph.kind == PLAIN, inside, 0.0))

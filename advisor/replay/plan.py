@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from advisor.engine import ranking
+from advisor.engine.claims import priced
 from advisor.results.analysis import Finding, PlanStep, Saving
-from advisor.rulebook.rule import SEVERITIES
+from advisor.results.steady import steady
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from advisor.engine.claims import Claim
     from advisor.engine.run import Outcome
     from advisor.replay.cpu import Thread
-    from advisor.replay.pricing import Replay
+    from advisor.replay.pricing import Priced, Replay, Rung
     from advisor.rulebook import Rulebook
     from advisor.trace import Trace
 
@@ -50,33 +52,19 @@ def make(trace: Trace, outcome: Outcome, *, safe: bool = False, what_if: Sequenc
         return Plan(findings=outcome.findings, steps=[], reason="")
     replay = _replay(trace)
     if replay.reason:
-        return Plan(findings=[_bound(f, replay.reason) for f in outcome.findings], steps=[], reason=replay.reason)
-    whole_ms = trace.whole_ms
-    priced = replay.price(claims, whole_ms)
+        return Plan(findings=_bounded(trace, outcome, claims, replay.reason), steps=[], reason=replay.reason)
+    whole_ms = steady(trace)
+    prices = replay.price(claims, whole_ms)
     how, matches = replay.how, outcome.matches
-    findings = [
-        _with_price(f, matches.get(f.rule), priced.savings.get(f.rule), whole_ms, how) for f in outcome.findings
-    ]
-    rungs = priced.plan
+    findings = [_with_price(f, matches[f.rule], prices, whole_ms, how) for f in outcome.findings]
+    rungs = prices.plan
     if safe:
         rungs = replay.price([claim for claim in claims if not changes_training(claim)], whole_ms).plan
     titles = {finding.rule: finding.fix.title for finding in findings}
-    steps = [
-        PlanStep(
-            rules=[rung.rule],
-            title=titles[rung.rule],
-            step_ms_before=rung.before,
-            step_ms_after={"low": rung.high, "high": rung.low},
-            speedup=whole_ms / rung.high if rung.high > 0 else 1.0,
-            bound_by=rung.bound_by,
-            changes_training=changes_training(outcome.matches[rung.rule]),
-        )
-        for rung in rungs
-        if rung.before - rung.high >= _LEAST_SHARE * whole_ms
-    ]
+    steps = [_step(rung, titles[rung.rule], outcome.matches[rung.rule], whole_ms) for rung in rungs]
     return Plan(
-        findings=sorted(findings, key=_order(list(priced.savings))),
-        steps=steps + ([] if safe else _batch_steps(findings, claims, steps, whole_ms)),
+        findings=ranking.arrange(findings, matches, list(prices.savings)),
+        steps=steps,
         reason="",
         what_if=_what_if(replay, claims, what_if, whole_ms) if what_if else None,
     )
@@ -109,7 +97,7 @@ def what_if(trace: Trace, rules: Sequence[str], rulebook: Rulebook | None = None
     replay = _replay(trace)
     if replay.reason:
         raise UsageError(f"{trace.path}: cannot be run again: {replay.reason}")
-    step = _what_if(replay, claims, rules, trace.whole_ms)
+    step = _what_if(replay, claims, rules, steady(trace))
     if step is None:
         raise UsageError(f"{trace.path}: none of {', '.join(rules)} fires there with a price")
     return Prediction(step, replay.timeline_with(claims))
@@ -123,33 +111,42 @@ def _replay(trace: Trace) -> Replay | Thread:
     return Thread(trace.context) if trace.context.cpu_program else Replay(trace.context)
 
 
-_LEAST_SHARE = 0.001
-"""A fix that returns less of the step than this is no step of a plan."""
+def _step(rung: Rung, title: str, claim: Claim, whole_ms: float) -> PlanStep:
+    return PlanStep(
+        rules=[rung.rule],
+        title=title,
+        step_ms_before=rung.before,
+        step_ms_after={"low": rung.high, "high": rung.low},
+        speedup=_times(whole_ms, rung.high),
+        speedup_low=_times(whole_ms, rung.low),
+        bound_by=rung.bound_by,
+        changes_training=changes_training(claim),
+    )
 
 
-def _batch_steps(
-    findings: Sequence[Finding], claims: Sequence[Claim], steps: Sequence[PlanStep], whole_ms: float
-) -> list[PlanStep]:
-    """A larger batch that the plan could not price: it comes last, and leaves the step as it is.
+def _times(whole_ms: float, left_ms: float) -> float:
+    """Return how many times as fast a step is of which so much is left."""
+    return whole_ms / left_ms if left_ms > 0 else 1.0
 
-    Its gain is in the time per sample, where fuller kernels need less; a trace of the small batch does not show that.
-    """
-    planned = {rule for step in steps for rule in step.rules}
-    left = steps[-1].step_ms_after if steps else {"low": whole_ms, "high": whole_ms}
-    larger = {claim.rule.id for claim in claims if claim.rule.replay and claim.rule.replay.action == "batch"}
-    return [
-        PlanStep(
-            rules=[finding.rule],
-            title=finding.fix.title,
-            step_ms_before=left["low"],
-            step_ms_after=dict(left),
-            speedup=whole_ms / left["low"] if left["low"] > 0 else 1.0,
-            bound_by="unpriced",
-            changes_training=True,
+
+def relay(plan: Sequence[PlanStep], findings: Sequence[Finding], whole_ms: float) -> list[PlanStep]:
+    """The plan in the order of *findings*, by their savings: for those that changed after they were priced."""
+    known = {rule: step for step in plan for rule in step.rules}
+    steps: list[PlanStep] = []
+    low_ms = high_ms = whole_ms
+    for finding in findings:
+        if finding.saving is None or finding.rule not in known:
+            continue
+        before, low_ms, high_ms = high_ms, low_ms - finding.saving.low_ms, high_ms - finding.saving.high_ms
+        step = msgspec.structs.replace(
+            known[finding.rule],
+            step_ms_before=before,
+            step_ms_after={"low": high_ms, "high": low_ms},
+            speedup=_times(whole_ms, high_ms),
+            speedup_low=_times(whole_ms, low_ms),
         )
-        for finding in findings
-        if finding.rule in larger - planned and finding.severity != "note"
-    ]
+        steps.append(step)
+    return steps
 
 
 def _what_if(
@@ -165,43 +162,53 @@ def _what_if(
         title="what if",
         step_ms_before=whole_ms,
         step_ms_after={"low": whole_ms - high, "high": whole_ms - low},
-        speedup=whole_ms / (whole_ms - high) if high < whole_ms else 1.0,
+        speedup=_times(whole_ms, whole_ms - high),
+        speedup_low=_times(whole_ms, whole_ms - low),
         bound_by="",
         changes_training=any(changes_training(claim) for claim in chosen),
     )
 
 
-def _bound(finding: Finding, reason: str) -> Finding:
-    if finding.saving is None:
-        return finding
-    saving = msgspec.structs.replace(finding.saving, basis=f"{finding.saving.basis} (not replayed: {reason})")
-    return msgspec.structs.replace(finding, saving=saving)
+def _bounded(trace: Trace, outcome: Outcome, claims: Sequence[Claim], reason: str) -> list[Finding]:
+    """The findings with the prices that what they own allows, beside each other."""
+    from advisor.replay.apart import apart
+    from advisor.replay.effect import held_by_the_link
+
+    context, whole_ms = trace.context, steady(trace)
+    ledger = context.ledger
+    left, gone = apart(context, claims)
+    prices = {
+        claim.rule.id: claim
+        for claim in priced(left, ledger.dur_ns, ledger.counted_ns, whole_ms, lambda c: held_by_the_link(context, c))
+    }
+    findings: list[Finding] = []
+    for finding in outcome.findings:
+        claim = prices.get(finding.rule)
+        if finding.rule in gone:
+            finding = msgspec.structs.replace(finding, saving=None, after=list(gone[finding.rule]))
+        elif claim is not None and claim.after is not None:
+            finding = msgspec.structs.replace(finding, saving=None, after=list(claim.after))
+        elif claim is not None and claim.saving is not None:
+            basis = f"{claim.saving.basis} (not replayed: {reason})"
+            saving = msgspec.structs.replace(claim.saving, basis=basis)
+            finding = msgspec.structs.replace(finding, saving=saving, after=None)
+        findings.append(finding)
+    order = sorted(prices.values(), key=lambda claim: claim.rank, reverse=True)
+    return ranking.arrange(findings, outcome.matches, [claim.rule.id for claim in order])
 
 
-def _with_price(
-    finding: Finding, claim: Claim | None, saving: tuple[float, float] | None, whole_ms: float, how: str
-) -> Finding:
-    if saving is None or claim is None or claim.rule.replay is None or whole_ms <= 0:
+def _with_price(finding: Finding, claim: Claim, prices: Priced, whole_ms: float, how: str) -> Finding:
+    """The finding with its price, or with what leaves nothing of it."""
+    if finding.rule in prices.after:
+        return msgspec.structs.replace(finding, saving=None, after=list(prices.after[finding.rule]))
+    saving = prices.savings.get(finding.rule)
+    if saving is None or claim.rule.replay is None or whole_ms <= 0:
         return finding
     replay, (low, high) = claim.rule.replay, saving
     assumed = f"{100 * replay.low:.3g} to {100 * replay.high:.3g} %"
     basis = f"replay: {how} {assumed} of its rows' time; {replay.basis}"
     return msgspec.structs.replace(
         finding,
+        after=None,
         saving=Saving(low_ms=low, high_ms=high, low_share=low / whole_ms, high_share=high / whole_ms, basis=basis),
     )
-
-
-def _order(fixes: Sequence[str]) -> Callable[[Finding], tuple[bool, int, int, float, str]]:
-    """First things first: *fixes* in the order of the plan, each of which returns most beside those before it; notes last.
-
-    The rest, which returns nothing that is known, goes by severity and cost.
-    """
-    turn = {rule: at for at, rule in enumerate(fixes)}
-
-    def key(finding: Finding) -> tuple[bool, int, int, float, str]:
-        pays = finding.saving is not None and finding.saving.high_ms > 0
-        place = turn.get(finding.rule, len(turn)) if pays else len(turn)
-        return finding.severity == "note", place, -SEVERITIES.index(finding.severity), -finding.cost_ms, finding.rule
-
-    return key

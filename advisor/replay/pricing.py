@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from advisor.engine import ranking
 from advisor.engine.claims import Claim
 from advisor.intervals import Ints, Spans, covered, union
 from advisor.replay import simulate
-from advisor.replay.effect import Floats, Keep, effect, waiting
+from advisor.replay.apart import apart
+from advisor.replay.effect import Floats, Keep, effect, held_by_the_link, reach, waiting
 from advisor.replay.graph import PLAIN, Graph, build
 from advisor.replay.measure import Measurement, bound_by, measure
 from advisor.replay.steady import clock
 from advisor.results.analysis import typical_ms
-from advisor.rulebook.rule import CONFIDENCES
 from advisor.timeline.context import Context
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ LEAST_LINKED = 0.90
 MOST_OFF = 0.05
 MOST_RESIDUAL = 0.25
 _MOST_STEPS = 12
+_ROUNDS = 3
+"""Times that an order is tried: one that does not settle stays as it is."""
 _LARGE = 50_000
 """Nodes from which on trying every fix again beside each that is taken costs seconds."""
 _WITHOUT_STACKS = 0.5
@@ -35,21 +38,42 @@ _WITHOUT_STACKS = 0.5
 
 @dataclass(frozen=True)
 class Rung:
-    """One step of the plan, in ms; ``bound_by`` is what holds the program back after it."""
+    """One step of the plan, in ms: the step before and after it; ``bound_by`` is what holds the program back after it.
+
+    ``before`` and ``high`` are by the hopeful assumptions, ``low_before`` and ``low`` by the cautious ones.
+    """
 
     rule: str
     before: float
     low: float
     high: float
     bound_by: str
+    low_before: float = 0.0
 
 
 @dataclass(frozen=True)
 class Priced:
-    """The ms that each fix returns, cautious and hopeful, beside the fixes that come before it; and the plan."""
+    """The ms that each fix returns, cautious and hopeful, beside the fixes that come before it, in their order; and the plan.
+
+    ``after`` names, for a fix that returns nothing, those whose fixes leave nothing; none where it is so without them.
+    """
 
     savings: dict[str, tuple[float, float]]
     plan: list[Rung]
+    after: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+class Bounds(NamedTuple):
+    """The most ms that a fix can return: cautiously, and at all."""
+
+    low: float
+    high: float
+
+
+def _returned(rung: Rung) -> tuple[float, float]:
+    """Return the ms that a step of the plan returns, cautiously and hopefully."""
+    high = rung.before - rung.high
+    return min(rung.low_before - rung.low, high), high
 
 
 class _World:
@@ -63,13 +87,21 @@ class _World:
             # Stacks slow Python and operators down, not what waits for data, for a compiler or for a collector.
             base.think *= host + (1 - host) * replay.waiting
             base.call[replay.graph.kind == PLAIN] *= host
-        self.high, self.low = base, base
-        self.timeline, measured = replay.run(base)
-        self.at_high = self.at_low = replay.step_ns(measured)
+        self.base = base
         context, graph = replay.context, replay.graph
-        self.hopeful = {claim.rule.id: effect(context, graph, claim, hopeful=True) for claim in fixes}
-        self.cautious = {claim.rule.id: effect(context, graph, claim, hopeful=False) for claim in fixes}
+        others = [claim for claim in fixes if not ranking.is_batch(claim.rule)]
+        self.hopeful = {claim.rule.id: effect(context, graph, claim, hopeful=True, others=others) for claim in fixes}
+        self.cautious = {claim.rule.id: effect(context, graph, claim, hopeful=False, others=others) for claim in fixes}
+        timeline, measured = replay.run(base)
+        self._steps = [(timeline, replay.step_ns(measured), replay.step_ns(measured))]
+        self._taken: list[str] = []
+        self.high, self.low = base, base
         self._trials: dict[str, tuple[Keep, simulate.Timeline, float]] = {}
+
+    @property
+    def timeline(self) -> simulate.Timeline:
+        """The timeline with the fixes taken so far."""
+        return self._steps[-1][0]
 
     def _try(self, rule: str) -> tuple[Keep, simulate.Timeline, float]:
         """Return the rest, the timeline and the step with one more fix; each is run once until a fix is taken."""
@@ -81,27 +113,32 @@ class _World:
 
     def gain(self, rule: str) -> float:
         """ns that a fix would return beside those that are taken."""
-        return max(0.0, self.at_high - self._try(rule)[2])
+        return max(0.0, self._steps[-1][1] - self._try(rule)[2])
 
-    def take(self, rule: str) -> float:
-        """Take a fix: the ns that it returns, hopefully."""
-        self.high, self.timeline, step = self._try(rule)
+    def take(self, rule: str, *, cautiously: bool) -> tuple[float, float]:
+        """Take a fix: the ns that it returns, cautiously (0 where that is not asked for) and hopefully."""
+        _, at_high, at_low = self._steps[-1]
+        self.high, timeline, step = self._try(rule)
         self._trials = {}
-        gain = max(0.0, self.at_high - step)
-        self.at_high = min(self.at_high, step)
-        return gain
+        low = at_low
+        if cautiously:
+            # With the cautious assumptions, beside those of the fixes taken so.
+            self.low = self.low.and_(self.cautious[rule])
+            low = min(at_low, self.replay.step_ns(self.replay.run(self.low)[1]))
+        self._steps.append((timeline, min(at_high, step), low))
+        self._taken.append(rule)
+        return at_low - low, max(0.0, at_high - step)
 
-    def take_cautiously(self, rule: str) -> float:
-        """The same with the cautious assumptions, beside those of the fixes taken so."""
-        self.low = self.low.and_(self.cautious[rule])
-        step = self.replay.step_ns(self.replay.run(self.low)[1])
-        gain = max(0.0, self.at_low - step)
-        self.at_low = min(self.at_low, step)
-        return gain
+    def back_to(self, count: int) -> None:
+        """Keep the first *count* of the fixes taken."""
+        self._steps, self._taken, self._trials = self._steps[: count + 1], self._taken[:count], {}
+        self.high, self.low = self.base, self.base
+        for rule in self._taken:
+            self.high, self.low = self.high.and_(self.hopeful[rule]), self.low.and_(self.cautious[rule])
 
 
 class _Queue:
-    """The fixes that are not taken yet; the one that returns most beside those taken, weighed by confidence, comes next.
+    """The fixes that are not taken yet; the one that :mod:`advisor.engine.ranking` puts first beside those taken comes next.
 
     The first of *worlds* has the host as recorded. Times are in ms of the step: ns of the replay times *scale*.
     """
@@ -109,44 +146,68 @@ class _Queue:
     def __init__(
         self,
         worlds: Sequence[_World],
-        owned: Mapping[str, float],
-        confidence: Mapping[str, float],
+        fixes: Sequence[Claim],
+        most: Mapping[str, Bounds],
+        whole_ms: float,
         *,
         scale: float,
         thorough: bool,
     ) -> None:
-        self.worlds, self.owned, self.confidence = worlds, owned, confidence
-        self.scale, self.thorough = scale, thorough
-        self.left = list(owned)
-        self._worth = {rule: owned[rule] * confidence[rule] for rule in owned}  # at most
+        self.worlds, self.most = worlds, most
+        self.claims = {claim.rule.id: claim for claim in fixes}
+        self.whole_ms, self.scale, self.thorough = whole_ms, scale, thorough
+        self.left = list(self.claims)
+        self.spent: dict[str, int] = {}
+        """Fixes that return nothing, with the number of those taken when that was seen first."""
+        self._taken = 0
+        self._ms = {rule: bounds.high for rule, bounds in most.items()}  # at most
+
+    def middle(self, rule: str, low: float, high: float) -> float:
+        """Return the middle of a saving as a share of the steady step."""
+        return (low + high) / 2 / self.whole_ms * self.claims[rule].weight
+
+    def _assumed(self, rule: str, high: float) -> ranking.Place:
+        """Rank a fix that returns *high* hopefully, as if its cautious assumption returned as much less as it assumes."""
+        replay = self.claims[rule].rule.replay
+        part = replay.low / replay.high if replay is not None and replay.high else 1.0
+        return ranking.place(self.claims[rule].rule, self.middle(rule, min(high * part, self.most[rule].low), high))
 
     def next(self, *, search: bool) -> str:
         """Choose the fix to take next; without *search* the one that was worth most when it was tried last."""
-        best, best_worth = "", -1.0
-        for rule in sorted(self.left, key=lambda rule: (-self._worth[rule], rule)):
+        best, best_place = "", ranking.FIRST
+        self.left.sort()
+        for rule in sorted(self.left, key=lambda rule: self._assumed(rule, self._ms[rule]), reverse=True):
             # In a graph of very many nodes a fix is taken to return no more beside others than it did before.
-            most = self.owned[rule] * self.confidence[rule] if self.thorough else self._worth[rule]
-            if best and (most <= best_worth or not search):
+            most = self._assumed(rule, self.most[rule].high if self.thorough else self._ms[rule])
+            if best and (most <= best_place or not search):
                 continue
-            self._worth[rule] = self._gain(rule) * self.confidence[rule]
-            if self._worth[rule] > best_worth:
-                best, best_worth = rule, self._worth[rule]
+            self._ms[rule] = self._gain(rule)
+            place = self._assumed(rule, self._ms[rule])
+            if self._ms[rule] < ranking.LEAST * self.whole_ms:
+                self.spent.setdefault(rule, self._taken)
+            else:
+                self.spent.pop(rule, None)
+            if place > best_place:
+                best, best_place = rule, place
         self.left.remove(best)
         return best
 
     def _gain(self, rule: str) -> float:
         """The ms that a fix would return, with the host that lets it return most."""
-        gain = 0.0
+        gain, most = 0.0, self.most[rule].high
         for world in self.worlds:
-            if gain < self.owned[rule]:  # else a faster host has nothing to add
-                gain = min(max(gain, world.gain(rule) * self.scale), self.owned[rule])
+            if gain < most:  # else a faster host has nothing to add
+                gain = min(max(gain, world.gain(rule) * self.scale), most)
         return gain
 
-    def take(self, rule: str, most: float) -> tuple[float, float]:
-        """Take a fix: the ms that it returns, cautiously and hopefully, never more than *most* nor than its rows own."""
-        # Launches go with the work that they launch; but nothing is promised beyond what the rows own.
-        high = min(max([world.take(rule) for world in self.worlds]) * self.scale, self.owned[rule], most)
-        return min(self.worlds[0].take_cautiously(rule) * self.scale, high), high
+    def take(self, rule: str, left: float) -> tuple[float, float]:
+        """Take a fix: the ms that it returns, cautiously and hopefully; never more than *left* nor than its bounds."""
+        # Launches go with the work that they launch; but nothing is promised beyond what the rows own, or the basis says.
+        gains = [world.take(rule, cautiously=at == 0) for at, world in enumerate(self.worlds)]
+        self._taken += 1
+        most = self.most[rule]
+        high = min(max(gain for _, gain in gains) * self.scale, most.high, left)
+        return min(gains[0][0] * self.scale, most.low, high), high
 
 
 class Replay:
@@ -217,40 +278,78 @@ class Replay:
         """
         if self.graph is None:
             return Priced({}, [])
-        fixes = [claim for claim in claims if claim.rule.replay is not None and len(claim.segments)]
+        fixes, gone = apart(self.context, [c for c in claims if c.rule.replay is not None and len(c.segments)])
         base = self.step_ns(self.base)
         queue = _Queue(
             [_World(self, fixes, host) for host in self._hosts()],
-            self._owned_ms(fixes, whole_ms),
-            {claim.rule.id: CONFIDENCES[claim.rule.confidence] for claim in fixes},
+            fixes,
+            {claim.rule.id: self._bounds(claim, whole_ms) for claim in fixes},
+            whole_ms,
             scale=whole_ms / base if base else 0.0,
             thorough=len(self.graph) <= _LARGE,
         )
-        savings: dict[str, tuple[float, float]] = {}
-        plan: list[Rung] = []
-        high_ms = low_ms = whole_ms
+        order: list[str] = []
+        rungs: list[Rung] = []
         while queue.left:
-            rule = queue.next(search=len(savings) < _MOST_STEPS)
-            low, high = savings[rule] = queue.take(rule, high_ms)
-            if high > 0:
-                recorded = queue.worlds[0]
-                bound = bound_by(self.context, self.graph, recorded.timeline, self._loader(recorded.high))
-                plan.append(Rung(rule, high_ms, low_ms - low, high_ms - high, bound))
-            high_ms, low_ms = high_ms - high, low_ms - low
-        return Priced(savings, plan)
+            order.append(queue.next(search=len(order) < _MOST_STEPS))
+            rungs.append(self._rung(queue, order[-1], rungs, whole_ms))
+        for _ in range(_ROUNDS):
+            # What a fix returns beside others can put it before one that was chosen first: priced again from there on.
+            middles = {rung.rule: queue.middle(rung.rule, *_returned(rung)) for rung in rungs}
+            places = {rule: ranking.place(queue.claims[rule].rule, middles[rule]) for rule in order}
+            # Of two that are worth about the same, the one that was chosen first stays first.
+            about = [places[rung.rule][:2] for rung in rungs if rung.before - rung.high >= ranking.LEAST * whole_ms]
+            if about == sorted(about, reverse=True):
+                break
+            ranked = sorted(order, key=lambda rule: places[rule], reverse=True)
+            same = next((at for at, pair in enumerate(zip(order, ranked, strict=True)) if pair[0] != pair[1]), None)
+            if same is None:
+                break
+            order, rungs = ranked, rungs[:same]
+            for world in queue.worlds:
+                world.back_to(same)
+            for rule in order[same:]:
+                rungs.append(self._rung(queue, rule, rungs, whole_ms))
+        priced = self._priced(queue, rungs, whole_ms)
+        return Priced(priced.savings, priced.plan, priced.after | gone)
 
-    def _owned_ms(self, fixes: Sequence[Claim], whole_ms: float) -> dict[str, float]:
-        """The most that each fix can return: the ms that its rows own.
+    def _rung(self, queue: _Queue, rule: str, rungs: Sequence[Rung], whole_ms: float) -> Rung:
+        """Take the next fix."""
+        assert self.graph is not None
+        before, low_before = (rungs[-1].high, rungs[-1].low) if rungs else (whole_ms, whole_ms)
+        low, high = queue.take(rule, before)
+        recorded = queue.worlds[0]
+        bound = bound_by(self.context, self.graph, recorded.timeline, self._loader(recorded.high)) if high > 0 else ""
+        return Rung(rule, before, low_before - low, before - high, bound, low_before)
 
-        A larger batch is worth more than the gaps that show the room for it.
+    def _priced(self, queue: _Queue, rungs: Sequence[Rung], whole_ms: float) -> Priced:
+        """Part the fixes that return something from those that return nothing."""
+        savings: dict[str, tuple[float, float]] = {}
+        after: dict[str, tuple[str, ...]] = {}
+        plan: list[Rung] = []
+        for at, rung in enumerate(rungs):
+            if rung.before - rung.high >= ranking.LEAST * whole_ms:
+                savings[rung.rule] = _returned(rung)
+                plan.append(rung)
+            else:
+                taken = {step.rule for step in rungs[: queue.spent.get(rung.rule, at)]}
+                after[rung.rule] = tuple(step.rule for step in plan if step.rule in taken)
+        return Priced(savings, plan, after)
+
+    def _bounds(self, claim: Claim, whole_ms: float) -> Bounds:
+        """The most that a fix can return, in ms: neither more than its rows own, nor than the part of their time that it assumes.
+
+        A larger batch is worth more than the gaps that show the room for it, but not for sure.
         """
-        counted = max(self.context.ledger.counted_ns, 1)
-        return {
-            claim.rule.id: whole_ms
-            if claim.rule.replay and claim.rule.replay.action == "batch"
-            else claim.cost_ns / counted * whole_ms
-            for claim in fixes
-        }
+        replay = claim.rule.replay
+        assert replay is not None
+        assert self.graph is not None
+        ms = whole_ms / max(self.context.ledger.counted_ns, 1)
+        owned = (claim.cost_ns - held_by_the_link(self.context, claim)) * ms
+        if replay.action == "batch":
+            return Bounds(owned, whole_ms)
+        reached = max(reach(self.context, self.graph, claim) * ms, owned)
+        return Bounds(min(owned, replay.low * reached), min(owned, replay.high * reached))
 
     def timeline_with(self, claims: Sequence[Claim]) -> pd.DataFrame:
         """The device's work as it would run with the hopeful assumptions of all fixes."""

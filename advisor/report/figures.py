@@ -9,7 +9,7 @@ from typing import NamedTuple
 from advisor.report.blocks import Span, Text, joined
 from advisor.report.causes import breakdown, meaning, on_cpu
 from advisor.report.plain import clean, milliseconds, number, percent, percents, size
-from advisor.results.analysis import Analysis, Finding, Place, PlanStep, Setting, Summary, Verdicts
+from advisor.results.analysis import Analysis, Finding, Place, PlanStep, Saving, Setting, Summary, Verdicts
 
 # Below so many steps a spread says less than the steps themselves.
 FEW = 5
@@ -191,7 +191,7 @@ def whose_time(summary: Summary) -> str:
 
 
 def price(finding: Finding, summary: Summary | None, others: Sequence[Finding] = ()) -> str:
-    """Return the saving in words: ``saves up to 28.1 ms of 121 ms a step (23.2 %), cautiously 21.0 ms (17.4 %)``.
+    """Return the saving in words: ``saves 21.0 to 28.1 ms of 121 ms a step (17.4 to 23.2 %)``.
 
     *others* are the findings beside it: what one of them counts is said to be counted there.
     """
@@ -200,15 +200,68 @@ def price(finding: Finding, summary: Summary | None, others: Sequence[Finding] =
         for other in others:
             if other.rule.startswith("data-loading/") and other.cost_ms:
                 return f"counted under {clean(other.rule)}"
+    if finding.after is not None:
+        return nothing_left(finding, others)
     if saving is None:
         return "not known" if finding.cost_ms else "none of its own: a risk, or memory"
     basis = f" of {milliseconds(whole_ms(summary))}" if summary else ""
-    text = f"saves up to {milliseconds(saving.high_ms)}{basis} {per(summary)} ({percent(saving.high_share)})"
-    if saving.low_ms <= 0 < saving.high_ms:
-        text += ", perhaps nothing"
-    elif saving.low_ms < saving.high_ms:
-        text += f", cautiously {milliseconds(saving.low_ms)} ({percent(saving.low_share)})"
-    return text
+    ms, share = _range(saving)
+    return f"saves {ms}{basis} {per(summary)} ({share})" + (", perhaps nothing" if saving.low_ms <= 0 else "")
+
+
+def gain(finding: Finding, others: Sequence[Finding]) -> str:
+    """Return the saving in short: ``21.0 to 28.1 ms (17.4 to 23.2 %)``, what leaves none, or ``unpriced``."""
+    if finding.after is not None:
+        return nothing_left(finding, others)
+    return "{} ({})".format(*_range(finding.saving)) if finding.saving else "unpriced"
+
+
+def gained_share(finding: Finding, others: Sequence[Finding]) -> str:
+    """Return the same as a share of the step alone."""
+    return _range(finding.saving)[1] if finding.saving else gain(finding, others)
+
+
+def _range(saving: Saving) -> tuple[str, str]:
+    """Return a saving in ms and as a share, from the cautious to the hopeful figure."""
+    high = milliseconds(saving.high_ms), percent(saving.high_share)
+    if saving.low_ms <= 0:
+        return f"at most {high[0]}", f"at most {high[1]}"
+    low = milliseconds(saving.low_ms), percent(saving.low_share)
+    ms, share = (
+        most
+        if least == most
+        else f"{least.removesuffix(unit)} to {most}"
+        if least.endswith(unit)
+        else f"{least} to {most}"
+        for least, most, unit in zip(low, high, (_unit(high[0]), " %"), strict=True)
+    )
+    return ms, share
+
+
+def _unit(text: str) -> str:
+    """Return the unit at the end of a figure, and the space before it."""
+    return text[text.rindex(" ") :]
+
+
+def nothing_left(finding: Finding, findings: Sequence[Finding]) -> str:
+    """Return ``after 1 and 3: nothing left``: the numbers of the findings whose fixes leave nothing of this one's saving."""
+    place = {other.rule: index for index, other in enumerate(findings, 1)}
+    numbers = [str(place[rule]) for rule in finding.after or () if rule in place]
+    if not finding.after:
+        return "nothing to gain: other work sets the pace"
+    if not numbers:
+        return f"after {', '.join(map(clean, finding.after))}: nothing left"
+    if len(numbers) > 2 and numbers == [str(n) for n in range(int(numbers[0]), int(numbers[-1]) + 1)]:
+        return f"after {numbers[0]} to {numbers[-1]}: nothing left"
+    listed = f"{', '.join(numbers[:-1])} and {numbers[-1]}" if len(numbers) > 1 else numbers[0]
+    return f"after {listed}: nothing left"
+
+
+def times(step: PlanStep) -> str:
+    """Return how many times as fast the step is: ``1.05 to 1.49×``, cautiously and hopefully."""
+    if step.speedup_low is None:
+        return f"up to {step.speedup:.2f}×"
+    return f"{' to '.join(dict.fromkeys((f'{step.speedup_low:.2f}', f'{step.speedup:.2f}')))}×"
 
 
 def cost(finding: Finding, summary: Summary | None) -> str:

@@ -284,7 +284,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     title: Annotated[Text, doc("What is wrong, in one line.")]
     category: Annotated[Name, doc("Folder of the rule, the first half of its id.")]
     severity: Annotated[
-        Severity, doc("By the share its rows own, start-up left out where it is much, or as the rule says.")
+        Severity,
+        doc(
+            "By the share of the step that the middle of the saving returns, start-up left out where it is much; at most medium "
+            "without a price, note where `after` says that nothing is left."
+        ),
     ]
     confidence: Annotated[Confidence, doc("How sure the rule is of what it says, as it says itself.")]
     cost_ms: Annotated[float, doc("The time that the matched rows own, per step (per window without steps).")]
@@ -297,6 +301,13 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     fix: Annotated[Fix, doc("What to change.")]
     references: Annotated[list[Reference], doc("Further reading.")]
     settings: Annotated[list[Setting], doc("What the program ran with, where `advisor record` wrote it down.")] = []
+    after: Annotated[
+        list[Name] | None,
+        doc(
+            "Where the fix returns nothing: the rules whose fixes, which stand before it, leave nothing; empty where it returns "
+            "nothing even alone. None where it returns something, or has no price."
+        ),
+    ] = None
 
     def _repr_html_(self) -> str:
         """Return the finding as a notebook shows it."""
@@ -313,12 +324,10 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True):
     step_ms_before: Annotated[float, doc("The step with the fixes before this one, by their hopeful assumptions.")]
     step_ms_after: Annotated[dict[Name, float], doc("low and high: with the fixes so far, hopeful and cautious.")]
     speedup: Annotated[float, doc("How many times as fast as recorded the step is then, by the hopeful assumptions.")]
+    speedup_low: Annotated[float | None, doc("The same by the cautious assumptions; None in older analyses.")] = None
     bound_by: Annotated[
         Name,
-        doc(
-            "What holds the program back after it: work, waits, loader or launches; unpriced for a larger batch whose gain "
-            "the trace does not show; empty in `what_if`."
-        ),
+        doc("What holds the program back after it: work, waits, loader or launches; empty in `what_if`."),
     ] = ""
     changes_training: Annotated[bool, doc("Whether it changes what is learned: batch or precision.")] = False
 
@@ -366,7 +375,10 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     trace: Annotated[TraceInfo, doc("The file, and what it says of itself.")]
     quality: Annotated[list[QualityNote], doc("What the profile lacks or what was repaired, and what to do next time.")]
     summary: Annotated[Summary, doc("Headline figures.")]
-    findings: Annotated[list[Finding], doc("By saving times confidence: what is first is what to do first.")]
+    findings: Annotated[
+        list[Finding],
+        doc("By severity, then the middle of the saving times confidence: what is first is what to do first."),
+    ]
     plan: Annotated[list[PlanStep], doc("The fixes in order, each with the step time predicted after it.")]
     verdicts: Annotated[Verdicts, doc("What each rule came to that is no finding.")]
     what_if: Annotated[PlanStep | None, doc("Some fixes together; None where not asked, or without a price.")] = None

@@ -26,6 +26,10 @@ from advisor.rulebook.rule import Limit, Match, Replay, Rule
 __all__ = ["Limit", "Match", "Replay", "Rule", "Rulebook", "builtin_rules_dir", "files_in", "load"]
 
 
+_LISTS = ("yields_to", "gone_with")
+"""Keys that name other rules."""
+
+
 @dataclass(frozen=True)
 class Rulebook:
     """The rules in the order of their ids, and the frames that they were checked against."""
@@ -143,8 +147,9 @@ def _unique(drafts: Sequence[Draft]) -> dict[str, Draft]:
         known.setdefault(draft.id, draft)
     for draft in known.values():
         # Whoever yielded to a rule that was replaced yields to the one that took its place.
-        heirs = [replaced[rule].id if rule in replaced else rule for rule in draft.file.yields_to]
-        draft.file = msgspec.structs.replace(draft.file, yields_to=tuple(dict.fromkeys(heirs)))
+        for key in _LISTS:
+            heirs = [replaced[rule].id if rule in replaced else rule for rule in getattr(draft.file, key)]
+            draft.file = msgspec.structs.replace(draft.file, **{key: tuple(dict.fromkeys(heirs))})
     return known
 
 
@@ -167,9 +172,10 @@ def _check_overrides(
 def _check_order(known: Mapping[str, Draft]) -> None:
     """Every rule yields to rules that exist, and none to itself, directly or in a circle."""
     for draft in known.values():
-        for rule in draft.file.yields_to:
-            if rule not in known:
-                draft.report("yields_to", f"no rule '{rule}'{nearest(rule, known)}")
+        for key in _LISTS:
+            for rule in getattr(draft.file, key):
+                if rule not in known:
+                    draft.report(key, f"no rule '{rule}'{nearest(rule, known)}")
     done: set[str] = set()
 
     def visit(rule: str, trail: tuple[str, ...]) -> None:

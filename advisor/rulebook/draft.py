@@ -114,8 +114,8 @@ class Draft(Reader):
         if not self.is_sound("levels", "severity"):
             return
         shares = [levels[name] for name in SEVERITIES if name in levels]
-        if any(low >= high for low, high in pairwise(shares)):
-            self.report("levels", "must increase from note to high")
+        if any(low > high for low, high in pairwise(shares)):
+            self.report("levels", "must not fall from note to high")
         if shares and frame in FRAMES and FRAMES[frame].timeless:
             self.report("levels", f"frame '{frame}' owns no time; give the rule a severity instead")
         elif not self.is_profile and bool(shares) == bool(self.file.severity):

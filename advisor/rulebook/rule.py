@@ -19,7 +19,8 @@ from advisor.results.analysis import Confidence, Severity
 from advisor.rulebook.expression import Condition
 
 Need = Literal["gpu", "host", "steps", "shapes", "stacks", "memory", "distributed", "loader", "ranks", "idle", "gc"]
-Action = Literal["remove", "hide", "scale", "unblock", "merge", "batch"]
+Action = Literal["remove", "hide", "scale", "unblock", "merge", "capture", "batch"]
+Floor = Literal["", "link"]
 NEEDS: tuple[Need, ...] = get_args(Need)
 CONFIDENCES: Mapping[Confidence, float] = {"certain": 1.0, "likely": 0.7, "possible": 0.4}
 SEVERITIES: tuple[Severity, ...] = ("note", "low", "medium", "high")
@@ -144,6 +145,7 @@ class Replay(Table, frozen=True):
     low: Annotated[Part, Meta(description="the part of their time that it returns, cautiously")]
     high: Annotated[Part, Meta(description="and at most")]
     basis: Annotated[Text, Meta(description="where both come from; a prior says that it is one")]
+    floor: Annotated[Floor, Meta(description="link: copies stay as long as their bytes take over the link")] = ""
     times: Annotated[str, _enum(TIMES, description="the figure of `trace` that bounds how fast they become")] = ""
 
     def within(self, times: float | None) -> Replay:
@@ -166,6 +168,7 @@ class RuleFile(Table, frozen=True, kw_only=True):
     given: Annotated[str, Meta(description=f"over `trace`: of which programs it speaks{_SQL}")] = ""
     confidence: Annotated[Confidence, Meta(description="how sure the finding is; it weighs the saving in the ranking")]
     yields_to: Annotated[Words, Meta(description="rules that own these rows where they fire too")] = ()
+    gone_with: Annotated[Words, Meta(description="rules whose fix does away with rows that lie inside theirs")] = ()
     severity: Annotated[Severity | None, Meta(description="for a risk that costs no time, not [levels]")] = None
     replaces: Annotated[str, Meta(description="the id of the rule that this one stands in for")] = ""
     match: Match

@@ -48,7 +48,7 @@ def model(
 
 # Each step: four graphs of 0.1 ms, and stretches of 0.4, 0.3 and 0.3 ms in which the device idles, 1 us more for the
 # entrance of each region. 1.0 ms of 1.4.
-@fires(cost_ms=1.0, occurrences=12, severity="low", line="net.py:11")
+@fires(cost_ms=1.0, occurrences=12, severity="high", line="net.py:11")
 def three_breaks_in_every_step() -> TraceBuilder:
     return model()
 

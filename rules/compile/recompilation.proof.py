@@ -46,7 +46,7 @@ def a_shape_that_changes_in_every_step() -> TraceBuilder:
 
 
 # Two of four steps, the first of them outside the median; the median step is 70 ms, the share 60 of 340 ms.
-@fires(cost_share=60 / 340, occurrences=2, severity="medium")
+@fires(cost_share=60 / 340, occurrences=2, severity="high")
 def in_two_steps_of_four() -> TraceBuilder:
     return steps(0, again=(1, 3))
 

@@ -20,7 +20,7 @@ def steps(pause_us: int = 10_000, *, work_ms: int = 90, steps: int = 4, hidden: 
 
 
 # Each step the device waits 10 ms for the collector and works 90.
-@fires(cost_ms=10, cost_share=0.1, occurrences=4, severity="high", line="train.py:12")
+@fires(cost_ms=10, cost_share=0.1, occurrences=4, severity="medium", line="train.py:12")
 def a_collection_in_every_step() -> TraceBuilder:
     return steps()
 

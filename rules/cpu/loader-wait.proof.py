@@ -17,7 +17,7 @@ def training(wait_us: float = 2000, *, steps: int = 4, device: str | None = None
     return b
 
 
-@fires(cost_ms=2.0, cost_share=0.2, occurrences=4, severity="high")  # 2 of 10 ms in each of four steps
+@fires(cost_ms=2.0, cost_share=0.2, occurrences=4, severity="medium")  # 2 of 10 ms in each of four steps
 def two_of_ten_milliseconds_in_the_loader() -> TraceBuilder:
     return training()
 

@@ -20,7 +20,7 @@ def training(
     return b
 
 
-@fires(cost_ms=3.0, cost_share=0.3, occurrences=4, severity="medium", line="train.py:21")  # 3 of 10 ms
+@fires(cost_ms=3.0, cost_share=0.3, occurrences=4, severity="high", line="train.py:21")  # 3 of 10 ms
 def a_batch_prepared_in_python() -> TraceBuilder:
     return training()
 

@@ -26,7 +26,7 @@ def a_loop_over_small_tensors() -> TraceBuilder:
     return loop()
 
 
-@fires(cost_ms=1.5, cost_share=0.25, severity="low")  # the same beside 3 ms of real work
+@fires(cost_ms=1.5, cost_share=0.25, severity="high")  # the same beside 3 ms of real work
 def half_of_the_step_is_real_work() -> TraceBuilder:
     return loop(rest_us=3000)
 

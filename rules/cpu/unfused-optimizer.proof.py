@@ -26,12 +26,12 @@ def training(
     return b
 
 
-@fires(cost_ms=1.0, cost_share=0.1, occurrences=120, severity="low")  # 40 operators of 25 us in 10 ms, three times
+@fires(cost_ms=1.0, cost_share=0.1, occurrences=120, severity="medium")  # 40 operators of 25 us in 10 ms, three times
 def forty_operators_a_step() -> TraceBuilder:
     return training()
 
 
-@fires(cost_ms=3.0, severity="medium")  # 120 operators of 25 us in 12 ms: 25 %
+@fires(cost_ms=3.0, severity="high")  # 120 operators of 25 us in 12 ms: 25 %
 def a_quarter_of_the_step() -> TraceBuilder:
     return training(30, optimizer="AdamW")
 

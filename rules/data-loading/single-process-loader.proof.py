@@ -30,7 +30,7 @@ def loading_before_every_step() -> TraceBuilder:
 
 
 # 15 of the 20 ms of each wait are hidden behind a kernel: 5 ms idle, of 50.
-@fires(cost_ms=5, cost_share=0.1, occurrences=4, severity="medium")
+@fires(cost_ms=5, cost_share=0.1, occurrences=4, severity="high")
 def loading_that_is_hidden_in_part() -> TraceBuilder:
     return steps(ahead_ms=15)
 

@@ -42,7 +42,7 @@ def epochs(
 
 
 # 10 + 40 ms in one of ten steps; 9 x 20.1 + 70 = 250.9 ms in all.
-@fires(cost_share=50 / 250.9, occurrences=2, severity="medium")
+@fires(cost_share=50 / 250.9, occurrences=2, severity="high")
 def workers_that_start_anew() -> TraceBuilder:
     return epochs()
 

@@ -6,7 +6,7 @@ from advisor.testing.workloads import ranks
 
 
 # Rank 2 takes 10 ms longer for the same product: three of four ranks wait 10 ms in steps of 100, 7.5 ms on average.
-@fires(cost_ms=7.5, cost_share=0.075, occurrences=12, severity="low", op="record_param_comms")
+@fires(cost_ms=7.5, cost_share=0.075, occurrences=12, severity="medium", op="record_param_comms")
 def one_rank_takes_longer_for_the_same_product() -> list[TraceBuilder]:
     return ranks({2: 10_000})
 

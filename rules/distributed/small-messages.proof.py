@@ -19,6 +19,7 @@ def reductions(count: int = 40, us: int = 200, *, nbytes: int = 65_536, world_si
                 b.kernel("ampere_sgemm_128x64_nt", us=30_000, at_us=start + 20_200)
                 for index in range(count):
                     b.collective("all_reduce", nbytes, us=us, at_us=start + 50_200 + index * us)
+            b.sync("cudaDeviceSynchronize")  # the host waits for the GPU, which sets the pace
             b.seek((number + 1) * 100_000)
     return b
 

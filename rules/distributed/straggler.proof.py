@@ -36,7 +36,7 @@ def ranks(
 
 # Of four ranks three wait 10 ms for the fourth in each step of 100 ms: 7.5 ms on average. The late rank owns nothing,
 # so 3 ranks x 4 steps match.
-@fires(cost_ms=7.5, cost_share=0.075, occurrences=12, severity="low", op="record_param_comms")
+@fires(cost_ms=7.5, cost_share=0.075, occurrences=12, severity="medium", op="record_param_comms")
 def one_rank_computes_10_ms_longer() -> list[TraceBuilder]:
     return ranks({2: 10_000})
 

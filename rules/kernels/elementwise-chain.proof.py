@@ -135,7 +135,7 @@ def severity_is_judged_without_start_up() -> TraceBuilder:
 
 
 # Of 59.9 ms, 50 are the loading, and 9.9 ms of work are too little to judge by: 6.7 % stay low.
-@fires(cost_share=0.0667, severity="low")
+@fires(cost_share=0.0667, severity="medium")
 def too_little_is_left_without_start_up() -> TraceBuilder:
     return started(50_000, 1475)
 

@@ -44,7 +44,7 @@ def miopen_transposes_too() -> TraceBuilder:
     return steps(around=("batched_transpose_16x32_half", "batched_transpose_32x16_half"), device="AMD Instinct MI300X")
 
 
-@fires(cost_share=0.1, occurrences=4, severity="high")
+@fires(cost_share=0.1, occurrences=4, severity="medium")
 def miopen_transposes_without_a_host() -> TraceBuilder:
     # 0.1 of 1 ms, four times over.
     b = TraceBuilder("AMD Instinct MI210")

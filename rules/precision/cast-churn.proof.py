@@ -26,7 +26,7 @@ def layers(
 
 
 # Eight layers of 30 us in each step.
-@fires(cost_ms=0.24, occurrences=32, severity="medium", op="aten::copy_")
+@fires(cost_ms=0.24, occurrences=32, severity="high", op="aten::copy_")
 def weights_converted_in_every_layer() -> TraceBuilder:
     return layers()
 

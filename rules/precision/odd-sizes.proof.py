@@ -27,7 +27,7 @@ def training(
     return b
 
 
-@fires(cost_ms=0.3, occurrences=4, severity="high", op="aten::mm")
+@fires(cost_ms=0.3, occurrences=4, severity="medium", op="aten::mm")
 def a_vocabulary_of_50257() -> TraceBuilder:
     return training()
 

@@ -26,12 +26,12 @@ def training(checked: int = 8, nodes: int = 8, *, device: str | None = "NVIDIA A
     return b
 
 
-@fires(severity="high", occurrences=1)
+@fires(severity="medium", occurrences=1)
 def every_gradient_tested() -> TraceBuilder:
     return training()
 
 
-@fires(severity="high")
+@fires(severity="medium")
 def the_same_on_a_machine_without_a_gpu() -> TraceBuilder:
     return training(device=None)
 

@@ -14,7 +14,7 @@ def steps(bubble_us: int = 1000, *, call: str = "cudaDeviceSynchronize", **optio
 
 
 # In each step the device idles for 1 ms behind the synchronization, of 10 ms.
-@fires(cost_ms=1.0, cost_share=0.1, occurrences=4, severity="high", line="train.py:61")
+@fires(cost_ms=1.0, cost_share=0.1, occurrences=4, severity="medium", line="train.py:61")
 def timing_code_in_every_step() -> TraceBuilder:
     return steps()
 

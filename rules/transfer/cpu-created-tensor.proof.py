@@ -48,7 +48,7 @@ def steps(
 # Each copy of 100 us costs 8 us before (6 to call, 2 to arrive) and 12 behind it (4 to wait, 6 to launch, 2 to arrive). The
 # 50 us of making are the copy's in the first step; in the others the wait at the end of the step before owns that idle
 # time: (170 + 3 x 120) / 4.
-@fires(cost_ms=0.1325, occurrences=4, severity="medium")
+@fires(cost_ms=0.1325, occurrences=4, severity="low")
 def zeros_made_on_the_host_in_every_step() -> TraceBuilder:
     return steps()
 

@@ -24,6 +24,7 @@ def steps(
             kernel_at = start + copy_us - hidden_us
             with b.op("aten::mm"):
                 b.kernel("volta_sgemm_128x64_nn", us=start + 10_000 - kernel_at, at_us=kernel_at)
+            b.sync("cudaDeviceSynchronize")  # the host waits for the GPU, which sets the pace
             b.seek(us=start + 10_000)
     return b
 
@@ -33,7 +34,7 @@ def float_images_in_every_step() -> TraceBuilder:
     return steps()
 
 
-@fires(cost_ms=0.5, severity="medium")  # 1.5 of the 2 ms run under the kernel
+@fires(cost_ms=0.5, severity="low")  # 1.5 of the 2 ms run under the kernel
 def what_a_kernel_hides_costs_nothing() -> TraceBuilder:
     return steps(hidden_us=1500)
 

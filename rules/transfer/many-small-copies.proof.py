@@ -13,11 +13,12 @@ def steps(
     for number in range(3):
         start = 10_000 * number
         with b.step():
+            for copy in range(count):
+                b.copy("HtoD", nbytes, us=us, pinned=True, op=op, stream=20, at_us=start + 10 + copy * us)
             with b.op("aten::mm"):
                 delay_us = 10 if hidden else 10 + count * us
                 b.kernel("volta_sgemm_128x64_nn", us=10_000 - delay_us, at_us=start + delay_us)
-            for copy in range(count):
-                b.copy("HtoD", nbytes, us=us, pinned=True, op=op, stream=20, at_us=start + 10 + copy * us)
+            b.sync("cudaDeviceSynchronize")  # the host waits for the GPU, which sets the pace
             b.seek(us=start + 10_000)
     return b
 

@@ -33,7 +33,7 @@ def test_the_report_says_first_things_first() -> None:
     assert "3.0 GiB of 32.0 GiB (9.4 %)" in head
     assert " 1. HIGH    Batches are loaded in the training process" in rest
     # 28.1 of 121 ms is 23.2 %; 21.0 of 121 ms is 17.4 %
-    assert "saves up to 28.1 ms of 121 ms a step (23.2 %), cautiously 21.0 ms (17.4 %)" in rest
+    assert "saves 21.0 to 28.1 ms of 121 ms a step (17.4 to 23.2 %)" in rest
     assert "train.py:54 in train → torch/utils/data/dataloader.py:521 __next__" in rest
     assert "          num_workers=8)" in rest  # six columns of margin, and the tab as four
     assert "none of its own" in rest
@@ -146,7 +146,7 @@ def test_quiet_is_a_line_a_finding_and_verbose_names_what_passed() -> None:
     made = analysis(finding(), finding("b/b", severity="note", saving=None))
     assert text(made, verbosity=-1).splitlines()[1:] == [
         "step 121 ms · GPU busy 69.1 % · peak memory 3.0 GiB of 32.0 GiB (9.4 %)",
-        " 1. high    up to 23.2 %  data-loading/single-process-loader: Batches are loaded in the training process",
+        " 1. high    17.4 to 23.2 %    data-loading/single-process-loader: Batches are loaded in the training process",
         " 2. note    unpriced      b/b: Batches are loaded in the training process",
     ]
     verbose = text(made, verbosity=1)

@@ -55,6 +55,7 @@ def rank(
                 wait = (latest_us - late_us if place == 0 else 0) + MESSAGE_US
                 b.collective("all_reduce", 4_000_000, us=wait, at_us=arrives, group=group, stream=20 + place)
                 arrives += wait
+            b.sync("cudaDeviceSynchronize")  # the host waits for the GPU, which sets the pace
             b.seek((step + 1) * STEP_US)
     return b
 

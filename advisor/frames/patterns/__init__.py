@@ -132,4 +132,17 @@ def _events(context: Context, mask: Bools) -> tuple[Ints, Ints]:
     return np.unique(own.index[mask[own.row]]), nodes
 
 
-FRAME = Frame(SCHEMA, build, evidence=("kind", "op", COUNT, *TIME), rows=Rows(events=_events), owns=_claims)
+def _inside(context: Context, mask: Bools) -> Ints:
+    """All GPU work of the patterns."""
+    inside = context.once(find).inside
+    return np.unique(inside.index[mask[inside.row]])
+
+
+FRAME = Frame(
+    SCHEMA,
+    build,
+    evidence=("kind", "op", COUNT, *TIME),
+    rows=Rows(events=_events),
+    owns=_claims,
+    encloses=_inside,
+)

@@ -16,7 +16,7 @@ FULL_FINDINGS = 8
 PLACES = 5
 ORDER = (
     "In the order in which to fix them: each returns most beside those before it, weighed by confidence. "
-    "Severity is the share of the time they own."
+    "Severity is the share of the step that it returns."
 )
 # Headline figures that are too long for a column.
 _WORDS = ("peak memory", "on the CPU")
@@ -32,7 +32,8 @@ def blocks(analysis: Analysis, detail: doc.Detail) -> Iterator[doc.Block]:
     yield from headline(analysis)
     yield from causes(summary, detail)
     real = [finding for finding in analysis.findings if finding.severity != "note"]
-    shown = analysis.findings if detail.folds else real
+    shown = [finding for finding in analysis.findings if finding.after is None] if detail.folds else real
+    rest = [finding for finding in analysis.findings if finding not in shown]
     plan = [*_plan(analysis.plan), *_what_if(analysis.what_if)]
     yield doc.Heading(figures.tally(analysis.findings) + (", first things first" if real else ""))
     if len(real) > 1:
@@ -40,11 +41,11 @@ def blocks(analysis: Analysis, detail: doc.Detail) -> Iterator[doc.Block]:
     if not analysis.findings and analysis.verdicts.not_run:
         yield doc.Paragraph("No rule that could run has a finding; what could not run is named below.")
     if detail.folds:
-        yield from (short(shown) if shown else [])
+        yield from (short(analysis.findings) if analysis.findings else [])
         yield from plan
     yield from findings(shown, summary, detail)
-    if len(shown) < len(analysis.findings):
-        yield from _notes_in_short([finding for finding in analysis.findings if finding.severity == "note"], detail)
+    if rest:
+        yield from _notes_in_short(rest, analysis.findings, detail)
     if not detail.folds:
         yield from plan
     yield from notes(analysis.quality, "Quality of this profile")
@@ -67,9 +68,9 @@ def _quiet(analysis: Analysis) -> Iterator[doc.Block]:
 def lines(findings: Sequence[Finding]) -> Iterator[doc.Block]:
     """Yield a line a finding."""
     for index, finding in enumerate(findings, 1):
-        gain = f"up to {percent(finding.saving.high_share)}" if finding.saving else "unpriced"
+        gain = figures.gained_share(finding, findings)
         level = doc.Span(f"{finding.severity:6}", finding.severity)
-        yield doc.Paragraph((f"{index:>2}. ", level, f"  {gain:12}  {finding.rule}: {finding.title}"), wrap=False)
+        yield doc.Paragraph((f"{index:>2}. ", level, f"  {gain:16}  {finding.rule}: {finding.title}"), wrap=False)
     if not findings:
         yield doc.Paragraph("no findings")
 
@@ -120,9 +121,8 @@ def short(findings: Sequence[Finding]) -> Iterator[doc.Block]:
     """Yield the findings as a table: what to do first."""
     rows: list[tuple[doc.Text, ...]] = []
     for index, finding in enumerate(findings, 1):
-        saving, level = finding.saving, doc.Span(finding.severity, finding.severity)
-        gain = f"up to {milliseconds(saving.high_ms)} ({percent(saving.high_share)})" if saving else "unpriced"
-        rows.append((str(index), level, finding.title, gain, _first_place(finding)))
+        level = doc.Span(finding.severity, finding.severity)
+        rows.append((str(index), level, finding.title, figures.gain(finding, findings), _first_place(finding)))
     yield doc.Table(("", "severity", "finding", "saves", "where"), rows, ">|~><")
 
 
@@ -182,9 +182,16 @@ def _full(
         yield doc.Facts(facts)
 
 
-def _notes_in_short(findings: Sequence[Finding], detail: doc.Detail) -> Iterator[doc.Block]:
+def _notes_in_short(findings: Sequence[Finding], others: Sequence[Finding], detail: doc.Detail) -> Iterator[doc.Block]:
     yield doc.Heading("Noted")
-    worth = [percent(finding.cost_share) if finding.cost_ms else "unpriced" for finding in findings]
+    worth = [
+        figures.nothing_left(finding, others)
+        if finding.after is not None
+        else percent(finding.cost_share)
+        if finding.cost_ms
+        else "unpriced"
+        for finding in findings
+    ]
     items = [f"{finding.title} ({finding.rule}, {price})" for finding, price in zip(findings, worth, strict=True)]
     yield doc.Items(items, [finding.fix.title for finding in findings] if detail.everything else ())
 
@@ -193,7 +200,7 @@ def _plan(plan: Sequence[PlanStep]) -> Iterator[doc.Block]:
     if plan:
         yield doc.Heading("In this order")
         rows = [
-            (str(index), step.title, figures.plan_step(step.step_ms_before, step.step_ms_after), f"{step.speedup:.2f}×")
+            (str(index), step.title, figures.plan_step(step.step_ms_before, step.step_ms_after), figures.times(step))
             for index, step in enumerate(plan, 1)
         ]
         yield doc.Table(("", "fix", "step", ""), rows, "><<>", notes=[figures.plan_note(step) for step in plan])
@@ -206,7 +213,7 @@ def _what_if(prediction: PlanStep | None) -> Iterator[doc.Block]:
 
 
 def _then(prediction: PlanStep) -> str:
-    then = f"step {figures.plan_step(prediction.step_ms_before, prediction.step_ms_after)}, up to {prediction.speedup:.2f}×"
+    then = f"step {figures.plan_step(prediction.step_ms_before, prediction.step_ms_after)}, {figures.times(prediction)}"
     return then + ("; changes training" if prediction.changes_training else "")
 
 
