@@ -17,11 +17,12 @@ from advisor.timeline.calls import ANNOTATION, OP, PYTHON, RUNTIME
 from advisor.timeline.context import Context
 from advisor.timeline.source import parse_frame
 
-OWNERS = ("stall", "selection", "buffers", "optimizer", "processor", "collective", "function")
-STALL, SELECTION, BUFFERS, OPTIMIZER, PROCESSOR, COLLECTIVE, FUNCTION = range(len(OWNERS))
+OWNERS = ("stall", "selection", "buffers", "optimizer", "processor", "collective", "function", "first call")
+STALL, SELECTION, BUFFERS, OPTIMIZER, PROCESSOR, COLLECTIVE, FUNCTION, FIRST_CALL = range(len(OWNERS))
 
 # A function is looked for in what is no launch's price any more.
 _LONG_NS = 1_000_000
+_FIRST_TIMES = 10
 # Optimizers whose steps torch itself groups or loops over: they take fused=True, foreach=True or capturable=True.
 _OPTIMIZERS = re.compile(
     r"^Optimizer\.(?:step#(?:SGD|Adam|AdamW|NAdam|RAdam|Adagrad|Adadelta|Adamax|ASGD|RMSprop|Rprop)\.step|zero_grad#\w+\.zero_grad)$"
@@ -76,6 +77,8 @@ def find(context: Context, thread: int, start: Ints, end: Ints, chosen: Bools) -
     node, python = _holders(context, thread, low, high)
     held = (high - low >= _LONG_NS) & (node >= 0)
     kind[(kind < 0) & held & python] = FUNCTION
+    named = np.flatnonzero((kind == FUNCTION) | (kind == PROCESSOR) & (node >= 0))
+    kind[named[_first_calls(context, node[named])]] = FIRST_CALL
     owner[rows] = kind
     holder[rows] = np.where(held & (kind >= 0) & (kind != STALL), node, -1)
     return Stretches(owner, holder)
@@ -241,6 +244,20 @@ def _holders(context: Context, thread: int, start: Ints, end: Ints) -> tuple[Int
             break
         node = np.where(climb, host.parent[at], node)
     return node, python
+
+
+def _first_calls(context: Context, nodes: Ints) -> Bools:
+    """Flag calls that are the first of a function, and take ten times as long as the others: these set something up."""
+    host = context.recording.host
+    flags = np.zeros(len(nodes), np.bool_)
+    dur = host.end - host.start
+    for code in np.unique(host.name[nodes]).tolist():
+        calls = np.flatnonzero((host.name == code) & (host.group == PYTHON))
+        first = calls[np.argmin(host.start[calls])]
+        others = calls[calls != first]
+        if len(others) and dur[first] >= _FIRST_TIMES * np.median(dur[others]):
+            flags |= nodes == first
+    return flags
 
 
 def _placed(context: Context) -> Bools:

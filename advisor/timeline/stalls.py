@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, inside, subtract, union
+from advisor.intervals import Bools, Ints, fetch, inside, subtract, union
 from advisor.timeline import waits as w
 from advisor.timeline.calls import OP, RUNTIME
 from advisor.timeline.ledger import HostWaits
@@ -19,8 +19,10 @@ LEAST_NS = 1_000_000
 _TIMES, _ENOUGH = 20, 5
 # A call whose like take longer is not cheap: its time may depend on what it is given.
 _CHEAP_NS = 200_000
-# Not where one operator is always slow: that has a reason of its own.
-_PLACES, _MOST_AT_ONE = 3, 0.5
+# Not where one place is always slow: that has a reason of its own.
+_PLACES, _MOST_STEPS = 3, 0.5
+# A place is a call, and so many around it.
+_AROUND = 2
 # Calls that wait by design, or whose time depends on their argument.
 _WAITS = re.compile(r"Memcpy|GraphLaunch|Synchronize|GraphInstantiate|Capture|Module|Library|^aten::(?:item|_local_scalar_dense|nonzero|copy_)$")
 
@@ -46,10 +48,8 @@ def find(recording: Recording, waits: HostWaits) -> Stalls:
     own = own[own >= LEAST_NS]
     usual = _usual(recording, groups, host.name[long])
     far = (own >= _TIMES * usual) & (usual > 0) & (usual <= _CHEAP_NS)
-    nodes = long[far]
-    if not _at_random(recording, nodes):
-        return nothing
-    return _own_time(recording, nodes)
+    nodes = _at_random(recording, long[far])
+    return _own_time(recording, nodes) if len(nodes) else nothing
 
 
 def _explained(recording: Recording, waits: HostWaits, nodes: Ints) -> Bools:
@@ -75,14 +75,22 @@ def _usual(recording: Recording, groups: Bools, names: Ints) -> Ints:
     return found
 
 
-def _at_random(recording: Recording, nodes: Ints) -> bool:
-    """Tell whether the calls lie at several places of the program, none of which holds most of them."""
+def _at_random(recording: Recording, nodes: Ints) -> Ints:
+    """Keep the calls that lie at several places of the program, and at none of them in most steps."""
     if len(nodes) < _PLACES:
-        return False
+        return nodes[:0]
     host = recording.host
-    place = host.name[nodes].astype(np.int64) * (len(recording.names) + 1) + host.name[np.maximum(host.parent[nodes], 0)]
-    _, count = np.unique(place, return_counts=True)
-    return len(count) >= _PLACES and int(count.max()) <= max(1, int(_MOST_AT_ONE * len(nodes)))
+    width = len(recording.names) + 1
+    place, above = fetch(host.name, nodes), nodes
+    for _ in range(_AROUND):
+        above = fetch(host.parent, above)
+        place = np.unique(place * width + fetch(host.name, above) + 1, return_inverse=True)[1]
+    step = recording.host_step_of(host.start[nodes])
+    seen = np.unique(place * (recording.step_count + 2) + step + 1)
+    steps = np.bincount(seen // (recording.step_count + 2), minlength=int(place.max()) + 1)
+    often = (steps >= 2) & (steps > _MOST_STEPS * recording.step_count)
+    kept = nodes[~often[place]]
+    return kept if len(np.unique(place[~often[place]])) >= _PLACES else kept[:0]
 
 
 def _own_time(recording: Recording, nodes: Ints) -> Stalls:
