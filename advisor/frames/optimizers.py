@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.frames.frame import COUNT, TIME, Frame, Rows
-from advisor.frames.schema import COMMON, Schema, flag, integer, text
+from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Bools, Ints, inside, summed, union
 from advisor.timeline.calls import ANNOTATION, OP
 from advisor.timeline.context import Context
@@ -22,6 +22,7 @@ SCHEMA = Schema(
         text("name", "class of the optimizer", "name"),
         integer("gpu_ns", "ns", "GPU time launched inside it, summed; NULL where launches were not recorded"),
         integer("kernel_count", "", "pieces of GPU work launched inside it"),
+        real("host_share", "share", "of the steady time: what the host is in it"),
         integer("op_count", "", "operators right below it"),
         flag("fused", "holds an aten::_fused_ operator: the whole update in one kernel per group"),
     ),
@@ -91,6 +92,7 @@ def build(context: Context) -> pd.DataFrame:
         "name": context.labels(inverse, classes),
         "gpu_ns": context.known(time),
         "kernel_count": pieces,
+        "host_share": (host.end - host.start)[rows] / max(context.ledger.counted_ns, 1),
         "op_count": ops,
         "fused": fused,
     }

@@ -14,7 +14,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.intervals import EMPTY, Bools, Ints, Spans, complement, covered, exclusive, fetch, intersect, subtract, summed, union
+from advisor.intervals import (
+    EMPTY,
+    Bools,
+    Ints,
+    Spans,
+    complement,
+    covered,
+    exclusive,
+    fetch,
+    intersect,
+    subtract,
+    summed,
+    union,
+)
 from advisor.timeline import waits as w
 from advisor.timeline.calls import RUNTIME
 from advisor.timeline.recording import COPY, KERNEL, MEMSET, Recording

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.intervals import EMPTY, Bools, Ints, Spans, covered, fetch, intersect, subtract, union
+from advisor.intervals import EMPTY, Bools, Ints, Spans, covered, intersect, subtract, union
 from advisor.timeline import stalls
 from advisor.timeline.calls import ANNOTATION, OP, PYTHON, RUNTIME
 from advisor.timeline.context import Context
@@ -118,7 +118,9 @@ def _waits_for_collectives(context: Context, thread: int, nodes: Ints) -> Spans:
     if not len(nodes):
         return EMPTY
     busy = np.flatnonzero((host.thread == thread) & ((host.group == OP) | (host.group == RUNTIME)))
-    own = np.array([name.startswith(("c10d::", "record_param_comms", "gloo:", "mpi:", "ucc:")) for name in context.names], np.bool_)
+    own = np.array(
+        [name.startswith(("c10d::", "record_param_comms", "gloo:", "mpi:", "ucc:")) for name in context.names], np.bool_
+    )
     busy = busy[~own[host.name[busy]]]
     collective = union(host.start[nodes], host.end[nodes])
     return subtract(collective, intersect(collective, union(host.start[busy], host.end[busy])))

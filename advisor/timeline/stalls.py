@@ -24,7 +24,9 @@ _PLACES, _MOST_STEPS = 3, 0.5
 # A place is a call, and so many around it.
 _AROUND = 2
 # Calls that wait by design, or whose time depends on their argument.
-_WAITS = re.compile(r"Memcpy|GraphLaunch|Synchronize|GraphInstantiate|Capture|Module|Library|^aten::(?:item|_local_scalar_dense|nonzero|copy_)$")
+_WAITS = re.compile(
+    r"Memcpy|GraphLaunch|Synchronize|GraphInstantiate|Capture|Module|Library|^aten::(?:item|_local_scalar_dense|nonzero|copy_)$"
+)
 
 
 @dataclass
@@ -55,8 +57,12 @@ def find(recording: Recording, waits: HostWaits) -> Stalls:
 def _explained(recording: Recording, waits: HostWaits, nodes: Ints) -> Bools:
     """Flag calls that wait for something, compute on the CPU, or are start-up."""
     host, names = recording.host, recording.names
-    waiting = np.array([_WAITS.search(name) is not None or w.ALLOCATOR_CALL.search(name) is not None for name in names], np.bool_)
-    known = np.concatenate([waits.syncs.node, waits.tasks, waits.startup.node, waits.compile.node, waits.gc.node])
+    waiting = np.array(
+        [_WAITS.search(name) is not None or w.ALLOCATOR_CALL.search(name) is not None for name in names], np.bool_
+    )
+    known = np.concatenate(
+        [waits.syncs.node, waits.tasks, waits.startup.node, waits.selection.node, waits.compile.node, waits.gc.node]
+    )
     flags: Bools = waiting[host.name[nodes]] | np.isin(nodes, known) | inside(waits.startup.spans(), host.start[nodes])
     return flags
 
@@ -80,11 +86,16 @@ def _at_random(recording: Recording, nodes: Ints) -> Ints:
     if len(nodes) < _PLACES:
         return nodes[:0]
     host = recording.host
+    # The number of a step, in its name, makes no place of its own.
+    name_of = np.array(
+        [-1 if name.startswith("ProfilerStep#") else code for code, name in enumerate(recording.names)], np.int64
+    )
     width = len(recording.names) + 1
-    place, above = fetch(host.name, nodes), nodes
+    place, above = name_of[host.name[nodes]], nodes
     for _ in range(_AROUND):
         above = fetch(host.parent, above)
-        place = np.unique(place * width + fetch(host.name, above) + 1, return_inverse=True)[1]
+        around = np.where(above >= 0, name_of[host.name[np.maximum(above, 0)]], -1)
+        place = np.unique(place * width + around + 1, return_inverse=True)[1]
     step = recording.host_step_of(host.start[nodes])
     seen = np.unique(place * (recording.step_count + 2) + step + 1)
     steps = np.bincount(seen // (recording.step_count + 2), minlength=int(place.max()) + 1)
@@ -102,7 +113,9 @@ def _own_time(recording: Recording, nodes: Ints) -> Stalls:
     start, end, who = [], [], []
     for node in nodes.tolist():
         below = children[host.parent[children] == node]
-        rest = subtract(union(host.start[node : node + 1], host.end[node : node + 1]), union(host.start[below], host.end[below]))
+        rest = subtract(
+            union(host.start[node : node + 1], host.end[node : node + 1]), union(host.start[below], host.end[below])
+        )
         start.append(rest.start)
         end.append(rest.end)
         who.append(np.full(len(rest.start), node, np.int64))

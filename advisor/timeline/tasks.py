@@ -14,7 +14,7 @@ from advisor.timeline.recording import Recording
 LEAST_NS = 100_000
 # Operators that move no data: a thread that seems to be in one for long was held up, and computes nothing.
 _NO_DATA = re.compile(
-    r"::_?(?:empty|new_empty|view|unsafe_view|reshape|as_strided|expand|transpose|permute|movedim|t$|select|slice|narrow"
+    r"^(?:aten|prims)::_?(?:empty|new_empty|view|unsafe_view|reshape|as_strided|expand|transpose|permute|movedim|t$|select|slice|narrow"
     r"|unsqueeze|squeeze"
     r"|detach|alias|resize|set_|to$|contiguous|item|local_scalar_dense|is_nonzero|result_type|lift|size|stride|unsafe_split"
     r"|split|chunk"
