@@ -26,6 +26,7 @@ _NAMES = (
     "copies",
     "memsets",
     "gaps",
+    "optimizers",
     "syncs",
     "loader",
     "collectives",

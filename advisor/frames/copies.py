@@ -10,6 +10,7 @@ import pandas as pd
 from advisor.frames.frame import COUNT, MEGABYTES, TIME, Frame, Rows
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Bools, Ints, covered, fetch
+from advisor.timeline.calls import ANNOTATION
 from advisor.timeline.context import Context
 from advisor.timeline.recording import COPY
 
@@ -29,6 +30,8 @@ SCHEMA = Schema(
         integer("call_ns", "ns", "host time in the call and the wait behind it; 0 where the launch is unknown"),
         integer("exposed_ns", "ns", "what no kernel of the device hides"),
         integer("idle_before_ns", "ns", "idle of the whole device right before it"),
+        text("annotation", "innermost annotation around the call, but for the steps"),
+        text("shapes", "shapes of the operator's inputs", "args.Input Dims"),
         flag("leads", "launched in a step of the host, and begins before all kernels that the same step launched"),
     ),
 )
@@ -129,9 +132,23 @@ def build(context: Context) -> pd.DataFrame:
         "call_ns": call,
         "exposed_ns": dur - hidden,
         "idle_before_ns": before,
+        "annotation": context.labels(_annotations(context, launch), context.names),
+        "shapes": context.labels(context.op_column(launch, "dims"), context.shape_texts),
         "leads": _leads(context, rows),
     }
     return pd.DataFrame(frame)
+
+
+def _annotations(context: Context, launch: Ints) -> Ints:
+    """Name code of the innermost annotation around each launch, but for the steps; -1 for none."""
+    host = context.recording.host
+    steps = np.array([name.startswith("ProfilerStep#") for name in context.names], np.bool_)
+    found = np.full(len(launch), -1, np.int64)
+    known = np.flatnonzero(launch >= 0)
+    if len(known) and host.size:
+        around = host.above(launch[known], (host.group == ANNOTATION) & ~steps[host.name])
+        found[known] = fetch(host.name, around)
+    return found
 
 
 def _leads(context: Context, rows: Ints) -> Bools:

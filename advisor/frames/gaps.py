@@ -12,7 +12,10 @@ from advisor.frames.schema import COMMON, Schema, flag, integer, text
 from advisor.intervals import Bools, Ints, covered, fetch, starts_run, subtract, summed, union
 from advisor.timeline.calls import OP, PYTHON, RUNTIME
 from advisor.timeline.context import Context
+from advisor.timeline.holders import describe
 from advisor.timeline.ledger import CAUSES, CODE, IDLE
+from advisor.timeline.owners import OWNERS, Stretches
+from advisor.timeline.owners import find as find_owners
 
 SCHEMA = Schema(
     "gaps",
@@ -24,6 +27,11 @@ SCHEMA = Schema(
         integer("gap_ns", "ns", "length of that whole stretch"),
         text("position", "first (before any work of the window), last, or inner"),
         text("next_op", "operator that launched the work which ends the stretch"),
+        text("owner", "of the host's and an operator's: what held the host: " + ", ".join(OWNERS) + "; NULL: not known"),
+        text("holder", "function (file:line name) of which one call held half of it or more, in stretches of 1 ms or more"),
+        integer("holder_calls", "", "calls of that function in the recording"),
+        integer("holder_ns", "ns", "time in that function, all its calls together"),
+        text("holder_parts", "what took most of that function's time, with the share of it"),
         text("phase", "phase that the launching thread was in: forward, backward, optimizer, zero_grad or other"),
         flag("startup", "it is start-up, its cause: loading, selection of an algorithm, specialization, first calls"),
         integer("call_ns", "ns", "length of the one runtime call that the launching thread was in at its middle; 0 if in none"),
@@ -56,15 +64,23 @@ def build(context: Context) -> pd.DataFrame:
     stretches = int(gap.max()) + 1 if count else 0
     length = summed(ledger.gap[segments], ledger.dur_ns[segments], stretches)
     following = _launch_behind(context, start + dur)
-    node, python, computing = _meanwhile(context, following, start, dur)
+    owned = ledger.through("host", "operator")[head]
+    node, python, computing, held = _meanwhile(context, following, start, dur, owned)
+    holders = describe(context, held.holder) if False else describe(context, held.holder)
     in_call = fetch(host.group, node) == RUNTIME
-    frame = context.common(start=start, dur=dur, cost=dur.copy(), node=node, device=ledger.device)
+    place = np.where(held.holder >= 0, held.holder, node)
+    frame = context.common(start=start, dur=dur, cost=dur.copy(), node=place, device=ledger.device)
     frame |= {
         "cause": context.labels(ledger.cause[head], CAUSES),
         "gap_id": gap,
         "gap_ns": length[gap],
         "position": context.labels(_position(context, start, start + dur, gap, stretches), ["first", "last", "inner"]),
         "next_op": context.labels(fetch(host.name, fetch(host.attributes.op, following)), context.names),
+        "owner": context.labels(held.owner, OWNERS),
+        "holder": holders.name,
+        "holder_calls": context.known(holders.calls),
+        "holder_ns": context.known(holders.dur_ns),
+        "holder_parts": holders.parts,
         "phase": context.phase(node),
         "startup": ledger.cause[head] == CODE["startup"],
         "call_ns": np.where(in_call, fetch(host.end - host.start, node), 0),
@@ -83,11 +99,17 @@ def _launch_behind(context: Context, end: Ints) -> Ints:
     return np.append(work.launch[rows], -1)[np.searchsorted(work.start[rows], end, side="left")]
 
 
-def _meanwhile(context: Context, following: Ints, start: Ints, dur: Ints) -> tuple[Ints, Ints, Ints]:
-    """The node that the launching thread was in at the middle of each stretch, and the ns of Python and CPU work in it."""
+def _meanwhile(
+    context: Context, following: Ints, start: Ints, dur: Ints, owned: Bools
+) -> tuple[Ints, Ints, Ints, Stretches]:
+    """The node that the launching thread was in at the middle of each stretch; the ns of Python and CPU work; who held the host.
+
+    Owners are found of the stretches that *owned* flags.
+    """
     host = context.recording.host
     node, python = np.full(len(start), -1, np.int64), np.full(len(start), -1, np.int64)
     computing = np.zeros(len(start), np.int64)
+    held = Stretches(node.copy(), node.copy())
     threads = fetch(host.thread, following, host.launching_thread()) if context.recording.has_host else following[:0]
     for thread in np.unique(threads).tolist():
         here = threads == thread
@@ -95,7 +117,9 @@ def _meanwhile(context: Context, following: Ints, start: Ints, dur: Ints) -> tup
         node[here] = host.innermost(thread, low + dur[here] // 2)
         python[here] = python_outside_operators(context, thread, low, high)
         computing[here] = computing_on_cpu(context, thread, low, high)
-    return node, python, computing
+        found = find_owners(context, thread, low, high, owned[here])
+        held.owner[here], held.holder[here] = found.owner, found.holder
+    return node, python, computing, held
 
 
 def _position(context: Context, start: Ints, end: Ints, gap: Ints, stretches: int) -> Ints:

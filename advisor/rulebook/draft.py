@@ -123,7 +123,8 @@ class Draft(Reader):
 
     def _check_replay(self) -> None:
         replay = self.file.replay
-        if replay is None and self.file.levels and not self.is_profile:
+        # What offers no fix has no price, and is never more than low.
+        if replay is None and set(self.file.levels) - {"note", "low"} and not self.is_profile:
             self.report("replay", "is missing: what the fix does to the matched rows, and how much that returns")
         elif replay is not None and self.is_sound("replay") and replay.low > replay.high:
             self.report("replay", "low and high are shares of the matched time, 0 <= low <= high <= 1")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from advisor.testing.builder import TraceBuilder
 
@@ -52,6 +53,20 @@ def stalled(
             b.kernel(GEMM, us=last_us)
             with b.op("aten::mul", us=last_us):
                 pass
+    return b
+
+
+def behind(part: Part, *, work_us: float = 17_000, steps: int = 4, **options: Any) -> TraceBuilder:
+    """Build steps of 17 ms of kernels behind a *part* of the host in which the GPU has nothing to do; *options* are the builder's.
+
+    The launch takes as long as its kernel: so the next part begins when the GPU runs dry.
+    """
+    b = TraceBuilder(host_us=0, latency_us=0, **options)
+    for _ in range(steps):
+        with b.step(), b.python("train.py(20): main"):
+            part(b)
+            with b.op("aten::mm", us=work_us):
+                b.kernel(GEMM, us=work_us)
     return b
 
 

@@ -10,13 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from advisor.intervals import Bools, Ints, Spans, covered, fetch, union
+from advisor.intervals import EMPTY, Bools, Ints, Spans, covered, fetch, union
 from advisor.results.analysis import typical_ms
 from advisor.timeline import cpu, waits
 from advisor.timeline import ledger as ledgers
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, PHASES, RUNTIME
 from advisor.timeline.kernel_names import KernelName, classify, operand_dtype
 from advisor.timeline.recording import KERNEL, Recording
+from advisor.timeline.replays import pending
 
 _UNDERRECORDED_SHARE = 0.05
 # Warps per SM that are 1 % of the 64 that fit the largest: an occupancy of 0 % cannot stand beside them.
@@ -96,9 +97,17 @@ class Context:
     def ledger_of(self, device: int) -> ledgers.Ledger:
         """The ledger of any device."""
         if device not in self._ledgers:
-            trust = self.idle_trusted if device >= 0 else self.recording.has_host
-            self._ledgers[device] = ledgers.build(self.recording, device, self.waits, trust_idle=trust)
+            self._ledgers[device] = ledgers.build(self.recording, device, self.waits, doubtful=self._doubtful(device))
         return self._ledgers[device]
+
+    def _doubtful(self, device: int) -> Spans:
+        """Time in which an idle device may have done what is not in the trace."""
+        if device < 0 or self.idle_trusted:
+            return EMPTY
+        if self.recording.recorded.truncated or not self.recording.has_host:
+            low, high = self.recording.extent
+            return union(np.array([low], np.int64), np.array([high], np.int64))
+        return pending(self.recording, self.graph_nodes)
 
     @cached_property
     def step_ns(self) -> float:

@@ -14,11 +14,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.intervals import EMPTY, Bools, Ints, Spans, complement, covered, exclusive, fetch, subtract, summed, union
+from advisor.intervals import (
+    EMPTY,
+    Bools,
+    Ints,
+    Spans,
+    complement,
+    covered,
+    exclusive,
+    fetch,
+    intersect,
+    subtract,
+    summed,
+    union,
+)
 from advisor.timeline import waits as w
 from advisor.timeline.calls import RUNTIME
 from advisor.timeline.recording import COPY, KERNEL, MEMSET, Recording
-from advisor.timeline.startup import Startup, early_work
+from advisor.timeline.startup import Startup, early_work, recurring_selection
 from advisor.timeline.startup import find as find_startup
 from advisor.timeline.tasks import find as find_tasks
 
@@ -130,6 +143,7 @@ class HostWaits:
     profiler: w.Waits
     startup: Startup
     tasks: Ints  # forest nodes of operators that compute on the CPU
+    selection: w.Waits  # selections of kernels that go on in the steady part
     bubble: Ints  # per sync: idle ns of the busiest device that follow it
     reach: Ints  # per sync: until when idle time is laid at its door
 
@@ -147,6 +161,8 @@ def host_waits(recording: Recording) -> HostWaits:
         running = covered(busy, syncs.end, syncs.end + 1) > 0
         bubble = np.where(running, 0, np.maximum(following - syncs.end, 0))
     compiles = w.compiles(recording)
+    startup = find_startup(recording, syncs, compiles)
+    again = recurring_selection(recording, startup)
     # What the host lost by waiting it can have used to run ahead: the idle laid at a wait's door is no longer than it.
     reach = syncs.end + np.minimum(bubble, syncs.end - syncs.begin)
     return HostWaits(
@@ -156,19 +172,22 @@ def host_waits(recording: Recording) -> HostWaits:
         compile=compiles,
         gc=w.collections(recording),
         profiler=w.overheads(recording),
-        startup=find_startup(recording, syncs, compiles),
+        startup=Startup(*(column[~again] for column in (startup.node, startup.start, startup.end, startup.kind))),
         tasks=find_tasks(recording),
+        selection=w.Waits(startup.node[again], startup.start[again], startup.end[again]),
         bubble=bubble,
         reach=reach,
     )
 
 
-def build(recording: Recording, device: int, waits: HostWaits, *, trust_idle: bool) -> Ledger:
+def build(recording: Recording, device: int, waits: HostWaits, *, doubtful: Spans = EMPTY) -> Ledger:
     """The ledger of one device; of the host (-1) where no device did anything, and it is not known to be a CPU program.
+
+    *doubtful* is time in which an idle device may have done what was not recorded.
 
     Programs on the CPU have a ledger of their own: :func:`advisor.timeline.cpu.ledger`.
     """
-    layers = _busy_layers(recording, device) + _idle_layers(recording, device, waits, trust_idle=trust_idle)
+    layers = _busy_layers(recording, device) + _idle_layers(recording, device, waits, doubtful)
     return partition(recording, device, layers, early_work(recording, waits.startup))
 
 
@@ -244,31 +263,27 @@ def _busy_layers(recording: Recording, device: int) -> list[Layer]:
     return layers
 
 
-def _idle_layers(recording: Recording, device: int, waits: HostWaits, *, trust_idle: bool) -> list[Layer]:
+def _idle_layers(recording: Recording, device: int, waits: HostWaits, doubtful: Spans) -> list[Layer]:
     def wait_layer(cause: str, table: w.Waits) -> Layer:
         return layer_of(cause, table.start, table.end, np.arange(len(table.start)))
 
     layers = [wait_layer("profiler", waits.profiler), wait_layer("startup", waits.startup)]
     if not recording.has_host:
         return layers
+    held = _held_calls(recording, waits)
+    if doubtful.length:
+        # What the device did is not known for sure. That one call held the host meanwhile is.
+        layers += _doubtful_layers(waits, held, doubtful)
     if device >= 0:
-        waiting = subtract(unexplained_idle(recording, device), _held_calls(recording, waits) if trust_idle else EMPTY)
+        waiting = subtract(unexplained_idle(recording, device), held)
         layers.append(layer_of("unknown", waiting.start, waiting.end))
-    if not trust_idle:
-        return layers
     layers += [
         wait_layer("compile", waits.compile),
         wait_layer("allocator", waits.allocator),
         wait_layer("gc", waits.gc),
         wait_layer("loader", waits.loader),
+        *_waiting(waits),
     ]
-    syncs = waits.syncs
-    for cause, chosen in (
-        ("blocking_copy", syncs.kind == w.COPY_SYNC),
-        ("sync", np.isin(syncs.kind, (w.SCALAR, w.EXPLICIT, w.EVENT))),
-    ):
-        rows = np.flatnonzero(chosen)
-        layers.append(layer_of(cause, syncs.begin[rows], waits.reach[rows], rows))
     host, tasks = recording.host, waits.tasks
     layers.append(layer_of("operator", host.start[tasks], host.end[tasks], np.arange(len(tasks))))
     low, high = host_extent(recording)
@@ -276,6 +291,30 @@ def _idle_layers(recording: Recording, device: int, waits: HostWaits, *, trust_i
         high = last
     layers.append(layer_of("host", np.array([low], np.int64), np.array([high], np.int64)))
     return layers
+
+
+def _doubtful_layers(waits: HostWaits, held: Spans, doubtful: Spans) -> list[Layer]:
+    """Layers of the calls that hold the host in *doubtful* time, and of the rest of it, which nobody owns."""
+    syncs = waits.syncs
+    own = syncs.kind == w.PROFILER
+    launches = subtract(held, syncs.spans())
+    rest = [
+        ("host", intersect(launches, doubtful)),
+        ("profiler", union(syncs.start[own], syncs.end[own])),
+        ("unknown", doubtful),
+    ]
+    return [*_waiting(waits), *(layer_of(cause, spans.start, spans.end) for cause, spans in rest)]
+
+
+def _waiting(waits: HostWaits) -> list[Layer]:
+    """Layers of the host's waits for the device: blocking copies first, then other synchronizations."""
+    syncs = waits.syncs
+    kinds = (
+        ("blocking_copy", syncs.kind == w.COPY_SYNC),
+        ("sync", np.isin(syncs.kind, (w.SCALAR, w.EXPLICIT, w.EVENT))),
+    )
+    rows = [(cause, np.flatnonzero(chosen)) for cause, chosen in kinds]
+    return [layer_of(cause, syncs.begin[at], waits.reach[at], at) for cause, at in rows]
 
 
 def _held_calls(recording: Recording, waits: HostWaits) -> Spans:

@@ -53,6 +53,7 @@ _API = re.compile(r"^(?:cuda|cu[A-Z]|hip|ze[A-Z]|mu[A-Z]|musa)")
 # A search runs so many times the kernels of its like.
 _SEARCH_TIMES = 3
 _LATER = 3
+_STEADY_STEP = 2
 
 
 @dataclass
@@ -124,6 +125,17 @@ def _without_stalls(recording: Recording, table: Startup, first: Ints) -> Startu
         return table  # too few kernels to tell
     keep = ~doubtful | (dur >= _SURELY_NS)
     return Startup(table.node[keep], table.start[keep], table.end[keep], table.kind[keep])
+
+
+def recurring_selection(recording: Recording, table: Startup) -> Bools:
+    """Flag selections that go on in the steady part: behind the first two steps, in several steps.
+
+    A program with a few shapes selects for each once, and is done. Where shapes vary it never is: that is no start-up.
+    """
+    later = (table.kind == SELECTION) & (recording.host_step_of(table.start) >= _STEADY_STEP)
+    steps = np.unique(recording.host_step_of(table.start[later]))
+    flags: Bools = later & (len(steps) >= _LATER)
+    return flags
 
 
 def _match(recording: Recording, pattern: re.Pattern[str]) -> Bools:

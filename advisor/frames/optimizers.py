@@ -1,0 +1,138 @@
+"""`optimizers`: one row per step of an optimizer, and what it costs the device and the host."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+
+from advisor.frames.frame import COUNT, TIME, Frame, Rows
+from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
+from advisor.intervals import Bools, Ints, inside, summed, union
+from advisor.timeline.calls import ANNOTATION, OP
+from advisor.timeline.context import Context
+from advisor.timeline.waits import nodes_by_name
+
+SCHEMA = Schema(
+    "optimizers",
+    "a step of an optimizer, as Optimizer.step#NAME.step marks it",
+    (
+        *COMMON,
+        text("name", "class of the optimizer", "name"),
+        integer("gpu_ns", "ns", "GPU time launched inside it, summed; NULL where launches were not recorded"),
+        integer("kernel_count", "", "pieces of GPU work launched inside it"),
+        real("host_share", "share", "of the steady time: what the host is in it"),
+        integer("op_count", "", "operators right below it"),
+        flag("fused", "holds an aten::_fused_ operator: the whole update in one kernel per group"),
+    ),
+)  # fmt: skip
+_STEP = re.compile(r"^Optimizer\.step#")
+_NAME = re.compile(r"^Optimizer\.step#(.*?)(?:\.step)?$")
+
+
+def nodes(context: Context) -> Ints:
+    """Forest node of each row: the outermost of steps that lie in one another, in order of start."""
+    return context.once(_steps)
+
+
+def _steps(context: Context) -> Ints:
+    recording, host = context.recording, context.recording.host
+    found = nodes_by_name(recording, _STEP, (ANNOTATION, OP))
+    if not len(found):
+        return found
+    chosen = np.zeros(host.size, np.bool_)
+    chosen[found] = True
+    found = found[host.above(found, chosen) < 0]
+    return found[np.argsort(host.start[found], kind="stable")]
+
+
+def _row_of(context: Context, points: Ints) -> Ints:
+    """Row of the step that each point of time lies in, -1 for none; other threads work for the step that waits for them."""
+    host, rows = context.recording.host, nodes(context)
+    at = np.searchsorted(host.start[rows], points, side="right") - 1
+    node = rows[np.maximum(at, 0)]
+    found: Ints = np.where((at >= 0) & (points < host.end[node]), at, -1)
+    return found
+
+
+def _work(context: Context) -> Ints:
+    """Row of the step that launched each piece of GPU work, -1 for none."""
+    host, launch = context.recording.host, context.recording.work.launch
+    if not len(nodes(context)) or not len(launch):
+        return np.full(len(launch), -1, np.int64)
+    at = np.maximum(launch, 0)
+    return np.where(launch >= 0, _row_of(context, host.start[at]), -1)
+
+
+def build(context: Context) -> pd.DataFrame:
+    """The frame."""
+    host, work, rows = context.recording.host, context.recording.work, nodes(context)
+    count = len(rows)
+    row = context.once(_work)
+    linked = row >= 0
+    time = summed(row[linked], (work.end - work.start)[linked], count)
+    pieces = summed(row[linked], 1, count)
+    if len(work) and not (work.launch >= 0).any():
+        time = np.full(count, -1, np.int64)
+    codes, inverse = np.unique(host.name[rows], return_inverse=True)
+    classes = [match[1] if (match := _NAME.match(context.names[code])) else "" for code in codes.tolist()]
+    cost = np.zeros(count, np.int64)
+    segments, owner = context.once(_segments)
+    np.add.at(cost, owner, context.ledger.dur_ns[segments])
+    fused = np.zeros(count, np.bool_)
+    fusing = nodes_by_name(context.recording, re.compile(r"^aten::_fused_"), (OP,))
+    if count and len(fusing):
+        holders = _row_of(context, host.start[fusing])
+        fused[holders[holders >= 0]] = True
+    below = np.flatnonzero((host.group == OP) & np.isin(host.parent, rows)) if count else rows
+    ops = summed(np.searchsorted(host.start[rows], host.start[below], side="right") - 1, 1, count)
+    frame = context.common(start=host.start[rows], dur=(host.end - host.start)[rows], cost=cost, node=rows)
+    frame |= {
+        "name": context.labels(inverse, classes),
+        "gpu_ns": context.known(time),
+        "kernel_count": pieces,
+        "host_share": (host.end - host.start)[rows] / max(context.ledger.counted_ns, 1),
+        "op_count": ops,
+        "fused": fused,
+    }
+    return pd.DataFrame(frame)
+
+
+def _segments(context: Context) -> tuple[Ints, Ints]:
+    """Segments of the ledger that steps own, and the row of each: the work launched in them, and the idle time of their host.
+
+    Where launches were not recorded it is all that the device does during the step.
+    """
+    ledger, host, rows = context.ledger, context.recording.host, nodes(context)
+    none = np.zeros(0, np.int64)
+    if not len(rows):
+        return none, none
+    middle = ledger.start_ns + ledger.dur_ns // 2
+    during = np.flatnonzero(ledger.counted & inside(union(host.start[rows], host.end[rows]), middle))
+    held = np.searchsorted(host.start[rows], middle[during], side="right") - 1
+    launch = context.recording.work.launch
+    if not len(launch) or not (launch >= 0).any():
+        return during, held
+    idle = ledger.idle[during]
+    row = context.once(_work)
+    busy = np.flatnonzero(ledger.counted & ledger.busy & (ledger.row >= 0))
+    busy = busy[row[ledger.row[busy]] >= 0]
+    segments = np.concatenate([during[idle], busy])
+    owner = np.concatenate([held[idle], row[ledger.row[busy]]])
+    order = np.argsort(segments, kind="stable")
+    return segments[order], owner[order]
+
+
+def _claims(context: Context, mask: Bools) -> Ints:
+    segments, owner = context.once(_segments)
+    return segments[mask[owner]]
+
+
+FRAME = Frame(
+    SCHEMA,
+    build,
+    evidence=("name", COUNT, *TIME, "round(sum(gpu_ns) / 1e6, 3) AS gpu_ms"),
+    rows=Rows(nodes=nodes),
+    owns=_claims,
+)

@@ -1,0 +1,271 @@
+"""Owners of idle time that is the host's: a descheduled thread, DDP's buffers, an optimizer, a processor, a Python function.
+
+The ledger says that the host kept the device waiting; here it is said what held the host. Everything is told by spans on the
+thread that launches: a stretch belongs to the first owner, in the order of ``OWNERS``, that takes most of it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.intervals import EMPTY, Bools, Ints, Spans, covered, intersect, subtract, union
+from advisor.timeline import stalls
+from advisor.timeline.calls import ANNOTATION, OP, PYTHON, RUNTIME
+from advisor.timeline.context import Context
+from advisor.timeline.source import parse_frame
+
+OWNERS = ("stall", "selection", "buffers", "optimizer", "processor", "collective", "function", "first call")
+STALL, SELECTION, BUFFERS, OPTIMIZER, PROCESSOR, COLLECTIVE, FUNCTION, FIRST_CALL = range(len(OWNERS))
+
+# A function is looked for in what is no launch's price any more.
+_LONG_NS = 1_000_000
+_FIRST_TIMES = 10
+# Optimizers whose steps torch itself groups or loops over: they take fused=True, foreach=True or capturable=True.
+_OPTIMIZERS = re.compile(
+    r"^Optimizer\.(?:step#(?:SGD|Adam|AdamW|NAdam|RAdam|Adagrad|Adadelta|Adamax|ASGD|RMSprop|Rprop)\.step|zero_grad#\w+\.zero_grad)$"
+)
+_OPTIMIZER_FILE = re.compile(r"^torch/(?:optim/|utils/_foreach_utils\.py|nn/utils/clip_grad\.py)")
+_FORWARD = "DistributedDataParallel.forward"
+_BUFFER_FRAMES = re.compile(
+    r"torch/nn/parallel/distributed\.py\(\d+\): (?:_sync_(?:module_)?buffers|_distributed_broadcast_coalesced"
+    r"|_default_broadcast_coalesced|_pre_forward_sync\w*)$"
+)
+_BROADCAST = re.compile(r"^(?:c10d::|nccl:|rccl:|gloo:|ucc:|mpi:|hccl:|xccl:)_?broadcast")
+# Operators of the model itself: what is broadcast behind the first of them is the model's own.
+_MODEL = re.compile(r"^aten::(?:conv|linear|addmm|matmul|mm$|bmm|embedding|_convolution|batch_norm|layer_norm)")
+_COLLECTIVE = re.compile(r"^(?:gloo|mpi|ucc):")
+# Files of libraries that prepare data on the CPU, by the parts that do.
+_PROCESSORS = re.compile(
+    r"^(?:"
+    r"transformers/(?:[\w/]*/)?(?:image_processing|image_transforms|image_utils|video_processing|video_utils|feature_extraction"
+    r"|audio_utils|processing_|tokenization)\w*\.py"
+    r"|diffusers/(?:image_processor|video_processor)\.py"
+    r"|torchvision/(?:transforms|io|datasets)/|torchaudio/(?:transforms|functional|compliance|sox_effects)/"
+    r"|(?:PIL|numpy|scipy|cv2|librosa|skimage|albumentations|imgaug|kornia_rs|decord|av|imageio|soundfile|resampy|tokenizers"
+    r"|sentencepiece|tiktoken|datasets|spacy|nltk)/"
+    r")"
+)
+_PIPELINE_STAGE = re.compile(r"^transformers/pipelines/\w+\.py$")
+_STAGES = ("preprocess", "_preprocess", "_parse_and_tokenize", "read_video_pyav", "read_video_decord", "ffmpeg_read")
+_BUILTINS = re.compile(r"^<built-in .*(?:\btokenizers\.|\bcv2\b|\bnumpy\.|\bImagingCore\b|\bdecord\b|\blibrosa\b)")
+
+
+@dataclass
+class Stretches:
+    """Owner of some stretches of idle: its index in ``OWNERS`` (-1: none), and the call that holds most of the stretch.
+
+    ``holder`` is a forest node of a Python function (of an operator or call where a thread was stopped), -1 where none is known.
+    """
+
+    owner: Ints
+    holder: Ints
+
+
+def find(context: Context, thread: int, start: Ints, end: Ints, chosen: Bools) -> Stretches:
+    """Find the owners of the *chosen* of some disjoint stretches of idle, in which *thread* was to launch work."""
+    owner, holder = np.full(len(start), -1, np.int64), np.full(len(start), -1, np.int64)
+    rows = np.flatnonzero(chosen)
+    if not len(rows):
+        return Stretches(owner, holder)
+    low, high = start[rows], end[rows]
+    kind = np.full(len(rows), -1, np.int64)
+    for code, spans in enumerate(_spans(context, thread)):
+        kind[(kind < 0) & (2 * covered(spans, low, high) >= high - low)] = code
+    node, python = _holders(context, thread, low, high)
+    held = (high - low >= _LONG_NS) & (node >= 0)
+    kind[(kind < 0) & held & python] = FUNCTION
+    named = np.flatnonzero((kind == FUNCTION) | (kind == PROCESSOR) & (node >= 0))
+    kind[named[_first_calls(context, node[named])]] = FIRST_CALL
+    owner[rows] = kind
+    holder[rows] = np.where(held & (kind >= 0) & (kind != STALL), node, -1)
+    return Stretches(owner, holder)
+
+
+def _spans(context: Context, thread: int) -> list[Spans]:
+    """Time of each owner but functions, on one thread."""
+    host = context.recording.host
+    known = context.once(_nodes)
+
+    def time(nodes: Ints) -> Spans:
+        nodes = nodes[host.thread[nodes] == thread]
+        return union(host.start[nodes], host.end[nodes])
+
+    optimizer = time(known.optimizer)
+    stopped = known.stalls
+    here = host.thread[stopped.node] == thread
+    selection = context.waits.selection
+    return [
+        union(stopped.start[here], stopped.end[here]),
+        union(selection.start, selection.end),
+        union(*_of_thread(host.thread, known.buffer_node, known.buffer_start, known.buffer_end, thread)),
+        optimizer,
+        time(known.processor),
+        _waits_for_collectives(context, thread, known.collective),
+    ]
+
+
+def _of_thread(threads: Ints, node: Ints, start: Ints, end: Ints, thread: int) -> tuple[Ints, Ints]:
+    here = threads[node] == thread
+    return start[here], end[here]
+
+
+def _waits_for_collectives(context: Context, thread: int, nodes: Ints) -> Spans:
+    """Time of collectives on the CPU in which *thread* does nothing else: no operator, no call, but the collective's own."""
+    host = context.recording.host
+    if not len(nodes):
+        return EMPTY
+    busy = np.flatnonzero((host.thread == thread) & ((host.group == OP) | (host.group == RUNTIME)))
+    own = np.array(
+        [name.startswith(("c10d::", "record_param_comms", "gloo:", "mpi:", "ucc:")) for name in context.names], np.bool_
+    )
+    busy = busy[~own[host.name[busy]]]
+    collective = union(host.start[nodes], host.end[nodes])
+    return subtract(collective, intersect(collective, union(host.start[busy], host.end[busy])))
+
+
+@dataclass
+class _Known:
+    stalls: stalls.Stalls
+    buffer_node: Ints
+    buffer_start: Ints
+    buffer_end: Ints
+    optimizer: Ints
+    processor: Ints
+    collective: Ints
+
+
+def _nodes(context: Context) -> _Known:
+    """Nodes that say who owns the time in them, from one pass over the distinct names."""
+    host, names = context.recording.host, context.names
+    python = _codes(host.name[host.group == PYTHON], len(names))
+    noted = (host.group == ANNOTATION) | (host.group == OP)
+    others = _codes(host.name[noted], len(names))
+    frames = [name if flag else "" for name, flag in zip(names, python, strict=True)]
+    marks = [name if flag else "" for name, flag in zip(names, others, strict=True)]
+    is_python = host.group == PYTHON
+
+    def nodes(flags: list[bool], group: Bools) -> Ints:
+        hit = np.array(flags, np.bool_)
+        return np.flatnonzero(hit[host.name] & group) if hit.any() else np.zeros(0, np.int64)
+
+    optimizer = np.concatenate(
+        [
+            nodes([_OPTIMIZERS.match(name) is not None for name in marks], noted),
+            nodes([_file_matches(name, _OPTIMIZER_FILE) for name in frames], is_python),
+        ]
+    )
+    processor = nodes([is_processor(name) for name in frames], is_python)
+    buffers = nodes([_BUFFER_FRAMES.search(name) is not None for name in frames], is_python)
+    start, end = host.start[buffers], host.end[buffers]
+    forward, first, last = _broadcasts(context, marks, noted)
+    return _Known(
+        stalls=stalls.find(context.recording, context.waits),
+        buffer_node=np.concatenate([buffers, forward]),
+        buffer_start=np.concatenate([start, first]),
+        buffer_end=np.concatenate([end, last]),
+        optimizer=optimizer,
+        processor=processor,
+        collective=nodes([_COLLECTIVE.match(name) is not None for name in marks], noted),
+    )
+
+
+def _codes(used: Ints, size: int) -> Bools:
+    flags = np.zeros(size, np.bool_)
+    flags[used] = True
+    return flags
+
+
+def _file_matches(name: str, files: re.Pattern[str]) -> bool:
+    place = parse_frame(name) if name else None
+    return place is not None and files.match(place.file) is not None
+
+
+def is_processor(name: str) -> bool:
+    """Tell whether a Python frame or built-in prepares data on the CPU, by the library that it is of."""
+    if not name or name.startswith("nn.Module: "):
+        return False
+    if name.startswith("<built-in"):
+        return _BUILTINS.match(name) is not None
+    place = parse_frame(name)
+    if place is None or place.user:
+        return False
+    if _PIPELINE_STAGE.match(place.file):
+        return place.function in _STAGES
+    return _PROCESSORS.match(place.file) is not None
+
+
+def _broadcasts(context: Context, marks: list[str], noted: Bools) -> tuple[Ints, Ints, Ints]:
+    """DDP's forwards that broadcast before the model's first operator: each one's node, and from when until when."""
+    host = context.recording.host
+    none = np.zeros(0, np.int64)
+    forward = np.array([name == _FORWARD for name in marks], np.bool_)
+    broadcast = np.array([_BROADCAST.match(name) is not None for name in marks], np.bool_)
+    if not forward.any() or not broadcast.any():
+        return none, none, none
+    outer = np.flatnonzero(forward[host.name] & noted)
+    sent = np.flatnonzero(broadcast[host.name] & noted)
+    model = np.array([_MODEL.match(name) is not None for name in marks], np.bool_)
+    work = np.flatnonzero(model[host.name] & (host.group == OP))
+    node, end = [], []
+    for at in outer.tolist():
+        here = (host.start[sent] >= host.start[at]) & (host.end[sent] <= host.end[at])
+        inside = sent[here & (host.thread[sent] == host.thread[at])]
+        later = work[(host.thread[work] == host.thread[at]) & (host.start[work] >= host.start[at])]
+        until = int(host.start[later].min()) if len(later) else int(host.end[at])
+        inside = inside[host.start[inside] < until]
+        if len(inside):
+            node.append(at)
+            end.append(int(host.end[inside].max()))
+    nodes = np.array(node, np.int64)
+    return nodes, host.start[nodes], np.array(end, np.int64)
+
+
+# ---- functions
+
+
+def _holders(context: Context, thread: int, start: Ints, end: Ints) -> tuple[Ints, Bools]:
+    """The deepest Python function of which one call holds half of each stretch; and flags: no operator or call does.
+
+    A call that holds half of a stretch is open in its middle: so it is the innermost node there, or lies around it.
+    """
+    host = context.recording.host
+    is_place = context.once(_placed)
+    node = host.innermost(thread, (start + end) // 2)
+    python = np.ones(len(start), np.bool_)
+    for _ in range(len(host.levels) + 1):
+        open_ = node >= 0
+        at = np.maximum(node, 0)
+        holds = 2 * (np.minimum(host.end[at], end) - np.maximum(host.start[at], start)) >= end - start
+        acts = (host.group[at] == OP) | (host.group[at] == RUNTIME)
+        python &= ~(open_ & holds & acts)
+        climb = open_ & ~(holds & is_place[host.name[at]] & (host.group[at] == PYTHON))
+        if not climb.any():
+            break
+        node = np.where(climb, host.parent[at], node)
+    return node, python
+
+
+def _first_calls(context: Context, nodes: Ints) -> Bools:
+    """Flag calls that are the first of a function, and take ten times as long as the others: these set something up."""
+    host = context.recording.host
+    flags = np.zeros(len(nodes), np.bool_)
+    dur = host.end - host.start
+    for code in np.unique(host.name[nodes]).tolist():
+        calls = np.flatnonzero((host.name == code) & (host.group == PYTHON))
+        first = calls[np.argmin(host.start[calls])]
+        others = calls[calls != first]
+        if len(others) and dur[first] >= _FIRST_TIMES * np.median(dur[others]):
+            flags |= nodes == first
+    return flags
+
+
+def _placed(context: Context) -> Bools:
+    """Flag the names of Python frames that have a place in the source."""
+    host = context.recording.host
+    flags = np.zeros(max(len(context.names), 1), np.bool_)
+    for code in np.unique(host.name[host.group == PYTHON]).tolist():
+        flags[code] = parse_frame(context.names[code], host.libraries) is not None
+    return flags

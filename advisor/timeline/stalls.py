@@ -1,0 +1,124 @@
+"""Stalls: calls that take milliseconds where their like take microseconds, at random places: the thread was not running."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.intervals import Bools, Ints, fetch, inside, subtract, union
+from advisor.timeline import waits as w
+from advisor.timeline.calls import OP, RUNTIME
+from advisor.timeline.ledger import HostWaits
+from advisor.timeline.recording import Recording
+
+# So long takes no cheap call: it is some hundred times the price of a launch, and a scheduler's time slice or more.
+LEAST_NS = 1_000_000
+# Far above their like, of which there are enough to know.
+_TIMES, _ENOUGH = 20, 5
+# A call whose like take longer is not cheap: its time may depend on what it is given.
+_CHEAP_NS = 200_000
+# Not where one place is always slow: that has a reason of its own.
+_PLACES, _MOST_STEPS = 3, 0.5
+# A place is a call, and so many around it.
+_AROUND = 2
+# Calls that wait by design, or whose time depends on their argument.
+_WAITS = re.compile(
+    r"Memcpy|GraphLaunch|Synchronize|GraphInstantiate|Capture|Module|Library|^aten::(?:item|_local_scalar_dense|nonzero|copy_)$"
+)
+
+
+@dataclass
+class Stalls(w.Waits):
+    """Stretches of calls in which nothing that they call runs, and which take far longer than their like."""
+
+
+def find(recording: Recording, waits: HostWaits) -> Stalls:
+    """Find the stalls, in order of start. None where operators or runtime calls were not recorded: then nothing is known."""
+    host = recording.host
+    nothing = Stalls(*(np.zeros(0, np.int64) for _ in range(3)))
+    groups = (host.group == OP) | (host.group == RUNTIME)
+    long = np.flatnonzero(groups & (host.end - host.start >= LEAST_NS))
+    if len(long) < _PLACES or "op" not in recording.tables or "runtime" not in recording.tables:
+        return nothing
+    long = long[~_explained(recording, waits, long)]
+    if not len(long):
+        return nothing
+    own = (host.end - host.start)[long] - host.children_ns()[long]
+    long = long[(own >= LEAST_NS)]
+    own = own[own >= LEAST_NS]
+    usual = _usual(recording, groups, host.name[long])
+    far = (own >= _TIMES * usual) & (usual > 0) & (usual <= _CHEAP_NS)
+    nodes = _at_random(recording, long[far])
+    return _own_time(recording, nodes) if len(nodes) else nothing
+
+
+def _explained(recording: Recording, waits: HostWaits, nodes: Ints) -> Bools:
+    """Flag calls that wait for something, compute on the CPU, or are start-up."""
+    host, names = recording.host, recording.names
+    waiting = np.array(
+        [_WAITS.search(name) is not None or w.ALLOCATOR_CALL.search(name) is not None for name in names], np.bool_
+    )
+    known = np.concatenate(
+        [waits.syncs.node, waits.tasks, waits.startup.node, waits.selection.node, waits.compile.node, waits.gc.node]
+    )
+    flags: Bools = waiting[host.name[nodes]] | np.isin(nodes, known) | inside(waits.startup.spans(), host.start[nodes])
+    return flags
+
+
+def _usual(recording: Recording, groups: Bools, names: Ints) -> Ints:
+    """Median duration of all calls of each of some names; 0 for a name with too few to know."""
+    host = recording.host
+    usual = np.zeros(len(recording.names) + 1, np.int64)
+    like = np.flatnonzero(groups & np.isin(host.name, np.unique(names)))
+    dur = (host.end - host.start)[like]
+    order = np.lexsort((dur, host.name[like]))
+    codes, first, count = np.unique(host.name[like][order], return_index=True, return_counts=True)
+    if len(codes):
+        usual[codes] = np.where(count >= _ENOUGH, np.maximum(dur[order][first + count // 2], 1), 0)
+    found: Ints = usual[names]
+    return found
+
+
+def _at_random(recording: Recording, nodes: Ints) -> Ints:
+    """Keep the calls that lie at several places of the program, and at none of them in most steps."""
+    if len(nodes) < _PLACES:
+        return nodes[:0]
+    host = recording.host
+    # The number of a step, in its name, makes no place of its own.
+    name_of = np.array(
+        [-1 if name.startswith("ProfilerStep#") else code for code, name in enumerate(recording.names)], np.int64
+    )
+    width = len(recording.names) + 1
+    place, above = name_of[host.name[nodes]], nodes
+    for _ in range(_AROUND):
+        above = fetch(host.parent, above)
+        around = np.where(above >= 0, name_of[host.name[np.maximum(above, 0)]], -1)
+        place = np.unique(place * width + around + 1, return_inverse=True)[1]
+    step = recording.host_step_of(host.start[nodes])
+    seen = np.unique(place * (recording.step_count + 2) + step + 1)
+    steps = np.bincount(seen // (recording.step_count + 2), minlength=int(place.max()) + 1)
+    often = (steps >= 2) & (steps > _MOST_STEPS * recording.step_count)
+    kept = nodes[~often[place]]
+    return kept if len(np.unique(place[~often[place]])) >= _PLACES else kept[:0]
+
+
+def _own_time(recording: Recording, nodes: Ints) -> Stalls:
+    """Stretches of each call that nothing which it calls covers. Stalls seldom lie in one another: each is looked at alone."""
+    host = recording.host
+    chosen = np.zeros(host.size, np.bool_)
+    chosen[nodes] = True
+    children = np.flatnonzero((host.parent >= 0) & chosen[np.maximum(host.parent, 0)])
+    start, end, who = [], [], []
+    for node in nodes.tolist():
+        below = children[host.parent[children] == node]
+        rest = subtract(
+            union(host.start[node : node + 1], host.end[node : node + 1]), union(host.start[below], host.end[below])
+        )
+        start.append(rest.start)
+        end.append(rest.end)
+        who.append(np.full(len(rest.start), node, np.int64))
+    first = np.concatenate(start)
+    order = np.argsort(first, kind="stable")
+    return Stalls(np.concatenate(who)[order], first[order], np.concatenate(end)[order])

@@ -1,0 +1,114 @@
+"""Proof of gpu-idle/host-function: traces on which it fires, and traces on which it does not."""
+
+from advisor.testing import TraceBuilder
+from advisor.testing.incomplete import host_alone, kernels_alone
+from advisor.testing.proof import edge, fires, lacks, quiet
+from advisor.testing.workloads import Part, behind
+
+HOOKS = "/venv/lib/python3.12/site-packages/diffusers/hooks/hooks.py(248): reset_stateful_hooks"
+
+
+def calling(frame: str = "report.py(5): write", us: int = 3000, *, op: str = "") -> Part:
+    """A function of so many us that launches nothing; with *op* all of it is an operator."""
+
+    def part(b: TraceBuilder) -> None:
+        with b.python(frame):
+            if op:
+                with b.op(op, us=us):
+                    pass
+            else:
+                b.idle(us=us)
+
+    return part
+
+
+# 3 ms of 20, in each of four steps.
+@fires(cost_ms=3, cost_share=0.15, occurrences=4, severity="medium", line="report.py:5")
+def a_report_in_every_step() -> TraceBuilder:
+    return behind(calling())
+
+
+# The place is the caller's, the function the library's.
+@fires(cost_ms=9, cost_share=0.9, severity="high", line="train.py:20")
+def a_library_walks_its_hooks() -> TraceBuilder:
+    return behind(calling(HOOKS, 9000), work_us=1000, device="AMD Instinct MI300X")
+
+
+@quiet
+def short_gaps() -> TraceBuilder:
+    return behind(calling(us=900), work_us=2000)
+
+
+@quiet
+def waits_for_the_loader() -> TraceBuilder:
+    def part(b: TraceBuilder) -> None:
+        with b.loader(us=3000):
+            pass
+
+    return behind(part)
+
+
+# Its own rule speaks of it.
+@quiet
+def an_operator_that_computes_on_the_cpu() -> TraceBuilder:
+    return behind(calling(op="aten::sort"))
+
+
+# One call of 30 ms sets something up; the others take a hundredth of the step.
+@quiet
+def the_first_call() -> TraceBuilder:
+    done: list[int] = []
+
+    def part(b: TraceBuilder) -> None:
+        calling(us=200 if done else 30_000)(b)
+        done.append(1)
+
+    return behind(part)
+
+
+# Nothing follows, and nothing is known of what the host did: the annotation of the step just goes on.
+@quiet
+def the_end_of_the_recording() -> TraceBuilder:
+    b = TraceBuilder(host_us=0, latency_us=0)
+    with b.step():
+        with b.python("train.py(20): main"), b.op("aten::mm", us=10_000):
+            b.kernel("volta_sgemm_128x64_nn", ms=10)
+        b.idle(ms=500)
+    return b
+
+
+@edge
+def twenty_kernels_without_steps(over: bool) -> TraceBuilder:
+    b = TraceBuilder(host_us=0, latency_us=0)
+    for number in range(20 if over else 19):
+        if number == 10:
+            calling(us=9000)(b)
+        with b.op("aten::mm", us=100):
+            b.kernel("volta_sgemm_128x64_nn", us=100)
+    return b
+
+
+@edge
+def a_gap_of_a_millisecond(over: bool) -> TraceBuilder:
+    return behind(calling(us=1000 if over else 999), work_us=4000)
+
+
+@edge
+def three_per_cent_of_the_step(over: bool) -> TraceBuilder:
+    # 3 ms behind 96 ms are 3.03 %, behind 98 ms 2.97 %.
+    return behind(calling(), work_us=96_000 if over else 98_000)
+
+
+@lacks("gpu", verdict="not_applicable")
+def a_machine_without_a_gpu() -> TraceBuilder:
+    return host_alone("aten::mm")
+
+
+@lacks("host")
+def no_host() -> TraceBuilder:
+    return kernels_alone("volta_sgemm_128x64_nn")
+
+
+@lacks("stacks")
+def no_stacks() -> TraceBuilder:
+    return behind(calling(), with_stack=False)

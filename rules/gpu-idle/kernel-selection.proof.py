@@ -1,0 +1,70 @@
+"""Proof of gpu-idle/kernel-selection: traces on which it fires, and traces on which it does not."""
+
+from advisor.testing import TraceBuilder
+from advisor.testing.incomplete import host_alone, kernels_alone
+from advisor.testing.proof import edge, fires, lacks, quiet
+
+
+def convolutions(
+    us: int = 5000, *, steps: int = 6, new: tuple[int, ...] = (0, 1, 2, 3, 4, 5), work_us: int = 20_000,
+    name: str = "aten::cudnn_convolution", device: str = "Tesla V100-SXM2-16GB",
+) -> TraceBuilder:  # fmt: skip
+    """Steps of ten convolutions and a product of 20 ms; in the *new* ones the first has another shape, and takes so long."""
+    b = TraceBuilder(device, host_us=0, latency_us=0)
+    for number in range(steps):
+        with b.step():
+            for at in range(10):
+                fresh = not at and number in new
+                side = 100 + number if fresh else 64
+                with b.op(name, shapes=[[8, 3, side, side], [16, 3, 3, 3]]):
+                    b.idle(us=us if fresh else 20)
+                    b.kernel("implicit_convolve_sgemm", us=20, host_us=20)
+            with b.op("aten::mm", us=work_us):
+                b.kernel("volta_sgemm_128x64_nn", us=work_us)
+    return b
+
+
+# Of six steps four are steady, with 5 ms each; those of the first two are start-up, and not counted. A step is 20.38 ms of
+# other work, so 20 ms of 6 * 20.38 + 20.
+@fires(severity="medium", occurrences=4, cost_share=20 / (6 * 20.38 + 20))
+def another_shape_in_every_step() -> TraceBuilder:
+    return convolutions()
+
+
+@fires(occurrences=4)
+def miopen_chooses_as_well() -> TraceBuilder:
+    return convolutions(name="aten::miopen_convolution", device="AMD Instinct MI300X")
+
+
+# The shapes of the first steps are all there are: that is start-up.
+@quiet
+def a_choice_in_the_first_steps() -> TraceBuilder:
+    return convolutions(new=(0, 1))
+
+
+@quiet
+def no_new_shape() -> TraceBuilder:
+    return convolutions(new=())
+
+
+@edge
+def three_steps_behind_the_second(over: bool) -> TraceBuilder:
+    return convolutions(new=(0, 1, 2, 3, 4) if over else (0, 1, 2, 3))
+
+
+@lacks("gpu", verdict="not_applicable")
+def a_machine_without_a_gpu() -> TraceBuilder:
+    return host_alone("aten::mkldnn_convolution")
+
+
+@lacks("host")
+def no_host() -> TraceBuilder:
+    return kernels_alone("implicit_convolve_sgemm")
+
+
+@lacks("steps")
+def no_steps() -> TraceBuilder:
+    b = TraceBuilder()
+    with b.op("aten::cudnn_convolution", shapes=[[8, 3, 64, 64]]):
+        b.kernel("implicit_convolve_sgemm", us=20)
+    return b

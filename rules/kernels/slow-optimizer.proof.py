@@ -1,0 +1,63 @@
+"""Proof of kernels/slow-optimizer: traces on which it fires, and traces on which it does not."""
+
+from advisor.testing import TraceBuilder
+from advisor.testing.incomplete import host_alone, kernels_alone
+from advisor.testing.proof import edge, fires, lacks, quiet
+from advisor.testing.workloads import GEMM
+
+
+def steps(
+    us: int = 10_000, *, name: str = "Shampoo", op: str = "aten::linalg_eigh", wait: bool = True, work_us: int = 10_000,
+    device: str = "Tesla V100-SXM2-16GB",
+) -> TraceBuilder:  # fmt: skip
+    """Steps of 10 ms of products, waited for, and so many us of the optimizer, in which the host waits for its kernels."""
+    b = TraceBuilder(device, host_us=0, latency_us=0)
+    for _ in range(4):
+        with b.step():
+            with b.op("aten::mm", us=1):
+                b.kernel(GEMM, us=work_us)
+            if wait:
+                b.sync(us=0)
+            with b.annotation(f"Optimizer.step#{name}.step"):
+                with b.op(op):
+                    b.kernel("syevj_kernel", us=us)
+                b.sync(us=0)
+    return b
+
+
+# Half of the step is the optimizer's.
+@fires(cost_ms=10, cost_share=0.5, occurrences=4, severity="high")
+def preconditioners_in_every_step() -> TraceBuilder:
+    return steps()
+
+
+@fires(cost_ms=5, cost_share=1 / 3, severity="medium")
+def muon_on_amd() -> TraceBuilder:
+    return steps(5000, name="Muon", device="AMD Instinct MI300X")
+
+
+@quiet
+def the_fused_form() -> TraceBuilder:
+    return steps(name="AdamW", op="aten::_fused_adamw_")
+
+
+# The host is in the step for 11 of 11 ms, of which 10 are the backward pass's: 1 ms is 9 %.
+@quiet
+def waits_for_the_work_before_it() -> TraceBuilder:
+    return steps(1000, wait=False)
+
+
+@edge
+def a_quarter_of_the_time(over: bool) -> TraceBuilder:
+    # 3.34 ms beside 10 ms are 25.04 %, 3.33 ms 24.98 %.
+    return steps(3340 if over else 3330)
+
+
+@lacks("gpu", verdict="not_applicable")
+def a_machine_without_a_gpu() -> TraceBuilder:
+    return host_alone("aten::mm", annotation="Optimizer.step#Shampoo.step")
+
+
+@lacks("host")
+def no_host() -> TraceBuilder:
+    return kernels_alone(GEMM)
