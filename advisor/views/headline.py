@@ -65,6 +65,7 @@ _ON_CPU = {
     "profiler": "the profiler itself works",
     "unknown": "nothing is recorded",
 }
+_UNRECORDED = _ON_CPU | {"host": "the host works", "operator": "operators compute on the CPU"}
 _STARTUP = {
     "loading": "code is loaded",
     "selection": "an algorithm is chosen",
@@ -258,7 +259,7 @@ def _parts(context: Context, summary: Summary, program: Program, bound: str | No
     whole = max(ledger.counted_ns, 1)
     silent = sorted((cause for cause, ns in lost.items() if ns > _SILENT * whole), key=lambda cause: -lost[cause])
     unit = f"the steady {_time(total)}" + (" a step" if summary.steps > 1 and summary.step_ms else "")
-    words = _ON_CPU if context.cpu_program or not context.recording.devices else _ON_GPU
+    words = _ON_GPU if context.recording.devices else _ON_CPU if context.cpu_program else _UNRECORDED
 
     def clause(start: str, cause: str) -> _Clause:
         text = f"{start} {words.get(cause, _ON_GPU[cause]).format(device=program.device)}"
@@ -281,7 +282,7 @@ def _parts(context: Context, summary: Summary, program: Program, bound: str | No
 
 
 def _texts(parts: _Parts, fix: str) -> Iterator[str]:
-    """Yield the headline in ever shorter forms."""
+    """Yield the headline in ever shorter forms: the program's details go first, then the reason of what leads."""
     forms = (
         (parts.others, parts.details, _LONGEST_NAME),
         (parts.others, parts.details[-2:], _LONGEST_NAME),
@@ -290,13 +291,16 @@ def _texts(parts: _Parts, fix: str) -> Iterator[str]:
         (parts.others[:1], [], _SHORT_NAME),
         ([], [], _SHORT_NAME),
     )
-    openings = []
+    bodies = []
     for others, details, longest in forms:
         bounds = "; ".join(clause.within(longest) for clause in (parts.bound, *others))
-        text = f"{', '.join([parts.program, *details])}: {bounds}."
-        openings.append(f"{parts.lead} {text}" if parts.lead else text)
-    for title in [*_shorter(fix), ""] if fix else [""]:
-        yield from (opening + _first(title) for opening in openings)
+        bodies.append(f"{', '.join([parts.program, *details])}: {bounds}.")
+    full = f"{parts.lead} " if parts.lead else ""
+    brief = f"{parts.lead.split(': ')[0].rstrip('.')}. " if parts.lead else ""
+    for lead in dict.fromkeys((full, brief)):
+        for title in _shorter(fix):
+            yield from (lead + body + _first(title) for body in bodies)
+    yield from (full + body for body in bodies)
 
 
 def _first(title: str) -> str:
