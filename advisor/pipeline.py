@@ -35,8 +35,6 @@ from advisor.results.version import __version__
 from advisor.views import build, headline
 from advisor.views.metrics import collect
 from advisor.views.startup import startup_parts
-from advisor.views.metrics import collect
-from advisor.views.startup import startup_parts
 
 if TYPE_CHECKING:
     from advisor.ranks.digest import Digest

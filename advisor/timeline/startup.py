@@ -38,7 +38,9 @@ _STEADY = re.compile(
 _LAUNCH = re.compile(r"Launch|Memset")
 _LAZY = re.compile(r"Lazy Function Loading|Module Load|Library Load", re.IGNORECASE)
 # Operators that choose among libraries' algorithms: the first call of a shape may search or plan.
-_SELECTS = re.compile(r"convolution|conv[123]d|(?:::|_)(?:mm|bmm|baddbmm|addmm|addmv|linear|matmul)$|scaled_mm|attention|_rnn|miopen|cudnn")
+_SELECTS = re.compile(
+    r"convolution|conv[123]d|(?:::|_)(?:mm|bmm|baddbmm|addmm|addmv|linear|matmul)$|scaled_mm|attention|_rnn|miopen|cudnn"
+)
 _ALLOCATES = re.compile(r"^aten::(?:empty|new_empty)(?:_\w+)?$")
 _GENERATED = re.compile(r"^(?:fused_|triton_|fallback_function$|prim::|TensorExpr|CudaFusionGroup)")
 _REGIONS = ("Torch-Compiled Region", "## Call CompiledFxGraph")
