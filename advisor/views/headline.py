@@ -66,6 +66,22 @@ _ON_CPU = {
     "unknown": "nothing is recorded",
 }
 _UNRECORDED = _ON_CPU | {"host": "the host works", "operator": "operators compute on the CPU"}
+_BRIEFLY = {
+    "compute": "computing",
+    "communication": "collectives",
+    "copy": "copies",
+    "memset": "memory being set",
+    "loader": "waits for batches",
+    "sync": "synchronizations",
+    "blocking_copy": "blocking copies",
+    "allocator": "allocations",
+    "compile": "compilation",
+    "gc": "garbage collection",
+    "operator": "operators on the CPU",
+    "host": "Python and launches",
+    "profiler": "the profiler",
+    "unknown": "idle without a known reason",
+}
 _STARTUP = {
     "loading": "code is loaded",
     "selection": "an algorithm is chosen",
@@ -78,7 +94,7 @@ _STARTUP = {
 
 
 class Program(NamedTuple):
-    """A program in a few words. ``details`` follow the first word, the most telling first."""
+    """A program in a few words. ``details`` follow the first word; where they do not fit, the last two stay longest."""
 
     kind: HeadlineKind
     details: list[str]
@@ -93,13 +109,15 @@ class _Clause(NamedTuple):
     text: str
     name: str = ""
     time: str = ""
+    alone: bool = True
+    """True where no finding speaks of any of the time."""
 
-    def __str__(self) -> str:
-        return self.within(_LONGEST_NAME)
-
-    def within(self, longest: int) -> str:
-        """The clause with its name cut to a length."""
-        return f"{self.text}, most in {_name(self.name, longest)} ({self.time})" if self.name else self.text
+    def within(self, longest: int, *, brief: bool = False) -> str:
+        """The clause with its name cut to a length, and in the fewest words where *brief*."""
+        if not self.name:
+            return self.text
+        link = "most in" if self.alone else "also" if brief else "no finding speaks of"
+        return f"{self.text}, {link} {_name(self.name, longest)} ({self.time})"
 
 
 class _Parts(NamedTuple):
@@ -138,8 +156,8 @@ def reordered(headline: Headline | None, before: Sequence[Finding], after: Seque
     if headline is None or not after or (before and before[0].rule == after[0].rule):
         return headline
     opening = headline.text.partition(_FIRST)[0]
-    texts = (opening + _first(title) for title in _shorter(after[0].fix.title))
-    return msgspec.structs.replace(headline, text=_fitted([*texts, opening]), first=after[0].rule)
+    texts = (opening + _first(title) for title in (*_clauses(after[0].fix.title), ""))
+    return msgspec.structs.replace(headline, text=_fitted([*texts]), first=after[0].rule)
 
 
 # ---- the program
@@ -155,15 +173,15 @@ def program_of(trace: Trace) -> Program:
     elif any(_MODEL.search(name) for name in trace.context.names):
         kind = "inference"
     details = []
-    if facts["cpu_only"]:
-        listed = trace.metadata.devices
-        details.append(f"on the CPU beside an idle {listed[0].name}" if listed and listed[0].name else "on the CPU")
-    elif facts["world_size"] and facts["world_size"] > 1 and facts["rank"] is not None:
+    if facts["world_size"] and facts["world_size"] > 1 and facts["rank"] is not None:
         details.append(f"rank {facts['rank']} of {facts['world_size']}")
     if facts["has_host"]:
         details.append("compiled" if facts["compiled"] else "CUDA graphs" if facts["graph_launches"] else "eager")
     else:
         details.append("GPU events only")
+    if facts["cpu_only"]:
+        listed = trace.metadata.devices
+        details.append(f"on the CPU beside an idle {listed[0].name}" if listed and listed[0].name else "on the CPU")
     steps = trace.steps_recorded
     details.append(f"{steps} step{'s' * (steps != 1)}" if steps else "no steps")
     known = facts["vendor"] in ("nvidia", "amd", "intel")
@@ -204,7 +222,7 @@ def _diagnosis(trace: Trace, summary: Summary, program: Program) -> tuple[Headli
     steady = ledger.counted_ns <= _NOTHING * whole or (bool(context.recording.devices) and not worked)
     if startup > _MOSTLY * extent and steady:
         reason = _why_startup(summary.startup)
-        text = f"Start-up only: {_of(startup, extent)} {reason}, and nothing of the steady program was recorded."
+        text = f"Start-up only, {_of(startup, extent)}: {reason}. Nothing of the steady program was recorded."
         return "start-up only", f"{text} Record a few steps after a warm-up."
     return None, ""
 
@@ -255,16 +273,19 @@ def _bound(summary: Summary) -> str | None:
 def _parts(context: Context, summary: Summary, program: Program, bound: str | None, claims: Sequence[Ints]) -> _Parts:
     causes, total, ledger = summary.steady_causes, summary.whole_ms, context.ledger
     free = owners.unclaimed(ledger, claims)
-    lost = owners.by_cause(ledger, free)
+    lost, every = owners.by_cause(ledger, free), owners.by_cause(ledger, ledger.counted)
     whole = max(ledger.counted_ns, 1)
     silent = sorted((cause for cause, ns in lost.items() if ns > _SILENT * whole), key=lambda cause: -lost[cause])
     unit = f"the steady {_time(total)}" + (" a step" if summary.steps > 1 and summary.step_ms else "")
     words = _ON_GPU if context.recording.devices else _ON_CPU if context.cpu_program else _UNRECORDED
 
-    def clause(start: str, cause: str) -> _Clause:
-        text = f"{start} {words.get(cause, _ON_GPU[cause]).format(device=program.device)}"
+    def clause(start: str, cause: str, *, brief: bool = False) -> _Clause:
+        phrase = _BRIEFLY[cause] if brief else words.get(cause, _ON_GPU[cause]).format(device=program.device)
+        text = f"{start} {phrase}"
         found = owners.owner(context, cause, free) if cause in silent else None
-        return _Clause(text, found.name, _time(found.ns / whole * total)) if found and found.ns else _Clause(text)
+        if found is None or not found.ns:
+            return _Clause(text)
+        return _Clause(text, found.name, _time(found.ns / whole * total), lost[cause] == every[cause])
 
     word = {"training": "Training", "inference": "Inference"}.get(program.kind, "Recording")
     if bound is None or program.unrecorded:
@@ -272,35 +293,56 @@ def _parts(context: Context, summary: Summary, program: Program, bound: str | No
             f"nothing of the {program.device} was recorded" if program.unrecorded else "nothing steady was recorded"
         )
         others = [clause(f"for {100 * lost[cause] / whole:.0f} % of {unit}", cause) for cause in silent[:1]]
+        others += [clause(f"{100 * lost[cause] / whole:.0f} %", cause, brief=True) for cause in silent[1:]]
         return _Parts("", word, program.details, _Clause(missing), others)
     opening = clause(f"{100 * causes[bound]:.0f} % of {unit}", bound)
-    others = [clause(f"{100 * lost[cause] / whole:.0f} %", cause) for cause in silent if cause != bound]
+    others = [clause(f"{100 * lost[cause] / whole:.0f} %", cause, brief=True) for cause in silent if cause != bound]
     return _Parts("", word, program.details, opening, others)
 
 
 # ---- into two lines
 
 
+class _Form(NamedTuple):
+    """One way to say a headline: how much of what leads, of the program, of names and of the advice it holds."""
+
+    reason: bool
+    details: int
+    longest: int
+    title: int
+    brief: bool = False
+
+
+_FORMS = (
+    _Form(True, 9, _LONGEST_NAME, 0),
+    _Form(True, 2, _LONGEST_NAME, 0),
+    _Form(True, 2, _SHORT_NAME, 0),
+    _Form(True, 0, _SHORT_NAME, 0),
+    _Form(True, 2, _SHORT_NAME, 1),
+    _Form(True, 0, _SHORT_NAME, 1),
+    _Form(False, 0, _SHORT_NAME, 0),
+    _Form(False, 0, _SHORT_NAME, 1),
+    _Form(False, 0, _SHORT_NAME, 1, brief=True),
+    _Form(False, 0, _SHORT_NAME, 2, brief=True),
+)
+"""From the fullest: the program's details go first, then what start-up is; what time goes to is said to the last."""
+
+
 def _texts(parts: _Parts, fix: str) -> Iterator[str]:
-    """Yield the headline in ever shorter forms: the program's details go first, then the reason of what leads."""
-    forms = (
-        (parts.others, parts.details, _LONGEST_NAME),
-        (parts.others, parts.details[-2:], _LONGEST_NAME),
-        (parts.others, parts.details[-2:], _SHORT_NAME),
-        (parts.others, [], _SHORT_NAME),
-        (parts.others[:1], [], _SHORT_NAME),
-        ([], [], _SHORT_NAME),
-    )
-    bodies = []
-    for others, details, longest in forms:
-        bounds = "; ".join(clause.within(longest) for clause in (parts.bound, *others))
-        bodies.append(f"{', '.join([parts.program, *details])}: {bounds}.")
-    full = f"{parts.lead} " if parts.lead else ""
-    brief = f"{parts.lead.split(': ')[0].rstrip('.')}. " if parts.lead else ""
-    for lead in dict.fromkeys((full, brief)):
-        for title in _shorter(fix):
-            yield from (lead + body + _first(title) for body in bodies)
-    yield from (full + body for body in bodies)
+    """Yield the headline in ever shorter forms."""
+    titles = [*_clauses(fix), ""]
+    for form in _FORMS:
+        bounds = "; ".join(clause.within(form.longest, brief=form.brief) for clause in (parts.bound, *parts.others))
+        details = parts.details[-form.details :] if form.details else []
+        lead = parts.lead if form.reason or not parts.lead else f"{parts.lead.split(': ')[0].rstrip('.')}."
+        text = f"{', '.join([parts.program, *details])}: {bounds}.{_first(titles[form.title])}"
+        yield f"{lead} {text}" if lead else text
+    yield f"{parts.program}: {parts.bound.text}."
+
+
+def _clauses(title: str) -> tuple[str, str]:
+    """Return a title, and its first clause."""
+    return title, re.split(r"[,;] (?:and |or |with )?", title, maxsplit=1)[0]
 
 
 def _first(title: str) -> str:
@@ -308,14 +350,6 @@ def _first(title: str) -> str:
         return ""
     title = title if title[1:2].isupper() else title[:1].lower() + title[1:]
     return f"{_FIRST}{title.rstrip('.')}."
-
-
-def _shorter(title: str) -> Iterator[str]:
-    """Yield a title, and its first clause."""
-    yield title
-    clause = re.split(r"[,;] (?:and |or |with )?", title, maxsplit=1)[0]
-    if clause != title:
-        yield clause
 
 
 def _fitted(texts: Sequence[str]) -> str:
