@@ -33,7 +33,7 @@ from advisor.results.analysis import (
 )
 from advisor.results.ranks import Across
 from advisor.results.version import __version__
-from advisor.views import build
+from advisor.views import build, headline
 from advisor.views.metrics import collect
 from advisor.views.startup import startup_parts
 
@@ -71,12 +71,14 @@ def analyze(
     outcome = run(trace, rules, only=only, skip=skip)
     plan = plans.make(trace, outcome, safe=safe, what_if=what_if)
     notes = [QualityNote(code=note.code, message=note.message, advice=note.advice) for note in trace.quality]
+    summary, quality = _summary(trace), _distinct([*notes, *outcome.quality])
     return Analysis(
         schema_version=SCHEMA_VERSION,
         advisor=Advisor(version=__version__, rules=len(rules.rules)),
         trace=_trace_info(trace),
-        quality=_distinct([*notes, *outcome.quality]),
-        summary=_summary(trace),
+        quality=quality,
+        headline=headline.build(trace, summary, quality, plan.findings, outcome.matches.values()),
+        summary=summary,
         findings=plan.findings,
         plan=plan.steps,
         what_if=plan.what_if,
@@ -138,7 +140,9 @@ def combine(
         row = rows.get(id(member))
         if row is not None:
             analysis = _without(analysis, wanted)
+            before = analysis.findings
             analysis = rewrite(analysis, row, job.arrivals.frame, telling, rules.rules) if telling else analysis
+            analysis = replace(analysis, headline=headline.reordered(analysis.headline, before, analysis.findings))
         results.append(analysis)
     return results, across
 
@@ -246,6 +250,7 @@ def _summary(trace: Trace) -> Summary:
         peak_memory_bytes=first.get("peak_allocated_bytes"),
         memory_bytes=first.get("memory_bytes"),
         causes={name: ns / total_ns for name, ns in extent.items() if ns},
+        extent_ms=total_ns / 1e6,
         steady_ms=trace.whole_ms,
         steady_causes={name: ns / counted_ns for name, ns in ledger.by_cause().items() if ns},
         startup=startup_parts(trace.context),

@@ -14,6 +14,8 @@ from advisor.cli.terminal import progress
 from advisor.errors import AdvisorError, TraceError, UsageError
 from advisor.report import FORMATS
 
+INCONCLUSIVE = 4
+
 if TYPE_CHECKING:
     from advisor.config import Config
     from advisor.execution.run import Results
@@ -116,7 +118,7 @@ def command(
     views = choices.views or any(output.format.views for output in outputs)
     settings = _settings(choices, catalogue, config, arguments, views)
     from advisor.execution.run import run
-    from advisor.results.decision import unanswered
+    from advisor.results.decision import unanswered, untelling
     from advisor.results.several import Several
 
     with progress(look.quiet) as say:
@@ -133,9 +135,7 @@ def command(
     for text in unanswered(document, choices.questions):
         options.note(f"--what-if {text}")
     if isinstance(document, Several):  # of one trace the report itself says it at its head
-        from advisor.gating.baseline import truncations
-
-        for text in truncations(document.traces):
+        for text in untelling(document):
             options.note(text)
     options.keep(results.trace)
     return TraceError.exit_code if results.failed else _exit_code(document, choices.fail_on or config.fail_on)
@@ -173,14 +173,21 @@ def _report_unread(results: Results) -> None:
 
 
 def _exit_code(document: Analysis | Several, fail_on: str | None) -> int:
-    """Return 2 where a rule failed, 1 where a finding is bad enough, else 0.
+    """Return 2 where a rule failed; with *fail_on* 1 where a finding is bad enough, 4 where nothing can be judged; else 0.
 
     What is incomplete comes first: a verdict on part of the evidence must not look like one on all of it.
     """
-    from advisor.results.decision import failed_rules, reaches
+    from advisor.results.decision import failed_rules, judged, reaches, untelling
 
     if failed := failed_rules(document):
         many = "1 rule" if len(failed) == 1 else f"{len(failed)} rules"
         complain(f"{many} failed on a trace and judged nothing there: {', '.join(failed)}")
         return AdvisorError.exit_code
-    return int(fail_on is not None and reaches(document, fail_on))
+    if fail_on is None:
+        return 0
+    reasons = untelling(document)
+    if reaches(judged(document), fail_on):
+        return 1
+    for reason in reasons:
+        complain(f"inconclusive: {reason}")
+    return INCONCLUSIVE if reasons else 0

@@ -51,13 +51,14 @@ def command(
     from advisor.gating import baseline
     from advisor.gating.run import runs
     from advisor.gating.significance import LEAST_STEPS
+    from advisor.results.decision import obstacle
 
     old = baseline.load(path) if update else None
     settings = catalogue.settings()
     with progress(quiet) as say:
         paths, rules = options.once(traces), catalogue.rules(settings)
         analyses = runs(paths, settings, rules, say=say, note=options.note)
-    if problems := baseline.truncations(analyses):
+    if problems := list(filter(None, map(obstacle, analyses))):
         raise UsageError("; ".join(problems))
     label = workload if workload is not None else settings.gate.workload or None
     new = baseline.renew(old, analyses, reason, label)

@@ -91,19 +91,6 @@ def fingerprint(analysis: Analysis, workload: str = "") -> Fingerprint:
     )
 
 
-_CUT_OFF = frozenset({"truncated", "gzip-truncated", "gzip-damaged"})
-
-
-def truncations(analyses: Sequence[Analysis]) -> list[str]:
-    """List the recordings that are cut off: what is missing from them would read as a change."""
-    return [
-        f"{analysis.trace.path} is cut off ({note.code}): record it again"
-        for analysis in analyses
-        for note in analysis.quality
-        if note.code in _CUT_OFF
-    ]
-
-
 def make(analyses: Sequence[Analysis], *, workload: str = "", reason: str = "first baseline") -> Baseline:
     """Return the baseline of repeated runs of one workload. Raises ``UsageError`` where they are not runs of one workload."""
     prints = [fingerprint(analysis, workload) for analysis in analyses]

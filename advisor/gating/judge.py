@@ -20,6 +20,7 @@ from advisor.gating import baseline as baselines
 from advisor.gating.baseline import Baseline
 from advisor.gating.checks import Comparison
 from advisor.results.analysis import Analysis
+from advisor.results.decision import obstacle
 from advisor.results.judgement import SCHEMA_VERSION, Check, Judgement, Outcome, Verdict
 
 
@@ -40,13 +41,14 @@ def judge(
     settings = settings or Gate()
     baseline_name = baseline_name.encode("utf-8", "replace").decode("utf-8")  # a file's name may hold any bytes
     checks: list[Check] = []
-    incomparable = baselines.truncations(candidates)
+    obstacles = [text for text in map(obstacle, candidates) if text]
+    incomparable = [*obstacles]
     if base is not None:
         now = baselines.make(candidates, workload=settings.workload or base.fingerprint.workload)
         incomparable += baselines.differences(base.fingerprint, now.fingerprint)
         if not incomparable:
             checks += Comparison(base, now, candidates, settings.tolerance).checks()
-    if not baselines.truncations(candidates):
+    if not obstacles:
         checks += [_assert(assertion, candidates) for assertion in settings.asserted]
     levelled = (_settle(check, settings, today) for check in checks)
     checks = sorted((check for check in levelled if check.level != "off"), key=_order)

@@ -15,6 +15,8 @@ from advisor.results.analysis import Analysis, Finding, Place, PlanStep, Saving,
 FEW = 5
 # From so much on, as a share, two figures that a reader compares get a word on why they differ.
 APART = 0.10
+# Steady time is said beside the step or the window where it differs by more than this.
+UNSTEADY = 0.01
 # What reading lost: codes of quality notes that a reader in a hurry must see too.
 DAMAGE = frozenset({"truncated", "gzip-truncated", "gzip-damaged", "skipped", "metadata"})
 
@@ -116,13 +118,19 @@ def memory(summary: Summary) -> str:
 
 
 def _time(summary: Summary) -> list[Figure]:
-    """Return the step's time with its spread, or the window's."""
-    step = summary.step_ms
+    """Return the step's time with its spread, or the window's; and the steady time, where that is another."""
+    step, steady = summary.step_ms, _steady(summary)
     if step is None:
         window = milliseconds(summary.window_ms)
+        hint = "the trace has no steps"
+        if summary.extent_ms and summary.extent_ms > (1 + UNSTEADY) * summary.window_ms:
+            hint = (
+                f"of the GPU's work; that of the host spans {milliseconds(summary.extent_ms)}; the trace has no steps"
+            )
         return [
             Figure("step time", None, "", "summary.step_ms"),
-            Figure("window", window, "the trace has no steps", "summary.window_ms"),
+            Figure("window", window, hint, "summary.window_ms"),
+            *steady,
         ]
     count = len(step.samples)
     which = f"{count} steps" + (" after the first" if count < summary.steps else "")
@@ -134,7 +142,43 @@ def _time(summary: Summary) -> list[Figure]:
         hint += (
             f"; all {summary.steps} steps differ, on average {milliseconds(step.whole)}: figures a step are that mean's"
         )
-    return [Figure("step time", milliseconds(step.median), hint, "summary.step_ms.median")]
+    if summary.steps_by and summary.steps_by != "ProfilerStep":
+        hint += f"; found by {clean(summary.steps_by)}"
+    return [Figure("step time", milliseconds(step.median), hint, "summary.step_ms.median"), *steady]
+
+
+def unsteady(summary: Summary) -> bool:
+    """Tell whether the time that shares are of differs from the step, from the window without steps."""
+    recorded = summary.step_ms.whole if summary.step_ms else summary.window_ms
+    return summary.steady_ms is not None and abs(summary.steady_ms - recorded) > UNSTEADY * recorded
+
+
+def _steady(summary: Summary) -> list[Figure]:
+    """Return the steady time, where it is not the step or the window."""
+    if summary.steady_ms is None or not unsteady(summary):
+        return []
+    hint = "without start-up and the ends of the recording: shares, prices and the plan are of it"
+    return [Figure("steady", milliseconds(summary.steady_ms), hint, "summary.steady_ms")]
+
+
+def not_steady(summary: Summary) -> str:
+    """Say in one line what is left out of the steady time: start-up by kind, and the ends of the recording; else nothing."""
+    whole = summary.extent_ms or summary.window_ms
+    share = {name: summary.causes.get(name, 0.0) for name in ("startup", "before", "after")}
+    shown = {name: milliseconds(part * whole) for name, part in share.items() if part >= UNSTEADY}
+    parts = []
+    if "startup" in shown:
+        kinds = [
+            f"{clean(part.kind)} {milliseconds(part.ms)}" + (f" in {clean(part.where)}" if part.where else "")
+            for part in summary.startup
+            if part.ms >= UNSTEADY * whole
+        ]
+        parts.append(f"{shown['startup']} of start-up" + (f" ({', '.join(kinds)})" if kinds else ""))
+    if "before" in shown:
+        parts.append(f"{shown['before']} of work queued before the recording")
+    if "after" in shown:
+        parts.append(f"{shown['after']} behind the last work")
+    return f"Not counted, of {milliseconds(whole)}: {'; '.join(parts)}." if parts else ""
 
 
 def headline(summary: Summary) -> list[Figure]:
@@ -142,18 +186,8 @@ def headline(summary: Summary) -> list[Figure]:
     rows = _time(summary)
     if on_cpu(summary):
         return [*rows, Figure("on the CPU", breakdown(summary), "of the main thread's time")]
-    used = summary.gpu_utilization
-    shown = str(summary.device) if str(summary.device) in used else next(iter(used), None)
-    others = ", ".join(f"GPU {clean(name)} {percent(share)}" for name, share in used.items()) if len(used) > 1 else ""
-    hint = others or "kernels only, by the TensorBoard plugin's definition and window"
-    utilization, busy = None if shown is None else used[shown], summary.gpu_busy_share
-    if utilization is not None and not others and abs(utilization - (busy or 0.0)) > APART:
-        hint += ": another stretch of time than ours"
-    efficiency = "estimated: multiprocessors that had work; the plugin's definition and window"
     shares = (
-        ("GPU busy", busy, "kernels, copies and memsets, of the window", "summary.gpu_busy_share"),
-        ("GPU utilization", utilization, hint, f"summary.gpu_utilization.{shown}" if shown else ""),
-        ("SM efficiency", summary.sm_efficiency, efficiency, "summary.sm_efficiency"),
+        ("GPU busy", summary.gpu_busy_share, _busy_hint(summary), "summary.gpu_busy_share"),
         (
             "achieved occupancy",
             summary.achieved_occupancy,
@@ -165,6 +199,32 @@ def headline(summary: Summary) -> list[Figure]:
     rows += [Figure(name, None if share is None else percent(share), hint, key) for name, share, hint, key in shares]
     peak = None if summary.peak_memory_bytes is None else memory(summary)
     return [*rows, Figure("peak memory", peak, "", "summary.peak_memory_bytes")]
+
+
+def _busy_hint(summary: Summary) -> str:
+    """Say what counts as busy; and the other utilizations, of other spans and other work, where they differ from it."""
+    hint, busy = "kernels, copies and memsets, of the window", summary.gpu_busy_share
+    if busy is None:
+        return hint
+    working = sum(summary.steady_causes.get(cause, 0.0) for cause in ("compute", "communication", "copy", "memset"))
+    if summary.steady_causes and abs(working - busy) > UNSTEADY:
+        hint += f"; {percent(working)} of steady time"
+    used = summary.gpu_utilization
+    shown = used.get(str(summary.device), next(iter(used.values()), busy))
+    others = [f"utilization {percent(shown)} (kernels only, another window)"] if abs(shown - busy) > APART else []
+    if len(used) > 1:
+        others = ["utilization " + ", ".join(f"GPU {clean(name)} {percent(share)}" for name, share in used.items())]
+    if summary.sm_efficiency is not None and abs(summary.sm_efficiency - busy) > APART:
+        others.append(f"SM efficiency {percent(summary.sm_efficiency)} (multiprocessors that had work)")
+    return hint + (f". TensorBoard shows {' and '.join(others)}" if others else "")
+
+
+def causes_title(summary: Summary) -> str:
+    """Return the title of the causes: which time they divide."""
+    unit = "a step's" if summary.step_ms else "the window's"
+    if unsteady(summary):
+        unit = "a step's steady" if summary.step_ms else "the steady"
+    return f"Where {unit} {milliseconds(whole_ms(summary))} go"
 
 
 def causes(summary: Summary) -> list[Part]:

@@ -13,7 +13,8 @@ from advisor.results.analysis import Analysis, Finding
 
 def analysis(result: Analysis) -> Markup:
     """Render the headline, the causes and a line a finding."""
-    blocks = [Paragraph((Span(result.trace.path), " · " + " · ".join(circumstances(result)))), *report.headline(result)]
+    blocks: list[Block] = [Paragraph((Span(result.trace.path), " · " + " · ".join(circumstances(result))))]
+    blocks += [*report.opening(result), *report.headline(result)]
     blocks += report.causes(result.summary, Detail(folds=True))
     blocks += report.short(result.findings) if result.findings else [Paragraph("No findings.")]
     return _body(blocks)

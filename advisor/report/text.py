@@ -136,11 +136,13 @@ class _Page:
 
 
 def _apart(before: doc.Block | None, block: doc.Block) -> bool:
-    """Tell whether a blank line parts two blocks: around a table with heads, and below a title before any table."""
+    """Tell whether a blank line parts two blocks: around a table with heads, and before any table below a title or prose."""
     if before is None or (isinstance(before, doc.Heading) and before.level > 1):
         return False
+    if isinstance(before, doc.Heading | doc.Paragraph) and isinstance(block, doc.Table):
+        return True
     if isinstance(before, doc.Heading):
-        return isinstance(block, doc.Table)
+        return False
     return any(isinstance(other, doc.Table) and not other.silent for other in (before, block))
 
 

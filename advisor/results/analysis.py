@@ -14,6 +14,7 @@ import msgspec
 
 from advisor.results.encoding import to_json
 from advisor.results.field import Cells, CodeLine, FilePath, Name, Text, Wording, doc
+from advisor.results.headline import Headline
 from advisor.results.samples import Samples
 from advisor.results.views import Views
 
@@ -141,6 +142,12 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             "left out."
         ),
     ]
+    extent_ms: Annotated[
+        float | None,
+        doc(
+            "The time that `causes` divides: the window, or the host's span where that is meant. None in older analyses."
+        ),
+    ] = None
     steady_ms: Annotated[
         float | None,
         doc(
@@ -374,6 +381,9 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     advisor: Annotated[Advisor, doc("The advisor that made it.")]
     trace: Annotated[TraceInfo, doc("The file, and what it says of itself.")]
     quality: Annotated[list[QualityNote], doc("What the profile lacks or what was repaired, and what to do next time.")]
+    headline: Annotated[
+        Headline | None, doc("What the recording is, what bounds it, what to do first; None in older analyses.")
+    ] = None
     summary: Annotated[Summary, doc("Headline figures.")]
     findings: Annotated[
         list[Finding],

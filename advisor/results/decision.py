@@ -11,6 +11,31 @@ from advisor.results.several import Several, analyses
 
 _SEVERITIES: tuple[str, ...] = get_args(Severity)
 """The worst first."""
+CUT_OFF = frozenset({"truncated", "gzip-truncated", "gzip-damaged"})
+"""Codes of the notes on a file that ends early, or whose rest cannot be unpacked."""
+_UNTELLING = frozenset({"start-up only", "capture only", "cut off", "empty"})
+
+
+def untelling(document: Analysis | Several) -> list[str]:
+    """Say of each recording that cannot be judged why: it is cut off, or holds nothing of the steady program."""
+    return [reason for analysis in analyses(document) if (reason := obstacle(analysis))]
+
+
+def obstacle(analysis: Analysis) -> str:
+    """Say why nothing follows from a recording; empty where something does."""
+    path, headline = analysis.trace.path, analysis.headline
+    for note in analysis.quality:
+        if note.code in CUT_OFF:
+            return f"{path} is cut off ({note.code}): record it again"
+    if headline is not None and headline.kind in _UNTELLING:
+        return f"{path} holds nothing of the steady program. {headline.text}"
+    return ""
+
+
+def judged(document: Analysis | Several) -> Several:
+    """Return what of a document can be judged: the recordings that tell something, and what shows across all ranks."""
+    across = document.across if isinstance(document, Several) else None
+    return Several(traces=[analysis for analysis in analyses(document) if not obstacle(analysis)], across=across)
 
 
 def failed_rules(document: Analysis | Several) -> list[str]:

@@ -8,7 +8,7 @@ from typing import cast
 from advisor.report import blocks as doc
 from advisor.report import figures
 from advisor.report.causes import breakdown, on_cpu
-from advisor.report.plain import milliseconds, number, percent
+from advisor.report.plain import number, percent
 from advisor.report.table import ABSENT, evidence
 from advisor.results.analysis import Analysis, Finding, PlanStep, QualityNote, RuleFailure, Summary
 
@@ -26,6 +26,7 @@ def blocks(analysis: Analysis, detail: doc.Detail) -> Iterator[doc.Block]:
     """Yield the whole report; a headline and a line a finding where the least is asked for."""
     trace, summary = analysis.trace, analysis.summary
     yield doc.Heading(doc.Span(trace.path, "code"), 1, " · ".join(figures.circumstances(analysis)))
+    yield from opening(analysis)
     if detail.quiet:
         yield from _quiet(analysis)
         return
@@ -52,6 +53,12 @@ def blocks(analysis: Analysis, detail: doc.Detail) -> Iterator[doc.Block]:
     yield doc.Heading(f"Rules: {figures.counts(analysis)}")
     if items := list(_rules(analysis, detail)):
         yield doc.Items(items)
+
+
+def opening(analysis: Analysis) -> Iterator[doc.Block]:
+    """Yield the headline; nothing for an older analysis without one."""
+    if analysis.headline is not None:
+        yield doc.Paragraph(doc.Span(analysis.headline.text))
 
 
 def _quiet(analysis: Analysis) -> Iterator[doc.Block]:
@@ -95,8 +102,7 @@ def headline(analysis: Analysis) -> Iterator[doc.Block]:
 def causes(summary: Summary, detail: doc.Detail) -> Iterator[doc.Block]:
     """Yield the causes of the step's time, as a table."""
     total_ms = figures.whole_ms(summary)
-    unit = "a step's" if summary.step_ms else "the window's"
-    yield doc.Heading(f"Where {unit} {milliseconds(total_ms)} go ({figures.whose_time(summary)})")
+    yield doc.Heading(f"{figures.causes_title(summary)} ({figures.whose_time(summary)})")
     parts = figures.causes(summary)
     if not parts:
         yield doc.Paragraph("not recorded")
@@ -115,6 +121,8 @@ def causes(summary: Summary, detail: doc.Detail) -> Iterator[doc.Block]:
     blank = [""] * detail.bars
     rows.append(("together", *blank, f"{number(total)} ms", f"{figures.tenths(parts)} %", ""))
     yield doc.Table(("cause", *blank, "time", "share", "meaning"), rows, "<" + "|" * len(blank) + ">>~", silent=True)
+    if left_out := figures.not_steady(summary):
+        yield doc.Paragraph(left_out)
 
 
 def short(findings: Sequence[Finding]) -> Iterator[doc.Block]:

@@ -1,0 +1,387 @@
+"""The headline: what a recording is, what bounds it, what to do first; never silent where time is lost."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+import pandas as pd
+
+from advisor.results.analysis import Finding, QualityNote, StartupPart, Summary
+from advisor.results.decision import CUT_OFF
+from advisor.results.headline import Headline, HeadlineKind
+from advisor.timeline.ledger import BUSY
+from advisor.views import owners
+
+if TYPE_CHECKING:
+    from advisor.engine.claims import Claim
+    from advisor.intervals import Ints
+    from advisor.timeline.context import Context
+    from advisor.trace import Trace
+
+COLUMNS, LINES = 100, 2
+# A cause of more of the steady time than this is named, by a finding or here.
+_SILENT = 0.20
+# From so much on, what is not steady comes first.
+_MOSTLY = 0.5
+# A capture beside which the device did so much is not all that the recording holds.
+_SOME_WORK = 0.10
+_NOTHING = 0.01
+_LONGEST_NAME, _SHORT_NAME = 60, 28
+_FIRST = " First, "
+_MODEL = re.compile(
+    r"::_?(?:linear|addmm|mm|bmm|baddbmm|matmul|einsum|\w*conv\w*|embedding\w*|\w*attention\w*|\w*(?:layer|batch|rms)_?norm\w*|lstm|gru)$"
+    r"|^execute_|^step\[|nn\.Module: "
+)
+
+_ON_GPU = {
+    "compute": "the {device} computes",
+    "communication": "the {device} is in collectives that nothing hides",
+    "copy": "the {device} only copies",
+    "memset": "the {device} only sets memory",
+    "loader": "the {device} waits for the next batch",
+    "sync": "the {device} idles because the host waited for it",
+    "blocking_copy": "the {device} idles behind copies that hold the host",
+    "allocator": "the {device} waits for memory to be allocated or freed",
+    "compile": "the {device} waits for the compiler",
+    "gc": "the {device} waits for Python's garbage collector",
+    "operator": "the {device} waits for operators on the CPU",
+    "host": "the {device} waits for Python and launches",
+    "profiler": "the {device} waits for the profiler itself",
+    "unknown": "the {device} idles, and the trace does not say why",
+}
+_ON_CPU = {
+    "compute": "the main thread is in operators",
+    "communication": "the main thread is in collectives",
+    "copy": "the main thread copies",
+    "loader": "the main thread waits for the next batch",
+    "compile": "the main thread compiles",
+    "gc": "Python collects garbage",
+    "operator": "operators compute on the CPU",
+    "host": "the main thread is in Python outside operators",
+    "profiler": "the profiler itself works",
+    "unknown": "nothing is recorded",
+}
+_UNRECORDED = _ON_CPU | {"host": "the host works", "operator": "operators compute on the CPU"}
+_BRIEFLY = {
+    "compute": "computing",
+    "communication": "collectives",
+    "copy": "copies",
+    "memset": "memory being set",
+    "loader": "waits for batches",
+    "sync": "synchronizations",
+    "blocking_copy": "blocking copies",
+    "allocator": "allocations",
+    "compile": "compilation",
+    "gc": "garbage collection",
+    "operator": "operators on the CPU",
+    "host": "Python and launches",
+    "profiler": "the profiler",
+    "unknown": "idle without a known reason",
+}
+_STARTUP = {
+    "loading": "code is loaded",
+    "selection": "an algorithm is chosen",
+    "specialization": "TorchScript specializes {where}",
+    "compilation": "code is compiled",
+    "capture": "a graph is captured",
+    "allocation": "first memory is allocated",
+    "first call": "the first call of {where}",
+}
+
+
+class Program(NamedTuple):
+    """A program in a few words. ``details`` follow the first word; where they do not fit, the last two stay longest."""
+
+    kind: HeadlineKind
+    details: list[str]
+    device: str = "GPU"
+    unrecorded: bool = False
+    """True where a device was used, and nothing of it recorded."""
+
+
+class _Clause(NamedTuple):
+    """Part of a sentence, and the name with its time that it ends in, where it names an owner."""
+
+    text: str
+    name: str = ""
+    time: str = ""
+    alone: bool = True
+    """True where no finding speaks of any of the time."""
+
+    def within(self, longest: int, *, brief: bool = False) -> str:
+        """The clause with its name cut to a length, and in the fewest words where *brief*."""
+        if not self.name:
+            return self.text
+        link = "most in" if self.alone else "also" if brief else "no finding speaks of"
+        return f"{self.text}, {link} {_name(self.name, longest)} ({self.time})"
+
+
+class _Parts(NamedTuple):
+    """Sentences of a headline; where they do not fit, what is said of the program is cut first."""
+
+    lead: str
+    program: str
+    details: list[str]
+    bound: _Clause
+    others: list[_Clause]
+
+
+def build(
+    trace: Trace, summary: Summary, quality: Sequence[QualityNote], findings: Sequence[Finding], claims: Iterable[Claim]
+) -> Headline:
+    """Build the headline of one trace. *claims* are the segments of the ledger that the findings own."""
+    context, program = trace.context, program_of(trace)
+    damaged = next((note.code for note in quality if note.code in CUT_OFF), None)
+    first = findings[0] if findings else None
+    rule = first.rule if first else None
+    kind, text = _diagnosis(trace, summary, program)
+    if kind is not None and damaged is None:
+        return Headline(text=_fitted([text]), kind=kind, bound=None, first=rule)
+    bound = None if kind is not None or program.unrecorded else _bound(summary)
+    lead = "The file is cut off: figures speak of what is left." if damaged else _before_all(trace, summary)
+    if kind is not None:
+        return Headline(text=_fitted([f"{lead} {text}", lead]), kind="cut off", bound=None, first=rule)
+    parts = _parts(context, summary, program, bound, [claim.segments for claim in claims])._replace(lead=lead)
+    advice = f"record the {program.device} too" if program.unrecorded else ""
+    text = _fitted([*_texts(parts, first.fix.title if first else advice)])
+    return Headline(text=text, kind="cut off" if damaged else program.kind, bound=bound, first=rule)
+
+
+def reordered(headline: Headline | None, before: Sequence[Finding], after: Sequence[Finding]) -> Headline | None:
+    """Return the headline for findings whose order has changed since it was built."""
+    if headline is None or not after or (before and before[0].rule == after[0].rule):
+        return headline
+    opening = headline.text.partition(_FIRST)[0]
+    texts = (opening + _first(title) for title in (*_clauses(after[0].fix.title), ""))
+    return msgspec.structs.replace(headline, text=_fitted([*texts]), first=after[0].rule)
+
+
+# ---- the program
+
+
+def program_of(trace: Trace) -> Program:
+    """Say what sort of program a trace shows, from the facts of the frame `trace`."""
+    frame = trace.frame("trace")
+    facts = {name: _plain(frame[name].iloc[0]) for name in _FACTS}
+    kind: HeadlineKind = "unknown"
+    if facts["training"] or facts["optimizer_seen"]:
+        kind = "training"
+    elif any(_MODEL.search(name) for name in trace.context.names):
+        kind = "inference"
+    details = []
+    if facts["world_size"] and facts["world_size"] > 1 and facts["rank"] is not None:
+        details.append(f"rank {facts['rank']} of {facts['world_size']}")
+    if facts["has_host"]:
+        details.append("compiled" if facts["compiled"] else "CUDA graphs" if facts["graph_launches"] else "eager")
+    else:
+        details.append("GPU events only")
+    if facts["cpu_only"]:
+        listed = trace.metadata.devices
+        details.append(f"on the CPU beside an idle {listed[0].name}" if listed and listed[0].name else "on the CPU")
+    steps = trace.steps_recorded
+    details.append(f"{steps} step{'s' * (steps != 1)}" if steps else "no steps")
+    known = facts["vendor"] in ("nvidia", "amd", "intel")
+    lost = bool(facts["gpu_used"]) and not facts["has_gpu"] and not facts["cpu_only"]
+    return Program(kind, details, "GPU" if known or not lost else "device", lost)
+
+
+_FACTS = (
+    "training", "optimizer_seen", "compiled", "cpu_only", "rank", "world_size", "has_host", "has_gpu", "gpu_used",
+    "graph_launches", "vendor",
+)  # fmt: skip
+
+
+def _plain(value: Any) -> Any:
+    """Return a cell of a frame; None for what is missing."""
+    return None if pd.isna(value) else value
+
+
+# ---- recordings of which nothing steady can be judged
+
+
+def _diagnosis(trace: Trace, summary: Summary, program: Program) -> tuple[HeadlineKind | None, str]:
+    """Say why a recording holds nothing of the steady program; None where it does."""
+    context, ledger = trace.context, trace.ledger
+    tables, span_ms = context.tables, trace.span_ns / 1e6
+    if not len(context.recording.work) and "op" not in tables and "python" not in tables and not _annotated(context):
+        ran = f"The profiler ran for {_time(span_ms)} and recorded nothing: no operator, no GPU work."
+        return "empty", f"{ran} Run the program inside it, and call prof.step() after each iteration."
+    extent, whole = summary.extent_ms or summary.window_ms, sum(ledger.of_extent().values())
+    works = owners.by_cause(ledger, ledger.counted)
+    worked = sum(ns for cause, ns in works.items() if cause in BUSY)
+    captured = sum(part.ms for part in summary.startup if part.kind == "capture")
+    replays = len(context.graph_nodes) if context.recording.host.size else 0
+    if captured > _MOSTLY * extent and not replays and worked <= _SOME_WORK * whole:
+        text = f"A graph capture: for {_of(captured, extent)} calls are recorded into a graph, not run; idle means nothing here."
+        return "capture only", f"{text} Record steps that replay it."
+    startup = sum(part.ms for part in summary.startup)
+    steady = ledger.counted_ns <= _NOTHING * whole or (bool(context.recording.devices) and not worked)
+    if startup > _MOSTLY * extent and steady:
+        reason = _why_startup(summary.startup)
+        text = f"Start-up only, {_of(startup, extent)}: {reason}. Nothing of the steady program was recorded."
+        return "start-up only", f"{text} Record a few steps after a warm-up."
+    return None, ""
+
+
+def _annotated(context: Context) -> bool:
+    """Tell whether an annotation was recorded that is no step."""
+    table = context.tables.get("annotation")
+    if table is None:
+        return False
+    return any(not context.names[code].startswith("ProfilerStep#") for code in set(table["name"].tolist()))
+
+
+def _before_all(trace: Trace, summary: Summary) -> str:
+    """Say what most of the recording is, where that is no steady work; nothing where it is steady."""
+    extent = summary.extent_ms or summary.window_ms
+    outside = {name: extent * summary.causes.get(name, 0.0) for name in ("startup", "before", "after")}
+    if sum(outside.values()) <= _MOSTLY * extent or not extent:
+        return ""
+    most = max(outside, key=lambda name: outside[name])
+    amount = _of(outside[most], extent)
+    if most == "startup":
+        return f"{amount} are start-up: {_why_startup(summary.startup)}."
+    if most == "before":
+        return f"{amount} are work queued before the recording: not counted."
+    return f"{amount} lie behind the last work: not counted."
+
+
+def _why_startup(parts: Sequence[StartupPart]) -> str:
+    if not parts:
+        return "it happens once"
+    words, where = _STARTUP.get(parts[0].kind, parts[0].kind), parts[0].where
+    if "{where}" in words:
+        return words.format(where=_name(where or "a function"))
+    return f"{words} in {_name(where)}" if where else words
+
+
+# ---- what bounds it
+
+
+def _bound(summary: Summary) -> str | None:
+    """Return the cause that holds steady work back; None where nothing of it is known."""
+    causes = summary.steady_causes
+    idles = {cause: share for cause, share in causes.items() if cause not in BUSY}
+    chosen = idles if sum(idles.values()) > _MOSTLY else causes
+    return max(chosen, key=lambda cause: chosen[cause]) if chosen else None
+
+
+def _parts(context: Context, summary: Summary, program: Program, bound: str | None, claims: Sequence[Ints]) -> _Parts:
+    causes, total, ledger = summary.steady_causes, summary.whole_ms, context.ledger
+    free = owners.unclaimed(ledger, claims)
+    lost, every = owners.by_cause(ledger, free), owners.by_cause(ledger, ledger.counted)
+    whole = max(ledger.counted_ns, 1)
+    silent = sorted((cause for cause, ns in lost.items() if ns > _SILENT * whole), key=lambda cause: -lost[cause])
+    unit = f"the steady {_time(total)}" + (" a step" if summary.steps > 1 and summary.step_ms else "")
+    words = _ON_GPU if context.recording.devices else _ON_CPU if context.cpu_program else _UNRECORDED
+
+    def clause(start: str, cause: str, *, brief: bool = False) -> _Clause:
+        phrase = _BRIEFLY[cause] if brief else words.get(cause, _ON_GPU[cause]).format(device=program.device)
+        text = f"{start} {phrase}"
+        found = owners.owner(context, cause, free) if cause in silent else None
+        if found is None or not found.ns:
+            return _Clause(text)
+        return _Clause(text, found.name, _time(found.ns / whole * total), lost[cause] == every[cause])
+
+    word = {"training": "Training", "inference": "Inference"}.get(program.kind, "Recording")
+    if bound is None or program.unrecorded:
+        missing = (
+            f"nothing of the {program.device} was recorded" if program.unrecorded else "nothing steady was recorded"
+        )
+        others = [clause(f"for {100 * lost[cause] / whole:.0f} % of {unit}", cause) for cause in silent[:1]]
+        others += [clause(f"{100 * lost[cause] / whole:.0f} %", cause, brief=True) for cause in silent[1:]]
+        return _Parts("", word, program.details, _Clause(missing), others)
+    opening = clause(f"{100 * causes[bound]:.0f} % of {unit}", bound)
+    others = [clause(f"{100 * lost[cause] / whole:.0f} %", cause, brief=True) for cause in silent if cause != bound]
+    return _Parts("", word, program.details, opening, others)
+
+
+# ---- into two lines
+
+
+class _Form(NamedTuple):
+    """One way to say a headline: how much of what leads, of the program, of names and of the advice it holds."""
+
+    reason: bool
+    details: int
+    longest: int
+    title: int
+    brief: bool = False
+
+
+_FORMS = (
+    _Form(True, 9, _LONGEST_NAME, 0),
+    _Form(True, 2, _LONGEST_NAME, 0),
+    _Form(True, 2, _SHORT_NAME, 0),
+    _Form(True, 0, _SHORT_NAME, 0),
+    _Form(True, 2, _SHORT_NAME, 1),
+    _Form(True, 0, _SHORT_NAME, 1),
+    _Form(False, 0, _SHORT_NAME, 0),
+    _Form(False, 0, _SHORT_NAME, 1),
+    _Form(False, 0, _SHORT_NAME, 1, brief=True),
+    _Form(False, 0, _SHORT_NAME, 2, brief=True),
+)
+"""From the fullest: the program's details go first, then what start-up is; what time goes to is said to the last."""
+
+
+def _texts(parts: _Parts, fix: str) -> Iterator[str]:
+    """Yield the headline in ever shorter forms."""
+    titles = [*_clauses(fix), ""]
+    for form in _FORMS:
+        bounds = "; ".join(clause.within(form.longest, brief=form.brief) for clause in (parts.bound, *parts.others))
+        details = parts.details[-form.details :] if form.details else []
+        lead = parts.lead if form.reason or not parts.lead else f"{parts.lead.split(': ')[0].rstrip('.')}."
+        text = f"{', '.join([parts.program, *details])}: {bounds}.{_first(titles[form.title])}"
+        yield f"{lead} {text}" if lead else text
+    yield f"{parts.program}: {parts.bound.text}."
+
+
+def _clauses(title: str) -> tuple[str, str]:
+    """Return a title, and its first clause."""
+    return title, re.split(r"[,;] (?:and |or |with )?", title, maxsplit=1)[0]
+
+
+def _first(title: str) -> str:
+    if not title:
+        return ""
+    title = title if title[1:2].isupper() else title[:1].lower() + title[1:]
+    return f"{_FIRST}{title.rstrip('.')}."
+
+
+def _fitted(texts: Sequence[str]) -> str:
+    """Return the first text that fits two lines; the last one cut where none does."""
+    for text in texts:
+        if len(textwrap.wrap(text, COLUMNS)) <= LINES:
+            return text
+    return textwrap.shorten(texts[-1], LINES * COLUMNS - 20, placeholder=" …")
+
+
+def _name(name: str, longest: int = _LONGEST_NAME) -> str:
+    """Return a name of the trace, cut in its middle where it is long."""
+    text = " ".join(name.split())
+    if len(text) <= longest:
+        return text
+    half = longest // 2 - 1
+    return f"{text[:half]}…{text[-half:]}"
+
+
+def _figure(ms: float) -> str:
+    if ms >= 100:
+        return f"{ms:,.0f}"
+    return f"{ms:.3g}"
+
+
+def _time(ms: float) -> str:
+    """Return ``30.5 ms``, of long times ``77.9 s``."""
+    return f"{ms / 1000:,.1f} s" if ms >= 10_000 else f"{_figure(ms)} ms"
+
+
+def _of(ms: float, whole_ms: float) -> str:
+    """Return ``301 of 332 ms``."""
+    if whole_ms >= 10_000:
+        return f"{ms / 1000:,.1f} of {whole_ms / 1000:,.1f} s"
+    return f"{_figure(ms)} of {_figure(whole_ms)} ms"

@@ -1,0 +1,152 @@
+"""Owners of time that no finding speaks of: the operator, function or call that most of it lies in, by time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from advisor.intervals import Bools, Ints, covered, fetch, summed, union
+from advisor.timeline import ledger as ledgers
+from advisor.timeline.calls import OP
+from advisor.timeline.context import Context
+
+_MARK = "ProfilerStep#"
+_PYTHON = "Python outside any operator"
+# Of a device's time: an operator with less of it is one of many, and the kind of kernel says more.
+_MOST = 1 / 3
+_KINDS = {
+    "gemm": "matrix products",
+    "conv": "convolutions",
+    "attention": "attention",
+    "normalization": "normalizations",
+    "elementwise": "elementwise kernels",
+    "reduction": "reductions",
+    "copy": "copying kernels",
+    "layout": "changes of layout",
+    "optimizer": "the optimizer's kernels",
+    "triton": "Triton's kernels",
+    "softmax": "softmax",
+    "pooling": "pooling",
+    "sort": "sorting",
+    "random": "random numbers",
+}
+
+
+class Owner(NamedTuple):
+    """The operator, function or call that most of a cause's time lies in, with that time in ns."""
+
+    name: str
+    ns: int
+
+
+def unclaimed(ledger: ledgers.Ledger, claims: Iterable[Ints]) -> Bools:
+    """Flag the segments of steady work that no finding claims; *claims* holds the segments of each finding."""
+    free = ledger.counted.copy()
+    for segments in claims:
+        free[segments] = False
+    return free
+
+
+def by_cause(ledger: ledgers.Ledger, segments: Bools) -> dict[str, int]:
+    """Sum the ns of some segments by cause."""
+    total = summed(ledger.cause[segments], ledger.dur_ns[segments], len(ledgers.CAUSES))
+    return {cause: ns for cause, ns in zip(ledgers.CAUSES, total.tolist(), strict=True) if ns}
+
+
+def owner(context: Context, cause: str, segments: Bools) -> Owner | None:
+    """Return the owner of most of a cause's time among *segments*; None where the trace names none."""
+    ledger = context.ledger
+    chosen = np.flatnonzero(segments & ledger.through(cause))
+    if not len(chosen) or not context.recording.host.size:
+        return _of_work(context, ledger.row[chosen], ledger.dur_ns[chosen]) if len(chosen) else None
+    if cause == "host":
+        return _of_host(context, chosen)
+    row, dur = ledger.row[chosen], ledger.dur_ns[chosen]
+    row, dur = row[row >= 0], dur[row >= 0]
+    if cause in ledgers.BUSY:
+        return _of_ops(context, row, dur) if context.cpu_program else _of_work(context, row, dur)
+    waits = context.waits
+    if cause == "operator":
+        return _heaviest(context, waits.tasks[row], dur)
+    if cause in ("sync", "blocking_copy"):
+        return _heaviest(context, _operator(context, waits.syncs.node[row]), dur)
+    tables = {"loader": waits.loader, "allocator": waits.allocator, "compile": waits.compile, "gc": waits.gc}
+    if cause in tables:
+        nodes = tables[cause].node[row]
+        return _heaviest(context, nodes if cause == "compile" else _operator(context, nodes), dur)
+    return None
+
+
+def _operator(context: Context, nodes: Ints) -> Ints:
+    """Replace nodes by the operator that each is in, where it is in one."""
+    operator = fetch(context.recording.host.attributes.op, nodes)
+    return np.where(operator >= 0, operator, nodes)
+
+
+def _heaviest(context: Context, nodes: Ints, dur: Ints) -> Owner | None:
+    known = nodes >= 0
+    codes = context.recording.host.name[nodes[known]]
+    return _named(context, codes, dur[known])
+
+
+def _named(context: Context, codes: Ints, dur: Ints) -> Owner | None:
+    """Return the name that holds most time."""
+    total = summed(codes, dur, len(context.names))
+    for code in np.argsort(-total)[:2].tolist() if len(total) else ():
+        if total[code] and not context.names[code].startswith(_MARK):
+            return Owner(context.names[code], int(total[code]))
+    return None
+
+
+def _of_ops(context: Context, row: Ints, dur: Ints) -> Owner | None:
+    """Return the operator that computes most in a program on the CPU."""
+    return _heaviest(context, context.op_rows[row], dur)
+
+
+def _of_work(context: Context, row: Ints, dur: Ints) -> Owner | None:
+    """Return the operator that launched most of the device's work; the kernel where no operator is known."""
+    work, host = context.recording.work, context.recording.host
+    row, dur = row[row >= 0], dur[row >= 0]
+    if not len(work) or not len(row):
+        return None
+    operator = fetch(host.attributes.op, work.launch[row]) if host.size else np.full(len(row), -1, np.int64)
+    is_op = (operator >= 0) & (host.group[np.maximum(operator, 0)] == OP) if host.size else operator >= 0
+    found = _named(context, host.name[operator[is_op]], dur[is_op]) if is_op.any() else None
+    if found is not None and found.ns >= _MOST * dur.sum():
+        return found
+    kinds: dict[str, int] = {}
+    total = summed(work.name[row], dur, len(context.names))
+    for code, name in context.kernel_names.items():
+        kinds[name.kind] = kinds.get(name.kind, 0) + int(total[code])
+    kind = max(kinds, key=lambda kind: kinds[kind], default="")
+    if kind in _KINDS and kinds[kind] >= _MOST * dur.sum():
+        return Owner(_KINDS[kind], kinds[kind])
+    return found or _named(context, work.name[row], dur)
+
+
+def _of_host(context: Context, segments: Ints) -> Owner | None:
+    """Return what the launching thread was in for most of some idle time: the user's function, a library's, an operator."""
+    ledger, host = context.ledger, context.recording.host
+    thread = host.launching_thread()
+    spans = union(ledger.start_ns[segments], ledger.end_ns[segments])
+    node = np.flatnonzero(host.thread == thread)
+    within = covered(spans, host.start[node], host.end[node])
+    node, within = node[within > 0], within[within > 0]
+    # What a call spends outside the calls in it is its own.
+    nested = host.parent[node] >= 0
+    children = summed(host.parent[node[nested]], within[nested], host.size)
+    outside = spans.length - int(within[~nested].sum())
+    time = within - children[node]
+    if "python" in context.tables:
+        place = fetch(host.attributes.user, node)
+        place = np.where(place >= 0, place, fetch(host.attributes.library, node))
+        total = summed(place[place >= 0], time[place >= 0], len(host.places) + 1)
+        if total.any():
+            best = host.places[int(np.argmax(total))]
+            return Owner(best.function, int(total.max()))
+    operator = fetch(host.attributes.op, node)
+    outside += int(time[operator < 0].sum())
+    inner = _heaviest(context, operator, time)
+    return inner if inner is not None and inner.ns > outside else Owner(_PYTHON, outside) if outside else None

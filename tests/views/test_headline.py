@@ -1,0 +1,280 @@
+"""The headline: what a recording is, what bounds it, what to do first, in two lines; and never silent where time is lost."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+import pytest
+from support import headlines as built
+from support.analyses import analysis as by_hand
+from support.analyses import finding
+from support.real import AUDITED, NAMES
+from support.traces import analysis as real_analysis
+from support.traces import rules
+from support.traces import trace as real_trace
+
+from advisor.engine.run import run
+from advisor.pipeline import analyze
+from advisor.results.analysis import Analysis
+from advisor.results.headline import Headline
+from advisor.testing import TraceBuilder
+from advisor.trace import read
+from advisor.views import owners
+from advisor.views.headline import COLUMNS, LINES, reordered
+
+SILENT = 0.20
+
+
+@cache
+def made(build: Callable[[], TraceBuilder]) -> Analysis:
+    with TemporaryDirectory() as folder:
+        return analyze(read(str(build().write(Path(folder) / "trace.json"))), rules())
+
+
+def headline(build: Callable[[], TraceBuilder]) -> Headline:
+    found = made(build).headline
+    assert found is not None
+    return found
+
+
+# ---- built traces, with figures worked out by hand
+
+
+def test_inference_that_waits_for_python() -> None:
+    # forty operators of 100 us, of which the GPU works 10: 3.6 of 4 ms are idle
+    found = headline(built.launch_bound)
+    assert found.text == (
+        "Inference, eager, 1 step: 90 % of the steady 4 ms the GPU waits for Python and launches. First, launch less: compile "
+        "the model, with CUDA graphs where shapes are fixed."
+    )
+    assert (found.kind, found.bound, found.first) == ("inference", "host", "gpu-idle/launch-bound")
+
+
+def test_training_that_waits_for_batches() -> None:
+    found = headline(built.loader_bound)
+    assert found.text == (
+        "Training, eager, 4 steps: 75 % of the steady 40 ms a step the GPU waits for the next batch. First, load the batches in "
+        "worker processes."
+    )
+    assert (found.kind, found.bound, found.first) == ("training", "loader", "data-loading/single-process-loader")
+
+
+def test_one_of_several_ranks() -> None:
+    found = headline(lambda: built.launch_bound(2, rank=1, world_size=8))
+    assert found.text.startswith(
+        "Inference, rank 1 of 8, eager, 2 steps: 90 % of the steady 4 ms a step the GPU waits for Python"
+    )
+
+
+def test_start_up_comes_first_where_it_is_most_of_the_recording() -> None:
+    found = headline(built.started_up)
+    assert found.text.startswith(
+        "300 of 330 ms are start-up: code is loaded in aten::cudnn_convolution. Inference, eager"
+    )
+    assert "100 % of the steady 30 ms the GPU computes" in found.text
+    assert (found.kind, found.bound) == ("inference", "compute")
+    summary = made(built.started_up).summary
+    assert summary.extent_ms == pytest.approx(330.0)
+    assert summary.causes["startup"] * summary.extent_ms == pytest.approx(299.99)
+
+
+def test_so_does_a_tail_or_the_work_of_before() -> None:
+    assert headline(built.with_a_tail).text.startswith(
+        "90 of 100 ms lie behind the last work: not counted. Inference, eager"
+    )
+    assert "100 % of the steady 10 ms the GPU computes" in headline(built.with_a_tail).text
+    before = headline(built.queued_before).text
+    assert before.startswith(
+        "90 of 100 ms are work queued before the recording: not counted. Inference, eager, no steps: 100 %"
+    )
+
+
+def test_a_program_on_the_cpu_and_what_no_finding_speaks_of() -> None:
+    # the convolution's 70 of 100 ms have a finding, the sum's 30 have none
+    found = headline(built.on_the_cpu)
+    assert "100 % of the steady 100 ms a step the main thread is in operators" in found.text
+    assert "no finding speaks of aten::cumsum (30 ms)" in found.text
+    assert (found.bound, found.first) == ("compute", "cpu/hot-operator")
+
+
+def test_a_cpu_program_beside_a_gpu_says_which() -> None:
+    def build() -> TraceBuilder:
+        b = TraceBuilder("NVIDIA A100-SXM4-40GB")
+        with b.step(), b.op("aten::mkldnn_convolution", us=100):
+            pass
+        return b
+
+    assert headline(build).text.startswith("Inference, on the CPU beside an idle NVIDIA A100-SXM4-40GB, 1 step: 100 %")
+
+
+def test_without_a_finding_the_owner_is_named() -> None:
+    found = headline(built.silent)
+    assert made(built.silent).findings == []
+    assert (
+        found.text
+        == "Recording, eager, 1 step: 100 % of the steady 100 ms the GPU computes, most in lattice_update (60 ms)."
+    )
+    assert (found.kind, found.bound, found.first) == ("unknown", "compute", None)
+
+
+def test_an_operator_on_the_cpu_is_named() -> None:
+    found = headline(built.waiting_for_an_operator)
+    assert (
+        "80 % of the steady 100 ms the GPU waits for operators on the CPU, most in aten::normal_ (80 ms)" in found.text
+    )
+    assert found.bound == "operator"
+
+
+def test_a_function_is_named_that_holds_the_host() -> None:
+    def build() -> TraceBuilder:
+        b = TraceBuilder(host_us=0, latency_us=0)
+        with b.step():
+            with b.python("train.py(10): routed"), b.python("builtin sum", us=90_000):
+                pass
+            b.kernel("lattice_update", us=10_000)
+            b.sync()
+        return b
+
+    trace_of = made(build)
+    claims = {found.rule for found in trace_of.findings}
+    found = headline(build)
+    assert "90 % of the steady 100 ms the GPU waits for Python" in found.text
+    assert claims or "most in routed (90 ms)" in found.text
+
+
+def test_where_nothing_of_the_gpu_was_recorded_its_idle_time_is_not_judged() -> None:
+    found = headline(built.unrecorded)
+    assert found.text == (
+        "Inference, eager, 1 step: nothing of the GPU was recorded; for 100 % of the steady 10 ms the host works, most in "
+        "aten::linear (10 ms). First, record the GPU too."
+    )
+    assert (found.bound, found.first) == (None, None)
+
+
+# ---- recordings that cannot be judged
+
+
+def test_a_capture_of_a_graph() -> None:
+    found = headline(built.captured)
+    assert found.kind == "capture only"
+    assert found.bound is None
+    assert found.text.startswith(
+        "A graph capture: for 100 of 100 ms calls are recorded into a graph, not run; idle means nothing"
+    )
+
+
+def test_start_up_alone() -> None:
+    found = headline(built.only_started)
+    assert found.kind == "start-up only"
+    assert found.text == (
+        "Start-up only, 5 of 5.01 ms: the first call of aten::empty. Nothing of the steady program was recorded. Record a few "
+        "steps after a warm-up."
+    )
+
+
+def test_an_empty_recording(tmp_path: Path) -> None:
+    path = tmp_path / "empty.json"
+    path.write_text(built.EMPTY)
+    found = analyze(read(str(path)), rules()).headline
+    assert found is not None
+    assert found.kind == "empty"
+    assert found.text.startswith(
+        "The profiler ran for 77.9 s and recorded nothing: no operator, no GPU work. Run the program"
+    )
+
+
+def test_a_file_that_is_cut_off(tmp_path: Path) -> None:
+    whole = built.launch_bound(4).write(tmp_path / "whole.json").read_bytes()
+    path = tmp_path / "cut.json"
+    path.write_bytes(whole[: len(whole) * 6 // 10])
+    found = analyze(read(str(path)), rules()).headline
+    assert found is not None
+    assert found.kind == "cut off"
+    assert found.text.startswith("The file is cut off: figures speak of what is left. Inference, eager, ")
+
+
+# ---- the words
+
+
+def test_it_fits_two_lines_whatever_the_names_are() -> None:
+    name = "aten::" + "very_long_" * 30
+
+    def build() -> TraceBuilder:
+        b = TraceBuilder(host_us=0, latency_us=0)
+        b.kernel("fill_kernel", us=10)
+        with b.op(name):
+            b.kernel("implicit_convolve_sgemm", us=1_000, host_us=300_000)
+        with b.op(name, us=29_000):
+            b.kernel("implicit_convolve_sgemm", us=29_000)
+        return b
+
+    text = headline(build).text
+    assert len(textwrap.wrap(text, COLUMNS)) <= LINES
+    assert text.startswith("300 of 330 ms are start-up")
+    assert "100 % of the steady 30 ms the GPU computes" in text
+
+
+def test_findings_in_another_order_change_what_to_do_first() -> None:
+    pin = finding("transfer/pageable-copy")
+    pin = msgspec.structs.replace(pin, fix=msgspec.structs.replace(pin.fix, title="Pin the host memory"))
+    load = finding()
+    before = Headline(
+        text="Training: 75 % idle. First, load in workers.", kind="training", bound="loader", first=load.rule
+    )
+    after = reordered(before, [load, pin], [pin, load])
+    assert after == Headline(
+        text="Training: 75 % idle. First, pin the host memory.",
+        kind="training",
+        bound="loader",
+        first="transfer/pageable-copy",
+    )
+    assert reordered(before, [load, pin], [load, pin]) == before
+    assert reordered(None, [load], [pin]) is None
+
+
+def test_an_older_analysis_has_none() -> None:
+    text = by_hand(finding()).to_json().replace(b'"headline": null,', b"")
+    assert b"headline" not in text
+    assert Analysis.from_json(text).headline is None
+
+
+# ---- the real traces
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("name", [*NAMES, *AUDITED])
+def test_no_report_is_silent_where_time_is_lost(name: str) -> None:
+    """Each cause of over a fifth of steady time that no finding claims is spoken of, and the line fits."""
+    result, trace = real_analysis(name), real_trace(name)
+    found, summary = result.headline, result.summary
+    assert found is not None
+    assert len(textwrap.wrap(found.text, COLUMNS)) <= LINES
+    assert found.first == (result.findings[0].rule if result.findings else None)
+    if found.kind not in ("training", "inference", "unknown"):
+        return
+    if found.bound is not None:
+        assert f"{100 * summary.steady_causes[found.bound]:.0f} % of the steady" in found.text
+    free = trace.ledger.counted.copy()
+    for claim in run(trace, rules()).matches.values():
+        free[claim.segments] = False
+    lost = owners.by_cause(trace.ledger, free)
+    for cause, ns in lost.items():
+        if ns > SILENT * trace.ledger.counted_ns and cause not in ("unknown", "profiler"):
+            owner = owners.owner(trace.context, cause, free)
+            share = f"{100 * ns / trace.ledger.counted_ns:.0f} %"
+            assert cause == found.bound or share in found.text
+            if owner is not None and owner.ns > SILENT * trace.ledger.counted_ns:
+                assert owner.name[:10] in found.text
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("name", [*NAMES, *AUDITED])
+def test_the_first_finding_is_the_first_of_the_plan(name: str) -> None:
+    result = real_analysis(name)
+    if result.plan and result.headline is not None:
+        assert result.headline.first == result.findings[0].rule == result.plan[0].rules[0]
