@@ -151,7 +151,9 @@ def main() -> int:
     options.add_argument("--start", type=int, default=0, help="the first number")
     options.add_argument("--only", type=int, help="try this number alone, here, with all of its rules and reports")
     options.add_argument("--keep", metavar="FILE", help="with --only: write the input there")
-    options.add_argument("--largest", type=float, default=math.inf, metavar="KB", help="leave out recordings of more than that")
+    options.add_argument(
+        "--largest", type=float, default=math.inf, metavar="KB", help="leave out recordings of more than that"
+    )
     options.add_argument("--work", metavar="DIR", help="where seeds and tracebacks go; else a folder that is removed")
     options.add_argument("-o", "--output", metavar="FILE", help="where the summary goes, renewed as the run goes on")
     options.add_argument("--child", nargs=5, help=argparse.SUPPRESS)

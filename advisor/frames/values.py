@@ -29,7 +29,9 @@ def typed(values: Sequence[Any], column: Column) -> ExtensionArray:
         words = tuple(sorted({value for missing, value in zip(blank, values, strict=True) if not missing}))
         codes = {word: code for code, word in enumerate(words)}
         numbers = [-1 if missing else codes[value] for missing, value in zip(blank, values, strict=True)]
-        return pd.Categorical.from_codes(np.array(numbers, np.int64), dtype=_categories(words, not values), validate=False)
+        return pd.Categorical.from_codes(
+            np.array(numbers, np.int64), dtype=_categories(words, not values), validate=False
+        )
     absent = np.array(blank, np.bool_)
     numbers = [0 if missing else value for missing, value in zip(blank, values, strict=True)]
     if column.type == "BIGINT":
