@@ -114,7 +114,9 @@ class Evaluator:
     def _known(self, name: str, frame: pd.DataFrame, questions: Sequence[Question]) -> list[bool | None]:
         """The answer to each question on a frame of one row; those given for the same figures before are not asked again."""
         names, types = _columns(questions, ()), self._types[name]
-        row = dict(*records(frame[[column for column in names if column in frame]]))  # empty without columns
+        row: dict[str, Any] = dict(
+            *records(frame[[column for column in names if column in frame]])
+        )  # empty without columns
         figures = {column: (types[column], row.get(column, ...)) for column in names}
         keys = [(question.sql, *(figures[column] for column in question.columns)) for question in questions]
         new = {key: question for key, question in zip(keys, questions, strict=True) if key not in _ANSWERS}
