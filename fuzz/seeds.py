@@ -28,7 +28,7 @@ def real_traces() -> list[Path]:
 
 
 def prepare(folder: Path, largest_kb: float = math.inf) -> int:
-    """Write every seed to *folder*, one JSON file each; returns how many there are. Of recordings up to *largest_kb* as they lie."""
+    """Write every seed to *folder*, one JSON file each; returns how many there are. Larger recordings are left out."""
     folder.mkdir(parents=True, exist_ok=True)
     count = 0
     for name, root in [*_recorded(largest_kb), *_proof_traces()]:

@@ -91,7 +91,7 @@ class Evaluator:
             if frame.empty:
                 return [np.zeros(0, np.bool_) for _ in questions]
             if len(frame) == 1:
-                return [np.array([bool(answer)]) for answer in self._known(name, frame, questions)]
+                return [np.array([bool(answer)]) for answer in self._one_row(name, frame, questions)]
             answers = self._query(name, frame, questions, duckdb.DuckDBPyConnection.fetchnumpy)
             return [np.ma.filled(answers[f"c{index}"], False).astype(np.bool_) for index in range(len(questions))]
 
@@ -105,16 +105,17 @@ class Evaluator:
         def run(batch: Sequence[Question]) -> list[bool | None]:
             frame = self.frame(name)
             if len(frame) == 1 and not rows:
-                return self._known(name, frame, batch)
+                return self._one_row(name, frame, batch)
             (answers,) = self._query(name, frame, batch, rows=rows)
             return [None if answer is None else bool(answer) for answer in answers]
 
         return _answers(dict(questions), run)
 
-    def _known(self, name: str, frame: pd.DataFrame, questions: Sequence[Question]) -> list[bool | None]:
+    def _one_row(self, name: str, frame: pd.DataFrame, questions: Sequence[Question]) -> list[bool | None]:
         """The answer to each question on a frame of one row; those given for the same figures before are not asked again."""
         names, types = _columns(questions, ()), self._types[name]
-        (row,) = records(frame[[column for column in names if column in frame]])
+        rows = records(frame[[column for column in names if column in frame]])
+        row = rows[0] if rows else {}  # without columns there is none
         figures = {column: (types[column], row.get(column, ...)) for column in names}
         keys = [(question.sql, *(figures[column] for column in question.columns)) for question in questions]
         new = {key: question for key, question in zip(keys, questions, strict=True) if key not in _ANSWERS}

@@ -67,6 +67,30 @@ def load(
     The same files with the same content are parsed and checked once a process.
     """
     overrides = overrides or {}
+    drafts, problems = _drafts(dirs, schemas, overrides)
+    contents = tuple((str(draft.path), draft.content) for draft in drafts)
+    key = (contents, repr(overrides), tuple(schemas.items()))
+    if not problems and key in _LOADED:
+        return _LOADED[key]
+    for draft in drafts:
+        draft.read()
+    _compile(drafts)
+    known = _unique(drafts)
+    _check_overrides(overrides, known, problems, config)
+    _check_order(known)
+    problems += [problem for draft in drafts for problem in draft.texts(draft.label)]
+    if problems:
+        raise RuleError(problems)
+    rules = sorted((draft.rule() for draft in known.values()), key=lambda rule: rule.id)
+    if len(_LOADED) >= _LOADED_MOST:
+        _LOADED.pop(next(iter(_LOADED)), None)
+    return _LOADED.setdefault(key, Rulebook(tuple(rules), schemas))
+
+
+def _drafts(
+    dirs: Sequence[Path], schemas: Mapping[str, Schema], overrides: Mapping[str, Mapping[str, LimitValue]]
+) -> tuple[list[Draft], list[str]]:
+    """Find the rules in some folders, each file once and unread yet, and what is wrong with the folders."""
     drafts: list[Draft] = []
     problems: list[str] = []
     folders: dict[str, Path] = {}
@@ -89,23 +113,7 @@ def load(
             elif file not in files:
                 files.add(file)
                 drafts.append(draft)
-    contents = tuple((str(draft.path), draft.content) for draft in drafts)
-    key = (contents, repr(overrides), tuple(schemas.items()))
-    if not problems and key in _LOADED:
-        return _LOADED[key]
-    for draft in drafts:
-        draft.read()
-    _compile(drafts)
-    known = _unique(drafts)
-    _check_overrides(overrides, known, problems, config)
-    _check_order(known)
-    problems += [problem for draft in drafts for problem in draft.texts(draft.label)]
-    if problems:
-        raise RuleError(problems)
-    rules = sorted((draft.rule() for draft in known.values()), key=lambda rule: rule.id)
-    if len(_LOADED) >= _LOADED_MOST:
-        _LOADED.pop(next(iter(_LOADED)), None)
-    return _LOADED.setdefault(key, Rulebook(tuple(rules), schemas))
+    return drafts, problems
 
 
 def _compile(drafts: Sequence[Draft]) -> None:

@@ -76,7 +76,7 @@ def training() -> TraceBuilder:
 
 
 def check_timeline(trace: Trace, line: Timeline) -> None:
-    """What holds of every timeline."""
+    """Check what holds of every timeline."""
     steps = trace.frame("steps")
     low, high = (int(steps[name].iloc[line.step]) for name in ("start_ns", "dur_ns"))
     high += low
