@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from advisor import hardware
-from advisor.frames import copies, devices, settings
+from advisor.frames import collectives, copies, devices, settings
 from advisor.frames.frame import Frame
 from advisor.frames.schema import Schema, flag, integer, real, text
 from advisor.frames.values import typed
@@ -104,6 +104,7 @@ SCHEMA = Schema(
         text("copy_memory", "host memory that copies use, as pageable, pinned; empty without copies; NULL where none says"),
         integer("bytes_copied", "bytes", "copied between host and device; NULL where no copy says its size"),
         integer("pageable_to_device_bytes", "bytes", "of these from pageable memory to a device, as far as copies say"),
+        real("sized_messages_share", "share", "of the collectives: whose size is told; 1 without any; NULL if none is"),
         flag("steps_not_iterations", "several loader waits in one step: a step is not an iteration"),
         *(real(f"{cause}_share", "share", f"of the window: what {cause} owns") for cause in CAUSES),
         *settings.FIGURES,
@@ -131,6 +132,7 @@ def facts(context: Context) -> dict[str, Any]:
         | _links(context)
         | _file(context)
         | copies.facts(context)
+        | collectives.facts(context)
         | settings.figures(context)
         | settings.facts(context)
     )
