@@ -72,7 +72,8 @@ _ABSENT = {
 }
 _NEED_GPU = {"gpu", "idle"}
 _COPIES = "Its profiler leaves this out of copies, as that of AMD GPUs does; CUDA's writes it."
-_UNSAID = {"copy_memory": _COPIES, "bytes_copied": _COPIES}
+_MESSAGES = "Record with record_shapes=True, and with torch 2.2 or later, which writes the sizes of collectives."
+_UNSAID = {"copy_memory": _COPIES, "bytes_copied": _COPIES, "sized_messages_share": _MESSAGES}
 """Advice on an unknown column of `trace`, where it is not the device's properties that are missing."""
 
 

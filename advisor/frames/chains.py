@@ -73,7 +73,8 @@ def _in_place(context: Context, launch: Ints) -> Bools:
     code = fetch(context.recording.host.name, fetch(context.recording.host.attributes.op, launch))
     named = np.array([name.endswith("_") and name != "aten::copy_" for name in context.names], np.bool_)
     place = (code >= 0) & named[np.maximum(code, 0)]
-    return place & np.append(False, place[:-1])
+    again: Bools = place & np.append(False, place[:-1])
+    return again
 
 
 def _strangers(context: Context, launch: Ints, asked: Bools) -> Bools:

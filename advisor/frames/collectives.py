@@ -13,6 +13,7 @@ from advisor.frames.schema import COMMON, Schema, flag, integer, text
 from advisor.intervals import Bools, Ints, fetch
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP
 from advisor.timeline.context import Context
+from advisor.timeline.recording import KERNEL
 
 SCHEMA = Schema(
     "collectives",
@@ -29,6 +30,7 @@ SCHEMA = Schema(
         integer("group_size", "", "how many they are; NULL where unknown", "args.Group size"),
         integer("seq", "", "its number in the process group; NULL where unknown", "args.Seq"),
         text("phase", "what launched it: forward, backward, optimizer, zero_grad or other"),
+        flag("per_parameter", "an all-reduce of one of very many a step, as one for each parameter is, without DDP's buckets"),
         flag("accumulating", "reduced in a backward pass after which DDP ran forward again before the optimizer stepped"),
         integer("exposed_ns", "ns", "what no other kernel hides"),
     ),
@@ -55,6 +57,11 @@ _CALLED = {
 }  # fmt: skip
 # `record_param_comms`, which knows the message, is around the annotation `nccl:...` that the launch lies in.
 _AROUND = 4
+# Fewer all-reduces a step are a model of few parameters, or buckets; so much work (a division, a copy) lies beside each.
+_MANY = 50
+_BESIDE = 3
+_LOOPED = 0.8
+_GRADIENT = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
 _SHAPE = re.compile(r"^\[+([\d,]*)\]")
 
 
@@ -104,17 +111,18 @@ def build(context: Context) -> pd.DataFrame:
         "group_size": context.known(context.op_column(teller, "group_size")),
         "seq": context.known(context.op_column(teller, "collective_seq")),
         "phase": context.phase(launch),
+        "per_parameter": _per_parameter(context, rows, np.array(kinds, np.int64) == 0),
         "accumulating": _accumulating(context, launch, phase),
         "exposed_ns": exposed(context, rows),
     }
     return pd.DataFrame(frame)
 
 
-def facts(context: Context) -> dict[str, str | None]:
-    """Headline facts, by column of `trace`: the number format that most bytes of reduced gradients are in."""
+def facts(context: Context) -> dict[str, str | float | None]:
+    """Headline facts, by column of `trace`: the number format of most bytes of reduced gradients, and what tells its size."""
     work, rows = context.recording.work, communication(context)
     if not len(rows):
-        return {"gradient_dtype": None}
+        return {"gradient_dtype": None, "sized_messages_share": 1.0}
     _, sent, dtype = context.once(_told)
     reduced = (context.phases(work.launch[rows]) == BACKWARD) & np.isin(work.name[rows], _reducing(context))
     weight: dict[str, int] = {}
@@ -123,7 +131,8 @@ def facts(context: Context) -> dict[str, str | None]:
         name = _FORMATS.get((dtype[at] or (named[1] if named else "")).lower().removeprefix("c10::"))
         if name:
             weight[name] = weight.get(name, 0) + max(int(sent[at]), 1)
-    return {"gradient_dtype": max(weight, key=lambda name: (weight[name], name)) if weight else None}
+    heaviest = max(weight, key=lambda name: (weight[name], name)) if weight else None
+    return {"gradient_dtype": heaviest, "sized_messages_share": float((sent >= 0).mean()) or None}
 
 
 def _reducing(context: Context) -> list[int]:
@@ -136,6 +145,34 @@ def _told(context: Context) -> tuple[Ints, Ints, list[str | None]]:
     launch = context.recording.work.launch[communication(context)]
     teller = _teller(context, launch)
     return (teller, *_messages(context, teller, launch))
+
+
+def _per_parameter(context: Context, rows: Ints, reduces: Bools) -> Bools:
+    """Flag the all-reduces of steps in which there are about as many as gradients.
+
+    Autograd's engine marks each gradient that it is done with. Where no such marks were recorded, all-reduces launched with
+    next to nothing between them are a loop over gradients: those of tensor parallelism have products between them.
+    """
+    recording, work = context.recording, context.recording.work
+    host = recording.host
+    out = np.zeros(len(rows), np.bool_)
+    chosen = np.flatnonzero(reduces & (work.launch[rows] >= 0))
+    if len(chosen) < _MANY or any(name.startswith("DistributedDataParallel.") for name in context.names):
+        return out
+    at = host.start[work.launch[rows[chosen]]]
+    step = np.maximum(recording.host_step_of(at), 0)
+    count = np.bincount(step)
+    done = np.array([name == _GRADIENT for name in context.names], np.bool_)
+    marks = np.maximum(recording.host_step_of(host.start[done[host.name] & (host.group == OP)]), 0)
+    gradients = np.bincount(marks, minlength=len(count))[: len(count)]
+    others = np.sort(host.start[work.launch[(work.launch >= 0) & ~work.communication & (work.kind == KERNEL)]])
+    order = np.argsort(at, kind="stable")
+    between = np.diff(np.searchsorted(others, at[order]))
+    near = np.append(False, between <= _BESIDE)[np.argsort(order)]
+    looped = np.bincount(step, near, len(count)) >= _LOOPED * count
+    many = (count >= _MANY) & np.where(gradients > 0, 2 * count >= gradients, looped)
+    out[chosen] = many[step]
+    return out
 
 
 def _teller(context: Context, launch: Ints) -> Ints:

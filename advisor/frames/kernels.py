@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from advisor.frames.chains import chains
@@ -107,22 +106,28 @@ def _by_name(context: Context) -> dict[str, object]:
         "chain_length": length,
         "chain_id": chain,
         "pointwise": pointwise,
-        "at_convolution": _at_convolution(context, by_row([k.kind for k in info.values()], np.str_)),
+        "at_convolution": _at_convolution(
+            context, by_row([_KIND.get(k.kind, _OTHER) for k in info.values()], np.int64)
+        ),
     }
 
 
-def _at_convolution(context: Context, kind: npt.NDArray[np.str_]) -> Bools:
+_CONV, _LAYOUT, _OTHER = range(3)
+_KIND = {"conv": _CONV, "layout": _LAYOUT}
+
+
+def _at_convolution(context: Context, kind: Ints) -> Bools:
     """Flag the kernels that a convolution launched, or between which and a convolution's kernel only layout kernels lie."""
     work, rows = context.recording.work, kernels(context)
     host, size = context.recording.host, len(rows)
-    if not (kind == "layout").any():
+    if not (kind == _LAYOUT).any():
         return np.zeros(size, np.bool_)
     named = np.array([_CONVOLUTION.search(name) is not None for name in context.names], np.bool_)
     inside = host.flow(np.where((host.group == OP) & named[host.name], 1, -1)) if host.size else host.name
     order = np.lexsort((work.start[rows], work.stream[rows], work.device[rows]))
     line = np.unique(np.stack([work.device[rows], work.stream[rows]]), axis=1, return_inverse=True)[1].ravel()[order]
-    conv, place = kind[order] == "conv", np.arange(size)
-    telling = kind[order] != "layout"
+    conv, place = kind[order] == _CONV, np.arange(size)
+    telling = kind[order] != _LAYOUT
     before = np.append(-1, np.maximum.accumulate(np.where(telling, place, -1))[:-1])
     after = np.append(np.minimum.accumulate(np.where(telling, place, size)[::-1])[::-1][1:], size)
     near = conv.copy()

@@ -108,6 +108,7 @@ SCHEMA = Schema(
         text("copy_memory", "host memory that copies use, as pageable, pinned; empty without copies; NULL where none says"),
         integer("bytes_copied", "bytes", "copied between host and device; NULL where no copy says its size"),
         integer("pageable_to_device_bytes", "bytes", "of these from pageable memory to a device, as far as copies say"),
+        real("sized_messages_share", "share", "of the collectives: whose size is told; 1 without any; NULL if none is"),
         flag("steps_not_iterations", "several loader waits in one step: a step is not an iteration"),
         *(real(f"{cause}_share", "share", f"of steady work: what {cause} owns") for cause in BUSY + IDLE if cause != "startup"),
         *(real(f"{cause}_share", "share", f"of the window: what {cause} owns") for cause in ("startup", *OUTSIDE)),

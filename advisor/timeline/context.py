@@ -292,7 +292,8 @@ class Context:
                 work.name[rows[first]].tolist(), ops[first].tolist(), types[first].tolist(), strict=True
             )
         ]
-        return np.array(found, np.object_)[back.ravel()]
+        formats: npt.NDArray[np.object_] = np.array(found, np.object_)[back.ravel()]
+        return formats
 
     @cached_property
     def occupancy(self) -> npt.NDArray[np.float64]:

@@ -40,6 +40,9 @@ _SCALAR_OPS = frozenset(
         "unique_consecutive", "bincount", "repeat_interleave", "index", "__bool__", "allclose",
     )
 )  # fmt: skip
+# On the CPU it takes under a microsecond.
+_READBACK = re.compile(r"^aten::_local_scalar_dense$")
+_READBACK_NS = 100_000
 SCALAR, COPY_SYNC, EXPLICIT, EVENT, ALLOCATOR, PROFILER = range(6)
 SYNC_KINDS = ("scalar", "copy", "explicit", "event", "allocator", "profiler")
 
@@ -181,9 +184,8 @@ def syncs(recording: Recording) -> Syncs:
     """Calls in which the host waits for the device, with what they wait for."""
     host, work = recording.host, recording.work
     nodes = nodes_by_name(recording, SYNC_CALL, (RUNTIME,))
-    empty = _empty()
     if not len(nodes):
-        return Syncs(empty, empty, empty, empty, empty, empty)
+        return _unrecorded_readbacks(recording)
     calls = np.flatnonzero(host.group == RUNTIME)
     copy_of = np.full(host.size, -1, np.int64)
     copies = np.flatnonzero((work.kind == COPY) & (work.launch >= 0))
@@ -218,6 +220,18 @@ def syncs(recording: Recording) -> Syncs:
     order = np.argsort(host.start[nodes], kind="stable")
     nodes, copy, begin, kind = nodes[order], copy[order], begin[order], kind[order]
     return Syncs(nodes, host.start[nodes], host.end[nodes], kind, copy, begin)
+
+
+def _unrecorded_readbacks(recording: Recording) -> Syncs:
+    """Waits for a device of which nothing was recorded: Apple's GPU, say. All that shows of it is how long a scalar takes."""
+    host = recording.host
+    nodes = _empty()
+    if not len(recording.work):
+        nodes = nodes_by_name(recording, _READBACK, (OP,))
+        nodes = nodes[host.end[nodes] - host.start[nodes] >= _READBACK_NS]
+    nodes = nodes[np.argsort(host.start[nodes], kind="stable")] if len(nodes) else nodes
+    start = host.start[nodes]
+    return Syncs(nodes, start, host.end[nodes], np.full(len(nodes), SCALAR), np.full(len(nodes), -1), start)
 
 
 def _by_profiler(recording: Recording, nodes: Ints) -> Bools:

@@ -21,6 +21,25 @@ def products_in_tf32() -> TraceBuilder:
     return training((TF32, 5000), (POINTWISE, 5000))
 
 
+# Attention on fp32 operands multiplies on the Tensor Cores as well, and gains from 16 bits.
+@fires(cost_ms=5.0)
+def attention_on_fp32_operands() -> TraceBuilder:
+    return training(("fmha_cutlassF_f32_aligned_64x64_rf_sm80(P)", 5000), (POINTWISE, 5000))
+
+
+# Named after the format it adds up in, but launched on fp32 operands: TF32.
+@fires(cost_ms=5.0)
+def a_product_known_by_its_operands() -> TraceBuilder:
+    b = TraceBuilder("NVIDIA H100 80GB HBM3")
+    for _ in range(4):
+        with b.step():
+            with b.op("aten::mm", shapes=[[512, 512], [512, 512]], dtypes=["float", "float"]):
+                b.kernel("void cutlass::Kernel2<cutlass_90_tensorop_gemm_128x128_nn_align4>(P)", us=5000)
+            with b.op("aten::add"):
+                b.kernel(POINTWISE, us=5000)
+    return b
+
+
 @quiet
 def the_same_under_autocast() -> TraceBuilder:
     return training((BF16, 3000), (POINTWISE, 4000))

@@ -31,6 +31,19 @@ def products_whose_names_do_not_tell() -> TraceBuilder:
     return training(("cutlass_kernel_of_my_own", 8000), (FP32, 2000))
 
 
+# Experts in MXFP4 on MXFP8: Tensor Cores are what multiplies numbers of 8 bits and fewer.
+@quiet
+def experts_in_fp4_and_fp8() -> TraceBuilder:
+    experts = "bmm_MxE4m3_MxE2m1MxE4m3_Fp32_t128x16x256u2_s3_et128x16_swiGlu_dynBatch_sm100f"
+    return training((experts, 6000), (FP32, 2000), device="NVIDIA H100 80GB HBM3")
+
+
+# Memory-efficient attention in fp32: no Tensor Cores before Ampere.
+@fires(cost_ms=8.0)
+def attention_in_fp32_on_a_v100() -> TraceBuilder:
+    return training(("fmha_cutlassF_f32_aligned_64x64_rf_sm70(P)", 6000), (FP32, 2000), (POINTWISE, 2000))
+
+
 @quiet("not_applicable")
 def a_turing_without_tensor_cores() -> TraceBuilder:
     b = TraceBuilder("NVIDIA GeForce GTX 1660 Ti", capability=(7, 5))
