@@ -25,6 +25,7 @@ SCHEMA = Schema(
         integer("gap_ns", "ns", "length of that whole stretch"),
         text("position", "first (before any work of the window), last, or inner"),
         text("next_op", "operator that launched the work which ends the stretch"),
+        integer("next_work_ns", "ns", "length of the GPU work that ends the stretch; NULL where there is none"),
         text("phase", "phase that the launching thread was in: forward, backward, optimizer, zero_grad or other"),
         flag("startup", "most of it lies under what only first calls take so long for: lazy loading, algorithm search"),
         integer("call_ns", "ns", "length of the one runtime call that the launching thread was in at its middle; 0 if in none"),
@@ -76,6 +77,7 @@ def build(context: Context) -> pd.DataFrame:
         "gap_ns": length[gap],
         "position": context.labels(_position(context, start, start + dur, gap, stretches), ["first", "last", "inner"]),
         "next_op": context.labels(fetch(host.name, fetch(host.attributes.op, following)), context.names),
+        "next_work_ns": context.known(_next_work(context, start + dur)),
         "phase": context.phase(node),
         "startup": 2 * covered(context.once(startup), start, start + dur) > dur,
         "call_ns": np.where(in_call, fetch(host.end - host.start, node), 0),
@@ -92,6 +94,14 @@ def _launch_behind(context: Context, end: Ints) -> Ints:
     work = context.recording.work
     rows = np.flatnonzero(work.device == context.ledger.device)
     return np.append(work.launch[rows], -1)[np.searchsorted(work.start[rows], end, side="left")]
+
+
+def _next_work(context: Context, end: Ints) -> Ints:
+    """Length of the GPU work that ends each stretch, -1 where there is none."""
+    work = context.recording.work
+    rows = np.flatnonzero(work.device == context.ledger.device)
+    length = np.append(work.end[rows] - work.start[rows], -1)
+    return length[np.searchsorted(work.start[rows], end, side="left")]
 
 
 def _meanwhile(context: Context, following: Ints, start: Ints, dur: Ints) -> tuple[Ints, Ints, Ints]:
