@@ -10,16 +10,18 @@ from __future__ import annotations
 import datetime
 import fnmatch
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from advisor.errors import UsageError, nearest
 from advisor.results.analysis import Severity
 from advisor.results.judgement import Level
+from advisor.rulebook.former import note, renamed
 from advisor.rulebook.tables import Reader
 from advisor.timeline.ledger import CAUSES
 from advisor.views.metrics import METRICS
@@ -136,6 +138,25 @@ class Config(ConfigFile, frozen=True, kw_only=True):
     def folders(self) -> tuple[Path, ...]:
         """The project's own folders of rules, absolute."""
         return tuple(self.path.resolve().parent / name for name in self.rules) if self.path else ()
+
+    def renamed(self, heirs: Mapping[str, Sequence[str]]) -> tuple[Config, list[str]]:
+        """The settings with the rules of today in place of former ids, and a note on each of these."""
+        gate, old = self.gate, dict.fromkeys([*self.only, *self.skip, *self.gate.levels])
+        levels = {new: level for name, level in gate.levels.items() for new in heirs.get(name, (name,))}
+        waivers = [
+            replace(waiver, rule=new) for waiver in gate.waivers for new in heirs.get(waiver.rule, (waiver.rule,))
+        ]
+        assertions: list[str] = []
+        for text in gate.assertions:
+            name = parse(text).name
+            rule = name.removeprefix("rules.")
+            known = name != rule and rule in heirs
+            assertions += [text.replace(rule, new, 1) for new in heirs[rule]] if known else [text]
+            old |= {rule: None} if known else {}
+        old |= dict.fromkeys(waiver.rule for waiver in gate.waivers)
+        gate = replace(gate, levels=levels, waivers=tuple(waivers), assertions=tuple(assertions))
+        notes = [note(name, heirs) for name in old if name in heirs]
+        return replace(self, only=renamed(self.only, heirs), skip=renamed(self.skip, heirs), gate=gate), notes
 
     def require_fit(self, rules: Iterable[str], *, gate: bool = False) -> None:
         """Raise ``UsageError`` where a glob fits none of *rules*; with *gate* also for what the gate's settings name."""

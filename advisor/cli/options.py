@@ -131,8 +131,14 @@ class Catalogue:
     def rules(self, settings: Config) -> Rulebook:
         """Load the rules that ship with the advisor, those of the settings, and those of ``--rules``."""
         from advisor.gating.run import rules
+        from advisor.rulebook import former
 
-        return rules(settings, self.folders)
+        book = rules(settings, self.folders)
+        heirs = book.former
+        for name in settings.limits:
+            if name in heirs:
+                note(former.note(name, heirs))
+        return book
 
 
 catalogue = group(
@@ -144,11 +150,18 @@ catalogue = group(
 
 
 def expand(globs: Iterable[str], rules: Rulebook, option: str) -> tuple[str, ...]:
-    """Find the ids that any of *globs* fits. Raises ``UsageError`` for one that fits none: it is a mistake."""
-    ids = [rule.id for rule in rules.rules]
+    """Find the ids that any of *globs* fits, those that a former id stands for among them, which a note says.
+
+    Raises ``UsageError`` for one that fits none: it is a mistake.
+    """
+    from advisor.rulebook import former
+
+    ids, heirs = [rule.id for rule in rules.rules], rules.former
     fitting: dict[str, None] = {}
     for glob in globs:
-        matches = [rule for rule in ids if fnmatchcase(rule, glob)]
+        matches = [rule for rule in ids if fnmatchcase(rule, glob)] or list(heirs.get(glob, ()))
+        if glob in heirs:
+            note(former.note(glob, heirs))
         if not matches:
             raise UsageError(f'{option} "{glob}" fits no rule{nearest(glob, ids)}. List them: advisor rules list.')
         fitting.update(dict.fromkeys(matches))

@@ -142,7 +142,7 @@ def chosen(rule: Rule, only: Sequence[str], skip: Sequence[str]) -> bool:
 
 
 def _fits(rule: Rule, globs: Sequence[str]) -> bool:
-    return any(fnmatch.fnmatchcase(rule.id, glob) for glob in globs)
+    return any(fnmatch.fnmatchcase(rule.id, glob) or glob in rule.formerly for glob in globs)
 
 
 class _Run:

@@ -32,6 +32,7 @@ SCHEMA = Schema(
         integer("holder_calls", "", "calls of that function in the recording"),
         integer("holder_ns", "ns", "time in that function, all its calls together"),
         text("holder_parts", "what took most of that function's time, with the share of it"),
+        integer("next_work_ns", "ns", "length of the GPU work that ends the stretch; NULL where there is none"),
         text("phase", "phase that the launching thread was in: forward, backward, optimizer, zero_grad or other"),
         flag("startup", "it is start-up, its cause: loading, selection of an algorithm, specialization, first calls"),
         integer("call_ns", "ns", "length of the one runtime call that the launching thread was in at its middle; 0 if in none"),
@@ -81,6 +82,7 @@ def build(context: Context) -> pd.DataFrame:
         "holder_calls": context.known(holders.calls),
         "holder_ns": context.known(holders.dur_ns),
         "holder_parts": holders.parts,
+        "next_work_ns": context.known(_next_work(context, start + dur)),
         "phase": context.phase(node),
         "startup": ledger.cause[head] == CODE["startup"],
         "call_ns": np.where(in_call, fetch(host.end - host.start, node), 0),
@@ -97,6 +99,14 @@ def _launch_behind(context: Context, end: Ints) -> Ints:
     work = context.recording.work
     rows = np.flatnonzero(work.device == context.ledger.device)
     return np.append(work.launch[rows], -1)[np.searchsorted(work.start[rows], end, side="left")]
+
+
+def _next_work(context: Context, end: Ints) -> Ints:
+    """Length of the GPU work that ends each stretch, -1 where there is none."""
+    work = context.recording.work
+    rows = np.flatnonzero(work.device == context.ledger.device)
+    length = np.append(work.end[rows] - work.start[rows], -1)
+    return length[np.searchsorted(work.start[rows], end, side="left")]
 
 
 def _meanwhile(

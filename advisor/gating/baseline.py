@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -169,6 +169,22 @@ def differences(base: Fingerprint, other: Fingerprint) -> list[str]:
 
 def _literal(value: object) -> str:
     return "unknown" if value is None else repr(value) if isinstance(value, str) else str(value)
+
+
+def renamed(base: Baseline, heirs: Mapping[str, Sequence[str]]) -> Baseline:
+    """Put the rules of today in place of former ids.
+
+    What a rule was alone, its heir is; where the baseline has the heir itself, that stands. Of a rule that was split, each heir
+    was quiet where it was quiet; where it fired, nobody knows which of them did, and they are not known to the baseline.
+    """
+    rules = {rule: record for rule, record in base.rules.items() if rule not in heirs}
+    for old, record in base.rules.items():
+        news = heirs.get(old, ())
+        if len(news) > 1 and "fires" in record.verdicts:
+            continue
+        for new in news:
+            rules.setdefault(new, record)
+    return msgspec.structs.replace(base, rules=rules)
 
 
 def renew(old: Baseline | None, analyses: Sequence[Analysis], reason: str, workload: str | None = None) -> Baseline:

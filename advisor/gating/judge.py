@@ -10,7 +10,7 @@ from __future__ import annotations
 import fnmatch
 import operator
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 import msgspec
@@ -31,10 +31,12 @@ def judge(
     *,
     baseline_name: str = "",
     today: str = "",
+    heirs: Mapping[str, Sequence[str]] | None = None,
 ) -> Judgement:
     """Hold *candidates*, repeated runs of one workload, against *base* and the settings' assertions.
 
-    *today* is a date such as ``2026-11-21``, for the waivers; where it is empty none has ended.
+    *today* is a date such as ``2026-11-21``, for the waivers; where it is empty none has ended. *heirs* are the rules of today
+    by former ids, which the baseline may hold.
 
     Raises ``UsageError`` where the candidates are not runs of one workload, or hold no samples.
     """
@@ -44,6 +46,7 @@ def judge(
     obstacles = [text for text in map(obstacle, candidates) if text]
     incomparable = [*obstacles]
     if base is not None:
+        base = baselines.renamed(base, heirs or {})
         now = baselines.make(candidates, workload=settings.workload or base.fingerprint.workload)
         incomparable += baselines.differences(base.fingerprint, now.fingerprint)
         if not incomparable:

@@ -57,9 +57,12 @@ def judge_traces(
     """Analyze the traces and judge them by the settings; *name* is what the judgement calls the baseline."""
     from advisor.gating.judge import judge
 
+    settings, notes = settings.renamed(rulebook.former)
+    for text in notes:
+        note(text)
     settings.require_fit((rule.id for rule in rulebook.rules), gate=True)
     candidates = runs(traces, settings, rulebook, say=say, note=note)
-    return judge(candidates, baseline, settings.gate, baseline_name=name, today=today())
+    return judge(candidates, baseline, settings.gate, baseline_name=name, today=today(), heirs=rulebook.former)
 
 
 def settings_of(config: str | Path | Config | None) -> Config:
@@ -97,6 +100,7 @@ def analyses(
     from advisor.results.analysis import Analysis
     from advisor.trace import Trace, read
 
+    settings, _ = settings.renamed(rulebook.former)
     settings.require_fit(rule.id for rule in rulebook.rules)
     items = [traces] if isinstance(traces, str | Path | Trace | Analysis) else list(traces)
     results = []

@@ -21,6 +21,7 @@ from advisor.rulebook import shipped
 from advisor.rulebook.conditions import ConditionError, compile_all
 from advisor.rulebook.draft import Draft, limit_problem
 from advisor.rulebook.expression import Limit as LimitValue
+from advisor.rulebook.former import former as former_ids
 from advisor.rulebook.rule import Limit, Match, Replay, Rule
 
 __all__ = ["Limit", "Match", "Replay", "Rule", "Rulebook", "builtin_rules_dir", "files_in", "load"]
@@ -36,6 +37,11 @@ class Rulebook:
 
     rules: tuple[Rule, ...]
     schemas: Mapping[str, Schema]
+
+    @property
+    def former(self) -> dict[str, tuple[str, ...]]:
+        """The ids that rules once had, with the rules that stand for each."""
+        return former_ids(self.rules)
 
 
 def builtin_rules_dir() -> Path:
@@ -74,8 +80,10 @@ def load(
         return _LOADED[key]
     for draft in drafts:
         draft.read()
+        draft.overrides = _with_former(draft, overrides)
     _compile(drafts)
     known = _unique(drafts)
+    _check_former(known)
     _check_overrides(overrides, known, problems, config)
     _check_order(known)
     problems += [problem for draft in drafts for problem in draft.texts(draft.label)]
@@ -161,11 +169,35 @@ def _unique(drafts: Sequence[Draft]) -> dict[str, Draft]:
     return known
 
 
+def _check_former(known: Mapping[str, Draft]) -> None:
+    """A former id belongs to no rule any more."""
+    for draft in known.values():
+        for rule in draft.file.formerly:
+            if rule in known:
+                draft.report("formerly", f"'{rule}' is a rule: {known[rule].label}")
+
+
+def _with_former(
+    draft: Draft, overrides: Mapping[str, Mapping[str, LimitValue]]
+) -> Mapping[str, Mapping[str, LimitValue]]:
+    """The user's limits, with those under a former id of the rule that it still has; its own come before them."""
+    limits = {
+        name: value
+        for rule in draft.file.formerly
+        for name, value in overrides.get(rule, {}).items()
+        if name in draft.file.limits and not limit_problem(value, draft.file.limits[name].value)
+    }
+    return {**overrides, draft.id: {**limits, **overrides.get(draft.id, {})}} if limits else overrides
+
+
 def _check_overrides(
     overrides: Mapping[str, Mapping[str, LimitValue]], known: Mapping[str, Draft], problems: list[str], config: str
 ) -> None:
     at = f"{config}: " if config else ""
+    old = {rule for draft in known.values() for rule in draft.file.formerly}
     for rule, limits in overrides.items():
+        if rule in old and rule not in known:
+            continue  # what the rule still has was taken over
         if rule not in known:
             problems.append(f"{at}limits: no rule '{rule}'{nearest(rule, known)}")
             continue

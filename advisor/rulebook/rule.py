@@ -170,6 +170,9 @@ class RuleFile(Table, frozen=True, kw_only=True):
     yields_to: Annotated[Words, Meta(description="rules that own these rows where they fire too")] = ()
     gone_with: Annotated[Words, Meta(description="rules whose fix does away with rows that lie inside theirs")] = ()
     severity: Annotated[Severity | None, Meta(description="for a risk that costs no time, not [levels]")] = None
+    formerly: Annotated[
+        Words, Meta(description="ids that this rule had, alone or with others: settings may still say them")
+    ] = ()
     replaces: Annotated[str, Meta(description="the id of the rule that this one stands in for")] = ""
     match: Match
     limits: dict[LimitName, Limit] = {}
