@@ -124,7 +124,9 @@ def _time(summary: Summary) -> list[Figure]:
         window = milliseconds(summary.window_ms)
         hint = "the trace has no steps"
         if summary.extent_ms and summary.extent_ms > (1 + UNSTEADY) * summary.window_ms:
-            hint = f"of the GPU's work; that of the host spans {milliseconds(summary.extent_ms)}; the trace has no steps"
+            hint = (
+                f"of the GPU's work; that of the host spans {milliseconds(summary.extent_ms)}; the trace has no steps"
+            )
         return [
             Figure("step time", None, "", "summary.step_ms"),
             Figure("window", window, hint, "summary.window_ms"),

@@ -171,7 +171,9 @@ def rendered(made: Analysis) -> None:
     assert figures(page, made) >= 3 + len(made.findings)
     # The causes that a page shows are those of steady work: start-up and both ends are said below them.
     causes = made.summary.steady_causes
-    shares = [attrs for _, attrs, _ in page.elements if (attrs.get("data-key") or "").startswith("summary.steady_causes.")]
+    shares = [
+        attrs for _, attrs, _ in page.elements if (attrs.get("data-key") or "").startswith("summary.steady_causes.")
+    ]
     assert sum(float(attrs["data-value"] or "") for attrs in shares) == pytest.approx(sum(causes.values()))
     # Without views it is a report, too.
     check(html(REPLACE(made, views=None)))
