@@ -56,7 +56,11 @@ class Choices:
 choices = options.group(
     "choices",
     Choices,
-    click.option("--fail-on", type=click.Choice(["low", "medium", "high"]), help="Exit with 1 from this severity on."),
+    click.option(
+        "--fail-on",
+        type=click.Choice(["low", "medium", "high"]),
+        help="Exit with 1 from this severity on; with 4 where a recording cannot be judged.",
+    ),
     click.option("--only", multiple=True, metavar="GLOB", help="Run only rules whose id fits, such as 'precision/*'."),
     click.option("--skip", multiple=True, metavar="GLOB", help="Leave out rules whose id fits."),
     click.option("--source-root", metavar="DIR", help="Show the lines of your source, from files below DIR (HTML)."),
