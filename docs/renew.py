@@ -75,16 +75,21 @@ def floor(metric: Metric) -> str:
 WORDS = {
     "window": "the time that figures speak of: from the start of the first step (without steps, of the first GPU work) to "
     "the end of the last step or of the last GPU work, whichever is later. On a trace without GPU work, the host's time.",
-    "step": "one iteration, as the program told the profiler with `prof.step()`. Steps begin where the host begins them, "
-    "each ends where the next begins, and the last with the window. Where over a tenth of the GPU's time runs in a later "
-    "step of the host than its launch, steps end with the last GPU work that they launched. Figures leave the first step "
-    "out, where there are three or more.",
+    "step": "one iteration, as the program told the profiler with `prof.step()`; without that, as `Optimizer.step`, the "
+    "DataLoader, an engine's annotations or a range that repeats mark it (`steps_by` says which). Steps begin where the host "
+    "begins them, each ends where the next begins, and the last with its last operator or GPU work. Where over a tenth of the "
+    "GPU's time runs in a later step of the host than its launch, steps end with the last GPU work that they launched. Figures "
+    "leave the first step out, where there are three or more.",
     "cause": "what a ns of the window is spent on, on each device, one cause each: compute, else communication, else copy, "
-    "else memset; and where the device idles, why: loader, sync, blocking_copy, allocator, compile, gc, host, profiler or "
-    "unknown. Causes add up to the window.",
+    "else memset; and where the device idles, why: startup, loader, sync, blocking_copy, allocator, compile, gc, operator (an "
+    "operator's work on the CPU), host (Python and launches), profiler or unknown. Work that was queued before the recording "
+    "and what lies behind the last work are before and after. Causes add up to the window.",
+    "start-up": "what happens once: context, loading of code and libraries, selection of an algorithm, specialization, "
+    "compilation and graph capture before the steps, first allocations, first calls far above their like.",
+    "steady": "the window without start-up, before and after. Shares, prices, severities, the plan and the headline are of it.",
     "cost": "the ns of the window that a row owns. What is hidden behind work of a cause named earlier costs nothing, and "
     "of two rows of one cause that run at once, the one that started first owns the time.",
-    "share": "cost over the time of the steps that figures speak of (without steps, of the window).",
+    "share": "cost over the steady time of the steps that figures speak of (without steps, of the window).",
 }
 
 

@@ -56,7 +56,11 @@ class Choices:
 choices = options.group(
     "choices",
     Choices,
-    click.option("--fail-on", type=click.Choice(["low", "medium", "high"]), help="Exit with 1 from this severity on."),
+    click.option(
+        "--fail-on",
+        type=click.Choice(["low", "medium", "high"]),
+        help="Exit with 1 from this severity on; with 4 where a recording cannot be judged.",
+    ),
     click.option("--only", multiple=True, metavar="GLOB", help="Run only rules whose id fits, such as 'precision/*'."),
     click.option("--skip", multiple=True, metavar="GLOB", help="Leave out rules whose id fits."),
     click.option("--source-root", metavar="DIR", help="Show the lines of your source, from files below DIR (HTML)."),
@@ -93,7 +97,8 @@ def command(
 
     TRACE is a .json or .json.gz file, a folder of such files (one of each rank), or a URL that fsspec knows; - reads
     standard input. Findings come first things first, each with its price, its places in the source and the fix. With
-    several traces, one that cannot be read does not keep the others from being reported; the exit code is 3 then.
+    several traces, one that cannot be read does not keep the others from being reported; the exit code is 3 then. With
+    --fail-on a trace that cannot be judged (cut off, empty, start-up alone) comes to 4, and the reason is said.
 
     \b
       advisor analyze trace.json.gz
@@ -178,6 +183,7 @@ def _exit_code(document: Analysis | Several, fail_on: str | None) -> int:
     What is incomplete comes first: a verdict on part of the evidence must not look like one on all of it.
     """
     from advisor.results.decision import failed_rules, judged, reaches, untelling
+    from advisor.results.several import Several
 
     if failed := failed_rules(document):
         many = "1 rule" if len(failed) == 1 else f"{len(failed)} rules"
@@ -188,6 +194,8 @@ def _exit_code(document: Analysis | Several, fail_on: str | None) -> int:
     reasons = untelling(document)
     if reaches(judged(document), fail_on):
         return 1
+    if reasons and isinstance(document, Several):  # each has been named
+        reasons = [f"{len(reasons)} of {len(document.traces)} recordings cannot be judged"]
     for reason in reasons:
         complain(f"inconclusive: {reason}")
     return INCONCLUSIVE if reasons else 0

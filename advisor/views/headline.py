@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -15,6 +14,23 @@ from advisor.results.decision import CUT_OFF
 from advisor.results.headline import Headline, HeadlineKind
 from advisor.timeline.ledger import BUSY
 from advisor.views import owners
+from advisor.views.phrasing import (
+    BRIEFLY,
+    FIRST,
+    ON_CPU,
+    ON_GPU,
+    STARTUP,
+    UNRECORDED,
+    Clause,
+    Parts,
+    clauses,
+    duration,
+    first_clause,
+    fitted,
+    part_of,
+    short_name,
+    texts,
+)
 
 if TYPE_CHECKING:
     from advisor.engine.claims import Claim
@@ -22,7 +38,6 @@ if TYPE_CHECKING:
     from advisor.timeline.context import Context
     from advisor.trace import Trace
 
-COLUMNS, LINES = 100, 2
 # A cause of more of the steady time than this is named, by a finding or here.
 _SILENT = 0.20
 # From so much on, what is not steady comes first.
@@ -30,67 +45,10 @@ _MOSTLY = 0.5
 # A capture beside which the device did so much is not all that the recording holds.
 _SOME_WORK = 0.10
 _NOTHING = 0.01
-_LONGEST_NAME, _SHORT_NAME = 60, 28
-_FIRST = " First, "
 _MODEL = re.compile(
     r"::_?(?:linear|addmm|mm|bmm|baddbmm|matmul|einsum|\w*conv\w*|embedding\w*|\w*attention\w*|\w*(?:layer|batch|rms)_?norm\w*|lstm|gru)$"
     r"|^execute_|^step\[|nn\.Module: "
 )
-
-_ON_GPU = {
-    "compute": "the {device} computes",
-    "communication": "the {device} is in collectives that nothing hides",
-    "copy": "the {device} only copies",
-    "memset": "the {device} only sets memory",
-    "loader": "the {device} waits for the next batch",
-    "sync": "the {device} idles because the host waited for it",
-    "blocking_copy": "the {device} idles behind copies that hold the host",
-    "allocator": "the {device} waits for memory to be allocated or freed",
-    "compile": "the {device} waits for the compiler",
-    "gc": "the {device} waits for Python's garbage collector",
-    "operator": "the {device} waits for operators on the CPU",
-    "host": "the {device} waits for Python and launches",
-    "profiler": "the {device} waits for the profiler itself",
-    "unknown": "the {device} idles, and the trace does not say why",
-}
-_ON_CPU = {
-    "compute": "the main thread is in operators",
-    "communication": "the main thread is in collectives",
-    "copy": "the main thread copies",
-    "loader": "the main thread waits for the next batch",
-    "compile": "the main thread compiles",
-    "gc": "Python collects garbage",
-    "operator": "operators compute on the CPU",
-    "host": "the main thread is in Python outside operators",
-    "profiler": "the profiler itself works",
-    "unknown": "nothing is recorded",
-}
-_UNRECORDED = _ON_CPU | {"host": "the host works", "operator": "operators compute on the CPU"}
-_BRIEFLY = {
-    "compute": "computing",
-    "communication": "collectives",
-    "copy": "copies",
-    "memset": "memory being set",
-    "loader": "waits for batches",
-    "sync": "synchronizations",
-    "blocking_copy": "blocking copies",
-    "allocator": "allocations",
-    "compile": "compilation",
-    "gc": "garbage collection",
-    "operator": "operators on the CPU",
-    "host": "Python and launches",
-    "profiler": "the profiler",
-    "unknown": "idle without a known reason",
-}
-_STARTUP = {
-    "loading": "code is loaded",
-    "selection": "an algorithm is chosen",
-    "specialization": "TorchScript specializes {where}",
-    "compilation": "code is compiled",
-    "capture": "a graph is captured",
-    "allocation": "first memory is allocated",
-    "first call": "the first call of {where}",
-}
 
 
 class Program(NamedTuple):
@@ -103,33 +61,6 @@ class Program(NamedTuple):
     """True where a device was used, and nothing of it recorded."""
 
 
-class _Clause(NamedTuple):
-    """Part of a sentence, and the name with its time that it ends in, where it names an owner."""
-
-    text: str
-    name: str = ""
-    time: str = ""
-    alone: bool = True
-    """True where no finding speaks of any of the time."""
-
-    def within(self, longest: int, *, brief: bool = False) -> str:
-        """The clause with its name cut to a length, and in the fewest words where *brief*."""
-        if not self.name:
-            return self.text
-        link = "most in" if self.alone else "also" if brief else "no finding speaks of"
-        return f"{self.text}, {link} {_name(self.name, longest)} ({self.time})"
-
-
-class _Parts(NamedTuple):
-    """Sentences of a headline; where they do not fit, what is said of the program is cut first."""
-
-    lead: str
-    program: str
-    details: list[str]
-    bound: _Clause
-    others: list[_Clause]
-
-
 def build(
     trace: Trace, summary: Summary, quality: Sequence[QualityNote], findings: Sequence[Finding], claims: Iterable[Claim]
 ) -> Headline:
@@ -140,14 +71,14 @@ def build(
     rule = first.rule if first else None
     kind, text = _diagnosis(trace, summary, program)
     if kind is not None and damaged is None:
-        return Headline(text=_fitted([text]), kind=kind, bound=None, first=rule)
+        return Headline(text=fitted([text]), kind=kind, bound=None, first=rule)
     bound = None if kind is not None or program.unrecorded else _bound(summary)
     lead = "The file is cut off: figures speak of what is left." if damaged else _before_all(trace, summary)
     if kind is not None:
-        return Headline(text=_fitted([f"{lead} {text}", lead]), kind="cut off", bound=None, first=rule)
+        return Headline(text=fitted([f"{lead} {text}", lead]), kind="cut off", bound=None, first=rule)
     parts = _parts(context, summary, program, bound, [claim.segments for claim in claims])._replace(lead=lead)
     advice = f"record the {program.device} too" if program.unrecorded else ""
-    text = _fitted([*_texts(parts, first.fix.title if first else advice)])
+    text = fitted(texts(parts, first.fix.title if first else advice))
     return Headline(text=text, kind="cut off" if damaged else program.kind, bound=bound, first=rule)
 
 
@@ -155,9 +86,9 @@ def reordered(headline: Headline | None, before: Sequence[Finding], after: Seque
     """Return the headline for findings whose order has changed since it was built."""
     if headline is None or not after or (before and before[0].rule == after[0].rule):
         return headline
-    opening = headline.text.partition(_FIRST)[0]
-    texts = (opening + _first(title) for title in (*_clauses(after[0].fix.title), ""))
-    return msgspec.structs.replace(headline, text=_fitted([*texts]), first=after[0].rule)
+    opening = headline.text.partition(FIRST)[0]
+    candidates = [opening + first_clause(title) for title in (*clauses(after[0].fix.title), "")]
+    return msgspec.structs.replace(headline, text=fitted(candidates), first=after[0].rule)
 
 
 # ---- the program
@@ -208,7 +139,7 @@ def _diagnosis(trace: Trace, summary: Summary, program: Program) -> tuple[Headli
     context, ledger = trace.context, trace.ledger
     tables, span_ms = context.tables, trace.span_ns / 1e6
     if not len(context.recording.work) and "op" not in tables and "python" not in tables and not _annotated(context):
-        ran = f"The profiler ran for {_time(span_ms)} and recorded nothing: no operator, no GPU work."
+        ran = f"The profiler ran for {duration(span_ms)} and recorded nothing: no operator, no GPU work."
         return "empty", f"{ran} Run the program inside it, and call prof.step() after each iteration."
     extent, whole = summary.extent_ms or summary.window_ms, sum(ledger.of_extent().values())
     works = owners.by_cause(ledger, ledger.counted)
@@ -216,13 +147,13 @@ def _diagnosis(trace: Trace, summary: Summary, program: Program) -> tuple[Headli
     captured = sum(part.ms for part in summary.startup if part.kind == "capture")
     replays = len(context.graph_nodes) if context.recording.host.size else 0
     if captured > _MOSTLY * extent and not replays and worked <= _SOME_WORK * whole:
-        text = f"A graph capture: for {_of(captured, extent)} calls are recorded into a graph, not run; idle means nothing here."
-        return "capture only", f"{text} Record steps that replay it."
+        text = f"A graph capture: for {part_of(captured, extent)} calls are recorded into a graph, not run;"
+        return "capture only", f"{text} idle means nothing here. Record steps that replay it."
     startup = sum(part.ms for part in summary.startup)
     steady = ledger.counted_ns <= _NOTHING * whole or (bool(context.recording.devices) and not worked)
     if startup > _MOSTLY * extent and steady:
         reason = _why_startup(summary.startup)
-        text = f"Start-up only, {_of(startup, extent)}: {reason}. Nothing of the steady program was recorded."
+        text = f"Start-up only, {part_of(startup, extent)}: {reason}. Nothing of the steady program was recorded."
         return "start-up only", f"{text} Record a few steps after a warm-up."
     return None, ""
 
@@ -242,7 +173,7 @@ def _before_all(trace: Trace, summary: Summary) -> str:
     if sum(outside.values()) <= _MOSTLY * extent or not extent:
         return ""
     most = max(outside, key=lambda name: outside[name])
-    amount = _of(outside[most], extent)
+    amount = part_of(outside[most], extent)
     if most == "startup":
         return f"{amount} are start-up: {_why_startup(summary.startup)}."
     if most == "before":
@@ -253,10 +184,10 @@ def _before_all(trace: Trace, summary: Summary) -> str:
 def _why_startup(parts: Sequence[StartupPart]) -> str:
     if not parts:
         return "it happens once"
-    words, where = _STARTUP.get(parts[0].kind, parts[0].kind), parts[0].where
+    words, where = STARTUP.get(parts[0].kind, parts[0].kind), parts[0].where
     if "{where}" in words:
-        return words.format(where=_name(where or "a function"))
-    return f"{words} in {_name(where)}" if where else words
+        return words.format(where=short_name(where or "a function"))
+    return f"{words} in {short_name(where)}" if where else words
 
 
 # ---- what bounds it
@@ -270,22 +201,22 @@ def _bound(summary: Summary) -> str | None:
     return max(chosen, key=lambda cause: chosen[cause]) if chosen else None
 
 
-def _parts(context: Context, summary: Summary, program: Program, bound: str | None, claims: Sequence[Ints]) -> _Parts:
+def _parts(context: Context, summary: Summary, program: Program, bound: str | None, claims: Sequence[Ints]) -> Parts:
     causes, total, ledger = summary.steady_causes, summary.whole_ms, context.ledger
     free = owners.unclaimed(ledger, claims)
     lost, every = owners.by_cause(ledger, free), owners.by_cause(ledger, ledger.counted)
     whole = max(ledger.counted_ns, 1)
     silent = sorted((cause for cause, ns in lost.items() if ns > _SILENT * whole), key=lambda cause: -lost[cause])
-    unit = f"the steady {_time(total)}" + (" a step" if summary.steps > 1 and summary.step_ms else "")
-    words = _ON_GPU if context.recording.devices else _ON_CPU if context.cpu_program else _UNRECORDED
+    unit = f"the steady {duration(total)}" + (" a step" if summary.steps > 1 and summary.step_ms else "")
+    words = ON_GPU if context.recording.devices else ON_CPU if context.cpu_program else UNRECORDED
 
-    def clause(start: str, cause: str, *, brief: bool = False) -> _Clause:
-        phrase = _BRIEFLY[cause] if brief else words.get(cause, _ON_GPU[cause]).format(device=program.device)
+    def clause(start: str, cause: str, *, brief: bool = False) -> Clause:
+        phrase = BRIEFLY[cause] if brief else words.get(cause, ON_GPU[cause]).format(device=program.device)
         text = f"{start} {phrase}"
         found = owners.owner(context, cause, free) if cause in silent else None
         if found is None or not found.ns:
-            return _Clause(text)
-        return _Clause(text, found.name, _time(found.ns / whole * total), lost[cause] == every[cause])
+            return Clause(text)
+        return Clause(text, found.name, duration(found.ns / whole * total), lost[cause] == every[cause])
 
     word = {"training": "Training", "inference": "Inference"}.get(program.kind, "Recording")
     if bound is None or program.unrecorded:
@@ -294,94 +225,7 @@ def _parts(context: Context, summary: Summary, program: Program, bound: str | No
         )
         others = [clause(f"for {100 * lost[cause] / whole:.0f} % of {unit}", cause) for cause in silent[:1]]
         others += [clause(f"{100 * lost[cause] / whole:.0f} %", cause, brief=True) for cause in silent[1:]]
-        return _Parts("", word, program.details, _Clause(missing), others)
+        return Parts("", word, program.details, Clause(missing), others)
     opening = clause(f"{100 * causes[bound]:.0f} % of {unit}", bound)
     others = [clause(f"{100 * lost[cause] / whole:.0f} %", cause, brief=True) for cause in silent if cause != bound]
-    return _Parts("", word, program.details, opening, others)
-
-
-# ---- into two lines
-
-
-class _Form(NamedTuple):
-    """One way to say a headline: how much of what leads, of the program, of names and of the advice it holds."""
-
-    reason: bool
-    details: int
-    longest: int
-    title: int
-    brief: bool = False
-
-
-_FORMS = (
-    _Form(True, 9, _LONGEST_NAME, 0),
-    _Form(True, 2, _LONGEST_NAME, 0),
-    _Form(True, 2, _SHORT_NAME, 0),
-    _Form(True, 0, _SHORT_NAME, 0),
-    _Form(True, 2, _SHORT_NAME, 1),
-    _Form(True, 0, _SHORT_NAME, 1),
-    _Form(False, 0, _SHORT_NAME, 0),
-    _Form(False, 0, _SHORT_NAME, 1),
-    _Form(False, 0, _SHORT_NAME, 1, brief=True),
-    _Form(False, 0, _SHORT_NAME, 2, brief=True),
-)
-"""From the fullest: the program's details go first, then what start-up is; what time goes to is said to the last."""
-
-
-def _texts(parts: _Parts, fix: str) -> Iterator[str]:
-    """Yield the headline in ever shorter forms."""
-    titles = [*_clauses(fix), ""]
-    for form in _FORMS:
-        bounds = "; ".join(clause.within(form.longest, brief=form.brief) for clause in (parts.bound, *parts.others))
-        details = parts.details[-form.details :] if form.details else []
-        lead = parts.lead if form.reason or not parts.lead else f"{parts.lead.split(': ')[0].rstrip('.')}."
-        text = f"{', '.join([parts.program, *details])}: {bounds}.{_first(titles[form.title])}"
-        yield f"{lead} {text}" if lead else text
-    yield f"{parts.program}: {parts.bound.text}."
-
-
-def _clauses(title: str) -> tuple[str, str]:
-    """Return a title, and its first clause."""
-    return title, re.split(r"[,;] (?:and |or |with )?", title, maxsplit=1)[0]
-
-
-def _first(title: str) -> str:
-    if not title:
-        return ""
-    title = title if title[1:2].isupper() else title[:1].lower() + title[1:]
-    return f"{_FIRST}{title.rstrip('.')}."
-
-
-def _fitted(texts: Sequence[str]) -> str:
-    """Return the first text that fits two lines; the last one cut where none does."""
-    for text in texts:
-        if len(textwrap.wrap(text, COLUMNS)) <= LINES:
-            return text
-    return textwrap.shorten(texts[-1], LINES * COLUMNS - 20, placeholder=" …")
-
-
-def _name(name: str, longest: int = _LONGEST_NAME) -> str:
-    """Return a name of the trace, cut in its middle where it is long."""
-    text = " ".join(name.split())
-    if len(text) <= longest:
-        return text
-    half = longest // 2 - 1
-    return f"{text[:half]}…{text[-half:]}"
-
-
-def _figure(ms: float) -> str:
-    if ms >= 100:
-        return f"{ms:,.0f}"
-    return f"{ms:.3g}"
-
-
-def _time(ms: float) -> str:
-    """Return ``30.5 ms``, of long times ``77.9 s``."""
-    return f"{ms / 1000:,.1f} s" if ms >= 10_000 else f"{_figure(ms)} ms"
-
-
-def _of(ms: float, whole_ms: float) -> str:
-    """Return ``301 of 332 ms``."""
-    if whole_ms >= 10_000:
-        return f"{ms / 1000:,.1f} of {whole_ms / 1000:,.1f} s"
-    return f"{_figure(ms)} of {_figure(whole_ms)} ms"
+    return Parts("", word, program.details, opening, others)

@@ -20,11 +20,13 @@ from advisor.results.analysis import (
     Reference,
     RuleFailure,
     Saving,
+    StartupPart,
     StepTimes,
     Summary,
     TraceInfo,
     Verdicts,
 )
+from advisor.results.headline import Headline
 from advisor.results.ranks import Across, Clocks, RankRow
 
 REPLACE = msgspec.structs.replace
@@ -175,7 +177,14 @@ def hostile_analysis() -> Analysis:
                 speedup=1.2,
             )
         ],
-        summary=REPLACE(base.summary, causes={HOSTILE: 0.5, "compute": 0.5}, gpu_utilization={HOSTILE: 0.1, "0": 0.2}),
+        headline=Headline(text=HOSTILE, kind="training", bound=HOSTILE, first=HOSTILE),
+        summary=REPLACE(
+            base.summary,
+            causes={HOSTILE: 0.4, "startup": 0.1, "compute": 0.5},
+            gpu_utilization={HOSTILE: 0.1, "0": 0.2},
+            startup=[StartupPart(kind=HOSTILE, ms=60.5, where=HOSTILE)],
+            steps_by=HOSTILE,
+        ),
         verdicts=Verdicts(
             passes=[HOSTILE],
             not_applicable=[NotApplicable(rule=HOSTILE, because=HOSTILE)],

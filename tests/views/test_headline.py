@@ -25,7 +25,8 @@ from advisor.results.headline import Headline
 from advisor.testing import TraceBuilder
 from advisor.trace import read
 from advisor.views import owners
-from advisor.views.headline import COLUMNS, LINES, reordered
+from advisor.views.headline import reordered
+from advisor.views.phrasing import COLUMNS, LINES
 
 SILENT = 0.20
 

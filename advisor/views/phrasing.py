@@ -1,0 +1,186 @@
+"""Sentences of the headline: words for causes, names and figures, and what gives way where they do not fit two lines."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+COLUMNS, LINES = 100, 2
+_LONGEST_NAME, _SHORT_NAME = 60, 28
+FIRST = " First, "
+
+ON_GPU = {
+    "compute": "the {device} computes",
+    "communication": "the {device} is in collectives that nothing hides",
+    "copy": "the {device} only copies",
+    "memset": "the {device} only sets memory",
+    "loader": "the {device} waits for the next batch",
+    "sync": "the {device} idles because the host waited for it",
+    "blocking_copy": "the {device} idles behind copies that hold the host",
+    "allocator": "the {device} waits for memory to be allocated or freed",
+    "compile": "the {device} waits for the compiler",
+    "gc": "the {device} waits for Python's garbage collector",
+    "operator": "the {device} waits for operators on the CPU",
+    "host": "the {device} waits for Python and launches",
+    "profiler": "the {device} waits for the profiler itself",
+    "unknown": "the {device} idles, and the trace does not say why",
+}
+"""Clause of each cause of a device's time; the device is named."""
+ON_CPU = {
+    "compute": "the main thread is in operators",
+    "communication": "the main thread is in collectives",
+    "copy": "the main thread copies",
+    "loader": "the main thread waits for the next batch",
+    "compile": "the main thread compiles",
+    "gc": "Python collects garbage",
+    "operator": "operators compute on the CPU",
+    "host": "the main thread is in Python outside operators",
+    "profiler": "the profiler itself works",
+    "unknown": "nothing is recorded",
+}
+"""The same in a program on the CPU."""
+UNRECORDED = ON_CPU | {"host": "the host works", "operator": "operators compute on the CPU"}
+"""The same of the host's time, where nothing of the device was recorded."""
+BRIEFLY = {
+    "compute": "computing",
+    "communication": "collectives",
+    "copy": "copies",
+    "memset": "memory being set",
+    "loader": "waits for batches",
+    "sync": "synchronizations",
+    "blocking_copy": "blocking copies",
+    "allocator": "allocations",
+    "compile": "compilation",
+    "gc": "garbage collection",
+    "operator": "operators on the CPU",
+    "host": "Python and launches",
+    "profiler": "the profiler",
+    "unknown": "idle without a known reason",
+}
+"""Each cause in a few words, behind another."""
+STARTUP = {
+    "loading": "code is loaded",
+    "selection": "an algorithm is chosen",
+    "specialization": "TorchScript specializes {where}",
+    "compilation": "code is compiled",
+    "capture": "a graph is captured",
+    "allocation": "first memory is allocated",
+    "first call": "the first call of {where}",
+}
+"""Kinds of start-up in words."""
+
+
+class Clause(NamedTuple):
+    """Part of a sentence, and the name with its time that it ends in, where it names an owner."""
+
+    text: str
+    name: str = ""
+    time: str = ""
+    alone: bool = True
+    """True where no finding speaks of any of the time."""
+
+    def within(self, longest: int, *, brief: bool = False) -> str:
+        """The clause with its name cut to a length, and in the fewest words where *brief*."""
+        if not self.name:
+            return self.text
+        link = "most in" if self.alone else "also" if brief else "no finding speaks of"
+        return f"{self.text}, {link} {short_name(self.name, longest)} ({self.time})"
+
+
+class Parts(NamedTuple):
+    """Sentences of a headline; where they do not fit, what is said of the program is cut first."""
+
+    lead: str
+    program: str
+    details: list[str]
+    bound: Clause
+    others: list[Clause]
+
+
+class _Form(NamedTuple):
+    """One way to say a headline: how much of what leads, of the program, of names and of the advice it holds."""
+
+    reason: bool
+    details: int
+    longest: int
+    title: int
+    brief: bool = False
+
+
+_FORMS = (
+    _Form(True, 9, _LONGEST_NAME, 0),
+    _Form(True, 2, _LONGEST_NAME, 0),
+    _Form(True, 2, _SHORT_NAME, 0),
+    _Form(True, 0, _SHORT_NAME, 0),
+    _Form(True, 2, _SHORT_NAME, 1),
+    _Form(True, 0, _SHORT_NAME, 1),
+    _Form(False, 0, _SHORT_NAME, 0),
+    _Form(False, 0, _SHORT_NAME, 1),
+    _Form(False, 0, _SHORT_NAME, 1, brief=True),
+    _Form(False, 0, _SHORT_NAME, 2, brief=True),
+)
+"""From the fullest: the program's details go first, then what start-up is; what time goes to is said to the last."""
+
+
+def texts(parts: Parts, fix: str) -> Iterator[str]:
+    """Yield the headline in ever shorter forms."""
+    titles = [*clauses(fix), ""]
+    for form in _FORMS:
+        bounds = "; ".join(clause.within(form.longest, brief=form.brief) for clause in (parts.bound, *parts.others))
+        details = parts.details[-form.details :] if form.details else []
+        lead = parts.lead if form.reason or not parts.lead else f"{parts.lead.split(': ')[0].rstrip('.')}."
+        text = f"{', '.join([parts.program, *details])}: {bounds}.{first_clause(titles[form.title])}"
+        yield f"{lead} {text}" if lead else text
+    yield f"{parts.program}: {parts.bound.text}."
+
+
+def clauses(title: str) -> tuple[str, str]:
+    """Return a title, and its first clause."""
+    return title, re.split(r"[,;] (?:and |or |with )?", title, maxsplit=1)[0]
+
+
+def first_clause(title: str) -> str:
+    """Return the sentence on what to do first; nothing without a title."""
+    if not title:
+        return ""
+    title = title if title[1:2].isupper() else title[:1].lower() + title[1:]
+    return f"{FIRST}{title.rstrip('.')}."
+
+
+def fitted(candidates: Iterable[str]) -> str:
+    """Return the first text that fits two lines; the last one cut where none does."""
+    text = ""
+    for text in candidates:
+        if len(textwrap.wrap(text, COLUMNS)) <= LINES:
+            return text
+    return textwrap.shorten(text, LINES * COLUMNS - 20, placeholder=" …")
+
+
+def short_name(name: str, longest: int = _LONGEST_NAME) -> str:
+    """Return a name of the trace, cut in its middle where it is long."""
+    text = " ".join(name.split())
+    if len(text) <= longest:
+        return text
+    half = longest // 2 - 1
+    return f"{text[:half]}…{text[-half:]}"
+
+
+def _figure(ms: float) -> str:
+    """Return three digits of it, all of a whole number."""
+    if ms >= 100:
+        return f"{ms:,.0f}"
+    return f"{ms:.3g}"
+
+
+def duration(ms: float) -> str:
+    """Return ``30.5 ms``, of long times ``77.9 s``."""
+    return f"{ms / 1000:,.1f} s" if ms >= 10_000 else f"{_figure(ms)} ms"
+
+
+def part_of(ms: float, whole_ms: float) -> str:
+    """Return ``301 of 332 ms``."""
+    if whole_ms >= 10_000:
+        return f"{ms / 1000:,.1f} of {whole_ms / 1000:,.1f} s"
+    return f"{_figure(ms)} of {_figure(whole_ms)} ms"
