@@ -33,8 +33,8 @@ from advisor.results.analysis import (
 from advisor.results.ranks import Across
 from advisor.results.version import __version__
 from advisor.views import build
-from advisor.views.metrics import collect
 from advisor.views.startup import startup_parts
+from advisor.views.metrics import collect
 
 if TYPE_CHECKING:
     from advisor.ranks.digest import Digest

@@ -66,7 +66,7 @@ def build(context: Context) -> pd.DataFrame:
     following = _launch_behind(context, start + dur)
     owned = ledger.through("host", "operator")[head]
     node, python, computing, held = _meanwhile(context, following, start, dur, owned)
-    holders = describe(context, held.holder) if False else describe(context, held.holder)
+    holders = describe(context, held.holder)
     in_call = fetch(host.group, node) == RUNTIME
     place = np.where(held.holder >= 0, held.holder, node)
     frame = context.common(start=start, dur=dur, cost=dur.copy(), node=place, device=ledger.device)

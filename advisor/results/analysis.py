@@ -149,8 +149,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     steady_causes: Annotated[
-        dict[Name, float],
-        doc("The causes of steady work alone, as shares of it that add up to 1; empty in older analyses."),
+        dict[Name, float], doc("The causes of steady work alone, as shares of it that add up to 1; empty in older analyses.")
     ] = {}
     startup: Annotated[list[StartupPart], doc("Start-up by kind, the longest first; empty where there is none.")] = []
     steps_by: Annotated[

@@ -265,9 +265,7 @@ class Recording:
         """End of the last operator, call or GPU work."""
         host, work = self.host, self.work
         acts = host.end[(host.group == OP) | (host.group == RUNTIME)]
-        return max(
-            int(acts.max()) if len(acts) else self.window[1], int(work.end.max()) if len(work) else self.window[0]
-        )
+        return max(int(acts.max()) if len(acts) else self.window[1], int(work.end.max()) if len(work) else self.window[0])
 
     def bytes_of(self, index: int) -> int | None:
         """Bytes of a copy, by its index in `work`; None for other work, and where the trace does not say."""

@@ -23,9 +23,7 @@ _OPTIMIZER = re.compile(r"^Optimizer\.step#(.+?)(?:\.step)?$")
 _BATCH = re.compile(r"^enumerate\(DataLoader\)#\w+\.__next__")
 # Iterations as engines name them: vLLM (execute_32_context_0(...)_generation_32(...), execute_model), SGLang (step[DECODE bs=32]),
 # TensorRT-LLM (_forward_step 12: ...).
-_ENGINE = re.compile(
-    r"^(?:execute_(?:new_)?(?:context_)?\d|step\[[A-Z]+|(?:gpu_model_runner: )?execute_model$|_?forward_step\b)"
-)
+_ENGINE = re.compile(r"^(?:execute_(?:new_)?(?:context_)?\d|step\[[A-Z]+|(?:gpu_model_runner: )?execute_model$|_?forward_step\b)")
 _COARSER = 2
 # A range that repeats is an iteration where it is at least so often there, and covers so much of the recording.
 _LEAST_RANGES, _LEAST_COVERED = 3, 0.6
@@ -130,9 +128,7 @@ def _optimizers(recording: Recording) -> Way | None:
     ends.append(last)
     if len(ends) < 2:
         return None
-    classes = sorted(
-        {match[1] for node in nodes.tolist() if (match := _OPTIMIZER.match(recording.names[host.name[node]]))}
-    )
+    classes = sorted({match[1] for node in nodes.tolist() if (match := _OPTIMIZER.match(recording.names[host.name[node]]))})
     return f"Optimizer.step of {', '.join(classes[:3])}"[:100], np.array(ends, np.int64), ends[-1]
 
 
