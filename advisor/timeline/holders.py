@@ -94,7 +94,6 @@ def _children(context: Context, nodes: Ints) -> Ints:
 
 def _short(name: str) -> str:
     """Name of a function without its file; of a built-in without its address."""
-    place = parse_frame(name)
-    if place is not None:
-        return place.function
-    return name.removeprefix("<built-in ").partition(" of ")[0].partition(" at 0x")[0].rstrip(">")
+    if name.startswith("<"):
+        return name.removeprefix("<built-in ").partition(" of ")[0].partition(" at 0x")[0].rstrip(">")
+    return name.rpartition("): ")[2]

@@ -28,6 +28,14 @@ _OPTIMIZERS = re.compile(
     r"^Optimizer\.(?:step#(?:SGD|Adam|AdamW|NAdam|RAdam|Adagrad|Adadelta|Adamax|ASGD|RMSprop|Rprop)\.step|zero_grad#\w+\.zero_grad)$"
 )
 _OPTIMIZER_FILE = re.compile(r"^torch/(?:optim/|utils/_foreach_utils\.py|nn/utils/clip_grad\.py)")
+# Packages whose frames are worth a closer look: most frames are of none.
+_PACKAGES = frozenset(
+    {
+        "transformers", "diffusers", "torchvision", "torchaudio", "PIL", "numpy", "scipy", "cv2", "librosa", "skimage",
+        "albumentations", "imgaug", "kornia_rs", "decord", "av", "imageio", "soundfile", "resampy", "tokenizers",
+        "sentencepiece", "tiktoken", "datasets", "spacy", "nltk",
+    }
+)  # fmt: skip
 _FORWARD = "DistributedDataParallel.forward"
 _BUFFER_FRAMES = re.compile(
     r"torch/nn/parallel/distributed\.py\(\d+\): (?:_sync_(?:module_)?buffers|_distributed_broadcast_coalesced"
@@ -74,8 +82,10 @@ def find(context: Context, thread: int, start: Ints, end: Ints, chosen: Bools) -
     kind = np.full(len(rows), -1, np.int64)
     for code, spans in enumerate(_spans(context, thread)):
         kind[(kind < 0) & (2 * covered(spans, low, high) >= high - low)] = code
-    node, python = _holders(context, thread, low, high)
-    held = (high - low >= _LONG_NS) & (node >= 0)
+    node, python = np.full(len(rows), -1, np.int64), np.zeros(len(rows), np.bool_)
+    long = high - low >= _LONG_NS
+    node[long], python[long] = _holders(context, thread, low[long], high[long])
+    held = node >= 0
     kind[(kind < 0) & held & python] = FUNCTION
     named = np.flatnonzero((kind == FUNCTION) | (kind == PROCESSOR) & (node >= 0))
     kind[named[_first_calls(context, node[named])]] = FIRST_CALL
@@ -154,11 +164,11 @@ def _nodes(context: Context) -> _Known:
     optimizer = np.concatenate(
         [
             nodes([_OPTIMIZERS.match(name) is not None for name in marks], noted),
-            nodes([_file_matches(name, _OPTIMIZER_FILE) for name in frames], is_python),
+            nodes([_is_optimizer(name) for name in frames], is_python),
         ]
     )
     processor = nodes([is_processor(name) for name in frames], is_python)
-    buffers = nodes([_BUFFER_FRAMES.search(name) is not None for name in frames], is_python)
+    buffers = nodes(["parallel" in name and _BUFFER_FRAMES.search(name) is not None for name in frames], is_python)
     start, end = host.start[buffers], host.end[buffers]
     forward, first, last = _broadcasts(context, marks, noted)
     return _Known(
@@ -178,17 +188,19 @@ def _codes(used: Ints, size: int) -> Bools:
     return flags
 
 
-def _file_matches(name: str, files: re.Pattern[str]) -> bool:
-    place = parse_frame(name) if name else None
-    return place is not None and files.match(place.file) is not None
+def _is_optimizer(name: str) -> bool:
+    if "torch/" not in name or not ("optim" in name or "_foreach_utils" in name or "clip_grad" in name):
+        return False
+    place = parse_frame(name)
+    return place is not None and _OPTIMIZER_FILE.match(place.file) is not None
 
 
 def is_processor(name: str) -> bool:
     """Tell whether a Python frame or built-in prepares data on the CPU, by the library that it is of."""
-    if not name or name.startswith("nn.Module: "):
-        return False
     if name.startswith("<built-in"):
         return _BUILTINS.match(name) is not None
+    if name.rpartition("-packages/")[2].partition("/")[0] not in _PACKAGES:
+        return False
     place = parse_frame(name)
     if place is None or place.user:
         return False
@@ -232,7 +244,7 @@ def _holders(context: Context, thread: int, start: Ints, end: Ints) -> tuple[Int
     A call that holds half of a stretch is open in its middle: so it is the innermost node there, or lies around it.
     """
     host = context.recording.host
-    is_place = context.once(_placed)
+    is_place: dict[int, bool] = {}
     node = host.innermost(thread, (start + end) // 2)
     python = np.ones(len(start), np.bool_)
     for _ in range(len(host.levels) + 1):
@@ -241,7 +253,8 @@ def _holders(context: Context, thread: int, start: Ints, end: Ints) -> tuple[Int
         holds = 2 * (np.minimum(host.end[at], end) - np.maximum(host.start[at], start)) >= end - start
         acts = (host.group[at] == OP) | (host.group[at] == RUNTIME)
         python &= ~(open_ & holds & acts)
-        climb = open_ & ~(holds & is_place[host.name[at]] & (host.group[at] == PYTHON))
+        calls = open_ & holds & (host.group[at] == PYTHON)
+        climb = open_ & ~(calls & _placed(context, host.name[at], is_place))
         if not climb.any():
             break
         node = np.where(climb, host.parent[at], node)
@@ -262,10 +275,9 @@ def _first_calls(context: Context, nodes: Ints) -> Bools:
     return flags
 
 
-def _placed(context: Context) -> Bools:
-    """Flag the names of Python frames that have a place in the source."""
-    host = context.recording.host
-    flags = np.zeros(max(len(context.names), 1), np.bool_)
-    for code in np.unique(host.name[host.group == PYTHON]).tolist():
-        flags[code] = parse_frame(context.names[code], host.libraries) is not None
-    return flags
+def _placed(context: Context, names: Ints, known: dict[int, bool]) -> Bools:
+    """Flag the names of Python frames that have a place in the source; *known* keeps what was found."""
+    for code in np.unique(names).tolist():
+        if code not in known:
+            known[code] = parse_frame(context.names[code], context.recording.host.libraries) is not None
+    return np.array([known[code] for code in names.tolist()], np.bool_)

@@ -1,0 +1,70 @@
+"""The frame `optimizers`, worked out by hand. Times in us."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from advisor.testing import TraceBuilder
+from advisor.trace import Trace, read
+
+GEMM = "volta_sgemm_128x64_nn"
+
+
+def trace_of(builder: TraceBuilder, folder: Path) -> Trace:
+    return read(str(builder.write(folder / "trace.json")))
+
+
+def test_a_step_owns_what_it_launched_and_the_idle_time_in_it(tmp_path: Path) -> None:
+    b = TraceBuilder(host_us=10, latency_us=0)
+    with b.step():
+        with b.op("aten::mm"):
+            b.kernel(GEMM, us=100)  # launched at 0, runs 10 to 110
+        with b.annotation("Optimizer.step#Shampoo.step"):  # from 10 on
+            b.idle(us=490)
+            with b.op("aten::mul"):
+                b.kernel("pointwise", us=200)  # launched at 500, runs 510 to 710
+            b.seek(us=600)
+        b.sync()
+    optimizers = trace_of(b, tmp_path).optimizers
+    row = optimizers.iloc[0]
+    assert (len(optimizers), row["name"], row["dur_ns"]) == (1, "Shampoo", 590_000)
+    assert (row["gpu_ns"], row["kernel_count"], row["op_count"], bool(row["fused"])) == (200_000, 1, 1, False)
+    # Idle from 110 to 510, and its kernel: the product before it is the forward's.
+    assert row["cost_ns"] == 600_000
+    # The window is the step's: 0 to 710.
+    assert row["host_share"] == pytest.approx(590 / 710, rel=0.05)
+
+
+def test_an_optimizer_within_another_counts_once(tmp_path: Path) -> None:
+    b = TraceBuilder(host_us=10, latency_us=0)
+    with b.step(), b.annotation("Optimizer.step#Wrapper.step"), b.annotation("Optimizer.step#AdamW.step"):
+        with b.op("aten::_fused_adamw_"):
+            b.kernel("multi_tensor_apply", us=100)
+        b.sync()
+    optimizers = trace_of(b, tmp_path).optimizers
+    assert optimizers["name"].tolist() == ["Wrapper"]
+    assert optimizers["fused"].tolist() == [True]
+
+
+def test_without_launches_a_step_owns_all_of_the_gpus_time_during_it(tmp_path: Path) -> None:
+    b = TraceBuilder()
+    with b.step():
+        b.kernel(GEMM, us=1000, launched=False, at_us=0)
+        b.seek(us=1000)
+        with b.annotation("Optimizer.step#Shampoo.step"):
+            b.kernel(GEMM, us=500, launched=False, at_us=1000)
+            b.seek(us=1500)
+        b.kernel(GEMM, us=500, launched=False, at_us=1500)
+        b.seek(us=2000)
+    optimizers = trace_of(b, tmp_path).optimizers
+    assert optimizers["cost_ns"].tolist() == [500_000]
+    assert optimizers["gpu_ns"].isna().tolist() == [True]
+
+
+def test_a_program_without_an_optimizer_has_none(tmp_path: Path) -> None:
+    b = TraceBuilder()
+    with b.step(), b.op("aten::mm"):
+        b.kernel(GEMM, us=100)
+    assert len(trace_of(b, tmp_path).optimizers) == 0

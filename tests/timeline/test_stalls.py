@@ -1,0 +1,97 @@
+"""Stalls of a descheduled thread, worked out by hand. Times in us."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from advisor.testing import TraceBuilder
+from advisor.timeline import stalls
+from advisor.trace import read
+
+OPS = ("aten::add", "aten::mul", "aten::view", "aten::sub", "aten::exp")
+Stalled = Mapping[tuple[int, int], int]
+
+
+def found(
+    stalled: Stalled, folder: Path, *, steps: int = 4, usual: int = 20, name: str = "", calls: bool = True
+) -> list[int]:
+    """Stalls found, in us, in steps of 50 operators of which some take longer by so many us as *stalled* says."""
+    b = TraceBuilder(host_us=0, latency_us=0)
+    for number in range(steps):
+        with b.step():
+            for at in range(50):
+                with b.op(name or OPS[at % 5]):
+                    b.idle(us=usual + stalled.get((number, at), 0))
+                    if calls:
+                        b.kernel("volta_sgemm_128x64_nn", us=1)
+    context = read(str(b.write(folder / "trace.json"))).context
+    table = stalls.find(context.recording, context.waits)
+    return [int(ns) // 1000 for ns in table.end - table.start]
+
+
+THREE: Stalled = {(0, 7): 2000, (1, 20): 3000, (2, 38): 5000}  # view, add, sub
+
+
+def test_stalls_at_three_places(tmp_path: Path) -> None:
+    assert found(THREE, tmp_path) == [2020, 3020, 5020]
+
+
+def test_two_places_say_nothing(tmp_path: Path) -> None:
+    assert found({(0, 7): 2000, (1, 20): 3000}, tmp_path) == []
+
+
+def test_one_operator_at_three_times_is_one_place(tmp_path: Path) -> None:
+    assert found({(0, 5): 2000, (1, 20): 3000, (2, 30): 5000}, tmp_path) == []
+
+
+def test_a_place_that_is_slow_in_most_steps_is_left_out(tmp_path: Path) -> None:
+    # aten::exp is slow in three of four steps; of the other three places none is.
+    always = {(step, 9): 4000 for step in range(3)}
+    assert found({**THREE, **always}, tmp_path) == [2020, 3020, 5020]
+
+
+def test_twenty_times_the_like(tmp_path: Path) -> None:
+    # The others take 100 us: 2 ms in all are twenty times, 1.9 ms are not.
+    assert found(dict.fromkeys(THREE, 1900), tmp_path, usual=100) == [2000] * 3
+    assert found(dict.fromkeys(THREE, 1899), tmp_path, usual=100) == []
+
+
+def test_what_always_takes_long_is_not_cheap(tmp_path: Path) -> None:
+    assert found(dict.fromkeys(THREE, 50000), tmp_path, usual=200, name="") == [50_200] * 3
+    assert found(dict.fromkeys(THREE, 50000), tmp_path, usual=201, name="") == []
+
+
+@pytest.mark.parametrize("name", ["aten::item", "aten::nonzero", "aten::copy_"])
+def test_calls_that_wait_by_design(name: str, tmp_path: Path) -> None:
+    assert found(THREE, tmp_path, name=name) == []
+
+
+def test_an_operator_that_launches_nothing_may_have_computed_so_long(tmp_path: Path) -> None:
+    b = TraceBuilder(host_us=0, latency_us=0)
+    with b.step():
+        b.kernel("volta_sgemm_128x64_nn", us=1)
+        for at in range(50):
+            with b.op(("aten::add", "aten::mul", "aten::sub", "aten::exp")[at % 4]):
+                b.idle(us=20 + {7: 2000, 20: 3000, 38: 5000}.get(at, 0))
+    context = read(str(b.write(tmp_path / "trace.json"))).context
+    assert len(stalls.find(context.recording, context.waits).node) == 0
+
+
+def test_without_runtime_calls_nothing_is_known(tmp_path: Path) -> None:
+    assert found(THREE, tmp_path, calls=False) == []
+
+
+def test_of_nested_calls_the_innermost_is_stopped(tmp_path: Path) -> None:
+    b = TraceBuilder(host_us=0, latency_us=0)
+    with b.step():
+        for at in range(50):
+            with b.op("aten::linear"), b.op(OPS[at % 5], us=20):
+                b.idle(us={7: 2000, 20: 3000, 38: 5000}.get(at, 0))
+                b.kernel("volta_sgemm_128x64_nn", us=1, host_us=1)
+    context = read(str(b.write(tmp_path / "trace.json"))).context
+    table = stalls.find(context.recording, context.waits)
+    host = context.recording.host
+    assert [context.names[code] for code in host.name[table.node]] == ["aten::view", "aten::add", "aten::sub"]
