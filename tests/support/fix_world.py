@@ -299,6 +299,7 @@ def engines(scope: dict[str, Any]) -> dict[str, Any]:
         disable_log_stats: bool = False,
         attention_backend: str | None = None,
         compilation_config: Any = None,
+        cuda_graph_config: Any = None,
     ) -> Any: ...
 
     def sglang(
@@ -334,6 +335,7 @@ def engines(scope: dict[str, Any]) -> dict[str, Any]:
     pipe.transformer = denoiser  # type: ignore[attr-defined]
     images = [scope["x"][0], scope["x"][1]]
     return {
+        "CudaGraphConfig": lambda max_batch_size=0, enable_padding=False: None,
         "LLM": vllm, "sgl": SimpleNamespace(Engine=sglang), "pipe": pipe, "prompt": "a cat", "images": images,
         "AutoModel": SimpleNamespace(from_pretrained=load), "AutoImageProcessor": SimpleNamespace(from_pretrained=processor),
         "videos": [images],
