@@ -93,7 +93,7 @@ def falling(severities: Sequence[Severity]) -> list[Severity]:
 
 
 class Claim(Protocol):
-    """What is known of a finding beside what is shown of it."""
+    """Facts on a finding beside what is shown of it."""
 
     @property
     def rule(self) -> Rule: ...

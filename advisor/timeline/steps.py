@@ -52,7 +52,7 @@ class Step:
 
 
 class Recording(Protocol):
-    """What of a recording says where its steps are."""
+    """Part of a recording that says where its steps are."""
 
     names: list[str]
     tables: Any
