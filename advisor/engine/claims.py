@@ -38,7 +38,7 @@ class Claim:
 
     @property
     def rank(self) -> ranking.Place:
-        """What the finding is ranked by: its severity, and the middle of its saving, less what is uncertain about it."""
+        """Rank of the finding: its severity, and the middle of its saving, less what is uncertain about it."""
         return ranking.place(self.rule, ranking.middle_of(self.saving) * self.weight)
 
 

@@ -93,7 +93,7 @@ def falling(severities: Sequence[Severity]) -> list[Severity]:
 
 
 class Claim(Protocol):
-    """What is known of a finding beside what is shown of it."""
+    """Facts of a finding beside those that are shown of it."""
 
     @property
     def rule(self) -> Rule: ...
