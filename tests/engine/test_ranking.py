@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from support.analyses import analysis as made
 from support.analyses import finding
 from support.real import AUDITED, NAMES
 from support.traces import analysis as analyzed
@@ -13,6 +14,7 @@ from advisor.engine import ranking
 from advisor.engine.ranking import Standing, arrange, falling, severity_of
 from advisor.report import Options, render
 from advisor.results.analysis import Analysis, Finding, Saving
+from advisor.results.decision import reaches
 from advisor.rulebook.rule import Match, Replay, Rule, RuleFile
 
 LEVELS = {"low": 0.01, "medium": 0.03, "high": 0.10}
@@ -137,6 +139,17 @@ def test_order_severity_and_price_agree_on_real_traces(name: str) -> None:
         assert step.speedup_low is not None
         assert 1 <= step.speedup_low <= step.speedup
     assert "saves up to 0" not in text_of(result)
+
+
+@pytest.mark.parametrize(
+    ("share", "level", "reached"), [(0.2, "high", True), (0.05, "high", False), (0.05, "medium", True)]
+)
+def test_fail_on_compares_severities_as_shown(share: float, level: str, reached: bool) -> None:
+    """What its fix returns decides, not that it costs half of the step; and where nothing is left of it, it is a note."""
+    book = {name: Standing(rule(name)) for name in ("a/first", "a/spent")}
+    shown = arrange([found("a/first", share), found("a/spent", None, after=["a/first"])], book, ["a/first"])
+    assert reaches(made(*shown), level) is reached
+    assert not reaches(made(shown[1]), "low")
 
 
 def test_fields_of_older_analyses_may_be_missing() -> None:
