@@ -45,6 +45,8 @@ _MOSTLY = 0.5
 # A capture beside which the device did so much is not all that the recording holds.
 _SOME_WORK = 0.10
 _NOTHING = 0.01
+# One generated kernel among a thousand others makes no compiled program.
+_SOME_CODE = 0.05
 _MODEL = re.compile(
     r"::_?(?:linear|addmm|mm|bmm|baddbmm|matmul|einsum|\w*conv\w*|embedding\w*|\w*attention\w*|\w*(?:layer|batch|rms)_?norm\w*|lstm|gru)$"
     r"|^execute_|^step\[|nn\.Module: "
@@ -106,8 +108,10 @@ def program_of(trace: Trace) -> Program:
     details = []
     if facts["world_size"] and facts["world_size"] > 1 and facts["rank"] is not None:
         details.append(f"rank {facts['rank']} of {facts['world_size']}")
+    if facts["framework"]:
+        details.append(_FRAMEWORKS.get(facts["framework"], facts["framework"]))
     if facts["has_host"]:
-        details.append("compiled" if facts["compiled"] else "CUDA graphs" if facts["graph_launches"] else "eager")
+        details.append(_compiled(facts))
     else:
         details.append("GPU events only")
     if facts["cpu_only"]:
@@ -121,9 +125,22 @@ def program_of(trace: Trace) -> Program:
 
 
 _FACTS = (
-    "training", "optimizer_seen", "compiled", "cpu_only", "rank", "world_size", "has_host", "has_gpu", "gpu_used",
-    "graph_launches", "vendor",
+    "training", "optimizer_seen", "compiled", "compiled_share", "compiler", "framework", "cpu_only", "rank", "world_size",
+    "has_host", "has_gpu", "gpu_used", "graph_launches", "vendor",
 )  # fmt: skip
+_FRAMEWORKS = {"vllm": "vLLM", "sglang": "SGLang", "tensorrt-llm": "TensorRT-LLM", "tgi": "TGI", "lightning": "Lightning"}
+
+
+def _compiled(facts: dict[str, Any]) -> str:
+    """Say whose code ran: generated and fused, compiled and run operator by operator, replayed graphs, or eager."""
+    share = facts["compiled_share"]
+    if share is None or share >= _SOME_CODE:
+        if facts["compiled"]:
+            return "compiled"
+        if facts["compiler"] in ("aot", "dynamo"):
+            return "compiled without fusing"
+    return "CUDA graphs" if facts["graph_launches"] else "eager"
+
 
 
 def _plain(value: Any) -> Any:
