@@ -196,7 +196,7 @@ def test_a_file_that_is_cut_off(tmp_path: Path) -> None:
     found = analyze(read(str(path)), rules()).headline
     assert found is not None
     assert found.kind == "cut off"
-    assert found.text.startswith("The file is cut off: figures speak of what is left. Inference, eager, ")
+    assert found.text.startswith("The file is cut off: figures speak of what is left. Inference: ")
 
 
 # ---- the words
