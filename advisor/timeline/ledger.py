@@ -353,7 +353,7 @@ def unexplained_idle(recording: Recording, device: int) -> Spans:
     The device then waits for something of its own (an event, a dependency, the front end, work that was not recorded).
     """
     work, host = recording.work, recording.host
-    low, high = recording.extent
+    low, high = recording.ends
     gaps = complement(recording.busy(device), low, high)
     if not len(gaps.start):
         return gaps

@@ -23,7 +23,7 @@ def steps(
 @fires(
     cost_ms=2.5,
     cost_share=0.25,
-    severity="medium",
+    severity="high",
     op="aten::_slow_conv2d_forward",
     fix="Let oneDNN run the convolutions",
 )

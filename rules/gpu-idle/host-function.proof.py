@@ -23,7 +23,7 @@ def calling(frame: str = "report.py(5): write", us: int = 3000, *, op: str = "")
 
 
 # 3 ms of 20, in each of four steps.
-@fires(cost_ms=3, cost_share=0.15, occurrences=4, severity="medium", line="report.py:5")
+@fires(cost_ms=3, cost_share=0.15, occurrences=4, severity="high", line="report.py:5")
 def a_report_in_every_step() -> TraceBuilder:
     return behind(calling())
 

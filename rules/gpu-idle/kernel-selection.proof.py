@@ -26,7 +26,7 @@ def convolutions(
 
 # Of six steps four are steady, with 5 ms each; those of the first two are start-up, and not counted. A step is 20.38 ms of
 # other work, so 20 ms of 6 * 20.38 + 20.
-@fires(severity="medium", occurrences=4, cost_share=20 / (6 * 20.38 + 20))
+@fires(severity="high", occurrences=4, cost_share=20 / (6 * 20.38 + 20))
 def another_shape_in_every_step() -> TraceBuilder:
     return convolutions()
 

@@ -23,7 +23,7 @@ def processing(frame: str = NORMALIZE, us: int = 3000, *, op: str = "") -> Part:
 
 
 # 3 ms of 20, in each of four steps.
-@fires(cost_ms=3, cost_share=0.15, occurrences=4, severity="medium", line="serve.py:7")
+@fires(cost_ms=3, cost_share=0.15, occurrences=4, severity="high", line="serve.py:7")
 def images_are_normalized_on_the_cpu() -> TraceBuilder:
     return behind(processing())
 

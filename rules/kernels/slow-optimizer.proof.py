@@ -31,7 +31,7 @@ def preconditioners_in_every_step() -> TraceBuilder:
     return steps()
 
 
-@fires(cost_ms=5, cost_share=1 / 3, severity="medium")
+@fires(cost_ms=5, cost_share=1 / 3, severity="high")
 def muon_on_amd() -> TraceBuilder:
     return steps(5000, name="Muon", device="AMD Instinct MI300X")
 
