@@ -44,7 +44,8 @@ def find(recording: Recording, ops: Ints, first: Ints, rows: Rows) -> None:
     if not len(ops):
         return
     own = host.end - host.start - host.children_ns()
-    ops = ops[own[ops] >= LEAST_NS]
+    # A search is long by the calls in it, all else by what is outside these.
+    ops = ops[(own[ops] >= LEAST_NS) | _selecting(recording, host.name[ops])]
     if not len(ops):
         return
     launched = np.unique(recording.work.launch[recording.work.launch >= 0])
@@ -59,10 +60,16 @@ def find(recording: Recording, ops: Ints, first: Ints, rows: Rows) -> None:
         if _RANGES.match(names[name]):
             continue
         kind, chosen = _far(recording, names[name], calls, facts)
-        for node in calls[chosen].tolist():
-            _own_time(recording, kind, node, rows)
+        for at in np.flatnonzero(chosen).tolist():
+            if _above_its_like(at, facts.own[calls], facts.kinds[calls]):
+                _own_time(recording, kind, int(calls[at]), rows)
         if kind == SELECTION and facts.launching[calls].any():
             _searches(recording, calls, _CONVOLVES.search(names[name]) is not None, facts, rows)
+
+
+def _selecting(recording: Recording, codes: Ints) -> Bools:
+    chosen = [code for code in np.unique(codes).tolist() if _SELECTS.search(recording.names[code])]
+    return np.isin(codes, chosen)
 
 
 def _far(recording: Recording, name: str, calls: Ints, facts: _Facts) -> tuple[int, Bools]:
@@ -84,6 +91,12 @@ def _far(recording: Recording, name: str, calls: Ints, facts: _Facts) -> tuple[i
     # On the CPU a longer call may have more to do: only what its like of the same shapes shows.
     like_first = int((kinds == kinds[0]).sum()) > FEW
     return kind, far & first & (own >= 2 * LEAST_NS) & like_first
+
+
+def _above_its_like(at: int, own: Ints, kinds: Ints) -> bool:
+    """Tell if a call takes far longer than later ones of its own shapes, where there are any; other shapes may have more to do."""
+    same = own[at + 1 :][(kinds[at + 1 :] == kinds[at]) & (kinds[at] >= 0)]
+    return not len(same) or int(own[at]) >= TIMES * int(np.median(same))
 
 
 def _order(recording: Recording, calls: Ints) -> Ints:
