@@ -113,11 +113,12 @@ def found(recording: Recording) -> tuple[list[Step], str]:
             chosen = way
     label, starts, end = chosen
     if label.startswith("Optimizer"):
-        edges = [low, *starts.tolist()]  # a step ends with its last optimizer
+        edges = [min(low, int(host.start.min())), *starts.tolist()]  # a step ends with its last optimizer
     else:
         edges = [*starts.tolist(), end]
-    pairs = [(max(a, low), min(b, high)) for a, b in pairwise(edges)]
-    pairs = [(a, b) for a, b in pairs if b > a]
+    # A first step may begin before the window: with the host's work for its first kernel.
+    pairs = [(a, min(b, high)) for a, b in pairwise(edges)]
+    pairs = [(a, b) for a, b in pairs if b > max(a, low)]
     if len(pairs) < 2:
         return [], ""
     return [Step(label, number, a, b) for number, (a, b) in enumerate(pairs)], label
