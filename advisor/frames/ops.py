@@ -150,8 +150,16 @@ def _kind_share(context: Context, kind: Ints) -> npt.NDArray[np.float64]:
 
 
 def _claims(context: Context, mask: Bools) -> Ints:
-    """On the CPU operators own their time, each moment the innermost one's; beside a GPU none."""
-    return context.ledger.owned(np.flatnonzero(mask if context.cpu_program else mask[:0]), *_OWNED)
+    """On the CPU operators own their time; beside a GPU the idle time of the host in them. Each moment is the innermost one's."""
+    ledger, host = context.ledger, context.recording.host
+    if context.cpu_program:
+        return ledger.owned(np.flatnonzero(mask), *_OWNED)
+    if not context.idle_trusted or context.device < 0 or not mask.any():
+        return np.zeros(0, np.int64)
+    idle = np.flatnonzero(ledger.through("host"))
+    inside = host.innermost(host.launching_thread(), (ledger.start_ns[idle] + ledger.end_ns[idle]) // 2)
+    chosen = np.isin(fetch(host.attributes.op, inside), nodes(context)[mask])
+    return idle[chosen]
 
 
 FRAME = Frame(SCHEMA, build, evidence=("name", COUNT, SELF, *TIME), rows=Rows(nodes=nodes), owns=_claims)

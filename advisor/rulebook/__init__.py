@@ -80,7 +80,6 @@ def load(
         return _LOADED[key]
     for draft in drafts:
         draft.read()
-        draft.overrides = _with_former(draft, overrides)
     _compile(drafts)
     known = _unique(drafts)
     _check_former(known)
@@ -175,19 +174,6 @@ def _check_former(known: Mapping[str, Draft]) -> None:
         for rule in draft.file.formerly:
             if rule in known:
                 draft.report("formerly", f"'{rule}' is a rule: {known[rule].label}")
-
-
-def _with_former(
-    draft: Draft, overrides: Mapping[str, Mapping[str, LimitValue]]
-) -> Mapping[str, Mapping[str, LimitValue]]:
-    """The user's limits, with those under a former id of the rule that it still has; its own come before them."""
-    limits = {
-        name: value
-        for rule in draft.file.formerly
-        for name, value in overrides.get(rule, {}).items()
-        if name in draft.file.limits and not limit_problem(value, draft.file.limits[name].value)
-    }
-    return {**overrides, draft.id: {**limits, **overrides.get(draft.id, {})}} if limits else overrides
 
 
 def _check_overrides(

@@ -84,7 +84,13 @@ class Draft(Reader):
         self._check_replay()
         self._check_fix()
         self._check_settings()
-        chosen = self.overrides.get(self.id, {})
+        # What the user's settings say under a former id holds too, as far as the rule still has it.
+        chosen = {
+            name: value
+            for rule in (*file.formerly, self.id)
+            for name, value in self.overrides.get(rule, {}).items()
+            if name in file.limits
+        }
         limits = {
             # A value that does not fit is the user's mistake, and named as such, not as one of the rule.
             name: limit if limit_problem(chosen.get(name, limit.value), limit.value)

@@ -104,10 +104,11 @@ class Context:
         """Time in which an idle device may have done what is not in the trace."""
         if device < 0 or self.idle_trusted:
             return EMPTY
-        if self.recording.recorded.truncated or not self.recording.has_host:
+        if self.recording.recorded.truncated:
             low, high = self.recording.extent
             return union(np.array([low], np.int64), np.array([high], np.int64))
-        return pending(self.recording, self.graph_nodes)
+        # Runtime calls alone do not say what the host did between them, but that it was late.
+        return pending(self.recording, self.graph_nodes) if self.graphs_underrecorded else EMPTY
 
     @cached_property
     def step_ns(self) -> float:

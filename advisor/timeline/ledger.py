@@ -269,7 +269,7 @@ def _idle_layers(recording: Recording, device: int, waits: HostWaits, doubtful: 
         return layer_of(cause, table.start, table.end, np.arange(len(table.start)))
 
     layers = [wait_layer("profiler", waits.profiler), wait_layer("startup", waits.startup)]
-    if not recording.has_host:
+    if not recording.host.size:
         return layers
     held = _held_calls(recording, waits)
     if doubtful.length:

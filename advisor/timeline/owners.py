@@ -82,13 +82,14 @@ def find(context: Context, thread: int, start: Ints, end: Ints, chosen: Bools) -
     kind = np.full(len(rows), -1, np.int64)
     for code, spans in enumerate(_spans(context, thread)):
         kind[(kind < 0) & (2 * covered(spans, low, high) >= high - low)] = code
-    node, python = np.full(len(rows), -1, np.int64), np.zeros(len(rows), np.bool_)
+    node, actor = np.full(len(rows), -1, np.int64), np.full(len(rows), -1, np.int64)
     long = high - low >= _LONG_NS
-    node[long], python[long] = _holders(context, thread, low[long], high[long])
+    node[long], actor[long] = _holders(context, thread, low[long], high[long])
     held = node >= 0
-    kind[(kind < 0) & held & python] = FUNCTION
-    named = np.flatnonzero((kind == FUNCTION) | (kind == PROCESSOR) & (node >= 0))
-    kind[named[_first_calls(context, node[named])]] = FIRST_CALL
+    kind[(kind < 0) & held & (actor < 0)] = FUNCTION
+    for found, nodes in ((((kind == FUNCTION) | (kind == PROCESSOR)) & held, node), ((kind < 0) & (actor >= 0), actor)):
+        named = np.flatnonzero(found)
+        kind[named[_first_calls(context, nodes[named])]] = FIRST_CALL
     owner[rows] = kind
     holder[rows] = np.where(held & (kind >= 0) & (kind != STALL), node, -1)
     return Stretches(owner, holder)
@@ -238,36 +239,38 @@ def _broadcasts(context: Context, marks: list[str], noted: Bools) -> tuple[Ints,
 # ---- functions
 
 
-def _holders(context: Context, thread: int, start: Ints, end: Ints) -> tuple[Ints, Bools]:
-    """The deepest Python function of which one call holds half of each stretch; and flags: no operator or call does.
+def _holders(context: Context, thread: int, start: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """The deepest Python function of which one call holds half of each stretch; and an operator or call in it that does.
+
+    Nodes of the forest, -1 for none.
 
     A call that holds half of a stretch is open in its middle: so it is the innermost node there, or lies around it.
     """
     host = context.recording.host
     is_place: dict[int, bool] = {}
     node = host.innermost(thread, (start + end) // 2)
-    python = np.ones(len(start), np.bool_)
+    actor = np.full(len(start), -1, np.int64)
     for _ in range(len(host.levels) + 1):
         open_ = node >= 0
         at = np.maximum(node, 0)
         holds = 2 * (np.minimum(host.end[at], end) - np.maximum(host.start[at], start)) >= end - start
         acts = (host.group[at] == OP) | (host.group[at] == RUNTIME)
-        python &= ~(open_ & holds & acts)
+        actor = np.where((actor < 0) & open_ & holds & acts, node, actor)
         calls = open_ & holds & (host.group[at] == PYTHON)
         climb = open_ & ~(calls & _placed(context, host.name[at], is_place))
         if not climb.any():
             break
         node = np.where(climb, host.parent[at], node)
-    return node, python
+    return node, actor
 
 
 def _first_calls(context: Context, nodes: Ints) -> Bools:
-    """Flag calls that are the first of a function, and take ten times as long as the others: these set something up."""
+    """Flag calls that are the first of a function or an operator, and take ten times as long as the others: these set something up."""
     host = context.recording.host
     flags = np.zeros(len(nodes), np.bool_)
     dur = host.end - host.start
     for code in np.unique(host.name[nodes]).tolist():
-        calls = np.flatnonzero((host.name == code) & (host.group == PYTHON))
+        calls = np.flatnonzero((host.name == code) & np.isin(host.group, (PYTHON, OP, RUNTIME)))
         first = calls[np.argmin(host.start[calls])]
         others = calls[calls != first]
         if len(others) and dur[first] >= _FIRST_TIMES * np.median(dur[others]):

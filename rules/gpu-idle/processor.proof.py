@@ -85,7 +85,7 @@ def three_per_cent_of_the_step(over: bool) -> TraceBuilder:
 
 
 @edge
-def twenty_kernels_without_steps(over: bool) -> TraceBuilder:
+def twenty_kernels_with_fewer_steps(over: bool) -> TraceBuilder:
     b = TraceBuilder(host_us=0, latency_us=0)
     for number in range(20 if over else 19):
         if number == 10:

@@ -73,7 +73,7 @@ def a_gap_of_a_millisecond(over: bool) -> TraceBuilder:
 
 
 @edge
-def twenty_kernels_without_steps(over: bool) -> TraceBuilder:
+def twenty_kernels_with_fewer_steps(over: bool) -> TraceBuilder:
     b = TraceBuilder(host_us=0, latency_us=0)
     for number in range(20 if over else 19):
         if number == 10:

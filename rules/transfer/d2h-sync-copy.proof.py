@@ -62,3 +62,22 @@ def once_a_step(over: bool) -> TraceBuilder:
 @lacks("gpu")
 def no_gpu_recorded() -> TraceBuilder:
     return launches_alone("aten::copy_")
+
+
+def beside_replays(copy_us: int) -> TraceBuilder:
+    """Steps of 10 ms with a replay whose work is not in the trace, and a copy that the host waits for, so many us."""
+    b = TraceBuilder(host_us=0, latency_us=0)
+    for number in range(4):
+        with b.step():
+            b.graph([])
+            with b.annotation("## sparse_data_dist ##"):
+                b.copy("DtoH", nbytes=704, us=5, at_us=number * 10_000 + copy_us)
+            b.kernel("volta_sgemm_128x64_nn", us=10_000 - copy_us - 5)
+            b.sync()
+    return b
+
+
+# A twentieth of the time is more than what a replay hides in a stretch of idle.
+@edge
+def replays_that_lack_work(over: bool) -> TraceBuilder:
+    return beside_replays(600 if over else 450)

@@ -135,7 +135,7 @@ class Fake:
         self.asked["load"] = (settings, folders)
         if "bad" in folders:
             raise RuleError(["bad/x.toml: match.where: no column dur; did you mean dur_ns?"])
-        return SimpleNamespace(rules=self.rules)
+        return SimpleNamespace(rules=self.rules, former={})
 
 
 @pytest.fixture

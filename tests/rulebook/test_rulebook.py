@@ -185,7 +185,7 @@ def test_a_profile_rule_needs_no_code_and_no_price(tmp_path: Path) -> None:
         ({"replay": GONE}, "replay: is missing"),
         (
             {"replay.action": "hid"},
-            "replay.action: 'hid' is none of remove, hide, scale, unblock, merge, batch; nearest: hide",
+            "replay.action: 'hid' is none of remove, hide, scale, unblock, merge, capture, batch; nearest: hide",
         ),
         ({"replay.low": 0.9, "replay.high": 0.5}, "replay: low and high are shares"),
         ({"replay.high": 1.1}, "replay.high: must be a share of the matched time, 0 to 1, not 1.1"),

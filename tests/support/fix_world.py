@@ -210,6 +210,20 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "metrics": torch.var_mean,
         "logits": torch.rand(BATCH, 16),
     },
+    "gpu-idle/processor": lambda scope: {
+        "AutoImageProcessor": SimpleNamespace(
+            from_pretrained=lambda name, use_fast=False: (
+                lambda images, return_tensors=None, device="cpu": torch.nn.Linear(1, 1)
+            )
+        ),
+        "checkpoint_name": "google/vit",
+        "images": [torch.zeros(3, 8, 8)],
+    },
+    "gpu-idle/host-function": lambda scope: {"find_device": lambda model: torch.device("cpu")},
+    "gpu-idle/unexplained": lambda scope: {"prepare": lambda batch: batch},
+    "kernels/slow-optimizer": lambda scope: {
+        "Shampoo": lambda parameters, lr, precondition_frequency: torch.optim.SGD(parameters, lr=lr)
+    },
     "kernels/sdpa-math-fallback": lambda scope: {
         "self": SimpleNamespace(relative_bias=lambda length: torch.rand(length, length, requires_grad=True))
     },

@@ -113,6 +113,18 @@ def test_nine_times_the_others_is_a_call_like_them(tmp_path: Path) -> None:
     assert [owner for owner, _, _ in gaps_of(part, tmp_path)] == ["function"] * 4
 
 
+def test_the_first_call_of_an_operator_far_above_the_others(tmp_path: Path) -> None:
+    done: list[int] = []
+
+    def part(b: TraceBuilder) -> None:
+        with b.op("aten::view", us=1000 if done else 10_000):
+            pass
+        done.append(1)
+
+    # Of three calls in all: with more of them the ledger itself calls it start-up.
+    assert [owner for owner, _, _ in gaps_of(part, tmp_path, steps=3)] == ["first call", None, None]
+
+
 def test_an_operator_in_a_function_is_not_the_functions(tmp_path: Path) -> None:
     def part(b: TraceBuilder) -> None:
         with b.python("report.py(5): write"), b.op("aten::view", us=3000):

@@ -46,6 +46,18 @@ def test_a_replay_that_nothing_follows_is_pending_to_the_end(tmp_path: Path) -> 
     ]
 
 
+def test_what_lies_before_a_late_launch_is_the_hosts_without_operators(tmp_path: Path) -> None:
+    b = TraceBuilder(host_us=10, latency_us=0)
+    b.kernel("first", us=100)  # launched at 0, runs 10 to 110
+    b.seek(us=500)
+    b.kernel("late", us=100)  # launched at 500, runs 510 to 610
+    trace = trace_of(b, tmp_path)
+    causes = trace.ledger.of_extent()
+    assert "host" not in trace.features
+    assert causes["host"] >= 390_000
+    assert causes["unknown"] == 0
+
+
 def test_a_blocking_copy_owns_the_idle_beside_replays_that_lack_work(tmp_path: Path) -> None:
     b = TraceBuilder(host_us=10, latency_us=0)
     with b.step():

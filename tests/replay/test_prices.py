@@ -1,0 +1,184 @@
+"""Prices keep their own basis, beside each other: worked out by hand on built traces."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+
+import advisor
+from advisor import hardware
+from advisor.results.analysis import Analysis, Finding
+from advisor.testing import TraceBuilder
+from advisor.trace import Trace, read
+
+A100, V100 = "NVIDIA A100-SXM4-80GB", "Tesla V100-SXM2-32GB"
+
+
+def built(b: TraceBuilder) -> Trace:
+    with tempfile.TemporaryDirectory() as folder:
+        return read(str(b.write(Path(folder) / "t.json")))
+
+
+def analyzed(b: TraceBuilder) -> Analysis:
+    return advisor.analyze(built(b))
+
+
+def finding(result: Analysis, rule: str) -> Finding:
+    return next(one for one in result.findings if one.rule == rule)
+
+
+def eager(kernel: str = "volta_sgemm_128x64_nn", *, kernel_us: int = 30, host_us: int = 60) -> TraceBuilder:
+    """Five steps of 40 products, each of which takes the host twice as long to launch as the GPU to run."""
+    b = TraceBuilder(V100, host_us=0, latency_us=0, with_stack=False)
+    for _ in range(5):
+        with b.step():
+            for _ in range(40):
+                with b.op("aten::mm"):
+                    b.idle(us=host_us)
+                    b.kernel(kernel, us=kernel_us)
+            b.sync()
+    return b
+
+
+def test_after_captured_launches_precision_is_worth_what_the_kernels_gain() -> None:
+    """Step 2.4 ms and more: 40 launches of 60 us, 1.2 ms of kernels. Captured, the kernels' 1.2 ms set the pace.
+
+    Tensor Cores take up to two thirds of it: 0.8 ms. With a tenth of the launches left behind them, 0.24 ms, nothing hides that.
+    """
+    result = analyzed(eager())
+    launch, cores = finding(result, "gpu-idle/launch-bound"), finding(result, "precision/no-tensor-cores")
+    assert launch.saving is not None
+    assert cores.saving is not None
+    assert launch.saving.high_ms == pytest.approx(0.9 * launch.cost_ms, rel=0.02)
+    assert launch.saving.low_ms == pytest.approx(0.3 * launch.cost_ms, rel=0.02)
+    assert cores.saving.high_ms == pytest.approx(0.67 * 1.2, rel=0.05)
+    assert cores.saving.low_ms == pytest.approx(0.0, abs=0.05)  # with 70 % of the launches left, the host sets the pace
+    assert [rule for step in result.plan for rule in step.rules] == [launch.rule, cores.rule]
+
+
+def test_no_price_is_above_its_basis_though_launches_go_with_the_kernels() -> None:
+    """Chains of three pointwise kernels of 5 us that take the host 20 each: 15 us of 60 are the kernels'.
+
+    Two of three launches go, and with them 40 us; but two thirds of the kernels' own time are 10 us of each chain.
+    """
+    b = TraceBuilder(A100, host_us=0, latency_us=0, with_stack=False)
+    names = ("add", "mul", "sigmoid")
+    for _ in range(5):
+        with b.step():
+            for _ in range(20):
+                for name in names:
+                    with b.op(f"aten::{name}"):
+                        b.idle(us=20)
+                        b.kernel(f"void at::native::vectorized_elementwise_kernel<4, {name}>", us=5)
+            b.sync()
+    trace = built(b)
+    result = advisor.analyze(trace, only=["kernels/elementwise-chain"])
+    chain = finding(result, "kernels/elementwise-chain")
+    assert chain.saving is not None
+    assert chain.cost_ms == pytest.approx(0.3, rel=0.01)
+    assert chain.saving.high_ms == pytest.approx(0.67 * 0.3, rel=0.01)
+    assert chain.saving.low_ms == pytest.approx(0.30 * 0.3, rel=0.01)
+
+
+def batches(device: str, *, us: int = 4000, pinned: bool = False) -> TraceBuilder:
+    """Five steps: 26 MB from pageable memory in *us*, and 6 ms of kernels; *pinned*: a copy of 2.6 MB at 20 GB/s beside."""
+    b = TraceBuilder(device, host_us=10, latency_us=0, with_stack=False)
+    for _ in range(5):
+        with b.step():
+            b.copy("HtoD", 26_000_000, us=us, pinned=False)
+            if pinned:
+                b.copy("HtoD", 2_600_000, us=130, pinned=True, blocking=False)
+            with b.op("aten::mm"):
+                b.kernel("volta_sgemm_128x64_nn", us=6000)
+            b.sync()
+    return b
+
+
+@pytest.mark.parametrize(
+    ("device", "pinned", "least_ms"),
+    [
+        (V100, False, 2.0),  # 26 MB over PCI Express 3 at 13 GB/s
+        (A100, False, 1.0),  # at 26
+        (A100, True, 1.3),  # at the 20 that pinned copies reach in this trace
+        ("A new device", False, 0.4),  # nothing is known of the link: a tenth stays, by the rule's basis
+    ],
+)
+def test_no_copy_is_faster_than_the_link(device: str, pinned: bool, least_ms: float) -> None:
+    copy = finding(analyzed(batches(device, pinned=pinned)), "transfer/pageable-copy")
+    assert copy.saving is not None
+    assert copy.saving.high_ms <= copy.cost_ms - least_ms + 0.03
+    assert copy.saving.high_ms == pytest.approx(4.0 - least_ms, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("name", "gbps"),
+    [
+        ("Tesla T4", 13.0), ("NVIDIA GeForce RTX 2080 Ti", 13.0), ("Tesla V100-DGXS-32GB", 13.0), ("NVIDIA A100-SXM4-40GB", 26.0),
+        ("NVIDIA GeForce RTX 4090", 26.0), ("NVIDIA RTX A6000", 26.0), ("AMD Instinct MI250X", 26.0), ("NVIDIA L40S", 26.0),
+        ("NVIDIA H100 80GB HBM3", 54.0), ("NVIDIA B200", 54.0), ("AMD Instinct MI300X", 54.0),
+        ("NVIDIA GH200 480GB", None), ("AMD Instinct MI300A", None), ("a device", None), (None, None),
+    ],
+)  # fmt: skip
+def test_the_link_of_a_device(name: str | None, gbps: float | None) -> None:
+    assert hardware.link_gbps(name) == gbps
+
+
+def attention(*, beside_us: int = 0) -> TraceBuilder:
+    """Four steps of attention in steps over 3,601 tokens, 2 ms for each product, 4 between; and a product beside it."""
+    b = TraceBuilder(A100, host_us=10, latency_us=0, with_stack=False)
+    product = "ampere_fp16_s16816gemm_fp16_128x128_ldg1_f2f_stages_32x5_nn_align1"
+    scores = [8, 3601, 3601]
+    for _ in range(4):
+        with b.step():
+            with b.op("aten::bmm", shapes=[[8, 3601, 64], [8, 64, 3601]], dtypes=["c10::Half"] * 2):
+                b.kernel(product, us=2000)
+            with b.op("aten::mul", shapes=[scores], dtypes=["c10::Half"]):
+                b.kernel("void at::native::vectorized_elementwise_kernel<4, mul>", us=2000)
+            with b.op("aten::_softmax", shapes=[scores], dtypes=["c10::Half"]):
+                b.kernel("void softmax_warp_forward", us=2000)
+            with b.op("aten::bmm", shapes=[scores, [8, 3601, 64]], dtypes=["c10::Half"] * 2):
+                b.kernel(product, us=2000)
+            if beside_us:
+                with b.op("aten::mm", shapes=[[64, 3601], [3601, 64]], dtypes=["c10::Half"] * 2):
+                    b.kernel(product, us=beside_us)
+            b.sync()
+    return b
+
+
+def test_products_inside_an_attention_that_is_fused_are_not_padded_as_well() -> None:
+    result = analyzed(attention())
+    fused, padded = finding(result, "kernels/unfused-attention"), finding(result, "precision/misaligned-matmul")
+    assert fused.saving is not None
+    assert fused.saving.high_ms == pytest.approx(4.0, rel=0.02)
+    assert padded.cost_ms == pytest.approx(4.0, rel=0.02)
+    assert (padded.saving, padded.after, padded.severity) == (None, ["kernels/unfused-attention"], "note")
+
+
+def test_products_beside_it_are() -> None:
+    """Of the 7 ms that misaligned products take, 3 lie outside of the attention: a fifth to half of these."""
+    padded = finding(analyzed(attention(beside_us=3000)), "precision/misaligned-matmul")
+    assert padded.saving is not None
+    assert padded.cost_ms == pytest.approx(7.0, rel=0.02)
+    assert (padded.saving.low_ms, padded.saving.high_ms) == (pytest.approx(0.6, rel=0.03), pytest.approx(1.5, rel=0.03))
+
+
+def test_gradients_in_inference_are_worth_a_fifth_of_the_host_at_most_and_nothing_behind_the_gpu() -> None:
+    def inference(kernel_us: int) -> Analysis:
+        b = TraceBuilder(A100, host_us=0, latency_us=0, with_stack=False)
+        for step in range(5):
+            with b.step():
+                for number in range(40):
+                    with b.op("aten::linear", seq=40 * step + number):
+                        b.idle(us=50)
+                        b.kernel("ampere_fp16_s16816gemm_fp16_128x128_ldg8", us=kernel_us)
+                b.sync()
+        return advisor.analyze(built(b), only=["inference/grad-enabled"])
+
+    waits, sets = finding(inference(10), "inference/grad-enabled"), finding(inference(200), "inference/grad-enabled")
+    assert waits.saving is not None
+    # Of each 50 us of the host 40 show: a fifth of them is 8, times 40.
+    assert waits.saving.high_ms == pytest.approx(0.2 * waits.cost_ms, rel=0.02)
+    assert waits.saving.high_ms == pytest.approx(0.32, rel=0.1)
+    assert sets.saving is None or sets.saving.high_ms < 0.02

@@ -1,0 +1,113 @@
+"""Owners of idle time on real traces that an expert read: figures are worked out from the raw JSON, apart from the advisor."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import pytest
+from support.traces import rules, trace
+
+import advisor
+from advisor.results.analysis import Analysis, Finding
+
+
+@lru_cache(maxsize=4)
+def analysis(name: str) -> Analysis:
+    return advisor.analyze(trace(name), rules())
+
+
+def finding(name: str, rule: str) -> Finding:
+    found = [finding for finding in analysis(name).findings if finding.rule == rule]
+    assert len(found) == 1, [finding.rule for finding in analysis(name).findings]
+    return found[0]
+
+
+def rows(found: Finding) -> list[dict[str, Any]]:
+    return [dict(zip(found.evidence.columns, row, strict=True)) for row in found.evidence.rows]
+
+
+def test_an_image_processor_on_the_cpu_is_named_with_what_takes_its_time() -> None:
+    found = finding("audited/h100_timesformer", "gpu-idle/processor")
+    # The pipeline's preprocess: 217.5 ms, all of it idle; the processor 178.2, of which normalize 106.4, rescale 33.4, resize 18.7.
+    assert found.cost_ms == pytest.approx(217.5, rel=0.01)
+    assert found.severity == "high"
+    first = rows(found)[0]
+    assert first["holder"] == "transformers/models/videomae/image_processing_videomae.py:235 preprocess"
+    assert first["mostly_in"] == "normalize 60 %, rescale 19 %, resize 11 %"
+    assert first["all_calls_ms"] == pytest.approx(178.2, rel=0.01)
+    assert found.fix is not None
+    assert "use_fast=True" in found.fix.after
+
+
+def test_functions_of_a_library_are_named_with_their_calls() -> None:
+    found = finding("audited/mi300_xdit_flux", "gpu-idle/host-function")
+    named = {row["holder"].rpartition(" ")[2]: row for row in rows(found)}
+    assert named["_execution_device"]["all_calls_ms"] == pytest.approx(10.71, rel=0.01)
+    assert named["reset_stateful_hooks"]["all_calls_ms"] == pytest.approx(9.01, rel=0.01)
+    # Eight calls, of which only the first is idle.
+    assert (named["_set_context"]["calls"], named["_set_context"]["cost_ms"]) == (8, pytest.approx(7.1, rel=0.01))
+    assert found.cost_ms == pytest.approx(31.0, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "cost_ms"),
+    # Idle inside zero_grad and step, per step: 9.5 + 7.34; 6.36 + 1.24; 5.79 + 0.22; 6.18 + 0.21.
+    [
+        ("audited/v100_aot_allreduce_rank1of2", 16.84),
+        ("v100_resnet50_workers4", 7.6),
+        ("v100_resnet50_workers0", 6.01),
+        ("audited/v100_resnet50_workers4_b", 6.39),
+    ],
+)
+def test_the_host_code_of_an_optimizer(name: str, cost_ms: float) -> None:
+    # What queued work explains, and what begins before the annotation, is not the optimizer's.
+    assert finding(name, "gpu-idle/foreach-grouping").cost_ms == pytest.approx(cost_ms, rel=0.13)
+
+
+@pytest.mark.parametrize(("rank", "cost_ms"), [(0, 185.5), (2, 50.8), (6, 194.6)])
+def test_a_rank_whose_thread_is_stopped(rank: int, cost_ms: float) -> None:
+    found = finding(f"a100_megatron_tp8/rank{rank}", "cpu/stalled-thread")
+    assert found.cost_ms == pytest.approx(cost_ms, rel=0.08)
+
+
+@pytest.mark.parametrize("rank", [1, 4, 5])
+def test_ranks_that_only_wait_for_the_others(rank: int) -> None:
+    assert "cpu/stalled-thread" in analysis(f"a100_megatron_tp8/rank{rank}").verdicts.passes
+
+
+def test_an_operator_claims_no_more_than_its_calls_last() -> None:
+    found = finding("audited/a100_param_bench", "cpu/work-off-the-gpu")
+    cost = {row["op"]: row["cost_ms"] for row in rows(found)}
+    assert cost["aten::mul"] == pytest.approx(45.97, rel=0.01)
+    assert cost["aten::fill_"] <= 41.17
+    assert "every step" not in found.title
+
+
+def test_a_copy_that_holds_the_host_beside_replays_that_lack_work() -> None:
+    made = analysis("audited/a100_dlrm_rank0of16")
+    found = finding("audited/a100_dlrm_rank0of16", "transfer/d2h-sync-copy")
+    first = rows(found)[0]
+    assert (first["op"], first["annotation"], first["shapes"]) == (
+        "aten::copy_",
+        "## sparse_data_dist ##",
+        "[[88],[88],[]]",
+    )
+    # Five calls of 138.8 to 146.9 ms and the waits behind them; the GPU idles 83 to 88.1 ms in each.
+    assert first["host_wait_ms"] == pytest.approx(724.5, rel=0.01)
+    assert first["cost_ms"] == pytest.approx(433.9, rel=0.02)
+    assert made.summary.steady_causes["unknown"] < 0.15
+
+
+def test_an_optimizer_that_takes_a_third_of_the_step() -> None:
+    found = finding("audited/a100_dlrm_shampoo_rank1of128", "kernels/slow-optimizer")
+    first = rows(found)[0]
+    assert (first["name"], first["median_host_ms"]) == ("Shampoo", pytest.approx(209.1, rel=0.01))
+    assert first["of_the_host"] == pytest.approx(0.339, rel=0.01)
+    assert found.severity == "medium"
+
+
+def test_first_calls_are_nobodys_finding() -> None:
+    made = analysis("audited/mi300_normalization_layers")
+    rules = {found.rule for found in made.findings}
+    assert rules.isdisjoint({"cpu/work-off-the-gpu", "gpu-idle/host-function", "cpu/stalled-thread"})
