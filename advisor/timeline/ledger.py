@@ -31,8 +31,9 @@ from advisor.intervals import (
 from advisor.timeline import waits as w
 from advisor.timeline.calls import RUNTIME
 from advisor.timeline.recording import COPY, KERNEL, MEMSET, Recording
-from advisor.timeline.startup import Startup, early_work, recurring_selection
+from advisor.timeline.startup import early_work, recurring_selection
 from advisor.timeline.startup import find as find_startup
+from advisor.timeline.startup_table import Startup
 from advisor.timeline.tasks import find as find_tasks
 
 BUSY = ("compute", "communication", "copy", "memset")

@@ -20,14 +20,17 @@ MARK = "ProfilerStep#"
 _NUMBER = re.compile(r"^ProfilerStep#(\d+)")
 _OPTIMIZER = re.compile(r"^Optimizer\.step#(.+?)(?:\.step)?$")
 _BATCH = re.compile(r"^enumerate\(DataLoader\)#\w+\.__next__")
-# Iterations as engines name them: vLLM (execute_32_context_0(...)_generation_32(...), execute_model), SGLang (step[DECODE bs=32]),
-# TensorRT-LLM (_forward_step 12: ...).
+# Iterations as engines name them: vLLM (execute_32_context_0(...)_generation_32(...), execute_model, of finer scopes the first),
+# SGLang (step[DECODE bs=32]), TensorRT-LLM ([Executor] _forward_step 12: ...).
 _ENGINE = re.compile(
-    r"^(?:execute_(?:new_)?(?:context_)?\d|step\[[A-Z]+|(?:gpu_model_runner: )?execute_model$|_?forward_step\b)"
+    r"^(?:execute_(?:new_)?(?:context_)?\d|step\[[A-Z]+|(?:gpu_model_runner: )?execute_model$|gpu_model_runner: preprocess$"
+    r"|(?:\[Executor\] )?_?forward_step\b)"
 )
 _COARSER = 2
 # A range that repeats is an iteration where it is at least so often there, and covers so much of the recording.
 _LEAST_RANGES, _LEAST_COVERED = 3, 0.6
+# Parts of a model repeat within an iteration.
+_PARTS = re.compile(r"layer|block|attention|attn|mlp|expert|stage|head\b|CompiledFxGraph", re.IGNORECASE)
 _LATE_SHARE = 0.10
 # Host work that lasts so many times the window of the GPU's work is the program; the window would hide it.
 _HOST_TIMES = 2
@@ -92,8 +95,8 @@ def marked(recording: Recording) -> list[Step]:
 def found(recording: Recording) -> tuple[list[Step], str]:
     """Steps of a trace without ProfilerStep, and what marks them in words; none and '' where nothing repeats.
 
-    By optimizers, else batches, else an engine's annotations, else a range that repeats; but where another mark is over
-    twice as coarse, it wins (gradient accumulation takes several batches a step).
+    By optimizers, else batches, else an engine's annotations, else a range that repeats; but where another mark is twice as
+    coarse or more, it wins: a program with two optimizers of one class steps twice a batch.
     """
     host = recording.host
     if not host.size:
@@ -106,15 +109,16 @@ def found(recording: Recording) -> tuple[list[Step], str]:
         return [], ""
     chosen = ways[0]
     for way in ways[1:]:
-        if _COARSER * len(way[1]) < len(chosen[1]):
+        if _COARSER * len(way[1]) <= len(chosen[1]):
             chosen = way
     label, starts, end = chosen
     if label.startswith("Optimizer"):
-        edges = [low, *starts.tolist()]  # a step ends with its last optimizer
+        edges = [min(low, int(host.start.min())), *starts.tolist()]  # a step ends with its last optimizer
     else:
         edges = [*starts.tolist(), end]
-    pairs = [(max(a, low), min(b, high)) for a, b in pairwise(edges)]
-    pairs = [(a, b) for a, b in pairs if b > a]
+    # A first step may begin before the window: with the host's work for its first kernel.
+    pairs = [(a, min(b, high)) for a, b in pairwise(edges)]
+    pairs = [(a, b) for a, b in pairs if b > max(a, low)]
     if len(pairs) < 2:
         return [], ""
     return [Step(label, number, a, b) for number, (a, b) in enumerate(pairs)], label
@@ -161,8 +165,12 @@ def _optimizers(recording: Recording) -> Way | None:
 
 
 def _batches(recording: Recording) -> Way | None:
-    """Waits for a batch of the iterator that gives most of them."""
-    return _starts(recording, _nodes(recording, _BATCH), "DataLoader")
+    """Waits for a batch of the iterator that gives most of them; the last finds no batch, and nothing is done with it."""
+    host, nodes = recording.host, _nodes(recording, _BATCH)
+    launch = recording.work.launch
+    acts = host.start[launch[launch >= 0]]
+    acts = acts if len(acts) else host.start[host.group == OP]
+    return _starts(recording, nodes[host.start[nodes] < (int(acts.max()) if len(acts) else 0)], "DataLoader")
 
 
 def _engines(recording: Recording) -> Way | None:
@@ -192,6 +200,9 @@ def _ranges(recording: Recording) -> Way | None:
     """An annotation of one name that repeats on the launching thread, inside nothing that repeats, and covers most of it."""
     host = recording.host
     nodes = np.flatnonzero((host.group == ANNOTATION) & (host.thread == host.launching_thread()))
+    # Nor inside an operator or a module: these are parts of a model.
+    inner = np.array([name.startswith("nn.Module: ") for name in recording.names], np.bool_)[host.name]
+    nodes = nodes[host.above(nodes, inner | (host.group == OP)) < 0]
     if len(nodes) < _LEAST_RANGES:
         return None
     low, high = recording.window
@@ -199,15 +210,16 @@ def _ranges(recording: Recording) -> Way | None:
     best: Ints | None = None
     covering = _LEAST_COVERED * (high - low)
     for code in names[counts >= _LEAST_RANGES].tolist():
-        if recording.names[code].startswith("## Call CompiledFxGraph"):
+        if _PARTS.search(recording.names[code]):
             continue
         here = nodes[host.name[nodes] == code]
-        spans = union(np.clip(host.start[here], low, high), np.clip(host.end[here], low, high))
-        if len(spans.start) == len(here) and spans.length > covering:
-            best, covering = here, spans.length
+        start, end = np.clip(host.start[here], low, high), np.clip(host.end[here], low, high)
+        length = int((end - start).sum())
+        # On one thread they are in order of start.
+        if (start[1:] >= end[:-1]).all() and length > covering:
+            best, covering = here, length
     if best is None:
         return None
-    best = best[np.argsort(host.start[best], kind="stable")]
     return f"the range {recording.names[host.name[best[0]]][:60]}", host.start[best], int(host.end[best].max())
 
 
@@ -223,8 +235,7 @@ def host_span(recording: Recording) -> tuple[int, int] | None:
     if not host.size:
         return None
     low, high = recording.window
-    nodes = np.flatnonzero((host.group != ANNOTATION) & (host.parent < 0) & (host.group != 0))
-    nodes = np.concatenate([nodes, np.flatnonzero((host.group == OP) | (host.group == RUNTIME))])
+    nodes = np.flatnonzero((host.group == OP) | (host.group == RUNTIME))
     waits = np.array([_SYNC.search(name) is not None for name in recording.names], np.bool_)
     nodes = nodes[~((host.group[nodes] == RUNTIME) & waits[host.name[nodes]])]
     spans = union(host.start[nodes], host.end[nodes])

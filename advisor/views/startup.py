@@ -7,7 +7,7 @@ import numpy as np
 from advisor.intervals import fetch, summed
 from advisor.results.analysis import StartupPart
 from advisor.timeline.context import Context
-from advisor.timeline.startup import KINDS
+from advisor.timeline.startup_table import KINDS
 
 
 def startup_parts(context: Context) -> list[StartupPart]:
