@@ -110,9 +110,10 @@ def _without_stalls(recording: Recording, table: Startup, first: Ints) -> Startu
     distinct = max(len(np.unique(first)), 1)
     if slow >= _COLD_CALLS and slow >= _COLD_SHARE * distinct:
         return table
-    # Whose steps are numbered from 1 on has run a step before the recording, and found its code then.
-    warm = bool(recording.marked) and recording.marked[0].number > 0 and distinct >= _COLD_CALLS
-    if not warm and distinct < _COLD_CALLS / _COLD_SHARE and slow >= _COLD_SHARE * distinct:
+    # Whose steps are numbered from 2 on has run steps before the recording, and found its code then. One step is not enough:
+    # gradients are added to others for the first time in the second.
+    warm = bool(recording.marked) and recording.marked[0].number > 1 and distinct >= _COLD_CALLS
+    if not warm and slow and distinct < _COLD_CALLS / _COLD_SHARE:
         return table  # too few kernels to tell
     # An allocation before all launches makes the context.
     opens = _match(recording, firsts.ALLOCATES, fetch(recording.host.name, table.node)) & (table.node >= 0)

@@ -199,8 +199,10 @@ def _why_startup(parts: Sequence[StartupPart]) -> str:
         return "it happens once"
     words, where = STARTUP.get(parts[0].kind, parts[0].kind), parts[0].where
     if "{where}" in words:
-        return words.format(where=short_name(where or "a function"))
-    return f"{words} in {short_name(where)}" if where else words
+        return words.format(where=short_name(where or "functions"))
+    if not where:
+        return words
+    return f"{words} in {short_name(where)}" if parts[0].wholly else f"{words}, most in {short_name(where)}"
 
 
 # ---- what bounds it
