@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from advisor.intervals import Bools, Ints, fetch, union
-from advisor.timeline.calls import ANNOTATION, OP, RUNTIME, Host
+from advisor.timeline.calls import ANNOTATION, OP, PYTHON, RUNTIME, Host
 
 MARK = "ProfilerStep#"
 _NUMBER = re.compile(r"^ProfilerStep#(\d+)")
@@ -34,12 +34,13 @@ _PARTS = re.compile(r"layer|block|attention|attn|mlp|expert|stage|head\b|Compile
 _LATE_SHARE = 0.10
 # Host work that lasts so many times the window of the GPU's work is the program; the window would hide it.
 _HOST_TIMES = 2
+_PROFILER = re.compile(r"(?:\S*/)?torch/(?:autograd/)?profiler|<built-in")
 _SYNC = re.compile(r"Synchronize|^(?:cuda|hip)Memcpy")
 # A tail is the recording's own from here on, or from a tenth of the step.
 _TAIL_NS = 1_000_000
 _LIKE = 9  # so many of the last steps say what tail is theirs
 # A wait that ends within this of its call has nothing to drain.
-_LEAST_DRAIN_NS = 100_000
+_LEAST_DRAIN_NS, _SURE_DRAIN_NS = 100_000, 1_000_000
 # Pageable copies are staged by the host at 1 GB/s or faster: a copy that takes longer waited for something else.
 _STAGED_NS_A_BYTE = 1.0
 
@@ -280,8 +281,9 @@ def _drained(recording: Recording, low: int, first_launch: int) -> int:
     start, end = int(host.start[node]), int(host.end[node])
     mine = np.flatnonzero(work.launch == node)
     if not len(mine) and start < first_launch:
-        return end  # nothing of the recording was launched by then
-    if end - start < 10 * _LEAST_DRAIN_NS:
+        # Nothing of the recording was launched by then. A short one far behind the beginning may be the call's own time.
+        return end if end - start >= _SURE_DRAIN_NS or start - low <= end - start else low
+    if end - start < _SURE_DRAIN_NS:
         return low
     early = (work.launch >= 0) & (host.start[np.maximum(work.launch, 0)] <= start)
     begun = work.start[early & (work.start >= start)]
@@ -292,7 +294,7 @@ def _drained(recording: Recording, low: int, first_launch: int) -> int:
         return low
     size = recording.bytes_of(int(mine[0])) if len(mine) else 0
     # A pageable copy is staged by the host before it starts.
-    return until if size is not None and until - start > max(10 * _LEAST_DRAIN_NS, _STAGED_NS_A_BYTE * size) else low
+    return until if size is not None and until - start > max(_SURE_DRAIN_NS, _STAGED_NS_A_BYTE * size) else low
 
 
 def last_moment(recording: Recording, low: int, high: int) -> int:
@@ -332,6 +334,16 @@ def _ends_of_work(recording: Recording) -> Callable[[int, int, int], int]:
     marks |= np.array([_SYNC.search(name) is not None for name in recording.names], np.bool_)
     acts = np.flatnonzero((host.group != 0) & ~marks[host.name]) if host.size else np.zeros(0, np.int64)
     called = np.where(work.launch >= 0, fetch(host.start, work.launch), work.start)
+    frames = np.flatnonzero(host.group == PYTHON) if host.size else acts
+    profiler = np.array([_PROFILER.match(name) is not None for name in recording.names], np.bool_)
+
+    def python(start: int, end: int) -> int:
+        """Return the end of the functions that a step calls from *start* on: its own Python, not the profiler's."""
+        begun = frames[(host.start[frames] >= start) & (host.end[frames] < end)]
+        above = host.parent[begun]
+        outer = begun[(above < 0) | (host.start[above] < start)]
+        outer = outer[~profiler[host.name[outer]]]
+        return int(host.end[outer].max()) if len(outer) else start
 
     def until(start: int, end: int, limit: int) -> int:
         inside = acts[(host.start[acts] < end) & (host.end[acts] > start)]
@@ -342,7 +354,7 @@ def _ends_of_work(recording: Recording) -> Callable[[int, int, int], int]:
         if own.any():
             ends.append(min(int(work.end[own].max()), limit))
         # Where nothing but the steps themselves was recorded, they are what there is.
-        return max(ends) if len(acts) or len(work) else end
+        return python(max(ends), end) if len(acts) or len(work) else end
 
     return until
 
