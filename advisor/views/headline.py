@@ -124,8 +124,8 @@ def program_of(trace: Trace) -> Program:
 
 
 _FACTS = (
-    "kind", "framework", "compiler", "compiled_share", "graph_kernels", "kernel_count", "cpu_only", "model_on_cpu", "rank", "world_size",
-    "has_host", "has_gpu", "gpu_used", "vendor",
+    "kind", "framework", "compiler", "compiled_share", "graph_kernels", "kernel_count", "cpu_only",
+    "model_on_cpu", "rank", "world_size", "has_host", "has_gpu", "gpu_used", "vendor",
 )  # fmt: skip
 _FRAMEWORKS = {
     "vllm": "vLLM", "sglang": "SGLang", "tensorrt-llm": "TensorRT-LLM", "tgi": "TGI", "lightning": "Lightning",
