@@ -151,9 +151,10 @@ class Trace:
 
     @property
     def mean_step_ns(self) -> float:
-        """Mean duration of all steps, the first included."""
-        bounds = self._recording.bounds
-        return float(bounds[-1] - bounds[0]) / max(len(bounds) - 1, 1)
+        """Mean duration of the steps that steady work is counted in: all, but for a first one that start-up fills."""
+        length = np.diff(self._recording.bounds)
+        steps = self.ledger.counted_steps()
+        return float(length[steps].mean() if len(steps) else length.mean())
 
     @property
     def step_ms(self) -> float | None:

@@ -23,6 +23,7 @@ _LOOP = 4
 """So many launches of one operator in a row are a loop over tensors."""
 _PARTS = 4
 """A result is cut into as many parts at most (query, key and value; the gates of a cell), or joined from as many."""
+_GRADIENTS = re.compile(r"AccumulateGrad$|^torch::distributed::(?:ddp::)?reducer|^torch\.distributed\.ddp\.reducer")
 _LIST = re.compile(r"\[([\d,]*)\]")
 
 
@@ -33,12 +34,15 @@ def chains(context: Context, pointwise: Bools) -> tuple[Ints, Ints]:
     """
     work, rows = context.recording.work, context.kernel_rows
     size = len(rows)
+    # Gradients are added up and put into buckets as they come: that is no part of what runs before and after it.
+    along = pointwise & ~_of_gradients(context, work.launch[rows])
+    kept = np.flatnonzero(along | ~pointwise)
     length, chain = np.zeros(size, np.int64), np.full(size, -1, np.int64)
-    if not size or not pointwise.any():
+    if not size or not along.any():
         return length, chain
     start = work.start[rows]
-    order = np.lexsort((start, work.stream[rows], work.device[rows]))
-    rows, along, start = rows[order], pointwise[order], start[order]
+    order = kept[np.lexsort((start[kept], work.stream[rows[kept]], work.device[rows[kept]]))]
+    rows, along, start = rows[order], along[order], start[order]
     same = (work.device[rows][1:] == work.device[rows][:-1]) & (work.stream[rows][1:] == work.stream[rows][:-1])
     step = context.recording.step_of(start)
     near = (start[1:] - work.end[rows][:-1] <= _REST_NS) & (step[1:] == step[:-1])
@@ -54,6 +58,17 @@ def chains(context: Context, pointwise: Bools) -> tuple[Ints, Ints]:
     length[order] = np.where(along, np.bincount(run)[run], 0)
     chain[order] = np.where(along, run, -1)
     return length, chain
+
+
+def _of_gradients(context: Context, launch: Ints) -> Bools:
+    """Flag the kernels that add a gradient to what was there, or handle DDP's buckets."""
+    host = context.recording.host
+    codes = [code for code, name in enumerate(context.names) if _GRADIENTS.search(name)]
+    if not codes or not host.size:
+        return np.zeros(len(launch), np.bool_)
+    nodes = np.where(np.isin(host.name, codes), np.arange(host.size), -1)
+    flags: Bools = fetch(host.flow(nodes), launch) >= 0
+    return flags
 
 
 def _another_operator(context: Context, launch: Ints, name: Ints) -> Bools:

@@ -50,7 +50,7 @@ def measure(context: Context, graph: Graph, timeline: Timeline) -> Measurement:
         np.maximum.at(last, launched[rows], timeline.ended[rows])
         edges = np.concatenate([marks[:1], np.maximum.accumulate(last)])
     durations = np.diff(edges)[recording.sampled]
-    mean = float(edges[-1] - edges[0]) / (len(edges) - 1)
+    mean = float(edges[-1] - edges[0]) / max(len(context.ledger.counted_steps()), 1)
     return Measurement(float(np.median(durations)), mean, finish - int(marks[0]))
 
 

@@ -261,7 +261,7 @@ class Replay:
             return True
         lengths = self.context.ledger.step_ns(recording.step_count)
         median = float(np.median(lengths[recording.sampled]))
-        return typical_ms(median, float(lengths.mean())) == median
+        return typical_ms(median, float(lengths[self.context.ledger.counted_steps()].mean())) == median
 
     def run(self, keep: Keep) -> tuple[simulate.Timeline, Measurement]:
         """The timeline with a change, and what it amounts to."""

@@ -36,4 +36,10 @@ def clock(context: Context) -> Clock:
     """The clock of a recording: all that its ledger does not count takes no time."""
     ledger = context.ledger
     rest = ~ledger.counted
-    return Clock(union(ledger.start_ns[rest], ledger.end_ns[rest]) if rest.any() else EMPTY)
+    if not rest.any():
+        return Clock(EMPTY)
+    # Neither is what the host did before the extent begins.
+    host, low = context.recording.host, int(ledger.start_ns[0])
+    early = [min(low, int(host.start.min()) if host.size else low)]
+    start, end = np.append(early, ledger.start_ns[rest]), np.append([low], ledger.end_ns[rest])
+    return Clock(union(start, end))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from advisor.report.blocks import Span, Text, joined
 from advisor.report.causes import breakdown, meaning, on_cpu
 from advisor.report.plain import clean, milliseconds, number, percent, percents, size
-from advisor.results.analysis import Analysis, Finding, Place, PlanStep, Saving, Setting, Summary, Verdicts
+from advisor.results.analysis import Analysis, Finding, Place, PlanStep, Saving, Setting, StartupPart, Summary, Verdicts
 
 # Below so many steps a spread says less than the steps themselves.
 FEW = 5
@@ -161,6 +161,15 @@ def _steady(summary: Summary) -> list[Figure]:
     return [Figure("steady", milliseconds(summary.steady_ms), hint, "summary.steady_ms")]
 
 
+def _place(part: StartupPart) -> str:
+    """Say where start-up of one kind lies: wholly in one operator or call, or mostly."""
+    if not part.where:
+        return ""
+    return (
+        f" in {clean(part.where)}" if part.wholly else f", {milliseconds(part.where_ms)} of it in {clean(part.where)}"
+    )
+
+
 def not_steady(summary: Summary) -> str:
     """Say in one line what is left out of the steady time: start-up by kind, and the ends of the recording; else nothing."""
     whole = summary.extent_ms or summary.window_ms
@@ -169,7 +178,7 @@ def not_steady(summary: Summary) -> str:
     parts = []
     if "startup" in shown:
         kinds = [
-            f"{clean(part.kind)} {milliseconds(part.ms)}" + (f" in {clean(part.where)}" if part.where else "")
+            f"{clean(part.kind)} {milliseconds(part.ms)}{_place(part)}"
             for part in summary.startup
             if part.ms >= UNSTEADY * whole
         ]
@@ -369,8 +378,8 @@ BOUND_BY = {
 
 
 def plan_note(step: PlanStep) -> str:
-    """Say which bottleneck a step of the plan leaves, and that it changes training; empty where nothing is known of either."""
-    parts = [BOUND_BY.get(step.bound_by, ""), "changes training" if step.changes_training else ""]
+    """Say which bottleneck a step of the plan leaves, and that it changes results; empty where nothing is known of either."""
+    parts = [BOUND_BY.get(step.bound_by, ""), "changes what is computed" if step.changes_training else ""]
     return "; ".join(part for part in parts if part)
 
 

@@ -109,7 +109,13 @@ class StartupPart(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: Annotated[Name, doc("loading, selection, specialization, compilation, capture, allocation or first call.")]
     ms: Annotated[float, doc("The device's idle time that it owns, in ms of the window.")]
-    where: Annotated[Text | None, doc("The operator or call that most of it lies in; None where the trace names none.")]
+    where: Annotated[Text | None, doc("The operator or call that over half of it lies in; None where there is none.")]
+    where_ms: Annotated[float | None, doc("What of it lies there, in ms; None where none is named.")] = None
+
+    @property
+    def wholly(self) -> bool:
+        """True where next to all of it lies there."""
+        return self.where_ms is None or self.where_ms >= 0.95 * self.ms
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):

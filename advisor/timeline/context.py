@@ -117,7 +117,8 @@ class Context:
         if not recording.steps:
             return float(ledger.counted_ns)
         steady = ledger.step_ns(recording.step_count)
-        return typical_ms(float(np.median(steady[recording.sampled])), ledger.counted_ns / recording.step_count)
+        count = max(len(ledger.counted_steps()), 1)
+        return typical_ms(float(np.median(steady[recording.sampled])), ledger.counted_ns / count)
 
     @cached_property
     def work_cost(self) -> Ints:

@@ -61,7 +61,9 @@ def describe(context: Context, node: Ints) -> Holders:
             heavy = at in np.argsort(-total, kind="stable")[:_MOST].tolist()
             shares.append(_parts(context, every[(row == at) & outer]) if heavy else "")
         text[known] = parts[known] = index
-    return Holders(context.labels(text, places), context.labels(text, functions), calls, dur, context.labels(parts, shares))
+    return Holders(
+        context.labels(text, places), context.labels(text, functions), calls, dur, context.labels(parts, shares)
+    )
 
 
 def _parts(context: Context, nodes: Ints) -> str:

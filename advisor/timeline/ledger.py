@@ -31,8 +31,9 @@ from advisor.intervals import (
 from advisor.timeline import waits as w
 from advisor.timeline.calls import RUNTIME
 from advisor.timeline.recording import COPY, KERNEL, MEMSET, Recording
-from advisor.timeline.startup import Startup, early_work, recurring_selection
+from advisor.timeline.startup import early_work, recurring_selection
 from advisor.timeline.startup import find as find_startup
+from advisor.timeline.startup_table import Startup
 from advisor.timeline.tasks import find as find_tasks
 
 BUSY = ("compute", "communication", "copy", "memset")
@@ -47,6 +48,8 @@ CODE = {name: code for code, name in enumerate(CAUSES)}
 _SILENCE_NS = 1_000_000
 _LAUNCHES = re.compile(r"Launch|Memset|Memcpy")
 _LATENCY_NS = 100_000
+# Of more steps than these the first is left out where start-up takes so much of it.
+_FEW_STEPS, _STARTED_SHARE = 2, 0.10
 
 
 @dataclass
@@ -120,6 +123,11 @@ class Ledger:
     def _sums(self, segments: Bools) -> dict[str, int]:
         total = summed(self.cause[segments], self.dur_ns[segments], len(CAUSES))
         return dict(zip(CAUSES, total.tolist(), strict=True))
+
+    def counted_steps(self) -> Ints:
+        """Indices of the steps that steady work is counted in."""
+        steps: Ints = np.unique(self.step[self.counted])
+        return steps
 
     def step_ns(self, count: int) -> Ints:
         """ns of steady work in each of *count* steps."""
@@ -224,6 +232,12 @@ def partition(recording: Recording, device: int, layers: list[Layer], early: Boo
     if early is not None and early.any():
         counted &= ~((cause < len(BUSY)) & (row >= 0) & early[np.maximum(row, 0)])
     dur = end - start
+    if recording.step_count > _FEW_STEPS and recording.steps:
+        # A first step that start-up fills is none like the others, not even in what is left of it.
+        first = step == 0
+        lost = int(dur[first & ~counted].sum())
+        if lost >= _STARTED_SHARE * int(dur[first].sum()) and (counted & ~first).any():
+            counted &= ~first
     return Ledger(device, start, dur, cause, row, step, counted, gap, int(dur[counted].sum()))
 
 
@@ -353,7 +367,7 @@ def unexplained_idle(recording: Recording, device: int) -> Spans:
     The device then waits for something of its own (an event, a dependency, the front end, work that was not recorded).
     """
     work, host = recording.work, recording.host
-    low, high = recording.extent
+    low, high = recording.ends
     gaps = complement(recording.busy(device), low, high)
     if not len(gaps.start):
         return gaps

@@ -14,29 +14,33 @@ from typing import Any, Protocol
 import numpy as np
 
 from advisor.intervals import Bools, Ints, fetch, union
-from advisor.timeline.calls import ANNOTATION, OP, RUNTIME, Host
+from advisor.timeline.calls import ANNOTATION, OP, PYTHON, RUNTIME, Host
 
 MARK = "ProfilerStep#"
 _NUMBER = re.compile(r"^ProfilerStep#(\d+)")
 _OPTIMIZER = re.compile(r"^Optimizer\.step#(.+?)(?:\.step)?$")
 _BATCH = re.compile(r"^enumerate\(DataLoader\)#\w+\.__next__")
-# Iterations as engines name them: vLLM (execute_32_context_0(...)_generation_32(...), execute_model), SGLang (step[DECODE bs=32]),
-# TensorRT-LLM (_forward_step 12: ...).
+# Iterations as engines name them: vLLM (execute_32_context_0(...)_generation_32(...), execute_model, of finer scopes the first),
+# SGLang (step[DECODE bs=32]), TensorRT-LLM ([Executor] _forward_step 12: ...).
 _ENGINE = re.compile(
-    r"^(?:execute_(?:new_)?(?:context_)?\d|step\[[A-Z]+|(?:gpu_model_runner: )?execute_model$|_?forward_step\b)"
+    r"^(?:execute_(?:new_)?(?:context_)?\d|step\[[A-Z]+|(?:gpu_model_runner: )?execute_model$|gpu_model_runner: preprocess$"
+    r"|(?:\[Executor\] )?_?forward_step\b)"
 )
 _COARSER = 2
 # A range that repeats is an iteration where it is at least so often there, and covers so much of the recording.
 _LEAST_RANGES, _LEAST_COVERED = 3, 0.6
+# Parts of a model repeat within an iteration.
+_PARTS = re.compile(r"layer|block|attention|attn|mlp|expert|stage|head\b|CompiledFxGraph", re.IGNORECASE)
 _LATE_SHARE = 0.10
 # Host work that lasts so many times the window of the GPU's work is the program; the window would hide it.
 _HOST_TIMES = 2
+_PROFILER = re.compile(r"(?:\S*/)?torch/(?:autograd/)?profiler|<built-in")
 _SYNC = re.compile(r"Synchronize|^(?:cuda|hip)Memcpy")
 # A tail is the recording's own from here on, or from a tenth of the step.
 _TAIL_NS = 1_000_000
 _LIKE = 9  # so many of the last steps say what tail is theirs
 # A wait that ends within this of its call has nothing to drain.
-_LEAST_DRAIN_NS = 100_000
+_LEAST_DRAIN_NS, _SURE_DRAIN_NS = 100_000, 1_000_000
 # Pageable copies are staged by the host at 1 GB/s or faster: a copy that takes longer waited for something else.
 _STAGED_NS_A_BYTE = 1.0
 
@@ -92,8 +96,8 @@ def marked(recording: Recording) -> list[Step]:
 def found(recording: Recording) -> tuple[list[Step], str]:
     """Steps of a trace without ProfilerStep, and what marks them in words; none and '' where nothing repeats.
 
-    By optimizers, else batches, else an engine's annotations, else a range that repeats; but where another mark is over
-    twice as coarse, it wins (gradient accumulation takes several batches a step).
+    By optimizers, else batches, else an engine's annotations, else a range that repeats; but where another mark is twice as
+    coarse or more, it wins: a program with two optimizers of one class steps twice a batch.
     """
     host = recording.host
     if not host.size:
@@ -106,15 +110,16 @@ def found(recording: Recording) -> tuple[list[Step], str]:
         return [], ""
     chosen = ways[0]
     for way in ways[1:]:
-        if _COARSER * len(way[1]) < len(chosen[1]):
+        if _COARSER * len(way[1]) <= len(chosen[1]):
             chosen = way
     label, starts, end = chosen
     if label.startswith("Optimizer"):
-        edges = [low, *starts.tolist()]  # a step ends with its last optimizer
+        edges = [min(low, int(host.start.min())), *starts.tolist()]  # a step ends with its last optimizer
     else:
         edges = [*starts.tolist(), end]
-    pairs = [(max(a, low), min(b, high)) for a, b in pairwise(edges)]
-    pairs = [(a, b) for a, b in pairs if b > a]
+    # A first step may begin before the window: with the host's work for its first kernel.
+    pairs = [(a, min(b, high)) for a, b in pairwise(edges)]
+    pairs = [(a, b) for a, b in pairs if b > max(a, low)]
     if len(pairs) < 2:
         return [], ""
     return [Step(label, number, a, b) for number, (a, b) in enumerate(pairs)], label
@@ -161,8 +166,12 @@ def _optimizers(recording: Recording) -> Way | None:
 
 
 def _batches(recording: Recording) -> Way | None:
-    """Waits for a batch of the iterator that gives most of them."""
-    return _starts(recording, _nodes(recording, _BATCH), "DataLoader")
+    """Waits for a batch of the iterator that gives most of them; the last finds no batch, and nothing is done with it."""
+    host, nodes = recording.host, _nodes(recording, _BATCH)
+    launch = recording.work.launch
+    acts = host.start[launch[launch >= 0]]
+    acts = acts if len(acts) else host.start[host.group == OP]
+    return _starts(recording, nodes[host.start[nodes] < (int(acts.max()) if len(acts) else 0)], "DataLoader")
 
 
 def _engines(recording: Recording) -> Way | None:
@@ -192,6 +201,9 @@ def _ranges(recording: Recording) -> Way | None:
     """An annotation of one name that repeats on the launching thread, inside nothing that repeats, and covers most of it."""
     host = recording.host
     nodes = np.flatnonzero((host.group == ANNOTATION) & (host.thread == host.launching_thread()))
+    # Nor inside an operator or a module: these are parts of a model.
+    inner = np.array([name.startswith("nn.Module: ") for name in recording.names], np.bool_)[host.name]
+    nodes = nodes[host.above(nodes, inner | (host.group == OP)) < 0]
     if len(nodes) < _LEAST_RANGES:
         return None
     low, high = recording.window
@@ -199,15 +211,16 @@ def _ranges(recording: Recording) -> Way | None:
     best: Ints | None = None
     covering = _LEAST_COVERED * (high - low)
     for code in names[counts >= _LEAST_RANGES].tolist():
-        if recording.names[code].startswith("## Call CompiledFxGraph"):
+        if _PARTS.search(recording.names[code]):
             continue
         here = nodes[host.name[nodes] == code]
-        spans = union(np.clip(host.start[here], low, high), np.clip(host.end[here], low, high))
-        if len(spans.start) == len(here) and spans.length > covering:
-            best, covering = here, spans.length
+        start, end = np.clip(host.start[here], low, high), np.clip(host.end[here], low, high)
+        length = int((end - start).sum())
+        # On one thread they are in order of start.
+        if (start[1:] >= end[:-1]).all() and length > covering:
+            best, covering = here, length
     if best is None:
         return None
-    best = best[np.argsort(host.start[best], kind="stable")]
     return f"the range {recording.names[host.name[best[0]]][:60]}", host.start[best], int(host.end[best].max())
 
 
@@ -223,8 +236,7 @@ def host_span(recording: Recording) -> tuple[int, int] | None:
     if not host.size:
         return None
     low, high = recording.window
-    nodes = np.flatnonzero((host.group != ANNOTATION) & (host.parent < 0) & (host.group != 0))
-    nodes = np.concatenate([nodes, np.flatnonzero((host.group == OP) | (host.group == RUNTIME))])
+    nodes = np.flatnonzero((host.group == OP) | (host.group == RUNTIME))
     waits = np.array([_SYNC.search(name) is not None for name in recording.names], np.bool_)
     nodes = nodes[~((host.group[nodes] == RUNTIME) & waits[host.name[nodes]])]
     spans = union(host.start[nodes], host.end[nodes])
@@ -269,8 +281,9 @@ def _drained(recording: Recording, low: int, first_launch: int) -> int:
     start, end = int(host.start[node]), int(host.end[node])
     mine = np.flatnonzero(work.launch == node)
     if not len(mine) and start < first_launch:
-        return end  # nothing of the recording was launched by then
-    if end - start < 10 * _LEAST_DRAIN_NS:
+        # Nothing of the recording was launched by then. A short one far behind the beginning may be the call's own time.
+        return end if end - start >= _SURE_DRAIN_NS or start - low <= end - start else low
+    if end - start < _SURE_DRAIN_NS:
         return low
     early = (work.launch >= 0) & (host.start[np.maximum(work.launch, 0)] <= start)
     begun = work.start[early & (work.start >= start)]
@@ -281,7 +294,7 @@ def _drained(recording: Recording, low: int, first_launch: int) -> int:
         return low
     size = recording.bytes_of(int(mine[0])) if len(mine) else 0
     # A pageable copy is staged by the host before it starts.
-    return until if size is not None and until - start > max(10 * _LEAST_DRAIN_NS, _STAGED_NS_A_BYTE * size) else low
+    return until if size is not None and until - start > max(_SURE_DRAIN_NS, _STAGED_NS_A_BYTE * size) else low
 
 
 def last_moment(recording: Recording, low: int, high: int) -> int:
@@ -321,6 +334,16 @@ def _ends_of_work(recording: Recording) -> Callable[[int, int, int], int]:
     marks |= np.array([_SYNC.search(name) is not None for name in recording.names], np.bool_)
     acts = np.flatnonzero((host.group != 0) & ~marks[host.name]) if host.size else np.zeros(0, np.int64)
     called = np.where(work.launch >= 0, fetch(host.start, work.launch), work.start)
+    frames = np.flatnonzero(host.group == PYTHON) if host.size else acts
+    profiler = np.array([_PROFILER.match(name) is not None for name in recording.names], np.bool_)
+
+    def python(start: int, end: int) -> int:
+        """Return the end of the functions that a step calls from *start* on: its own Python, not the profiler's."""
+        begun = frames[(host.start[frames] >= start) & (host.end[frames] < end)]
+        above = host.parent[begun]
+        outer = begun[(above < 0) | (host.start[above] < start)]
+        outer = outer[~profiler[host.name[outer]]]
+        return int(host.end[outer].max()) if len(outer) else start
 
     def until(start: int, end: int, limit: int) -> int:
         inside = acts[(host.start[acts] < end) & (host.end[acts] > start)]
@@ -331,7 +354,7 @@ def _ends_of_work(recording: Recording) -> Callable[[int, int, int], int]:
         if own.any():
             ends.append(min(int(work.end[own].max()), limit))
         # Where nothing but the steps themselves was recorded, they are what there is.
-        return max(ends) if len(acts) or len(work) else end
+        return python(max(ends), end) if len(acts) or len(work) else end
 
     return until
 

@@ -20,7 +20,7 @@ SYNC_CALL = re.compile(
     r"|^(?:cuda|hip)Memcpy(?!\w*Async)(?!\w*Symbol)|^hipMemcpyWithStream|^cudaThreadSynchronize"
 )
 ALLOCATOR_CALL = re.compile(
-    r"^(?:cuda|hip)(?:Malloc(?!Async|FromPool)|Free(?!Async)|HostAlloc|HostRegister|HostUnregister|ExtMalloc)"
+    r"^(?:cuda|hip)(?:Malloc(?!Async|FromPool)|Free(?!Async)|HostAlloc|HostMalloc|HostFree|HostRegister|HostUnregister|ExtMalloc)"
     r"|^cuMem(?:Alloc|Free|Create|Map|Unmap|Release|SetAccess|AddressReserve|AddressFree|HostAlloc)"
 )
 _COMPILE = re.compile(

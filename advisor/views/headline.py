@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 _SILENT = 0.20
 # From so much on, what is not steady comes first.
 _MOSTLY = 0.5
+_PARTLY = 0.1
 # A capture beside which the device did so much is not all that the recording holds.
 _SOME_WORK = 0.10
 _NOTHING = 0.01
@@ -101,20 +102,18 @@ def program_of(trace: Trace) -> Program:
     frame = trace.frame("trace")
     facts = {name: _plain(frame[name].iloc[0]) for name in _FACTS}
     kind: HeadlineKind = "unknown"
-    if facts["training"] or facts["optimizer_seen"]:
-        kind = "training"
+    if facts["kind"] in ("training", "inference"):
+        kind = facts["kind"]
     elif any(_MODEL.search(name) for name in trace.context.names):
         kind = "inference"
-    details = []
+    details = [_FRAMEWORKS.get(facts["framework"], facts["framework"])] if facts["framework"] else []
     if facts["world_size"] and facts["world_size"] > 1 and facts["rank"] is not None:
         details.append(f"rank {facts['rank']} of {facts['world_size']}")
-    if facts["framework"]:
-        details.append(_FRAMEWORKS.get(facts["framework"], facts["framework"]))
     if facts["has_host"]:
-        details.append(_compiled(facts))
+        details.append(_mode(facts))
     else:
         details.append("GPU events only")
-    if facts["cpu_only"]:
+    if facts["cpu_only"] or facts["model_on_cpu"]:
         listed = trace.metadata.devices
         details.append(f"on the CPU beside an idle {listed[0].name}" if listed and listed[0].name else "on the CPU")
     steps = trace.steps_recorded
@@ -125,22 +124,23 @@ def program_of(trace: Trace) -> Program:
 
 
 _FACTS = (
-    "training", "optimizer_seen", "compiled", "compiled_share", "compiler", "framework", "cpu_only", "rank", "world_size",
-    "has_host", "has_gpu", "gpu_used", "graph_launches", "vendor",
+    "kind", "framework", "compiler", "compiled_share", "graph_kernels", "kernel_count", "cpu_only",
+    "model_on_cpu", "rank", "world_size", "has_host", "has_gpu", "gpu_used", "vendor",
 )  # fmt: skip
-_FRAMEWORKS = {"vllm": "vLLM", "sglang": "SGLang", "tensorrt-llm": "TensorRT-LLM", "tgi": "TGI", "lightning": "Lightning"}
+_FRAMEWORKS = {
+    "vllm": "vLLM", "sglang": "SGLang", "tensorrt-llm": "TensorRT-LLM", "tgi": "TGI", "lightning": "Lightning",
+    "megatron": "Megatron", "torchrec": "TorchRec", "deepspeed": "DeepSpeed",
+}  # fmt: skip
 
 
-def _compiled(facts: dict[str, Any]) -> str:
-    """Say whose code ran: generated and fused, compiled and run operator by operator, replayed graphs, or eager."""
-    share = facts["compiled_share"]
-    if share is None or share >= _SOME_CODE:
-        if facts["compiled"]:
-            return "compiled"
-        if facts["compiler"] in ("aot", "dynamo"):
-            return "compiled without fusing"
-    return "CUDA graphs" if facts["graph_launches"] else "eager"
-
+def _mode(facts: dict[str, Any]) -> str:
+    """Say how most of the kernels came to be launched: from graphs, by compiled code, or one by one."""
+    if facts["graph_kernels"] and 2 * facts["graph_kernels"] >= (facts["kernel_count"] or 0):
+        return "CUDA graphs"
+    share = facts["compiled_share"] or 0.0
+    if share >= _MOSTLY and facts["compiler"] in ("aot", "dynamo"):
+        return "compiled without fusing"
+    return "compiled" if share >= _MOSTLY else "partly compiled" if share >= _PARTLY else "eager"
 
 
 def _plain(value: Any) -> Any:
@@ -203,8 +203,10 @@ def _why_startup(parts: Sequence[StartupPart]) -> str:
         return "it happens once"
     words, where = STARTUP.get(parts[0].kind, parts[0].kind), parts[0].where
     if "{where}" in words:
-        return words.format(where=short_name(where or "a function"))
-    return f"{words} in {short_name(where)}" if where else words
+        return words.format(where=short_name(where or "functions"))
+    if not where:
+        return words
+    return f"{words} in {short_name(where)}" if parts[0].wholly else f"{words}, most in {short_name(where)}"
 
 
 # ---- what bounds it

@@ -7,7 +7,7 @@ import numpy as np
 from advisor.intervals import fetch, summed
 from advisor.results.analysis import StartupPart
 from advisor.timeline.context import Context
-from advisor.timeline.startup import KINDS
+from advisor.timeline.startup_table import KINDS
 
 
 def startup_parts(context: Context) -> list[StartupPart]:
@@ -27,11 +27,15 @@ def startup_parts(context: Context) -> list[StartupPart]:
         codes = fetch(host.name, named) if host.size else nodes
         heavy = {code: int(cost[rows[codes == code]].sum()) for code in np.unique(codes[codes >= 0]).tolist()}
         where = max(heavy, key=lambda code: heavy[code]) if heavy else -1
+        named_ns = heavy.get(where, 0)
+        if 2 * named_ns < int(cost[rows].sum()):
+            where = -1
         parts.append(
             StartupPart(
                 kind=KINDS[kind],
                 ms=float(cost[rows].sum()) / 1e6,
                 where=context.names[where] if where >= 0 else None,
+                where_ms=named_ns / 1e6 if where >= 0 else None,
             )
         )
     return sorted(parts, key=lambda part: -part.ms)

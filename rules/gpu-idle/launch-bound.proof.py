@@ -28,7 +28,8 @@ def steps(
                         pass
                 elif with_host:
                     with b.op("aten::relu"):
-                        b.idle(us=host_us)
+                        b.call("cudaGetDevice", 1)  # an operator that asks the driver computes nothing on the CPU
+                        b.idle(us=host_us - 1)
                 b.kernel("elementwise_kernel", us=kernel_us, launched=with_host)
                 b.idle(us=kernel_us)
             if graphs:

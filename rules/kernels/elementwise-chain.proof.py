@@ -128,15 +128,15 @@ def started(load_us: int, product_us: float) -> TraceBuilder:
     return b
 
 
-# Of 60 ms, 40 are the loading: 4 ms of chains are 6.7 % of the window, low; but a fifth of the 20 ms of work, medium.
-@fires(cost_share=0.0667, severity="medium")
-def severity_is_judged_without_start_up() -> TraceBuilder:
+# Of 60 ms, 40 are the loading: 4 ms of chains are a fifth of the 20 ms of steady work.
+@fires(cost_share=0.2, severity="medium")
+def shares_are_of_steady_work() -> TraceBuilder:
     return started(40_000, 4000)
 
 
-# Of 59.9 ms, 50 are the loading, and 9.9 ms of work are too little to judge by: 6.7 % stay low.
-@fires(cost_share=0.0667, severity="medium")
-def too_little_is_left_without_start_up() -> TraceBuilder:
+# Of 59.9 ms, 50 are the loading; however little is left, it is what is judged: 4 of 9.9 ms.
+@fires(cost_share=0.404, severity="high")
+def however_little_is_left_without_start_up() -> TraceBuilder:
     return started(50_000, 1475)
 
 

@@ -111,7 +111,11 @@ def test_what_has_no_price_stands_first_only_before_notes() -> None:
     risk, note = found("a/risk", None, cost=0.5), found("a/note", 0.002)
     arranged = arrange([risk, found("a/priced", 0.02), note], claims, ["a/priced", "a/note"])
     # 2 % is low, and what stands behind it is no more.
-    assert [(one.rule, one.severity) for one in arranged] == [("a/priced", "low"), ("a/risk", "low"), ("a/note", "note")]
+    assert [(one.rule, one.severity) for one in arranged] == [
+        ("a/priced", "low"),
+        ("a/risk", "low"),
+        ("a/note", "note"),
+    ]
     assert [one.rule for one in arrange([risk, note], claims, ["a/note"])] == ["a/risk", "a/note"]
 
 

@@ -129,7 +129,11 @@ def test_two_first_calls_are_start_up_and_what_is_left_is_judged() -> None:
     assert headline(result).startswith("922 of 1,022 ms are start-up")
     assert "TorchScript specializes delta_r2" in text(result) or "specialization 293 ms in delta_r2" in text(result)
     assert about(result.summary.steady_ms or 0, 96)
-    for rule, share in (("precision/cast-churn", 0.187), ("kernels/elementwise-chain", 0.21), ("kernels/unfused-attention", 0.09)):
+    for rule, share in (
+        ("precision/cast-churn", 0.187),
+        ("kernels/elementwise-chain", 0.21),
+        ("kernels/unfused-attention", 0.09),
+    ):
         finding = found(result, rule)
         assert finding.severity == "medium"
         assert about(finding.cost_ms, share * 96)

@@ -14,7 +14,7 @@ from advisor.engine.claims import Claim
 from advisor.engine.query import run
 from advisor.results.views import Grid, Timeline, Views
 from advisor.testing import TraceBuilder
-from advisor.timeline.ledger import CAUSES
+from advisor.timeline.ledger import OF_STEPS
 from advisor.trace import Trace, read
 
 HOST_KINDS = ("python", "module", "annotation", "operator", "runtime")
@@ -95,7 +95,7 @@ def check_timeline(trace: Trace, line: Timeline) -> None:
     assert (start[mine][1:] == (start + dur)[mine][:-1]).all()
     own = {key[1]: value for key, value in sums(line, "track", "category").items() if key[0] == 0}
     row = steps.iloc[line.step]
-    assert own == {cause: int(row[f"{cause}_ns"]) for cause in CAUSES if row[f"{cause}_ns"]}
+    assert own == {cause: int(row[f"{cause}_ns"]) for cause in OF_STEPS if row[f"{cause}_ns"]}
     # Streams hold what ran in the step, to the ns.
     for number, track in enumerate(line.tracks):
         here = np.flatnonzero(tracks == number)

@@ -222,7 +222,7 @@ def _what_if(prediction: PlanStep | None) -> Iterator[doc.Block]:
 
 def _then(prediction: PlanStep) -> str:
     then = f"step {figures.plan_step(prediction.step_ms_before, prediction.step_ms_after)}, {figures.times(prediction)}"
-    return then + ("; changes training" if prediction.changes_training else "")
+    return then + ("; changes what is computed" if prediction.changes_training else "")
 
 
 def notes(quality: Sequence[QualityNote], heading: str) -> Iterator[doc.Block]:

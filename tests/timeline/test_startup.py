@@ -1,0 +1,477 @@
+"""Start-up on traces small enough to work out by hand, of CUDA and of ROCm; and what looks like it and is none. Times in us."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from advisor.testing import TraceBuilder
+from advisor.timeline.startup_table import KINDS
+from advisor.trace import Trace, read
+
+CUDA, ROCM = "Tesla V100-SXM2-16GB", "AMD Instinct MI300X"
+Found = list[tuple[str, str, int]]
+both = pytest.mark.parametrize("device", [CUDA, ROCM])
+
+
+def api(device: str, name: str) -> str:
+    """The name of a call of CUDA in the device's own runtime."""
+    return name.replace("cuda", "hip") if device == ROCM else name
+
+
+def builder(device: str = CUDA, **options: object) -> TraceBuilder:
+    return TraceBuilder(device, host_us=5, latency_us=0, **options)  # type: ignore[arg-type]
+
+
+def trace_of(b: TraceBuilder, folder: Path) -> Trace:
+    return read(str(b.write(folder / "trace.json")))
+
+
+def found(b: TraceBuilder, folder: Path) -> Found:
+    """Kind, name and length of each span of start-up, in order of start; '' names an overhead event."""
+    context = trace_of(b, folder).context
+    table, host = context.waits.startup, context.recording.host
+    rows = zip(table.kind.tolist(), table.node.tolist(), (table.end - table.start).tolist(), strict=True)
+    return [(KINDS[k], context.names[host.name[n]] if n >= 0 else "", ns // 1000) for k, n, ns in rows]
+
+
+def steady(b: TraceBuilder, calls: int = 20, *, names: int = 1, us: int = 20) -> None:
+    """Operators of 20 us that launch kernels of so many names in turn."""
+    for at in range(calls):
+        with b.op("aten::mul", us=us):
+            b.kernel(f"elementwise_{at % names}", us=10)
+
+
+# ---- loading
+
+
+@both
+def test_lazy_loading_that_the_profiler_records(device: str, tmp_path: Path) -> None:
+    b = builder(device)
+    steady(b)
+    with b.op("aten::add"):
+        b.overhead("Lazy Function Loading", us=700)
+        b.kernel("add_kernel", us=10)
+    steady(b)
+    assert found(b, tmp_path) == [("loading", "", 700)]
+    assert trace_of(b, tmp_path).ledger.of_extent()["startup"] == 700_000
+
+
+@both
+def test_the_profilers_own_overhead_is_no_loading(device: str, tmp_path: Path) -> None:
+    b = builder(device)
+    steady(b)
+    b.overhead("Activity Buffer Request", us=700)
+    steady(b)
+    assert found(b, tmp_path) == []
+
+
+@both
+def test_the_first_launch_of_each_kernel(device: str, tmp_path: Path) -> None:
+    b = builder(device)
+    for name, us in (("gemm", 40_000), ("relu", 900), ("norm", 600), ("pool", 499)):
+        with b.op("aten::mul"):
+            b.kernel(name, us=10, host_us=us)
+    steady(b)
+    launch = api(device, "cudaLaunchKernel")
+    # Half a ms and ten times the like; the fourth takes less.
+    assert found(b, tmp_path) == [("loading", launch, 40_000), ("loading", launch, 900), ("loading", launch, 600)]
+
+
+@both
+@pytest.mark.parametrize("call", ["cudaModuleLoadData", "cudaLibraryLoadData", "cudaFuncGetAttributes"])
+def test_calls_that_load_count_from_a_tenth_of_a_ms(device: str, call: str, tmp_path: Path) -> None:
+    b = builder(device)
+    for us in (300, 120, 99):
+        b.call(api(device, call), us)
+        steady(b, 2)
+    assert found(b, tmp_path) == [("loading", api(device, call), 300), ("loading", api(device, call), 120)]
+
+
+@both
+def test_a_call_that_nothing_else_is_like_sets_something_up(device: str, tmp_path: Path) -> None:
+    b = builder(device)
+    steady(b, 1)
+    b.call(api(device, "cudaStreamCreateWithFlags"), 240_000)
+    steady(b)
+    assert found(b, tmp_path) == [("loading", api(device, "cudaStreamCreateWithFlags"), 240_000)]
+
+
+@both
+def test_the_context_in_a_first_empty(device: str, tmp_path: Path) -> None:
+    b = builder(device)
+    with b.op("aten::empty"):
+        b.idle(us=2200)
+    for _ in range(5):
+        with b.op("aten::empty", us=4):
+            pass
+    steady(b, names=20)
+    assert found(b, tmp_path) == [("first call", "aten::empty", 2200)]
+
+
+# ---- selection
+
+
+@both
+@pytest.mark.parametrize("name", ["aten::cudnn_convolution", "aten::miopen_convolution", "aten::addmm"])
+def test_the_first_call_of_each_shape_selects(device: str, name: str, tmp_path: Path) -> None:
+    b = builder(device)
+    for first, shape in ((1400, 8), (800, 16), (600, 32)):
+        for own in (first, 20, 20, 20):
+            with b.op(name, shapes=[[shape, 64]]):
+                b.idle(us=own)
+                b.kernel("implicit_gemm", us=10)
+    assert found(b, tmp_path) == [("selection", name, 1400), ("selection", name, 800), ("selection", name, 600)]
+
+
+@both
+def test_a_search_that_runs_many_kernels_is_not_counted_and_computes(device: str, tmp_path: Path) -> None:
+    b = builder(device)
+    steady(b, 4)
+    with b.op("aten::cudnn_convolution", shapes=[[8, 3, 224, 224]]):
+        for trial in range(8):
+            b.kernel(f"candidate_{trial}", us=500)
+            b.sync()
+    for _ in range(8):
+        with b.op("aten::cudnn_convolution", shapes=[[8, 3, 224, 224]], us=100):
+            b.kernel("candidate_3", us=100)
+    # Eight trials of 5 us for the launch and 500 us for the kernel.
+    assert found(b, tmp_path) == [("selection", "aten::cudnn_convolution", 4040)]
+    ledger = trace_of(b, tmp_path).ledger
+    # Eight trials of 500 us are the device's, and no steady work; four of 10 us and eight of 100 us are.
+    assert ledger.of_extent()["compute"] == 4 * 10_000 + 4_000_000 + 800_000
+    assert ledger.by_cause()["compute"] == 4 * 10_000 + 800_000
+
+
+# ---- specialization
+
+
+@both
+def test_torchscript_specializes_inside_its_function(device: str, tmp_path: Path) -> None:
+    b = builder(device)
+    steady(b)
+    for own in (150_000, 140_000, 5, 5, 5):
+        with b.op("delta"):
+            b.idle(us=own)
+            with b.op("fused_neg_pow"):
+                b.kernel("fused_neg_pow", us=10)
+    steady(b)
+    assert found(b, tmp_path) == [("specialization", "delta", 150_000), ("specialization", "delta", 140_000)]
+
+
+@both
+def test_torchscript_specializes_before_its_functions_event(device: str, tmp_path: Path) -> None:
+    b = builder(device)
+    with b.annotation("evaluate"):
+        steady(b)
+        b.idle(us=290_000)
+        with b.op("delta"), b.op("fallback_function"), b.op("aten::sub"):
+            b.kernel("sub", us=10)
+        steady(b)
+    assert found(b, tmp_path) == [("specialization", "delta", 290_000)]
+
+
+# ---- compilation, capture, allocation, copies
+
+
+def compiling(device: str, compiles: tuple[int, ...]) -> TraceBuilder:
+    """Five steps of 20 operators, of which some compile for so many ms first."""
+    b = builder(device)
+    for ms in compiles:
+        with b.step():
+            if ms:
+                with b.annotation("_compile.compile_inner"):
+                    b.idle(ms=ms)
+            steady(b)
+    return b
+
+
+@both
+def test_compilation_in_the_first_of_several_steps(device: str, tmp_path: Path) -> None:
+    b = compiling(device, (900, 0, 0, 0, 0))
+    assert found(b, tmp_path) == [("compilation", "_compile.compile_inner", 900_000)]
+
+
+@both
+def test_what_a_later_step_compiles_stays_compilation(device: str, tmp_path: Path) -> None:
+    b = compiling(device, (900, 0, 50, 0, 0))
+    assert found(b, tmp_path) == [("compilation", "_compile.compile_inner", 900_000)]
+    assert trace_of(b, tmp_path).ledger.by_cause()["compile"] == 50_000_000
+
+
+@both
+def test_what_every_step_compiles_is_no_start_up(device: str, tmp_path: Path) -> None:
+    b = compiling(device, (90, 90, 90, 90, 90))
+    assert found(b, tmp_path) == []
+
+
+@both
+def test_a_capture_from_its_begin_to_its_end(device: str, tmp_path: Path) -> None:
+    b = builder(device)
+    steady(b)
+    b.call(api(device, "cudaStreamBeginCapture"), 10)
+    for _ in range(9):
+        with b.op("aten::linear", us=100):
+            b.call(api(device, "cudaLaunchKernel"), 10)
+    b.call(api(device, "cudaStreamEndCapture"), 90)
+    b.call(api(device, "cudaGraphInstantiate"), 300)
+    steady(b)
+    # 10 + 9 x 100 + 90.
+    assert found(b, tmp_path) == [
+        ("capture", api(device, "cudaStreamEndCapture"), 1000),
+        ("capture", api(device, "cudaGraphInstantiate"), 300),
+    ]
+
+
+@both
+def test_a_capture_that_had_begun_and_an_end_that_lacks_its_begin(device: str, tmp_path: Path) -> None:
+    b = builder(device)
+    b.idle(us=1)
+    with b.op("aten::linear", us=500):
+        pass
+    b.call(api(device, "cudaStreamEndCapture"), 100)
+    steady(b, 20)
+    b.call(api(device, "cudaStreamEndCapture"), 100)
+    steady(b, 20)
+    end = api(device, "cudaStreamEndCapture")
+    assert found(b, tmp_path) == [("capture", end, 600), ("capture", end, 100)]
+
+
+def allocating(device: str, mallocs: tuple[int, ...]) -> TraceBuilder:
+    b = builder(device)
+    for us in mallocs:
+        with b.step():
+            if us:
+                b.malloc(1 << 30, us)
+            steady(b)
+    return b
+
+
+@both
+def test_early_allocations(device: str, tmp_path: Path) -> None:
+    b = allocating(device, (7000, 0, 0, 0))
+    assert found(b, tmp_path) == [("allocation", api(device, "cudaMalloc"), 7000)]
+
+
+@both
+def test_what_every_step_allocates_is_no_start_up(device: str, tmp_path: Path) -> None:
+    b = allocating(device, (7000, 4000, 4000, 4000))
+    assert found(b, tmp_path) == []
+
+
+@both
+def test_a_first_copy_that_is_held_far_longer_than_its_like(device: str, tmp_path: Path) -> None:
+    b = builder(device)
+    for latency in (40_000, 10, 10, 10):
+        with b.op("aten::to"):
+            b.copy("HtoD", nbytes=1 << 20, us=100, latency_us=latency)
+        steady(b, 5)
+    spans = found(b, tmp_path)
+    assert [kind for kind, _, _ in spans] == ["first call"]
+    assert spans[0][2] == pytest.approx(40_000, abs=10)  # and the call itself
+
+
+@both
+def test_a_first_copy_behind_recorded_work_waits_for_that(device: str, tmp_path: Path) -> None:
+    b = builder(device)
+    with b.op("aten::mm"):
+        b.kernel("gemm", us=40_000)
+    for _ in range(4):
+        with b.op("aten::to"):
+            b.copy("HtoD", nbytes=1 << 20, us=100)
+        steady(b, 5)
+    assert found(b, tmp_path) == []
+
+
+# ---- none
+
+
+@both
+def test_a_later_launch_of_a_known_kernel(device: str, tmp_path: Path) -> None:
+    b = builder(device)
+    steady(b)
+    for us in (40_000, 20_000, 10_000):
+        b.kernel("elementwise_0", us=10, host_us=us)
+        steady(b, 5)
+    assert found(b, tmp_path) == []
+
+
+@both
+def test_one_slow_first_launch_among_many_quick_ones(device: str, tmp_path: Path) -> None:
+    b = builder(device)
+    steady(b, 40, names=40)
+    b.kernel("late", us=10, host_us=29_000)
+    steady(b, 40, names=40)
+    assert found(b, tmp_path) == []
+
+
+@both
+def test_in_a_warm_recording_even_a_very_slow_one(device: str, tmp_path: Path) -> None:
+    b = builder(device, first_step=3)
+    with b.step():
+        steady(b, 10, names=10)
+        b.kernel("late", us=10, host_us=50_000)
+        steady(b, 10, names=10)
+    assert found(b, tmp_path) == []
+
+
+@both
+def test_a_full_queue(device: str, tmp_path: Path) -> None:
+    b = builder(device)
+    b.kernel("gemm", us=100_000)
+    for at in range(4):
+        with b.op("aten::mul"):
+            b.kernel(f"first_{at}", us=10, host_us=20_000)  # the launch waits for room, the device works
+    assert found(b, tmp_path) == []
+
+
+@both
+@pytest.mark.parametrize("call", ["cudaEventRecord", "cudaEventQuery", "cudaStreamWaitEvent", "cudaMemcpyAsync"])
+def test_calls_that_never_set_up(device: str, call: str, tmp_path: Path) -> None:
+    b = builder(device)
+    steady(b, 1)
+    b.call(api(device, call), 80_000)
+    steady(b)
+    assert found(b, tmp_path) == []
+
+
+@both
+def test_selection_that_goes_on_is_a_cause_of_its_own(device: str, tmp_path: Path) -> None:
+    b = builder(device)
+    for number in range(6):
+        with b.step():
+            for own in (900, 20, 20, 20):
+                with b.op("aten::addmm", shapes=[[number, 64]]):
+                    b.idle(us=own)
+                    b.kernel("gemm", us=10)
+    # Of the first two steps, which warm up.
+    assert found(b, tmp_path) == [("selection", "aten::addmm", 900)] * 2
+
+
+# ---- programs that look like it
+
+
+def a_compiled_model_bound_by_its_wrapper(b: TraceBuilder) -> None:
+    # Two calls of 300 launches, 15 us of Python before each: 4.5 ms of the function's own, in no long stretch.
+    for _ in range(2):
+        with b.op("CompiledFunction"):
+            for at in range(300):
+                b.idle(us=15)
+                with b.op(f"triton_poi_fused_{at % 9}"):
+                    b.kernel(f"triton_poi_fused_{at % 9}", us=3)
+
+
+def a_scripted_model_behind_preprocessing(b: TraceBuilder) -> None:
+    # Each request is prepared for 30 ms outside torch, the first no longer than the others.
+    for _ in range(6):
+        b.idle(ms=30)
+        with b.op("forward"), b.op("fused_add_mul"):
+            b.kernel("fused_add_mul", us=100)
+
+
+def a_scripted_function_that_was_held_up_later(b: TraceBuilder) -> None:
+    for at in range(40):
+        with b.op("gelu"):
+            b.idle(us=19_000 if at in (11, 30) else 30)
+            with b.op("fused_tanh"):
+                b.kernel("fused_tanh", us=10)
+
+
+def a_compiled_region_that_was_held_up_later(b: TraceBuilder) -> None:
+    for at in range(40):
+        with b.op("Torch-Compiled Region"):
+            b.idle(us=24_000 if at in (11, 30) else 60)
+            with b.op("triton_poi_fused_add_0"):
+                b.kernel("triton_poi_fused_add_0", us=10)
+
+
+def a_recurrent_network_on_a_long_sequence(b: TraceBuilder) -> None:
+    # Kernels and time grow with the sequence: 400 steps in time after ten of ten.
+    for length in (*[10] * 10, 400, *[10] * 10):
+        with b.op("aten::_cudnn_rnn", shapes=[[length, 8, 256]]):
+            for _ in range(length):
+                b.idle(us=10)
+                b.kernel("rnn_cell", us=5)
+
+
+def a_prompt_before_its_tokens(b: TraceBuilder) -> None:
+    # The attention of all layers takes 3 ms of Python for the prompt, 50 us for each token.
+    for token in range(9):
+        for _ in range(4):
+            with b.op("vllm::unified_attention", shapes=[[1 if token else 512, 64]]):
+                b.idle(us=50 if token else 3000)
+                b.kernel("paged_attention", us=20)
+
+
+def images_of_other_sizes_on_the_cpu(b: TraceBuilder) -> None:
+    # The first image is a large one; each is of another size.
+    for size in (4000, 300, 310, 320, 330, 340):
+        with b.op("aten::upsample_bilinear2d", shapes=[[1, 3, size, size]], us=size * 10):
+            pass
+        steady(b, 5)
+
+
+def a_readback_behind_queued_work(b: TraceBuilder) -> None:
+    for us in (30_000, 10, 10, 10, 10):
+        b.kernel("gemm", us=us)
+        b.item()
+
+
+def a_barrier_that_waits_for_another_rank(b: TraceBuilder) -> None:
+    # Once started, ranks drift: one of the later calls waits long, for a message of a new size.
+    for at in range(20):
+        with b.op("c10d::allreduce_", shapes=[[at]]):
+            b.idle(us=32_000 if at == 14 else 20)
+            b.kernel("ncclDevKernel_AllReduce", us=30, stream=20)
+
+
+def descheduled_in_cheap_operators(b: TraceBuilder) -> None:
+    for at in range(200):
+        with b.op(("aten::add", "aten::mul", "aten::sub", "aten::exp")[at % 4]):
+            b.idle(us=2500 if at in (57, 102, 166) else 10)
+            b.kernel(f"elementwise_{at % 4}", us=5)
+
+
+def an_allocator_that_is_emptied_each_time(b: TraceBuilder) -> None:
+    for _ in range(8):
+        steady(b, 10)
+        b.free(1 << 30, 3000)
+        b.malloc(1 << 30, 4000)
+
+
+def an_outer_loop_with_ranges_of_2021(b: TraceBuilder) -> None:
+    # A range around everything is Python's, for 5 ms at the beginning of each of two.
+    for _ in range(2):
+        with b.op("ProfilerStep#*"):
+            b.idle(ms=5)
+            with b.op("forward"), b.op("fused_add"):
+                b.kernel("fused_add", us=50)
+
+
+@both
+@pytest.mark.parametrize(
+    "program",
+    [
+        a_compiled_model_bound_by_its_wrapper,
+        a_scripted_model_behind_preprocessing,
+        a_scripted_function_that_was_held_up_later,
+        a_compiled_region_that_was_held_up_later,
+        a_recurrent_network_on_a_long_sequence,
+        a_prompt_before_its_tokens,
+        images_of_other_sizes_on_the_cpu,
+        a_readback_behind_queued_work,
+        a_barrier_that_waits_for_another_rank,
+        descheduled_in_cheap_operators,
+        an_allocator_that_is_emptied_each_time,
+        an_outer_loop_with_ranges_of_2021,
+    ],
+    ids=lambda program: str(program.__name__),
+)
+def test_programs_without_start_up(device: str, program: Callable[[TraceBuilder], None], tmp_path: Path) -> None:
+    b = builder(device)
+    steady(b)
+    program(b)
+    steady(b)
+    assert found(b, tmp_path) == []
