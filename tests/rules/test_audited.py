@@ -79,14 +79,14 @@ def test_steps_that_wait_for_the_loader_are_found_and_the_workers_counted() -> N
     result = read("rtx2080ti_resnet_annotated")
     assert (result.summary.steps, result.summary.steps_by) == (30, "Optimizer.step of SGD")
     assert result.summary.step_ms is not None
-    # Over all thirty a step takes 405 ms without start-up; from the twelfth on, where all workers run, 362.
+    # 334 over all but the first; the expert speaks of those where the batches of the beginning are used up.
     assert about(result.summary.steady_ms or 0, 362)
     first = result.findings[0]
     assert (first.rule, first.severity) == ("data-loading/loader-stall", "high")
     assert about(first.cost_ms, 189)
-    # Bursts of four: four workers, of which the GPU takes the batches of nine.
+    # Bursts of four: four workers, where it takes about nine.
     assert column(first, "bursts_of") == [4]
-    assert column(first, "workers_needed") == [9]
+    assert about(float(str(column(first, "workers_needed")[0])), 9)
     assert not [verdict for verdict in result.verdicts.not_run if "steps" in verdict.needs]
     # Every other step waits: none of them stands out.
     assert "gpu-idle/step-outlier" not in {finding.rule for finding in result.findings}
@@ -170,7 +170,12 @@ def test_one_all_reduce_a_parameter_in_a_program_that_is_compiled_and_not_fused(
     shown = text(result)
     for wrong in ("bf16_compress_hook", "bfloat16", "AdamW", "torch.compile(model)  #", "compile the model:"):
         assert wrong not in shown
-    assert "backend" in found(result, "gpu-idle/launch-bound").fix.title
+    launches = found(result, "gpu-idle/launch-bound")
+    assert "backend" in launches.fix.title
+    # The GPU idles 9.5 ms a step in zero_grad and 7.3 in SGD's step: in what these launch.
+    idle = dict(zip(column(launches, "op"), column(launches, "cost_ms"), strict=True))
+    assert about(float(str(idle["aten::fill_"])) / 5, 9.5)
+    assert about(float(str(idle["aten::add_"])) / 5, 7.3)
     assert "eager" not in headline(result)
     batch = found(result, "memory/low-peak")
     assert rules(result).index("memory/low-peak") == len(rules(result)) - 1
@@ -304,4 +309,4 @@ def test_the_first_call_of_an_operator_is_start_up() -> None:
     result = read("mi300_normalization_layers")
     assert parts(result)["first call aten::arange"] >= 28.5 * 2 / 3
     assert "cpu/work-off-the-gpu" not in {finding.rule for finding in result.findings}
-    assert "1,040 of 1,069 ms are start-up" in headline(result)
+    assert headline(result).startswith("1,038 of 1,069 ms are start-up")
