@@ -75,8 +75,13 @@ def test_a_report_holds(name: str) -> None:
         assert not [code for code in codes if _TRAINING.search(code)]
     facts = trace(name).frame("trace").iloc[0]
     if not facts["ddp"]:
-        wrapping = {"distributed/unbucketed-gradients", "distributed/data-parallel-module"}  # whose fix is to wrap the model
-        assert not [f.rule for f, code in zip(findings, codes, strict=True) if _DDP.search(code) and f.rule not in wrapping]
+        wrapping = {
+            "distributed/unbucketed-gradients",
+            "distributed/data-parallel-module",
+        }  # whose fix is to wrap the model
+        assert not [
+            f.rule for f, code in zip(findings, codes, strict=True) if _DDP.search(code) and f.rule not in wrapping
+        ]
 
 
 def silent_causes_are_named(result: Analysis) -> None:
