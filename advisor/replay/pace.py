@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import numpy as np
 
 from advisor.engine.claims import Claim
@@ -12,6 +13,7 @@ from advisor.intervals import covered, union
 from advisor.results.analysis import Saving
 from advisor.timeline.context import Context
 
+_HALF = 0.5
 _OF_RANKS = ("collectives", "arrivals")
 """Frames whose rows are collectives: their fixes shorten what all ranks take part in."""
 
@@ -39,19 +41,15 @@ def clause(context: Context, claim: Claim) -> str:
     found = context.once(rank_waits)
     if found is None or own(context, claim) >= 1:
         return ""
+    some = "most" if found.last_share < _HALF else "some"
     return (
-        f"; this rank waits for others in most collectives: it came last into {100 * found.last_share:.0f} % of them, "
-        "and only that part of the time is counted"
-        if found.last_share < 0.5
-        else f"; this rank waits for others in some collectives: it came last into {100 * found.last_share:.0f} % of them, "
-        "and only that part of the time is counted"
+        f"; this rank waits for others in {some} collectives: it came last, or beside the last, into "
+        f"{100 * found.last_share:.0f} % of them, and no more of the time is counted"
     )
 
 
 def limited(context: Context, claim: Claim, saving: Saving, whole_ms: float) -> Saving:
     """Limit a saving that was not replayed in the same way."""
-    import msgspec
-
     part = own(context, claim)
     most = room_ns(context, claim) / max(context.ledger.counted_ns, 1) * whole_ms
     high = min(saving.high_ms, most) * part
