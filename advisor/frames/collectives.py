@@ -124,7 +124,8 @@ def kinds(context: Context) -> Ints:
         kind(texts[code] if code >= 0 else "", context.names[op] if op >= 0 else "", context.names[name])
         for code, op, name in sorts.T.tolist()
     ]
-    return np.array(codes, np.int64)[inverse.reshape(-1)]
+    of_row: Ints = np.array(codes, np.int64)[inverse.reshape(-1)]
+    return of_row
 
 
 def facts(context: Context) -> dict[str, str | float | None]:

@@ -58,7 +58,10 @@ def make(trace: Trace, outcome: Outcome, *, safe: bool = False, what_if: Sequenc
     whole_ms = steady(trace)
     prices = replay.price(claims, whole_ms)
     how, matches = replay.how, outcome.matches
-    findings = [_with_price(f, matches[f.rule], prices, whole_ms, how, pace.clause(trace.context, matches[f.rule])) for f in outcome.findings]
+    findings = [
+        _with_price(f, matches[f.rule], prices, whole_ms, how, pace.clause(trace.context, matches[f.rule]))
+        for f in outcome.findings
+    ]
     rungs = prices.plan
     if safe:
         rungs = replay.price([claim for claim in claims if not changes_training(claim)], whole_ms).plan
@@ -200,8 +203,7 @@ def _bounded(trace: Trace, outcome: Outcome, claims: Sequence[Claim], reason: st
     return ranking.arrange(findings, outcome.matches, [claim.rule.id for claim in order])
 
 
-def _with_price(finding: Finding, claim: Claim, prices: Priced, whole_ms: float, how: str, paced: str
-) -> Finding:
+def _with_price(finding: Finding, claim: Claim, prices: Priced, whole_ms: float, how: str, paced: str) -> Finding:
     """The finding with its price, or with what leaves nothing of it."""
     if finding.rule in prices.after:
         return msgspec.structs.replace(finding, saving=None, after=list(prices.after[finding.rule]))

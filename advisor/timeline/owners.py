@@ -265,7 +265,7 @@ def _holders(context: Context, thread: int, start: Ints, end: Ints) -> tuple[Int
 
 
 def _first_calls(context: Context, nodes: Ints) -> Bools:
-    """Flag calls that are the first of a function or an operator, and take ten times as long as the others: these set something up."""
+    """Flag calls that are the first of a function or an operator, and take ten times as long as the others: they set it up."""
     host = context.recording.host
     flags = np.zeros(len(nodes), np.bool_)
     dur = host.end - host.start

@@ -231,7 +231,9 @@ def _parts(context: Context, summary: Summary, program: Program, bound: str | No
         phrase = BRIEFLY[cause] if brief else words.get(cause, ON_GPU[cause]).format(device=program.device)
         if cause == "communication" and waits is not None and waits.holds:
             shared = part_of(waits.waited_ns / whole * total, every[cause] / whole * total)
-            phrase = f"{WAITING_BRIEFLY if brief else WAITING}, {shared} waiting for other ranks".format(device=program.device)
+            phrase = f"{WAITING_BRIEFLY if brief else WAITING}, {shared} waiting for other ranks".format(
+                device=program.device
+            )
         text = f"{start} {phrase}"
         if cause == "unknown" and bound == cause:
             # Nobody owns it, not even the finding that counts it: at least say what the host is in meanwhile.
