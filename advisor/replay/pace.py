@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -26,6 +27,11 @@ def own(context: Context, claim: Claim) -> float:
     """
     found = None if claim.rule.match.frame in _OF_RANKS else context.once(rank_waits)
     return found.last_share if found is not None and found.holds else 1.0
+
+
+def own_of_all(context: Context, claims: Sequence[Claim]) -> dict[str, float]:
+    """Return that part for each of some fixes, by rule."""
+    return {claim.rule.id: own(context, claim) for claim in claims}
 
 
 def room_ns(context: Context, claim: Claim) -> float:

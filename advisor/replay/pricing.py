@@ -289,7 +289,7 @@ class Replay:
             whole_ms,
             scale=whole_ms / base if base else 0.0,
             thorough=len(self.graph) <= _LARGE,
-            own={claim.rule.id: pace.own(self.context, claim) for claim in fixes},
+            own=pace.own_of_all(self.context, fixes),
         )
         order: list[str] = []
         rungs: list[Rung] = []
