@@ -2,7 +2,8 @@
 
 A severity is read off the middle of the saving, as a share of the steady step. Findings go by that middle times the
 confidence; of two that are worth about the same, within a factor of two, the surer one comes first, and none is more severe
-than one before it. A rule without a price is ranked by its cost in place of the saving, and is medium at most. A larger batch
+than one before it. A rule without a price has its severity from its cost, at most medium, and comes behind those of the same
+severity that have one: what returns something known is done first, and more is recorded or looked into after. A larger batch
 comes behind every other fix, as it spreads what those remove; notes come behind that; and last a fix that returns nothing
 beside those before it, which is a note.
 """
@@ -10,7 +11,7 @@ beside those before it, which is a note.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -124,7 +125,7 @@ def rearrange(findings: Sequence[Finding], rules: Sequence[Rule]) -> list[Findin
 def arrange(findings: Sequence[Finding], claims: Mapping[str, Claim], order: Sequence[str]) -> list[Finding]:
     """Give findings their severities and their order; *claims* are theirs, by rule.
 
-    *order* holds the rules of those with a price, as they were priced. The rest is merged in by its cost.
+    *order* holds the rules of those with a price, as they were priced. The rest, by its cost, ends each severity.
     """
     turn = {rule: at for at, rule in enumerate(order)}
     real = [finding for finding in findings if finding.after is None]
@@ -150,21 +151,25 @@ def arrange(findings: Sequence[Finding], claims: Mapping[str, Claim], order: Seq
     rest.sort(key=lambda finding: (key(finding), finding.cost_ms), reverse=True)
     spent = [_as(finding, "note") for finding in findings if finding.after is not None]
     spent.sort(key=lambda finding: (-finding.cost_ms, finding.rule))
-    merged = _merge(first, rest, key)
+    merged = _merge(first, rest)
     severities = falling([finding.severity for finding in merged])
     return [*(_as(finding, severity) for finding, severity in zip(merged, severities, strict=True)), *spent]
 
 
-def _merge(first: list[Finding], rest: list[Finding], key: Callable[[Finding], Place]) -> list[Finding]:
-    """Merge two lists, each in order; of equals that of *first* comes first."""
+def _merge(first: Sequence[Finding], rest: Sequence[Finding]) -> list[Finding]:
+    """Put each finding of *rest* behind those of *first* that are as severe; before none but notes, where *first* has others.
+
+    Both are in order, and severities in *first* fall.
+    """
     merged: list[Finding] = []
-    at = 0
+    at = int(bool(rest) and bool(first) and first[0].severity != "note")
+    merged.extend(first[:at])
     for finding in rest:
-        while at < len(first) and key(first[at]) >= key(finding):
+        while at < len(first) and SEVERITIES.index(first[at].severity) >= SEVERITIES.index(finding.severity):
             merged.append(first[at])
             at += 1
         merged.append(finding)
-    return merged + first[at:]
+    return [*merged, *first[at:]]
 
 
 def _as(finding: Finding, severity: Severity) -> Finding:

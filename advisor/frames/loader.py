@@ -6,10 +6,14 @@ import numpy as np
 import pandas as pd
 
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_waits
-from advisor.frames.schema import COMMON, Schema, flag, integer, text
-from advisor.intervals import Bools, Spans, union
+from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
+from advisor.intervals import Bools, Ints, Spans, union
 from advisor.timeline.context import Context
 from advisor.timeline.waits import LOADER
+
+# A rhythm is told from chance by so many of its periods, and by how alike they are.
+_PERIODS, _ALIKE = 4, 0.6
+_MOST_WORKERS = 128
 
 SCHEMA = Schema(
     "loader",
@@ -23,6 +27,10 @@ SCHEMA = Schema(
         flag("on_launching_thread", "whether the waiting thread also launches the device's work"),
         flag("restart", "at the end of an epoch, where workers end and new ones start: the last wait, and the first of "
              "the next"),
+        integer("burst", "", "batches after which long waits come again: workers that started together deliver together, so it "
+                "is their number; NULL where the waits have no rhythm"),
+        real("short_by", "", "times as many batches a second as would keep the device fed: steady time over what is left of it "
+             "without the loader; NULL where nothing is left"),
     ),
 )  # fmt: skip
 
@@ -40,6 +48,9 @@ def build(context: Context) -> pd.DataFrame:
         for c in classes
     ]
     idle = context.idle_during(waits.start, waits.end) if context.device >= 0 else np.zeros(len(waits.start), np.int64)
+    several = np.array([kind == "multi-process" for kind in kinds], np.bool_)[inverse]
+    burst = rhythm((waits.end - waits.start)[several & ~waits.restart])
+    fed = context.ledger.counted_ns - int(cost.sum())
     frame |= {
         "name": context.labels(names, context.names),
         "iterator": context.labels(inverse, kinds),
@@ -47,8 +58,30 @@ def build(context: Context) -> pd.DataFrame:
         "idle_ns": idle,
         "on_launching_thread": host.thread[waits.node] == host.launching_thread(),
         "restart": waits.restart,
+        "burst": context.known(np.where(several, burst, -1)),
+        "short_by": np.full(len(names), context.ledger.counted_ns / fed if fed > 0 else np.nan),
     }
     return pd.DataFrame(frame)
+
+
+def rhythm(waits: Ints) -> int:
+    """Return the number of waits after which long ones come again, from 2 on; -1 where there is no such number.
+
+    It is the shift that lays the waits best on themselves: the least of those that do nearly as well, as multiples do too.
+    """
+    if len(waits) < 2 * _PERIODS:
+        return -1
+    # The first batch, for which workers start, is longer than any; it is no more than the next in length here.
+    length = np.minimum(waits, np.partition(waits, -2)[-2]).astype(np.float64)
+    length -= length.mean()
+    whole = float(length @ length)
+    shifts = range(1, min(len(waits) // _PERIODS, _MOST_WORKERS) + 1)
+    alike = np.array([float(length[at:] @ length[:-at]) * len(length) / (len(length) - at) for at in shifts])
+    best = float(alike.max())
+    if best < _ALIKE * whole or not whole:
+        return -1
+    least = int(np.flatnonzero(alike >= 0.8 * best)[0]) + 1
+    return least if least > 1 else -1
 
 
 def _stretches(context: Context, mask: Bools) -> Spans:

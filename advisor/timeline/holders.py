@@ -25,6 +25,7 @@ class Holders:
     """One entry for each stretch of idle; ``calls`` and ``dur_ns`` are -1 where no function is known."""
 
     name: pd.Categorical
+    function: pd.Categorical
     calls: Ints
     dur_ns: Ints
     parts: pd.Categorical
@@ -37,6 +38,7 @@ def describe(context: Context, node: Ints) -> Holders:
     text, parts = np.full(len(node), -1, np.int64), np.full(len(node), -1, np.int64)
     known = np.flatnonzero(node >= 0)
     places: list[str] = []
+    functions: list[str] = []
     shares: list[str] = []
     if len(known):
         code = host.name[node[known]]
@@ -55,10 +57,13 @@ def describe(context: Context, node: Ints) -> Holders:
         for at, name in enumerate(used.tolist()):
             place = parse_frame(names[name], host.libraries)
             places.append(place.text if place is not None else names[name])
+            functions.append(place.function if place is not None and place.function else _short(names[name]))
             heavy = at in np.argsort(-total, kind="stable")[:_MOST].tolist()
             shares.append(_parts(context, every[(row == at) & outer]) if heavy else "")
         text[known] = parts[known] = index
-    return Holders(context.labels(text, places), calls, dur, context.labels(parts, shares))
+    return Holders(
+        context.labels(text, places), context.labels(text, functions), calls, dur, context.labels(parts, shares)
+    )
 
 
 def _parts(context: Context, nodes: Ints) -> str:

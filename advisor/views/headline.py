@@ -46,6 +46,8 @@ _PARTLY = 0.1
 # A capture beside which the device did so much is not all that the recording holds.
 _SOME_WORK = 0.10
 _NOTHING = 0.01
+# One generated kernel among a thousand others makes no compiled program.
+_SOME_CODE = 0.05
 _MODEL = re.compile(
     r"::_?(?:linear|addmm|mm|bmm|baddbmm|matmul|einsum|\w*conv\w*|embedding\w*|\w*attention\w*|\w*(?:layer|batch|rms)_?norm\w*|lstm|gru)$"
     r"|^execute_|^step\[|nn\.Module: "
@@ -122,8 +124,8 @@ def program_of(trace: Trace) -> Program:
 
 
 _FACTS = (
-    "kind", "framework", "compiled_share", "graph_kernels", "kernel_count", "cpu_only", "model_on_cpu", "rank", "world_size",
-    "has_host", "has_gpu", "gpu_used", "vendor",
+    "kind", "framework", "compiler", "compiled_share", "graph_kernels", "kernel_count", "cpu_only",
+    "model_on_cpu", "rank", "world_size", "has_host", "has_gpu", "gpu_used", "vendor",
 )  # fmt: skip
 _FRAMEWORKS = {
     "vllm": "vLLM", "sglang": "SGLang", "tensorrt-llm": "TensorRT-LLM", "tgi": "TGI", "lightning": "Lightning",
@@ -136,6 +138,8 @@ def _mode(facts: dict[str, Any]) -> str:
     if facts["graph_kernels"] and 2 * facts["graph_kernels"] >= (facts["kernel_count"] or 0):
         return "CUDA graphs"
     share = facts["compiled_share"] or 0.0
+    if share >= _MOSTLY and facts["compiler"] in ("aot", "dynamo"):
+        return "compiled without fusing"
     return "compiled" if share >= _MOSTLY else "partly compiled" if share >= _PARTLY else "eager"
 
 

@@ -83,3 +83,8 @@ def no_gpu() -> TraceBuilder:
         with b.step(), b.op("aten::mm"):
             b.idle(ms=20)
     return b
+
+
+@edge
+def a_quarter_of_the_steps(over: bool) -> TraceBuilder:
+    return steps(dict.fromkeys((2, 5), 60) if over else dict.fromkeys((2, 4, 6), 60), 8)

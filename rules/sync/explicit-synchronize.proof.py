@@ -79,6 +79,11 @@ def one_call_per_step(over: bool) -> TraceBuilder:
 
 
 @edge
+def two_calls(over: bool) -> TraceBuilder:
+    return steps(steps=2 if over else 1)
+
+
+@edge
 def one_per_cent_of_the_step(over: bool) -> TraceBuilder:
     # Behind 19 ms of kernels, with 1 more: 205 us are 1.01 % of the step, 195 us 0.97 %.
     return steps(205 if over else 195, work_us=19_000)

@@ -93,12 +93,30 @@ def test_findings_are_arranged_by_what_they_return_and_those_that_return_nothing
     arranged = arrange(findings, claims, ["a/first", "a/second", "a/batch", "a/note"])
     assert [(one.rule, one.severity) for one in arranged] == [
         ("a/first", "high"),
-        ("a/risk", "medium"),  # no price: 8 % of cost, between 20 and 4
         ("a/second", "medium"),
+        ("a/risk", "medium"),  # no price: the last of its severity, though its cost of 8 % is more than 4
         ("a/batch", "low"),
         ("a/note", "note"),
         ("a/spent", "note"),
     ]
+
+
+def test_what_has_no_price_stands_first_only_before_notes() -> None:
+    book = [
+        rule("a/risk", levels={}, severity="medium", replay=None),
+        rule("a/priced"),
+        rule("a/note", levels={"note": 0.001, "low": 0.01}),
+    ]
+    claims = {one.id: Standing(one) for one in book}
+    risk, note = found("a/risk", None, cost=0.5), found("a/note", 0.002)
+    arranged = arrange([risk, found("a/priced", 0.02), note], claims, ["a/priced", "a/note"])
+    # 2 % is low, and what stands behind it is no more.
+    assert [(one.rule, one.severity) for one in arranged] == [
+        ("a/priced", "low"),
+        ("a/risk", "low"),
+        ("a/note", "note"),
+    ]
+    assert [one.rule for one in arrange([risk, note], claims, ["a/note"])] == ["a/risk", "a/note"]
 
 
 def test_a_finding_whose_saving_was_cut_is_ranked_anew() -> None:

@@ -1,0 +1,307 @@
+"""What an expert said of nineteen real traces, row by row, as ``shared/audited/README.md`` holds it.
+
+What comes first for the expert is said, by the headline or a finding, with its place, and its time within a third; what an
+earlier version said wrongly is gone. Left to a later issue are prices that shapes and the device's rates allow, how far
+kernels are from what the hardware can do, and experts that compute every token. Times are the expert's own.
+"""
+
+from __future__ import annotations
+
+import pytest
+from support.traces import analysis
+
+from advisor.report import Options, render
+from advisor.results.analysis import Analysis, Finding
+
+pytestmark = pytest.mark.real
+ORDER = ("note", "low", "medium", "high")
+FOLDER = "audited/"
+
+
+def read(name: str) -> Analysis:
+    return analysis(FOLDER + name)
+
+
+def text(result: Analysis) -> str:
+    return render("text", result, Options()).decode()
+
+
+def found(result: Analysis, rule: str) -> Finding:
+    named = {finding.rule: finding for finding in result.findings}
+    assert rule in named, f"{rule} is not among {', '.join(named)}"
+    return named[rule]
+
+
+def rules(result: Analysis) -> list[str]:
+    """Rules of the findings that are more than notes, in order."""
+    return [finding.rule for finding in result.findings if finding.severity != "note"]
+
+
+def headline(result: Analysis) -> str:
+    assert result.headline is not None
+    return result.headline.text
+
+
+def about(value: float, expert: float) -> bool:
+    """Tell whether a time is within a third of the expert's."""
+    return expert * 2 / 3 <= value <= expert * 4 / 3
+
+
+def parts(result: Analysis) -> dict[str, float]:
+    """Start-up by kind and place, in ms."""
+    return {f"{part.kind} {part.where or ''}".strip(): part.ms for part in result.summary.startup}
+
+
+def code(finding: Finding) -> str:
+    return f"{finding.fix.before}\n{finding.fix.after}\n{finding.fix.caveat}"
+
+
+def column(finding: Finding, name: str) -> list[object]:
+    at = finding.evidence.columns.index(name)
+    return [row[at] for row in finding.evidence.rows]
+
+
+def test_a_mixture_of_experts_in_fp32_wants_16_bits_and_no_training_code() -> None:
+    result = read("a100_switch_transformer_8x1024")
+    assert result.headline is not None
+    assert (result.headline.kind, result.headline.first) == ("inference", "precision/no-tensor-cores")
+    first = result.findings[0]
+    # 519 ms of products: the expert has 34 of them left in bf16. What they save computed from shapes is another issue's.
+    assert (first.rule, first.severity) == ("precision/no-tensor-cores", "high")
+    assert about(first.cost_ms, 519)
+    assert first.where[0].file is not None
+    assert first.where[0].file.endswith("feedforward.py")
+    assert "backward" not in code(first)
+    assert "GradScaler" not in text(result)
+
+
+def test_steps_that_wait_for_the_loader_are_found_and_the_workers_counted() -> None:
+    result = read("rtx2080ti_resnet_annotated")
+    assert (result.summary.steps, result.summary.steps_by) == (30, "Optimizer.step of SGD")
+    assert result.summary.step_ms is not None
+    # Over all thirty a step takes 405 ms without start-up; from the twelfth on, where all workers run, 362.
+    assert about(result.summary.steady_ms or 0, 362)
+    first = result.findings[0]
+    assert (first.rule, first.severity) == ("data-loading/loader-stall", "high")
+    assert about(first.cost_ms, 189)
+    # Bursts of four: four workers, of which the GPU takes the batches of nine.
+    assert column(first, "bursts_of") == [4]
+    assert column(first, "workers_needed") == [9]
+    assert not [verdict for verdict in result.verdicts.not_run if "steps" in verdict.needs]
+    # Every other step waits: none of them stands out.
+    assert "gpu-idle/step-outlier" not in {finding.rule for finding in result.findings}
+
+
+def test_a_model_on_the_cpu_beside_a_gpu() -> None:
+    result = read("a100_particle_on_cpu")
+    assert "on the CPU beside an idle NVIDIA A100" in headline(result)
+    dropout, left = found(result, "inference/train-mode"), found(result, "cpu/gpu-left-idle")
+    assert (dropout.severity, left.severity) == ("high", "high")
+    assert about(dropout.cost_ms, 985)
+    assert "model.eval()" in code(dropout)
+    # 3.7 to 4.9 s take 96 ms on the GPU; evaluation mode takes its part out before.
+    assert dropout.saving is not None
+    assert left.saving is not None
+    assert about(left.saving.high_ms + dropout.saving.high_ms, 4_867 - 96)
+    assert dropout.saving.high_ms + left.saving.high_ms < 4_867
+
+
+@pytest.mark.parametrize(
+    ("name", "steady", "idle"), [("a100_particle_batch4", 32.0, 26.4), ("a100_particle_batch8_cold", 30.0, 0.79 * 30)]
+)
+def test_small_batches_are_launch_bound(name: str, steady: float, idle: float) -> None:
+    result = read(name)
+    assert about(result.summary.steady_ms or 0, steady)
+    first = result.findings[0]
+    assert (first.rule, first.severity) == ("gpu-idle/launch-bound", "high")
+    assert about(first.cost_ms, idle)
+    assert first.saving is not None
+    assert first.saving.high_ms < first.cost_ms
+    assert "kernels/many-tiny" not in {finding.rule for finding in result.findings}
+    assert "the GPU waits for Python and launches" in headline(result)
+
+
+def test_two_first_calls_are_start_up_and_what_is_left_is_judged() -> None:
+    result = read("a100_particle_batch512_cold")
+    started = parts(result)
+    assert about(started["loading aten::cudnn_convolution"], 628.8)
+    assert about(started["specialization delta_r2"], 293)
+    assert headline(result).startswith("922 of 1,022 ms are start-up")
+    assert "TorchScript specializes delta_r2" in text(result) or "specialization 293 ms in delta_r2" in text(result)
+    assert about(result.summary.steady_ms or 0, 96)
+    for rule, share in (
+        ("precision/cast-churn", 0.187),
+        ("kernels/elementwise-chain", 0.21),
+        ("kernels/unfused-attention", 0.09),
+    ):
+        finding = found(result, rule)
+        assert finding.severity == "medium"
+        assert about(finding.cost_ms, share * 96)
+    assert result.plan[-1].speedup > 1.2
+
+
+def test_a_specialization_silences_nothing() -> None:
+    result = read("a100_particle_batch8_cold")
+    assert about(parts(result)["specialization delta_r2"], 300)
+    assert headline(result).startswith("299 of 330 ms are start-up: TorchScript specializes delta_r2.")
+
+
+def test_a_first_call_is_no_gap() -> None:
+    result = read("event_sync_first_call")
+    assert about(parts(result)["first call aten::empty"], 2.19)
+    assert "2.19 of 3.15 ms are start-up" in headline(result)
+    assert "SummaryWriter" not in text(result)
+    assert "add_histogram" not in text(result)
+    assert all(finding.severity in ("low", "note") for finding in result.findings)
+
+
+def test_one_all_reduce_a_parameter_in_a_program_that_is_compiled_and_not_fused() -> None:
+    result = read("v100_aot_allreduce_rank1of2")
+    reduced = found(result, "distributed/unbucketed-gradients")
+    assert about(reduced.cost_ms, 71)
+    assert reduced.occurrences == 404 * 5
+    assert reduced.saving is not None
+    assert reduced.saving.high_ms > 71 / 2
+    assert reduced.severity in ("medium", "high")
+    assert "in buckets" in reduced.fix.title
+    # Nothing else owns those 71 ms, and nothing speaks of sizes that were not recorded.
+    assert "distributed/exposed-communication" not in {finding.rule for finding in result.findings}
+    assert "distributed/small-messages" not in result.verdicts.passes
+    shown = text(result)
+    for wrong in ("bf16_compress_hook", "bfloat16", "AdamW", "torch.compile(model)  #", "compile the model:"):
+        assert wrong not in shown
+    assert "backend" in found(result, "gpu-idle/launch-bound").fix.title
+    assert "eager" not in headline(result)
+    batch = found(result, "memory/low-peak")
+    assert rules(result).index("memory/low-peak") == len(rules(result)) - 1
+    assert batch.saving is not None
+    assert batch.saving.high_ms <= batch.cost_ms
+    # Both ends of what the plan comes to.
+    last = result.plan[-1]
+    assert last.speedup_low is not None
+    assert f"{last.speedup_low:.2f} to {last.speedup:.2f}×" in shown
+
+
+def test_a_benchmark_that_clears_the_cache() -> None:
+    result = read("a100_param_bench")
+    assert headline(result).startswith("19.6 of 19.8 s are start-up")
+    work = found(result, "cpu/work-off-the-gpu")
+    costs = dict(zip(column(work, "op"), column(work, "cost_ms"), strict=True))
+    assert about(float(str(costs["aten::mul"])), 46)
+    assert "every step" not in text(result)
+    assert "sync/explicit-synchronize" not in {finding.rule for finding in result.findings}
+
+
+def test_an_accelerator_of_another_maker_is_work() -> None:
+    result = read("mtia_inference_rank0")
+    causes = result.summary.causes
+    busy = (causes["compute"] + causes["copy"]) * result.summary.window_ms
+    assert about(busy, 7_700)
+    assert result.trace.devices[0].name == "MTIA"
+    shown = text(result)
+    assert "no GPU event" not in shown
+    assert "On AMD" not in shown
+    assert causes["host"] < 0.2
+
+
+def test_a_copy_that_holds_the_host_leads() -> None:
+    result = read("a100_dlrm_rank0of16")
+    first = result.findings[0]
+    assert (first.rule, first.severity) == ("transfer/d2h-sync-copy", "high")
+    # The host is blocked for 147 ms a step, of which the GPU idles for 81.
+    at = column(first, "annotation").index("## sparse_data_dist ##")
+    assert about(float(str(column(first, "host_wait_ms")[at])) / 5, 147)
+    assert "[88]" in str(column(first, "shapes")[at])
+    odd = found(result, "precision/misaligned-matmul")
+    assert about(odd.cost_ms, 117 / 5)
+    assert rules(result).index("precision/misaligned-matmul") == 1
+
+
+def test_an_optimizer_that_takes_a_third_of_the_step() -> None:
+    result = read("a100_dlrm_shampoo_rank1of128")
+    first = result.findings[0]
+    assert first.rule == "kernels/slow-optimizer"
+    assert first.severity == "high"
+    assert about(first.cost_ms, 209)
+    assert first.where[0].op == "Optimizer.step#Shampoo.step"
+    assert rules(result)[-1] == "gpu-idle/unexplained"
+    assert "record a few steps" not in headline(result)
+
+
+def test_the_tail_of_a_recording_is_no_step() -> None:
+    result = read("v100_resnet50_workers4_b")
+    assert result.summary.step_ms is not None
+    assert result.summary.step_ms.median == pytest.approx(123, abs=1)
+    assert about(result.summary.causes["after"] * result.summary.window_ms, 80.4)
+    assert {"gpu-idle/long-gap", "gpu-idle/step-outlier"}.isdisjoint(finding.rule for finding in result.findings)
+    # Conv-net prices are of 123 ms, not 143.
+    assert result.plan[0].step_ms_before == pytest.approx(123, abs=1)
+
+
+def test_an_engine_in_eager_mode() -> None:
+    result = read("b200_vllm_gptoss_eager")
+    first = result.findings[0]
+    assert (first.rule, first.severity) == ("gpu-idle/launch-bound", "high")
+    assert "enforce_eager=False" in first.fix.after
+    assert result.summary.tensor_core_share == pytest.approx(0.60, abs=0.02)
+    assert "vLLM" in headline(result)
+    assert rules(result) == ["gpu-idle/launch-bound"]
+    assert "backward" not in text(result)
+
+
+def test_images_prepared_on_the_cpu_and_attention_by_hand() -> None:
+    result = read("h100_timesformer")
+    first, second = result.findings[:2]
+    assert (first.rule, first.severity) == ("gpu-idle/processor", "high")
+    assert about(first.cost_ms, 218)
+    holder = str(column(first, "mostly_in")[0])
+    assert holder.startswith("normalize")
+    assert "rescale" in holder
+    assert "resize" in holder
+    assert "use_fast=True" in first.fix.after
+    assert (second.rule, second.severity) == ("kernels/unfused-attention", "high")
+    assert about(second.cost_ms, 120)
+    # What pads the products of that attention is worth nothing behind it.
+    padding = found(result, "precision/misaligned-matmul")
+    assert padding.severity == "note"
+    assert padding.saving is None
+    assert "kernels/unfused-attention" in (padding.after or [])
+    assert "add_histogram" not in text(result)
+    assert result.plan[-1].speedup < 6
+
+
+def test_a_graph_capture_is_no_idle_gpu() -> None:
+    result = read("mi300_vllm_graph_capture")
+    assert result.headline is not None
+    assert result.headline.kind == "capture only"
+    assert "idle means nothing here" in headline(result)
+    assert result.findings == []
+    assert any(name.startswith("capture") and about(ms, 57) for name, ms in parts(result).items())
+
+
+def test_functions_of_a_library_are_named() -> None:
+    result = read("mi300_xdit_flux")
+    assert "most in matrix products (133 ms)" in headline(result)
+    first = result.findings[0]
+    assert first.rule == "gpu-idle/host-function"
+    calls = dict(zip(column(first, "function"), column(first, "all_calls_ms"), strict=True))
+    assert about(float(str(calls["_execution_device"])), 10.7)
+    assert about(float(str(calls["reset_stateful_hooks"])), 9.0)
+    assert "_execution_device" in text(result)
+    assert "reset_stateful_hooks" in text(result)
+
+
+def test_one_image_a_batch_is_launch_bound_and_nothing_else() -> None:
+    result = read("mi300_vit_batch1")
+    assert rules(result) == ["gpu-idle/launch-bound"]
+    first = result.findings[0]
+    assert first.severity == "high"
+    assert first.saving is not None
+    assert first.saving.high_ms < first.cost_ms
+
+
+def test_the_first_call_of_an_operator_is_start_up() -> None:
+    result = read("mi300_normalization_layers")
+    assert parts(result)["first call aten::arange"] >= 28.5 * 2 / 3
+    assert "cpu/work-off-the-gpu" not in {finding.rule for finding in result.findings}
+    assert "1,040 of 1,069 ms are start-up" in headline(result)
