@@ -90,20 +90,13 @@ def build(context: Context) -> pd.DataFrame:
     work, rows = context.recording.work, communication(context)
     launch = work.launch[rows]
     texts = context.recording.recorded.texts
-    teller, sent, dtype = context.once(_told)
-    called = context.op_column(teller, "collective")
-    # ncclKernel_SendRecv carries all-to-all too: what the operator says goes before the kernel's name.
-    host = context.recording.host
-    ops = fetch(host.name, fetch(host.attributes.op, launch))
-    kinds = [
-        kind(texts[code] if code >= 0 else "", context.names[op] if op >= 0 else "", context.names[name])
-        for code, op, name in zip(called.tolist(), ops.tolist(), work.name[rows].tolist(), strict=True)
-    ]
+    teller, sent, dtype = context.once(told)
+    codes = context.once(kinds)
     frame = context.common_of_work(rows)
     phase = context.phases(launch)
     frame |= {
         "name": context.labels(work.name[rows], context.names),
-        "kind": context.labels(np.array(kinds, np.int64), [name for name, _ in _KINDS] + ["other"]),
+        "kind": context.labels(codes, [name for name, _ in _KINDS] + ["other"]),
         "bytes": context.known(sent),
         "dtype": pd.Categorical(dtype, categories=sorted({name for name in dtype if name is not None})),
         "group_name": context.labels(context.op_column(teller, "group_name"), texts),
@@ -111,11 +104,28 @@ def build(context: Context) -> pd.DataFrame:
         "group_size": context.known(context.op_column(teller, "group_size")),
         "seq": context.known(context.op_column(teller, "collective_seq")),
         "phase": context.phase(launch),
-        "per_parameter": _per_parameter(context, rows, np.array(kinds, np.int64) == 0),
+        "per_parameter": _per_parameter(context, rows, codes == 0),
         "accumulating": _accumulating(context, launch, phase),
         "exposed_ns": exposed(context, rows),
     }
     return pd.DataFrame(frame)
+
+
+def kinds(context: Context) -> Ints:
+    """Code of the kind of each row, in the order in which they are tried; the number of kinds for others."""
+    recording, rows = context.recording, communication(context)
+    texts, host = recording.recorded.texts, recording.host
+    teller = context.once(told)[0]
+    called = context.op_column(teller, "collective")
+    ops = fetch(host.name, fetch(host.attributes.op, recording.work.launch[rows]))
+    # ncclKernel_SendRecv carries all-to-all too: what the operator says goes before the kernel's name.
+    sorts, inverse = np.unique(np.stack([called, ops, recording.work.name[rows]]), axis=1, return_inverse=True)
+    codes = [
+        kind(texts[code] if code >= 0 else "", context.names[op] if op >= 0 else "", context.names[name])
+        for code, op, name in sorts.T.tolist()
+    ]
+    of_row: Ints = np.array(codes, np.int64)[inverse.reshape(-1)]
+    return of_row
 
 
 def facts(context: Context) -> dict[str, str | float | None]:
@@ -123,7 +133,7 @@ def facts(context: Context) -> dict[str, str | float | None]:
     work, rows = context.recording.work, communication(context)
     if not len(rows):
         return {"gradient_dtype": None, "sized_messages_share": 1.0}
-    _, sent, dtype = context.once(_told)
+    _, sent, dtype = context.once(told)
     reduced = (context.phases(work.launch[rows]) == BACKWARD) & np.isin(work.name[rows], _reducing(context))
     weight: dict[str, int] = {}
     for at in np.flatnonzero(reduced).tolist():
@@ -140,7 +150,7 @@ def _reducing(context: Context) -> list[int]:
     return [code for code in used if _REDUCES.search(context.names[code][:400])]
 
 
-def _told(context: Context) -> tuple[Ints, Ints, list[str | None]]:
+def told(context: Context) -> tuple[Ints, Ints, list[str | None]]:
     """Nodes that say what each row sends, the bytes sent in, and their number format."""
     launch = context.recording.work.launch[communication(context)]
     teller = _teller(context, launch)

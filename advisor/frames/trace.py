@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from advisor import hardware
-from advisor.frames import collectives, copies, devices, program, settings
+from advisor.frames import collectives, copies, devices, program, rank_waits, settings
 from advisor.frames.frame import Frame
 from advisor.frames.schema import Schema, flag, integer, real, text
 from advisor.frames.values import typed
@@ -110,6 +110,9 @@ SCHEMA = Schema(
         integer("bytes_copied", "bytes", "copied between host and device; NULL where no copy says its size"),
         integer("pageable_to_device_bytes", "bytes", "of these from pageable memory to a device, as far as copies say"),
         real("sized_messages_share", "share", "of the collectives: whose size is told; 1 without any; NULL if none is"),
+        real("rank_wait_share", "share", "of steady work: in collectives beyond the fastest of their kind, size and group: waiting "
+             "for other ranks; NULL without five alike"),
+        real("rank_last_share", "share", "of those collectives: at most 1.25 times the fastest, the rank came last; NULL likewise"),
         flag("steps_not_iterations", "several loader waits in one step: a step is not an iteration"),
         *(real(f"{cause}_share", "share", f"of steady work: what {cause} owns") for cause in BUSY + IDLE if cause != "startup"),
         *(real(f"{cause}_share", "share", f"of the window: what {cause} owns") for cause in ("startup", *OUTSIDE)),
@@ -141,6 +144,7 @@ def facts(context: Context) -> dict[str, Any]:
         | _file(context)
         | copies.facts(context)
         | collectives.facts(context)
+        | rank_waits.facts(context)
         | settings.figures(context)
         | settings.facts(context)
     )

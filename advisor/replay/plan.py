@@ -50,13 +50,18 @@ def make(trace: Trace, outcome: Outcome, *, safe: bool = False, what_if: Sequenc
     claims = [claim for claim in outcome.matches.values() if claim.rule.replay is not None and len(claim.segments)]
     if not claims:
         return Plan(findings=outcome.findings, steps=[], reason="")
+    from advisor.replay import pace
+
     replay = _replay(trace)
     if replay.reason:
         return Plan(findings=_bounded(trace, outcome, claims, replay.reason), steps=[], reason=replay.reason)
     whole_ms = steady(trace)
     prices = replay.price(claims, whole_ms)
     how, matches = replay.how, outcome.matches
-    findings = [_with_price(f, matches[f.rule], prices, whole_ms, how) for f in outcome.findings]
+    findings = [
+        _with_price(f, matches[f.rule], prices, whole_ms, how, pace.clause(trace.context, matches[f.rule]))
+        for f in outcome.findings
+    ]
     rungs = prices.plan
     if safe:
         rungs = replay.price([claim for claim in claims if not changes_training(claim)], whole_ms).plan
@@ -171,6 +176,7 @@ def _what_if(
 
 def _bounded(trace: Trace, outcome: Outcome, claims: Sequence[Claim], reason: str) -> list[Finding]:
     """The findings with the prices that what they own allows, beside each other."""
+    from advisor.replay import pace
     from advisor.replay.apart import apart
     from advisor.replay.effect import held_by_the_link
 
@@ -189,15 +195,15 @@ def _bounded(trace: Trace, outcome: Outcome, claims: Sequence[Claim], reason: st
         elif claim is not None and claim.after is not None:
             finding = msgspec.structs.replace(finding, saving=None, after=list(claim.after))
         elif claim is not None and claim.saving is not None:
-            basis = f"{claim.saving.basis} (not replayed: {reason})"
-            saving = msgspec.structs.replace(claim.saving, basis=basis)
+            saving = pace.limited(context, claim, claim.saving, whole_ms)
+            saving = msgspec.structs.replace(saving, basis=f"{saving.basis} (not replayed: {reason})")
             finding = msgspec.structs.replace(finding, saving=saving, after=None)
         findings.append(finding)
     order = sorted(prices.values(), key=lambda claim: claim.rank, reverse=True)
     return ranking.arrange(findings, outcome.matches, [claim.rule.id for claim in order])
 
 
-def _with_price(finding: Finding, claim: Claim, prices: Priced, whole_ms: float, how: str) -> Finding:
+def _with_price(finding: Finding, claim: Claim, prices: Priced, whole_ms: float, how: str, paced: str) -> Finding:
     """The finding with its price, or with what leaves nothing of it."""
     if finding.rule in prices.after:
         return msgspec.structs.replace(finding, saving=None, after=list(prices.after[finding.rule]))
@@ -206,7 +212,7 @@ def _with_price(finding: Finding, claim: Claim, prices: Priced, whole_ms: float,
         return finding
     replay, (low, high) = claim.rule.replay, saving
     assumed = f"{100 * replay.low:.3g} to {100 * replay.high:.3g} %"
-    basis = f"replay: {how} {assumed} of its rows' time; {replay.basis}"
+    basis = f"replay: {how} {assumed} of its rows' time; {replay.basis}{paced}"
     return msgspec.structs.replace(
         finding,
         after=None,

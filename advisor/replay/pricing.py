@@ -12,7 +12,7 @@ import numpy as np
 from advisor.engine import ranking
 from advisor.engine.claims import Claim
 from advisor.intervals import Ints, Spans, covered, union
-from advisor.replay import simulate
+from advisor.replay import pace, simulate
 from advisor.replay.apart import apart
 from advisor.replay.effect import Floats, Keep, effect, held_by_the_link, reach, waiting
 from advisor.replay.graph import PLAIN, Graph, build
@@ -152,6 +152,7 @@ class _Queue:
         *,
         scale: float,
         thorough: bool,
+        own: Mapping[str, float],
     ) -> None:
         self.worlds, self.most = worlds, most
         self.claims = {claim.rule.id: claim for claim in fixes}
@@ -160,6 +161,7 @@ class _Queue:
         self.spent: dict[str, int] = {}
         """Fixes that return nothing, with the number of those taken when that was seen first."""
         self._taken = 0
+        self.own = own
         self._ms = {rule: bounds.high for rule, bounds in most.items()}  # at most
 
     def middle(self, rule: str, low: float, high: float) -> float:
@@ -197,7 +199,7 @@ class _Queue:
         gain, most = 0.0, self.most[rule].high
         for world in self.worlds:
             if gain < most:  # else a faster host has nothing to add
-                gain = min(max(gain, world.gain(rule) * self.scale), most)
+                gain = min(max(gain, world.gain(rule) * self.scale * self.own[rule]), most)
         return gain
 
     def take(self, rule: str, left: float) -> tuple[float, float]:
@@ -205,9 +207,9 @@ class _Queue:
         # Launches go with the work that they launch; but nothing is promised beyond what the rows own, or the basis says.
         gains = [world.take(rule, cautiously=at == 0) for at, world in enumerate(self.worlds)]
         self._taken += 1
-        most = self.most[rule]
-        high = min(max(gain for _, gain in gains) * self.scale, most.high, left)
-        return min(gains[0][0] * self.scale, most.low, high), high
+        most, scale = self.most[rule], self.scale * self.own[rule]
+        high = min(max(gain for _, gain in gains) * scale, most.high, left)
+        return min(gains[0][0] * scale, most.low, high), high
 
 
 class Replay:
@@ -287,6 +289,7 @@ class Replay:
             whole_ms,
             scale=whole_ms / base if base else 0.0,
             thorough=len(self.graph) <= _LARGE,
+            own=pace.own_of_all(self.context, fixes),
         )
         order: list[str] = []
         rungs: list[Rung] = []
@@ -339,17 +342,20 @@ class Replay:
     def _bounds(self, claim: Claim, whole_ms: float) -> Bounds:
         """The most that a fix can return, in ms: neither more than its rows own, nor than the part of their time that it assumes.
 
-        A larger batch is worth more than the gaps that show the room for it, but not for sure.
+        Communication hides behind computation, as far as there is some; and where the rank waits for others, its own work
+        returns only what it delays them by. A larger batch is worth more than the gaps that show the room for it, but not for sure.
         """
         replay = claim.rule.replay
         assert replay is not None
         assert self.graph is not None
         ms = whole_ms / max(self.context.ledger.counted_ns, 1)
+        own = pace.own(self.context, claim)
         owned = (claim.cost_ns - held_by_the_link(self.context, claim)) * ms
         if replay.action == "batch":
-            return Bounds(owned, whole_ms)
+            return Bounds(owned * own, whole_ms * own)
         reached = max(reach(self.context, self.graph, claim) * ms, owned)
-        return Bounds(min(owned, replay.low * reached), min(owned, replay.high * reached))
+        high = min(owned, replay.high * reached, pace.room_ns(self.context, claim) * ms) * own
+        return Bounds(min(owned * own, replay.low * reached * own, high), high)
 
     def timeline_with(self, claims: Sequence[Claim]) -> pd.DataFrame:
         """The device's work as it would run with the hopeful assumptions of all fixes."""

@@ -286,7 +286,13 @@ def _idle_layers(recording: Recording, device: int, waits: HostWaits, doubtful: 
         return layers
     held = _held_calls(recording, waits)
     if doubtful.length:
-        # What the device did is not known for sure. That one call held the host meanwhile is.
+        # What the device did is not known for sure. That one call held the host meanwhile is; but where the work that ends
+        # the idle stretch was queued before it began, nobody knows that the device idled for a copy.
+        if device >= 0:
+            syncs, copying = waits.syncs, waits.syncs.kind == w.COPY_SYNC
+            copies = union(syncs.begin[copying], waits.reach[copying])
+            queued = intersect(intersect(unexplained_idle(recording, device), doubtful), copies)
+            layers.append(layer_of("unknown", queued.start, queued.end))
         layers += _doubtful_layers(waits, held, doubtful)
     if device >= 0:
         waiting = subtract(unexplained_idle(recording, device), held)

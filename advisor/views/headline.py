@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import pandas as pd
 
+from advisor.frames.rank_waits import rank_waits
 from advisor.results.analysis import Finding, QualityNote, StartupPart, Summary
 from advisor.results.decision import CUT_OFF
 from advisor.results.headline import Headline, HeadlineKind
@@ -21,6 +22,8 @@ from advisor.views.phrasing import (
     ON_GPU,
     STARTUP,
     UNRECORDED,
+    WAITING,
+    WAITING_BRIEFLY,
     Clause,
     Parts,
     clauses,
@@ -227,11 +230,21 @@ def _parts(context: Context, summary: Summary, program: Program, bound: str | No
     whole = max(ledger.counted_ns, 1)
     silent = sorted((cause for cause, ns in lost.items() if ns > _SILENT * whole), key=lambda cause: -lost[cause])
     unit = f"the steady {duration(total)}" + (" a step" if summary.steps > 1 and summary.step_ms else "")
+    waits = context.once(rank_waits)
     words = ON_GPU if context.recording.devices else ON_CPU if context.cpu_program else UNRECORDED
 
     def clause(start: str, cause: str, *, brief: bool = False) -> Clause:
         phrase = BRIEFLY[cause] if brief else words.get(cause, ON_GPU[cause]).format(device=program.device)
+        if cause == "communication" and waits is not None and waits.holds:
+            shared = part_of(waits.waited_ns / whole * total, every[cause] / whole * total)
+            phrase = f"{WAITING_BRIEFLY if brief else WAITING}, {shared} waiting for other ranks".format(
+                device=program.device
+            )
         text = f"{start} {phrase}"
+        if cause == "unknown" and bound == cause:
+            # Nobody owns it, not even the finding that counts it: at least say what the host is in meanwhile.
+            found = owners.owner(context, cause, ledger.counted)
+            return Clause(text, found.name, duration(found.ns / whole * total)) if found else Clause(text)
         found = owners.owner(context, cause, free) if cause in silent else None
         if found is None or not found.ns:
             return Clause(text)

@@ -9,13 +9,15 @@ import numpy as np
 
 from advisor.intervals import Bools, Ints, covered, fetch, summed, union
 from advisor.timeline import ledger as ledgers
-from advisor.timeline.calls import OP
+from advisor.timeline.calls import ANNOTATION, OP, RUNTIME
 from advisor.timeline.context import Context
 
 _MARK = "ProfilerStep#"
 _PYTHON = "Python outside any operator"
 # Of a device's time: an operator with less of it is one of many, and the kind of kernel says more.
 _MOST = 1 / 3
+# Of idle time that nothing explains: a call that holds the host for less of it is beside the point.
+_HOLDS = 1 / 2
 _KINDS = {
     "gemm": "matrix products",
     "conv": "convolutions",
@@ -63,6 +65,8 @@ def owner(context: Context, cause: str, segments: Bools) -> Owner | None:
         return _of_work(context, ledger.row[chosen], ledger.dur_ns[chosen]) if len(chosen) else None
     if cause == "host":
         return _of_host(context, chosen)
+    if cause == "unknown":
+        return _meanwhile(context, chosen)
     row, dur = ledger.row[chosen], ledger.dur_ns[chosen]
     row, dur = row[row >= 0], dur[row >= 0]
     if cause in ledgers.BUSY:
@@ -124,6 +128,29 @@ def _of_work(context: Context, row: Ints, dur: Ints) -> Owner | None:
     if kind in _KINDS and kinds[kind] >= _MOST * dur.sum():
         return Owner(_KINDS[kind], kinds[kind])
     return found or _named(context, work.name[row], dur)
+
+
+def _meanwhile(context: Context, segments: Ints) -> Owner | None:
+    """Return the call that holds the launching thread for most of some idle time, with the operator and range around it."""
+    ledger, host = context.ledger, context.recording.host
+    spans = union(ledger.start_ns[segments], ledger.end_ns[segments])
+    node = np.flatnonzero((host.thread == host.launching_thread()) & (host.group == RUNTIME))
+    within = covered(spans, host.start[node], host.end[node])
+    operator = fetch(host.attributes.op, node)
+    kind = fetch(host.name, operator) * (len(context.names) + 1) + host.name[node]
+    _, sort = np.unique(kind, return_inverse=True)
+    total = summed(sort.reshape(-1), within, len(node))
+    if not total.any() or total.max() < _HOLDS * spans.length:
+        return None
+    chosen = np.flatnonzero((sort.reshape(-1) == int(np.argmax(total))) & (within > 0))
+    first = node[chosen[np.argmax(within[chosen])]]
+    name = context.names[host.name[first]]
+    op = int(fetch(host.attributes.op, np.array([first]))[0])
+    if op >= 0 and host.group[op] == OP:
+        name += f" in {context.names[host.name[op]]}"
+    marks = np.array([text.startswith(_MARK) for text in context.names], np.bool_)
+    around = int(host.above(np.array([first]), (host.group == ANNOTATION) & ~marks[host.name])[0])
+    return Owner(f"{name} under {context.names[host.name[around]]}" if around >= 0 else name, int(total.max()))
 
 
 def _of_host(context: Context, segments: Ints) -> Owner | None:

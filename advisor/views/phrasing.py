@@ -60,6 +60,8 @@ BRIEFLY = {
     "unknown": "idle without a known reason",
 }
 """Each cause in a few words, behind another."""
+WAITING, WAITING_BRIEFLY = "the {device} is in collectives", "collectives"
+"""Clause of communication in a rank that mostly waits for others, and the same in a few words."""
 STARTUP = {
     "loading": "code is loaded",
     "selection": "an algorithm is chosen",

@@ -68,12 +68,12 @@ def training(device: str, start: Part) -> TraceBuilder:
         for layer in range(12):
             with b.op("aten::mm", shapes=[[1024, 1024], [1024, 1024]], seq=layer):
                 b.kernel(GEMM, us=900)
-        b.item()
         for layer in range(12):
             with b.backward("MmBackward0", layer), b.op("aten::mm"):
                 b.kernel(GEMM, us=900)
         with b.annotation("Optimizer.step#SGD.step"), b.op("aten::_foreach_add_"):
             b.kernel("multi_tensor_apply_kernel", us=200)
+            b.item()  # so that each step is like the others, and the wait for the next batch hidden by none
     b.sync()
     return b
 
@@ -117,13 +117,12 @@ def test_300_ms_of_start_up_change_no_price(
         assert found[rule] == pytest.approx((low, high), rel=0.01, abs=0.01), rule
 
 
-@pytest.mark.parametrize("program", [training, inference], ids=lambda program: str(program.__name__))
-def test_300_ms_of_a_search_change_no_price(program: Callable[[str, Part], TraceBuilder], tmp_path: Path) -> None:
+def test_300_ms_of_a_search_change_no_price(tmp_path: Path) -> None:
     device = "Tesla V100-SXM2-16GB"
-    with_it, without = (analysis(program(device, part), tmp_path) for part in (searching, nothing))
-    # The GPU worked: it is compute, and no steady work. The four calls of 0.1 ms behind it are, but in no typical step.
-    later = 4 * 0.1 if program is inference else 0
-    assert with_it.summary.steady_ms == pytest.approx(without.summary.steady_ms + later, rel=0.005)
+    with_it, without = (analysis(training(device, part), tmp_path) for part in (searching, nothing))
+    # The GPU worked: it is compute, and no steady work.
+    assert with_it.summary.steady_ms == pytest.approx(without.summary.steady_ms, rel=0.01)
     plain, found = prices(without), prices(with_it)
+    assert plain
     for rule, (low, high) in plain.items():
-        assert found[rule] == pytest.approx((low, high), rel=0.02, abs=0.05), rule
+        assert found[rule] == pytest.approx((low, high), rel=0.01, abs=0.01), rule

@@ -84,19 +84,20 @@ def test_an_operator_claims_no_more_than_its_calls_last() -> None:
     assert "every step" not in found.title
 
 
-def test_a_copy_that_holds_the_host_beside_replays_that_lack_work() -> None:
+def test_a_copy_is_not_blamed_for_idle_in_which_work_was_queued() -> None:
+    """Five calls of 138.8 to 146.9 ms hold the host, and the GPU idles 83 to 88.1 ms in each.
+
+    The memset or kernel that ends each long stretch was launched by cudaGraphLaunch 49 to 176 ms before it began: the replay
+    lacks work, and nobody knows what the GPU did. This was the copy's before, at 80.9 ms a step.
+    """
     made = analysis("audited/a100_dlrm_rank0of16")
-    found = finding("audited/a100_dlrm_rank0of16", "transfer/d2h-sync-copy")
-    first = rows(found)[0]
-    assert (first["op"], first["annotation"], first["shapes"]) == (
-        "aten::copy_",
-        "## sparse_data_dist ##",
-        "[[88],[88],[]]",
-    )
-    # Five calls of 138.8 to 146.9 ms and the waits behind them; the GPU idles 83 to 88.1 ms in each.
-    assert first["host_wait_ms"] == pytest.approx(724.5, rel=0.01)
-    assert first["cost_ms"] == pytest.approx(433.9, rel=0.02)
-    assert made.summary.steady_causes["unknown"] < 0.15
+    costs = [found.cost_ms for found in made.findings if found.rule == "transfer/d2h-sync-copy"]
+    assert sum(costs) <= 27.7
+    assert made.summary.steady_causes["blocking_copy"] < 0.01
+    assert made.summary.steady_causes["unknown"] > 0.4
+    assert made.headline is not None
+    assert made.headline.bound == "unknown"
+    assert "cuda" in made.headline.text
 
 
 def test_an_optimizer_that_takes_a_third_of_the_step() -> None:

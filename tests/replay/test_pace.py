@@ -1,0 +1,100 @@
+"""Prices of one rank among others, and of communication with little to hide behind: worked out by hand on built traces."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import advisor
+from advisor.results.analysis import Finding
+from advisor.testing import TraceBuilder
+from advisor.trace import Trace, read
+
+A100 = "NVIDIA A100-SXM4-80GB"
+
+
+def built(b: TraceBuilder) -> Trace:
+    with tempfile.TemporaryDirectory() as folder:
+        return read(str(b.write(Path(folder) / "t.json")))
+
+
+def facts(trace: Trace) -> dict[str, Any]:
+    return trace.frame("trace").iloc[0].to_dict()
+
+
+def rank(*lasting_us: int, nbytes: int = 1 << 20, wasted_us: int = 500) -> Trace:
+    """One step: before each all-reduce of one size 200 us of a product and as much of a copy that nothing needs."""
+    b = TraceBuilder(A100, host_us=0, latency_us=0, with_stack=False, world_size=8)
+    with b.step():
+        for us in lasting_us:
+            with b.op("aten::mm"):
+                b.kernel("ampere_sgemm_128x64_nn", us=200)
+            with b.op("aten::copy_"):
+                b.copy("DtoH", 1 << 22, us=wasted_us, pinned=False)
+            b.collective("all_reduce", nbytes, us, stream=7, host_us=2)
+        b.sync()
+    return built(b)
+
+
+def saving(trace: Trace, rule: str) -> Finding:
+    return next(one for one in advisor.analyze(trace).findings if one.rule == rule)
+
+
+def test_waiting_is_what_lasts_beyond_the_fastest_of_its_size() -> None:
+    """Ten all-reduces: two of 100 us, in which the rank came last, and eight of 2100: 16 ms of 17 are waiting."""
+    found = facts(rank(*[100, *[2100] * 4] * 2))
+    assert found["rank_wait_share"] * found["steady_ns"] == pytest.approx(16e6, rel=0.01)
+    assert found["rank_last_share"] == pytest.approx(0.2)
+
+
+def test_a_rank_that_never_waits() -> None:
+    found = facts(rank(*[100] * 10))
+    assert found["rank_wait_share"] == pytest.approx(0.0)
+    assert found["rank_last_share"] == pytest.approx(1.0)
+
+
+def test_four_collectives_tell_nothing() -> None:
+    found = facts(rank(100, 2100, 2100, 2100))
+    assert found["rank_wait_share"] is None or found["rank_wait_share"] != found["rank_wait_share"]
+
+
+def test_a_fix_of_own_work_returns_only_what_the_others_wait_for() -> None:
+    """The same copies: in a rank that waits for nobody they are worth all, in one that came last into one of five a fifth."""
+    alone, waits = (
+        saving(rank(*lasting), "transfer/pageable-copy").saving for lasting in ([100] * 10, [100, *[2100] * 4] * 2)
+    )
+    assert alone is not None
+    assert waits is not None
+    assert waits.high_ms == pytest.approx(0.2 * alone.high_ms, rel=0.05)
+    assert waits.low_ms <= 0.2 * alone.low_ms * 1.05 + 1e-9
+    assert (
+        "this rank waits for others in most collectives: it came last, or beside the last, into 20 % of them"
+        in waits.basis
+    )
+    assert "this rank waits" not in alone.basis
+
+
+def test_the_headline_says_how_much_of_communication_is_waiting() -> None:
+    made = advisor.analyze(rank(*[100, *[2100] * 4] * 2, wasted_us=20))
+    assert made.headline is not None
+    assert "in collectives, 16 of 17 ms waiting for other ranks" in made.headline.text
+
+
+def test_no_more_communication_hides_than_there_is_computation() -> None:
+    """Each step 1 ms of products and 6 of all-reduces: at most 1 ms of these can hide, not seven tenths of 6."""
+    b = TraceBuilder(A100, host_us=0, latency_us=0, with_stack=False, world_size=8)
+    for _ in range(5):
+        with b.step():
+            with b.op("aten::mm"):
+                b.kernel("ampere_sgemm_128x64_nn", us=500)
+            with b.op("autograd::engine::evaluate_function: MmBackward0"), b.op("aten::mm"):
+                b.kernel("ampere_sgemm_128x64_nt", us=500)
+            b.collective("all_reduce", 1 << 28, 6000, stream=7, host_us=2)
+            b.sync()
+    found = [f for f in advisor.analyze(built(b)).findings if f.rule.endswith("-communication")]
+    assert len(found) == 1
+    assert found[0].saving is not None
+    assert found[0].saving.high_ms == pytest.approx(1.0, rel=0.01)
