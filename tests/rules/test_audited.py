@@ -218,17 +218,16 @@ def test_an_accelerator_of_another_maker_is_work() -> None:
     assert causes["host"] < 0.2
 
 
-def test_a_copy_that_holds_the_host_leads() -> None:
+def test_a_product_that_is_certain_leads_and_the_blocked_host_is_named() -> None:
     result = read("a100_dlrm_rank0of16")
     first = result.findings[0]
-    assert (first.rule, first.severity) == ("transfer/d2h-sync-copy", "high")
-    # The host is blocked for 147 ms a step, of which the GPU idles for 81.
-    at = column(first, "annotation").index("## sparse_data_dist ##")
-    assert about(float(str(column(first, "host_wait_ms")[at])) / 5, 147)
-    assert "[88]" in str(column(first, "shapes")[at])
-    odd = found(result, "precision/misaligned-matmul")
-    assert about(odd.cost_ms, 117 / 5)
-    assert rules(result).index("precision/misaligned-matmul") == 1
+    assert (first.rule, first.severity) == ("precision/misaligned-matmul", "medium")
+    assert about(first.cost_ms, 117 / 5)
+    # One copy blocks the host for 147 ms a step, of which the GPU idles for 81. Graph replays lack work there, so that nobody
+    # knows what the GPU did: the headline names the call and its place, and no finding blames it for the idle time.
+    assert "_data_dist ##" in headline(result)
+    assert "cudaMemcpy" in headline(result)
+    assert "(80.6 ms)" in headline(result)
 
 
 def test_an_optimizer_that_takes_a_third_of_the_step() -> None:
