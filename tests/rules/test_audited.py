@@ -304,4 +304,5 @@ def test_the_first_call_of_an_operator_is_start_up() -> None:
     result = read("mi300_normalization_layers")
     assert parts(result)["first call aten::arange"] >= 28.5 * 2 / 3
     assert "cpu/work-off-the-gpu" not in {finding.rule for finding in result.findings}
-    assert "1,040 of 1,069 ms are start-up" in headline(result)
+    # Of a first call count stretches of 0.1 ms or more: shorter ones lie between the calls of any operator.
+    assert "1,038 of 1,069 ms are start-up" in headline(result)
