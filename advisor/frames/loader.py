@@ -50,7 +50,8 @@ def build(context: Context) -> pd.DataFrame:
     idle = context.idle_during(waits.start, waits.end) if context.device >= 0 else np.zeros(len(waits.start), np.int64)
     several = np.array([kind == "multi-process" for kind in kinds], np.bool_)[inverse]
     burst = rhythm((waits.end - waits.start)[several & ~waits.restart])
-    fed = context.ledger.counted_ns - int(cost.sum())
+    ledger = context.ledger
+    fed = ledger.counted_ns - int(ledger.dur_ns[ledger.through("loader") & ledger.counted].sum())
     frame |= {
         "name": context.labels(names, context.names),
         "iterator": context.labels(inverse, kinds),
@@ -59,7 +60,7 @@ def build(context: Context) -> pd.DataFrame:
         "on_launching_thread": host.thread[waits.node] == host.launching_thread(),
         "restart": waits.restart,
         "burst": context.known(np.where(several, burst, -1)),
-        "short_by": np.full(len(names), context.ledger.counted_ns / fed if fed > 0 else np.nan),
+        "short_by": np.full(len(names), ledger.counted_ns / fed if fed > 0 else np.nan),
     }
     return pd.DataFrame(frame)
 

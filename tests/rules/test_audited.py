@@ -79,14 +79,14 @@ def test_steps_that_wait_for_the_loader_are_found_and_the_workers_counted() -> N
     result = read("rtx2080ti_resnet_annotated")
     assert (result.summary.steps, result.summary.steps_by) == (30, "Optimizer.step of SGD")
     assert result.summary.step_ms is not None
-    # Over all thirty a step takes 405 ms without start-up; from the twelfth on, where all workers run, 362.
+    # 334 over all but the first; the expert speaks of those where the batches of the beginning are used up.
     assert about(result.summary.steady_ms or 0, 362)
     first = result.findings[0]
     assert (first.rule, first.severity) == ("data-loading/loader-stall", "high")
     assert about(first.cost_ms, 189)
-    # Bursts of four: four workers, of which the GPU takes the batches of nine.
+    # Bursts of four: four workers, where it takes about nine.
     assert column(first, "bursts_of") == [4]
-    assert column(first, "workers_needed") == [9]
+    assert about(float(str(column(first, "workers_needed")[0])), 9)
     assert not [verdict for verdict in result.verdicts.not_run if "steps" in verdict.needs]
     # Every other step waits: none of them stands out.
     assert "gpu-idle/step-outlier" not in {finding.rule for finding in result.findings}
@@ -164,6 +164,20 @@ def test_one_all_reduce_a_parameter_in_a_program_that_is_compiled_and_not_fused(
     assert reduced.saving.high_ms > 71 / 2
     assert reduced.severity in ("medium", "high")
     assert "in buckets" in reduced.fix.title
+    # Nothing else owns those 71 ms, and nothing speaks of sizes that were not recorded.
+    assert "distributed/exposed-communication" not in {finding.rule for finding in result.findings}
+    assert "distributed/small-messages" not in result.verdicts.passes
+    shown = text(result)
+    for wrong in ("bf16_compress_hook", "bfloat16", "AdamW", "torch.compile(model)  #", "compile the model:"):
+        assert wrong not in shown
+    assert "backend" in found(result, "gpu-idle/launch-bound").fix.title
+    # The GPU idles 9.5 ms a step in zero_grad and 7.3 in SGD's step: both are named, with their idle time and not only kernels.
+    grouped = found(result, "gpu-idle/foreach-grouping")
+    idle = {"zero_grad": 0.0, "optimizer": 0.0}
+    for phase, ms in zip(column(grouped, "phase"), column(grouped, "cost_ms"), strict=True):
+        idle[str(phase)] += float(str(ms)) / 5
+    assert about(idle["zero_grad"], 9.5)
+    assert about(idle["optimizer"], 7.3)
     # Nothing else owns those 71 ms, and nothing speaks of sizes that were not recorded.
     assert "distributed/exposed-communication" not in {finding.rule for finding in result.findings}
     assert "distributed/small-messages" not in result.verdicts.passes
@@ -304,5 +318,4 @@ def test_the_first_call_of_an_operator_is_start_up() -> None:
     result = read("mi300_normalization_layers")
     assert parts(result)["first call aten::arange"] >= 28.5 * 2 / 3
     assert "cpu/work-off-the-gpu" not in {finding.rule for finding in result.findings}
-    # Of a first call count stretches of 0.1 ms or more: shorter ones lie between the calls of any operator.
-    assert "1,038 of 1,069 ms are start-up" in headline(result)
+    assert headline(result).startswith("1,038 of 1,069 ms are start-up")

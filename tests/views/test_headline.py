@@ -110,7 +110,9 @@ def test_a_cpu_program_beside_a_gpu_says_which() -> None:
             pass
         return b
 
-    assert headline(build).text.startswith("Inference, on the CPU beside an idle NVIDIA A100-SXM4-40GB, 1 step: 100 %")
+    assert headline(build).text.startswith(
+        "Inference, eager, on the CPU beside an idle NVIDIA A100-SXM4-40GB, 1 step: 100 %"
+    )
 
 
 def test_without_a_finding_the_owner_is_named() -> None:
@@ -125,9 +127,9 @@ def test_without_a_finding_the_owner_is_named() -> None:
 
 def test_an_operator_on_the_cpu_is_named() -> None:
     found = headline(built.waiting_for_an_operator)
-    assert (
-        "80 % of the steady 100 ms the GPU waits for operators on the CPU, most in aten::normal_ (80 ms)" in found.text
-    )
+    # A finding says which: cpu/work-off-the-gpu owns these 80 ms.
+    assert "80 % of the steady 100 ms the GPU waits for operators on the CPU. First, make the tensor" in found.text
+    assert found.first == "cpu/work-off-the-gpu"
     assert found.bound == "operator"
 
 
@@ -196,7 +198,7 @@ def test_a_file_that_is_cut_off(tmp_path: Path) -> None:
     found = analyze(read(str(path)), rules()).headline
     assert found is not None
     assert found.kind == "cut off"
-    assert found.text.startswith("The file is cut off: figures speak of what is left. Inference, eager, ")
+    assert found.text.startswith("The file is cut off: figures speak of what is left. Inference: ")
 
 
 # ---- the words
