@@ -20,7 +20,6 @@ from advisor.timeline.cpu import shows_device
 from advisor.timeline.kernel_names import KernelName
 from advisor.timeline.ledger import BUSY, IDLE, OUTSIDE
 from advisor.timeline.program import habits, proven_capability
-from advisor.timeline.startup import early_work
 
 # Idle time is what steady work leaves idle where at most so much of it is start-up.
 _WARM_SHARE = 0.1
@@ -64,7 +63,7 @@ SCHEMA = Schema(
         real("busy_share", "share", "busy_ns over window_ns; NULL without GPU work"),
         real("idle_share", "share", "idle_ns over window_ns; NULL without GPU work"),
         integer("kernel_count", "", "kernels"),
-        integer("kernel_ns", "ns", "their durations, summed; shares of it leave out what start-up launched"),
+        integer("kernel_ns", "ns", "their durations, summed"),
         real("tiny_kernel_time_share", "share", "of kernel_ns: in kernels under 10 us"),
         real("elementwise_time_share", "share", "of kernel_ns: elementwise by name"),
         real("gemm_time_share", "share", "of kernel_ns: gemm, conv and attention"),
@@ -301,8 +300,6 @@ def _kernels(context: Context) -> dict[str, Any]:
     """Columns on the kernels: how many, and the shares of their time by sort, length and number format."""
     work, rows = context.recording.work, context.kernel_rows
     time = (work.end - work.start)[rows].astype(np.float64)
-    recorded = int(time.sum())
-    time[early_work(context.recording, context.waits.startup)[rows]] = 0  # a search's trials say nothing of the program
     total = float(time.sum())
     info = context.kernel_names
     at = np.searchsorted(np.fromiter(info, np.int64, len(info)), work.name[rows])
@@ -322,8 +319,8 @@ def _kernels(context: Context) -> dict[str, Any]:
     readable = context.recording.vendor == "nvidia" and (unknown_share is None or unknown_share < 0.5)
     return {
         "kernel_count": len(rows),
-        "kernel_ns": recorded,
-        "tiny_kernel_time_share": share((work.end - work.start)[rows] < TINY_NS, total),
+        "kernel_ns": int(total),
+        "tiny_kernel_time_share": share(time < TINY_NS, total),
         "elementwise_time_share": share(named(lambda code, _: "elementwise" in context.names[code]), total),
         "gemm_time_share": share(matrix, total),
         "tensor_core_time_share": share(matrix & tensor, matrix_time) if readable else None,

@@ -324,6 +324,7 @@ def test_a_full_queue(device: str, tmp_path: Path) -> None:
     for at in range(4):
         with b.op("aten::mul"):
             b.kernel(f"first_{at}", us=10, host_us=20_000)  # the launch waits for room, the device works
+    steady(b)
     assert found(b, tmp_path) == []
 
 
@@ -348,6 +349,16 @@ def test_selection_that_goes_on_is_a_cause_of_its_own(device: str, tmp_path: Pat
                     b.kernel("gemm", us=10)
     # Of the first two steps, which warm up.
     assert found(b, tmp_path) == [("selection", "aten::addmm", 900)] * 2
+
+
+def test_a_first_wait_for_a_device_of_which_nothing_is_recorded(tmp_path: Path) -> None:
+    b = TraceBuilder(None)
+    for us in (50_000, 500, 500, 500, 500):
+        with b.op("aten::linear", us=1000), b.op("aten::_mps_linear"):
+            pass
+        with b.op("aten::item"), b.op("aten::_local_scalar_dense", us=us):
+            pass
+    assert found(b, tmp_path) == []
 
 
 # ---- programs that look like it

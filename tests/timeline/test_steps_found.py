@@ -247,3 +247,33 @@ def test_the_last_step_ends_with_the_work_that_it_launched() -> None:
     recording = read(events).context.recording
     # The host is done at 230; its work runs until 1502, each step's on the device's clock.
     assert (recording.bounds - recording.window[0]).tolist() == [0, 500_000, 1_000_000, 1_500_000]
+
+
+def test_an_optimizer_around_another_and_a_loader_around_another_count_once(tmp_path: Path) -> None:
+    b = builder()
+    for _ in range(3):
+        with b.annotation("Optimizer.step#AcceleratedOptimizer.step"), b.annotation(ADAM):
+            work(b)
+    assert found(b, tmp_path) == ("Optimizer.step of AcceleratedOptimizer", [1000] * 3)
+    b = builder()
+    work(b)
+    for _ in range(3):
+        with b.loader(us=500), b.loader(us=500):
+            pass
+        work(b)
+    assert found(b, tmp_path) == ("DataLoader", [1500] * 3)
+
+
+def test_an_evaluation_between_the_epochs_lengthens_one_step(tmp_path: Path) -> None:
+    b = builder()
+    for _ in range(2):
+        for _ in range(4):
+            with b.loader(us=500):
+                pass
+            marks(b, [SGD])
+        for _ in range(2):  # without an optimizer
+            with b.loader(us=500):
+                pass
+            work(b)
+    # The second evaluation is behind the last step.
+    assert found(b, tmp_path) == ("Optimizer.step of SGD", [2000, 2500, 2500, 2500, 5500, 2500, 2500, 2500])
