@@ -64,7 +64,8 @@ def accounts(trace: Trace) -> None:
     owned = ledger.by_cause()
     need(all(ns >= 0 for ns in owned.values()), f"a cause of less than nothing: {owned}")
     need(sum(owned.values()) == ledger.counted_ns, "the causes do not add up")
-    need(int(ledger.dur_ns.sum()) == trace.window_ns or trace.steps_recorded > 0, "the ledger is not the window")
+    low, high = trace.context.recording.extent
+    need(int(ledger.dur_ns.sum()) == high - low >= trace.window_ns, "the ledger is not the window, nor what holds it")
     need(trace.window_ns >= 0 and trace.span_ns >= 0, "a window of less than nothing")
     repr((trace.quality, trace.features, trace.gpu_expected, trace.whole_ms))
 
@@ -92,8 +93,7 @@ def analyzed(trace: Trace, rulebook: Rulebook) -> Analysis:
 
 def savings(analysis: Analysis) -> None:
     """The fixes return no more than there is, and the plan goes down."""
-    times = analysis.summary.step_ms
-    whole_ms = times.whole if times else analysis.summary.window_ms
+    whole_ms = analysis.summary.whole_ms
     saved = [finding.saving for finding in analysis.findings if finding.saving is not None]
     need(all(0 <= saving.low_ms <= saving.high_ms * (1 + _NEAR) for saving in saved), f"a saving upside down: {saved}")
     total = sum(saving.high_ms for saving in saved)

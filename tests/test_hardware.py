@@ -45,7 +45,7 @@ def test_a_gpu_that_the_table_does_not_have_is_not_guessed(name: str | None) -> 
     assert peaks(name) is None
 
 
-PRIOR = Replay("scale", 0.3, 0.75, "prior: up to four times", "tf32_times")
+PRIOR = Replay("scale", 0.3, 0.75, "prior: up to four times", times="tf32_times")
 
 
 def test_a_price_stays_where_the_hardware_allows_it_or_is_not_known() -> None:

@@ -219,8 +219,9 @@ class Context:
         attributes = host.attributes
         user = fetch(attributes.user, node)
         files, lines, functions, texts = self._place_tables
+        first = int(self.recording.bounds[0])  # what goes on into the first step is part of it
         return {
-            "step": self.recording.step_of(start),
+            "step": self.recording.step_of(np.where((start < first) & (start + dur > first), first, start)),
             "start_ns": start,
             "dur_ns": dur,
             "cost_ns": cost,

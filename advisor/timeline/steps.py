@@ -122,7 +122,7 @@ def found(recording: Recording) -> tuple[list[Step], str]:
     pairs = [(a, b) for a, b in pairs if b > max(a, low)]
     if len(pairs) < 2:
         return [], ""
-    return [Step(label, number, a, b) for number, (a, b) in enumerate(pairs)], label
+    return [Step(label, -1, a, b) for a, b in pairs], label
 
 
 Way = tuple[str, Ints, int]

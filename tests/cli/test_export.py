@@ -58,10 +58,11 @@ def test_what_is_written_reads_back_as_the_step_it_was_cut_from(name: str, tmp_p
     before, after = analysis(name), analyze(read(str(path)))
     assert before.summary.step_ms is not None
     assert after.summary.step_ms is not None
-    assert after.summary.step_ms.median == pytest.approx(before.summary.step_ms.median, rel=0.01)
+    # Alone, a step's Python behind its last work is the tail of the recording; among its like it is part of the step.
+    assert after.summary.window_ms == pytest.approx(before.summary.step_ms.median, rel=0.01)
     first = before.findings[0]
     (same,) = [finding for finding in after.findings if finding.rule == first.rule]
-    assert same.cost_share == pytest.approx(first.cost_share, rel=0.1)  # of this step, and of all
+    assert same.cost_ms == pytest.approx(first.cost_ms, rel=0.1)  # of this step, and of all
 
 
 def test_the_same_trace_gives_the_same_bytes_and_nothing_private(tmp_path: Path) -> None:

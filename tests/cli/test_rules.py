@@ -56,7 +56,7 @@ def rule(**change: Any) -> Any:
 @pytest.fixture
 def book(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
     def put(*rules: Any) -> None:
-        monkeypatch.setattr("advisor.gating.run.rules", lambda *_: SimpleNamespace(rules=list(rules)))
+        monkeypatch.setattr("advisor.gating.run.rules", lambda *_: SimpleNamespace(rules=list(rules), former={}))
 
     monkeypatch.chdir(tmp_path)
     put(rule(), rule(id="a/b", title="Another\x1b[2J", needs=()))

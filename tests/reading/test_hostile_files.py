@@ -65,7 +65,8 @@ def test_a_million_events_that_share_their_ids(count: int) -> None:
         trace = trace_of(listed(*[same] * count, *[call] * 50))
         assert trace.frame("trace")["kernel_count"][0] == count
         assert trace.kernels["linked"].all()
-        assert trace.ledger.counted_ns == trace.window_ns
+        # The calls take 50 us of the host, the kernels 1 us: the ledger divides the host's span.
+        assert sum(trace.ledger.of_extent().values()) >= trace.window_ns
 
 
 def test_numbers_beyond_all_bounds() -> None:

@@ -158,9 +158,10 @@ def test_mi300_bert_small_is_bound_by_launches_and_nvidia_rules_do_not_apply() -
 def test_graph_replays_are_not_called_idle_unless_recorded_whole() -> None:
     for name in ("mi300_vllm_graph_replay", "mi300_sglang_decode"):
         assert not fired(name, "gpu-idle/*")
-    # 464 of its 474 ms hold no recorded work although work was queued: the replay before the window.
-    assert "graph-replays-underrecorded" in quality("mi300_sglang_decode")
-    assert "graph-replays-underrecorded" not in quality("mi300_vllm_graph_replay")
+        assert "graph-replays-underrecorded" not in quality(name)
+    # 463 of its 474 ms hold no recorded work although work was queued: of before the recording. Its one replay is whole: 544
+    # kernels, 9.7 of the 9.9 ms that are left.
+    assert analysis("mi300_sglang_decode").summary.causes["before"] == pytest.approx(463.3 / 473.7, abs=0.002)
 
 
 def test_a100_pageable_copies_and_what_the_pinned_twin_shows() -> None:
@@ -215,7 +216,8 @@ def test_without_a_host_nothing_is_said_about_it(name: str) -> None:
     assert "missing-host" in quality(name)
     for pattern in HOST_CATEGORIES:
         assert not fired(name, pattern), pattern
-    assert analysis(name).summary.causes.get("host", 0) == 0
+    # Launch calls are recorded: what lies before a late one is the host's. Nothing more is said of it.
+    assert analysis(name).summary.causes.get("host", 0) < 0.13
 
 
 @pytest.mark.parametrize("name", [name.removesuffix(".json.gz") for name in NAMES])
