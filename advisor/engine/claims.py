@@ -23,8 +23,7 @@ from advisor.rulebook.rule import Rule
 class Claim:
     """A rule that fires: the rows of its frame that are its own, and the counted segments that they own.
 
-    ``weight`` turns a share of the counted time into one of the steady time; ``after`` names the rules whose fixes leave
-    nothing to save, None where something is left.
+    ``after`` names the rules whose fixes leave nothing to save, None where something is left.
     """
 
     rule: Rule
@@ -33,28 +32,12 @@ class Claim:
     cost_ns: int = 0
     severity: Severity = "note"
     saving: Saving | None = None
-    weight: float = 1.0
     after: tuple[str, ...] | None = None
 
     @property
     def rank(self) -> ranking.Place:
         """Rank of the finding: its severity, and the middle of its saving, less what is uncertain about it."""
-        return ranking.place(self.rule, ranking.middle_of(self.saving) * self.weight)
-
-
-@dataclass(frozen=True)
-class Scale:
-    """Scale that severities are judged by: ns of each segment that count, and their sum over all counted segments.
-
-    It is the counted time itself, but where much of that is start-up: then what is left without it.
-    """
-
-    ns: Ints
-    whole_ns: int
-
-    def share(self, segments: Ints) -> float:
-        """Share of the whole that some segments hold."""
-        return int(self.ns[segments].sum()) / self.whole_ns if self.whole_ns else 0.0
+        return ranking.place(self.rule, ranking.middle_of(self.saving))
 
 
 @dataclass(frozen=True)
@@ -66,32 +49,27 @@ class Settlement:
     owned: dict[str, str]
 
 
-def settle(
-    matches: Sequence[Claim], dur_ns: Ints, whole_ns: int, whole_ms: float, scale: Scale | None = None
-) -> Settlement:
+def settle(matches: Sequence[Claim], dur_ns: Ints, whole_ns: int, whole_ms: float) -> Settlement:
     """Divide the time among the rules that match.
 
     *dur_ns* holds the length of each segment, *whole_ns* that of all counted ones, *whole_ms* what a share is a share
-    of: the median step, or the window. The segments of a match are counted ones, each once. *scale* is what severities
-    are judged by, where that is not the counted time.
+    of: steady work of the typical step, or of the window. The segments of a match are counted ones, each once.
     """
-    scale = scale or Scale(dur_ns, whole_ns)
     passes: list[str] = []
     standing: list[Claim] = []
     for match in matches:
-        claim = _remainder(match, match.rows, match.segments, dur_ns, scale)
+        claim = _remainder(match, match.rows, match.segments, dur_ns, whole_ns)
         if claim is None:
             passes.append(match.rule.id)
         else:
             standing.append(claim)
-    rest, reasons = _yield(standing, dur_ns, scale)
+    rest, reasons = _yield(standing, dur_ns, whole_ns)
     worth = []
     for claim in priced(rest, dur_ns, whole_ns, whole_ms):
         part = claim.cost_ns / whole_ns if whole_ns else 0.0
-        weight = scale.share(claim.segments) / part if part else 1.0
-        middle = (ranking.middle_of(claim.saving) if claim.rule.replay is not None else part) * weight
+        middle = ranking.middle_of(claim.saving) if claim.rule.replay is not None else part
         severity = ranking.severity_of(claim.rule, middle) if claim.after is None else "note"
-        worth.append(replace(claim, severity=severity, weight=weight))
+        worth.append(replace(claim, severity=severity))
     return Settlement(sorted(worth, key=_order), passes, reasons)
 
 
@@ -99,7 +77,7 @@ def _order(claim: Claim) -> tuple[bool, list[float], int, str]:
     return claim.after is not None, [-part for part in claim.rank], -claim.cost_ns, claim.rule.id
 
 
-def _yield(standing: Sequence[Claim], dur_ns: Ints, scale: Scale) -> tuple[list[Claim], dict[str, str]]:
+def _yield(standing: Sequence[Claim], dur_ns: Ints, whole_ns: int) -> tuple[list[Claim], dict[str, str]]:
     """Return the rest of each claim once the rules that it yields to have theirs; and who lost all that mattered, to whom."""
     claims = {claim.rule.id: claim for claim in standing}
     settled: dict[str, Claim | None] = {}
@@ -120,7 +98,7 @@ def _yield(standing: Sequence[Claim], dur_ns: Ints, scale: Scale) -> tuple[list[
             if len(left) < len(segments) or less.sum() < rows.sum():
                 takers.append(other)
             rows, segments = less, left
-        settled[rule] = _remainder(claim, rows, segments, dur_ns, scale)
+        settled[rule] = _remainder(claim, rows, segments, dur_ns, whole_ns)
         if settled[rule] is None:
             owned[rule] = f"its time is already owned by {' and '.join(takers)}"
         return settled[rule]
@@ -129,13 +107,14 @@ def _yield(standing: Sequence[Claim], dur_ns: Ints, scale: Scale) -> tuple[list[
     return kept, owned
 
 
-def _remainder(claim: Claim, rows: Bools, segments: Ints, dur_ns: Ints, scale: Scale) -> Claim | None:
+def _remainder(claim: Claim, rows: Bools, segments: Ints, dur_ns: Ints, whole_ns: int) -> Claim | None:
     """Return the claim on these rows and segments; None where its rule does not fire on them.
 
     It fires by what its fix would return alone: the middle of its assumption, of what the rows own.
     """
     cost = int(dur_ns[segments].sum())
-    severity = ranking.fires(claim.rule, scale.share(segments) * ranking.assumed_middle(claim.rule))
+    share = cost / whole_ns if whole_ns else 0.0
+    severity = ranking.fires(claim.rule, share * ranking.assumed_middle(claim.rule))
     if severity is None or not rows.any():
         return None
     return replace(claim, rows=rows, segments=segments, cost_ns=cost, severity=severity)

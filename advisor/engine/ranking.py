@@ -98,15 +98,12 @@ class Claim(Protocol):
 
     @property
     def rule(self) -> Rule: ...
-    @property
-    def weight(self) -> float: ...
 
 
 class Standing(NamedTuple):
     """A rule whose finding is known, and no more of it."""
 
     rule: Rule
-    weight: float = 1.0
 
 
 def rearrange(findings: Sequence[Finding], rules: Sequence[Rule]) -> list[Finding]:
@@ -133,8 +130,7 @@ def arrange(findings: Sequence[Finding], claims: Mapping[str, Claim], order: Seq
     chosen.sort(key=lambda finding: turn.get(finding.rule, len(turn)))
 
     def middle(finding: Finding) -> float:
-        share = middle_of(finding.saving) if finding.saving is not None else finding.cost_share
-        return share * claims[finding.rule].weight
+        return middle_of(finding.saving) if finding.saving is not None else finding.cost_share
 
     severities = falling([severity_of(claims[finding.rule].rule, middle(finding)) for finding in chosen])
     first = [_as(finding, severity) for finding, severity in zip(chosen, severities, strict=True)]

@@ -37,7 +37,6 @@ from advisor.results.analysis import (
     Setting,
     Verdicts,
 )
-from advisor.results.steady import steady
 from advisor.rulebook import Rulebook
 from advisor.rulebook.conditions import Condition
 from advisor.rulebook.rule import PLACEHOLDER, PROFILE, Rule
@@ -358,7 +357,7 @@ class _Run:
     @property
     def whole_ms(self) -> float:
         """Time that shares are taken of: the typical step, or the window of a trace without steps."""
-        return steady(self.trace)
+        return self.trace.whole_ms
 
     def settle(self, matches: Sequence[tuple[Rule, Bools, Bools]]) -> Settlement:
         if not matches:

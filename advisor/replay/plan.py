@@ -10,7 +10,6 @@ import msgspec
 from advisor.engine import ranking
 from advisor.engine.claims import priced
 from advisor.results.analysis import Finding, PlanStep, Saving
-from advisor.results.steady import steady
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,7 +54,7 @@ def make(trace: Trace, outcome: Outcome, *, safe: bool = False, what_if: Sequenc
     replay = _replay(trace)
     if replay.reason:
         return Plan(findings=_bounded(trace, outcome, claims, replay.reason), steps=[], reason=replay.reason)
-    whole_ms = steady(trace)
+    whole_ms = trace.whole_ms
     prices = replay.price(claims, whole_ms)
     how, matches = replay.how, outcome.matches
     findings = [
@@ -102,7 +101,7 @@ def what_if(trace: Trace, rules: Sequence[str], rulebook: Rulebook | None = None
     replay = _replay(trace)
     if replay.reason:
         raise UsageError(f"{trace.path}: cannot be run again: {replay.reason}")
-    step = _what_if(replay, claims, rules, steady(trace))
+    step = _what_if(replay, claims, rules, trace.whole_ms)
     if step is None:
         raise UsageError(f"{trace.path}: none of {', '.join(rules)} fires there with a price")
     return Prediction(step, replay.timeline_with(claims))
@@ -180,7 +179,7 @@ def _bounded(trace: Trace, outcome: Outcome, claims: Sequence[Claim], reason: st
     from advisor.replay.apart import apart
     from advisor.replay.effect import held_by_the_link
 
-    context, whole_ms = trace.context, steady(trace)
+    context, whole_ms = trace.context, trace.whole_ms
     ledger = context.ledger
     left, gone = apart(context, claims)
     prices = {

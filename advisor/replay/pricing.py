@@ -166,7 +166,7 @@ class _Queue:
 
     def middle(self, rule: str, low: float, high: float) -> float:
         """Return the middle of a saving as a share of the steady step."""
-        return (low + high) / 2 / self.whole_ms * self.claims[rule].weight
+        return (low + high) / 2 / self.whole_ms
 
     def _assumed(self, rule: str, high: float) -> ranking.Place:
         """Rank a fix that returns *high* hopefully, as if its cautious assumption returned as much less as it assumes."""

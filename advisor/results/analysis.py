@@ -107,7 +107,9 @@ class StepTimes(msgspec.Struct, frozen=True, kw_only=True):
 class StartupPart(msgspec.Struct, frozen=True, kw_only=True):
     """Start-up of one kind: time in which the device idles while something happens that happens once."""
 
-    kind: Annotated[Name, doc("loading, selection, specialization, compilation, capture, allocation or first call.")]
+    kind: Annotated[
+        Name, doc("loading, selection, specialization, compilation, capture, allocation, first call, initialization.")
+    ]
     ms: Annotated[float, doc("The device's idle time that it owns, in ms of the window.")]
     where: Annotated[Text | None, doc("The operator or call that over half of it lies in; None where there is none.")]
     where_ms: Annotated[float | None, doc("What of it lies there, in ms; None where none is named.")] = None

@@ -16,13 +16,14 @@ from advisor.timeline import firsts
 from advisor.timeline import specialization as torchscript
 from advisor.timeline import waits as w
 from advisor.timeline.calls import OP, PYTHON, RUNTIME
-from advisor.timeline.recording import Recording
+from advisor.timeline.recording import COPY, KERNEL, Recording
 from advisor.timeline.startup_table import (
     ALLOCATION,
     CAPTURE,
     COMPILATION,
     FEW,
     FIRST_CALL,
+    INITIALIZATION,
     LEAST_NS,
     LOADING,
     LONG_NS,
@@ -52,6 +53,8 @@ _API = re.compile(r"^(?:cuda|cu[A-Z]|hip|ze[A-Z]|mu[A-Z]|musa)")
 # What loads lazily loads at most of its first calls: of one or two slow ones among many, a thread was held up.
 _COLD_CALLS, _COLD_SHARE, _SURELY_NS = 3, 0.1, 30_000_000
 _STEADY_STEP, _LATER = 2, 3
+# A model is moved parameter by parameter, before anything runs on it.
+_PARAMETERS, _MODEL_BYTES, _MOSTLY = 5, 10_000_000, 0.8
 # Allocations are start-up where they are so many times as dense early as later.
 _DENSER = 2
 
@@ -64,6 +67,7 @@ def find(recording: Recording, syncs: w.Syncs, compiles: w.Waits) -> Startup:
     _overheads(recording, rows)
     _captures(recording, rows)
     _first_copies(recording, syncs, rows)
+    _initialization(recording, rows)
     _compilations(recording, compiles, rows)
     dur = host.end - host.start
     long = np.flatnonzero((dur >= _LOADS_NS) & (host.group != PYTHON))
@@ -174,6 +178,28 @@ def _first_copies(recording: Recording, syncs: w.Syncs, rows: Rows) -> None:
     working = covered(recording.busy(recording.devices[0]), syncs.begin[at[:1]], began[:1])[0]
     if lead[0] > LONG_NS and lead[0] > FEW * np.median(lead) and 2 * working < lead[0]:
         rows.add(FIRST_CALL, syncs.node[at[:1]], syncs.begin[at[:1]], began[:1])
+
+
+def _initialization(recording: Recording, rows: Rows) -> None:
+    """Add what comes before the first kernel where a model is built there and moved to the device, copy by copy.
+
+    Only where the host's span is what is judged: a recording that begins with the GPU's work has left that behind.
+    """
+    work, host = recording.work, recording.host
+    if recording.extent == recording.window or not len(work):
+        return
+    kernels = work.launch[(work.kind == KERNEL) & (work.launch >= 0)]
+    copies = np.flatnonzero((work.kind == COPY) & (work.launch >= 0))
+    if not len(kernels) or len(copies) < _PARAMETERS:
+        return
+    first = int(host.start[kernels].min())
+    size = np.maximum(recording.tables["copy"]["bytes"][work.row[copies]], 0)
+    early = host.start[work.launch[copies]] < first
+    moved, total = int(size[early].sum()), int(size.sum())
+    if int(early.sum()) < _PARAMETERS or moved < _MODEL_BYTES or moved < _MOSTLY * total:
+        return
+    low = recording.extent[0]
+    rows.add(INITIALIZATION, work.launch[copies[early]][:1].astype(np.int64), np.array([low]), np.array([first]))
 
 
 def _compilations(recording: Recording, compiles: w.Waits, rows: Rows) -> None:

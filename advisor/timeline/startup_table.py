@@ -9,8 +9,17 @@ import numpy as np
 from advisor.intervals import Ints, Spans, union
 from advisor.timeline import waits as w
 
-KINDS = ("loading", "selection", "specialization", "compilation", "capture", "allocation", "first call")
-LOADING, SELECTION, SPECIALIZATION, COMPILATION, CAPTURE, ALLOCATION, FIRST_CALL = range(len(KINDS))
+KINDS = (
+    "loading",
+    "selection",
+    "specialization",
+    "compilation",
+    "capture",
+    "allocation",
+    "first call",
+    "initialization",
+)
+LOADING, SELECTION, SPECIALIZATION, COMPILATION, CAPTURE, ALLOCATION, FIRST_CALL, INITIALIZATION = range(len(KINDS))
 
 # A call that takes so long sets something up, whatever it is called.
 LONG_NS = 2_000_000

@@ -49,6 +49,8 @@ _PARTLY = 0.1
 # A capture beside which the device did so much is not all that the recording holds.
 _SOME_WORK = 0.10
 _NOTHING = 0.01
+# However little of the recording is left, so much work is enough to speak of.
+_LEAST_WORK_NS = 1_000_000
 # One generated kernel among a thousand others makes no compiled program.
 _SOME_CODE = 0.05
 _MODEL = re.compile(
@@ -170,8 +172,9 @@ def _diagnosis(trace: Trace, summary: Summary, program: Program) -> tuple[Headli
         text = f"A graph capture: for {part_of(captured, extent)} calls are recorded into a graph, not run;"
         return "capture only", f"{text} idle means nothing here. Record steps that replay it."
     startup = sum(part.ms for part in summary.startup)
-    steady = ledger.counted_ns <= _NOTHING * whole or (bool(context.recording.devices) and not worked)
-    if startup > _MOSTLY * extent and steady:
+    nothing = ledger.counted_ns <= _NOTHING * whole and worked < _LEAST_WORK_NS
+    nothing |= bool(context.recording.devices) and not worked
+    if startup > _MOSTLY * extent and nothing:
         reason = _why_startup(summary.startup)
         text = f"Start-up only, {part_of(startup, extent)}: {reason}. Nothing of the steady program was recorded."
         return "start-up only", f"{text} Record a few steps after a warm-up."

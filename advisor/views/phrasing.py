@@ -70,6 +70,7 @@ STARTUP = {
     "capture": "a graph is captured",
     "allocation": "first memory is allocated",
     "first call": "the first call of {where}",
+    "initialization": "a model is built and moved to the GPU",
 }
 """Kinds of start-up in words."""
 

@@ -137,7 +137,9 @@ def test_h100_qwen_is_pointwise_work_and_its_first_third_was_launched_before() -
 
 def test_mi300_ddp_communication_on_three_steps() -> None:
     name = "mi300_resnet_ddp_checkpointing"
-    assert one(name, "distributed/exposed-communication").severity == "high"
+    # 62 % of the steady step, but its price is bounded: no more computation is there to hide it behind.
+    assert one(name, "distributed/exposed-communication").severity == "medium"
+    assert one(name, "distributed/exposed-communication").cost_share > 0.6
     assert analysis(name).summary.steps == 3
     assert not fired(name, "precision/*")
     assert {"precision/no-tensor-cores", "precision/tf32-disabled"} <= not_applicable(name)
