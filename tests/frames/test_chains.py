@@ -85,3 +85,15 @@ def test_a_graph_s_kernels_go_by_their_names(tmp_path: Path) -> None:
 )
 def test_shapes_that_may_be_of_one_tensor(before: str, after: str, may: bool) -> None:
     assert _may_read(before, after) is may
+
+
+@pytest.mark.parametrize("around", ["torch::autograd::AccumulateGrad", "torch::distributed::reducer::mul_out"])
+def test_gradients_that_are_added_up_between_two_links_are_none(around: str, tmp_path: Path) -> None:
+    # add, then a gradient of some parameter, then threshold_backward: the chain is of the first and the last.
+    b = TraceBuilder()
+    with b.step():
+        for op, outer in (("aten::add", ""), ("aten::add_", around), ("aten::threshold_backward", "")):
+            with b.op(outer or op), b.op(op, shapes=[W, W], dtypes=["float", "float"]):
+                b.kernel(KERNEL.format("F"), us=100)
+    kernels = trace.read(str(b.write(tmp_path / "t.json"))).kernels
+    assert kernels["chain_length"].tolist() == [2, 0, 2]

@@ -486,3 +486,48 @@ def test_programs_without_start_up(device: str, program: Callable[[TraceBuilder]
     program(b)
     steady(b)
     assert found(b, tmp_path) == []
+
+
+# ---- a model that is built before the GPU has anything to do
+
+
+@both
+def test_a_model_that_is_built_and_moved_to_the_device(device: str, tmp_path: Path) -> None:
+    # 300 ms of random numbers on the CPU, six parameters of 4 MB, and then 20 ms of work: the host's span is over twice the GPU's.
+    b = builder(device)
+    with b.op("aten::normal_", us=300_000):
+        pass
+    for _ in range(6):
+        b.copy("HtoD", nbytes=4_000_000, us=400, pinned=True, host_us=10)
+    b.idle(us=3_000)
+    steady(b, 1_000)
+    trace = trace_of(b, tmp_path)
+    assert ("initialization", 300_000) in [(kind, ms // 100_000 * 100_000) for kind, _, ms in found(b, tmp_path)]
+    # What is left is the thousand operators of 20 us.
+    assert trace.whole_ms == pytest.approx(20, rel=0.05)
+
+
+@both
+def test_a_batch_that_is_copied_first_is_part_of_the_program(device: str, tmp_path: Path) -> None:
+    # Fewer copies than a model has parameters; and where the GPU works from the start there is nothing to build before.
+    b = builder(device)
+    with b.op("aten::normal_", us=300_000):
+        pass
+    for _ in range(3):
+        b.copy("HtoD", nbytes=8_000_000, us=400, pinned=True, host_us=10)
+    steady(b, 1_000)
+    assert [kind for kind, _, _ in found(b, tmp_path)] == []
+
+
+@both
+def test_a_first_step_that_start_up_fills_does_not_count(device: str, tmp_path: Path) -> None:
+    # Four steps of 20 operators of 20 us; the first takes 30 ms more for a library: what is left of it is left out too.
+    b = builder(device)
+    for number in range(4):
+        with b.step():
+            if number == 0:
+                b.call(api(device, "cuModuleLoadData") if device == CUDA else "hipModuleLoad", 30_000)
+            steady(b)
+    trace = trace_of(b, tmp_path)
+    assert trace.ledger.counted_steps().tolist() == [1, 2, 3]
+    assert trace.whole_ms == pytest.approx(0.4, rel=0.02)
