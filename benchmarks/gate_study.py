@@ -77,6 +77,8 @@ def halves(traces: Path, scratch: Path) -> Iterator[Pair]:
         name = path.name.removesuffix(".json.gz")
         document = planting.read(path)
         count = len(planting.steps(document))
+        if count < 2:  # its steps were found: there are no marks to cut at
+            continue
         rows = []
         for low, high in ((0, count // 2), (count // 2, count)):
             cut = planting.write(planting.half(document, low, high), scratch / "half.json")
@@ -177,6 +179,8 @@ def planted(traces: Path, scratch: Path, draws: int) -> Iterator[Planted]:
     rng = np.random.default_rng(20261122)
     for base in enough(traces):
         document = planting.read(traces / f"{base.trace.path}.json.gz")
+        if len(planting.steps(document)) < 2:
+            continue
         for name, plant in planting.PLANTS.items():
             changed = plant(document)
             if changed is None:

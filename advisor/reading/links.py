@@ -190,6 +190,8 @@ class _Tying:
 
     def _holds(self, op: Array, call: Array) -> Mask:
         """Tell of pairs of an operator and a call whether the call lies in the operator."""
+        if not len(op) or "ts" not in self.ops or "ts" not in self.calls:
+            return np.zeros(len(op), np.bool_)
         start, end = self.ops["ts"][op], self.ops["ts"][op] + self.ops["dur"][op]
         at = self.calls["ts"][call]
         inside: Mask = (

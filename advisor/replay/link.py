@@ -29,7 +29,7 @@ def least_ns(context: Context, works: Ints) -> Floats:
     copies = np.flatnonzero(directions >= 0)
     size = np.maximum(context.work_column("copy", "bytes", works[copies]), 0)
     rate = rates[directions[copies]]
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         least[copies] = np.where(rate > 0, size / rate, 0.0)
     shorter: Floats = np.minimum(least, work.end[works] - work.start[works])
     return shorter

@@ -230,7 +230,8 @@ def partition(recording: Recording, device: int, layers: list[Layer], early: Boo
     step = np.where(outside, -1, recording.step_of(start))
     counted = (step >= 0) & (cause != CODE["startup"])
     if early is not None and early.any():
-        counted &= ~((cause < len(BUSY)) & (row >= 0) & early[np.maximum(row, 0)])
+        working = np.flatnonzero((cause < len(BUSY)) & (row >= 0))  # rows of other causes are of other tables
+        counted[working] &= ~early[row[working]]
     dur = end - start
     if recording.step_count > _FEW_STEPS and recording.steps:
         # A first step that start-up fills is none like the others, not even in what is left of it.
