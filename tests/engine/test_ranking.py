@@ -163,7 +163,7 @@ def test_order_severity_and_price_agree_on_real_traces(name: str) -> None:
     ("share", "level", "reached"), [(0.2, "high", True), (0.05, "high", False), (0.05, "medium", True)]
 )
 def test_fail_on_compares_severities_as_shown(share: float, level: str, reached: bool) -> None:
-    """What its fix returns decides, not that it costs half of the step; and where nothing is left of it, it is a note."""
+    """A severity by what the fix returns, not by the half of the step that it costs; a note where nothing is left of it."""
     book = {name: Standing(rule(name)) for name in ("a/first", "a/spent")}
     shown = arrange([found("a/first", share), found("a/spent", None, after=["a/first"])], book, ["a/first"])
     assert reaches(made(*shown), level) is reached

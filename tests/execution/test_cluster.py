@@ -301,7 +301,7 @@ def test_a_worker_killed_in_the_middle_loses_nothing(
             seen: set[str] = set()
 
             def busy() -> bool:
-                """Whether the worker has done a rank and is at another."""
+                """Tell whether the worker has done a rank and is at another."""
                 at = {str(key) for key in client.processing([victim])[victim] if str(key).startswith("work-")}
                 seen.update(at)
                 return bool(at) and len(seen - at) > 0

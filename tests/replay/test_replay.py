@@ -42,7 +42,7 @@ def names() -> list[str]:
 
 
 def drift(trace: Trace, graph: Graph, change: Change | None = None) -> float:
-    """How far the replayed moments lie from the recorded ones without start-up and both ends, as a share: the 95th percentile."""
+    """Distance of replayed moments from the recorded ones without start-up and both ends, as a share: the 95th percentile."""
     timeline = clock.run(clock.Prepared(graph), change)
     begun = np.abs(timeline.begun - trace.context.once(steady).at(trace.context.recording.work.start[graph.work]))
     start = np.abs(timeline.start - graph.start)

@@ -1,4 +1,4 @@
-"""What an expert said of nineteen real traces, row by row, as ``shared/audited/README.md`` holds it.
+"""Verdicts of an expert on nineteen real traces, row by row, as ``shared/audited/README.md`` holds it.
 
 What comes first for the expert is said, by the headline or a finding, with its place, and its time within a third; what an
 earlier version said wrongly is gone. Left to a later issue are prices that shapes and the device's rates allow, how far
