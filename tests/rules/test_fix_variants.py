@@ -1,4 +1,4 @@
-"""Fixes by the program that they are shown to: no training code for inference, its own optimizer, nothing that its GPU cannot do."""
+"""Fixes by the program that they are shown to: no training code for inference, its own optimizer, what its GPU can do."""
 
 from __future__ import annotations
 
