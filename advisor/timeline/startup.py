@@ -76,6 +76,7 @@ def find(recording: Recording, syncs: w.Syncs, compiles: w.Waits) -> Startup:
     ops = np.setdiff1d(long[(host.group[long] == OP) & (dur[long] >= LEAST_NS)], syncs.node)
     first = _first_launches(recording) if len(calls) or len(ops) else calls[:0]
     _calls(recording, calls, first, rows)
+    _allocating_operators(recording, np.setdiff1d(ops, calls), rows)
     functions = torchscript.find(recording, rows)
     firsts.find(recording, np.setdiff1d(ops, functions), first, rows)
     return _without_stalls(recording, rows.table(), first)
@@ -264,22 +265,45 @@ def _calls(recording: Recording, calls: Ints, first: Ints, rows: Rows) -> None:
 
 def _allocations(recording: Recording, calls: Ints, rows: Rows) -> None:
     """Add long allocations and frees at the beginning, where they are rarer later; what every step does is no start-up."""
+    launch = recording.work.launch
+    _add_denser(recording, calls, recording.host.start[launch[launch >= 0]], rows)
+
+
+def _add_denser(recording: Recording, calls: Ints, among: Ints, rows: Rows) -> None:
+    """Add early calls where they are denser than later ones; *among* holds the times that say how far the program is."""
     host = recording.host
     if not len(calls):
         return
-    early, times = _early(recording, host.start[calls])
+    early, times = _early(recording, host.start[calls], among)
     dur = host.end[calls] - host.start[calls]
     if dur[early].sum() * times > _DENSER * dur[~early].sum():
         rows.add(ALLOCATION, calls[early], host.start[calls[early]], host.end[calls[early]])
 
 
-def _early(recording: Recording, start: Ints) -> tuple[Bools, int]:
-    """Flag times in the first of several steps, without in the first quarter of the launches; and how much longer the rest is."""
+def _allocating_operators(recording: Recording, ops: Ints, rows: Rows) -> None:
+    """Add early allocations of a recording without runtime calls: there the allocator's own show only in the operators.
+
+    Not the first alone: the allocator asks the driver again until the first iteration has had its memory.
+    """
+    host = recording.host
+    if "runtime" in recording.tables:
+        return
+    all_ops = np.flatnonzero(host.group == OP)
+    allocating = all_ops[_match(recording, firsts.ALLOCATES, host.name[all_ops])]
+    if len(allocating) <= FEW:
+        return
+    dur = host.end - host.start
+    usual = int(np.median(dur[allocating]))
+    long = np.intersect1d(allocating, ops)
+    long = long[dur[long] >= max(LONG_NS, TIMES * usual)]
+    _add_denser(recording, long, host.start[all_ops], rows)
+
+
+def _early(recording: Recording, start: Ints, among: Ints) -> tuple[Bools, int]:
+    """Flag times in the first of several steps, without in the first quarter of *among*; and how much longer the rest is."""
     if len(recording.steps) >= 2:
         return start < recording.steps[1].start, len(recording.steps) - 1
-    launch = recording.work.launch
-    starts = np.sort(recording.host.start[launch[launch >= 0]])
-    quarter: Bools = np.searchsorted(starts, start) <= len(starts) // 4
+    quarter: Bools = np.searchsorted(np.sort(among), start) <= len(among) // 4
     return quarter, 3
 
 
