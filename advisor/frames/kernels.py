@@ -119,7 +119,10 @@ _HELPS = re.compile(r"^SubTensorOp|convertTensor_kernel|add_?[tT]ensor_kernel")
 
 
 def _at_convolution(context: Context, kind: Ints) -> Bools:
-    """Flag the kernels that a convolution launched, or between which and a convolution's kernel lie only layout kernels and casts of its workspace."""
+    """Flag the kernels that a convolution launched, or that lie beside a convolution's kernel.
+
+    Between them may lie layout kernels, and casts of its workspace.
+    """
     work, rows = context.recording.work, kernels(context)
     host, size = context.recording.host, len(rows)
     if not (kind == _LAYOUT).any():
