@@ -429,8 +429,7 @@ class _Run:
         if items:
             return self.evaluator.evidence(rule.match.frame, rows, items, cost)
         names = _deciding(rule)
-        rows = [[cell(self.facts.get(name)) for name in names]] if names else []
-        return Evidence(columns=names, rows=rows)
+        return Evidence(columns=names, rows=[[cell(self.facts.get(name)) for name in names]] if names else [])
 
     # ---- in words
 

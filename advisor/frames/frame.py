@@ -55,11 +55,12 @@ class Rows:
 class Frame:
     """One frame. Either its rows own time on the ledger, and ``owns`` says which segments, or it is ``timeless``.
 
-    ``parts`` holds those segments with the row that each belongs to, where rows share none. ``evidence`` is what a rule shows of the matched rows where it does not say so itself, with ``no_op`` in place of an
-    operator where there is none, and ``unlinked`` where ``linked`` is false. ``shortens`` is the host's time that a fix of the
-    rows shortens: by default the idle time that they own, and none where the rows are GPU work. ``frees`` are nodes of the
-    waits that a fix does away with; ``encloses`` is the GPU work inside the rows that goes with a fix of them, though they do not
-    own it. Raises ``TypeError`` for a frame that says neither what its rows own nor that they own nothing.
+    ``parts`` holds those segments with the row that each belongs to, where rows share none. ``evidence`` is what a rule shows
+    of the matched rows where it does not say so itself, with ``no_op`` in place of an operator where there is none, and
+    ``unlinked`` where ``linked`` is false. ``shortens`` is the host's time that a fix of the rows shortens: by default the
+    idle time that they own, and none where the rows are GPU work. ``frees`` are nodes of the waits that a fix does away with;
+    ``encloses`` is the GPU work inside the rows that goes with a fix of them, though they do not own it. Raises ``TypeError``
+    for a frame that says neither what its rows own nor that they own nothing.
     """
 
     schema: Schema

@@ -87,9 +87,11 @@ def rank_waits(context: Context) -> RankWaits | None:
 
 
 def facts(context: Context) -> dict[str, float | None]:
-    """Columns of `trace` on waiting for other ranks."""
+    """Columns of `trace` on groups of ranks, and on waiting for others in them."""
     found = context.once(rank_waits)
+    sizes = context.op_column(context.once(collectives.told)[0], "group_size")
     return {
+        "largest_group": int(sizes.max()) if len(sizes) and sizes.max() > 0 else None,
         "rank_wait_share": found.wait_share if found else None,
         "rank_last_share": found.last_share if found else None,
     }

@@ -13,8 +13,8 @@ from advisor.frames.rank_waits import rank_waits
 from advisor.results.analysis import Finding, QualityNote, StartupPart, Summary
 from advisor.results.decision import CUT_OFF
 from advisor.results.headline import Headline, HeadlineKind
-from advisor.timeline.startup_table import FIRST_ITERATION, KINDS
 from advisor.timeline.ledger import BUSY
+from advisor.timeline.startup_table import FIRST_ITERATION, KINDS
 from advisor.views import owners
 from advisor.views.phrasing import (
     BRIEFLY,

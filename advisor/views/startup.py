@@ -13,7 +13,7 @@ from advisor.timeline.startup_table import KINDS
 
 def startup_parts(context: Context) -> list[StartupPart]:
     """Start-up by kind, the longest first: what of it the device idles."""
-    ledger, table, host = context.ledger, context.waits.startup, context.recording.host
+    ledger, table = context.ledger, context.waits.startup
     segments = np.flatnonzero(ledger.through("startup") & (ledger.row >= 0))
     if not len(segments):
         return []
