@@ -13,6 +13,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from gpu_parts.report import PARTS, markdown, merged
 # Ends of the parts, as shares of the budget: what one does not need, the next has.
 ENDS = {"rates": 0.32, "traces": 0.58, "operators": 0.84, "settings": 1.0}
 RESERVE = 15.0  # seconds at the end: the figure at work when the time is up, and the report
-RESTARTS = 6
+RESTARTS = 12
 
 
 def child(arguments: argparse.Namespace) -> None:
@@ -34,18 +35,12 @@ def child(arguments: argparse.Namespace) -> None:
     importlib.import_module(f"gpu_parts.{arguments.part}").run(bench)
 
 
-def part(arguments: argparse.Namespace, name: str, deadline: float, last: float) -> None:
+def part(arguments: argparse.Namespace, name: str, deadline: float, last: float, compiled: str) -> None:
     """Run part *name* in processes of its own, again behind what killed one, until it ends or its time is up."""
     command = [sys.executable, __file__, "--out", str(arguments.out), "--device", arguments.device, "--part", name]
     command += ["--deadline", str(deadline)]
-    folder = arguments.out / "compiled"
-    environment = {
-        **os.environ,
-        "PYTHONUNBUFFERED": "1",
-        "KINETO_LOG_LEVEL": "99",
-        "TORCHINDUCTOR_CACHE_DIR": str(folder),
-        "TRITON_CACHE_DIR": str(folder),
-    }
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "KINETO_LOG_LEVEL": "99"}
+    environment |= {"TORCHINDUCTOR_CACHE_DIR": compiled, "TRITON_CACHE_DIR": compiled}
     for _ in range(RESTARTS):
         process = subprocess.Popen(command, env=environment)
         try:
@@ -86,7 +81,8 @@ def main() -> None:
     last = begun + arguments.budget - 5.0
     for name in [name for name in PARTS if name in arguments.only]:
         print(f"== {time.time() - begun:.0f} s  {name}", flush=True)
-        part(arguments, name, begun + (arguments.budget - RESERVE) * ENDS[name], last)
+        with tempfile.TemporaryDirectory() as compiled:
+            part(arguments, name, begun + (arguments.budget - RESERVE) * ENDS[name], last, compiled)
         found = merged(arguments.out, time.time() - begun)
         (arguments.out / "gpu.json").write_text(json.dumps(found, indent=1))
         (arguments.out / "gpu.md").write_text(markdown(found))

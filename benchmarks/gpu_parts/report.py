@@ -16,9 +16,9 @@ def reachable(rates: dict[str, dict[str, Any]]) -> dict[str, float]:
     for name, row in rates.items():
         if name.startswith("matmul/") and "tflops" in row:
             best[row["kind"]] = max(best.get(row["kind"], 0.0), row["tflops"])
-        if name.startswith("memory/") and "gbs" in row and (row["cold"] or "cold" not in str(list(rates))):
+        if name.startswith("memory/") and "gbs" in row and (row["cold"] or "name" not in rates["device"]):
             for key in (f"memory_{row['kind']}", "memory"):
-                if row["size"] >= 64 << 20 or key not in best:
+                if row["size"] >= 64 << 20 or not row["cold"]:
                     best[key] = max(best.get(key, 0.0), row["gbs"])
     return best
 

@@ -7,6 +7,7 @@ marks the line.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -150,7 +151,8 @@ class Block(nn.Module):
         key, value = self.rest(y).view(batch, length, 2, self.kv, self.size).permute(2, 0, 3, 1, 4)
         if self.by_hand:
             scores = query @ key.transpose(-1, -2) * self.size**-0.5  # fault: attention_by_hand
-            attended = scores.softmax(-1) @ value
+            later = torch.ones(length, length, dtype=torch.bool, device=x.device).triu(1)
+            attended = scores.masked_fill(later, float("-inf")).softmax(-1) @ value
         else:
             attended = functional.scaled_dot_product_attention(
                 query, key, value, is_causal=True, enable_gqa=self.kv != self.heads
@@ -264,6 +266,7 @@ def devices(recorder: Recorder) -> None:
     """What a GPU alone has: streams that overlap, and a graph."""
     bench = recorder.bench
     side = torch.cuda.Stream()
+    spin_ms = median(bench.between(lambda: torch.cuda._sleep(int(2.0 * bench.cycles_per_ms))) for _ in range(9))
 
     def spinning(parallel: bool = True) -> Step:
         cycles = int(2.0 * bench.cycles_per_ms)
@@ -279,21 +282,11 @@ def devices(recorder: Recorder) -> None:
 
         return step
 
-    # Three kernels of 2 ms: the second waits for the first and runs beside the third. The two streams join at the step's end.
-    known = {
-        "kernels_a_step": 3,
-        "kernel_ms": 2.0,
-        "overlap_ms_a_step": 2.0,
-        "busy_ms_a_step": 4.0,
-        "sum_ms_a_step": 6.0,
-    }
-    recorder.record("two_streams_spin", spinning, known, **ALL)
-    recorder.record(
-        "one_stream_spin",
-        lambda: spinning(False),
-        {"kernels_a_step": 3, "kernel_ms": 2.0, "busy_ms_a_step": 6.0},
-        **SHAPES,
-    )
+    # Three kernels of about 2 ms: the second waits for the first and runs beside the third. The streams join at the step's end.
+    known = {"kernels_a_step": 3, "kernel_ms": spin_ms}
+    beside = {"overlap_ms_a_step": spin_ms, "busy_ms_a_step": 2 * spin_ms, "sum_ms_a_step": 3 * spin_ms}
+    recorder.record("two_streams_spin", spinning, {**known, **beside}, **ALL)
+    recorder.record("one_stream_spin", lambda: spinning(False), {**known, "busy_ms_a_step": 3 * spin_ms}, **SHAPES)
 
     def copying(parallel: bool = True) -> Step:
         host = torch.randn(64 * MIB, pin_memory=True)
@@ -301,6 +294,8 @@ def devices(recorder: Recorder) -> None:
         a = torch.randn(8192, 8192, device=bench.device, dtype=torch.bfloat16)
 
         def step() -> None:
+            if parallel:
+                side.wait_stream(torch.cuda.current_stream())  # of the step before
             with torch.cuda.stream(side) if parallel else nullcontext():
                 there.copy_(host, non_blocking=True)  # fault: copy_in_line
             for _ in range(4):
@@ -325,7 +320,12 @@ def devices(recorder: Recorder) -> None:
         captured = torch.cuda.CUDAGraph()
         with torch.cuda.graph(captured):
             model(x)
-        return captured.replay
+
+        def step() -> tuple[nn.Module, torch.Tensor]:
+            captured.replay()
+            return model, x  # which must live as long as the graph reads them
+
+        return step
 
     recorder.record("cuda_graph", replayed, {"operators_a_step": 100, "replays_a_step": 1}, **ALL)
     eager = {"operators_a_step": 100, "without_fault_is": "the same kernels in a CUDA graph"}
@@ -335,7 +335,7 @@ def devices(recorder: Recorder) -> None:
 
 
 class Slow(Dataset[torch.Tensor]):
-    """Samples that take 1 ms of one core each."""
+    """Samples that take about 1 ms of one core each, in one call."""
 
     def __init__(self, count: int, width: int) -> None:
         self.count, self.width = count, width
@@ -344,9 +344,7 @@ class Slow(Dataset[torch.Tensor]):
         return self.count
 
     def __getitem__(self, index: int) -> torch.Tensor:
-        until = time.perf_counter() + 0.001
-        while time.perf_counter() < until:  # fault: slow_sample
-            pass
+        hashlib.pbkdf2_hmac("sha256", b"sample", b"", 1500)  # fault: slow_sample
         return torch.full((self.width,), float(index))
 
 
@@ -407,7 +405,13 @@ def models(recorder: Recorder) -> None:
 
     again = lambda on=True: training(bench, Again(on).to(bench.device), text, amp=torch.bfloat16)  # noqa: E731
     recorder.record(
-        "checkpointing_bf16", again, {**known, "blocks_run_forward_a_step": 8}, "checkpoint", {"on": False}, **ALL
+        "checkpointing_bf16",
+        again,
+        {**known, "blocks_run_forward_a_step": 8},
+        "checkpoint",
+        {"on": False},
+        steps=2,
+        **ALL,
     )
 
     def optimized(**adam: bool) -> Step:
@@ -424,6 +428,10 @@ def models(recorder: Recorder) -> None:
         {"fused": True},
         **SHAPES,
     )
+    begun = time.perf_counter()
+    for index in range(64):
+        Slow(64, 8)[index]
+    batch_ms = (time.perf_counter() - begun) / 4 * 1e3
     for workers in (0, 2):
 
         def loaded(workers: int = workers) -> Step:
@@ -441,7 +449,7 @@ def models(recorder: Recorder) -> None:
 
             return step
 
-        known = {"workers": workers, "loading_ms_a_batch": 16.0}
+        known = {"workers": workers, "loading_ms_a_batch": batch_ms}
         fixed = {"workers": 4} if workers == 0 else None
         recorder.record(
             f"dataloader_workers_{workers}", loaded, known, "slow_sample", fixed, plain_steps=12, warm=3, **ALL
@@ -456,10 +464,7 @@ def serving(recorder: Recorder) -> None:
 
     def decoding(growing: bool = True) -> Step:
         size = width // heads
-        weights = [
-            torch.randn(width, 3 * width, device=bench.device, dtype=dtype) * 0.02
-            for _ in range(layers)
-        ]
+        weights = [torch.randn(width, 3 * width, device=bench.device, dtype=dtype) * 0.02 for _ in range(layers)]
         room = start + 200
         keys = [
             torch.randn(2, batch, heads, room if not growing else start, size, device=bench.device, dtype=dtype)
@@ -539,7 +544,12 @@ def cold(path: str, device: str) -> None:
     bench = object.__new__(Bench)
     bench.gpu, bench.device = device == "cuda", torch.device(device)
     times = []
-    with torch.profiler.profile(activities=activities(bench), **ALL) as profiler:
+    with torch.profiler.profile(
+        activities=activities(bench),
+        schedule=torch.profiler.schedule(wait=0, warmup=0, active=4, repeat=1),
+        on_trace_ready=lambda profiler: profiler.export_chrome_trace(path),
+        **ALL,
+    ) as profiler:
         for _ in range(4):
             before = time.perf_counter()
             if not times:  # the first step creates the context, loads the libraries, allocates
@@ -550,7 +560,6 @@ def cold(path: str, device: str) -> None:
             bench.sync()
             times.append((time.perf_counter() - before) * 1e3)
             profiler.step()
-    profiler.export_chrome_trace(path)
     print(json.dumps(times))
 
 
