@@ -108,7 +108,7 @@ class Bench:
         return float(first.elapsed_time(last))
 
     def copies(self, size: int) -> int:
-        """How many sets of inputs of *size* bytes are more than twice the L2 cache, so that none is found in it."""
+        """Number of sets of inputs of *size* bytes that are more than twice the L2 cache, so that none is found in it."""
         return max(2, min(64, -(-2 * self.l2 // max(size, 1)))) if self.gpu else 1
 
     def timed(self, call: Call, spend_ms: float = 40.0) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Work(NamedTuple):
-    """What an operator must do: floating-point operations, and bytes that must move."""
+    """Work that an operator must do: floating-point operations, and bytes that must move."""
 
     flops: int
     bytes: int

@@ -317,7 +317,7 @@ def attentions(bench: Bench) -> Iterator[Case]:
 
 
 def memory_bound(bench: Bench) -> Iterator[Case]:
-    """What moves bytes: embeddings, normalizations, softmax, pointwise, copies, reductions, pooling, losses."""
+    """Operators that move bytes: embeddings, normalizations, softmax, pointwise, copies, reductions, pooling, losses."""
     kind = bench.pick("bf16", "fp32")
     make = Maker(bench, kind)
     size = make.size

@@ -58,7 +58,7 @@ def table(head: list[str], rows: list[list[Any]]) -> list[str]:
 
 
 def failures(log: dict[str, dict[str, Any]]) -> list[str]:
-    """What failed or was skipped."""
+    """Lines on all that failed or was skipped."""
     bad = [
         f"- {name}: {row.get('error') or row.get('skipped')}"
         for name, row in log.items()

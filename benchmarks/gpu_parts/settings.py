@@ -1,4 +1,4 @@
-"""What a change of a setting returns: the same work with the old setting and the new, in ms, by kernel class."""
+"""Returns of a change of a setting: the same work with the old setting and the new, in ms, by kernel class."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def compared(
 ) -> None:
     """Measure each of *variants*; one that fails keeps its error and the others their figures.
 
-    *size* is what one call reads and writes, as inputs are rotated; not where wall time is taken as well. Settings (TF32, cudnn.benchmark) are made by the
-    variant's own builder and reset behind it.
+    *size* is what one call reads and writes, as inputs are rotated; not where wall time is taken as well. Settings (TF32,
+    cudnn.benchmark) are made by the variant's own builder and reset behind it.
     """
 
     def job() -> dict[str, Any]:

@@ -263,7 +263,7 @@ def faults(recorder: Recorder) -> None:
 
 
 def devices(recorder: Recorder) -> None:
-    """What a GPU alone has: streams that overlap, and a graph."""
+    """Programs for a GPU alone: streams that overlap, and a graph."""
     bench = recorder.bench
     side = torch.cuda.Stream()
     spin_ms = median(bench.between(lambda: torch.cuda._sleep(int(2.0 * bench.cycles_per_ms))) for _ in range(9))
