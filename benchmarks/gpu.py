@@ -1,4 +1,4 @@
-"""Measurement of what a device can do: ``python benchmarks/gpu.py --out DIR [--budget 480] [--device cuda|cpu]``; needs torch 2.9 or newer.
+"""Rates that a device reaches: ``python benchmarks/gpu.py --out DIR [--budget 480] [--device cuda|cpu]``; needs torch 2.9 or newer.
 
 Measures reachable rates, records sample traces with known faults, times operators against the reachable rates, and what
 changes of settings return. Each part is a process of its own that logs every figure at once: what fails costs its own figure,

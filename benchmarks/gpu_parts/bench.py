@@ -29,7 +29,7 @@ class Bench:
         self.device = torch.device(device)
         self.begun = time.time()
         lines = path.read_text().splitlines() if path.exists() else []
-        self.done = {json.loads(line)["name"] for line in lines}
+        self.done = {json.loads(line)["figure"] for line in lines}
         self.cycles_per_ms = 1.8e6
         self.l2 = 1 << 20
         torch.manual_seed(0)
@@ -50,7 +50,7 @@ class Bench:
     def write(self, name: str, value: dict[str, Any]) -> None:
         """Append one line to the log, at once."""
         with self.path.open("a") as file:
-            file.write(json.dumps({"name": name, **value}) + "\n")
+            file.write(json.dumps({"figure": name, **value}) + "\n")
 
     def measure(self, name: str, job: Callable[[], dict[str, Any]]) -> None:
         """Run *job* and log what it returns, its error, or that the time was up; nothing where the log has *name*."""
@@ -239,7 +239,7 @@ def read_log(path: Path) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for line in path.read_text().splitlines() if path.exists() else []:
         row = json.loads(line)
-        name = row.pop("name")
+        name = row.pop("figure")
         found[name] = {"error": "the process ended in it"} if row == {"begun": True} else row
     return found
 

@@ -379,7 +379,7 @@ def models(bench: Bench) -> None:
             "bf16 channels_last": pictures("tf32", True, True),
             "bf16 channels_last benchmark": pictures("tf32", True, True, True),
             "bf16 channels_last benchmark fused optimizer": pictures("tf32", True, True, True, False, True),
-            "bf16 channels_last benchmark compiled": pictures("tf32", True, True, True, True, True),
+            "bf16 channels_last benchmark fused optimizer compiled": pictures("tf32", True, True, True, True, True),
         }
     compared(bench, "model/convnet training", "model", ladder, 60.0, wall=True)
     width, heads, batch, length = bench.pick((1024, 16, 8, 1024), (32, 4, 1, 8))
