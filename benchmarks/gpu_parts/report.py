@@ -13,10 +13,11 @@ PARTS = ("rates", "traces", "operators", "settings")
 def reachable(rates: dict[str, dict[str, Any]]) -> dict[str, float]:
     """The best rate measured for each type, and of memory beyond the cache: TFLOP/s and GB/s."""
     best: dict[str, float] = {}
+    cold = any(row.get("cold") for row in rates.values())  # without a GPU there are no such rows
     for name, row in rates.items():
         if name.startswith("matmul/") and "tflops" in row:
             best[row["kind"]] = max(best.get(row["kind"], 0.0), row["tflops"])
-        if name.startswith("memory/") and "gbs" in row and (row["cold"] or "name" not in rates["device"]):
+        if name.startswith("memory/") and "gbs" in row and (row["cold"] or not cold):
             for key in (f"memory_{row['kind']}", "memory"):
                 if row["size"] >= 64 << 20 or not row["cold"]:
                     best[key] = max(best.get(key, 0.0), row["gbs"])
