@@ -92,9 +92,31 @@ def brief(done: dict[str, Any]) -> dict[str, Any]:
     return {**done, "stdout": done["stdout"][-500:], "stderr": done["stderr"][-2000:]}
 
 
-def timed(script: str, folder: Path, steps: int, small: bool, limit: float) -> dict[str, Any]:
+class Forked:
+    """Runs scripts in children of one process that has imported torch (forked.py): seconds a run less."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, str(Path(__file__).with_name("forked.py"))]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def run(self, script: str, arguments: list[str], folder: Path, limit: float) -> dict[str, Any]:
+        """As :func:`run`."""
+        task = {"script": script, "arguments": arguments, "folder": str(folder), "limit": limit}
+        assert self.process.stdin and self.process.stdout
+        print(json.dumps(task), file=self.process.stdin, flush=True)
+        done: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return done
+
+
+def timed(
+    script: str, folder: Path, steps: int, small: bool, limit: float, forked: Forked | None = None
+) -> dict[str, Any]:
     """One run without a profiler; ``ms`` and ``peak_mb`` are None if it failed."""
-    done = run([sys.executable, script, "--steps", str(steps), *(["--small"] if small else [])], folder, limit)
+    arguments = ["--steps", str(steps), *(["--small"] if small else [])]
+    if forked is not None:
+        done = forked.run(script, arguments, folder, limit)
+    else:
+        done = run([sys.executable, script, *arguments], folder, limit)
     figures: dict[str, Any] = {"ms": None, "peak_mb": None}
     if done["rc"] == 0:
         try:
@@ -233,7 +255,7 @@ def steps_for(ms: float | None) -> int:
 
 
 def take(
-    name: str, out: Path, rounds: int, small: bool, limit: float, pool: ThreadPoolExecutor
+    name: str, out: Path, rounds: int, small: bool, limit: float, pool: ThreadPoolExecutor, forked: Forked | None = None
 ) -> tuple[dict[str, Any], Future[Any] | None]:
     """Record and time one program; its analysis is still under way."""
     folder = PAIRS / name
@@ -242,10 +264,8 @@ def take(
     one: dict[str, Any] = {**fault, "also": fault.get("also", []), "findings": [], "runs": [], "failures": failures}
     one["records"] = {}
     future = None
-    for script, trace in (
-        ("before.py", out / f"{name}.trace.json.gz"),
-        ("after.py", out / f"{name}.after.trace.json.gz"),
-    ):
+    scripts = [("before.py", out / f"{name}.trace.json.gz"), ("after.py", out / f"{name}.after.trace.json.gz")]
+    for script, trace in scripts[:1] if forked else scripts:
         done = record(script, trace, folder, small, limit)
         one["records"][script] = done
         if done["rc"] != 0 or not trace.exists():
@@ -255,7 +275,7 @@ def take(
     # The first runs fill caches (compiled code, cuDNN's choices), and tell how many steps the others need.
     counts = {}
     for script in ("before.py", "after.py"):
-        trial = timed(script, folder, 20, small, limit)
+        trial = timed(script, folder, 20, small, limit, forked)
         one.setdefault("trials", []).append(trial)
         if trial["ms"] is None:
             failures.append(f"timing {script}: status {trial['rc']}")
@@ -263,7 +283,7 @@ def take(
     if all(trial["ms"] is not None for trial in one["trials"]):
         for _ in range(rounds):
             for script in ("before.py", "after.py", "after.py", "before.py"):
-                one["runs"].append(timed(script, folder, counts[script], small, limit))
+                one["runs"].append(timed(script, folder, counts[script], small, limit, forked))
         failures += [f"timing {run_['script']}: status {run_['rc']}" for run_ in one["runs"] if run_["ms"] is None]
     return one, future
 
@@ -304,6 +324,9 @@ def main() -> None:
     parser.add_argument(
         "--resume", action="store_true", help="leave out the programs that pairs.json has without failures"
     )
+    parser.add_argument(
+        "--fast", action="store_true", help="time in children of one process, and do not record what comes after the fix"
+    )
     options = parser.parse_args()
     begin = time.perf_counter()
     out = options.out.resolve()
@@ -311,6 +334,7 @@ def main() -> None:
     names = options.names or sorted(path.parent.name for path in PAIRS.glob("*/fault.toml"))
     target = out / "pairs.json"
     results: dict[str, Any] = json.loads(target.read_text()) if options.resume and target.exists() else {}
+    forked = Forked() if options.fast else None
     with ThreadPoolExecutor(1) as pool:
         for name in names:
             if name in results and not results[name]["failures"]:
@@ -320,7 +344,7 @@ def main() -> None:
                 continue
             started = time.perf_counter()
             try:
-                one, future = take(name, out, options.rounds, options.small, options.limit, pool)
+                one, future = take(name, out, options.rounds, options.small, options.limit, pool, forked)
                 finish(one, future)
             except Exception as error:  # noqa: BLE001 - the others go on, whatever it is
                 print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr)
