@@ -26,7 +26,6 @@ ROOT = Path(__file__).resolve().parent.parent
 PAIRS = ROOT / "benchmarks" / "pairs"
 NEAR = 3
 """Lines by which a finding's place may differ from the fault's."""
-TIMED_S = 2.5
 FEWEST, MOST = 10, 400
 COLUMNS = [
     "program",
@@ -227,44 +226,42 @@ def table(results: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def steps_for(ms: float | None) -> int:
-    """Steps that take about TIMED_S."""
-    return FEWEST if not ms else max(FEWEST, min(MOST, round(TIMED_S * 1000 / ms)))
+def steps_for(ms: float, seconds: float) -> int:
+    """Steps that take about so many seconds."""
+    return max(FEWEST, min(MOST, round(seconds * 1000 / ms)))
 
 
-def take(
-    name: str, out: Path, rounds: int, small: bool, limit: float, pool: ThreadPoolExecutor
-) -> tuple[dict[str, Any], Future[Any] | None]:
+def take(name: str, options: argparse.Namespace, pool: ThreadPoolExecutor) -> tuple[dict[str, Any], Future[Any] | None]:
     """Record and time one program; its analysis is still under way."""
     folder = PAIRS / name
     fault = tomllib.loads((folder / "fault.toml").read_text())
     failures: list[str] = []
     one: dict[str, Any] = {**fault, "also": fault.get("also", []), "findings": [], "runs": [], "failures": failures}
     one["records"] = {}
+    traces = {
+        "before.py": options.out / f"{name}.trace.json.gz",
+        "after.py": options.out / f"{name}.after.trace.json.gz",
+    }
     future = None
-    for script, trace in (
-        ("before.py", out / f"{name}.trace.json.gz"),
-        ("after.py", out / f"{name}.after.trace.json.gz"),
-    ):
-        done = record(script, trace, folder, small, limit)
+    for script, trace in list(traces.items())[: 1 if options.no_after else 2]:
+        done = record(script, trace, folder, options.small, options.limit)
         one["records"][script] = done
         if done["rc"] != 0 or not trace.exists():
             failures.append(f"recording {script}: status {done['rc']}")
         elif script == "before.py":
-            future = pool.submit(analyze, trace, out / f"{name}.json", limit)
-    # The first runs fill caches (compiled code, cuDNN's choices), and tell how many steps the others need.
-    counts = {}
-    for script in ("before.py", "after.py"):
-        trial = timed(script, folder, 20, small, limit)
-        one.setdefault("trials", []).append(trial)
-        if trial["ms"] is None:
-            failures.append(f"timing {script}: status {trial['rc']}")
-        counts[script] = steps_for(trial["ms"])
-    if all(trial["ms"] is not None for trial in one["trials"]):
-        for _ in range(rounds):
-            for script in ("before.py", "after.py", "after.py", "before.py"):
-                one["runs"].append(timed(script, folder, counts[script], small, limit))
-        failures += [f"timing {run_['script']}: status {run_['rc']}" for run_ in one["runs"] if run_["ms"] is None]
+            future = pool.submit(analyze, trace, options.out / f"{name}.json", options.limit)
+    # The recordings filled the caches (compiled code); a short run tells how many steps the others need. The repaired script
+    # takes less time a step, and is given more of them.
+    trial = one["trial"] = timed("before.py", folder, 20, options.small, options.limit)
+    if trial["ms"] is None:
+        failures.append(f"timing before.py: status {trial['rc']}")
+        return one, future
+    steps = steps_for(trial["ms"], options.seconds)
+    counts = {"before.py": steps, "after.py": min(MOST, 2 * steps)}
+    for _ in range(options.rounds):
+        for script in ("before.py", "after.py", "after.py", "before.py"):
+            one["runs"].append(timed(script, folder, counts[script], options.small, options.limit))
+    failures += [f"timing {timing['script']}: status {timing['rc']}" for timing in one["runs"] if timing["ms"] is None]
     return one, future
 
 
@@ -306,7 +303,7 @@ def main() -> None:
     )
     options = parser.parse_args()
     begin = time.perf_counter()
-    out = options.out.resolve()
+    out = options.out = options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     names = options.names or sorted(path.parent.name for path in PAIRS.glob("*/fault.toml"))
     target = out / "pairs.json"
@@ -320,7 +317,7 @@ def main() -> None:
                 continue
             started = time.perf_counter()
             try:
-                one, future = take(name, out, options.rounds, options.small, options.limit, pool)
+                one, future = take(name, options, pool)
                 finish(one, future)
             except Exception as error:  # noqa: BLE001 - the others go on, whatever it is
                 print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr)
