@@ -76,6 +76,9 @@ def run(command: list[str], folder: Path, limit: float) -> dict[str, Any]:
     process.returncode = os.waitstatus_to_exitcode(status)
     for reader in readers:
         reader.join(10)
+    for pipe in (process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
     return {
         "rc": process.returncode,
         "timed_out": late.is_set(),

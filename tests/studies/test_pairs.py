@@ -42,9 +42,8 @@ def test_a_folder_holds_a_fault_and_its_repair(folder: Path) -> None:
         for needed in ('"--steps"', '"--small"', "WARMUP = 10", '"peak_mb"'):
             assert needed in text
     lines = before.splitlines()
-    repaired = set(after.splitlines())
     assert lines[fault["line"] - 1].strip()
-    assert any(line not in repaired for line in lines), "the repair changes no line"
+    assert before != after
     for line in fault.get("also", []):
         assert lines[line - 1].strip()
         assert line != fault["line"]
@@ -132,7 +131,7 @@ def test_steps_fill_the_seconds_within_bounds() -> None:
 def test_a_process_tells_its_end_and_its_times(tmp_path: Path) -> None:
     done = pairs.run([sys.executable, "-c", "import sys; print('x' * 200000); sys.exit(3)"], tmp_path, 60)
     assert (done["rc"], done["timed_out"], len(done["stdout"])) == (3, False, 200001)
-    assert 0 < done["cpu_s"]
+    assert done["cpu_s"] > 0
     late = pairs.run([sys.executable, "-c", "import time; time.sleep(60)"], tmp_path, 0.5)
     assert late["timed_out"]
     assert late["wall_s"] < 30
