@@ -301,6 +301,8 @@ def main() -> None:
         "--budget", type=float, default=float("inf"), help="seconds after which no new program is begun"
     )
     parser.add_argument("--limit", type=float, default=120, help="seconds after which one process is ended")
+    parser.add_argument("--seconds", type=float, default=2.5, help="timed steps of one process, about")
+    parser.add_argument("--no-after", action="store_true", help="record only the programs with the fault")
     parser.add_argument(
         "--resume", action="store_true", help="leave out the programs that pairs.json has without failures"
     )
