@@ -97,6 +97,7 @@ SCHEMA = Schema(
         flag("stack_recorded", "Python stacks were recorded, which slows the host"),
         flag("warm", "no cost of first calls inside the window"),
         integer("warmup_ns", "ns", "start-up: idle under what sets something up: kernels, algorithms, allocations, compilation"),
+        integer("counter_ranges", "", "ranges in which CUPTI read hardware counters: kernels ran alone there, and often repeatedly"),
         flag("truncated", "the file is cut off"),
         integer("repaired_events", "", "damaged events that were repaired"),
         integer("skipped_events", "", "damaged events that were left out"),
@@ -258,7 +259,12 @@ def _links(context: Context) -> dict[str, Any]:
 def _file(context: Context) -> dict[str, Any]:
     """Columns on the state of the file."""
     recorded = context.recording.recorded
-    return {"truncated": recorded.truncated, "repaired_events": recorded.repaired, "skipped_events": recorded.skipped}
+    return {
+        "counter_ranges": recorded.counter_ranges,
+        "truncated": recorded.truncated,
+        "repaired_events": recorded.repaired,
+        "skipped_events": recorded.skipped,
+    }
 
 
 def _steps_from_loop(context: Context) -> bool:

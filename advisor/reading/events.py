@@ -87,6 +87,9 @@ FIELDS = msgspec.json.Decoder(dict[str, Raw])
 # What decoding can raise; ValidationError, right JSON of wrong types, is a DecodeError too.
 BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
+# What CUPTI's range profiler measured: a range of kernels, with a value of each hardware counter that was asked for.
+COUNTERS = "cuda_profiler_range"
+
 # Names of categories through the years, lower case -> the group of columns that the event goes to. Those of other accelerators
 # than CUDA's and ROCm's are in accelerators.py.
 GROUPS = {
@@ -117,7 +120,7 @@ GROUPS = {
     "fwdbwd": "",
     "forward_backward": "",
     "cuda_event": "",
-    "cuda_profiler_range": "",
+    COUNTERS: "",
     "collective_comm": "",
     "mtia_counters": "",
     "mtia_insight": "",

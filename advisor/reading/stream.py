@@ -53,6 +53,7 @@ class Recorded:
     notes: list[tuple[str, str]] = field(default_factory=list)
     repaired: int = 0
     skipped: int = 0
+    counter_ranges: int = 0
     truncated: bool = False
     size: int = 0
     part: Part | None = None
@@ -100,6 +101,7 @@ class Reader:
             notes=[*self.source.notes, *self.notes, *columns.notes, *self._damage_notes()],
             repaired=self.losses.repaired,
             skipped=self.losses.skipped,
+            counter_ranges=columns.counter_ranges,
             truncated=self.truncated,
             size=self.source.size,
         )

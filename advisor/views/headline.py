@@ -82,6 +82,8 @@ def build(
         return Headline(text=fitted([text]), kind=kind, bound=None, first=rule)
     bound = None if kind is not None or program.unrecorded else _bound(summary)
     lead = "The file is cut off: figures speak of what is left." if damaged else _before_all(trace, summary)
+    if not lead and context.recording.recorded.counter_ranges:
+        lead = "Reading hardware counters distorted all times."
     if kind is not None:
         return Headline(text=fitted([f"{lead} {text}", lead]), kind="cut off", bound=None, first=rule)
     parts = _parts(context, summary, program, bound, [claim.segments for claim in claims])._replace(lead=lead)

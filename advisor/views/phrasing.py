@@ -30,7 +30,7 @@ ON_GPU = {
 """Clause of each cause of a device's time; the device is named."""
 ON_CPU = {
     "compute": "the main thread is in operators",
-    "communication": "the main thread is in collectives",
+    "communication": "collectives are in flight that no operator hides",
     "copy": "the main thread copies",
     "loader": "the main thread waits for the next batch",
     "compile": "the main thread compiles",
