@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.reading import accelerators, links
-from advisor.reading.events import BROKEN, COUNTERS, GROUPS, ONE_TIME, RAWS, TIMES, Args, Event, Times
+from advisor.reading.events import BROKEN, COUNTERS, EARLY, GROUPS, ONE_TIME, RAWS, TIMES, Args, Event, Times
 from advisor.reading.grown import Grown
 
 Array = npt.NDArray[Any]
@@ -116,6 +116,7 @@ class Columns:
         self.absurd = 0
         self.unknown: dict[str, int] = {}
         self.counter_ranges = 0
+        self.early = False
         self.accelerator: str | None = None
         self.ties = True  # flows and External ids are kept: no kernel has shown yet that they are not needed
         self._lacks = False
@@ -436,6 +437,7 @@ class _Sinks(dict[str | None, Callable[[Event], None]]):
     def __missing__(self, category: str | None) -> Callable[[Event], None]:
         key = (category or "").lower()
         group = GROUPS.get(key) if key else None
+        self._columns.early |= key == EARLY
         if group is None and key:
             group = accelerators.group_of(key)
             self._columns.accelerator = self._columns.accelerator or accelerators.name_of(key)
