@@ -14,16 +14,19 @@ Release = tuple[int, int]
 
 
 class _Since(NamedTuple):
-    """A name in the code of fixes, the release that brought it, and the name that did the same before; empty without one."""
+    """A name in the code of fixes, the release that brought it, and the name that did the same before; empty without one.
+
+    ``pattern`` is text: few recordings are so old that it is looked for, and to compile it takes its time.
+    """
 
     name: str
-    pattern: re.Pattern[str]
+    pattern: str
     release: Release
     before: str = ""
 
 
 def _since(name: str, release: Release, before: str = "", *, pattern: str = "") -> _Since:
-    return _Since(name, re.compile(pattern or rf"(?<![\w.]){re.escape(name)}(?!\w)"), release, before)
+    return _Since(name, pattern or rf"(?<![\w.]){re.escape(name)}(?!\w)", release, before)
 
 
 # By the release notes of torch.
@@ -57,7 +60,9 @@ def spelled(release: Release) -> str:
 
 def needed(fix: Fix) -> list[tuple[str, Release, str]]:
     """List the names in the code of a fix that the program need not have had before, with release and former name."""
-    names = [since for since in _NAMES if since.pattern.search(fix.after) and not since.pattern.search(fix.before)]
+    names = [
+        since for since in _NAMES if re.search(since.pattern, fix.after) and not re.search(since.pattern, fix.before)
+    ]
     return [(since.name, since.release, since.before) for since in names]
 
 
