@@ -309,9 +309,10 @@ def last_moment(recording: Recording, low: int, high: int) -> int:
     if not steps:
         return high
     end = max(step.end for step in steps)
-    if recording.marked and _goes_on(recording, end):
-        return max(end, min(_ends_of_work(recording)(steps[-1].start, end + 1, high), high))
-    work = _ends_of_work(recording)
+    acts = _acts(recording)
+    work = _ends_of_work(recording, acts)
+    if recording.marked and _goes_on(recording, acts, end):
+        return max(end, min(work(steps[-1].start, end + 1, high), high))
     last = min(max(work(steps[-1].start, end + 1, high), steps[-1].start), high)
     reach = max(end, last) if len(recording.work) else end
     tail, length = min(reach, high) - last, max(end - steps[-1].start, 1)
@@ -340,19 +341,18 @@ def _acts(recording: Recording) -> Ints:
     return np.flatnonzero((host.group != 0) & ~marks[host.name])
 
 
-def _goes_on(recording: Recording, end: int) -> bool:
-    """Tell whether operators, calls or annotations were recorded that begin behind a moment."""
-    host, acts = recording.host, _acts(recording)
+def _goes_on(recording: Recording, acts: Ints, end: int) -> bool:
+    """Tell whether operators, calls or annotations among *acts* begin behind a moment."""
+    host = recording.host
     return bool(((host.start[acts] >= end) & (host.group[acts] != PYTHON)).any())
 
 
-def _ends_of_work(recording: Recording) -> Callable[[int, int, int], int]:
+def _ends_of_work(recording: Recording, acts: Ints) -> Callable[[int, int, int], int]:
     """A function of a step's start and end: the end of the last operator, call or GPU work of it, or its start.
 
     GPU work counts that the host launched in the step, whenever it ran, up to a limit.
     """
     work, host = recording.work, recording.host
-    acts = _acts(recording)
     called = np.where(work.launch >= 0, fetch(host.start, work.launch), work.start)
     frames = np.flatnonzero(host.group == PYTHON) if host.size else acts
     profiler = np.array([_PROFILER.match(name) is not None for name in recording.names], np.bool_)
