@@ -1,0 +1,366 @@
+"""Predicted and measured gains of programs with one fault each: ``python benchmarks/pairs.py --out DIR``, where torch is.
+
+Each folder of benchmarks/pairs holds a program with one fault (before.py), the same without it (after.py) and what its author
+thinks of it (fault.toml). For each: before.py is recorded and analyzed, after.py is recorded, and both are timed without a
+profiler, in turns (before, after, after, before: a round). Writes pairs.json after every program, and prints a table in
+Markdown. The analysis runs beside the timings, on the CPU; whatever uses the device runs alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import tomllib
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+PAIRS = ROOT / "benchmarks" / "pairs"
+NEAR = 3
+"""Lines by which a finding's place may differ from the fault's."""
+FEWEST, MOST = 10, 400
+COLUMNS = [
+    "program",
+    "fault",
+    "step ms",
+    "first finding",
+    "rank of fault's line",
+    "predicted range",
+    "measured gain",
+    "inside",
+]
+
+
+def run(command: list[str], folder: Path, limit: float) -> dict[str, Any]:
+    """Exit status, output, wall time and processor time (with the children it waited for) of one process."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).strip(os.pathsep),
+    }
+    begin = time.perf_counter()
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    texts: dict[str, bytes] = {}
+    readers = [
+        threading.Thread(target=lambda name=name, pipe=pipe: texts.__setitem__(name, pipe.read()), daemon=True)
+        for name, pipe in (("stdout", process.stdout), ("stderr", process.stderr))
+    ]
+    for reader in readers:
+        reader.start()
+    late = threading.Event()
+
+    def stop() -> None:
+        late.set()
+        os.killpg(process.pid, signal.SIGKILL)
+
+    timer = threading.Timer(limit, stop)
+    timer.start()
+    # The usage of this child alone: RUSAGE_CHILDREN would count an analysis that ends meanwhile.
+    _, status, usage = os.wait4(process.pid, 0)
+    timer.cancel()
+    wall = time.perf_counter() - begin
+    process.returncode = os.waitstatus_to_exitcode(status)
+    for reader in readers:
+        reader.join(10)
+    for pipe in (process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
+    return {
+        "rc": process.returncode,
+        "timed_out": late.is_set(),
+        "wall_s": round(wall, 3),
+        "cpu_s": round(usage.ru_utime + usage.ru_stime, 3),
+        "stdout": texts.get("stdout", b"").decode(errors="replace"),
+        "stderr": texts.get("stderr", b"").decode(errors="replace"),
+    }
+
+
+def brief(done: dict[str, Any]) -> dict[str, Any]:
+    """A process as it is kept: the ends of what it printed."""
+    return {**done, "stdout": done["stdout"][-500:], "stderr": done["stderr"][-2000:]}
+
+
+class Forked:
+    """Runs scripts in children of one process that has imported torch (forked.py): seconds a run less."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, str(Path(__file__).with_name("forked.py"))]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def run(self, script: str, arguments: list[str], folder: Path, limit: float) -> dict[str, Any]:
+        """As :func:`run`."""
+        task = {"script": script, "arguments": arguments, "folder": str(folder), "limit": limit}
+        if self.process.stdin is None or self.process.stdout is None:
+            raise RuntimeError("forked.py has no pipes")
+        print(json.dumps(task), file=self.process.stdin, flush=True)
+        done: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return done
+
+
+def timed(
+    script: str, folder: Path, steps: int, small: bool, limit: float, forked: Forked | None = None
+) -> dict[str, Any]:
+    """One run without a profiler; ``ms`` and ``peak_mb`` are None if it failed."""
+    arguments = ["--steps", str(steps), *(["--small"] if small else [])]
+    if forked is not None:
+        done = forked.run(script, arguments, folder, limit)
+    else:
+        done = run([sys.executable, script, *arguments], folder, limit)
+    figures: dict[str, Any] = {"ms": None, "peak_mb": None}
+    if done["rc"] == 0:
+        try:
+            figures = json.loads(done["stdout"].strip().splitlines()[-1])
+        except (ValueError, IndexError):
+            done["rc"] = "no figures"
+    kept = {"script": script, "steps": steps, **figures, **{key: done[key] for key in ("rc", "wall_s", "cpu_s")}}
+    return kept if done["rc"] == 0 else {**kept, "stderr": done["stderr"][-2000:]}
+
+
+def record(script: str, trace: Path, folder: Path, small: bool, limit: float) -> dict[str, Any]:
+    options = ["--stop", "--force", "--steps", "6", "--skip", "12", "-o", str(trace)]
+    command = [sys.executable, "-m", "advisor", "record", *options, script, "--steps", "60"]
+    return brief(run([*command, *(["--small"] if small else [])], folder, limit))
+
+
+def analyze(trace: Path, target: Path, limit: float) -> dict[str, Any]:
+    """The analysis of a trace, also written to ``target``; under "failed" what went wrong."""
+    done = run([sys.executable, "-m", "advisor", "analyze", "-f", "json", str(trace)], ROOT, limit)
+    try:
+        result: dict[str, Any] = json.loads(done["stdout"])
+    except ValueError:
+        return {"failed": brief(done)}
+    target.write_text(done["stdout"])
+    return result
+
+
+def findings(analysis: dict[str, Any]) -> list[dict[str, Any]]:
+    """What is kept of each finding, in the order of the report."""
+    kept = []
+    for finding in analysis.get("findings", []):
+        saving = finding.get("saving") or {}
+        places = [place for place in finding.get("where") or [] if place.get("file")]
+        kept.append(
+            {
+                "rule": finding["rule"],
+                "severity": finding["severity"],
+                "confidence": finding.get("confidence"),
+                "title": finding["title"],
+                "low_ms": saving.get("low_ms"),
+                "high_ms": saving.get("high_ms"),
+                "low_share": saving.get("low_share"),
+                "high_share": saving.get("high_share"),
+                "places": [{key: place.get(key) for key in ("file", "line", "share")} for place in places],
+            }
+        )
+    return kept
+
+
+def rank(found: list[dict[str, Any]], lines: list[int], script: str = "before.py") -> int | None:
+    """The number, from 1, of the first finding of which a place is one of the lines, or near it."""
+    for number, finding in enumerate(found, 1):
+        for place in finding["places"]:
+            if not place["line"] or Path(place["file"]).name != script:
+                continue
+            if any(abs(place["line"] - line) <= NEAR for line in lines):
+                return number
+    return None
+
+
+def gain(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """The medians of both scripts, and what lies between them."""
+    middle: list[float | None] = []
+    for script in ("before.py", "after.py"):
+        times = [one["ms"] for one in runs if one["script"] == script and one["ms"] is not None]
+        middle.append(median(times) if times else None)
+    before, after = middle
+    gained = None if before is None or after is None else before - after
+    return {
+        "before_ms": before,
+        "after_ms": after,
+        "gain_ms": gained,
+        "gain_share": gained / before if gained is not None and before else None,
+    }
+
+
+def inside(finding: dict[str, Any] | None, measured: dict[str, Any]) -> str:
+    """Whether the measured gain lies in the predicted range: "yes", "no", or only in its "ms" or "share"."""
+    if finding is None or finding["low_ms"] is None or measured["gain_ms"] is None:
+        return "unknown"
+    in_ms = finding["low_ms"] <= measured["gain_ms"] <= finding["high_ms"]
+    in_share = finding["low_share"] <= measured["gain_share"] <= finding["high_share"]
+    return {(True, True): "yes", (True, False): "ms", (False, True): "share", (False, False): "no"}[in_ms, in_share]
+
+
+def judge(one: dict[str, Any]) -> dict[str, Any]:
+    """A program's row, from what was recorded and timed: the prediction is that of the finding at the fault's line or, where
+    no finding names the line, of the first."""
+    found, measured = one["findings"], gain(one["runs"])
+    strict, wide = rank(found, [one["line"]]), rank(found, [one["line"], *one["also"]])
+    place = strict or wide
+    chosen = found[place - 1] if place else (found[0] if found else None)
+    return {
+        **measured,
+        "rank": strict,
+        "rank_also": wide,
+        "judged": chosen["rule"] if chosen else None,
+        "inside": inside(chosen, measured),
+    }
+
+
+def span(low: float | None, high: float | None, digits: int) -> str:
+    return "–" if low is None or high is None else f"{low:.{digits}f}–{high:.{digits}f}"
+
+
+def table(results: dict[str, dict[str, Any]]) -> str:
+    """The programs as a table in Markdown. A rank in brackets is that of a line where the fault's time is spent."""
+    lines = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
+    for name, one in results.items():
+        row = judge(one)
+        found = one["findings"]
+        chosen = next((finding for finding in found if finding["rule"] == row["judged"]), None)
+        if row["rank"]:
+            place = str(row["rank"])
+        elif row["rank_also"]:
+            place = f"({row['rank_also']})"
+        else:
+            place = "unknown"
+        predicted = "–"
+        if chosen and chosen["low_ms"] is not None:
+            shares = span(100 * chosen["low_share"], 100 * chosen["high_share"], 0)
+            predicted = f"{span(chosen['low_ms'], chosen['high_ms'], 2)} ms, {shares} %"
+        measured = "failed"
+        if row["gain_ms"] is not None:
+            measured = f"{row['gain_ms']:.2f} ms, {100 * row['gain_share']:.0f} %"
+        step = "–" if row["before_ms"] is None else f"{row['before_ms']:.2f}"
+        first = found[0]["rule"] if found else ("failed" if one["failures"] else "none")
+        cells = [name, one["fault"], step, first, place, predicted, measured, row["inside"]]
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines)
+
+
+def steps_for(ms: float, seconds: float) -> int:
+    """Steps that take about so many seconds."""
+    return max(FEWEST, min(MOST, round(seconds * 1000 / ms)))
+
+
+def take(
+    name: str, options: argparse.Namespace, pool: ThreadPoolExecutor, forked: Forked | None = None
+) -> tuple[dict[str, Any], Future[Any] | None]:
+    """Record and time one program; its analysis is still under way."""
+    folder = PAIRS / name
+    fault = tomllib.loads((folder / "fault.toml").read_text())
+    failures: list[str] = []
+    one: dict[str, Any] = {**fault, "also": fault.get("also", []), "findings": [], "runs": [], "failures": failures}
+    one["records"] = {}
+    traces = {
+        "before.py": options.out / f"{name}.trace.json.gz",
+        "after.py": options.out / f"{name}.after.trace.json.gz",
+    }
+    future = None
+    for script, trace in list(traces.items())[: 1 if options.no_after else 2]:
+        done = record(script, trace, folder, options.small, options.limit)
+        one["records"][script] = done
+        if done["rc"] != 0 or not trace.exists():
+            failures.append(f"recording {script}: status {done['rc']}")
+        elif script == "before.py":
+            future = pool.submit(analyze, trace, options.out / f"{name}.json", options.limit)
+    # The recordings filled the caches (compiled code); a short run tells how many steps the others need. The repaired script
+    # takes less time a step, and is given more of them.
+    trial = one["trial"] = timed("before.py", folder, 20, options.small, options.limit, forked)
+    if trial["ms"] is None:
+        failures.append(f"timing before.py: status {trial['rc']}")
+        return one, future
+    steps = steps_for(trial["ms"], options.seconds)
+    counts = {"before.py": steps, "after.py": min(MOST, 2 * steps)}
+    for _ in range(options.rounds):
+        for script in ("before.py", "after.py", "after.py", "before.py"):
+            one["runs"].append(timed(script, folder, counts[script], options.small, options.limit, forked))
+    failures += [f"timing {timing['script']}: status {timing['rc']}" for timing in one["runs"] if timing["ms"] is None]
+    return one, future
+
+
+def finish(one: dict[str, Any], future: Future[Any] | None) -> None:
+    """Put the analysis, once it is there, into a program's result."""
+    if future is not None:
+        analysis = future.result()
+        if "failed" in analysis:
+            one["failures"].append("analysis")
+            one["analysis_failed"] = analysis["failed"]
+        else:
+            one["findings"] = findings(analysis)
+            one["headline"] = (analysis.get("headline") or {}).get("text")
+            one["plan"] = analysis.get("plan")
+            summary = analysis.get("summary") or {}
+            one["trace"] = {key: summary.get(key) for key in ("steps", "step_ms")}
+    one["judged"] = judge(one)
+
+
+def write(results: dict[str, Any], target: Path) -> None:
+    """The results so far, whole at any moment."""
+    beside = target.with_suffix(".part")
+    beside.write_text(json.dumps(results, indent=1))
+    beside.replace(target)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*", help="programs; without any, all")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--small", action="store_true", help="tiny sizes, for a look at the runner itself")
+    parser.add_argument(
+        "--budget", type=float, default=float("inf"), help="seconds after which no new program is begun"
+    )
+    parser.add_argument("--limit", type=float, default=120, help="seconds after which one process is ended")
+    parser.add_argument("--seconds", type=float, default=2.5, help="timed steps of one process, about")
+    parser.add_argument("--no-after", action="store_true", help="record only the programs with the fault")
+    parser.add_argument(
+        "--resume", action="store_true", help="leave out the programs that pairs.json has without failures"
+    )
+    parser.add_argument("--fast", action="store_true", help="time in children of one process that has imported torch")
+    options = parser.parse_args()
+    begin = time.perf_counter()
+    out = options.out = options.out.resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    names = options.names or sorted(path.parent.name for path in PAIRS.glob("*/fault.toml"))
+    target = out / "pairs.json"
+    results: dict[str, Any] = json.loads(target.read_text()) if options.resume and target.exists() else {}
+    forked = Forked() if options.fast else None
+    with ThreadPoolExecutor(1) as pool:
+        for name in names:
+            if name in results and not results[name]["failures"]:
+                continue
+            if time.perf_counter() - begin > options.budget:
+                print(f"{name}: left out, the time is spent", file=sys.stderr)
+                continue
+            started = time.perf_counter()
+            try:
+                one, future = take(name, options, pool, forked)
+                finish(one, future)
+            except Exception as error:  # noqa: BLE001 - the others go on, whatever it is
+                print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr)
+                continue
+            results[name] = one
+            write(results, target)
+            judged = one["judged"]
+            words = f"{judged['before_ms']} -> {judged['after_ms']} ms, {one['failures'] or 'ok'}"
+            print(f"{name}: {words}, {time.perf_counter() - started:.0f} s", file=sys.stderr, flush=True)
+    print(table(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""Train an LSTM that forecasts a series."""
+
+import argparse
+import json
+import time
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+WARMUP = 10
+
+
+def now(device):
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+class Forecast(nn.Module):
+    def __init__(self, inputs, width):
+        super().__init__()
+        self.lstm = nn.LSTM(inputs, width, batch_first=True)
+        self.last = nn.Linear(width, inputs)
+
+    def forward(self, x):
+        _, (h, _) = self.lstm(x)
+        return self.last(h[0])
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--small", action="store_true")
+    args = parser.parse_args()
+    torch.manual_seed(0)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    batch, length, inputs, width = (4, 8, 4, 16) if args.small else (256, 192, 32, 512)
+
+    series = torch.randn(4 * batch, length + 1, inputs, device=device).cumsum(1) / length**0.5
+    model = Forecast(inputs, width).to(device)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    for step in range(WARMUP + args.steps):
+        rows = series[torch.randint(len(series), (batch,), device=device)]
+        loss = F.mse_loss(model(rows[:, :-1]), rows[:, -1])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if step + 1 == WARMUP:
+            begin = now(device)
+    ms = (now(device) - begin) / args.steps * 1e3
+    peak = torch.cuda.max_memory_allocated() / 2**20 if device.type == "cuda" else 0.0
+    print(json.dumps({"ms": round(ms, 3), "peak_mb": round(peak, 1)}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""Programs with one fault each: what every folder holds, and what their runner makes of findings and timings."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.paths import ROOT
+
+FOLDERS = sorted(path for path in (ROOT / "benchmarks" / "pairs").iterdir() if (path / "before.py").exists())
+spec = importlib.util.spec_from_file_location("pairs", ROOT / "benchmarks" / "pairs.py")
+assert spec is not None
+assert spec.loader is not None
+pairs = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(pairs)
+
+
+def test_there_are_twenty_programs_and_no_two_share_a_fault() -> None:
+    faults = [tomllib.loads((folder / "fault.toml").read_text())["fault"] for folder in FOLDERS]
+    assert len(set(faults)) == len(faults) >= 20
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
+def test_a_folder_holds_a_fault_and_its_repair(folder: Path) -> None:
+    fault = tomllib.loads((folder / "fault.toml").read_text())
+    assert set(fault) - {"also"} == {"fault", "kind", "line", "device", "expected"}
+    assert fault["device"] == "cuda"
+    assert 0.08 <= fault["expected"] < 1
+    before, after = ((folder / name).read_text() for name in ("before.py", "after.py"))
+    for text in (before, after):
+        ast.parse(text)
+        assert not re.search(r"^\s*#|  # ", text, re.MULTILINE), "a comment may give the fault away"
+        assert "advisor" not in text
+        for needed in ('"--steps"', '"--small"', "WARMUP = 10", '"peak_mb"'):
+            assert needed in text
+    lines = before.splitlines()
+    assert lines[fault["line"] - 1].strip()
+    assert before != after
+    for line in fault.get("also", []):
+        assert lines[line - 1].strip()
+        assert line != fault["line"]
+
+
+def finding(
+    rule: str, line: int | None, low: float | None, high: float | None, file: str = "before.py"
+) -> dict[str, Any]:
+    """A finding as the JSON has it, of a step of 50 ms."""
+    saving = None
+    if low is not None and high is not None:
+        saving = {"low_ms": low, "high_ms": high, "low_share": low / 50, "high_share": high / 50}
+    where = [{"file": None, "line": None, "share": 0.5}, {"file": file, "line": line, "share": 0.5}]
+    return {"rule": rule, "severity": "note", "title": rule, "saving": saving, "where": where}
+
+
+def program(found: list[dict[str, Any]], times: list[tuple[str, float | None]], **more: Any) -> dict[str, Any]:
+    """A program's result before it is judged; its fault is in line 30."""
+    runs = [{"script": script, "ms": ms} for script, ms in times]
+    findings = pairs.findings({"findings": found})
+    return {"fault": "a | b", "line": 30, "also": [], "findings": findings, "runs": runs, "failures": [], **more}
+
+
+TIMES: list[tuple[str, float | None]] = [("before.py", 50), ("after.py", 40), ("after.py", 30), ("before.py", 52)]
+
+
+@pytest.mark.parametrize(
+    ("line", "file", "expected"),
+    [
+        (30, "before.py", 2),
+        (33, "x/before.py", 2),
+        (34, "before.py", None),
+        (30, "other.py", None),
+        (None, "before.py", None),
+    ],
+)
+def test_the_rank_is_that_of_the_first_finding_near_the_line(line: int | None, file: str, expected: int | None) -> None:
+    found = pairs.findings(
+        {"findings": [finding("a/a", 12, 1, 2), finding("b/b", line, 1, 2, file), finding("c/c", 60, 1, 2)]}
+    )
+    assert pairs.rank(found, [30]) == expected
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [(10, 20, "yes"), (16, 20, "no"), (15.5, 20, "ms"), (20, 20, "no"), (None, None, "unknown")],
+)
+def test_a_gain_is_inside_the_range_in_ms_and_as_a_share(low: float | None, high: float | None, expected: str) -> None:
+    # before: the median of 50 and 52 ms; after: of 40 and 30: 16 of 51 ms are gained, 31.4 %; 15.5 of 50 ms are 31.0 %
+    one = program([finding("a/a", 30, low, high)], TIMES)
+    if expected == "ms":
+        one["findings"][0]["low_share"] = 0.32
+    if low == 16:
+        one["findings"][0]["low_ms"], one["findings"][0]["low_share"] = 16.1, 0.32
+    judged = pairs.judge(one)
+    assert (judged["before_ms"], judged["after_ms"], judged["gain_ms"]) == (51, 35, 16)
+    assert judged["inside"] == expected
+
+
+def test_the_table_names_rank_range_and_gain() -> None:
+    results = {
+        "line": program([finding("a/a", 5, 0, 1), finding("b/b", 31, 10, 20)], TIMES),
+        "spent": program([finding("a/a", 60, 10, 20)], TIMES, also=[61]),
+        "elsewhere": program([finding("a/a", 60, 1, 2)], TIMES),
+        "silent": program([], TIMES),
+        "broken": program([], [("before.py", None)], failures=["recording before.py: status 1"]),
+    }
+    head, rule, *rows = pairs.table(results).splitlines()
+    assert head.count("|") == rule.count("|") == len(pairs.COLUMNS) + 1
+    cells = [[cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in rows]
+    gain = "16.00 ms, 31 %"
+    assert cells == [
+        ["line", "a \\| b", "51.00", "a/a", "2", "10.00–20.00 ms, 20–40 %", gain, "yes"],
+        ["spent", "a \\| b", "51.00", "a/a", "(1)", "10.00–20.00 ms, 20–40 %", gain, "yes"],
+        ["elsewhere", "a \\| b", "51.00", "a/a", "unknown", "1.00–2.00 ms, 2–4 %", gain, "no"],
+        ["silent", "a \\| b", "51.00", "none", "unknown", "–", gain, "unknown"],
+        ["broken", "a \\| b", "–", "failed", "unknown", "–", "failed", "unknown"],
+    ]
+
+
+def test_steps_fill_the_seconds_within_bounds() -> None:
+    assert [pairs.steps_for(ms, 2.5) for ms in (25.0, 1.0, 1000.0)] == [100, pairs.MOST, pairs.FEWEST]
+
+
+def test_a_process_tells_its_end_and_its_times(tmp_path: Path) -> None:
+    done = pairs.run([sys.executable, "-c", "import sys; print('x' * 200000); sys.exit(3)"], tmp_path, 60)
+    assert (done["rc"], done["timed_out"], len(done["stdout"])) == (3, False, 200001)
+    assert done["cpu_s"] > 0
+    late = pairs.run([sys.executable, "-c", "import time; time.sleep(60)"], tmp_path, 0.5)
+    assert late["timed_out"]
+    assert late["wall_s"] < 30
+
+
+@pytest.mark.skipif(not os.environ.get("ADVISOR_TORCH"), reason="needs torch")
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
+def test_both_programs_run(folder: Path) -> None:
+    for script in ("before.py", "after.py"):
+        figures = pairs.timed(script, folder, 2, True, 120)
+        assert figures["rc"] == 0, figures
+        assert figures["ms"] > 0
+
+
+@pytest.mark.skipif(not os.environ.get("ADVISOR_TORCH"), reason="needs torch")
+def test_a_failing_program_does_not_stop_the_runner(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        str(ROOT / "benchmarks" / "pairs.py"),
+        "no-such",
+        "--small",
+        "--rounds",
+        "1",
+        "--out",
+        str(tmp_path),
+    ]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "no-such: FileNotFoundError" in done.stderr
