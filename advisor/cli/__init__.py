@@ -6,7 +6,6 @@ cannot be read, 4 inconclusive. 130 is Ctrl-C, 141 a reader that went away, 70 a
 
 from __future__ import annotations
 
-import atexit
 import gc
 import importlib
 import os
@@ -95,7 +94,6 @@ class Commands(click.Group):
         # What one run makes, its end frees; the collector would look at all modules again and again, a twentieth of the time.
         self._collects = gc.isenabled()
         gc.disable()
-        atexit.register(gc.freeze)  # nor does it need to look at them while Python shuts down
         try:
             self._run(args, prog_name, complete_var, extra)
         finally:
