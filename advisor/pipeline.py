@@ -35,7 +35,7 @@ from advisor.results.ranks import Across
 from advisor.results.version import __version__
 from advisor.views import build, headline
 from advisor.views.metrics import collect
-from advisor.views.startup import startup_parts
+from advisor.views.startup import lead, startup_parts
 
 if TYPE_CHECKING:
     from advisor.ranks.digest import Digest
@@ -229,6 +229,7 @@ def _summary(trace: Trace) -> Summary:
     samples = trace.step_samples_ns / 1e6
     ledger, extent = trace.ledger, trace.ledger.of_extent()
     counted_ns, total_ns = ledger.counted_ns, sum(extent.values())
+    lead_ms, lead_parts = lead(trace.context)
     return Summary(
         steps=trace.steps_recorded,
         window_ms=trace.window_ns / 1e6,
@@ -254,5 +255,7 @@ def _summary(trace: Trace) -> Summary:
         steady_ms=trace.whole_ms,
         steady_causes={name: ns / counted_ns for name, ns in ledger.by_cause().items() if ns},
         startup=startup_parts(trace.context),
+        lead_ms=lead_ms,
+        lead_startup=lead_parts,
         steps_by=trace.steps_by or None,
     )

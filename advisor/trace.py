@@ -229,6 +229,10 @@ class Trace:
         """Segments of the ledger that the chosen rows of a frame own, each once: as the frame declares."""
         return FRAMES[frame].claims(self._context, mask)
 
+    def costs(self, frame: str, mask: Bools, segments: Ints) -> Ints | None:
+        """ns that each of the chosen rows of a frame owns of some segments of the ledger; None where it cannot be told."""
+        return FRAMES[frame].costs(self._context, mask, segments)
+
 
 @contextmanager
 def without_gc() -> Iterator[None]:

@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAIRS = ROOT / "benchmarks" / "pairs"
 NEAR = 3
 """Lines by which a finding's place may differ from the fault's."""
+TIMED_S, FAST_S = 2.5, 1.2
 FEWEST, MOST = 10, 400
 COLUMNS = [
     "program",
@@ -94,9 +95,32 @@ def brief(done: dict[str, Any]) -> dict[str, Any]:
     return {**done, "stdout": done["stdout"][-500:], "stderr": done["stderr"][-2000:]}
 
 
-def timed(script: str, folder: Path, steps: int, small: bool, limit: float) -> dict[str, Any]:
+class Forked:
+    """Runs scripts in children of one process that has imported torch (forked.py): seconds a run less."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, str(Path(__file__).with_name("forked.py"))]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def run(self, script: str, arguments: list[str], folder: Path, limit: float) -> dict[str, Any]:
+        """As :func:`run`."""
+        task = {"script": script, "arguments": arguments, "folder": str(folder), "limit": limit}
+        assert self.process.stdin
+        assert self.process.stdout
+        print(json.dumps(task), file=self.process.stdin, flush=True)
+        done: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return done
+
+
+def timed(
+    script: str, folder: Path, steps: int, small: bool, limit: float, forked: Forked | None = None
+) -> dict[str, Any]:
     """One run without a profiler; ``ms`` and ``peak_mb`` are None if it failed."""
-    done = run([sys.executable, script, "--steps", str(steps), *(["--small"] if small else [])], folder, limit)
+    arguments = ["--steps", str(steps), *(["--small"] if small else [])]
+    if forked is not None:
+        done = forked.run(script, arguments, folder, limit)
+    else:
+        done = run([sys.executable, script, *arguments], folder, limit)
     figures: dict[str, Any] = {"ms": None, "peak_mb": None}
     if done["rc"] == 0:
         try:
@@ -229,42 +253,43 @@ def table(results: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def steps_for(ms: float, seconds: float) -> int:
+def steps_for(ms: float | None, seconds: float = TIMED_S) -> int:
     """Steps that take about so many seconds."""
-    return max(FEWEST, min(MOST, round(seconds * 1000 / ms)))
+    return FEWEST if not ms else max(FEWEST, min(MOST, round(seconds * 1000 / ms)))
 
 
-def take(name: str, options: argparse.Namespace, pool: ThreadPoolExecutor) -> tuple[dict[str, Any], Future[Any] | None]:
+def take(
+    name: str, out: Path, rounds: int, small: bool, limit: float, pool: ThreadPoolExecutor, forked: Forked | None = None
+) -> tuple[dict[str, Any], Future[Any] | None]:
     """Record and time one program; its analysis is still under way."""
     folder = PAIRS / name
     fault = tomllib.loads((folder / "fault.toml").read_text())
     failures: list[str] = []
     one: dict[str, Any] = {**fault, "also": fault.get("also", []), "findings": [], "runs": [], "failures": failures}
     one["records"] = {}
-    traces = {
-        "before.py": options.out / f"{name}.trace.json.gz",
-        "after.py": options.out / f"{name}.after.trace.json.gz",
-    }
     future = None
-    for script, trace in list(traces.items())[: 1 if options.no_after else 2]:
-        done = record(script, trace, folder, options.small, options.limit)
+    scripts = [("before.py", out / f"{name}.trace.json.gz"), ("after.py", out / f"{name}.after.trace.json.gz")]
+    for script, trace in scripts[:1] if forked else scripts:
+        done = record(script, trace, folder, small, limit)
         one["records"][script] = done
         if done["rc"] != 0 or not trace.exists():
             failures.append(f"recording {script}: status {done['rc']}")
         elif script == "before.py":
-            future = pool.submit(analyze, trace, options.out / f"{name}.json", options.limit)
-    # The recordings filled the caches (compiled code); a short run tells how many steps the others need. The repaired script
-    # takes less time a step, and is given more of them.
-    trial = one["trial"] = timed("before.py", folder, 20, options.small, options.limit)
-    if trial["ms"] is None:
-        failures.append(f"timing before.py: status {trial['rc']}")
-        return one, future
-    steps = steps_for(trial["ms"], options.seconds)
-    counts = {"before.py": steps, "after.py": min(MOST, 2 * steps)}
-    for _ in range(options.rounds):
-        for script in ("before.py", "after.py", "after.py", "before.py"):
-            one["runs"].append(timed(script, folder, counts[script], options.small, options.limit))
-    failures += [f"timing {timing['script']}: status {timing['rc']}" for timing in one["runs"] if timing["ms"] is None]
+            future = pool.submit(analyze, trace, out / f"{name}.json", limit)
+    # The first runs fill caches (compiled code, cuDNN's choices), and tell how many steps the others need.
+    counts = {}
+    for script in ("before.py",) if forked else ("before.py", "after.py"):
+        trial = timed(script, folder, 20, small, limit, forked)
+        one.setdefault("trials", []).append(trial)
+        if trial["ms"] is None:
+            failures.append(f"timing {script}: status {trial['rc']}")
+        counts[script] = steps_for(trial["ms"], FAST_S if forked else TIMED_S)
+    counts.setdefault("after.py", counts["before.py"])
+    if all(trial["ms"] is not None for trial in one["trials"]):
+        for _ in range(rounds):
+            for script in ("before.py", "after.py", "after.py", "before.py"):
+                one["runs"].append(timed(script, folder, counts[script], small, limit, forked))
+        failures += [f"timing {run_['script']}: status {run_['rc']}" for run_ in one["runs"] if run_["ms"] is None]
     return one, future
 
 
@@ -301,18 +326,22 @@ def main() -> None:
         "--budget", type=float, default=float("inf"), help="seconds after which no new program is begun"
     )
     parser.add_argument("--limit", type=float, default=120, help="seconds after which one process is ended")
-    parser.add_argument("--seconds", type=float, default=2.5, help="timed steps of one process, about")
-    parser.add_argument("--no-after", action="store_true", help="record only the programs with the fault")
     parser.add_argument(
         "--resume", action="store_true", help="leave out the programs that pairs.json has without failures"
     )
+    parser.add_argument(
+        "--fast",
+        action="store_true",
+        help="time in children of one process, and do not record what comes after the fix",
+    )
     options = parser.parse_args()
     begin = time.perf_counter()
-    out = options.out = options.out.resolve()
+    out = options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     names = options.names or sorted(path.parent.name for path in PAIRS.glob("*/fault.toml"))
     target = out / "pairs.json"
     results: dict[str, Any] = json.loads(target.read_text()) if options.resume and target.exists() else {}
+    forked = Forked() if options.fast else None
     with ThreadPoolExecutor(1) as pool:
         for name in names:
             if name in results and not results[name]["failures"]:
@@ -322,7 +351,7 @@ def main() -> None:
                 continue
             started = time.perf_counter()
             try:
-                one, future = take(name, options, pool)
+                one, future = take(name, out, options.rounds, options.small, options.limit, pool, forked)
                 finish(one, future)
             except Exception as error:  # noqa: BLE001 - the others go on, whatever it is
                 print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr)

@@ -20,7 +20,7 @@ from advisor.errors import AdvisorError
 from advisor.frames import FRAMES
 from advisor.frames.schema import Schema
 from advisor.frames.values import records
-from advisor.intervals import Bools
+from advisor.intervals import Bools, Ints
 from advisor.results.analysis import Evidence
 from advisor.results.field import Cell
 from advisor.rulebook.conditions import Condition, Watch, reason, session
@@ -71,8 +71,11 @@ class Evaluator:
         self._watch.__exit__()
         self._connection.close()
 
-    def frame(self, name: str) -> pd.DataFrame:
-        """A frame of the trace. One that cannot be built fails each time, without being built again."""
+    def frame(self, name: str, cost: Ints | None = None) -> pd.DataFrame:
+        """A frame of the trace, with another *cost* of its rows in ns where that is given.
+
+        One that cannot be built fails each time, without being built again.
+        """
         if name not in self._frames:
             try:
                 self._frames[name] = self._trace.frame(name)
@@ -81,7 +84,7 @@ class Evaluator:
         result = self._frames[name]
         if isinstance(result, Exception):
             raise result
-        return result
+        return result if cost is None else result.assign(cost_ns=cost)
 
     def masks(self, name: str, wheres: Mapping[str, Condition]) -> dict[str, Bools | Exception]:
         """For each condition, which rows of the frame it holds for; where it is NULL it does not hold."""
@@ -127,10 +130,13 @@ class Evaluator:
             _ANSWERS.update(zip(new, (None if answer is None else bool(answer) for answer in answers), strict=True))
         return [_ANSWERS[key] for key in keys]
 
-    def evidence(self, name: str, rows: Bools, items: Sequence[Condition]) -> Evidence:
-        """The *items* over some rows of the frame, grouped by those that do not aggregate; what weighs most first."""
+    def evidence(self, name: str, rows: Bools, items: Sequence[Condition], cost: Ints | None = None) -> Evidence:
+        """The *items* over some rows of the frame, grouped by those that do not aggregate; what weighs most first.
+
+        *cost* is what the rows cost in ns, where that is not what the frame says.
+        """
         names = [item.alias for item in items]
-        frame = self.frame(name)
+        frame = self.frame(name, cost)
         weight = self.weight(name, rows)
         questions = [Question(item.sql, item.columns) for item in items]
         also = [weight] if weight else []

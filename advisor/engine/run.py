@@ -108,6 +108,7 @@ class Trace(Protocol):
     def window_ns(self) -> int: ...
     def frame(self, name: str, /) -> pd.DataFrame: ...
     def claims(self, frame: str, mask: Bools, /) -> Ints: ...
+    def costs(self, frame: str, mask: Bools, segments: Ints, /) -> Ints | None: ...
 
 
 @dataclass(frozen=True)
@@ -377,8 +378,11 @@ class _Run:
         rule, frame = claim.rule, claim.rule.match.frame
         counted_ns = self.trace.ledger.counted_ns
         share = claim.cost_ns / counted_ns if counted_ns else 0.0
+        rows, cost = claim.rows, self.rest(claim)
+        if cost is not None:
+            rows = rows & ((cost > 0) | (self.evaluator.frame(frame)["cost_ns"].to_numpy() == 0))
         try:
-            evidence = self.evidence(claim)
+            evidence = self.evidence(claim, rows, cost)
         except Exception as error:  # noqa: BLE001  (the finding stands; that its table failed is said beside it)
             self.fail(rule, error, "match.evidence")
             evidence = Evidence(columns=[], rows=[])
@@ -390,10 +394,10 @@ class _Run:
             confidence=rule.confidence,
             cost_ms=share * self.whole_ms,
             cost_share=share,
-            occurrences=int(claim.rows.sum()),
+            occurrences=int(rows.sum()),
             saving=claim.saving,
             after=None if claim.after is None else list(claim.after),
-            where=places(self.evaluator.frame(frame), claim.rows, self.evaluator.weight(frame, claim.rows)),
+            where=places(self.evaluator.frame(frame, cost), rows, self.evaluator.weight(frame, rows)),
             evidence=evidence,
             why=rule.why,
             fix=msgspec.convert(self.fixes[rule.id], Fix, from_attributes=True),
@@ -411,13 +415,21 @@ class _Run:
             self.fail(rule, error, "settings")
             return []
 
-    def evidence(self, claim: Claim) -> Evidence:
+    def rest(self, claim: Claim) -> Ints | None:
+        """Return what each row costs, in ns, where other findings own part of the rows' time, or it is not counted; else None."""
+        table = self.evaluator.frame(claim.rule.match.frame)
+        if "cost_ns" not in table or not len(claim.segments):
+            return None
+        if int(table["cost_ns"].to_numpy()[claim.rows].sum()) <= claim.cost_ns:
+            return None
+        return self.trace.costs(claim.rule.match.frame, claim.rows, claim.segments)
+
+    def evidence(self, claim: Claim, rows: Bools, cost: Ints | None) -> Evidence:
         rule, items = claim.rule, claim.rule.compiled.evidence
         if items:
-            return self.evaluator.evidence(rule.match.frame, claim.rows, items)
+            return self.evaluator.evidence(rule.match.frame, rows, items, cost)
         names = _deciding(rule)
-        rows = [[cell(self.facts.get(name)) for name in names]] if names else []
-        return Evidence(columns=names, rows=rows)
+        return Evidence(columns=names, rows=[[cell(self.facts.get(name)) for name in names]] if names else [])
 
     # ---- in words
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from advisor.frames.schema import Schema
-from advisor.intervals import EMPTY, Bools, Ints, Spans, union
+from advisor.intervals import EMPTY, Bools, Ints, Spans, summed, union
 from advisor.timeline.context import Context
 from advisor.timeline.ledger import BUSY
 from advisor.timeline.waits import Waits
@@ -27,6 +27,8 @@ Pick = Callable[[Context, Bools], Ints]
 Stretches = Callable[[Context, Bools], Spans]
 """Stretches of time for the chosen rows of a frame."""
 
+# Of so many rows each is asked by itself what it owns.
+_FEW_ROWS = 64
 COUNT = "count(*) AS count"
 TIME = ("round(sum(dur_ns) / 1e6, 3) AS time_ms", "round(sum(cost_ns) / 1e6, 3) AS cost_ms")
 SELF = "round(sum(self_ns) / 1e6, 3) AS self_ms"
@@ -53,11 +55,12 @@ class Rows:
 class Frame:
     """One frame. Either its rows own time on the ledger, and ``owns`` says which segments, or it is ``timeless``.
 
-    ``evidence`` is what a rule shows of the matched rows where it does not say so itself, with ``no_op`` in place of an
-    operator where there is none, and ``unlinked`` where ``linked`` is false. ``shortens`` is the host's time that a fix of the
-    rows shortens: by default the idle time that they own, and none where the rows are GPU work. ``frees`` are nodes of the
-    waits that a fix does away with; ``encloses`` is the GPU work inside the rows that goes with a fix of them, though they do not
-    own it. Raises ``TypeError`` for a frame that says neither what its rows own nor that they own nothing.
+    ``parts`` holds those segments with the row that each belongs to, where rows share none. ``evidence`` is what a rule shows
+    of the matched rows where it does not say so itself, with ``no_op`` in place of an operator where there is none, and
+    ``unlinked`` where ``linked`` is false. ``shortens`` is the host's time that a fix of the rows shortens: by default the
+    idle time that they own, and none where the rows are GPU work. ``frees`` are nodes of the waits that a fix does away with;
+    ``encloses`` is the GPU work inside the rows that goes with a fix of them, though they do not own it. Raises ``TypeError``
+    for a frame that says neither what its rows own nor that they own nothing.
     """
 
     schema: Schema
@@ -65,6 +68,7 @@ class Frame:
     evidence: tuple[str, ...]
     rows: Rows = Rows()
     owns: Pick | None = None
+    parts: Callable[[Context], tuple[Ints, Ints]] | None = None
     timeless: bool = False
     shortens: Stretches | None = None
     frees: Pick | None = None
@@ -83,6 +87,25 @@ class Frame:
     def claims(self, context: Context, mask: Bools) -> Ints:
         """Segments of the ledger that the chosen rows own, each once."""
         return self.owns(context, mask) if self.owns is not None else np.zeros(0, np.int64)
+
+    def costs(self, context: Context, mask: Bools, segments: Ints) -> Ints | None:
+        """ns that each row of the frame owns of some *segments*, 0 for rows that are not chosen; None where it cannot be told."""
+        ledger, out = context.ledger, np.zeros(len(mask), np.int64)
+        if self.parts is not None:
+            parts, row = self.parts(context)
+            keep = np.isin(parts, segments)
+            return np.where(mask, summed(row[keep], ledger.dur_ns[parts[keep]], len(mask)), 0)
+        if self.rows.work is not None and (ledger.busy[segments] & (ledger.row[segments] >= 0)).all():
+            owned = summed(ledger.row[segments], ledger.dur_ns[segments], len(context.recording.work))
+            return np.where(mask, owned[self.rows.work(context)], 0)
+        chosen = np.flatnonzero(mask)
+        if self.owns is None or len(chosen) > _FEW_ROWS:
+            return None
+        for at in chosen.tolist():
+            one = np.zeros(len(mask), np.bool_)
+            one[at] = True
+            out[at] = int(ledger.dur_ns[np.intersect1d(self.owns(context, one), segments)].sum())
+        return out
 
 
 def owns_work(work: Index) -> Pick:

@@ -179,5 +179,6 @@ FRAME = Frame(
     evidence=("cause", "op", "next_op", COUNT, *TIME),
     rows=Rows(segments=_claims),
     owns=_claims,
+    parts=lambda context: context.once(_segments),
     no_op=IN_PYTHON,
 )

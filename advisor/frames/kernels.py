@@ -114,10 +114,15 @@ def _by_name(context: Context) -> dict[str, object]:
 
 _CONV, _LAYOUT, _OTHER = range(3)
 _KIND = {"conv": _CONV, "layout": _LAYOUT}
+# What libraries run between a convolution's kernel and the turning of its output: a cast of the workspace, a fill, a bias.
+_HELPS = re.compile(r"^SubTensorOp|convertTensor_kernel|add_?[tT]ensor_kernel")
 
 
 def _at_convolution(context: Context, kind: Ints) -> Bools:
-    """Flag the kernels that a convolution launched, or between which and a convolution's kernel only layout kernels lie."""
+    """Flag the kernels that a convolution launched, or that lie beside a convolution's kernel.
+
+    Between them may lie layout kernels, and casts of its workspace.
+    """
     work, rows = context.recording.work, kernels(context)
     host, size = context.recording.host, len(rows)
     if not (kind == _LAYOUT).any():
@@ -127,7 +132,8 @@ def _at_convolution(context: Context, kind: Ints) -> Bools:
     order = np.lexsort((work.start[rows], work.stream[rows], work.device[rows]))
     line = np.unique(np.stack([work.device[rows], work.stream[rows]]), axis=1, return_inverse=True)[1].ravel()[order]
     conv, place = kind[order] == _CONV, np.arange(size)
-    telling = kind[order] != _LAYOUT
+    helps = np.array([_HELPS.search(name) is not None for name in context.names], np.bool_)[work.name[rows]]
+    telling = ((kind != _LAYOUT) & ~helps)[order]
     before = np.append(-1, np.maximum.accumulate(np.where(telling, place, -1))[:-1])
     after = np.append(np.minimum.accumulate(np.where(telling, place, size)[::-1])[::-1][1:], size)
     near = conv.copy()

@@ -149,17 +149,37 @@ def _kind_share(context: Context, kind: Ints) -> npt.NDArray[np.float64]:
     return share
 
 
-def _claims(context: Context, mask: Bools) -> Ints:
-    """On the CPU operators own their time; beside a GPU the idle time of the host in them. Each moment is the innermost one's."""
+def _parts(context: Context) -> tuple[Ints, Ints]:
+    """Segments that operators own, with the row of each: on the CPU their time, beside a GPU the idle time of the host in them.
+
+    Each moment is the innermost one's.
+    """
     ledger, host = context.ledger, context.recording.host
     if context.cpu_program:
-        return ledger.owned(np.flatnonzero(mask), *_OWNED)
-    if not context.idle_trusted or context.device < 0 or not mask.any():
-        return np.zeros(0, np.int64)
+        owned = np.flatnonzero(ledger.through(*_OWNED) & (ledger.row >= 0))
+        return owned, ledger.row[owned]
+    if not context.idle_trusted or context.device < 0:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
     idle = np.flatnonzero(ledger.through("host"))
     inside = host.innermost(host.launching_thread(), (ledger.start_ns[idle] + ledger.end_ns[idle]) // 2)
-    chosen = np.isin(fetch(host.attributes.op, inside), nodes(context)[mask])
-    return idle[chosen]
+    row_of = np.full(host.size, -1, np.int64)
+    rows = nodes(context)
+    row_of[rows] = np.arange(len(rows))
+    row = fetch(row_of, fetch(host.attributes.op, inside))
+    return idle[row >= 0], row[row >= 0]
 
 
-FRAME = Frame(SCHEMA, build, evidence=("name", COUNT, SELF, *TIME), rows=Rows(nodes=nodes), owns=_claims)
+def _claims(context: Context, mask: Bools) -> Ints:
+    """The segments that the chosen rows own."""
+    segments, row = context.once(_parts)
+    return segments[mask[row]]
+
+
+FRAME = Frame(
+    SCHEMA,
+    build,
+    evidence=("name", COUNT, SELF, *TIME),
+    rows=Rows(nodes=nodes),
+    owns=_claims,
+    parts=lambda context: context.once(_parts),
+)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from advisor.frames import collectives
-from advisor.intervals import summed
+from advisor.intervals import Bools, Ints, summed
 from advisor.timeline.context import Context
 
 MUCH = 0.15
@@ -36,39 +36,62 @@ class RankWaits(NamedTuple):
         return self.wait_share >= MUCH
 
 
-def rank_waits(context: Context) -> RankWaits | None:
-    """Tell waiting from exchanging; None without enough collectives of one kind, size and group.
+class Told(NamedTuple):
+    """Collectives of which others of one kind, size and group tell the length of the exchange.
+
+    ``work`` is an index into `Recording.work`, ``fastest`` the ns of the exchange itself, ``last`` flags those in which this
+    rank waited for nobody.
+    """
+
+    work: Ints
+    fastest: Ints
+    last: Bools
+
+
+def told(context: Context) -> Told:
+    """Tell waiting from exchanging, collective by collective, on the busiest device, in order of start.
 
     A collective's kernel starts when its own rank arrives and ends when the last one has: the rank that comes last sees
     only the exchange, and all others their waiting too.
     """
-    work, rows, ledger = context.recording.work, collectives.communication(context), context.ledger
+    work, rows = context.recording.work, collectives.communication(context)
     here = np.flatnonzero(work.device[rows] == context.device)
-    if len(here) < _ENOUGH or not ledger.counted_ns:
-        return None
-    counted = ledger.counted & ledger.through("communication") & (ledger.row >= 0)
-    owned = summed(ledger.row[counted], ledger.dur_ns[counted], len(work))[rows]
     teller, sent, _ = context.once(collectives.told)
     keys = np.stack([context.once(collectives.kinds), sent, context.op_column(teller, "group_name")], axis=1)
     # Without a size nothing says that two take the same.
     here = here[sent[here] >= 0]
+    if not len(here):
+        return Told(here, here, np.zeros(0, np.bool_))
     dur = work.end[rows] - work.start[rows]
-    _, sort = np.unique(keys[here], axis=0, return_inverse=True)
-    sort = sort.reshape(-1)
-    waited = last = count = 0
-    for code in np.flatnonzero(np.bincount(sort) >= _ENOUGH).tolist() if len(here) else ():
-        at = here[sort == code]
-        fastest = float(np.percentile(dur[at], _FASTEST))
-        waited += int(np.minimum(np.maximum(dur[at] - fastest, 0), owned[at]).sum())
-        last += int((dur[at] <= _LAST * fastest).sum())
-        count += len(at)
-    return RankWaits(waited, waited / ledger.counted_ns, last / count) if count else None
+    sort = np.unique(keys[here], axis=0, return_inverse=True)[1].reshape(-1)
+    fastest = np.full(len(here), -1, np.int64)
+    for code in np.flatnonzero(np.bincount(sort) >= _ENOUGH).tolist():
+        fastest[sort == code] = round(float(np.percentile(dur[here[sort == code]], _FASTEST)))
+    here, fastest = here[fastest >= 0], fastest[fastest >= 0]
+    order = np.argsort(work.start[rows[here]], kind="stable")
+    here, fastest = here[order], fastest[order]
+    return Told(rows[here], fastest, dur[here] <= _LAST * fastest)
+
+
+def rank_waits(context: Context) -> RankWaits | None:
+    """Sum up how long this rank waits for others; None without enough collectives of one kind, size and group."""
+    work, ledger = context.recording.work, context.ledger
+    known = context.once(told) if ledger.counted_ns else None
+    if known is None or not len(known.work):
+        return None
+    counted = ledger.counted & ledger.through("communication") & (ledger.row >= 0)
+    owned = summed(ledger.row[counted], ledger.dur_ns[counted], len(work))[known.work]
+    beyond = np.maximum((work.end - work.start)[known.work] - known.fastest, 0)
+    waited = int(np.minimum(beyond, owned).sum())
+    return RankWaits(waited, waited / ledger.counted_ns, float(known.last.mean()))
 
 
 def facts(context: Context) -> dict[str, float | None]:
-    """Columns of `trace` on waiting for other ranks."""
+    """Columns of `trace` on groups of ranks, and on waiting for others in them."""
     found = context.once(rank_waits)
+    sizes = context.op_column(context.once(collectives.told)[0], "group_size")
     return {
+        "largest_group": int(sizes.max()) if len(sizes) and sizes.max() > 0 else None,
         "rank_wait_share": found.wait_share if found else None,
         "rank_last_share": found.last_share if found else None,
     }

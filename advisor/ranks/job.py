@@ -152,6 +152,9 @@ class Job:
         """Segments of the ledger that rows of `arrivals` own: their own."""
         return np.flatnonzero(mask) if frame == "arrivals" else np.zeros(0, np.int64)
 
+    def costs(self, frame: str, mask: Bools, segments: Ints) -> None:
+        """Nothing else: no rank's time is divided here."""
+
     @cached_property
     def _facts(self) -> pd.DataFrame:
         """Facts in which all ranks agree, the median of shares and other fractions; the rest is unknown."""

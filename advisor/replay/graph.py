@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from advisor.frames.rank_waits import rank_waits, told
 from advisor.intervals import Bools, Ints, starts_run
 from advisor.replay import threads
 from advisor.replay.steady import clock
@@ -68,6 +69,11 @@ class Graph:
     dur: Ints
     lag: Ints  # from the start of the launching node to when the work could start; from the window's start without one
     depends: Ints  # position of work on another stream that it waits for, or -1
+    peers: (
+        Ints  # of a collective that waits for other ranks: position of the collective before it, -2 for none; else -1
+    )
+    arrival: Ints  # ns that such a one ends behind the end of that (behind 0), when the other ranks have come
+    exchange: Ints  # ns that such a one takes once all have come
     # constants of the trace
     queue: int  # pieces of work that fit the device's queue; 0 where it was never full
     return_ns: int
@@ -122,11 +128,13 @@ def build(context: Context) -> Graph | None:
     time = (ended - begun).sum()
     linked = float((ended - begun)[graph_of >= 0].sum() / time) if time else 1.0
     wait_ns, return_ns, fixed = _tails(kind, start, end, ended, waits)
+    peers, arrival, exchange = _peers(context, positions, begun, ended)
     return Graph(
         start=start, end=end, think=think, length=length, after=after, kind=kind, node=nodes,
         line=line, tied=tied, first=first, last=last,
         target_first=waits.first, target_last=waits.last, target=waits.position,
         work=positions, stream=stream, dur=ended - begun, lag=lag, depends=depends,
+        peers=peers, arrival=arrival, exchange=exchange,
         queue=queue, return_ns=return_ns, wait_ns=wait_ns,
         residual_ns=residual + fixed, linked_share=linked, low=low,
     )  # fmt: skip
@@ -231,6 +239,32 @@ def _holds(
     same[1:] = (owner[1:] == owner[:-1]) & (owner[1:] >= 0)
     lag = np.where(late, lag + (begun - np.maximum(call + lag, 0)), lag)
     return lag.astype(np.int64), depends, int(unexplained[late].sum())
+
+
+def _peers(context: Context, positions: Ints, begun: Ints, ended: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return what the other ranks hold: in a rank that waits much, each collective that it waits in.
+
+    Such a one ends when the others have come, however early this rank does. They go on when the collective before it ends:
+    what that gains they gain.
+    """
+    peers = np.full(len(positions), -1, np.int64)
+    arrival, exchange = np.zeros(len(positions), np.int64), np.zeros(len(positions), np.int64)
+    found = context.once(rank_waits)
+    if found is None or not found.holds:
+        return peers, arrival, exchange
+    known = context.once(told)
+    at = np.full(len(context.recording.work), -1, np.int64)
+    at[positions] = np.arange(len(positions))
+    here = at[known.work]
+    order = np.argsort(here, kind="stable")
+    here, fastest, last = here[order], known.fastest[order], known.last[order]
+    before = np.append(-2, here[:-1])
+    until = np.where(before >= 0, ended[np.maximum(before, 0)], 0)
+    waits = ~last & (here >= 0)
+    peers[here[waits]] = before[waits]
+    arrival[here[waits]] = (ended[here] - until)[waits]
+    exchange[here[waits]] = np.minimum(fastest, ended[here] - begun[here])[waits]
+    return peers, arrival, exchange
 
 
 def _blocking(

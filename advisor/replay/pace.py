@@ -3,35 +3,65 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import msgspec
 import numpy as np
 
 from advisor.engine.claims import Claim
-from advisor.frames.rank_waits import rank_waits
-from advisor.intervals import covered, union
+from advisor.frames.rank_waits import rank_waits, told
+from advisor.intervals import Ints, Spans, covered, inside, union
 from advisor.results.analysis import Saving
 from advisor.timeline.context import Context
 
 _HALF = 0.5
+_AT_ONCE_NS = 50_000
 _OF_RANKS = ("collectives", "arrivals")
 """Frames whose rows are collectives: their fixes shorten what all ranks take part in."""
 
 
 def own(context: Context, claim: Claim) -> float:
-    """Return the part of what a fix saves on this rank that the job gains: below 1 where the rank mostly waits for others.
+    """Return the part of what a claim owns that the job gains where it is not run again: below 1 where the rank waits for others.
 
     A collective ends when its last rank has come. Work that this rank is spared before it lets it wait so much longer, but
     where it is the last itself.
     """
     found = None if claim.rule.match.frame in _OF_RANKS else context.once(rank_waits)
-    return found.last_share if found is not None and found.holds else 1.0
+    if found is None or not found.holds:
+        return 1.0
+    known, ledger = context.once(told), context.ledger
+    dur = ledger.dur_ns[claim.segments]
+    next_one = np.searchsorted(context.recording.work.start[known.work], ledger.start_ns[claim.segments])
+    # Behind the last of them there is nobody to wait for.
+    counts = np.append(known.last, True)[next_one]
+    return float(dur[counts].sum() / dur.sum()) if dur.sum() else found.last_share
 
 
-def own_of_all(context: Context, claims: Sequence[Claim]) -> dict[str, float]:
-    """Return that part for each of some fixes, by rule."""
-    return {claim.rule.id: own(context, claim) for claim in claims}
+def returning(context: Context) -> Ints:
+    """Return the ns of each segment of the ledger that come back where its work goes.
+
+    None do beside a collective that goes on when all else is done: the device then waits for that a little longer. One that
+    follows at once on its stream belongs to it.
+    """
+    ledger, work = context.ledger, context.recording.work
+    talks = np.flatnonzero(work.communication & (work.device == ledger.device))
+    if not len(talks):
+        return ledger.dur_ns
+    spans = _joined(union(work.start[talks], work.end[talks]))
+    # Where the last moment of a span is communication's, it outlasts what runs beside it.
+    last = np.searchsorted(ledger.start_ns, spans.end, side="left") - 1
+    outlasts = ledger.through("communication")[last] & (last >= 0)
+    hidden = inside(Spans(spans.start[outlasts], spans.end[outlasts]), ledger.start_ns)
+    beside = hidden & ledger.busy & ~ledger.through("communication")
+    return np.where(beside, 0, ledger.dur_ns)
+
+
+def _joined(spans: Spans) -> Spans:
+    """Spans of which those that follow each other within a launch's time are one."""
+    fresh = (
+        np.append(True, spans.start[1:] - spans.end[:-1] > _AT_ONCE_NS) if len(spans.start) else np.zeros(0, np.bool_)
+    )
+    first = np.flatnonzero(fresh)
+    return Spans(spans.start[first], spans.end[np.append(first[1:], len(spans.start)) - 1])
 
 
 def room_ns(context: Context, claim: Claim) -> float:
@@ -45,12 +75,12 @@ def room_ns(context: Context, claim: Claim) -> float:
 def clause(context: Context, claim: Claim) -> str:
     """Say, behind the basis of a price, that the rank waits for others; nothing where it does not."""
     found = context.once(rank_waits)
-    if found is None or own(context, claim) >= 1:
+    if found is None or not found.holds or claim.rule.match.frame in _OF_RANKS:
         return ""
     some = "most" if found.last_share < _HALF else "some"
     return (
         f"; this rank waits for others in {some} collectives: it came last, or beside the last, into "
-        f"{100 * found.last_share:.0f} % of them, and no more of the time is counted"
+        f"{100 * found.last_share:.0f} % of them, and only what is saved before those is counted"
     )
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from advisor.rulebook import Rulebook
     from advisor.trace import Trace
 
+_TOLD = 0.01
 TRAINING = frozenset({"batch"})
 """Actions whose fixes change what the program learns, and so do those of the category ``precision``."""
 
@@ -182,9 +183,10 @@ def _bounded(trace: Trace, outcome: Outcome, claims: Sequence[Claim], reason: st
     context, whole_ms = trace.context, trace.whole_ms
     ledger = context.ledger
     left, gone = apart(context, claims)
+    dur_ns = pace.returning(context)
     prices = {
         claim.rule.id: claim
-        for claim in priced(left, ledger.dur_ns, ledger.counted_ns, whole_ms, lambda c: held_by_the_link(context, c))
+        for claim in priced(left, dur_ns, ledger.counted_ns, whole_ms, lambda c: held_by_the_link(context, c))
     }
     findings: list[Finding] = []
     for finding in outcome.findings:
@@ -195,7 +197,10 @@ def _bounded(trace: Trace, outcome: Outcome, claims: Sequence[Claim], reason: st
             finding = msgspec.structs.replace(finding, saving=None, after=list(claim.after))
         elif claim is not None and claim.saving is not None:
             saving = pace.limited(context, claim, claim.saving, whole_ms)
-            saving = msgspec.structs.replace(saving, basis=f"{saving.basis} (not replayed: {reason})")
+            beside = int((ledger.dur_ns - dur_ns)[claim.segments].sum()) / max(claim.cost_ns, 1)
+            hidden = f"; {100 * beside:.0f} % of it runs beside a collective that outlasts it, and returns nothing"
+            basis = f"{saving.basis}{hidden if beside >= _TOLD else ''} (not replayed: {reason})"
+            saving = msgspec.structs.replace(saving, basis=basis)
             finding = msgspec.structs.replace(finding, saving=saving, after=None)
         findings.append(finding)
     order = sorted(prices.values(), key=lambda claim: claim.rank, reverse=True)

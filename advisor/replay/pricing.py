@@ -152,7 +152,6 @@ class _Queue:
         *,
         scale: float,
         thorough: bool,
-        own: Mapping[str, float],
     ) -> None:
         self.worlds, self.most = worlds, most
         self.claims = {claim.rule.id: claim for claim in fixes}
@@ -161,7 +160,6 @@ class _Queue:
         self.spent: dict[str, int] = {}
         """Fixes that return nothing, with the number of those taken when that was seen first."""
         self._taken = 0
-        self.own = own
         self._ms = {rule: bounds.high for rule, bounds in most.items()}  # at most
 
     def middle(self, rule: str, low: float, high: float) -> float:
@@ -199,7 +197,7 @@ class _Queue:
         gain, most = 0.0, self.most[rule].high
         for world in self.worlds:
             if gain < most:  # else a faster host has nothing to add
-                gain = min(max(gain, world.gain(rule) * self.scale * self.own[rule]), most)
+                gain = min(max(gain, world.gain(rule) * self.scale), most)
         return gain
 
     def take(self, rule: str, left: float) -> tuple[float, float]:
@@ -207,7 +205,7 @@ class _Queue:
         # Launches go with the work that they launch; but nothing is promised beyond what the rows own, or the basis says.
         gains = [world.take(rule, cautiously=at == 0) for at, world in enumerate(self.worlds)]
         self._taken += 1
-        most, scale = self.most[rule], self.scale * self.own[rule]
+        most, scale = self.most[rule], self.scale
         high = min(max(gain for _, gain in gains) * scale, most.high, left)
         return min(gains[0][0] * scale, most.low, high), high
 
@@ -289,7 +287,6 @@ class Replay:
             whole_ms,
             scale=whole_ms / base if base else 0.0,
             thorough=len(self.graph) <= _LARGE,
-            own=pace.own_of_all(self.context, fixes),
         )
         order: list[str] = []
         rungs: list[Rung] = []
@@ -342,8 +339,9 @@ class Replay:
     def _bounds(self, claim: Claim, whole_ms: float) -> Bounds:
         """The most that a fix can return, in ms: neither more than its rows own, nor than the part of their time that it assumes.
 
-        Communication hides behind computation, as far as there is some; and where the rank waits for others, its own work
-        returns only what it delays them by. A larger batch is worth more than the gaps that show the room for it, but not for sure.
+        Communication hides behind computation, as far as there is some; and of its own work a rank that waits for others gains
+        what lies before collectives into which it came last. A larger batch is worth more than the gaps that show the room for
+        it, but not for sure.
         """
         replay = claim.rule.replay
         assert replay is not None

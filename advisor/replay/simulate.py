@@ -45,6 +45,7 @@ class Prepared:
         self.targets = [target[low:high] for low, high in bounds]
         self.stream, self.dur = graph.stream.tolist(), graph.dur.tolist()
         self.lag, self.depends = graph.lag.tolist(), graph.depends.tolist()
+        self.peers = graph.peers.tolist()
 
 
 def run(prepared: Prepared, change: Change | None = None) -> Timeline:
@@ -60,8 +61,12 @@ def run(prepared: Prepared, change: Change | None = None) -> Timeline:
     if change.call is not None:
         length = np.maximum(graph.length - change.call, 0).tolist()
     dur = prepared.dur if change.dur is None else np.maximum(graph.dur - change.dur, 0).tolist()
+    # What shortens a collective shortens the exchange, not the waiting for other ranks.
+    part = 0.0 if change.dur is None else change.dur / np.maximum(graph.dur, 1)
+    shorter = np.rint(graph.exchange * part).astype(np.int64)
+    arrival, exchange = (graph.arrival - shorter).tolist(), (graph.exchange - shorter).tolist()
     free = [0.0] * len(graph) if change.free is None else change.free.tolist()
-    stream, lag, depends = prepared.stream, prepared.lag, prepared.depends
+    stream, lag, depends, peers = prepared.stream, prepared.lag, prepared.depends, prepared.peers
     lanes = [graph.low - (1 << 60)] * (max(stream, default=0) + 1)
     begun, ended = [0] * len(dur), [0] * len(dur)
     starts, ends = [0] * len(graph), [0] * len(graph)
@@ -96,7 +101,11 @@ def run(prepared: Prepared, change: Change | None = None) -> Timeline:
             if held >= 0 and ended[held] > begin:
                 begin = ended[held]
             begun[at] = begin
-            lanes[lane] = ended[at] = begin + dur[at]
+            done = begin + dur[at]
+            other = peers[at]
+            if other != -1:  # it waits for other ranks
+                done = max(begin + exchange[at], arrival[at] + (ended[other] if other >= 0 else 0))
+            lanes[lane] = ended[at] = done
             at += 1
         if kind == WAIT:
             targets = prepared.targets[node]

@@ -187,7 +187,12 @@ def not_steady(summary: Summary) -> str:
         parts.append(f"{shown['before']} of work queued before the recording")
     if "after" in shown:
         parts.append(f"{shown['after']} behind the last work")
-    return f"Not counted, of {milliseconds(whole)}: {'; '.join(parts)}." if parts else ""
+    sentences = [f"Not counted, of {milliseconds(whole)}: {'; '.join(parts)}."] if parts else []
+    if summary.lead_ms is not None and summary.lead_ms >= UNSTEADY * whole:
+        begins = f"The window begins with the device's first work, {milliseconds(summary.lead_ms)} behind the host's"
+        kinds = [f"{clean(part.kind)} {milliseconds(part.ms)}{_place(part)}" for part in summary.lead_startup]
+        sentences.append(f"{begins} (start-up: {', '.join(kinds)})." if kinds else f"{begins}.")
+    return " ".join(sentences)
 
 
 def headline(summary: Summary) -> list[Figure]:

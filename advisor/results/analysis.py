@@ -108,7 +108,10 @@ class StartupPart(msgspec.Struct, frozen=True, kw_only=True):
     """Start-up of one kind: time in which the device idles while something happens that happens once."""
 
     kind: Annotated[
-        Name, doc("loading, selection, specialization, compilation, capture, allocation, first call, initialization.")
+        Name,
+        doc(
+            "loading, selection, specialization, compilation, capture, allocation, first call, initialization, first iteration."
+        ),
     ]
     ms: Annotated[float, doc("The device's idle time that it owns, in ms of the window.")]
     where: Annotated[Text | None, doc("The operator or call that over half of it lies in; None where there is none.")]
@@ -156,6 +159,16 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             "The time that `causes` divides: the window, or the host's span where that is meant. None in older analyses."
         ),
     ] = None
+    lead_ms: Annotated[
+        float | None,
+        doc(
+            "Recorded work of the host before the window, where that begins with the device's first work: in no cause. "
+            "None where there is none."
+        ),
+    ] = None
+    lead_startup: Annotated[
+        list[StartupPart], doc("What of `lead_ms` is start-up, by kind, the longest first; as the host's time.")
+    ] = []
     steady_ms: Annotated[
         float | None,
         doc(

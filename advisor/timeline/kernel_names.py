@@ -16,7 +16,8 @@ _CLASSES = (
     ("attention", r"fmha|flash_(?:fwd|bwd|attn)|flash::|attn_fwd|attn_bwd|attention(?!.*softmax)|\bmha_|sdpa"),
     ("embedding", r"embedding|indexSelect|index_select|pooled_embs|bounds_check_indices|permute_indices"),
     ("optimizer", r"multi_tensor_apply|fused_adam|adam_|AdamFunctor|SGDFunctor|fused_sgd|\blamb\b|adagrad"),
-    ("layout", r"nchwToNhwc|nhwcToNchw|batched_transpose|tensorTransform|transpose_(?:NCHW|NHWC)|cudnn::.*[tT]ranspose"),
+    ("layout", r"nchwToNhwc|nhwcToNchw|[fF]olded[nN]hwc|batched_transpose|tensorTransform|transpose_(?:NC|NH|CN)[CHW]{2}"
+               r"|transpose_packed_|tensor_reorder|cudnn::.*[tT]ranspose"),
     ("normalization", r"batch_?norm|\bbn_(?:fw|bw)|layer_?norm|LayerNorm|group_?norm|rms_?norm|RowwiseMoments|GammaBeta"
                       r"|GroupNorm|MIOpenBatchNorm"),
     ("softmax", r"[sS]oft_?[mM]ax"),

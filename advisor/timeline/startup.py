@@ -11,7 +11,7 @@ import re
 
 import numpy as np
 
-from advisor.intervals import EMPTY, Bools, Ints, covered, fetch, inside
+from advisor.intervals import EMPTY, Bools, Ints, complement, covered, fetch, inside
 from advisor.timeline import firsts
 from advisor.timeline import specialization as torchscript
 from advisor.timeline import waits as w
@@ -23,6 +23,7 @@ from advisor.timeline.startup_table import (
     COMPILATION,
     FEW,
     FIRST_CALL,
+    FIRST_ITERATION,
     INITIALIZATION,
     LEAST_NS,
     LOADING,
@@ -55,6 +56,9 @@ _COLD_CALLS, _COLD_SHARE, _SURELY_NS = 3, 0.1, 30_000_000
 _STEADY_STEP, _LATER = 2, 3
 # A model is moved parameter by parameter, before anything runs on it.
 _PARAMETERS, _MODEL_BYTES, _MOSTLY = 5, 10_000_000, 0.8
+# A first iteration is start-up as a whole where that fills so much of it, later ones launch the same but for so many kernels,
+# and what is left of it takes so many times as long a launch as they do.
+_FILLED, _NEW, _SLOWER = 0.9, 0.05, 2
 # Allocations are start-up where they are so many times as dense early as later.
 _DENSER = 2
 
@@ -76,9 +80,10 @@ def find(recording: Recording, syncs: w.Syncs, compiles: w.Waits) -> Startup:
     ops = np.setdiff1d(long[(host.group[long] == OP) & (dur[long] >= LEAST_NS)], syncs.node)
     first = _first_launches(recording) if len(calls) or len(ops) else calls[:0]
     _calls(recording, calls, first, rows)
+    _allocating_operators(recording, np.setdiff1d(ops, calls), rows)
     functions = torchscript.find(recording, rows)
     firsts.find(recording, np.setdiff1d(ops, functions), first, rows)
-    return _without_stalls(recording, rows.table(), first)
+    return _with_first_iteration(recording, _without_stalls(recording, rows.table(), first))
 
 
 def recurring_selection(recording: Recording, table: Startup) -> Bools:
@@ -102,7 +107,8 @@ def early_work(recording: Recording, table: Startup) -> Bools:
     # A long first launch is start-up; the kernel that it launched is the program's.
     begun = inside(spans, called) & inside(spans, ended)
     own = np.isin(work.launch, table.node)
-    flags: Bools = linked & begun & ~own
+    first = table.end[table.kind == FIRST_ITERATION]
+    flags: Bools = linked & ((begun & ~own) | (called < int(first.max(initial=0))))
     return flags
 
 
@@ -124,6 +130,39 @@ def _without_stalls(recording: Recording, table: Startup, first: Ints) -> Startu
     opens &= table.start < (int(recording.host.start[first].min()) if len(first) else 0)
     keep = ~doubtful | opens | ((dur >= _SURELY_NS) & (not warm))
     return Startup(table.node[keep], table.start[keep], table.end[keep], table.kind[keep])
+
+
+def _with_first_iteration(recording: Recording, table: Startup) -> Startup:
+    """Add what is left of a first iteration that start-up fills, where no steps are known and the same is launched again.
+
+    Python imports, caches and first calls of less than half a ms each add up there: what repeats later says what it takes.
+    """
+    work = recording.work
+    linked = np.flatnonzero(work.launch >= 0)
+    if len(recording.steps) >= 2 or not len(table.start) or not len(linked):
+        return table
+    low, until, high = recording.extent[0], int(table.end.max()), recording.last_work
+    called, names = fetch(recording.host.start, work.launch[linked]), work.name[linked]
+    early = called < until
+    count, later = int(early.sum()), int((~early).sum())
+    if count < FEW or later < count or until <= low or high <= until:
+        return table
+    # The layers of one iteration are alike too, but for its first kernels and its last.
+    launched, later_names = np.unique(names[early]), np.unique(names[~early])
+    gone, new = np.setdiff1d(launched, later_names), np.setdiff1d(later_names, launched)
+    known = int(covered(table.spans(), np.array([low]), np.array([until]))[0])
+    rest = until - low - known
+    if len(gone) or len(new) > _NEW * len(launched) or known < _FILLED * (until - low):
+        return table
+    if rest * later < _SLOWER * (high - until) * count:
+        return table
+    holes = complement(table.spans(), low, until)
+    rows = Rows()
+    for kind in np.unique(table.kind).tolist():
+        at = np.flatnonzero(table.kind == kind)
+        rows.add(kind, table.node[at], table.start[at], table.end[at])
+    rows.add(FIRST_ITERATION, np.full(len(holes.start), -1, np.int64), holes.start, holes.end)
+    return rows.table()
 
 
 def _match(recording: Recording, pattern: re.Pattern[str], codes: Ints) -> Bools:
@@ -264,22 +303,45 @@ def _calls(recording: Recording, calls: Ints, first: Ints, rows: Rows) -> None:
 
 def _allocations(recording: Recording, calls: Ints, rows: Rows) -> None:
     """Add long allocations and frees at the beginning, where they are rarer later; what every step does is no start-up."""
+    launch = recording.work.launch
+    _add_denser(recording, calls, recording.host.start[launch[launch >= 0]], rows)
+
+
+def _add_denser(recording: Recording, calls: Ints, among: Ints, rows: Rows) -> None:
+    """Add early calls where they are denser than later ones; *among* holds the times that say how far the program is."""
     host = recording.host
     if not len(calls):
         return
-    early, times = _early(recording, host.start[calls])
+    early, times = _early(recording, host.start[calls], among)
     dur = host.end[calls] - host.start[calls]
     if dur[early].sum() * times > _DENSER * dur[~early].sum():
         rows.add(ALLOCATION, calls[early], host.start[calls[early]], host.end[calls[early]])
 
 
-def _early(recording: Recording, start: Ints) -> tuple[Bools, int]:
-    """Flag times in the first of several steps, without in the first quarter of the launches; and how much longer the rest is."""
+def _allocating_operators(recording: Recording, ops: Ints, rows: Rows) -> None:
+    """Add early allocations of a recording without runtime calls: there the allocator's own show only in the operators.
+
+    Not the first alone: the allocator asks the driver again until the first iteration has had its memory.
+    """
+    host = recording.host
+    if "runtime" in recording.tables:
+        return
+    all_ops = np.flatnonzero(host.group == OP)
+    allocating = all_ops[_match(recording, firsts.ALLOCATES, host.name[all_ops])]
+    if len(allocating) <= FEW:
+        return
+    dur = host.end - host.start
+    usual = int(np.median(dur[allocating]))
+    long = np.intersect1d(allocating, ops)
+    long = long[dur[long] >= max(LONG_NS, TIMES * usual)]
+    _add_denser(recording, long, host.start[all_ops], rows)
+
+
+def _early(recording: Recording, start: Ints, among: Ints) -> tuple[Bools, int]:
+    """Flag times in the first of several steps, without in the first quarter of *among*; and how much longer the rest is."""
     if len(recording.steps) >= 2:
         return start < recording.steps[1].start, len(recording.steps) - 1
-    launch = recording.work.launch
-    starts = np.sort(recording.host.start[launch[launch >= 0]])
-    quarter: Bools = np.searchsorted(starts, start) <= len(starts) // 4
+    quarter: Bools = np.searchsorted(np.sort(among), start) <= len(among) // 4
     return quarter, 3
 
 

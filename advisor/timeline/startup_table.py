@@ -18,8 +18,11 @@ KINDS = (
     "allocation",
     "first call",
     "initialization",
+    "first iteration",
 )
-LOADING, SELECTION, SPECIALIZATION, COMPILATION, CAPTURE, ALLOCATION, FIRST_CALL, INITIALIZATION = range(len(KINDS))
+LOADING, SELECTION, SPECIALIZATION, COMPILATION, CAPTURE, ALLOCATION, FIRST_CALL, INITIALIZATION, FIRST_ITERATION = (
+    range(len(KINDS))
+)
 
 # A call that takes so long sets something up, whatever it is called.
 LONG_NS = 2_000_000

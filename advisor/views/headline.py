@@ -14,6 +14,7 @@ from advisor.results.analysis import Finding, QualityNote, StartupPart, Summary
 from advisor.results.decision import CUT_OFF
 from advisor.results.headline import Headline, HeadlineKind
 from advisor.timeline.ledger import BUSY
+from advisor.timeline.startup_table import FIRST_ITERATION, KINDS
 from advisor.views import owners
 from advisor.views.phrasing import (
     BRIEFLY,
@@ -174,6 +175,8 @@ def _diagnosis(trace: Trace, summary: Summary, program: Program) -> tuple[Headli
     startup = sum(part.ms for part in summary.startup)
     nothing = ledger.counted_ns <= _NOTHING * whole and worked < _LEAST_WORK_NS
     nothing |= bool(context.recording.devices) and not worked
+    # What repeats behind a first iteration is the steady program, however little it takes.
+    nothing &= all(part.kind != KINDS[FIRST_ITERATION] for part in summary.startup)
     if startup > _MOSTLY * extent and nothing:
         reason = _why_startup(summary.startup)
         text = f"Start-up only, {part_of(startup, extent)}: {reason}. Nothing of the steady program was recorded."

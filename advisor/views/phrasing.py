@@ -71,6 +71,7 @@ STARTUP = {
     "allocation": "first memory is allocated",
     "first call": "the first call of {where}",
     "initialization": "a model is built and moved to the GPU",
+    "first iteration": "a first iteration",
 }
 """Kinds of start-up in words."""
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from advisor.intervals import fetch, summed
+from advisor.intervals import Ints, exclusive, fetch, summed
 from advisor.results.analysis import StartupPart
+from advisor.timeline.calls import OP, RUNTIME
 from advisor.timeline.context import Context
 from advisor.timeline.startup_table import KINDS
 
 
 def startup_parts(context: Context) -> list[StartupPart]:
     """Start-up by kind, the longest first: what of it the device idles."""
-    ledger, table, host = context.ledger, context.waits.startup, context.recording.host
+    ledger, table = context.ledger, context.waits.startup
     segments = np.flatnonzero(ledger.through("startup") & (ledger.row >= 0))
     if not len(segments):
         return []
@@ -20,22 +21,53 @@ def startup_parts(context: Context) -> list[StartupPart]:
     parts = []
     for kind in np.unique(table.kind[cost > 0]).tolist():
         rows = np.flatnonzero((table.kind == kind) & (cost > 0))
-        nodes = table.node[rows]
-        # A call stands for the operator that it was made in.
-        operator = fetch(host.attributes.op, nodes) if host.size else nodes
-        named = np.where(operator >= 0, operator, nodes)
-        codes = fetch(host.name, named) if host.size else nodes
-        heavy = {code: int(cost[rows[codes == code]].sum()) for code in np.unique(codes[codes >= 0]).tolist()}
-        where = max(heavy, key=lambda code: heavy[code]) if heavy else -1
-        named_ns = heavy.get(where, 0)
-        if 2 * named_ns < int(cost[rows].sum()):
-            where = -1
-        parts.append(
-            StartupPart(
-                kind=KINDS[kind],
-                ms=float(cost[rows].sum()) / 1e6,
-                where=context.names[where] if where >= 0 else None,
-                where_ms=named_ns / 1e6 if where >= 0 else None,
-            )
-        )
+        parts.append(_part(context, kind, table.node[rows], cost[rows]))
     return sorted(parts, key=lambda part: -part.ms)
+
+
+def lead(context: Context) -> tuple[float | None, list[StartupPart]]:
+    """Return the ms of the host's recorded work before the window, and what of it is start-up, by kind, the longest first.
+
+    Without steps the window begins with the device's first work: what the host did for it is no part of the window. None where
+    steps begin it, or where the host's span is what is judged.
+    """
+    recording, table, host = context.recording, context.waits.startup, context.recording.host
+    low = int(recording.window[0])
+    if recording.part is not None or recording.marked or recording.extent != recording.window or not host.size:
+        return None, []
+    acts = np.flatnonzero(((host.group == OP) | (host.group == RUNTIME)) & (host.start < low))
+    if not len(acts) or not len(recording.work):
+        return None, []
+    first = int(host.start[acts].min())
+    inner = np.flatnonzero((table.start < low) & (table.end > first))
+    # Of spans that overlap each moment is the earlier one's.
+    own = exclusive(
+        np.clip(table.start[inner], first, low), np.clip(table.end[inner], first, low), np.arange(len(inner))
+    )
+    cost = own.end - own.start
+    parts = []
+    for kind in np.unique(table.kind[inner]).tolist():
+        rows = table.kind[inner] == kind
+        if cost[rows].any():
+            parts.append(_part(context, kind, table.node[inner[rows]], cost[rows]))
+    return (low - first) / 1e6, sorted(parts, key=lambda part: -part.ms)
+
+
+def _part(context: Context, kind: int, nodes: Ints, cost: Ints) -> StartupPart:
+    """Sum up start-up of one kind, with the operator that over half of it lies in. *cost* is the ns of each node."""
+    host = context.recording.host
+    # A call stands for the operator that it was made in.
+    operator = fetch(host.attributes.op, nodes) if host.size else nodes
+    named = np.where(operator >= 0, operator, nodes)
+    codes = fetch(host.name, named) if host.size else nodes
+    heavy = {code: int(cost[codes == code].sum()) for code in np.unique(codes[codes >= 0]).tolist()}
+    where = max(heavy, key=lambda code: heavy[code]) if heavy else -1
+    named_ns = heavy.get(where, 0)
+    if 2 * named_ns < int(cost.sum()):
+        where = -1
+    return StartupPart(
+        kind=KINDS[kind],
+        ms=float(cost.sum()) / 1e6,
+        where=context.names[where] if where >= 0 else None,
+        where_ms=named_ns / 1e6 if where >= 0 else None,
+    )

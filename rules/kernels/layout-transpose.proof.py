@@ -54,6 +54,25 @@ def miopen_transposes_without_a_host() -> TraceBuilder:
     return b
 
 
+# MIOpen casts a workspace between the product and the turning back: 2 times 50 us of 1 ms, four times over.
+@fires(cost_share=0.1, occurrences=8, severity="medium")
+def a_transpose_behind_the_cast_of_a_workspace() -> TraceBuilder:
+    b = TraceBuilder("AMD Instinct MI210")
+    names = (
+        ("batched_transpose_16x64_pack_1x4_ediv_1x2_half", 50),
+        ("igemm_fwd_gtcx2_nhwc_bf16", 800),
+        ("SubTensorOpWithCastTensor1d", 50),
+        ("batched_transpose_64x16_pack_4x1_ediv_2x1_half", 50),
+        ("void at::native::vectorized_elementwise_kernel<4>", 50),
+    )
+    at = 0
+    for _ in range(4):
+        for name, us in names:
+            b.kernel(name, us=us, launched=False, at_us=at)
+            at += us
+    return b
+
+
 # A transpose that no convolution asked for.
 @quiet
 def a_transpose_of_the_program_s_own() -> TraceBuilder:

@@ -24,6 +24,14 @@ from advisor.errors import TraceError
 from advisor.reading import containers, stream
 
 
+# A real trace is read whole for each example: a few in every run, as many as elsewhere in a study.
+REAL = [
+    ("h100_transformer_run1.json.gz", 15),
+    pytest.param("h100_transformer_run1.json.gz", 60, marks=pytest.mark.study),
+    pytest.param("mi250_minitoy_train.json.gz", 60, marks=pytest.mark.study),
+]
+
+
 @settings(SETTINGS, max_examples=250)
 @given(st.data())
 def test_damage_inside_one_event_spares_all_others(data: st.DataObject) -> None:
@@ -140,13 +148,11 @@ def survives(text: bytes, sizes: tuple[int, int] = (1 << 21, 1 << 20)) -> None:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize(
-    "name", ["h100_transformer_run1.json.gz", pytest.param("mi250_minitoy_train.json.gz", marks=pytest.mark.study)]
-)
-def test_random_edits_of_a_real_trace(name: str) -> None:
+@pytest.mark.parametrize(("name", "examples"), REAL)
+def test_random_edits_of_a_real_trace(name: str, examples: int) -> None:
     text = real_text(name)
 
-    @SETTINGS
+    @settings(SETTINGS, max_examples=examples)
     @given(edits, st.sampled_from([(1 << 21, 1 << 20), (20_000, 4096)]))
     def holds(changes: list[Any], sizes: tuple[int, int]) -> None:
         survives(edited(text, changes), sizes)
@@ -252,14 +258,12 @@ ARGS += [
 
 
 @pytest.mark.real
-@pytest.mark.parametrize(
-    "name", ["h100_transformer_run1.json.gz", pytest.param("mi250_minitoy_train.json.gz", marks=pytest.mark.study)]
-)
-def test_odd_values_anywhere_in_a_real_trace(name: str) -> None:
+@pytest.mark.parametrize(("name", "examples"), REAL)
+def test_odd_values_anywhere_in_a_real_trace(name: str, examples: int) -> None:
     whole = json.loads(real_text(name))
     change = st.tuples(st.floats(0, 1, exclude_max=True), st.sampled_from(FIELDS + ARGS), st.sampled_from(ODD_VALUES))
 
-    @SETTINGS
+    @settings(SETTINGS, max_examples=examples)
     @given(
         st.lists(change, min_size=1, max_size=60),
         st.sets(st.sampled_from(["kernel", "cpu_op", "python_function", "cuda_runtime"]), max_size=3),

@@ -98,3 +98,50 @@ def test_no_more_communication_hides_than_there_is_computation() -> None:
     assert len(found) == 1
     assert found[0].saving is not None
     assert found[0].saving.high_ms == pytest.approx(1.0, rel=0.01)
+
+
+def test_work_before_collectives_that_others_hold_up_returns_nothing() -> None:
+    """The copies lie before the eight all-reduces of 2100 us alone: others come later, so nothing is gained."""
+    b = TraceBuilder(A100, host_us=0, latency_us=0, with_stack=False, world_size=8)
+    with b.step():
+        for us in [100, *[2100] * 4] * 2:
+            with b.op("aten::mm"):
+                b.kernel("ampere_sgemm_128x64_nn", us=200)
+            if us > 100:
+                with b.op("aten::copy_"):
+                    b.copy("DtoH", 1 << 22, us=500, pinned=False)
+            b.collective("all_reduce", 1 << 20, us, stream=7, host_us=2)
+        b.sync()
+    found = [f for f in advisor.analyze(built(b)).findings if f.rule == "transfer/pageable-copy"]
+    assert all(finding.saving is None for finding in found)
+
+
+def overlapped(backward_us: int) -> Trace:
+    """Backward work of so long beside an all-reduce of 5 ms, in a recording without a host: nothing is run again."""
+    b = TraceBuilder("AMD Instinct MI300X", host_us=0, latency_us=0, world_size=8)
+    for number in range(4):
+        at = number * 10_000
+        b.kernel("batched_transpose_16x32_half", us=500, launched=False, at_us=at)
+        b.kernel("igemm_fwd_gtcx3_nhwc_bf16", us=1500, launched=False, at_us=at + 500)
+        b.kernel("igemm_bwd_gtcx3_nhwc_bf16", us=backward_us - 500, launched=False, at_us=at + 2000)
+        b.kernel("batched_transpose_32x16_half", us=500, launched=False, at_us=at + 1500 + backward_us)
+        b.kernel(
+            "ncclDevKernel_Generic(ncclDevKernelArgsStorage<4096ul>)",
+            us=5000,
+            stream=4,
+            launched=False,
+            at_us=at + 2000,
+        )
+    return built(b)
+
+
+def test_what_runs_beside_a_collective_that_outlasts_it_returns_nothing() -> None:
+    """Of two transposes of 0.5 ms the second lies beside the all-reduce. Where that ends first, both return their time."""
+    longer, shorter = (saving(overlapped(us), "kernels/layout-transpose") for us in (3000, 6000))
+    assert longer.saving is not None
+    assert shorter.saving is not None
+    assert longer.cost_ms == pytest.approx(shorter.cost_ms) == pytest.approx(4.0)
+    assert longer.saving.high_ms == pytest.approx(2.0)
+    assert shorter.saving.high_ms == pytest.approx(4.0)
+    assert "50 % of it runs beside a collective that outlasts it, and returns nothing" in longer.saving.basis
+    assert "outlasts" not in shorter.saving.basis

@@ -317,4 +317,8 @@ def test_the_first_call_of_an_operator_is_start_up() -> None:
     result = read("mi300_normalization_layers")
     assert parts(result)["first call aten::arange"] >= 28.5 * 2 / 3
     assert "cpu/work-off-the-gpu" not in {finding.rule for finding in result.findings}
-    assert headline(result).startswith("1,038 of 1,069 ms are start-up")
+    # Of the 30.4 ms that single calls leave 24.2 belong to the first of three iterations: the others take 2.8 ms each.
+    assert parts(result)["first iteration"] >= 20
+    assert headline(result).startswith("1,062 of 1,069 ms are start-up")
+    assert about(result.summary.steady_ms, 5.8)
+    assert "gpu-idle/unexplained" not in {finding.rule for finding in result.findings}

@@ -213,6 +213,28 @@ def test_without_gpu_work_there_is_no_advice_about_the_gpu(name: str) -> None:
     assert result.summary.gpu_busy_share is None
 
 
+def test_miopens_transposes_behind_its_casts_count() -> None:
+    (found,) = [
+        finding for finding in analysis("mi210_gpu_only").findings if finding.rule == "kernels/layout-transpose"
+    ]
+    assert found.cost_ms == pytest.approx(0.822, rel=0.01)
+
+
+def test_transposes_beside_an_all_reduce_that_outlasts_them_return_nothing() -> None:
+    """Of 1.4 ms a step 0.84 run beside the first bucket's all-reduce, behind which the second one's begins."""
+    found = analysis("mi300_resnet_ddp_checkpointing").findings
+    (layout,) = [finding for finding in found if finding.rule == "kernels/layout-transpose"]
+    assert layout.saving is not None
+    assert layout.saving.high_ms == pytest.approx(0.56, abs=0.03)
+
+
+def test_an_allocation_of_half_a_second_is_start_up() -> None:
+    summary = analysis("legacy_list_root_cpu").summary
+    (allocation,) = [part for part in summary.startup if part.kind == "allocation"]
+    assert allocation.ms == pytest.approx(681, rel=0.01)
+    assert summary.steady_ms == pytest.approx(264, rel=0.01)
+
+
 @pytest.mark.parametrize("name", ["gpu_events_without_host", "mi210_gpu_only"])
 def test_without_a_host_nothing_is_said_about_it(name: str) -> None:
     assert "missing-host" in quality(name)

@@ -179,6 +179,17 @@ def test_what_inductor_compiled_is_not_to_be_compiled(rule: str, kind: dict[str,
     assert "ompile the model" in eager[rule].title
 
 
+@pytest.mark.parametrize("framework", [None, "vllm", "sglang"])
+def test_a_group_inside_one_machine_is_not_told_to_leave_others(framework: str | None) -> None:
+    """Eight ranks are one machine's; only larger groups are told to stay inside one."""
+    rule = "distributed/exposed-forward-communication"
+    facts = INFERENCE | A100 | {"framework": framework, "distributed": True, "world_size": 64}
+    small, large = ({r.id: fix for r, fix in shown(facts | {"largest_group": size})}[rule] for size in (8, 16))
+    for code in (small.before, small.after, small.title):
+        assert not re.search(r"16|machine|pipeline_parallel|pp_size", code)
+    assert re.search(r"machine|pp_size=2", large.after)
+
+
 @pytest.mark.parametrize(
     ("framework", "option"),
     [("vllm", "enforce_eager=False"), ("sglang", "cuda_graph_max_bs=160"), ("tensorrt-llm", "cuda_graph_config"),

@@ -52,6 +52,13 @@ def test_a_report_holds(name: str) -> None:
         assert saving.high_ms <= finding.cost_ms * (1 + 1e-9)
         assert re.search(r"[\d.]+ to [\d.]+ % of (?:the time it owns|its rows' time)", saving.basis), saving.basis
 
+    # A table of evidence shares out what the finding owns, and no more.
+    for finding in findings:
+        if "cost_ms" in finding.evidence.columns:
+            at = finding.evidence.columns.index("cost_ms")
+            costs = [float(row[at] or 0) for row in finding.evidence.rows]
+            assert sum(costs) <= 1.01 * finding.cost_share * trace(name).ledger.counted_ns / 1e6 + 0.01 * len(costs)
+
     # What comes first.
     assert result.headline is not None
     assert result.headline.first == (findings[0].rule if findings else None)

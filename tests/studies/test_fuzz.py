@@ -91,7 +91,8 @@ EVENTS = st.lists(
 )
 
 
-def test_any_json_for_events(tmp_path_factory: pytest.TempPathFactory) -> None:
+@pytest.mark.parametrize("examples", [20, pytest.param(60, marks=pytest.mark.study)])
+def test_any_json_for_events(examples: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Events whose every field may be any JSON: what hypothesis finds it makes small."""
     from fuzz import checks
 
@@ -99,7 +100,7 @@ def test_any_json_for_events(tmp_path_factory: pytest.TempPathFactory) -> None:
     book = rulebook.load([rulebook.builtin_rules_dir()])
     outcomes = set()
 
-    @settings(derandomize=True, deadline=None, max_examples=60, database=None)
+    @settings(derandomize=True, deadline=None, max_examples=examples, database=None)
     @given(EVENTS, st.booleans(), JSON)
     def holds(events: list[Any], is_list: bool, devices: Any) -> None:
         path.write_text(json.dumps(events if is_list else {"deviceProperties": devices, "traceEvents": events}))

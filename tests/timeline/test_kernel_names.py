@@ -107,6 +107,8 @@ def test_nvidia(name: str, kind: str, tensor: bool | None, dtype: str | None, al
         ("Cijk_Ailk_Bljk_HHS_BH_MT128x128x16_MI32x32x8x1", "gemm", "fp16"),
         ("attn_fwd", "attention", None),
         ("batched_transpose_32x32_half", "layout", "fp16"),
+        ("transpose_CNHW2NCHW_V2_2D_WG_off64", "layout", None),
+        ("transpose_NCHW2CNHW_V2_2D_WG_off64", "layout", None),
         # Weights alone have 4 bits: the product is one of 16.
         ("_matmul_ogs_NNT_bf16xbf16xmxfp4_16x128x256x1_swiglu", "gemm", "bf16"),
         ("mfma_moe2_afp4_wfp4_bf16_cshuffle_t64x128x256_vs", "gemm", "fp4"),

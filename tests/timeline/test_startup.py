@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import advisor
+from advisor.report.figures import not_steady
 from advisor.testing import TraceBuilder
 from advisor.timeline.startup_table import KINDS
 from advisor.trace import Trace, read
@@ -253,6 +255,28 @@ def allocating(device: str, mallocs: tuple[int, ...]) -> TraceBuilder:
 def test_early_allocations(device: str, tmp_path: Path) -> None:
     b = allocating(device, (7000, 0, 0, 0))
     assert found(b, tmp_path) == [("allocation", api(device, "cudaMalloc"), 7000)]
+
+
+@both
+def test_allocations_that_go_on_through_the_first_iteration_without_runtime_calls(device: str, tmp_path: Path) -> None:
+    """In recordings of operators alone the allocator's calls show only in `aten::empty`, and not in the first one alone."""
+    b = builder(device)
+    for us in (5, 30_000, 5, 547_000, 5):
+        with b.op("aten::conv2d"), b.op("aten::empty", us=us):
+            pass
+    for _ in range(40):
+        with b.op("aten::conv2d"), b.op("aten::empty", us=5):
+            pass
+    assert found(b, tmp_path) == [("allocation", "aten::empty", 30_000), ("allocation", "aten::empty", 547_000)]
+
+
+@both
+def test_allocations_that_take_long_to_the_end_without_runtime_calls(device: str, tmp_path: Path) -> None:
+    b = builder(device)
+    for at in range(40):
+        with b.op("aten::conv2d"), b.op("aten::empty", us=30_000 if at % 8 == 1 else 5):
+            pass
+    assert found(b, tmp_path) == []
 
 
 @both
@@ -531,3 +555,48 @@ def test_a_first_step_that_start_up_fills_does_not_count(device: str, tmp_path: 
     trace = trace_of(b, tmp_path)
     assert trace.ledger.counted_steps().tolist() == [1, 2, 3]
     assert trace.whole_ms == pytest.approx(0.4, rel=0.02)
+
+
+def iterations(device: str, *, first_us: int = 400, stem: bool = False) -> TraceBuilder:
+    """Three iterations of ten operators with a kernel each; the first loads a library and is slower by so much an operator.
+
+    With *stem* they are three layers: what comes before the first comes once.
+    """
+    b = builder(device)
+    if stem:
+        with b.op("aten::embedding"):
+            b.kernel("embedding", us=10)
+    for number in range(3):
+        for at in range(10):
+            with b.op("aten::mul", us=20 if number else 20 + first_us):
+                b.kernel(f"elementwise_{at}", us=10, host_us=30_000 if number == 0 and at in (3, 6, 9) else 5)
+    return b
+
+
+@both
+def test_the_rest_of_a_first_iteration_that_start_up_fills(device: str, tmp_path: Path) -> None:
+    # 90 ms of loading and 10 times 0.4 ms of what no single call shows; then twice 10 operators of about 20 us.
+    trace = trace_of(iterations(device), tmp_path)
+    assert {KINDS[kind] for kind in trace.context.waits.startup.kind.tolist()} == {"loading", "first iteration"}
+    assert trace.ledger.counted_ns / 1e6 == pytest.approx(0.5, abs=0.15)
+
+
+@both
+@pytest.mark.parametrize(("first_us", "stem"), [(400, True), (0, False)])
+def test_layers_are_no_iterations_and_a_usual_first_one_counts(
+    device: str, first_us: int, stem: bool, tmp_path: Path
+) -> None:
+    table = trace_of(iterations(device, first_us=first_us, stem=stem), tmp_path).context.waits.startup
+    assert {KINDS[kind] for kind in table.kind.tolist()} == {"loading"}
+
+
+def test_the_hosts_lead_before_a_window_that_begins_with_the_devices_first_work(tmp_path: Path) -> None:
+    """The first launch of 322 ms lies before the first kernel: in no cause of the window, and said beside it."""
+    b = builder()
+    with b.op("aten::index_select"):
+        b.kernel("index_select", us=300_000, host_us=322_000)
+    steady(b, 40, names=10)
+    summary = advisor.analyze(trace_of(b, tmp_path)).summary
+    assert summary.lead_ms == pytest.approx(322, rel=0.01)
+    assert [(part.kind, part.where) for part in summary.lead_startup] == [("loading", "aten::index_select")]
+    assert "behind the host's (start-up: loading 322 ms in aten::index_select)." in not_steady(summary)
