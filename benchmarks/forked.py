@@ -46,7 +46,7 @@ def run(task: dict[str, object]) -> dict[str, object]:
                 code = 0
             except SystemExit as end:
                 code = end.code if isinstance(end.code, int) else 1 if end.code else 0
-            except BaseException:  # noqa: BLE001 - the child ends with what the script raised
+            except BaseException:  # noqa: BLE001 - as Python itself ends: the traceback, and status 1
                 import traceback
 
                 traceback.print_exc()

@@ -26,7 +26,6 @@ ROOT = Path(__file__).resolve().parent.parent
 PAIRS = ROOT / "benchmarks" / "pairs"
 NEAR = 3
 """Lines by which a finding's place may differ from the fault's."""
-TIMED_S, FAST_S = 2.5, 1.2
 FEWEST, MOST = 10, 400
 COLUMNS = [
     "program",
@@ -105,8 +104,8 @@ class Forked:
     def run(self, script: str, arguments: list[str], folder: Path, limit: float) -> dict[str, Any]:
         """As :func:`run`."""
         task = {"script": script, "arguments": arguments, "folder": str(folder), "limit": limit}
-        assert self.process.stdin
-        assert self.process.stdout
+        if self.process.stdin is None or self.process.stdout is None:
+            raise RuntimeError("forked.py has no pipes")
         print(json.dumps(task), file=self.process.stdin, flush=True)
         done: dict[str, Any] = json.loads(self.process.stdout.readline())
         return done
@@ -253,13 +252,13 @@ def table(results: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def steps_for(ms: float | None, seconds: float = TIMED_S) -> int:
+def steps_for(ms: float, seconds: float) -> int:
     """Steps that take about so many seconds."""
-    return FEWEST if not ms else max(FEWEST, min(MOST, round(seconds * 1000 / ms)))
+    return max(FEWEST, min(MOST, round(seconds * 1000 / ms)))
 
 
 def take(
-    name: str, out: Path, rounds: int, small: bool, limit: float, pool: ThreadPoolExecutor, forked: Forked | None = None
+    name: str, options: argparse.Namespace, pool: ThreadPoolExecutor, forked: Forked | None = None
 ) -> tuple[dict[str, Any], Future[Any] | None]:
     """Record and time one program; its analysis is still under way."""
     folder = PAIRS / name
@@ -267,29 +266,30 @@ def take(
     failures: list[str] = []
     one: dict[str, Any] = {**fault, "also": fault.get("also", []), "findings": [], "runs": [], "failures": failures}
     one["records"] = {}
+    traces = {
+        "before.py": options.out / f"{name}.trace.json.gz",
+        "after.py": options.out / f"{name}.after.trace.json.gz",
+    }
     future = None
-    scripts = [("before.py", out / f"{name}.trace.json.gz"), ("after.py", out / f"{name}.after.trace.json.gz")]
-    for script, trace in scripts[:1] if forked else scripts:
-        done = record(script, trace, folder, small, limit)
+    for script, trace in list(traces.items())[: 1 if options.no_after else 2]:
+        done = record(script, trace, folder, options.small, options.limit)
         one["records"][script] = done
         if done["rc"] != 0 or not trace.exists():
             failures.append(f"recording {script}: status {done['rc']}")
         elif script == "before.py":
-            future = pool.submit(analyze, trace, out / f"{name}.json", limit)
-    # The first runs fill caches (compiled code, cuDNN's choices), and tell how many steps the others need.
-    counts = {}
-    for script in ("before.py",) if forked else ("before.py", "after.py"):
-        trial = timed(script, folder, 20, small, limit, forked)
-        one.setdefault("trials", []).append(trial)
-        if trial["ms"] is None:
-            failures.append(f"timing {script}: status {trial['rc']}")
-        counts[script] = steps_for(trial["ms"], FAST_S if forked else TIMED_S)
-    counts.setdefault("after.py", counts["before.py"])
-    if all(trial["ms"] is not None for trial in one["trials"]):
-        for _ in range(rounds):
-            for script in ("before.py", "after.py", "after.py", "before.py"):
-                one["runs"].append(timed(script, folder, counts[script], small, limit, forked))
-        failures += [f"timing {run_['script']}: status {run_['rc']}" for run_ in one["runs"] if run_["ms"] is None]
+            future = pool.submit(analyze, trace, options.out / f"{name}.json", options.limit)
+    # The recordings filled the caches (compiled code); a short run tells how many steps the others need. The repaired script
+    # takes less time a step, and is given more of them.
+    trial = one["trial"] = timed("before.py", folder, 20, options.small, options.limit, forked)
+    if trial["ms"] is None:
+        failures.append(f"timing before.py: status {trial['rc']}")
+        return one, future
+    steps = steps_for(trial["ms"], options.seconds)
+    counts = {"before.py": steps, "after.py": min(MOST, 2 * steps)}
+    for _ in range(options.rounds):
+        for script in ("before.py", "after.py", "after.py", "before.py"):
+            one["runs"].append(timed(script, folder, counts[script], options.small, options.limit, forked))
+    failures += [f"timing {timing['script']}: status {timing['rc']}" for timing in one["runs"] if timing["ms"] is None]
     return one, future
 
 
@@ -326,17 +326,15 @@ def main() -> None:
         "--budget", type=float, default=float("inf"), help="seconds after which no new program is begun"
     )
     parser.add_argument("--limit", type=float, default=120, help="seconds after which one process is ended")
+    parser.add_argument("--seconds", type=float, default=2.5, help="timed steps of one process, about")
+    parser.add_argument("--no-after", action="store_true", help="record only the programs with the fault")
     parser.add_argument(
         "--resume", action="store_true", help="leave out the programs that pairs.json has without failures"
     )
-    parser.add_argument(
-        "--fast",
-        action="store_true",
-        help="time in children of one process, and do not record what comes after the fix",
-    )
+    parser.add_argument("--fast", action="store_true", help="time in children of one process that has imported torch")
     options = parser.parse_args()
     begin = time.perf_counter()
-    out = options.out.resolve()
+    out = options.out = options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     names = options.names or sorted(path.parent.name for path in PAIRS.glob("*/fault.toml"))
     target = out / "pairs.json"
@@ -351,7 +349,7 @@ def main() -> None:
                 continue
             started = time.perf_counter()
             try:
-                one, future = take(name, out, options.rounds, options.small, options.limit, pool, forked)
+                one, future = take(name, options, pool, forked)
                 finish(one, future)
             except Exception as error:  # noqa: BLE001 - the others go on, whatever it is
                 print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -115,6 +116,8 @@ def command(
         options.note(note)
     if workers.scheduler is not None and "-" in traces:
         raise UsageError("--scheduler: workers cannot read this command's standard input (-); name a file or a URL")
+    if files.several:
+        gc.enable()  # each trace is let go of before the next
     outputs = reports.check(FORMATS, files.addresses)
     config = catalogue.settings()
     arguments = reading.arguments(config)

@@ -41,8 +41,10 @@ def _rules_in(folders: Sequence[str]) -> tuple[list[Rule], Rulebook]:
         if not Path(folder).is_dir():
             raise UsageError(f"{folder}: {'is no folder' if Path(folder).exists() else 'no such folder'}")
     shipped = {path.relative_to(root) for root in [builtin_rules_dir()] for path in root.rglob("*.toml")}
+    if not folders:
+        load([builtin_rules_dir()], thorough=True)  # else they are taken to be sound
     if len(folders) == 1 and all((Path(folders[0]) / path).is_file() for path in shipped):
-        rulebook = load([Path(folders[0])])
+        rulebook = load([Path(folders[0])], thorough=True)
     else:
         rulebook = options.Catalogue(tuple(folders), None).rules(Config())
     rules = list(rulebook.rules)

@@ -39,6 +39,7 @@ from advisor.results.analysis import (
 )
 from advisor.rulebook import Rulebook
 from advisor.rulebook.conditions import Condition
+from advisor.rulebook.releases import noted
 from advisor.rulebook.rule import PLACEHOLDER, PROFILE, Rule
 from advisor.rulebook.rule import Fix as FixOfRule
 
@@ -350,7 +351,7 @@ class _Run:
             variants = rule.variants
             # A condition that cannot be answered here fits no program, as one that is unknown.
             fits = (fix for place, fix in enumerate(variants) if answers.get((rule.id, place)) is True)
-            fixes[rule.id] = next(fits, variants[-1]).filled(self.facts)
+            fixes[rule.id] = noted(next(fits, variants[-1]).filled(self.facts), self.facts)
         return fixes
 
     # ---- what they own, and what that is worth

@@ -20,6 +20,7 @@ from advisor.timeline.cpu import shows_device
 from advisor.timeline.kernel_names import KernelName
 from advisor.timeline.ledger import BUSY, IDLE, OUTSIDE
 from advisor.timeline.program import habits, proven_capability
+from advisor.timeline.releases import newest_torch
 
 # Idle time is what steady work leaves idle where at most so much of it is start-up.
 _WARM_SHARE = 0.1
@@ -97,6 +98,10 @@ SCHEMA = Schema(
         flag("stack_recorded", "Python stacks were recorded, which slows the host"),
         flag("warm", "no cost of first calls inside the window"),
         integer("warmup_ns", "ns", "start-up: idle under what sets something up: kernels, algorithms, allocations, compilation"),
+        text("torch", "release of torch that recorded, as the trace says; NULL where it does not"),
+        integer("torch_at_most", "", "the newest that it can be, by that or other signs: 204 for 2.4; NULL where unknown"),
+        integer("python_minor", "", "8 for Python 3.8, by the paths of packages; NULL where unknown"),
+        integer("counter_ranges", "", "ranges in which CUPTI read hardware counters: kernels ran alone, often repeatedly"),
         flag("truncated", "the file is cut off"),
         integer("repaired_events", "", "damaged events that were repaired"),
         integer("skipped_events", "", "damaged events that were left out"),
@@ -258,8 +263,16 @@ def _links(context: Context) -> dict[str, Any]:
 
 def _file(context: Context) -> dict[str, Any]:
     """Columns on the state of the file."""
-    recorded = context.recording.recorded
-    return {"truncated": recorded.truncated, "repaired_events": recorded.repaired, "skipped_events": recorded.skipped}
+    recorded, newest = context.recording.recorded, newest_torch(context.recording)
+    return {
+        "torch": context.metadata.torch,
+        "torch_at_most": 100 * newest[0] + newest[1] if newest else None,
+        "python_minor": recorded.python_minor,
+        "counter_ranges": recorded.counter_ranges,
+        "truncated": recorded.truncated,
+        "repaired_events": recorded.repaired,
+        "skipped_events": recorded.skipped,
+    }
 
 
 def _steps_from_loop(context: Context) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.reading import accelerators, links
-from advisor.reading.events import BROKEN, GROUPS, ONE_TIME, RAWS, TIMES, Args, Event, Times
+from advisor.reading.events import BROKEN, COUNTERS, EARLY, GROUPS, ONE_TIME, RAWS, TIMES, Args, Event, Times
 from advisor.reading.grown import Grown
 
 Array = npt.NDArray[Any]
@@ -115,6 +115,8 @@ class Columns:
         self.negative = 0
         self.absurd = 0
         self.unknown: dict[str, int] = {}
+        self.counter_ranges = 0
+        self.early = False
         self.accelerator: str | None = None
         self.ties = True  # flows and External ids are kept: no kernel has shown yet that they are not needed
         self._lacks = False
@@ -143,7 +145,7 @@ class Columns:
         """Take *events* in; *text* is the list they were decoded from, read again where times need it."""
         if self.exact:
             self._make_exact(events, text)
-        before = self.coerced, self.first_coerced, self.shapeless, self.unknown.copy()
+        before = self.coerced, self.first_coerced, self.shapeless, self.unknown.copy(), self.counter_ranges
         sinks = _Sinks(self)
         for event in events:
             sinks[event.cat](event)
@@ -151,7 +153,7 @@ class Columns:
             tables = [(group, self._table_of(group, batch, events)) for group, batch in sinks.batches() if batch]
         except NeedExact:
             self.exact = True
-            self.coerced, self.first_coerced, self.shapeless, self.unknown = before
+            self.coerced, self.first_coerced, self.shapeless, self.unknown, self.counter_ranges = before
             sinks.close()
             self.add(events, text)
             return
@@ -435,11 +437,14 @@ class _Sinks(dict[str | None, Callable[[Event], None]]):
     def __missing__(self, category: str | None) -> Callable[[Event], None]:
         key = (category or "").lower()
         group = GROUPS.get(key) if key else None
+        self._columns.early |= key == EARLY
         if group is None and key:
             group = accelerators.group_of(key)
             self._columns.accelerator = self._columns.accelerator or accelerators.name_of(key)
         if not key:
             sink: Callable[[Event], None] = self._bare
+        elif key == COUNTERS:
+            sink = self._range
         elif group == "" or (group == links.FLOW and not self._columns.ties):
             sink = _ignore
         elif group is None:
@@ -463,6 +468,9 @@ class _Sinks(dict[str | None, Callable[[Event], None]]):
     def _instant(self, event: Event) -> None:
         if event.name in ("[memory]", "[OutOfMemory]"):
             self._lists.setdefault("instant", []).append(event)
+
+    def _range(self, _: Event) -> None:
+        self._columns.counter_ranges += 1
 
     def _strange(self, event: Event) -> None:
         self._count((event.cat or "")[:80])

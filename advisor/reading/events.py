@@ -87,10 +87,16 @@ FIELDS = msgspec.json.Decoder(dict[str, Raw])
 # What decoding can raise; ValidationError, right JSON of wrong types, is a DecodeError too.
 BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
+# What CUPTI's range profiler measured: a range of kernels, with a value of each hardware counter that was asked for.
+COUNTERS = "cuda_profiler_range"
+
+# The category of operators before torch 1.12.
+EARLY = "operator"
+
 # Names of categories through the years, lower case -> the group of columns that the event goes to. Those of other accelerators
 # than CUDA's and ROCm's are in accelerators.py.
 GROUPS = {
-    "operator": "op",
+    EARLY: "op",
     "cpu_op": "op",
     "user_annotation": "annotation",
     "python_function": "python",
@@ -117,7 +123,7 @@ GROUPS = {
     "fwdbwd": "",
     "forward_backward": "",
     "cuda_event": "",
-    "cuda_profiler_range": "",
+    COUNTERS: "",
     "collective_comm": "",
     "mtia_counters": "",
     "mtia_insight": "",

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 import msgspec
 
@@ -36,6 +37,9 @@ _MOST_NAME = 1 << 14
 _MOST_STACK = 1 << 16
 ROOT = re.compile(rb'"traceEvents"\s*:\s*\[')
 _KEY = re.compile(rb'"traceEvents"\s*:\s*')
+# A path of a package; one of the first some thousand texts says it, where any does.
+_PYTHON = re.compile(r"/python3\.(\d{1,2})/(?:site|dist)-packages/")
+_MOST_PATHS = 5000
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -53,9 +57,20 @@ class Recorded:
     notes: list[tuple[str, str]] = field(default_factory=list)
     repaired: int = 0
     skipped: int = 0
+    counter_ranges: int = 0
+    early: bool = False
+    """True where categories are named as before torch 1.12."""
+    python_minor: int | None = None
+    """Python's minor release, by the paths of its packages; None where none shows it."""
     truncated: bool = False
     size: int = 0
     part: Part | None = None
+
+
+def _python_minor(*texts: Iterable[str]) -> int | None:
+    """Return the minor release of Python 3 that the first of some paths say."""
+    some = (text for kind in texts for text in islice(kind, _MOST_PATHS) if "/python3." in text)
+    return next((int(match[1]) for text in some if (match := _PYTHON.search(text))), None)
 
 
 class Reader:
@@ -100,6 +115,9 @@ class Reader:
             notes=[*self.source.notes, *self.notes, *columns.notes, *self._damage_notes()],
             repaired=self.losses.repaired,
             skipped=self.losses.skipped,
+            counter_ranges=columns.counter_ranges,
+            early=columns.early,
+            python_minor=_python_minor(columns.stacks, columns.names),
             truncated=self.truncated,
             size=self.source.size,
         )

@@ -29,11 +29,15 @@ _BLANK = Reader().struct(RuleFile, {})
 
 
 class Draft(Reader):
-    """A rule in the making: ``file`` holds what could be read, ``problems`` all that is wrong with it."""
+    """A rule in the making: ``file`` holds what could be read, ``problems`` all that is wrong with it.
+
+    Of a ``proven`` one it is known that its code is Python and that its conditions run.
+    """
 
     def __init__(self, path: Path, schemas: Mapping[str, Schema], overrides: Mapping[str, Mapping[str, Value]]) -> None:
         super().__init__()
         self.path, self.schemas, self.overrides = path, schemas, overrides
+        self.proven = False
         here = Path.cwd()
         self.label = str(path.relative_to(here) if path.is_relative_to(here) else path)
         self.file = _BLANK
@@ -149,7 +153,7 @@ class Draft(Reader):
                 text = getattr(fix, key)
                 if must_hold and not text.strip() and fix is fixes[-1]:
                     self.report(f"{at}.{key}", "is missing or empty")
-                elif key in ("before", "after") and (problem := _not_python(with_names(text, {}))):
+                elif key in ("before", "after") and not self.proven and (problem := _not_python(with_names(text, {}))):
                     self.report(f"{at}.{key}", problem)
 
     @property

@@ -62,8 +62,7 @@ class Reader:
 
     def value(self, kind: Any, value: Any, at: str) -> Any:
         """Read one value of the annotated type *kind*."""
-        base, meta = _unwrap(kind)
-        origin, arguments = get_origin(base), get_args(base)
+        base, meta, origin, arguments = _parts(kind)
         if isinstance(base, type) and issubclass(base, msgspec.Struct) and isinstance(value, dict):
             return self.struct(base, value, at)
         if origin in (Union, UnionType) and (table := _one_or_several(base)):
@@ -113,10 +112,10 @@ def key_path(at: str, key: str) -> str:
 
 def problem_of(kind: Any, value: Any) -> str:
     """Say what is wrong with a value that is no table and no list; empty where nothing is."""
-    base, meta = _unwrap(kind)
+    base, meta, _, _ = _parts(kind)
     if base is str and value == "" and meta.get("min_length"):
         return "is empty"
-    words = _choices(base, meta)
+    words = _words(kind)
     if words and value and isinstance(value, str) and value not in words:
         listed = f"'{value}' is none of {', '.join(words)}" if len(words) <= _FEW else f"there is no '{value}'"
         return listed + nearest(value, words)
@@ -171,6 +170,19 @@ def _unwrap(kind: Any) -> tuple[Any, dict[str, Any]]:
             meta |= {key: value for key, value in limits.items() if value is not None}
             meta |= (note.extra_json_schema or {}) | (note.extra or {})
     return kind, meta
+
+
+@cache
+def _parts(kind: Any) -> tuple[Any, dict[str, Any], Any, tuple[Any, ...]]:
+    """Take a type apart once: what :func:`_unwrap` gives, its origin and its arguments."""
+    base, meta = _unwrap(kind)
+    return base, meta, get_origin(base), get_args(base)
+
+
+@cache
+def _words(kind: Any) -> tuple[str, ...]:
+    """List the words that a value of the annotated type may be; empty where any will do."""
+    return _choices(*_unwrap(kind))
 
 
 def _one_or_several(kind: Any) -> type[msgspec.Struct] | None:

@@ -17,7 +17,7 @@ import numpy as np
 from advisor.intervals import Ints, fetch, union
 from advisor.timeline.calls import ANNOTATION, OP, RUNTIME
 from advisor.timeline.ledger import CODE, HostWaits, Layer, Ledger, host_extent, layer_of, partition
-from advisor.timeline.recording import Recording
+from advisor.timeline.recording import HOST_DEVICES, NO_DEVICE, Recording
 from advisor.timeline.waits import Waits
 
 # Operators and annotations that only a program on a GPU or another accelerator has, for traces that hold nothing of the
@@ -45,7 +45,7 @@ def shows_device(recording: Recording) -> bool:
     if calls is not None and any(_DEVICE_CALL.search(names[code]) for code in np.unique(calls["name"]).tolist()):
         return True
     instants = recording.tables.get("instant")
-    if instants is not None and bool((instants["device_type"] > 0).any()):
+    if instants is not None and bool((~np.isin(instants["device_type"], (*HOST_DEVICES, NO_DEVICE))).any()):
         return True
     return any(_ON_DEVICE.search(name) for name in _names(recording)) or _is_linear_whole(recording)
 
@@ -104,7 +104,8 @@ def ledger(recording: Recording, waits: HostWaits) -> Ledger:
     """The ledger of a CPU program. ``row`` of what operators own is the row of `ops`; of collectives on other threads, -1.
 
     First what the main thread waits for (profiler, compilation, collector, loader, whatever runs inside), then its
-    operators, each moment the innermost one's, then collectives in flight, then what is left: Python.
+    operators, each moment the innermost one's, then collectives in flight, then what is left: Python, where the thread
+    recorded anything at all.
     """
     host, thread = recording.host, main_thread(recording)
     layers = [_waiting("profiler", waits.profiler, host.thread, thread)]
@@ -117,8 +118,18 @@ def ledger(recording: Recording, waits: HostWaits) -> Ledger:
     nodes = np.flatnonzero(flying[host.name] & (host.group != RUNTIME))
     layers.append(layer_of("communication", host.start[nodes], host.end[nodes]))
     low, high = host_extent(recording)
-    layers.append(layer_of("host", np.array([low], np.int64), np.array([high], np.int64)))
+    # Of a thread that recorded nothing in the whole extent, nobody knows that it was in Python.
+    rest = "host" if _records(recording, thread) else "unknown"
+    layers.append(layer_of(rest, np.array([low], np.int64), np.array([high], np.int64)))
     return partition(recording, -1, layers)
+
+
+def _records(recording: Recording, thread: int) -> bool:
+    """Tell whether a thread has any event but its steps inside the extent."""
+    host, (low, high) = recording.host, recording.extent
+    steps = np.array([name.startswith("ProfilerStep#") for name in recording.names], np.bool_)
+    nodes = (host.thread == thread) & ~steps[host.name] & (host.start < high) & (host.end > low)
+    return bool(nodes.any())
 
 
 def _waiting(cause: str, table: Waits, threads: Ints, thread: int) -> Layer:

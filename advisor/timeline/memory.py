@@ -8,6 +8,7 @@ import numpy as np
 
 from advisor.intervals import Ints, fetch
 from advisor.timeline.context import Context
+from advisor.timeline.recording import HOST_DEVICES, NO_DEVICE
 
 # Fewer steps than this do not tell a leak from buffers that fill once.
 _LEAST_STEPS = 5
@@ -19,9 +20,24 @@ def instants(context: Context) -> dict[str, Ints]:
     table = context.tables.get("instant") or dict.fromkeys(_COLUMNS, np.zeros(0, np.int64))
     order = np.argsort(table["ts"], kind="stable")
     events = {key: values[order] for key, values in table.items()}
-    # Device type 0 is the CPU; CUDA, HIP and XPU count their own.
-    device = np.where(events["device_type"] == 0, -1, events["device"])
+    there = events["device_type"] != NO_DEVICE
+    events = {key: values[there] for key, values in events.items()}
+    device = np.where(np.isin(events["device_type"], HOST_DEVICES), -1, events["device"])
+    for own, worked in _numbers(context, np.unique(device[device >= 0]).tolist()).items():
+        device = np.where((events["device"] == own) & (device >= 0), worked, device)
     return events | {"start_ns": events["ts"] - context.recording.zero_ns if len(order) else order, "device": device}
+
+
+def _numbers(context: Context, allocators: list[int]) -> dict[int, int]:
+    """The number of each device in its work, by its allocator's number, where they differ and it is clear which is which.
+
+    Allocators count the devices that the process sees; ROCm's tracer counts all agents of the machine, processors among
+    them, in the same order.
+    """
+    working = sorted(context.recording.devices)
+    if context.recording.vendor == "nvidia" or len(allocators) != len(working) or allocators == working:
+        return {}
+    return dict(zip(allocators, working, strict=True))
 
 
 def curve(context: Context) -> dict[str, Ints]:

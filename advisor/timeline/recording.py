@@ -21,6 +21,9 @@ from advisor.timeline.steps import Step
 
 KERNEL, COPY, MEMSET = range(3)
 WORK = ("kernel", "copy", "memset")
+# Types of device as c10 numbers them, in events on memory: CPU, MKLDNN and IDEEP are the host; a meta tensor lies nowhere.
+# All others (CUDA 1, HIP 6, XPU 12, MPS 13, MTIA 19, PrivateUse1 20 ...) are devices.
+HOST_DEVICES, NO_DEVICE = (0, 2, 5), 14
 _HOUR_NS = 3_600_000_000_000
 
 Floats = npt.NDArray[np.float64]

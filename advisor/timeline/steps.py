@@ -72,6 +72,8 @@ class Recording(Protocol):
     @property
     def steps(self) -> list[Step]: ...
     @property
+    def marked(self) -> list[Step]: ...
+    @property
     def last_work(self) -> int: ...
     def bytes_of(self, index: int) -> int | None: ...
 
@@ -300,13 +302,17 @@ def _drained(recording: Recording, low: int, first_launch: int) -> int:
 def last_moment(recording: Recording, low: int, high: int) -> int:
     """End of the last operator, call or GPU work of the last step, where the tail behind that is the recording's own.
 
-    A tail as every step has it is part of the step: Python between two iterations.
+    A tail as every step has it is part of the step: Python between two iterations. So is a tail that more recorded work
+    follows: the recording did not end there.
     """
     steps = recording.steps
     if not steps:
         return high
     end = max(step.end for step in steps)
-    work = _ends_of_work(recording)
+    acts = _acts(recording)
+    work = _ends_of_work(recording, acts)
+    if recording.marked and _goes_on(recording, acts, end):
+        return max(end, min(work(steps[-1].start, end + 1, high), high))
     last = min(max(work(steps[-1].start, end + 1, high), steps[-1].start), high)
     reach = max(end, last) if len(recording.work) else end
     tail, length = min(reach, high) - last, max(end - steps[-1].start, 1)
@@ -323,16 +329,30 @@ def last_moment(recording: Recording, low: int, high: int) -> int:
     return high if short else last
 
 
-def _ends_of_work(recording: Recording) -> Callable[[int, int, int], int]:
+def _acts(recording: Recording) -> Ints:
+    """Operators, calls, functions and annotations of the host, but for steps and waits.
+
+    A wait ends with the work that it waits for, which counts by itself; the profiler's own at the end is nobody's.
+    """
+    host = recording.host
+    if not host.size:
+        return np.zeros(0, np.int64)
+    marks = np.array([name.startswith(MARK) or _SYNC.search(name) is not None for name in recording.names], np.bool_)
+    return np.flatnonzero((host.group != 0) & ~marks[host.name])
+
+
+def _goes_on(recording: Recording, acts: Ints, end: int) -> bool:
+    """Tell whether operators, calls or annotations among *acts* begin behind a moment."""
+    host = recording.host
+    return bool(((host.start[acts] >= end) & (host.group[acts] != PYTHON)).any())
+
+
+def _ends_of_work(recording: Recording, acts: Ints) -> Callable[[int, int, int], int]:
     """A function of a step's start and end: the end of the last operator, call or GPU work of it, or its start.
 
     GPU work counts that the host launched in the step, whenever it ran, up to a limit.
     """
     work, host = recording.work, recording.host
-    marks = np.array([name.startswith(MARK) for name in recording.names], np.bool_)
-    # A wait ends with the work that it waits for, which counts by itself; the profiler's own at the end is nobody's.
-    marks |= np.array([_SYNC.search(name) is not None for name in recording.names], np.bool_)
-    acts = np.flatnonzero((host.group != 0) & ~marks[host.name]) if host.size else np.zeros(0, np.int64)
     called = np.where(work.launch >= 0, fetch(host.start, work.launch), work.start)
     frames = np.flatnonzero(host.group == PYTHON) if host.size else acts
     profiler = np.array([_PROFILER.match(name) is not None for name in recording.names], np.bool_)

@@ -85,8 +85,14 @@ def build(
     lead = "The file is cut off: figures speak of what is left." if damaged else _before_all(trace, summary)
     if kind is not None:
         return Headline(text=fitted([f"{lead} {text}", lead]), kind="cut off", bound=None, first=rule)
+    measured = bool(context.recording.recorded.counter_ranges)
+    if measured and not lead:
+        lead = "Hardware counters were read: times are distorted."
     parts = _parts(context, summary, program, bound, [claim.segments for claim in claims])._replace(lead=lead)
-    advice = f"record the {program.device} too" if program.unrecorded else ""
+    if measured and program.unrecorded:
+        parts = parts._replace(others=[])  # shares of times that nobody may believe
+    advice = "record without them" if measured else f"record the {program.device} too"
+    advice = advice if program.unrecorded else ""
     text = fitted(texts(parts, first.fix.title if first else advice))
     return Headline(text=text, kind="cut off" if damaged else program.kind, bound=bound, first=rule)
 
@@ -261,9 +267,9 @@ def _parts(context: Context, summary: Summary, program: Program, bound: str | No
         missing = (
             f"nothing of the {program.device} was recorded" if program.unrecorded else "nothing steady was recorded"
         )
-        others = [clause(f"for {100 * lost[cause] / whole:.0f} % of {unit}", cause) for cause in silent[:1]]
-        others += [clause(f"{100 * lost[cause] / whole:.0f} %", cause, brief=True) for cause in silent[1:]]
+        others = [clause(f"for {100 * causes[cause]:.0f} % of {unit}", cause) for cause in silent[:1]]
+        others += [clause(f"{100 * causes[cause]:.0f} %", cause, brief=True) for cause in silent[1:]]
         return Parts("", word, program.details, Clause(missing), others)
     opening = clause(f"{100 * causes[bound]:.0f} % of {unit}", bound)
-    others = [clause(f"{100 * lost[cause] / whole:.0f} %", cause, brief=True) for cause in silent if cause != bound]
+    others = [clause(f"{100 * causes[cause]:.0f} %", cause, brief=True) for cause in silent if cause != bound]
     return Parts("", word, program.details, opening, others)

@@ -30,7 +30,7 @@ ON_GPU = {
 """Clause of each cause of a device's time; the device is named."""
 ON_CPU = {
     "compute": "the main thread is in operators",
-    "communication": "the main thread is in collectives",
+    "communication": "collectives are in flight that no operator hides",
     "copy": "the main thread copies",
     "loader": "the main thread waits for the next batch",
     "compile": "the main thread compiles",
@@ -83,13 +83,13 @@ class Clause(NamedTuple):
     name: str = ""
     time: str = ""
     alone: bool = True
-    """True where no finding speaks of any of the time."""
+    """True where no finding owns any of the time."""
 
     def within(self, longest: int, *, brief: bool = False) -> str:
         """The clause with its name cut to a length, and in the fewest words where *brief*."""
         if not self.name:
             return self.text
-        link = "most in" if self.alone else "also" if brief else "no finding speaks of"
+        link = "most in" if self.alone else "also in" if brief else "outside the findings most in"
         return f"{self.text}, {link} {short_name(self.name, longest)} ({self.time})"
 
 

@@ -37,10 +37,16 @@ def grouping_outside_an_annotation() -> TraceBuilder:
     return behind(optimizer(frame=GROUP))
 
 
-# 100 fills, each 1 us of the GPU in 20 us of the host: 1.9 ms idle.
-@fires(cost_ms=1.9, cost_share=1.9 / 19, severity="medium")
+# Gradients that are dropped: nothing is launched in there, and the host takes long all the same.
+@fires(cost_ms=2, cost_share=2 / 19, severity="medium")
+def zero_grad_looks_at_each_gradient() -> TraceBuilder:
+    return behind(optimizer("Optimizer.zero_grad#SGD.zero_grad"), device="AMD Instinct MI300X")
+
+
+# Fills of each gradient are gradient/zeroing-wait's.
+@quiet
 def zero_grad_fills_each_gradient() -> TraceBuilder:
-    return behind(optimizer("Optimizer.zero_grad#SGD.zero_grad", fills=100), device="AMD Instinct MI300X")
+    return behind(optimizer("Optimizer.zero_grad#SGD.zero_grad", fills=100))
 
 
 # Another optimizer's step is what it is: kernels/slow-optimizer.
@@ -73,9 +79,9 @@ def twice_in_four_steps_only() -> TraceBuilder:
 
 
 @edge
-def three_per_cent_of_the_step(over: bool) -> TraceBuilder:
-    # 530 us beside 17 ms are 3.02 %, 520 us 2.97 %.
-    return behind(optimizer(us=530 if over else 520))
+def one_in_sixty_of_the_step(over: bool) -> TraceBuilder:
+    # The fix returns 0.6 of it: of 300 us beside 17 ms, 1.73 %, that is 1.04 %; of 280, 1.62 %, 0.97 %.
+    return behind(optimizer(us=300 if over else 280))
 
 
 @lacks("gpu", verdict="not_applicable")

@@ -7,11 +7,11 @@ from advisor.testing.proof import edge, fires, lacks, quiet
 DEVICE = 16_000_000_000
 
 
-def peak(allocated: float, reserved: float, *, memory: bool = True) -> TraceBuilder:
-    """A step whose peak is so much of a device of 16 GB, with so much reserved."""
+def peak(allocated: float, reserved: float, *, memory: bool = True, mark: str = "forward") -> TraceBuilder:
+    """A step whose peak is so much of a device of 16 GB, with so much reserved; *mark* annotates it."""
     b = TraceBuilder(memory_bytes=DEVICE, profile_memory=memory)
     b.pool(0, round(reserved * DEVICE))
-    with b.step(), b.op("aten::mm"):
+    with b.step(), b.annotation(mark), b.op("aten::mm"):
         b.release(b.memory(round(allocated * DEVICE)))
         b.kernel("volta_sgemm_128x64_nn", us=1000)
     return b
@@ -35,6 +35,17 @@ def the_cache_holds_what_tensors_do_not_need() -> TraceBuilder:
 @quiet
 def four_fifths_in_use() -> TraceBuilder:
     return peak(0.80, 0.85)
+
+
+# vLLM takes nine tenths of the device for its cache, whatever the model.
+@quiet
+def an_engine_that_takes_its_share() -> TraceBuilder:
+    return peak(0.94, 0.98, mark="execute_context_1(128)_generation_0(0)")
+
+
+@edge
+def ninety_seven_hundredths_in_an_engine(over: bool) -> TraceBuilder:
+    return peak(0.97 if over else 0.9699, 0.98, mark="execute_context_1(128)_generation_0(0)")
 
 
 @edge

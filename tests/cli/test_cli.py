@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from support.paths import ROOT
 
 from advisor.cli import COMMANDS, main
+from advisor.testing import TraceBuilder
 
 HEAVY = {"pandas", "numpy", "duckdb", "torch", "jinja2", "isal", "msgspec"}
 
@@ -82,3 +83,20 @@ def test_a_closed_or_full_standard_output_is_an_error_not_a_bug(redirect: str) -
     assert done.returncode == 2
     assert "standard output" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_one_trace_is_analyzed_without_the_garbage_collector(tmp_path: Path) -> None:
+    """Every object of one run is freed by its end; the caller's setting stays."""
+    b = TraceBuilder()
+    b.kernel("add", us=10)
+    b.write(tmp_path / "a.json")
+    code = (
+        "import gc, sys; from advisor.cli import main; from advisor.engine import run\n"
+        "real = run._Run.outcome\n"
+        "def outcome(*a):\n    print('collects', gc.isenabled(), file=sys.stderr); return real(*a)\n"
+        "run._Run.outcome = outcome\n"
+        "try: main(['analyze', '-q', 'a.json'])\nexcept SystemExit: print('then', gc.isenabled(), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "collects False" in done.stderr
+    assert "then True" in done.stderr

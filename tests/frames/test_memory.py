@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from support.raw_events import kernel, launch, memory
+from support.raw_events import read as read_events
 
 from advisor.testing import TraceBuilder
 from advisor.trace import Trace, read
@@ -134,3 +136,52 @@ def test_a_launch_between_two_frees_makes_two_runs(tmp_path: Path) -> None:
         b.free(MB, us=10)
     launches = trace_of(b, tmp_path).launches
     assert launches.loc[launches["kind"] == "free", "emptied"].tolist() == [1, 2, 2]
+
+
+def on(types: list[tuple[int, int]], working: list[int], *, api: str = "hip", allocated: int = 5 * MB) -> Trace:
+    """A trace with one kernel on each of some devices, and an allocation on each of some pairs of type and number."""
+    events = []
+    for at, device in enumerate(working):
+        events += [launch(at + 1, 10 * at, name=f"{api}LaunchKernel"), kernel(10 * at + 3, 5, at + 1, device=device)]
+    totals = {"Total Allocated": allocated, "Total Reserved": 2 * allocated}
+    return read_events(
+        [*events, *(memory(50 + at, MB, kind, number, **totals) for at, (kind, number) in enumerate(types))]
+    )
+
+
+@pytest.mark.parametrize("kind", [1, 6, 9, 10, 12, 13, 15, 18, 19, 20])
+def test_every_type_of_device_but_the_hosts_has_memory(kind: int) -> None:
+    """CUDA 1, HIP 6, XLA 9, Vulkan 10, XPU 12, MPS 13, HPU 15, IPU 18, MTIA 19, PrivateUse1 20, as c10 numbers them."""
+    trace = on([(kind, 0), (0, -1)], [0], api="cuda" if kind == 1 else "hip")
+    assert facts(trace)["peak_allocated_bytes"] == 5 * MB
+    assert trace.memory["device"].tolist() == [0, -1]
+
+
+@pytest.mark.parametrize("kind", [0, 2, 5])
+def test_memory_of_the_host_is_no_devices(kind: int) -> None:
+    trace = on([(kind, 0)], [0])
+    assert trace.memory["device"].tolist() == [-1]
+    assert pd.isna(facts(trace)["peak_allocated_bytes"])
+
+
+def test_tensors_without_memory_take_none() -> None:
+    assert on([(14, 0)], [0]).memory.empty
+
+
+@pytest.mark.parametrize(
+    ("allocators", "working", "expected"),
+    [
+        ([0], [2], [2]),  # two processors are agents 0 and 1
+        ([3], [5], [5]),
+        ([0, 1, 2], [2, 3, 4], [2, 3, 4]),  # in order, though some numbers are in both
+        ([0, 1], [0, 1], [0, 1]),
+        ([0, 1], [2], [0, 1]),  # which of them worked is not told
+    ],
+)
+def test_rocm_counts_all_agents_of_the_machine(allocators: list[int], working: list[int], expected: list[int]) -> None:
+    trace = on([(6, number) for number in allocators], working)
+    assert trace.memory["device"].tolist() == expected
+
+
+def test_cuda_counts_as_its_allocators_do() -> None:
+    assert on([(1, 0)], [2], api="cuda").memory["device"].tolist() == [0]

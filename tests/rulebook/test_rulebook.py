@@ -407,3 +407,19 @@ def test_loading_is_fast(tmp_path: Path) -> None:
     began = time.process_time()
     assert len(load([tmp_path]).rules) == 60
     assert time.process_time() - began < 0.6  # 0.1 s here; room for a machine under load
+
+
+def test_the_rules_that_ship_are_the_same_whether_they_are_checked_again_or_not() -> None:
+    checked = load([builtin_rules_dir()], thorough=True)
+    assert load([builtin_rules_dir()]).rules == checked.rules
+
+
+def test_the_rules_of_users_are_checked_whatever_ships(tmp_path: Path) -> None:
+    folder = tmp_path / "mine" / "kernels"
+    folder.mkdir(parents=True)
+    text = (builtin_rules_dir() / "kernels" / "small-grid.toml").read_text()
+    (folder / "grid.toml").write_text(
+        text.replace('"kernels/small-grid"', '"kernels/grid"', 1).replace("given      =", "given      = '1 + 1' #")
+    )
+    with pytest.raises(RuleError, match="given: must be true or false"):
+        load([builtin_rules_dir(), tmp_path / "mine"])

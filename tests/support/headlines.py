@@ -107,6 +107,20 @@ def silent() -> TraceBuilder:
     return b
 
 
+def partly_claimed() -> TraceBuilder:
+    """Four training steps of 100 ms: 55 without a batch, 20 of products in fp32, 25 of a kernel that no rule knows."""
+    b = TraceBuilder(host_us=0, latency_us=0)
+    for _ in range(4):
+        with b.step():
+            with b.loader(ms=55):
+                pass
+            with b.backward("AddmmBackward0", 1), b.op("aten::mm", us=20_000):
+                b.kernel(GEMM, us=20_000)
+            with b.op("lattice::update", us=25_000):
+                b.kernel("lattice_update", us=25_000)
+    return b
+
+
 def waiting_for_an_operator() -> TraceBuilder:
     """A step of 100 ms: 80 in which an operator computes on the CPU, and 20 of a kernel."""
     b = TraceBuilder(host_us=0, latency_us=0)

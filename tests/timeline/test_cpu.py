@@ -226,3 +226,39 @@ def test_the_report_speaks_of_the_cpu_and_not_of_what_a_gpu_lacks(tmp_path: Path
     assert "kernels that compute" not in text
     short = render(analysis, Options(verbosity=-1))
     assert "step 10.0 ms · compute 70 %, loader 20 %, Python 10 %" in short
+
+
+def in_flight(*, later: bool) -> TraceBuilder:
+    """A step of 210 ms of which a thread of gloo reduces for 180, and the main thread records nothing."""
+    b = TraceBuilder(None, rank=0, world_size=2, backend="gloo")
+    with b.step():
+        b.idle(us=20_000)
+        with b.thread(77, join=False), b.annotation("gloo:all_reduce", us=180_000):
+            pass
+        b.idle(us=190_000)
+    if later:
+        with b.thread(77, join=False), b.annotation("gloo:all_reduce", us=180_000):
+            pass
+        b.idle(us=900_000)
+        with b.op("aten::empty", us=3):
+            pass
+    return b
+
+
+def test_a_thread_that_recorded_nothing_in_the_step_is_not_in_python(tmp_path: Path) -> None:
+    trace = trace_of(in_flight(later=True), tmp_path)
+    assert is_cpu_only(trace)
+    assert causes(trace) == {"communication": 180_000, "unknown": 30_000}
+
+
+def test_a_step_ends_where_it_was_marked_while_the_recording_goes_on(tmp_path: Path) -> None:
+    # More is recorded a second later: the 10 ms behind the collective are the step's, not the recording's tail.
+    trace = trace_of(in_flight(later=True), tmp_path)
+    assert trace.ledger.of_extent()["after"] == 0
+    assert trace.step_ms == pytest.approx(210.0)
+
+
+def test_the_headline_says_that_collectives_are_in_flight(tmp_path: Path) -> None:
+    found = analyze(trace_of(in_flight(later=True), tmp_path)).headline
+    assert found is not None
+    assert "86 % of the steady 210 ms collectives are in flight that no operator hides" in found.text

@@ -30,7 +30,9 @@ def test_the_names_of_2021_come_to_the_same_frames() -> None:
     # In 2021 a ProfilerStep was an operator; it counts as a step and stays in the frame of operators.
     assert len(theirs.ops) == len(ours.ops) + 1
     for name in set(SCHEMAS) - {"ops"}:
-        assert ours.frame(name).astype(str).equals(theirs.frame(name).astype(str)), name
+        # Only that the recording is older than torch 1.12 differs.
+        left, right = (t.frame(name).drop(columns="torch_at_most", errors="ignore") for t in (ours, theirs))
+        assert left.astype(str).equals(right.astype(str)), name
 
 
 def test_a_display_unit_of_ns_changes_no_value() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Callable
 from functools import cache
@@ -26,7 +27,7 @@ from advisor.testing import TraceBuilder
 from advisor.trace import read
 from advisor.views import owners
 from advisor.views.headline import reordered
-from advisor.views.phrasing import COLUMNS, LINES
+from advisor.views.phrasing import BRIEFLY, COLUMNS, LINES, ON_CPU, ON_GPU, WAITING, WAITING_BRIEFLY
 
 SILENT = 0.20
 
@@ -99,7 +100,7 @@ def test_a_program_on_the_cpu_and_what_no_finding_speaks_of() -> None:
     # the convolution's 70 of 100 ms have a finding, the sum's 30 have none
     found = headline(built.on_the_cpu)
     assert "100 % of the steady 100 ms a step the main thread is in operators" in found.text
-    assert "no finding speaks of aten::cumsum (30 ms)" in found.text
+    assert "outside the findings most in aten::cumsum (30 ms)" in found.text
     assert (found.bound, found.first) == ("compute", "cpu/hot-operator")
 
 
@@ -258,7 +259,9 @@ def test_no_report_is_silent_where_time_is_lost(name: str) -> None:
     assert found is not None
     assert len(textwrap.wrap(found.text, COLUMNS)) <= LINES
     assert found.first == (result.findings[0].rule if result.findings else None)
-    if found.kind not in ("training", "inference", "unknown"):
+    if found.kind not in ("training", "inference", "unknown") or "hardware-counters" in {
+        note.code for note in result.quality
+    }:
         return
     if found.bound is not None:
         assert f"{100 * summary.steady_causes[found.bound]:.0f} % of the steady" in found.text
@@ -269,10 +272,32 @@ def test_no_report_is_silent_where_time_is_lost(name: str) -> None:
     for cause, ns in lost.items():
         if ns > SILENT * trace.ledger.counted_ns and cause not in ("unknown", "profiler"):
             owner = owners.owner(trace.context, cause, free)
-            share = f"{100 * ns / trace.ledger.counted_ns:.0f} %"
+            share = f"{100 * summary.steady_causes[cause]:.0f} %"
             assert cause == found.bound or share in found.text
             if owner is not None and owner.ns > SILENT * trace.ledger.counted_ns:
                 assert owner.name[:10] in found.text
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("name", [*NAMES, *AUDITED])
+def test_every_percent_is_that_of_the_cause_it_stands_beside(name: str) -> None:
+    """The first is of the bound, the others of causes by their names; all as the summary has them."""
+    result = real_analysis(name)
+    found, causes = result.headline, result.summary.steady_causes
+    assert found is not None
+    phrases = {cause: (BRIEFLY[cause], ON_GPU[cause].format(device="GPU"), ON_CPU.get(cause, "")) for cause in BRIEFLY}
+    phrases["communication"] += (WAITING.format(device="GPU"), WAITING_BRIEFLY)
+    for figure, words in re.findall(r"(\d+) %(?: of the steady [\d.,]+ m?s(?: a step)?)? ([^;,.]+)", found.text):
+        meant = [cause for cause, known in phrases.items() if any(text and words.startswith(text) for text in known)]
+        meant += ["host"] if words.startswith("the host works") else []
+        assert int(figure) in {round(100 * causes.get(cause, -1)) for cause in meant}, words
+
+
+def test_a_share_is_of_all_of_a_cause_though_a_finding_owns_part_of_it() -> None:
+    # Of 100 ms the GPU computes for 45: 20 of products that a finding owns, 25 of what none does.
+    text = headline(built.partly_claimed).text
+    assert made(built.partly_claimed).summary.steady_causes["compute"] == pytest.approx(0.45)
+    assert "45 % computing, outside the findings most in lattice::update (25 ms)" in text
 
 
 @pytest.mark.real
