@@ -354,9 +354,10 @@ class Replay:
         ms = self.context.step_ns / 1e6 / max(self.context.ledger.counted_ns, 1)
         own = pace.own(self.context, claim)
         bare = self.context.once(unprofiled)
-        owned = (claim.cost_ns - held_by_the_link(self.context, claim)) * ms
         if bare is not None:
-            owned *= int(bare.dur_ns[claim.segments].sum()) / max(claim.cost_ns, 1)
+            # Without the profiler the rows own, and the assumption finds, as much less.
+            ms *= int(bare.dur_ns[claim.segments].sum()) / max(claim.cost_ns, 1)
+        owned = (claim.cost_ns - held_by_the_link(self.context, claim)) * ms
         if replay.action == "batch":
             return Bounds(owned * own, whole_ms * own)
         reached = max(reach(self.context, self.graph, claim) * ms, owned)

@@ -17,8 +17,8 @@ _ENOUGH = 3
 """Fewer steps than these have no median worth the name."""
 _ALIKE = 0.97
 """Steps as long as this share of the recorded ones were not slowed down."""
-_MOST = 1.05
-"""More than the host's idle time the profiler cannot have caused, within what medians differ; else the steps did something else."""
+_SPREAD = 0.05
+"""Medians of a few steps differ by so much of a step. Beyond that, and the host's idle time, nothing is the profiler's."""
 _SLOWED = ("host", "operator", "profiler", "sync", "allocator", "blocking_copy")
 
 
@@ -54,7 +54,7 @@ def unprofiled(context: Context) -> Unprofiled | None:
     if context.cpu_program:
         slowed = slowed & ~ledger.through("loader")
     held = float(ledger.dur_ns[slowed].sum()) / max(ledger.counted_ns, 1) * before_ns
-    if before_ns - step_ns > _MOST * held:
+    if before_ns - step_ns > held + _SPREAD * before_ns:
         return None
     left = max(1 - (before_ns - step_ns) / held, 0.0)
     dur_ns = np.where(slowed, np.rint(ledger.dur_ns * left).astype(np.int64), ledger.dur_ns)
