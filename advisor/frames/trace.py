@@ -115,6 +115,7 @@ SCHEMA = Schema(
         integer("pageable_to_device_bytes", "bytes", "of these from pageable memory to a device, as far as copies say"),
         real("sized_messages_share", "share", "of the collectives: whose size is told; 1 without any; NULL if none is"),
         integer("largest_group", "", "ranks of the largest group that a collective ran in; NULL where none says"),
+        text("exposed_kind", "kind of collective that most of the exposed communication is; NULL without any", "kind"),
         real("rank_wait_share", "share", "of steady work: in collectives beyond the fastest of their kind, size and group: waiting "
              "for other ranks; NULL without five alike"),
         real("rank_last_share", "share", "of those collectives: at most 1.25 times the fastest, the rank came last; NULL likewise"),

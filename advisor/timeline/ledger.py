@@ -315,15 +315,12 @@ def _idle_layers(recording: Recording, device: int, waits: HostWaits, doubtful: 
 
 
 def _doubtful_layers(waits: HostWaits, held: Spans, doubtful: Spans) -> list[Layer]:
-    """Layers of the calls that hold the host in *doubtful* time, and of the rest of it, which nobody owns."""
-    syncs = waits.syncs
-    own = syncs.kind == w.PROFILER
-    launches = subtract(held, syncs.spans())
-    rest = [
-        ("host", intersect(launches, doubtful)),
-        ("profiler", union(syncs.start[own], syncs.end[own])),
-        ("unknown", doubtful),
-    ]
+    """Layers of the calls that hold the host in *doubtful* time, and of the rest of it, which nobody owns.
+
+    While the profiler waits for the device at its end, the device works: what it does was not recorded either.
+    """
+    launches = subtract(held, waits.syncs.spans())
+    rest = [("host", intersect(launches, doubtful)), ("unknown", doubtful)]
     return [*_waiting(waits), *(layer_of(cause, spans.start, spans.end) for cause, spans in rest)]
 
 
