@@ -143,7 +143,9 @@ def test_copies_on_a_thread_beside_are_worth_nothing_to_the_step() -> None:
 
 def test_a_thread_that_drives_another_gpu_is_a_line_of_its_own() -> None:
     trace = trace_of(fed("another GPU", devices=2))
-    assert best(trace, PRECISION) == pytest.approx(step(fed("another GPU", devices=2, product_us=1000 * FASTER)), rel=0.01)
+    assert best(trace, PRECISION) == pytest.approx(
+        step(fed("another GPU", devices=2, product_us=1000 * FASTER)), rel=0.01
+    )
 
 
 @pytest.mark.parametrize("skew_us", [1, 2, 5, 10])

@@ -183,3 +183,27 @@ def test_gradients_in_inference_are_worth_a_fifth_of_the_host_at_most_and_nothin
     assert waits.saving.high_ms == pytest.approx(0.2 * waits.cost_ms, rel=0.02)
     assert waits.saving.high_ms == pytest.approx(0.32, rel=0.1)
     assert sets.saving is None or sets.saving.high_ms < 0.02
+
+
+def slowed_by_stacks(host_us: int) -> TraceBuilder:
+    """Five steps of 20 products of 100 us on the GPU, each launched in *host_us*; with stacks."""
+    b = TraceBuilder(V100, host_us=0, latency_us=0)
+    for _ in range(5):
+        with b.step():
+            for _ in range(20):
+                with b.python("model.py(7): forward"), b.op("aten::mm"):
+                    b.idle(us=host_us)
+                    b.kernel("volta_sgemm_128x64_nn", us=100)
+    return b
+
+
+def test_behind_a_host_that_stacks_slowed_work_on_the_gpu_is_not_worth_nothing() -> None:
+    """A host as slow as the GPU, 100 us a product: as recorded nothing is gained by faster products.
+
+    Without stacks it takes 75 us at most: of the step of 2 ms, products of 59.5 us (cautiously) leave the host's 1.5 ms; those
+    of 12.6 us leave 1 ms of a host at half its time.
+    """
+    cores = finding(analyzed(slowed_by_stacks(100)), "precision/no-tensor-cores")
+    assert cores.saving is not None
+    assert cores.saving.low_ms == pytest.approx(0.5, abs=0.03)
+    assert cores.saving.high_ms == pytest.approx(1.0, abs=0.06)
