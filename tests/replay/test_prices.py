@@ -200,10 +200,10 @@ def slowed_by_stacks(host_us: int) -> TraceBuilder:
 def test_behind_a_host_that_stacks_slowed_work_on_the_gpu_is_not_worth_nothing() -> None:
     """A host as slow as the GPU, 100 us a product: as recorded nothing is gained by faster products.
 
-    Without stacks it takes 75 us at most: of the step of 2 ms, products of 59.5 us (cautiously) leave the host's 1.5 ms; those
+    Without stacks it takes 78 us at most: of the step of 2 ms, products of 59.5 us (cautiously) leave the host's 1.56 ms; those
     of 12.6 us leave 1 ms of a host at half its time.
     """
     cores = finding(analyzed(slowed_by_stacks(100)), "precision/no-tensor-cores")
     assert cores.saving is not None
-    assert cores.saving.low_ms == pytest.approx(0.5, abs=0.03)
+    assert cores.saving.low_ms == pytest.approx(0.44, abs=0.03)
     assert cores.saving.high_ms == pytest.approx(1.0, abs=0.06)
