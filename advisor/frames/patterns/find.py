@@ -72,7 +72,9 @@ def _idle(tree: Tree, occurrences: Occurrences) -> Pairs:
     last = np.searchsorted(ledger.end_ns, end, side="right")
     first = np.where(tree.host.thread[occurrences.node] == tree.host.launching_thread(), first, last)
     meanwhile = spread(first, last)
-    meanwhile = meanwhile.where(ledger.through("host")[meanwhile.index])
+    # What computes on the CPU between the copies goes with them; what makes a tensor there is a finding of its own.
+    busy = ledger.through("host", "operator") if occurrences.kind == "pingpong" else ledger.through("host")
+    meanwhile = meanwhile.where(busy[meanwhile.index])
     waits = np.flatnonzero(ledger.through("blocking_copy"))
     copy = context.waits.syncs.copy[ledger.row[waits]]
     order = np.argsort(copy, kind="stable")
