@@ -13,6 +13,7 @@ from advisor.intervals import Bools, Ints, covered, fetch, starts_run, subtract,
 from advisor.timeline.calls import OP, PYTHON, RUNTIME
 from advisor.timeline.context import Context
 from advisor.timeline.holders import describe
+from advisor.timeline.launch_origin import launch_behind
 from advisor.timeline.ledger import CAUSES, CODE, IDLE
 from advisor.timeline.owners import OWNERS, Stretches
 from advisor.timeline.owners import find as find_owners
@@ -65,7 +66,7 @@ def build(context: Context) -> pd.DataFrame:
     dur = summed(row, ledger.dur_ns[segments], count)
     stretches = int(gap.max()) + 1 if count else 0
     length = summed(ledger.gap[segments], ledger.dur_ns[segments], stretches)
-    following = _launch_behind(context, start + dur)
+    following = launch_behind(context, start + dur)
     owned = ledger.through("host", "operator")[head]
     node, python, computing, held = _meanwhile(context, following, start, dur, owned)
     holders = describe(context, held.holder)
@@ -92,15 +93,6 @@ def build(context: Context) -> pd.DataFrame:
         "cpu_work_ns": computing,
     }
     return pd.DataFrame(frame)
-
-
-def _launch_behind(context: Context, end: Ints) -> Ints:
-    """Forest node that launched the work which ends each stretch, -1 where there is none."""
-    if not context.recording.has_host:
-        return np.full(len(end), -1, np.int64)
-    work = context.recording.work
-    rows = np.flatnonzero(work.device == context.ledger.device)
-    return np.append(work.launch[rows], -1)[np.searchsorted(work.start[rows], end, side="left")]
 
 
 def _next_work(context: Context, end: Ints) -> Ints:

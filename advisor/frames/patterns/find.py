@@ -16,6 +16,7 @@ from advisor.frames.patterns.transfer import created_on_host, sent_back_and_fort
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, spread
 from advisor.timeline.calls import BACKWARD
 from advisor.timeline.context import Context
+from advisor.timeline.launch_origin import thread_behind
 
 _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     attention,
@@ -70,9 +71,13 @@ def _idle(tree: Tree, occurrences: Occurrences) -> Pairs:
     np.maximum.at(end, forward.row, work.start[forward.index])
     first = np.searchsorted(ledger.start_ns, occurrences.begin, side="left")
     last = np.searchsorted(ledger.end_ns, end, side="right")
-    first = np.where(tree.host.thread[occurrences.node] == tree.host.launching_thread(), first, last)
     meanwhile = spread(first, last)
     meanwhile = meanwhile.where(ledger.through("host")[meanwhile.index])
+    # Of the thread that launches next, not of the one with most calls: a backward pass can have more than what it is of.
+    segments = np.unique(meanwhile.index)
+    thread = np.full(len(ledger.cause), -1, np.int64)
+    thread[segments] = thread_behind(context, ledger.end_ns[segments])
+    meanwhile = meanwhile.where(thread[meanwhile.index] == tree.host.thread[occurrences.node][meanwhile.row])
     waits = np.flatnonzero(ledger.through("blocking_copy"))
     copy = context.waits.syncs.copy[ledger.row[waits]]
     order = np.argsort(copy, kind="stable")
