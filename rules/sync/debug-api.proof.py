@@ -26,12 +26,13 @@ def training(checked: int = 8, nodes: int = 8, *, device: str | None = "NVIDIA A
     return b
 
 
-@fires(severity="medium", occurrences=1)
+# Two steps of eight nodes, each with a test of six operators: isnan, ne, _is_any_true, any, item, _local_scalar_dense.
+@fires(severity="high", occurrences=2 * 8 * 6)
 def every_gradient_tested() -> TraceBuilder:
     return training()
 
 
-@fires(severity="medium")
+@fires(severity="high", occurrences=2 * 8 * 4)
 def the_same_on_a_machine_without_a_gpu() -> TraceBuilder:
     return training(device=None)
 

@@ -20,7 +20,6 @@ from advisor.timeline.launch_origin import thread_behind
 
 _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     attention,
-    loops,
     biased_convolutions,
     recompute,
     created_on_host,
@@ -47,7 +46,8 @@ class Patterns:
 def find(context: Context) -> Patterns:
     """All patterns of a recording, in the order of the finders."""
     tree = Tree(context)
-    kinds = [occurrences for finder in _FINDERS if (occurrences := finder(tree)) is not None] if tree.host.size else []
+    kinds = [found for finder in _FINDERS if (found := finder(tree)) is not None] if tree.host.size else []
+    kinds += loops(tree) if tree.host.size else []
     offsets = np.cumsum([0, *(len(occurrences) for occurrences in kinds)])
 
     def renumber(parts: list[Pairs]) -> Pairs:
@@ -85,4 +85,19 @@ def _idle(tree: Tree, occurrences: Occurrences) -> Pairs:
         np.searchsorted(copy[order], occurrences.own.index, side="left"),
         np.searchsorted(copy[order], occurrences.own.index, side="right"),
     )
-    return join(meanwhile, Pairs(occurrences.own.row[hits.row], waits[order[hits.index]]))
+    return join(meanwhile, _before_backward(tree, occurrences), Pairs(occurrences.own.row[hits.row], waits[order[hits.index]]))
+
+
+def _before_backward(tree: Tree, occurrences: Occurrences) -> Pairs:
+    """Segments of the host's idle that end with work of the backward pass of a row's own operators."""
+    context, work = tree.context, tree.work
+    ledger, own = context.ledger, occurrences.own
+    later = own.where(context.phases(work.launch[own.index]) == BACKWARD)
+    segments = np.flatnonzero(ledger.through("host"))
+    here = np.flatnonzero(work.device == ledger.device)
+    ended = np.append(here, -1)[np.searchsorted(work.start[here], ledger.end_ns[segments], side="left")]
+    order = np.argsort(ended, kind="stable")
+    hits = spread(
+        np.searchsorted(ended[order], later.index, side="left"), np.searchsorted(ended[order], later.index, side="right")
+    )
+    return Pairs(later.row[hits.row], segments[order[hits.index]])
