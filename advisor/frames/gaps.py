@@ -71,7 +71,11 @@ def build(context: Context) -> pd.DataFrame:
     node, python, computing, held = _meanwhile(context, following, start, dur, owned)
     holders = describe(context, held.holder)
     in_call = fetch(host.group, node) == RUNTIME
-    place = np.where(held.holder >= 0, held.holder, node)
+    # What an operator takes most of is the operator's, in whatever function it was called.
+    op = fetch(host.attributes.op, node)
+    within = np.minimum(fetch(host.end, op), start + dur) - np.maximum(fetch(host.start, op), start)
+    acts = (op >= 0) & (fetch(host.group, op) == OP) & (2 * within >= dur)
+    place = np.where((held.holder >= 0) & ~acts, held.holder, node)
     frame = context.common(start=start, dur=dur, cost=dur.copy(), node=place, device=ledger.device)
     frame |= {
         "cause": context.labels(ledger.cause[head], CAUSES),

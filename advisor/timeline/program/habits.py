@@ -16,6 +16,11 @@ _LONG_NS = 20_000
 _ENOUGH = 10
 _CELL = re.compile(r"^aten::(?:lstm|gru|rnn_\w+|quantized_\w+)_cell$")
 _ENGINE = "autograd::engine::evaluate_function: "
+_SELECTED = (
+    ("attention", re.compile("attention")),
+    ("recurrent", re.compile("rnn")),
+    ("convolution", re.compile(r"conv")),
+)
 _TESTS = ("aten::isnan", "aten::_is_any_true", "aten::any", "aten::item", "aten::is_nonzero")
 
 
@@ -26,6 +31,7 @@ def habits(context: Context) -> dict[str, Any]:
         "blocking_launch_share": blocking_launch_share(context),
         "anomaly_checks": checks,
         "anomaly_mode": checks > 0 and 2 * checks >= nodes,
+        "selects": _selects(context),
         "cells": any(_CELL.match(name) for name in context.names),
     }
 
@@ -41,6 +47,19 @@ def blocking_launch_share(context: Context) -> float | None:
     if int(keep.sum()) < _ENOUGH:
         return None
     return float((host.end[launch[keep]] >= work.end[rows[keep]]).mean())
+
+
+def _selects(context: Context) -> str | None:
+    """Tell what most of the selections of kernels that go on in the steady part are for; None where none go on."""
+    selection, host = context.waits.selection, context.recording.host
+    within = selection.node >= 0
+    node, dur = selection.node[within], (selection.end - selection.start)[within]
+    time: dict[str, int] = {}
+    for code in np.unique(host.name[node]).tolist():
+        name = context.names[code]
+        kind = next((kind for kind, known in _SELECTED if known.search(name)), "product")
+        time[kind] = time.get(kind, 0) + int(dur[host.name[node] == code].sum())
+    return max(time, key=lambda kind: time[kind]) if time else None
 
 
 def _nan_checks(context: Context) -> tuple[int, int]:
