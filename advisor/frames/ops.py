@@ -34,8 +34,8 @@ SCHEMA = Schema(
         text("operand_types", "types of all inputs", "args.Input type"),
         text("dtypes", "the same: its older name, which pandas has for something else", "args.Input type"),
         text("shapes", "shapes of all inputs", "args.Input Dims"),
-        flag("anomaly", "is what autograd's anomaly mode costs: a test of a gradient for NaN, or a forward operator that stores its "
-             "traceback; false where the mode is off"),
+        flag("anomaly", "what autograd's anomaly mode costs: a test of a gradient for NaN, or a forward operator that stores "
+             "its traceback; false where the mode is off"),
         flag("top", "no operator around it"),
         flag("view", "gives another view of its operand, and computes nothing"),
         text("kind", "matmul, convolution, recurrent, attention, normalization, pooling, indexing; else its own name"),

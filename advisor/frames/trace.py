@@ -110,8 +110,8 @@ SCHEMA = Schema(
         real("blocking_launch_share", "share", "of kernels of 20 us or more: over when their launch returned; NULL under ten"),
         integer("anomaly_checks", "", "nodes of the backward pass whose gradients autograd's anomaly mode checks for NaN"),
         flag("anomaly_mode", "it checks half of all nodes or more"),
-        text("selects", "what most selections of kernels that go on behind the first steps are for: attention, recurrent, convolution "
-             "or product; NULL where none go on"),
+        text("selects", "what most selections of kernels that go on behind the first steps are for: attention, recurrent, "
+             "convolution or product; NULL where none go on"),
         flag("cells", "cells of a recurrent layer were called one by one: LSTMCell, GRUCell, RNNCell"),
         text("copy_memory", "host memory that copies use, as pageable, pinned; empty without copies; NULL where none says"),
         integer("bytes_copied", "bytes", "copied between host and device; NULL where no copy says its size"),

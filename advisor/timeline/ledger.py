@@ -314,7 +314,10 @@ def _idle_layers(recording: Recording, device: int, waits: HostWaits, doubtful: 
         *_waiting(waits),
     ]
     host, tasks, choices = recording.host, waits.tasks, waits.choices
-    start, end = (np.concatenate([of[tasks], own[choices]]) for of, own in ((host.start, waits.selection.start), (host.end, waits.selection.end)))
+    start, end = (
+        np.concatenate([of[tasks], own[choices]])
+        for of, own in ((host.start, waits.selection.start), (host.end, waits.selection.end))
+    )
     layers.append(layer_of("operator", start, end, np.arange(len(start))))
     low, high = host_extent(recording)
     if high - (last := last_event(recording)) > _SILENCE_NS:

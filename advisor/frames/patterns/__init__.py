@@ -37,8 +37,8 @@ SCHEMA = Schema(
         integer("seq_len", "", "length of the rows that an attention's softmax runs over; NULL where unknown"),
         integer("head_dim", "", "length of an attention's queries and keys; NULL where unknown"),
         text("shapes", "operand shapes of the operator that tells it", "args.Input Dims"),
-        text("detail", "loop, repeat: the operators of one turn; recompute: the backward node it runs in; cpu-created: what made it; "
-             "pingpong: what ran on the host between; train-mode: dropout or batch norm"),
+        text("detail", "loop, repeat: the operators of one turn; recompute: the backward node it runs in; cpu-created: what made "
+             "it; pingpong: what ran on the host between; train-mode: dropout or batch norm"),
     ),
 )  # fmt: skip
 

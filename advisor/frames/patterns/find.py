@@ -85,7 +85,9 @@ def _idle(tree: Tree, occurrences: Occurrences) -> Pairs:
         np.searchsorted(copy[order], occurrences.own.index, side="left"),
         np.searchsorted(copy[order], occurrences.own.index, side="right"),
     )
-    return join(meanwhile, _before_backward(tree, occurrences), Pairs(occurrences.own.row[hits.row], waits[order[hits.index]]))
+    return join(
+        meanwhile, _before_backward(tree, occurrences), Pairs(occurrences.own.row[hits.row], waits[order[hits.index]])
+    )
 
 
 def _before_backward(tree: Tree, occurrences: Occurrences) -> Pairs:
@@ -98,6 +100,7 @@ def _before_backward(tree: Tree, occurrences: Occurrences) -> Pairs:
     ended = np.append(here, -1)[np.searchsorted(work.start[here], ledger.end_ns[segments], side="left")]
     order = np.argsort(ended, kind="stable")
     hits = spread(
-        np.searchsorted(ended[order], later.index, side="left"), np.searchsorted(ended[order], later.index, side="right")
+        np.searchsorted(ended[order], later.index, side="left"),
+        np.searchsorted(ended[order], later.index, side="right"),
     )
     return Pairs(later.row[hits.row], segments[order[hits.index]])

@@ -33,7 +33,9 @@ def loops(tree: Tree) -> list[Occurrences]:
     items, token = _items(tree)
     if len(items) < LEAST_REPEATS:
         return []
-    weighted = tree.codes_of(lambda name: _WEIGHTED.search(name) is not None and not name.endswith("_cell"))[tree.host.name[items]]
+    weighted = tree.codes_of(lambda name: _WEIGHTED.search(name) is not None and not name.endswith("_cell"))[
+        tree.host.name[items]
+    ]
     layered = weighted & (tree.host.attributes.module[items] < 0)
     first, period, repeats, indexed = _runs(token, indexing[tree.host.name[items]], layered).T
     placed = tree.host.attributes.user[items[first]] >= 0
