@@ -309,7 +309,7 @@ def test_hostile_shapes_and_nesting(tmp_path: Path) -> None:
         ("h100_qwen_0.5b.json.gz", {}),
         ("v100_resnet50_workers0.json.gz", {}),
         # Four checkpointed layers, three steps.
-        ("mi300_resnet_ddp_checkpointing.json.gz", {"recompute": 12}),
+        ("mi300_resnet_ddp_checkpointing.json.gz", {"recompute": 12, "repeat": 6}),
         ("a100_particle_transformer/batch32.json.gz", {"attention": 10, "conv-bias": 4}),
         ("mi250_minitoy_train.json.gz", {"cpu-created": 2}),
         ("a100_copies_pinned.json.gz", {}),  # copies both ways of one shape, which are not one tensor

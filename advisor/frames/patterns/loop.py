@@ -30,6 +30,8 @@ def loops(tree: Tree) -> list[Occurrences]:
     Their own is all that they launch, with its backward, and the host's idle meanwhile.
     """
     indexing = tree.codes_of(_INDEXING.__contains__)
+    if tree.context.device < 0 and len(tree.ops(indexing)) < LEAST_REPEATS:
+        return []  # on the CPU a loop launches nothing
     items, token = _items(tree)
     if len(items) < LEAST_REPEATS:
         return []
@@ -39,7 +41,10 @@ def loops(tree: Tree) -> list[Occurrences]:
     layered = weighted & (tree.host.attributes.module[items] < 0)
     first, period, repeats, indexed = _runs(token, indexing[tree.host.name[items]], layered).T
     placed = tree.host.attributes.user[items[first]] >= 0
-    kinds = (("loop", indexed == 1), ("repeat", (indexed == 0) & placed))
+    # Of those that do not index only what launches: views alone cost nothing here.
+    last = items[first + period * repeats - 1] if len(first) else first
+    launched = np.bincount(tree.launched(items[first], tree.after(last)).row, minlength=len(first)) >= repeats
+    kinds = (("loop", indexed == 1), ("repeat", (indexed == 0) & placed & launched))
     return [
         _occurrences(tree, kind, items, (first[rows], period[rows], repeats[rows]), indexing)
         for kind, rows in kinds
