@@ -230,6 +230,7 @@ def _summary(trace: Trace) -> Summary:
     ledger, extent = trace.ledger, trace.ledger.of_extent()
     counted_ns, total_ns = ledger.counted_ns, sum(extent.values())
     lead_ms, lead_parts = lead(trace.context)
+    bare = trace.unprofiled
     return Summary(
         steps=trace.steps_recorded,
         window_ms=trace.window_ns / 1e6,
@@ -258,4 +259,6 @@ def _summary(trace: Trace) -> Summary:
         lead_ms=lead_ms,
         lead_startup=lead_parts,
         steps_by=trace.steps_by or None,
+        unprofiled_ms=bare.step_ms if bare is not None else None,
+        unprofiled_steps=bare.steps if bare is not None else None,
     )

@@ -21,6 +21,7 @@ from advisor.timeline.context import Context
 from advisor.timeline.cpu import shows_device
 from advisor.timeline.program import Program, program_of
 from advisor.timeline.recording import Recording
+from advisor.timeline.unprofiled import Unprofiled, unprofiled
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -166,6 +167,16 @@ class Trace:
     def whole_ms(self) -> float:
         """Time of which shares are taken, in ms: steady work of a typical step, or of the window without steps."""
         return self._context.step_ns / 1e6
+
+    @property
+    def priced_ms(self) -> float:
+        """The step that prices are of, in ms: without the profiler where the recorder timed such steps, else as recorded."""
+        return self.unprofiled.step_ms if self.unprofiled is not None else self.whole_ms
+
+    @property
+    def unprofiled(self) -> Unprofiled | None:
+        """The steps that the recorder timed without the profiler, where they tell what it slowed down."""
+        return self._context.once(unprofiled)
 
     @property
     def steps_by(self) -> str:

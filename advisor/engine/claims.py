@@ -49,11 +49,18 @@ class Settlement:
     owned: dict[str, str]
 
 
-def settle(matches: Sequence[Claim], dur_ns: Ints, whole_ns: int, whole_ms: float) -> Settlement:
+def settle(
+    matches: Sequence[Claim],
+    dur_ns: Ints,
+    whole_ns: int,
+    whole_ms: float,
+    bare: tuple[Ints, int, float] | None = None,
+) -> Settlement:
     """Divide the time among the rules that match.
 
     *dur_ns* holds the length of each segment, *whole_ns* that of all counted ones, *whole_ms* what a share is a share
-    of: steady work of the typical step, or of the window. The segments of a match are counted ones, each once.
+    of: steady work of the typical step, or of the window. The segments of a match are counted ones, each once. *bare* holds
+    the same three of a step without the profiler, where one was timed: prices speak of that.
     """
     passes: list[str] = []
     standing: list[Claim] = []
@@ -65,7 +72,7 @@ def settle(matches: Sequence[Claim], dur_ns: Ints, whole_ns: int, whole_ms: floa
             standing.append(claim)
     rest, reasons = _yield(standing, dur_ns, whole_ns)
     worth = []
-    for claim in priced(rest, dur_ns, whole_ns, whole_ms):
+    for claim in priced(rest, *(bare or (dur_ns, whole_ns, whole_ms))):
         part = claim.cost_ns / whole_ns if whole_ns else 0.0
         middle = ranking.middle_of(claim.saving) if claim.rule.replay is not None else part
         severity = ranking.severity_of(claim.rule, middle) if claim.after is None else "note"

@@ -42,6 +42,7 @@ from advisor.rulebook.conditions import Condition
 from advisor.rulebook.releases import noted
 from advisor.rulebook.rule import PLACEHOLDER, PROFILE, Rule
 from advisor.rulebook.rule import Fix as FixOfRule
+from advisor.timeline.unprofiled import Unprofiled
 
 _ACTIVITIES = "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"
 HOW = {
@@ -103,6 +104,8 @@ class Trace(Protocol):
     def step_ms(self) -> float | None: ...
     @property
     def whole_ms(self) -> float: ...
+    @property
+    def unprofiled(self) -> Unprofiled | None: ...
     @property
     def step_count(self) -> int: ...
     @property
@@ -373,7 +376,9 @@ class _Run:
                 self.fail(rule, error, "cost")
                 continue
             claims.append(Claim(rule, rows, segments[ledger.counted[segments]]))
-        return settle(claims, ledger.dur_ns, ledger.counted_ns, self.whole_ms)
+        bare = self.trace.unprofiled
+        times = (bare.dur_ns, bare.counted_ns, bare.step_ms) if bare is not None else None
+        return settle(claims, ledger.dur_ns, ledger.counted_ns, self.whole_ms, times)
 
     def finding(self, claim: Claim) -> Finding:
         rule, frame = claim.rule, claim.rule.match.frame

@@ -20,7 +20,7 @@ SCHEMA = Schema(
     (
         *COMMON,
         text("name", "class of the optimizer", "name"),
-        integer("gpu_ns", "ns", "GPU time launched inside it, summed; NULL where launches were not recorded"),
+        integer("gpu_ns", "ns", "GPU time launched inside it, communication left out, summed; NULL where launches were not recorded"),
         integer("kernel_count", "", "pieces of GPU work launched inside it"),
         real("host_share", "share", "of the steady time: what the host is in it"),
         integer("op_count", "", "operators right below it"),
@@ -70,7 +70,7 @@ def build(context: Context) -> pd.DataFrame:
     host, work, rows = context.recording.host, context.recording.work, nodes(context)
     count = len(rows)
     row = context.once(_work)
-    linked = row >= 0
+    linked = (row >= 0) & ~work.communication
     time = summed(row[linked], (work.end - work.start)[linked], count)
     pieces = summed(row[linked], 1, count)
     if len(work) and not (work.launch >= 0).any():
@@ -102,21 +102,22 @@ def build(context: Context) -> pd.DataFrame:
 def _segments(context: Context) -> tuple[Ints, Ints]:
     """Segments of the ledger that steps own, and the row of each: the work launched in them, and the idle time of their host.
 
-    Where launches were not recorded it is all that the device does during the step.
+    Communication is none of it: what an optimizer exchanges with other ranks, no cheaper step of its own returns. Where
+    launches were not recorded it is all else that the device does during the step.
     """
     ledger, host, rows = context.ledger, context.recording.host, nodes(context)
     none = np.zeros(0, np.int64)
     if not len(rows):
         return none, none
-    middle = ledger.start_ns + ledger.dur_ns // 2
-    during = np.flatnonzero(ledger.counted & inside(union(host.start[rows], host.end[rows]), middle))
+    middle, own = ledger.start_ns + ledger.dur_ns // 2, ledger.counted & ~ledger.through("communication")
+    during = np.flatnonzero(own & inside(union(host.start[rows], host.end[rows]), middle))
     held = np.searchsorted(host.start[rows], middle[during], side="right") - 1
     launch = context.recording.work.launch
     if not len(launch) or not (launch >= 0).any():
         return during, held
     idle = ledger.idle[during]
     row = context.once(_work)
-    busy = np.flatnonzero(ledger.counted & ledger.busy & (ledger.row >= 0))
+    busy = np.flatnonzero(own & ledger.busy & (ledger.row >= 0))
     busy = busy[row[ledger.row[busy]] >= 0]
     segments = np.concatenate([during[idle], busy])
     owner = np.concatenate([held[idle], row[ledger.row[busy]]])

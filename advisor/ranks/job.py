@@ -126,6 +126,11 @@ class Job:
         return float(np.median(steps)) if steps else None
 
     @property
+    def unprofiled(self) -> None:
+        """Steps without the profiler: each rank's own, and none of the job."""
+        return None
+
+    @property
     def whole_ms(self) -> float:
         """Time that shares are taken of: that step, or the window."""
         return self.step_ms or self.window_ns / 1e6

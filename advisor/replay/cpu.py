@@ -16,6 +16,7 @@ from advisor.engine.claims import Claim, priced
 from advisor.replay.pricing import Priced, Rung
 from advisor.timeline.context import Context
 from advisor.timeline.ledger import CAUSES
+from advisor.timeline.unprofiled import unprofiled
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,15 +37,16 @@ class Thread:
 
     def price(self, claims: Sequence[Claim], whole_ms: float) -> Priced:
         """Price the fixes and order them by what they return, weighed by confidence; *whole_ms* is the step."""
-        ledger = self.context.ledger
-        left = np.bincount(ledger.cause[ledger.counted], weights=ledger.dur_ns[ledger.counted], minlength=len(CAUSES))
+        ledger, bare = self.context.ledger, self.context.once(unprofiled)
+        dur_ns, counted_ns = (ledger.dur_ns, ledger.counted_ns) if bare is None else (bare.dur_ns, bare.counted_ns)
+        left = np.bincount(ledger.cause[ledger.counted], weights=dur_ns[ledger.counted], minlength=len(CAUSES))
         fixes = [claim for claim in claims if claim.rule.replay is not None and len(claim.segments)]
         savings: dict[str, tuple[float, float]] = {}
         after: dict[str, tuple[str, ...]] = {}
         plan: list[Rung] = []
         high_ms = low_ms = whole_ms
         for claim in sorted(
-            priced(fixes, ledger.dur_ns, ledger.counted_ns, whole_ms),
+            priced(fixes, dur_ns, counted_ns, whole_ms),
             key=lambda claim: tuple(-part for part in claim.rank),
         ):
             saving = claim.saving
@@ -53,10 +55,8 @@ class Thread:
             if saving is None:
                 continue
             savings[claim.rule.id] = (saving.low_ms, saving.high_ms)
-            own = np.bincount(
-                ledger.cause[claim.segments], weights=ledger.dur_ns[claim.segments], minlength=len(CAUSES)
-            )
-            part = saving.high_ms / whole_ms * ledger.counted_ns / max(own.sum(), 1)
+            own = np.bincount(ledger.cause[claim.segments], weights=dur_ns[claim.segments], minlength=len(CAUSES))
+            part = saving.high_ms / whole_ms * counted_ns / max(own.sum(), 1)
             left = np.maximum(left - own * part, 0)
             high, low = high_ms - saving.high_ms, low_ms - saving.low_ms
             plan.append(Rung(claim.rule.id, high_ms, low, high, _pace(left), low_ms))

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
+import numpy as np
 
 from advisor.engine import ranking
 from advisor.engine.claims import priced
 from advisor.results.analysis import Finding, PlanStep, Saving
+from advisor.timeline.unprofiled import unprofiled
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,7 +57,7 @@ def make(trace: Trace, outcome: Outcome, *, safe: bool = False, what_if: Sequenc
     replay = _replay(trace)
     if replay.reason:
         return Plan(findings=_bounded(trace, outcome, claims, replay.reason), steps=[], reason=replay.reason)
-    whole_ms = trace.whole_ms
+    whole_ms = trace.priced_ms
     prices = replay.price(claims, whole_ms)
     how, matches = replay.how, outcome.matches
     findings = [
@@ -102,7 +104,7 @@ def what_if(trace: Trace, rules: Sequence[str], rulebook: Rulebook | None = None
     replay = _replay(trace)
     if replay.reason:
         raise UsageError(f"{trace.path}: cannot be run again: {replay.reason}")
-    step = _what_if(replay, claims, rules, trace.whole_ms)
+    step = _what_if(replay, claims, rules, trace.priced_ms)
     if step is None:
         raise UsageError(f"{trace.path}: none of {', '.join(rules)} fires there with a price")
     return Prediction(step, replay.timeline_with(claims))
@@ -180,13 +182,16 @@ def _bounded(trace: Trace, outcome: Outcome, claims: Sequence[Claim], reason: st
     from advisor.replay.apart import apart
     from advisor.replay.effect import held_by_the_link
 
-    context, whole_ms = trace.context, trace.whole_ms
+    context, whole_ms = trace.context, trace.priced_ms
     ledger = context.ledger
     left, gone = apart(context, claims)
-    dur_ns = pace.returning(context)
+    dur_ns, counted_ns, bare = pace.returning(context), ledger.counted_ns, context.once(unprofiled)
+    beside_ns = ledger.dur_ns - dur_ns
+    if bare is not None:
+        dur_ns, counted_ns = np.minimum(dur_ns, bare.dur_ns), bare.counted_ns
     prices = {
         claim.rule.id: claim
-        for claim in priced(left, dur_ns, ledger.counted_ns, whole_ms, lambda c: held_by_the_link(context, c))
+        for claim in priced(left, dur_ns, counted_ns, whole_ms, lambda c: held_by_the_link(context, c))
     }
     findings: list[Finding] = []
     for finding in outcome.findings:
@@ -197,7 +202,7 @@ def _bounded(trace: Trace, outcome: Outcome, claims: Sequence[Claim], reason: st
             finding = msgspec.structs.replace(finding, saving=None, after=list(claim.after))
         elif claim is not None and claim.saving is not None:
             saving = pace.limited(context, claim, claim.saving, whole_ms)
-            beside = int((ledger.dur_ns - dur_ns)[claim.segments].sum()) / max(claim.cost_ns, 1)
+            beside = int(beside_ns[claim.segments].sum()) / max(claim.cost_ns, 1)
             hidden = f"; {100 * beside:.0f} % of it runs beside a collective that outlasts it, and returns nothing"
             basis = f"{saving.basis}{hidden if beside >= _TOLD else ''} (not replayed: {reason})"
             saving = msgspec.structs.replace(saving, basis=basis)

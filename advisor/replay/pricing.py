@@ -20,6 +20,7 @@ from advisor.replay.measure import Measurement, bound_by, measure
 from advisor.replay.steady import clock
 from advisor.results.analysis import typical_ms
 from advisor.timeline.context import Context
+from advisor.timeline.unprofiled import unprofiled
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,6 +33,8 @@ _ROUNDS = 3
 """Times that an order is tried: one that does not settle stays as it is."""
 _LARGE = 50_000
 """Nodes from which on trying every fix again beside each that is taken costs seconds."""
+_HALVINGS = 6
+"""Trials for the host's speed without the profiler: to a sixty-fourth."""
 _WITHOUT_STACKS = 0.5
 """Prior: recording stacks makes the host one and a half to three times as slow."""
 
@@ -82,12 +85,7 @@ class _World:
     def __init__(self, replay: Replay, fixes: Sequence[Claim], host: float) -> None:
         assert replay.graph is not None
         self.replay = replay
-        base = Keep.all_of(replay.graph)
-        if host < 1:
-            # Stacks slow Python and operators down, not what waits for data, for a compiler or for a collector.
-            base.think *= host + (1 - host) * replay.waiting
-            base.call[replay.graph.kind == PLAIN] *= host
-        self.base = base
+        self.base = base = replay.with_host(host)
         context, graph = replay.context, replay.graph
         others = [claim for claim in fixes if not ranking.is_batch(claim.rule)]
         self.hopeful = {claim.rule.id: effect(context, graph, claim, hopeful=True, others=others) for claim in fixes}
@@ -97,6 +95,11 @@ class _World:
         self._taken: list[str] = []
         self.high, self.low = base, base
         self._trials: dict[str, tuple[Keep, simulate.Timeline, float]] = {}
+
+    @property
+    def step_ns(self) -> float:
+        """The step without any fix."""
+        return self._steps[0][1]
 
     @property
     def timeline(self) -> simulate.Timeline:
@@ -272,16 +275,18 @@ class Replay:
     def price(self, claims: Sequence[Claim], whole_ms: float) -> Priced:
         """Price the fixes and order them: the one that returns most, weighed by confidence, comes first, and so on.
 
-        *whole_ms* is the step (or window) that shares are of; replayed times are scaled to it. Where stacks slowed the host
-        down, the hopeful price is that of the host as recorded or of a faster one, whichever returns more: behind a host
-        that only the recording slows down, work on the GPU would look free.
+        *whole_ms* is the step (or window) that shares are of, without the profiler where such steps were timed; replayed times
+        are scaled to it. Where stacks slowed the host down, and no such step tells by how much, the hopeful price is that of
+        the host as recorded or of a faster one, whichever returns more: behind a host that only the recording slows down,
+        work on the GPU would look free.
         """
         if self.graph is None:
             return Priced({}, [])
         fixes, gone = apart(self.context, [c for c in claims if c.rule.replay is not None and len(c.segments)])
-        base = self.step_ns(self.base)
+        worlds = [_World(self, fixes, host) for host in self._hosts()]
+        base = worlds[0].step_ns
         queue = _Queue(
-            [_World(self, fixes, host) for host in self._hosts()],
+            worlds,
             fixes,
             {claim.rule.id: self._bounds(claim, whole_ms) for claim in fixes},
             whole_ms,
@@ -346,14 +351,28 @@ class Replay:
         replay = claim.rule.replay
         assert replay is not None
         assert self.graph is not None
-        ms = whole_ms / max(self.context.ledger.counted_ns, 1)
+        ms = self.context.step_ns / 1e6 / max(self.context.ledger.counted_ns, 1)
         own = pace.own(self.context, claim)
+        bare = self.context.once(unprofiled)
+        if bare is not None:
+            # Without the profiler the rows own, and the assumption finds, as much less.
+            ms *= int(bare.dur_ns[claim.segments].sum()) / max(claim.cost_ns, 1)
         owned = (claim.cost_ns - held_by_the_link(self.context, claim)) * ms
         if replay.action == "batch":
             return Bounds(owned * own, whole_ms * own)
         reached = max(reach(self.context, self.graph, claim) * ms, owned)
         high = min(owned, replay.high * reached, pace.room_ns(self.context, claim) * ms) * own
         return Bounds(min(owned * own, replay.low * reached * own, high), high)
+
+    def with_host(self, host: float) -> Keep:
+        """The recording with a host that takes so much of its recorded time."""
+        assert self.graph is not None
+        base = Keep.all_of(self.graph)
+        if host < 1:
+            # The profiler slows Python and operators down, not what waits for data, for a compiler or for a collector.
+            base.think *= host + (1 - host) * self.waiting
+            base.call[self.graph.kind == PLAIN] *= host
+        return base
 
     def timeline_with(self, claims: Sequence[Claim]) -> pd.DataFrame:
         """The device's work as it would run with the hopeful assumptions of all fixes."""
@@ -377,11 +396,25 @@ class Replay:
         return pd.DataFrame(columns).sort_values("start_ns", kind="stable", ignore_index=True)
 
     def _hosts(self) -> list[float]:
-        """Speeds that the host may have, as shares of its recorded time."""
+        """Speeds that the host may have, as shares of its recorded time; one alone where steps without the profiler tell it."""
+        bare = self.context.once(unprofiled)
+        if bare is not None:
+            return [self._bare_host(bare.step_ns / self.context.step_ns)]
         slowed = self.context.recording.has_host and (
             "python" in self.context.tables or any(self.context.recording.recorded.stacks[:50])
         )
         return [1.0, _WITHOUT_STACKS] if slowed else [1.0]
+
+    def _bare_host(self, share: float) -> float:
+        """The speed with which the replayed step is that share of the recorded one, or as near as the device lets it be."""
+        aim, low, high = share * self.step_ns(self.base), 0.0, 1.0
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            if self.step_ns(self.run(self.with_host(middle))[1]) < aim:
+                low = middle
+            else:
+                high = middle
+        return high
 
     def _loader(self, keep: Keep) -> Ints:
         """The loader's part of each think time that is left."""

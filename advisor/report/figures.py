@@ -154,11 +154,17 @@ def unsteady(summary: Summary) -> bool:
 
 
 def _steady(summary: Summary) -> list[Figure]:
-    """Return the steady time, where it is not the step or the window."""
-    if summary.steady_ms is None or not unsteady(summary):
-        return []
-    hint = "without start-up and the ends of the recording: shares, prices and the plan are of it"
-    return [Figure("steady", milliseconds(summary.steady_ms), hint, "summary.steady_ms")]
+    """Return the steady time, where it is not the step or the window; and the step without the profiler, where it was timed."""
+    bare, figures = summary.unprofiled_ms, []
+    if summary.steady_ms is not None and unsteady(summary):
+        prices = "shares, prices and the plan are of it" if bare is None else "shares are of it"
+        hint = f"without start-up and the ends of the recording: {prices}"
+        figures = [Figure("steady", milliseconds(summary.steady_ms), hint, "summary.steady_ms")]
+    if bare is not None:
+        count = summary.unprofiled_steps
+        hint = f"without the profiler: median of {count} steps before the recorded ones; prices and the plan are of it"
+        figures.append(Figure("real step", milliseconds(bare), hint, "summary.unprofiled_ms"))
+    return figures
 
 
 def _place(part: StartupPart) -> str:
@@ -278,7 +284,7 @@ def price(finding: Finding, summary: Summary | None, others: Sequence[Finding] =
         return nothing_left(finding, others)
     if saving is None:
         return "not known" if finding.cost_ms else "none of its own: a risk, or memory"
-    basis = f" of {milliseconds(whole_ms(summary))}" if summary else ""
+    basis = f" of {milliseconds(summary.priced_ms)}" if summary else ""
     ms, share = _range(saving)
     return f"saves {ms}{basis} {per(summary)} ({share})" + (", perhaps nothing" if saving.low_ms <= 0 else "")
 

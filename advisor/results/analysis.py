@@ -185,6 +185,20 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         Text | None, doc("Marks of the steps: ProfilerStep, or what was found to repeat; None without steps.")
     ] = None
 
+    unprofiled_ms: Annotated[
+        float | None,
+        doc(
+            "Median step in ms without the profiler, which prices and the plan are of, where `advisor record` timed such steps "
+            "and the recorded ones are longer; None elsewhere: prices are of steady_ms."
+        ),
+    ] = None
+    unprofiled_steps: Annotated[int | None, doc("Steps that it is the median of.")] = None
+
+    @property
+    def priced_ms(self) -> float:
+        """The step, or window, that prices and the plan are of, in ms."""
+        return self.whole_ms if self.unprofiled_ms is None else self.unprofiled_ms
+
     @property
     def shown_causes(self) -> dict[str, float]:
         """The causes that shares and prices speak of: of steady work; of the steps in older analyses."""

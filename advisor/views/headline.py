@@ -242,6 +242,8 @@ def _parts(context: Context, summary: Summary, program: Program, bound: str | No
     whole = max(ledger.counted_ns, 1)
     silent = sorted((cause for cause, ns in lost.items() if ns > _SILENT * whole), key=lambda cause: -lost[cause])
     unit = f"the steady {duration(total)}" + (" a step" if summary.steps > 1 and summary.step_ms else "")
+    if summary.unprofiled_ms is not None:
+        unit += f" ({duration(summary.unprofiled_ms)} without the profiler)"
     waits = context.once(rank_waits)
     words = ON_GPU if context.recording.devices else ON_CPU if context.cpu_program else UNRECORDED
 

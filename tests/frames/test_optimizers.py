@@ -37,6 +37,22 @@ def test_a_step_owns_what_it_launched_and_the_idle_time_in_it(tmp_path: Path) ->
     assert row["host_share"] == pytest.approx(590 / 710, rel=0.05)
 
 
+def test_what_a_step_exchanges_with_other_ranks_is_not_its_own(tmp_path: Path) -> None:
+    """An all_gather of 300 us between kernels of 200 and 100: only these two, and no idle time, are the step's."""
+    b = TraceBuilder(host_us=10, latency_us=0)
+    with b.step():
+        with b.annotation("Optimizer.step#Shampoo.step"):
+            with b.op("aten::mul"):
+                b.kernel("pointwise", us=200)  # launched at 0, runs 10 to 210
+            b.collective("all_gather", 1_000_000, us=300, stream=7)
+            with b.op("aten::add"):
+                b.kernel("pointwise", us=100)
+        b.sync()
+    row = trace_of(b, tmp_path).optimizers.iloc[0]
+    assert row["gpu_ns"] == 300_000
+    assert row["cost_ns"] == 300_000 + 10_000  # and the launch of the first
+
+
 def test_an_optimizer_within_another_counts_once(tmp_path: Path) -> None:
     b = TraceBuilder(host_us=10, latency_us=0)
     with b.step(), b.annotation("Optimizer.step#Wrapper.step"), b.annotation("Optimizer.step#AdamW.step"):

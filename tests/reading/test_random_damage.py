@@ -23,7 +23,6 @@ import advisor.trace
 from advisor.errors import TraceError
 from advisor.reading import containers, stream
 
-
 # A real trace is read whole for each example: a few in every run, as many as elsewhere in a study.
 REAL = [
     ("h100_transformer_run1.json.gz", 15),

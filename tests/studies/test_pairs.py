@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -137,11 +138,21 @@ def test_a_process_tells_its_end_and_its_times(tmp_path: Path) -> None:
     assert late["wall_s"] < 30
 
 
-@pytest.mark.skipif(not os.environ.get("ADVISOR_TORCH"), reason="needs torch")
+@pytest.fixture(scope="module")
+def forked() -> Iterator[Any]:
+    """One process with torch imported, which the programs run in children of."""
+    made = pairs.Forked()
+    yield made
+    made.process.stdin.close()
+    made.process.wait(60)
+    made.process.stdout.close()
+
+
+@pytest.mark.skipif(not os.environ.get("ADVISOR_PAIRS"), reason="needs torch, and minutes")
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
-def test_both_programs_run(folder: Path) -> None:
+def test_both_programs_run(folder: Path, forked: Any) -> None:
     for script in ("before.py", "after.py"):
-        figures = pairs.timed(script, folder, 2, True, 120)
+        figures = pairs.timed(script, folder, 2, True, 120, forked)
         assert figures["rc"] == 0, figures
         assert figures["ms"] > 0
 

@@ -58,6 +58,11 @@ class Trace:
     step_ms: float | None = 10.0
 
     @property
+    def unprofiled(self) -> None:
+        """Steps without the profiler: none."""
+        return None
+
+    @property
     def whole_ms(self) -> float:
         return self.step_ms or self.window_ns / 1e6
 

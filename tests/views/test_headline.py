@@ -287,10 +287,11 @@ def test_every_percent_is_that_of_the_cause_it_stands_beside(name: str) -> None:
     assert found is not None
     phrases = {cause: (BRIEFLY[cause], ON_GPU[cause].format(device="GPU"), ON_CPU.get(cause, "")) for cause in BRIEFLY}
     phrases["communication"] += (WAITING.format(device="GPU"), WAITING_BRIEFLY)
-    for figure, words in re.findall(r"(\d+) %(?: of the steady [\d.,]+ m?s(?: a step)?)? ([^;,.]+)", found.text):
+    for match in re.finditer(r"(\d+) %(?: of the steady [\d.,]+ m?s(?: a step)?)? ", found.text):
+        words = found.text[match.end() :]
         meant = [cause for cause, known in phrases.items() if any(text and words.startswith(text) for text in known)]
         meant += ["host"] if words.startswith("the host works") else []
-        assert int(figure) in {round(100 * causes.get(cause, -1)) for cause in meant}, words
+        assert int(match[1]) in {round(100 * causes.get(cause, -1)) for cause in meant}, words
 
 
 def test_a_share_is_of_all_of_a_cause_though_a_finding_owns_part_of_it() -> None:

@@ -1,0 +1,119 @@
+"""Prices of recorded programs: of the step without the profiler, where the recorder timed such steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from support.paths import ROOT
+from support.traces import rules
+
+from advisor.pipeline import analyze
+from advisor.report import Options, render
+from advisor.results.analysis import Analysis
+from advisor.testing import TraceBuilder
+from advisor.trace import read
+
+GEMM = "volta_sgemm_128x64_nn"
+GPUS = ["Tesla V100-SXM2-16GB", "AMD Instinct MI300X"]
+
+
+def launches(device: str, *bare_ms: float) -> TraceBuilder:
+    """Six steps of 100 operators that take 0.1 ms each on the host, with kernels of 12 us: 10 ms a step, 8.8 of them idle."""
+    b = TraceBuilder(device)
+    b.ran_with(unprofiled_step_ms=bare_ms)
+    for _ in range(6):
+        with b.step():
+            for _ in range(100):
+                with b.op("aten::linear", us=100):
+                    b.kernel(GEMM, us=12)
+    b.sync()
+    return b
+
+
+def loading(device: str, *bare_ms: float) -> TraceBuilder:
+    """Six steps of a 10 ms kernel behind 20 ms of waiting for workers."""
+    b = TraceBuilder(device)
+    b.ran_with(unprofiled_step_ms=bare_ms)
+    for _ in range(6):
+        with b.step():
+            with b.loader(ms=20, workers=True):
+                pass
+            with b.op("aten::linear", us=100):
+                b.kernel(GEMM, us=10_000)
+            b.item()
+    b.sync()
+    return b
+
+
+def analysis(b: TraceBuilder, folder: Path) -> Analysis:
+    return analyze(read(str(b.write(folder / "trace.json"))), rules())
+
+
+@pytest.mark.parametrize("device", GPUS)
+def test_a_step_that_the_profiler_made_longer(device: str, tmp_path: Path) -> None:
+    """The bare step is 6 of 10 ms: 4 of the 8.8 idle ms were the profiler's, and no price counts them."""
+    found = analysis(launches(device, 7.0, 6.0, 5.0), tmp_path)
+    plain = analysis(launches(device), tmp_path)
+    assert (found.summary.unprofiled_ms, found.summary.unprofiled_steps) == (6.0, 3)
+    assert found.summary.priced_ms == 6.0
+    assert plain.summary.unprofiled_ms is None
+    assert plain.summary.priced_ms == plain.summary.steady_ms == pytest.approx(10.0, rel=0.02)
+    (mine,) = [one for one in found.findings if one.rule == "gpu-idle/launch-bound"]
+    (usual,) = [one for one in plain.findings if one.rule == "gpu-idle/launch-bound"]
+    assert mine.saving is not None
+    assert usual.saving is not None
+    # What the trace shows is as recorded; what a fix returns is of the bare step.
+    assert mine.cost_ms == pytest.approx(usual.cost_ms)
+    assert mine.saving.high_ms == pytest.approx(usual.saving.high_ms * 4.8 / 8.8, rel=0.1)
+    assert mine.saving.high_share == pytest.approx(mine.saving.high_ms / 6.0)
+    assert found.plan[0].step_ms_before == 6.0
+    assert found.plan[0].step_ms_after["low"] >= 1.2  # the kernels
+    assert "of 6.00 ms a step" in str(render("text", found, Options()))
+    assert found.headline is not None
+    assert "(6 ms without the profiler)" in found.headline.text
+
+
+def test_steps_that_were_not_slowed_down(tmp_path: Path) -> None:
+    assert analysis(launches(GPUS[0], 9.9, 9.9, 9.9), tmp_path).summary.unprofiled_ms is None
+
+
+def test_steps_longer_than_the_recorded_ones(tmp_path: Path) -> None:
+    assert analysis(launches(GPUS[0], 15.0, 15.0, 15.0), tmp_path).summary.unprofiled_ms is None
+
+
+def test_two_steps_are_no_median(tmp_path: Path) -> None:
+    assert analysis(launches(GPUS[0], 6.0, 6.0), tmp_path).summary.unprofiled_ms is None
+
+
+def test_steps_that_took_less_than_the_kernels_did_something_else(tmp_path: Path) -> None:
+    """The kernels alone take 1.2 ms."""
+    assert analysis(launches(GPUS[0], 0.5, 0.5, 0.5), tmp_path).summary.unprofiled_ms is None
+
+
+def test_batches_that_lay_ready_before_the_recording_are_no_profiler(tmp_path: Path) -> None:
+    """The first steps found their batches ready: 10 ms each. The wait of 20 ms is the workers', not the profiler's."""
+    found = analysis(loading(GPUS[0], 10.2, 10.2, 10.2), tmp_path)
+    assert found.summary.unprofiled_ms is None
+    assert found.findings[0].category == "data-loading"
+
+
+def test_older_analyses_have_none(tmp_path: Path) -> None:
+    summary = analysis(launches(GPUS[0]), tmp_path).summary
+    assert replace(summary, unprofiled_ms=None).priced_ms == summary.whole_ms
+
+
+RECORDED = sorted((ROOT / "sample_traces" / "h100" / "programs").glob("*.json.gz"))
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: str(path.name).partition(".")[0])
+def test_recorded_programs_promise_no_more_than_their_step_takes(path: Path) -> None:
+    """As timed by other processes without a profiler, of which the recorder knows nothing; within a fifth, as runs differ."""
+    import json
+
+    measured = json.loads((path.parent / "measured.json").read_text())[path.name.partition(".")[0]]
+    found = analyze(read(str(path)), rules())
+    assert found.summary.priced_ms == pytest.approx(measured["before_ms"], rel=0.35)
+    promised = sum(one.saving.high_ms for one in found.findings if one.saving)
+    assert promised <= found.summary.priced_ms * (1 + 1e-9)
