@@ -14,6 +14,8 @@ from advisor.timeline.context import Context
 # A kernel as short as its own launch call may end before the call returns, blocking or not.
 _LONG_NS = 20_000
 _ENOUGH = 10
+# A model, not a handful of copies or set-up calls.
+_NUMBERED = 50
 _CELL = re.compile(r"^aten::(?:lstm|gru|rnn_\w+|quantized_\w+)_cell$")
 _ENGINE = "autograd::engine::evaluate_function: "
 _SELECTED = (
@@ -31,6 +33,7 @@ def habits(context: Context) -> dict[str, Any]:
         "blocking_launch_share": blocking_launch_share(context),
         "anomaly_checks": checks,
         "anomaly_mode": checks > 0 and 2 * checks >= nodes,
+        "grad_enabled": _grad_enabled(context),
         "selects": _selects(context),
         "cells": any(_CELL.match(name) for name in context.names),
     }
@@ -47,6 +50,14 @@ def blocking_launch_share(context: Context) -> float | None:
     if int(keep.sum()) < _ENOUGH:
         return None
     return float((host.end[launch[keep]] >= work.end[rows[keep]]).mean())
+
+
+def _grad_enabled(context: Context) -> bool:
+    """Tell whether operators carry autograd's numbers, which gradient mode hands out, though nothing runs backward."""
+    table = context.tables.get("op")
+    if table is None or context.training():
+        return False
+    return int((table["sequence"] >= 0).sum()) >= _NUMBERED
 
 
 def _selects(context: Context) -> str | None:
