@@ -4,6 +4,10 @@ Each folder of benchmarks/pairs holds a program with one fault (before.py), the 
 thinks of it (fault.toml). For each: before.py is recorded and analyzed, after.py is recorded, and both are timed without a
 profiler, in turns (before, after, after, before: a round). Writes pairs.json after every program, and prints a table in
 Markdown. The analysis runs beside the timings, on the CPU; whatever uses the device runs alone.
+
+``python benchmarks/pairs.py --again DIR`` needs neither torch nor a device: it analyzes the traces of an earlier run, or of
+``benchmarks/gpu_parts/traces.py``, with the rules as they are now, and prints the ranges beside the gains measured then.
+``--out`` keeps the analyses; ``--earlier`` names a folder where another ``--again`` kept its own, whose ranges are printed, too.
 """
 
 from __future__ import annotations
@@ -252,6 +256,131 @@ def table(results: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+FAULTS = {
+    "attention_by_hand": "kernels/unfused-attention",
+    "copy": "transfer/pageable-copy",
+    "layout": "kernels/layout-transpose",
+    "slow_sample": "data-loading/single-process-loader",
+    "checkpoint": "memory/unneeded-checkpointing",
+    "item": "sync/scalar-readback",
+}
+"""Rule that speaks of a fault of gpu_parts/traces.py; the others are judged by the first finding, or that in their line."""
+AGAIN = [
+    "program",
+    "judged by",
+    "ms",
+    "recorded ms",
+    "range now",
+    "range earlier",
+    "measured gain",
+    "inside",
+    "earlier",
+    "all",
+]
+
+
+def measured_there(folder: Path) -> dict[str, dict[str, Any]]:
+    """Programs of a folder, as pairs.json has them: with the gains that were measured, and what was found then."""
+    kept = folder / "pairs.json"
+    if kept.exists():
+        results: dict[str, dict[str, Any]] = json.loads(kept.read_text())
+        return results
+    results = {}
+    for path in sorted(folder.glob("*.json")):
+        truth = json.loads(path.read_text())
+        before, after = truth.get("without_profiler_ms"), truth.get("without_fault_ms")
+        if not truth.get("fault") or before is None or after is None:
+            continue
+        place = str(truth.get("line") or "")
+        line = int(place.rpartition(":")[2]) if place else -1
+        runs = [{"script": "before.py", "ms": before}, {"script": "after.py", "ms": after}]
+        results[path.stem] = {"fault": truth["fault"], "line": line, "also": [], "runs": runs, "findings": []}
+    return results
+
+
+def trace_there(folder: Path, name: str) -> Path | None:
+    """The trace of a program, of either kind of folder."""
+    candidates = (folder / f"{name}.trace.json.gz", folder / f"{name}.json.gz")
+    return next((path for path in candidates if path.exists()), None)
+
+
+def chosen(one: dict[str, Any]) -> dict[str, Any] | None:
+    """The finding that a program is judged by: of its fault's rule, in its line, or the first."""
+    found = one["findings"]
+    rule = FAULTS.get(one["fault"])
+    for finding in found:
+        if finding["rule"] == rule:
+            return dict(finding)
+    place = next(
+        (place for script in ("before.py", "traces.py") if (place := rank(found, [one["line"], *one["also"]], script))),
+        1,
+    )
+    return dict(found[place - 1]) if found else None
+
+
+def again_row(name: str, one: dict[str, Any], now: dict[str, Any] | None, earlier: dict[str, Any] | None) -> list[str]:
+    """A row: the range that the analysis *now* gives, that of an *earlier* one (else of pairs.json), and the measured gain."""
+    measured = gain(one["runs"])
+    then = {**one, "findings": findings(earlier)} if earlier is not None else one
+    fresh = {**one, "findings": findings(now)} if now is not None else None
+    judged, past = chosen(fresh) if fresh else None, chosen(then)
+    if judged is not None:
+        past = next((finding for finding in then["findings"] if finding["rule"] == judged["rule"]), None)
+
+    def ranged(finding: dict[str, Any] | None) -> str:
+        return span(finding["low_ms"], finding["high_ms"], 2) if finding else "–"
+
+    savings = [] if fresh is None else [f for f in fresh["findings"] if f["low_ms"] is not None]
+    recorded = (((now or {}).get("summary") or {}).get("step_ms") or {}).get("median")
+    got = "–"
+    if measured["gain_ms"] is not None:
+        got = f"{measured['gain_ms']:.2f} ms, {100 * measured['gain_share']:.0f} %"
+    shown = judged or past
+    return [
+        name,
+        shown["rule"] if shown else "none",
+        "–" if measured["before_ms"] is None else f"{measured['before_ms']:.2f}",
+        "–" if recorded is None else f"{recorded:.2f}",
+        ranged(judged) if fresh else "no trace",
+        ranged(past),
+        got,
+        inside(judged, measured) if fresh else "–",
+        inside(past, measured),
+        span(sum(f["low_ms"] for f in savings), sum(f["high_ms"] for f in savings), 2) if savings else "–",
+    ]
+
+
+def again(options: argparse.Namespace) -> str:
+    """The traces of an earlier run analyzed once more, as a table in Markdown."""
+    programs = measured_there(options.again)
+    names = [name for name in programs if not options.names or name in options.names]
+    out = options.out
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+
+    def one_more(name: str) -> dict[str, Any] | None:
+        trace = trace_there(options.again, name)
+        if trace is None:
+            return None
+        result = analyze(trace, out / f"{name}.json" if out is not None else Path(os.devnull), options.limit)
+        if "failed" in result:
+            print(f"{name}: {result['failed']['stderr'][-500:]}", file=sys.stderr)
+            return None
+        return result
+
+    def before(name: str) -> dict[str, Any] | None:
+        path = options.earlier / f"{name}.json" if options.earlier is not None else None
+        return json.loads(path.read_text()) if path is not None and path.exists() else None
+
+    with ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(one_more, names))
+    lines = ["| " + " | ".join(AGAIN) + " |", "|" + "---|" * len(AGAIN)]
+    for name, result in zip(names, results, strict=True):
+        cells = again_row(name, programs[name], result, before(name))
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def steps_for(ms: float, seconds: float) -> int:
     """Steps that take about so many seconds."""
     return max(FEWEST, min(MOST, round(seconds * 1000 / ms)))
@@ -319,7 +448,11 @@ def write(results: dict[str, Any], target: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", help="programs; without any, all")
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path, help="folder for what is measured; needed but with --again")
+    parser.add_argument(
+        "--again", type=Path, metavar="DIR", help="analyze the traces of an earlier run again, and time nothing"
+    )
+    parser.add_argument("--earlier", type=Path, metavar="DIR", help="with --again: analyses that another one kept")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--small", action="store_true", help="tiny sizes, for a look at the runner itself")
     parser.add_argument(
@@ -333,6 +466,11 @@ def main() -> None:
     )
     parser.add_argument("--fast", action="store_true", help="time in children of one process that has imported torch")
     options = parser.parse_args()
+    if options.again is not None:
+        print(again(options))
+        return
+    if options.out is None:
+        parser.error("--out DIR is needed")
     begin = time.perf_counter()
     out = options.out = options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)

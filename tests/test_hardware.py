@@ -48,10 +48,25 @@ def test_a_gpu_that_the_table_does_not_have_is_not_guessed(name: str | None) -> 
 PRIOR = Replay("scale", 0.3, 0.75, "prior: up to four times", times="tf32_times")
 
 
-def test_a_price_stays_where_the_hardware_allows_it_or_is_not_known() -> None:
-    assert PRIOR.within(8.0) is PRIOR
-    assert PRIOR.within(4.0) is PRIOR
+def test_a_price_stays_where_the_rates_are_not_known() -> None:
     assert PRIOR.within(None) is PRIOR
+
+
+def test_a_price_follows_the_ratio_of_the_rates_and_says_so() -> None:
+    # 16 times as fast at most: a sixteenth is left; cautiously its fourth root, twice as fast: half.
+    price = PRIOR.within(16.0)
+    assert (price.low, price.high) == (pytest.approx(0.5), pytest.approx(15 / 16))
+    assert price.basis == (
+        "prior: up to four times; here 50 to 93.8 %: this GPU's TF32 peaks at 16 times the rate of its fp32 units"
+    )
+    # Of 4 the fourth root is 1.41: 29 %, under what the prior says of any GPU.
+    assert (PRIOR.within(4.0).low, PRIOR.within(4.0).high) == (0.3, 0.75)
+
+
+def test_a_ratio_that_is_no_rate_only_cuts() -> None:
+    batch = Replay("batch", 0.5, 0.85, "larger", times="batch_times")
+    assert batch.within(100.0) is batch
+    assert (batch.within(2.0).low, batch.within(2.0).high) == (0.5, 0.5)
 
 
 def test_a_price_is_cut_to_what_the_peak_rates_allow_and_says_so() -> None:

@@ -114,10 +114,15 @@ def held_by_the_link(context: Context, claim: Claim) -> float:
     return float(np.minimum(link.least_ns(context, works), context.work_cost[works]).sum())
 
 
-def waiting(context: Context, graph: Graph) -> Floats:
-    """The part of each think time that is no Python and no operator: the loader, a compiler, a collector, the profiler."""
+def waiting(context: Context, graph: Graph, *, driver: bool = False) -> Floats:
+    """The part of each think time that is no Python and no operator: the loader, a compiler, a collector, the profiler.
+
+    With *driver*, what the driver takes to allocate and to free as well, which nothing that records Python slows.
+    """
     waits = context.waits
-    tables = (waits.loader, waits.compile, waits.gc, waits.profiler)
+    tables = [waits.loader, waits.compile, waits.gc, waits.profiler]
+    if driver:
+        tables.append(waits.allocator)
     spans = union(np.concatenate([t.start for t in tables]), np.concatenate([t.end for t in tables]))
     spans = context.once(clock).spans(spans)
     begin = graph.start - np.maximum(graph.think, 0)

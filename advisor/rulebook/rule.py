@@ -31,6 +31,8 @@ TIMES = {
     "batch_times": "no batch over {:.3g} times as large surely fits the memory",
 }
 """Figures of `trace` that bound what a fix returns, and how a price says so."""
+_RATES = frozenset({"half_times", "tf32_times", "half_times_tf32"})
+"""Those that are ratios of the device's rates: they give the price, where the others only limit it."""
 PROFILE = "profile"
 PLACEHOLDER = re.compile(r"\{(\w+)(?::(\.\d[%f]|,|d))?\}")
 """A figure of `trace` in the title of a profile rule: ``{overhead_share:.0%}``."""
@@ -149,10 +151,24 @@ class Replay(Table, frozen=True):
     times: Annotated[str, _enum(TIMES, description="the figure of `trace` that bounds how fast they become")] = ""
 
     def within(self, times: float | None) -> Replay:
-        """Cut what is returned to rows that become no more than *times* as fast; None where that is not known."""
-        most = 1 - 1 / max(times, 1.0) if times is not None else 1.0
-        if self.high <= most:
+        """The price that follows from rows becoming up to *times* as fast; as it is where that is not known.
+
+        A precision's high figure is what the rates allow: 1 - 1/times. Its low one is at least that of a quarter of the
+        doublings (the fourth root of *times*): what small and memory-bound products still gain. A batch is only cut.
+        """
+        if times is None:
             return self
+        most = 1 - 1 / max(times, 1.0)
+        if self.times not in _RATES:
+            return self if self.high <= most else self._cut(most, times)
+        if most < self.high:
+            return self._cut(most, times)
+        low = min(max(self.low, 1 - max(times, 1.0) ** -0.25), most)
+        said = TIMES[self.times].format(times)
+        basis = f"{self.basis}; here {100 * low:.3g} to {100 * most:.3g} %: {said}"
+        return msgspec.structs.replace(self, low=low, high=most, basis=basis)
+
+    def _cut(self, most: float, times: float) -> Replay:
         basis = f"{self.basis}; here no more than {100 * most:.3g} %: {TIMES[self.times].format(times)}"
         return msgspec.structs.replace(self, low=min(self.low, most), high=most, basis=basis)
 

@@ -180,6 +180,8 @@ def host_waits(recording: Recording) -> HostWaits:
     choices = np.flatnonzero(fetch(recording.host.group, startup.node[choices]) == OP)
     # What the host lost by waiting it can have used to run ahead: the idle laid at a wait's door is no longer than it.
     reach = syncs.end + np.minimum(bubble, syncs.end - syncs.begin)
+    tasks = find_tasks(recording)
+    reach = _until_it_computes(recording, syncs, tasks, reach)
     return HostWaits(
         loader=w.loader_waits(recording),
         syncs=syncs,
@@ -188,7 +190,7 @@ def host_waits(recording: Recording) -> HostWaits:
         gc=w.collections(recording),
         profiler=w.overheads(recording),
         startup=Startup(*(column[~again] for column in (startup.node, startup.start, startup.end, startup.kind))),
-        tasks=find_tasks(recording),
+        tasks=tasks,
         selection=w.Waits(startup.node[again], startup.start[again], startup.end[again]),
         choices=choices,
         bubble=bubble,
@@ -326,16 +328,30 @@ def _idle_layers(recording: Recording, device: int, waits: HostWaits, doubtful: 
     return layers
 
 
+def _until_it_computes(recording: Recording, syncs: w.Syncs, tasks: Ints, reach: Ints) -> Ints:
+    """End what is laid at the door of a copy to the host where an operator computes there.
+
+    It computes with what was copied: no host that ran ahead could have begun it sooner.
+    """
+    to_host = np.array(["DtoH" in name for name in recording.names], np.bool_)
+    work = recording.work
+    chosen = (syncs.kind == w.COPY_SYNC) & (syncs.copy >= 0)
+    chosen[chosen] = to_host[work.name[syncs.copy[chosen]]]
+    if not len(tasks) or not chosen.any():
+        return reach
+    starts = np.sort(recording.host.start[tasks])
+    at = np.searchsorted(starts, syncs.end, side="left")
+    begins = np.append(starts, np.iinfo(np.int64).max)[at]
+    return np.where(chosen, np.minimum(reach, begins), reach)
+
+
 def _doubtful_layers(waits: HostWaits, held: Spans, doubtful: Spans) -> list[Layer]:
-    """Layers of the calls that hold the host in *doubtful* time, and of the rest of it, which nobody owns."""
-    syncs = waits.syncs
-    own = syncs.kind == w.PROFILER
-    launches = subtract(held, syncs.spans())
-    rest = [
-        ("host", intersect(launches, doubtful)),
-        ("profiler", union(syncs.start[own], syncs.end[own])),
-        ("unknown", doubtful),
-    ]
+    """Layers of the calls that hold the host in *doubtful* time, and of the rest of it, which nobody owns.
+
+    While the profiler waits for the device at its end, the device works: what it does was not recorded either.
+    """
+    launches = subtract(held, waits.syncs.spans())
+    rest = [("host", intersect(launches, doubtful)), ("unknown", doubtful)]
     return [*_waiting(waits), *(layer_of(cause, spans.start, spans.end) for cause, spans in rest)]
 
 

@@ -54,9 +54,10 @@ def a_hundredth_in_tf32(over: bool) -> TraceBuilder:
     return training((FP32, 4000), (TF32, 36 if over else 44), (FP16, 6000))
 
 
+# An A100's TF32 is 8 times as fast as its fp32: the middle of 40.5 and 87.5 % of 2.46 % of the step are 1.575 %.
 @edge
-def three_percent_of_the_step(over: bool) -> TraceBuilder:
-    return training((FP32, 320 if over else 280), (FP16, 9690))
+def two_and_a_half_percent_of_the_step(over: bool) -> TraceBuilder:
+    return training((FP32, 260 if over else 230), (FP16, 9740))
 
 
 @lacks("gpu")

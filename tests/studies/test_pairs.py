@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import json
 import os
 import re
 import subprocess
@@ -174,3 +175,43 @@ def test_a_failing_program_does_not_stop_the_runner(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "no-such: FileNotFoundError" in done.stderr
+
+
+def analysis_of(low: float, high: float) -> dict[str, Any]:
+    """An analysis whose only finding names line 30, of a step of 50 ms."""
+    return {"findings": [finding("a/a", 30, low, high)], "summary": {"step_ms": {"median": 50.0}}}
+
+
+def test_traces_of_an_earlier_run_are_analyzed_again_beside_its_gains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    earlier = {"one": program([finding("a/a", 30, 1, 2)], TIMES), "gone": program([finding("a/a", 30, 10, 20)], TIMES)}
+    (tmp_path / "pairs.json").write_text(json.dumps(earlier))
+    (tmp_path / "one.trace.json.gz").touch()
+    monkeypatch.setattr(pairs, "analyze", lambda trace, target, limit: analysis_of(10, 20))
+    monkeypatch.setattr(sys, "argv", ["pairs.py", "--again", str(tmp_path)])
+    pairs.main()
+    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in capsys.readouterr().out.splitlines()[2:]]
+    gain = "16.00 ms, 31 %"
+    assert rows == [
+        ["one", "a/a", "51.00", "50.00", "10.00–20.00", "1.00–2.00", gain, "yes", "no", "10.00–20.00"],
+        ["gone", "a/a", "51.00", "–", "no trace", "10.00–20.00", gain, "–", "yes", "–"],
+    ]
+
+
+def test_traces_with_a_known_truth_are_judged_by_the_rule_of_their_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    truth = {"fault": "copy", "line": "traces.py:256", "without_profiler_ms": 17.5, "without_fault_ms": 9.5}
+    (tmp_path / "copies.json").write_text(json.dumps(truth))
+    (tmp_path / "sound.json").write_text(json.dumps({"without_profiler_ms": 17.5}))
+    (tmp_path / "copies.json.gz").touch()
+    (one,) = pairs.measured_there(tmp_path).values()
+    assert pairs.trace_there(tmp_path, "copies") == tmp_path / "copies.json.gz"
+    found = [finding("a/a", 256, 1, 2, "traces.py"), finding("transfer/pageable-copy", 9, 3, 8, "traces.py")]
+    judged = pairs.chosen({**one, "findings": pairs.findings({"findings": found})})
+    assert judged["rule"] == "transfer/pageable-copy"
+    # Without it, the one in the fault's line.
+    judged = pairs.chosen({**one, "findings": pairs.findings({"findings": [finding("b/b", 9, 1, 2), found[0]]})})
+    assert judged["rule"] == "a/a"
+    assert pairs.gain(one["runs"])["gain_ms"] == 8.0

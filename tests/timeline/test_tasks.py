@@ -102,3 +102,26 @@ def test_a_thread_that_launches_nothing_delays_nobody(device: str, tmp_path: Pat
     trace = trace_of(b, tmp_path)
     assert tasks(trace) == []
     assert trace.ledger.by_cause()["operator"] == 0
+
+
+@both
+@pytest.mark.parametrize(("direction", "operator_ms", "copy_ms"), [("DtoH", 24, 0), ("HtoD", 9, 15)])
+def test_what_computes_with_a_copy_is_not_laid_at_its_door(
+    direction: str, operator_ms: float, copy_ms: float, device: str, tmp_path: Path
+) -> None:
+    """Four steps: a kernel of 1 ms, a copy of 4 that the host waits for, all in all 5 ms, and 6 ms of an operator on the CPU.
+
+    After a copy to the device the host could have run ahead by what it waited, 5 of the 6 ms, in all steps but the last,
+    behind which nothing follows. After a copy to the host it computes with what was copied.
+    """
+    b = TraceBuilder(device, host_us=0, latency_us=0)
+    for _ in range(4):
+        with b.step():
+            with b.op("aten::mm"):
+                b.kernel("gemm", us=1000)
+            b.copy(direction, 40_000_000, 4000)
+            with b.op("aten::argmax", us=6000):
+                pass
+    causes = trace_of(b, tmp_path).ledger.by_cause()
+    assert causes["operator"] == pytest.approx(operator_ms * 1e6, abs=50_000)
+    assert causes["blocking_copy"] == pytest.approx(copy_ms * 1e6, abs=50_000)

@@ -72,7 +72,9 @@ def _idle(tree: Tree, occurrences: Occurrences) -> Pairs:
     first = np.searchsorted(ledger.start_ns, occurrences.begin, side="left")
     last = np.searchsorted(ledger.end_ns, end, side="right")
     meanwhile = spread(first, last)
-    meanwhile = meanwhile.where(ledger.through("host")[meanwhile.index])
+    # What computes on the CPU between the copies goes with them; what makes a tensor there is a finding of its own.
+    busy = ledger.through("host", "operator") if occurrences.kind == "pingpong" else ledger.through("host")
+    meanwhile = meanwhile.where(busy[meanwhile.index])
     # Of the thread that launches next, not of the one with most calls: a backward pass can have more than what it is of.
     segments = np.unique(meanwhile.index)
     thread = np.full(len(ledger.cause), -1, np.int64)
