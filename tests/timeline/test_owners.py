@@ -264,6 +264,7 @@ def test_an_operator_that_plans_for_each_length_is_named_and_is_no_python(tmp_pa
                     b.kernel(GEMM, us=20, host_us=20)
     gaps = trace_of(b, tmp_path).gaps
     planned = gaps[(gaps["dur_ns"] > 1_000_000) & (gaps["cause"] != "startup")]
-    assert planned["cause"].tolist() == ["operator"] * len(planned) and len(planned) >= 3
+    assert len(planned) >= 3
+    assert set(planned["cause"]) == {"operator"}
     assert set(planned["op"]) == {"aten::_cudnn_attention_forward"}
     assert set(planned["owner"]) == {"selection"}
