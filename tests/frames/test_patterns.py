@@ -183,6 +183,50 @@ def test_what_repeats_without_an_index_is_no_loop_over_one(tmp_path: Path) -> No
     assert not (frame(b, tmp_path)["own_ns"] > 0).any()
 
 
+def test_a_loop_without_an_index_is_the_same_operators_at_one_line(tmp_path: Path) -> None:
+    b = TraceBuilder()
+    with b.step(), b.python("train.py(60): average"):
+        for size in range(12):  # parameters: each of another shape
+            launch(b, "aten::mul_", POINTWISE, 3, [size + 1])
+    (row,) = frame(b, tmp_path).to_dict("records")
+    assert (row["kind"], row["repeats"], row["length"], row["line"]) == ("repeat", 12, 1, 60)
+
+
+def test_a_cell_called_step_by_step_is_a_loop_though_it_has_weights(tmp_path: Path) -> None:
+    b = TraceBuilder()
+    for _ in range(12):
+        with b.python("train.py(29): forward"):
+            with b.op("aten::select", us=4):
+                pass
+            with b.op("aten::lstm_cell"), b.op("aten::linear"):
+                b.kernel(GEMM, us=3)
+    (row,) = frame(b, tmp_path).to_dict("records")
+    assert (row["kind"], row["repeats"], row["detail"]) == ("loop", 12, "select, lstm_cell")
+
+
+def test_the_idle_of_a_loop_is_its_own_though_its_backward_has_more_calls(tmp_path: Path) -> None:
+    def loop(nodes: int) -> TraceBuilder:
+        b = TraceBuilder(host_us=10, latency_us=0)
+        for turn in range(12):
+            with b.python("train.py(36): rows"):
+                with b.op("aten::select", us=10):
+                    pass
+                launch(b, "aten::tanh", POINTWISE, 3, seq=turn + 1)
+        with b.thread(2):
+            for turn in range(12):
+                with b.backward("TanhBackward0", turn + 1):
+                    for _ in range(nodes):
+                        b.kernel(POINTWISE, us=3)
+        return b
+
+    (few,) = frame(loop(1), tmp_path).to_dict("records")
+    (many,) = frame(loop(5), tmp_path).to_dict("records")
+    # A turn takes the host 20 us, of which the GPU works 3: 17 are the loop's in each, and 7 before each of the backward's
+    # kernels, which the host launches every 10 us.
+    assert few["idle_ns"] >= 11 * 17_000 + 11 * 7_000
+    assert many["idle_ns"] - few["idle_ns"] == 12 * 4 * 7_000
+
+
 def test_a_loop_inside_an_operator_of_torch_is_not_the_users(tmp_path: Path) -> None:
     b = TraceBuilder()
     with b.op("aten::lstm"):
