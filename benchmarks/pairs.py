@@ -6,7 +6,8 @@ profiler, in turns (before, after, after, before: a round). Writes pairs.json af
 Markdown. The analysis runs beside the timings, on the CPU; whatever uses the device runs alone.
 
 ``python benchmarks/pairs.py --again DIR`` needs neither torch nor a device: it analyzes the traces of an earlier run, or of
-``benchmarks/gpu_parts/traces.py`` (sample_traces/h100 holds both), with the rules as they are now, and prints the ranges beside the gains measured then.
+``benchmarks/gpu_parts/traces.py`` (sample_traces/h100 holds both), with the rules as they are now, and prints the ranges beside
+the gains measured then.
 ``--out`` keeps the analyses; ``--earlier`` names a folder where another ``--again`` kept its own, whose ranges are printed, too.
 """
 
