@@ -47,6 +47,7 @@ _KINDS = (
     ("barrier", re.compile(r"barrier", re.IGNORECASE)),
     ("reduce", re.compile(r"reduce", re.IGNORECASE)),
 )
+NAMES = tuple(name for name, _ in _KINDS)
 _BYTES = {
     "float": 4, "int": 4, "double": 8, "long": 8, "half": 2, "bfloat16": 2, "byte": 1, "char": 1, "bool": 1, "short": 2,
 }  # fmt: skip
@@ -96,7 +97,7 @@ def build(context: Context) -> pd.DataFrame:
     phase = context.phases(launch)
     frame |= {
         "name": context.labels(work.name[rows], context.names),
-        "kind": context.labels(codes, [name for name, _ in _KINDS] + ["other"]),
+        "kind": context.labels(codes, [*NAMES, "other"]),
         "bytes": context.known(sent),
         "dtype": pd.Categorical(dtype, categories=sorted({name for name in dtype if name is not None})),
         "group_name": context.labels(context.op_column(teller, "group_name"), texts),

@@ -13,8 +13,9 @@ from advisor.intervals import Bools, Ints, covered, fetch, starts_run, subtract,
 from advisor.timeline.calls import OP, PYTHON, RUNTIME
 from advisor.timeline.context import Context
 from advisor.timeline.holders import describe
+from advisor.timeline.launch_origin import launch_behind
 from advisor.timeline.ledger import CAUSES, CODE, IDLE
-from advisor.timeline.owners import OWNERS, Stretches
+from advisor.timeline.owners import OWNERS, Neighbours, Stretches, neighbours
 from advisor.timeline.owners import find as find_owners
 
 SCHEMA = Schema(
@@ -28,6 +29,10 @@ SCHEMA = Schema(
         text("position", "first (before any work of the window), last, or inner"),
         text("next_op", "operator that launched the work which ends the stretch"),
         text("owner", "of the host's and an operator's: what held the host: " + ", ".join(OWNERS) + "; NULL: not known"),
+        text("since_op", "operator that ended before a stretch of Python's between two; NULL inside of one"),
+        text("until_op", "operator that began behind it"),
+        integer("since_line", "", "line that the former is called from; NULL where unknown"),
+        integer("until_line", "", "line that the latter is called from; likewise"),
         text("holder", "function (file:line name) of which one call held half of it or more, in stretches of 1 ms or more"),
         text("holder_function", "its name alone"),
         integer("holder_calls", "", "calls of that function in the recording"),
@@ -65,20 +70,34 @@ def build(context: Context) -> pd.DataFrame:
     dur = summed(row, ledger.dur_ns[segments], count)
     stretches = int(gap.max()) + 1 if count else 0
     length = summed(ledger.gap[segments], ledger.dur_ns[segments], stretches)
-    following = _launch_behind(context, start + dur)
+    following = launch_behind(context, start + dur)
     owned = ledger.through("host", "operator")[head]
-    node, python, computing, held = _meanwhile(context, following, start, dur, owned)
+    node, python, computing, held, around = _meanwhile(context, following, start, dur, owned)
     holders = describe(context, held.holder)
     in_call = fetch(host.group, node) == RUNTIME
-    place = np.where(held.holder >= 0, held.holder, node)
+    # What an operator takes most of is the operator's, in whatever function it was called.
+    op = fetch(host.attributes.op, node)
+    within = np.minimum(fetch(host.end, op), start + dur) - np.maximum(fetch(host.start, op), start)
+    acts = (op >= 0) & (fetch(host.group, op) == OP) & (2 * within >= dur)
+    place = np.where((held.holder >= 0) & ~acts, held.holder, node)
+    # Where no functions were recorded, Python between two operators of one line is that line's.
+    user = host.attributes.user
+    bare = (fetch(user, place) < 0) & (op < 0) & (python < 0) & around.holds
+    between = bare & (fetch(user, around.before) >= 0) & (fetch(user, around.before) == fetch(user, around.after))
+    place = np.where(between, around.after, place)
     frame = context.common(start=start, dur=dur, cost=dur.copy(), node=place, device=ledger.device)
     frame |= {
+        "op": context.labels(np.where(between, -1, fetch(host.name, fetch(host.attributes.op, place))), context.names),
         "cause": context.labels(ledger.cause[head], CAUSES),
         "gap_id": gap,
         "gap_ns": length[gap],
         "position": context.labels(_position(context, start, start + dur, gap, stretches), ["first", "last", "inner"]),
         "next_op": context.labels(fetch(host.name, fetch(host.attributes.op, following)), context.names),
         "owner": context.labels(held.owner, OWNERS),
+        "since_op": context.labels(fetch(host.name, around.before), context.names),
+        "until_op": context.labels(fetch(host.name, around.after), context.names),
+        "since_line": context.known(context.lines(around.before)),
+        "until_line": context.known(context.lines(around.after)),
         "holder": holders.name,
         "holder_function": holders.function,
         "holder_calls": context.known(holders.calls),
@@ -94,15 +113,6 @@ def build(context: Context) -> pd.DataFrame:
     return pd.DataFrame(frame)
 
 
-def _launch_behind(context: Context, end: Ints) -> Ints:
-    """Forest node that launched the work which ends each stretch, -1 where there is none."""
-    if not context.recording.has_host:
-        return np.full(len(end), -1, np.int64)
-    work = context.recording.work
-    rows = np.flatnonzero(work.device == context.ledger.device)
-    return np.append(work.launch[rows], -1)[np.searchsorted(work.start[rows], end, side="left")]
-
-
 def _next_work(context: Context, end: Ints) -> Ints:
     """Length of the GPU work that ends each stretch, -1 where there is none."""
     work = context.recording.work
@@ -113,8 +123,9 @@ def _next_work(context: Context, end: Ints) -> Ints:
 
 def _meanwhile(
     context: Context, following: Ints, start: Ints, dur: Ints, owned: Bools
-) -> tuple[Ints, Ints, Ints, Stretches]:
-    """The node that the launching thread was in at the middle of each stretch; the ns of Python and CPU work; who held the host.
+) -> tuple[Ints, Ints, Ints, Stretches, Neighbours]:
+    """The node that the launching thread was in at the middle of each stretch; the ns of Python and CPU work; who held the host;
+    the operators around its middle.
 
     Owners are found of the stretches that *owned* flags.
     """
@@ -122,6 +133,7 @@ def _meanwhile(
     node, python = np.full(len(start), -1, np.int64), np.full(len(start), -1, np.int64)
     computing = np.zeros(len(start), np.int64)
     held = Stretches(node.copy(), node.copy())
+    around = Neighbours(node.copy(), node.copy(), np.zeros(len(start), np.bool_))
     threads = fetch(host.thread, following, host.launching_thread()) if context.recording.has_host else following[:0]
     for thread in np.unique(threads).tolist():
         here = threads == thread
@@ -131,7 +143,9 @@ def _meanwhile(
         computing[here] = computing_on_cpu(context, thread, low, high)
         found = find_owners(context, thread, low, high, owned[here])
         held.owner[here], held.holder[here] = found.owner, found.holder
-    return node, python, computing, held
+        beside = neighbours(context, thread, low, high)
+        around.before[here], around.after[here], around.holds[here] = beside.before, beside.after, beside.holds
+    return node, python, computing, held, around
 
 
 def _position(context: Context, start: Ints, end: Ints, gap: Ints, stretches: int) -> Ints:

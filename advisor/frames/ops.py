@@ -13,7 +13,9 @@ from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Bools, Ints, covered, fetch, summed
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP
 from advisor.timeline.context import Context
+from advisor.timeline.launch_origin import thread_behind
 from advisor.timeline.operator_names import is_view
+from advisor.timeline.program import anomalous
 
 SCHEMA = Schema(
     "ops",
@@ -32,6 +34,8 @@ SCHEMA = Schema(
         text("operand_types", "types of all inputs", "args.Input type"),
         text("dtypes", "the same: its older name, which pandas has for something else", "args.Input type"),
         text("shapes", "shapes of all inputs", "args.Input Dims"),
+        flag("anomaly", "what autograd's anomaly mode costs: a test of a gradient for NaN, or a forward operator that stores "
+             "its traceback; false where the mode is off"),
         flag("top", "no operator around it"),
         flag("view", "gives another view of its operand, and computes nothing"),
         text("kind", "matmul, convolution, recurrent, attention, normalization, pooling, indexing; else its own name"),
@@ -95,6 +99,7 @@ def build(context: Context) -> pd.DataFrame:
         "operand_types": operand_types,
         "dtypes": operand_types,
         "shapes": context.labels(column("dims"), context.shape_texts),
+        "anomaly": context.once(anomalous)[rows],
         "top": fetch(host.group, above) != OP,
         "view": np.array([is_view(name) for name in context.names], np.bool_)[host.name[rows]],
         "kind": context.labels(kind, kinds),
@@ -161,7 +166,10 @@ def _parts(context: Context) -> tuple[Ints, Ints]:
     if not context.idle_trusted or context.device < 0:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     idle = np.flatnonzero(ledger.through("host"))
-    inside = host.innermost(host.launching_thread(), (ledger.start_ns[idle] + ledger.end_ns[idle]) // 2)
+    thread, inside = thread_behind(context, ledger.end_ns[idle]), np.full(len(idle), -1, np.int64)
+    for which in np.unique(thread).tolist():
+        here = idle[thread == which]
+        inside[thread == which] = host.innermost(which, (ledger.start_ns[here] + ledger.end_ns[here]) // 2)
     row_of = np.full(host.size, -1, np.int64)
     rows = nodes(context)
     row_of[rows] = np.arange(len(rows))

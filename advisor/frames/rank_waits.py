@@ -86,12 +86,24 @@ def rank_waits(context: Context) -> RankWaits | None:
     return RankWaits(waited, waited / ledger.counted_ns, float(known.last.mean()))
 
 
-def facts(context: Context) -> dict[str, float | None]:
+def _exposed_kind(context: Context) -> str | None:
+    """Name of the kind of collective that most of the exposed communication is."""
+    rows = collectives.communication(context)
+    if not len(rows):
+        return None
+    owned = context.work_cost[rows]
+    names = [*collectives.NAMES, "other"]
+    total = summed(context.once(collectives.kinds), owned, len(names))
+    return names[int(np.argmax(total))] if owned.any() else None
+
+
+def facts(context: Context) -> dict[str, float | str | None]:
     """Columns of `trace` on groups of ranks, and on waiting for others in them."""
     found = context.once(rank_waits)
     sizes = context.op_column(context.once(collectives.told)[0], "group_size")
     return {
         "largest_group": int(sizes.max()) if len(sizes) and sizes.max() > 0 else None,
+        "exposed_kind": _exposed_kind(context),
         "rank_wait_share": found.wait_share if found else None,
         "rank_last_share": found.last_share if found else None,
     }

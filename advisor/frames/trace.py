@@ -110,11 +110,16 @@ SCHEMA = Schema(
         real("blocking_launch_share", "share", "of kernels of 20 us or more: over when their launch returned; NULL under ten"),
         integer("anomaly_checks", "", "nodes of the backward pass whose gradients autograd's anomaly mode checks for NaN"),
         flag("anomaly_mode", "it checks half of all nodes or more"),
+        flag("grad_enabled", "50 operators or more carry autograd's numbers, and nothing runs backward: gradients are on in inference"),
+        text("selects", "what most selections of kernels that go on behind the first steps are for: attention, recurrent, "
+             "convolution or product; NULL where none go on"),
+        flag("cells", "cells of a recurrent layer were called one by one: LSTMCell, GRUCell, RNNCell"),
         text("copy_memory", "host memory that copies use, as pageable, pinned; empty without copies; NULL where none says"),
         integer("bytes_copied", "bytes", "copied between host and device; NULL where no copy says its size"),
         integer("pageable_to_device_bytes", "bytes", "of these from pageable memory to a device, as far as copies say"),
         real("sized_messages_share", "share", "of the collectives: whose size is told; 1 without any; NULL if none is"),
         integer("largest_group", "", "ranks of the largest group that a collective ran in; NULL where none says"),
+        text("exposed_kind", "kind of collective that most of the exposed communication is; NULL without any"),
         real("rank_wait_share", "share", "of steady work: in collectives beyond the fastest of their kind, size and group: waiting "
              "for other ranks; NULL without five alike"),
         real("rank_last_share", "share", "of those collectives: at most 1.25 times the fastest, the rank came last; NULL likewise"),

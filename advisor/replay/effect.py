@@ -85,7 +85,7 @@ def effect(context: Context, graph: Graph, claim: Claim, *, hopeful: bool, other
     spans = context.once(clock).spans(_host_spans(context, frame, claim))
     if len(spans.start):
         _on_host(graph, keep, spans, share)
-    if frame.frees is not None and action in ("unblock", "hide", "remove"):
+    if frame.frees is not None and action in ("unblock", "hide", "remove", "merge"):
         # Every wait is shortened by the share: which of them go entirely, nobody knows.
         freed = np.isin(graph.node, frame.frees(context, claim.rows))
         keep.free[freed & np.isin(graph.kind, (WAIT, BLOCKING))] = share

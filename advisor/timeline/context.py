@@ -236,6 +236,10 @@ class Context:
             "library": self.labels(fetch(attributes.library, node), texts),
         }
 
+    def lines(self, node: Ints) -> Ints:
+        """The line of the user's that each forest node is called from, -1 where unknown."""
+        return fetch(self._place_tables[1], fetch(self.recording.host.attributes.user, node))
+
     def common_of_work(self, rows: Ints, cost: Ints | None = None) -> dict[str, object]:
         """The common columns of pieces of GPU work: indices into ``Recording.work``. They cost what they own."""
         work = self.recording.work

@@ -135,3 +135,18 @@ def place_shares(groups: Sequence[Ints], dur: Ints) -> np.ndarray[tuple[int], np
     time = np.bincount(group.ravel(), weights=dur)
     total = float(time.sum())
     return time[group.ravel()] / total if total else np.zeros(len(dur), np.float64)
+
+
+def launch_behind(context: Context, end: Ints) -> Ints:
+    """Forest node that launched the work of the ledger's device which ends each stretch of its idle, -1 where there is none."""
+    if not context.recording.has_host:
+        return np.full(len(end), -1, np.int64)
+    work = context.recording.work
+    rows = np.flatnonzero(work.device == context.ledger.device)
+    return np.append(work.launch[rows], -1)[np.searchsorted(work.start[rows], end, side="left")]
+
+
+def thread_behind(context: Context, end: Ints) -> Ints:
+    """Thread that was to launch that work: what it does meanwhile explains the idle. The busiest where the trace has no launch."""
+    host = context.recording.host
+    return fetch(host.thread, launch_behind(context, end), host.launching_thread())

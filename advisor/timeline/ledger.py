@@ -29,7 +29,7 @@ from advisor.intervals import (
     union,
 )
 from advisor.timeline import waits as w
-from advisor.timeline.calls import RUNTIME
+from advisor.timeline.calls import OP, RUNTIME
 from advisor.timeline.recording import COPY, KERNEL, MEMSET, Recording
 from advisor.timeline.startup import early_work, recurring_selection
 from advisor.timeline.startup import find as find_startup
@@ -152,8 +152,13 @@ class HostWaits:
     startup: Startup
     tasks: Ints  # forest nodes of operators that compute on the CPU
     selection: w.Waits  # selections of kernels that go on in the steady part
+    choices: Ints  # rows of them inside an operator: its own work on the CPU
     bubble: Ints  # per sync: idle ns of the busiest device that follow it
     reach: Ints  # per sync: until when idle time is laid at its door
+
+    def computing(self) -> Ints:
+        """Return the operator that each row of the cause ``operator`` is: those that compute, then those that choose."""
+        return np.concatenate([self.tasks, self.selection.node[self.choices]])
 
 
 def host_waits(recording: Recording) -> HostWaits:
@@ -171,6 +176,8 @@ def host_waits(recording: Recording) -> HostWaits:
     compiles = w.compiles(recording)
     startup = find_startup(recording, syncs, compiles)
     again = recurring_selection(recording, startup)
+    choices = np.flatnonzero(again)
+    choices = np.flatnonzero(fetch(recording.host.group, startup.node[choices]) == OP)
     # What the host lost by waiting it can have used to run ahead: the idle laid at a wait's door is no longer than it.
     reach = syncs.end + np.minimum(bubble, syncs.end - syncs.begin)
     tasks = find_tasks(recording)
@@ -185,6 +192,7 @@ def host_waits(recording: Recording) -> HostWaits:
         startup=Startup(*(column[~again] for column in (startup.node, startup.start, startup.end, startup.kind))),
         tasks=tasks,
         selection=w.Waits(startup.node[again], startup.start[again], startup.end[again]),
+        choices=choices,
         bubble=bubble,
         reach=reach,
     )
@@ -307,8 +315,12 @@ def _idle_layers(recording: Recording, device: int, waits: HostWaits, doubtful: 
         wait_layer("loader", waits.loader),
         *_waiting(waits),
     ]
-    host, tasks = recording.host, waits.tasks
-    layers.append(layer_of("operator", host.start[tasks], host.end[tasks], np.arange(len(tasks))))
+    host, tasks, choices = recording.host, waits.tasks, waits.choices
+    start, end = (
+        np.concatenate([of[tasks], own[choices]])
+        for of, own in ((host.start, waits.selection.start), (host.end, waits.selection.end))
+    )
+    layers.append(layer_of("operator", start, end, np.arange(len(start))))
     low, high = host_extent(recording)
     if high - (last := last_event(recording)) > _SILENCE_NS:
         high = last
@@ -334,15 +346,12 @@ def _until_it_computes(recording: Recording, syncs: w.Syncs, tasks: Ints, reach:
 
 
 def _doubtful_layers(waits: HostWaits, held: Spans, doubtful: Spans) -> list[Layer]:
-    """Layers of the calls that hold the host in *doubtful* time, and of the rest of it, which nobody owns."""
-    syncs = waits.syncs
-    own = syncs.kind == w.PROFILER
-    launches = subtract(held, syncs.spans())
-    rest = [
-        ("host", intersect(launches, doubtful)),
-        ("profiler", union(syncs.start[own], syncs.end[own])),
-        ("unknown", doubtful),
-    ]
+    """Layers of the calls that hold the host in *doubtful* time, and of the rest of it, which nobody owns.
+
+    While the profiler waits for the device at its end, the device works: what it does was not recorded either.
+    """
+    launches = subtract(held, waits.syncs.spans())
+    rest = [("host", intersect(launches, doubtful)), ("unknown", doubtful)]
     return [*_waiting(waits), *(layer_of(cause, spans.start, spans.end) for cause, spans in rest)]
 
 

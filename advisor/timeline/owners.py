@@ -1,4 +1,5 @@
-"""Owners of idle time that is the host's: a descheduled thread, DDP's buffers, an optimizer, a processor, a Python function.
+"""Owners of idle time that is the host's: a descheduled thread, DDP's buffers, an optimizer, a processor, a Python function;
+Python code between two operators, where no functions were recorded.
 
 The ledger says that the host kept the device waiting; here it is said what held the host. Everything is told by spans on the
 thread that launches: a stretch belongs to the first owner, in the order of ``OWNERS``, that takes most of it.
@@ -17,8 +18,8 @@ from advisor.timeline.calls import ANNOTATION, OP, PYTHON, RUNTIME
 from advisor.timeline.context import Context
 from advisor.timeline.source import parse_frame
 
-OWNERS = ("stall", "selection", "buffers", "optimizer", "processor", "collective", "function", "first call")
-STALL, SELECTION, BUFFERS, OPTIMIZER, PROCESSOR, COLLECTIVE, FUNCTION, FIRST_CALL = range(len(OWNERS))
+OWNERS = ("stall", "selection", "buffers", "optimizer", "processor", "collective", "function", "first call", "python")
+STALL, SELECTION, BUFFERS, OPTIMIZER, PROCESSOR, COLLECTIVE, FUNCTION, FIRST_CALL, PYTHON_CODE = range(len(OWNERS))
 
 # A function is looked for in what is no launch's price any more.
 _LONG_NS = 1_000_000
@@ -56,6 +57,8 @@ _PROCESSORS = re.compile(
     r"|sentencepiece|tiktoken|datasets|spacy|nltk)/"
     r")"
 )
+# Parts of a step, which traces of 2021 hold as operators.
+_RANGES = ("ProfilerStep#", "Optimizer.", "enumerate(")
 _PIPELINE_STAGE = re.compile(r"^transformers/pipelines/\w+\.py$")
 _STAGES = ("preprocess", "_preprocess", "_parse_and_tokenize", "read_video_pyav", "read_video_decord", "ffmpeg_read")
 _BUILTINS = re.compile(r"^<built-in .*(?:\btokenizers\.|\bcv2\b|\bnumpy\.|\bImagingCore\b|\bdecord\b|\blibrosa\b)")
@@ -90,9 +93,50 @@ def find(context: Context, thread: int, start: Ints, end: Ints, chosen: Bools) -
     for found, nodes in ((((kind == FUNCTION) | (kind == PROCESSOR)) & held, node), ((kind < 0) & (actor >= 0), actor)):
         named = np.flatnonzero(found)
         kind[named[_first_calls(context, nodes[named])]] = FIRST_CALL
+    if not (context.recording.host.group[context.recording.host.thread == thread] == PYTHON).any():
+        around = neighbours(context, thread, low, high)
+        kind[(kind < 0) & long & (actor < 0) & around.holds] = PYTHON_CODE
     owner[rows] = kind
     holder[rows] = np.where(held & (kind >= 0) & (kind != STALL), node, -1)
     return Stretches(owner, holder)
+
+
+@dataclass
+class Neighbours:
+    """Operators of Python's between which a stretch's middle lies, on one thread: forest nodes, -1 where it is inside of one.
+
+    ``holds`` flags stretches of which the time between the two takes half or more.
+    """
+
+    before: Ints
+    after: Ints
+    holds: Bools
+
+
+def neighbours(context: Context, thread: int, start: Ints, end: Ints) -> Neighbours:
+    """Find the operators that *thread* ran last before and first behind the middle of some stretches."""
+    host = context.recording.host
+    nobody = np.full(len(start), -1, np.int64)
+    outer = context.once(_outermost)
+    outer = outer[host.thread[outer] == thread]
+    middle = (start + end) // 2
+    at = np.searchsorted(host.start[outer], middle, side="right")
+    ok = (at > 0) & (at < len(outer))
+    if not ok.any():
+        return Neighbours(nobody, nobody.copy(), np.zeros(len(start), np.bool_))
+    before, after = outer[np.maximum(at - 1, 0)], outer[np.minimum(at, len(outer) - 1)]
+    ok &= host.end[before] <= middle
+    within = np.minimum(host.start[after], end) - np.maximum(host.end[before], start)
+    return Neighbours(np.where(ok, before, -1), np.where(ok, after, -1), ok & (2 * within >= end - start))
+
+
+def _outermost(context: Context) -> Ints:
+    """Operators with no operator around them, by thread and start; what torch calls ranges are none."""
+    host = context.recording.host
+    ranges = np.array([name.startswith(_RANGES) for name in context.names], np.bool_)
+    real = (host.group == OP) & ~ranges[host.name]
+    nodes = np.flatnonzero(real)
+    return nodes[host.above(nodes, real) < 0]
 
 
 def _spans(context: Context, thread: int) -> list[Spans]:

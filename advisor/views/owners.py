@@ -73,7 +73,7 @@ def owner(context: Context, cause: str, segments: Bools) -> Owner | None:
         return _of_ops(context, row, dur) if context.cpu_program else _of_work(context, row, dur)
     waits = context.waits
     if cause == "operator":
-        return _heaviest(context, waits.tasks[row], dur)
+        return _heaviest(context, waits.computing()[row], dur)
     if cause in ("sync", "blocking_copy"):
         return _heaviest(context, _operator(context, waits.syncs.node[row]), dur)
     tables = {"loader": waits.loader, "allocator": waits.allocator, "compile": waits.compile, "gc": waits.gc}

@@ -111,6 +111,8 @@ class _Form(NamedTuple):
     longest: int
     title: int
     brief: bool = False
+    bare: bool = False
+    """True: what else takes time is said without the name of what takes it."""
 
 
 _FORMS = (
@@ -123,6 +125,7 @@ _FORMS = (
     _Form(False, 0, _SHORT_NAME, 0),
     _Form(False, 0, _SHORT_NAME, 1),
     _Form(False, 0, _SHORT_NAME, 1, brief=True),
+    _Form(False, 0, _SHORT_NAME, 1, brief=True, bare=True),
     _Form(False, 0, _SHORT_NAME, 2, brief=True),
 )
 """From the fullest: the program's details go first, then what start-up is; what time goes to is said to the last."""
@@ -132,7 +135,8 @@ def texts(parts: Parts, fix: str) -> Iterator[str]:
     """Yield the headline in ever shorter forms."""
     titles = [*clauses(fix), ""]
     for form in _FORMS:
-        bounds = "; ".join(clause.within(form.longest, brief=form.brief) for clause in (parts.bound, *parts.others))
+        others = [clause._replace(name="") for clause in parts.others] if form.bare else parts.others
+        bounds = "; ".join(clause.within(form.longest, brief=form.brief) for clause in (parts.bound, *others))
         details = parts.details[-form.details :] if form.details else []
         lead = parts.lead if form.reason or not parts.lead else f"{parts.lead.split(': ')[0].rstrip('.')}."
         text = f"{', '.join([parts.program, *details])}: {bounds}.{first_clause(titles[form.title])}"

@@ -36,6 +36,12 @@ def miopen_chooses_as_well() -> TraceBuilder:
     return convolutions(name="aten::miopen_convolution", device="AMD Instinct MI300X")
 
 
+# cuDNN plans attention for each length: a cache of keys and values grows, and cudnn.benchmark has nothing to do with it.
+@fires(severity="high", occurrences=4)
+def attention_planned_for_each_length_of_a_growing_cache() -> TraceBuilder:
+    return convolutions(name="aten::_cudnn_attention_forward")
+
+
 # The shapes of the first steps are all there are: that is start-up.
 @quiet
 def a_choice_in_the_first_steps() -> TraceBuilder:

@@ -52,6 +52,12 @@ def a_large_device_takes_long_to_fill() -> TraceBuilder:
     return training([2 * MB] * 7, capacity=80 * GB)
 
 
+# 16 MB a step fill 80 GB in 5,000 steps.
+@fires(occurrences=5, severity="medium")
+def a_large_device_that_lasts_five_thousand_steps() -> TraceBuilder:
+    return training([16 * MB] * 7, capacity=80 * GB)
+
+
 @quiet("not_applicable")
 def four_steps_do_not_tell() -> TraceBuilder:
     return training([2 * MB] * 4)
@@ -63,8 +69,8 @@ def a_megabyte_a_step(over: bool) -> TraceBuilder:
 
 
 @edge
-def a_thousandth_of_the_device_a_step(over: bool) -> TraceBuilder:
-    return training([2_000_000 if over else 1_999_999] * 7, capacity=2 * GB)
+def a_ten_thousandth_of_the_device_a_step(over: bool) -> TraceBuilder:
+    return training([2_000_000 if over else 1_999_999] * 7, capacity=20 * GB)
 
 
 @lacks("memory")

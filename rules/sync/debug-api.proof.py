@@ -14,6 +14,7 @@ def training(checked: int = 8, nodes: int = 8, *, device: str | None = "NVIDIA A
                 engine = f"autograd::engine::evaluate_function: MulBackward{node}"
                 with b.op(engine, seq=node, fwd_thread=1):
                     with b.op(f"MulBackward{node}", seq=node, fwd_thread=1), b.op("aten::mul"):
+                        b.idle(5)
                         if device:
                             b.kernel("vectorized_elementwise_kernel", us=10)
                     if node < checked:
@@ -26,12 +27,13 @@ def training(checked: int = 8, nodes: int = 8, *, device: str | None = "NVIDIA A
     return b
 
 
-@fires(severity="medium", occurrences=1)
+# Two steps of eight nodes, each with a test of six operators: isnan, ne, _is_any_true, any, item, _local_scalar_dense.
+@fires(severity="medium", occurrences=2 * 8 * 6)
 def every_gradient_tested() -> TraceBuilder:
     return training()
 
 
-@fires(severity="medium")
+@fires(severity="high", occurrences=2 * 8 * 4)
 def the_same_on_a_machine_without_a_gpu() -> TraceBuilder:
     return training(device=None)
 

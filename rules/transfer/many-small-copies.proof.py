@@ -49,8 +49,14 @@ def fifty_a_step(over: bool) -> TraceBuilder:
 
 
 @edge
-def under_a_page(over: bool) -> TraceBuilder:
-    return steps(nbytes=4095 if over else 4096)
+def up_to_64_kib(over: bool) -> TraceBuilder:
+    return steps(nbytes=65536 if over else 65537)
+
+
+# 60 samples of 12 KiB, each copied by itself and stacked on the GPU.
+@fires(cost_ms=0.6, cost_share=0.06, occurrences=180, severity="medium")
+def the_samples_of_a_batch_copied_one_by_one() -> TraceBuilder:
+    return steps(nbytes=12288)
 
 
 @edge

@@ -300,8 +300,8 @@ def test_hostile_shapes_and_nesting(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "kinds"),
     [
-        # 24 vision layers of 5,185 patches and 12 text layers of 5 tokens, five images.
-        ("h100_owlv2_large.json.gz", {"attention": 180}),
+        # 24 vision layers of 5,185 patches and 12 text layers of 5 tokens, five images, each with a loop that moves its inputs.
+        ("h100_owlv2_large.json.gz", {"attention": 180, "repeat": 5}),
         ("a100_megatron_tp8/rank0.json.gz", {"attention": 40}),
         # Ten attentions; the eleven other softmaxes are the routers' and the output's.
         ("a100_switch_transformer.json.gz", {"attention": 10}),
@@ -309,7 +309,7 @@ def test_hostile_shapes_and_nesting(tmp_path: Path) -> None:
         ("h100_qwen_0.5b.json.gz", {}),
         ("v100_resnet50_workers0.json.gz", {}),
         # Four checkpointed layers, three steps.
-        ("mi300_resnet_ddp_checkpointing.json.gz", {"recompute": 12}),
+        ("mi300_resnet_ddp_checkpointing.json.gz", {"recompute": 12, "repeat": 6}),
         ("a100_particle_transformer/batch32.json.gz", {"attention": 10, "conv-bias": 4}),
         ("mi250_minitoy_train.json.gz", {"cpu-created": 2}),
         ("a100_copies_pinned.json.gz", {}),  # copies both ways of one shape, which are not one tensor

@@ -22,9 +22,9 @@ SCHEMA = Schema(
     "a sequence of operators that is known to cost more than it must; two of different kinds may share work",
     (
         *COMMON,
-        text("kind", "attention (computed in steps), loop (over an index), conv-bias (before a batch norm), recompute (of forward "
-             "work in backward), cpu-created (and then copied), pingpong (to the host and back), train-mode (dropout or batch "
-             "norm, in inference)"),
+        text("kind", "attention (computed in steps), loop (over an index), repeat (of the same operators at one line), conv-bias "
+             "(before a batch norm), recompute (of forward work in backward), cpu-created (and then copied), pingpong (to the "
+             "host and back), train-mode (dropout or batch norm, in inference)"),
         integer("kernel_count", "", "pieces of GPU work in it: kernels, copies, memsets; with those of its backward"),
         integer("gpu_ns", "ns", "their durations, summed"),
         integer("own_count", "", "those of them that the fix would spare"),
@@ -37,8 +37,8 @@ SCHEMA = Schema(
         integer("seq_len", "", "length of the rows that an attention's softmax runs over; NULL where unknown"),
         integer("head_dim", "", "length of an attention's queries and keys; NULL where unknown"),
         text("shapes", "operand shapes of the operator that tells it", "args.Input Dims"),
-        text("detail", "loop: the operators of one turn; recompute: the backward node it runs in; cpu-created: what made it; "
-             "pingpong: what ran on the host between; train-mode: dropout or batch norm"),
+        text("detail", "loop, repeat: the operators of one turn; recompute: the backward node it runs in; cpu-created: what made "
+             "it; pingpong: what ran on the host between; train-mode: dropout or batch norm"),
     ),
 )  # fmt: skip
 

@@ -16,10 +16,10 @@ from advisor.frames.patterns.transfer import created_on_host, sent_back_and_fort
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, spread
 from advisor.timeline.calls import BACKWARD
 from advisor.timeline.context import Context
+from advisor.timeline.launch_origin import thread_behind
 
 _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     attention,
-    loops,
     biased_convolutions,
     recompute,
     created_on_host,
@@ -46,7 +46,8 @@ class Patterns:
 def find(context: Context) -> Patterns:
     """All patterns of a recording, in the order of the finders."""
     tree = Tree(context)
-    kinds = [occurrences for finder in _FINDERS if (occurrences := finder(tree)) is not None] if tree.host.size else []
+    kinds = [found for finder in _FINDERS if (found := finder(tree)) is not None] if tree.host.size else []
+    kinds += loops(tree) if tree.host.size else []
     offsets = np.cumsum([0, *(len(occurrences) for occurrences in kinds)])
 
     def renumber(parts: list[Pairs]) -> Pairs:
@@ -70,11 +71,15 @@ def _idle(tree: Tree, occurrences: Occurrences) -> Pairs:
     np.maximum.at(end, forward.row, work.start[forward.index])
     first = np.searchsorted(ledger.start_ns, occurrences.begin, side="left")
     last = np.searchsorted(ledger.end_ns, end, side="right")
-    first = np.where(tree.host.thread[occurrences.node] == tree.host.launching_thread(), first, last)
     meanwhile = spread(first, last)
     # What computes on the CPU between the copies goes with them; what makes a tensor there is a finding of its own.
     busy = ledger.through("host", "operator") if occurrences.kind == "pingpong" else ledger.through("host")
     meanwhile = meanwhile.where(busy[meanwhile.index])
+    # Of the thread that launches next, not of the one with most calls: a backward pass can have more than what it is of.
+    segments = np.unique(meanwhile.index)
+    thread = np.full(len(ledger.cause), -1, np.int64)
+    thread[segments] = thread_behind(context, ledger.end_ns[segments])
+    meanwhile = meanwhile.where(thread[meanwhile.index] == tree.host.thread[occurrences.node][meanwhile.row])
     waits = np.flatnonzero(ledger.through("blocking_copy"))
     copy = context.waits.syncs.copy[ledger.row[waits]]
     order = np.argsort(copy, kind="stable")
@@ -82,4 +87,22 @@ def _idle(tree: Tree, occurrences: Occurrences) -> Pairs:
         np.searchsorted(copy[order], occurrences.own.index, side="left"),
         np.searchsorted(copy[order], occurrences.own.index, side="right"),
     )
-    return join(meanwhile, Pairs(occurrences.own.row[hits.row], waits[order[hits.index]]))
+    return join(
+        meanwhile, _before_backward(tree, occurrences), Pairs(occurrences.own.row[hits.row], waits[order[hits.index]])
+    )
+
+
+def _before_backward(tree: Tree, occurrences: Occurrences) -> Pairs:
+    """Segments of the host's idle that end with work of the backward pass of a row's own operators."""
+    context, work = tree.context, tree.work
+    ledger, own = context.ledger, occurrences.own
+    later = own.where(context.phases(work.launch[own.index]) == BACKWARD)
+    segments = np.flatnonzero(ledger.through("host"))
+    here = np.flatnonzero(work.device == ledger.device)
+    ended = np.append(here, -1)[np.searchsorted(work.start[here], ledger.end_ns[segments], side="left")]
+    order = np.argsort(ended, kind="stable")
+    hits = spread(
+        np.searchsorted(ended[order], later.index, side="left"),
+        np.searchsorted(ended[order], later.index, side="right"),
+    )
+    return Pairs(later.row[hits.row], segments[order[hits.index]])

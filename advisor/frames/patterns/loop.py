@@ -1,4 +1,4 @@
-"""A Python loop over an index: the same few operators again and again, each time on another row or element."""
+"""A Python loop: the same few operators again and again, each time on another row or element, parameter or time step."""
 
 from __future__ import annotations
 
@@ -24,19 +24,37 @@ _WEIGHTED = re.compile(
 )
 
 
-def loops(tree: Tree) -> Occurrences | None:
-    """Runs of ten or more turns. Their own is all that they launch, with its backward, and the host's idle meanwhile."""
+def loops(tree: Tree) -> list[Occurrences]:
+    """Runs of ten or more turns: those that index, and the others.
+
+    Their own is all that they launch, with its backward, and the host's idle meanwhile.
+    """
     indexing = tree.codes_of(_INDEXING.__contains__)
-    if len(tree.ops(indexing)) < LEAST_REPEATS:
-        return None
+    if tree.context.device < 0 and len(tree.ops(indexing)) < LEAST_REPEATS:
+        return []  # on the CPU a loop launches nothing
     items, token = _items(tree)
     if len(items) < LEAST_REPEATS:
-        return None
-    weighted = tree.codes_of(lambda name: _WEIGHTED.search(name) is not None)[tree.host.name[items]]
+        return []
+    weighted = tree.codes_of(lambda name: _WEIGHTED.search(name) is not None and not name.endswith("_cell"))[
+        tree.host.name[items]
+    ]
     layered = weighted & (tree.host.attributes.module[items] < 0)
-    first, period, repeats = _runs(token, indexing[tree.host.name[items]], layered)
-    if not len(first):
-        return None
+    first, period, repeats, indexed = _runs(token, indexing[tree.host.name[items]], layered).T
+    placed = tree.host.attributes.user[items[first]] >= 0
+    # Of those that do not index only what launches: views alone cost nothing here.
+    last = items[first + period * repeats - 1] if len(first) else first
+    launched = np.bincount(tree.launched(items[first], tree.after(last)).row, minlength=len(first)) >= repeats
+    kinds = (("loop", indexed == 1), ("repeat", (indexed == 0) & placed & launched))
+    return [
+        _occurrences(tree, kind, items, (first[rows], period[rows], repeats[rows]), indexing)
+        for kind, rows in kinds
+        if rows.any()
+    ]
+
+
+def _occurrences(tree: Tree, kind: str, items: Ints, runs: tuple[Ints, Ints, Ints], indexing: Bools) -> Occurrences:
+    """Occurrences of some runs: the first item, the length of a turn and the number of turns of each."""
+    first, period, repeats = runs
     start, last = items[first], items[first + period * repeats - 1]
     low, high = start, tree.after(last)
     ops = spread(first, first + period * repeats)
@@ -44,12 +62,13 @@ def loops(tree: Tree) -> Occurrences | None:
     inner = spread(low, high)
     inner = inner.where((tree.sequence[inner.index] >= 0) & ~tree.engine[inner.index])
     own = join(tree.launched(low, high), tree.backward_of(inner, low, high))
-    # The place is that of the first operator that indexes.
+    # The place is that of the first operator that indexes, if one does.
     indexes = ops.where(indexing[tree.host.name[ops.index]])
-    _, at = np.unique(indexes.row, return_index=True)
-    node = indexes.index[at]
+    rows, at = np.unique(indexes.row, return_index=True)
+    node = start.copy()
+    node[rows] = indexes.index[at]
     return Occurrences(
-        kind="loop",
+        kind=kind,
         node=node,
         begin=tree.host.start[start],
         end=tree.host.end[last],
@@ -83,13 +102,13 @@ def _items(tree: Tree) -> tuple[Ints, Ints]:
     return nodes, token
 
 
-def _runs(token: Ints, indexing: Bools, layered: Bools) -> tuple[Ints, Ints, Ints]:
-    """First place, length of a turn and number of turns of every run, the shortest turns first; none overlap."""
+def _runs(token: Ints, indexing: Bools, layered: Bools) -> Ints:
+    """First place, length of a turn, number of turns of every run, and 1 where each turn indexes; none overlap."""
     size = len(token)
     busy = np.zeros(size, np.bool_)
     index_count = np.concatenate([np.zeros(1, np.int64), np.cumsum(indexing)])
     layer_count = np.concatenate([np.zeros(1, np.int64), np.cumsum(layered)])
-    runs: list[tuple[int, int, int]] = []
+    runs: list[tuple[int, int, int, bool]] = []
     for period in range(1, min(_LONGEST, size // LEAST_REPEATS) + 1):
         same = (token[:-period] == token[period:]) & ~busy[:-period] & ~busy[period:]
         edges = np.flatnonzero(np.diff(np.concatenate([[False], same, [False]]).astype(np.int8)))
@@ -99,10 +118,9 @@ def _runs(token: Ints, indexing: Bools, layered: Bools) -> tuple[Ints, Ints, Int
             turns = (end + period - start) // period
             stop = start + turns * period
             busy[start : end + period] = True
-            if index_count[stop] - index_count[start] >= turns and layer_count[stop] == layer_count[start]:
-                runs.append((start, period, turns))
-    table = np.array(sorted(runs), np.int64).reshape(-1, 3)
-    return table[:, 0], table[:, 1], table[:, 2]
+            if layer_count[stop] == layer_count[start]:
+                runs.append((start, period, turns, bool(index_count[stop] - index_count[start] >= turns)))
+    return np.array(sorted(runs), np.int64).reshape(-1, 4)
 
 
 def _spell(tree: Tree, nodes: Ints) -> str:

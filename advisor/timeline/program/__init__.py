@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from advisor.timeline.context import Context
 from advisor.timeline.program import compilation, learning, libraries, numbers, placement
-from advisor.timeline.program.habits import habits
+from advisor.timeline.program.habits import anomalous, habits
 from advisor.timeline.program.learning import INFERENCE, TRAINING, UNKNOWN, active_layers, optimizers
 from advisor.timeline.program.names import names_of
 from advisor.timeline.program.placement import proven_capability
@@ -21,6 +21,7 @@ __all__ = [
     "UNKNOWN",
     "Program",
     "active_layers",
+    "anomalous",
     "habits",
     "optimizers",
     "program_of",

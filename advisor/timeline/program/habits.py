@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 
-from advisor.intervals import Ints
-from advisor.timeline.calls import OP
+from advisor.intervals import Bools, Ints
+from advisor.timeline.calls import FORWARD, OP
 from advisor.timeline.context import Context
 
 # A kernel as short as its own launch call may end before the call returns, blocking or not.
 _LONG_NS = 20_000
 _ENOUGH = 10
+# A model, not a handful of copies or set-up calls.
+_NUMBERED = 50
+_CELL = re.compile(r"^aten::(?:lstm|gru|rnn_\w+|quantized_\w+)_cell$")
 _ENGINE = "autograd::engine::evaluate_function: "
+_SELECTED = (
+    ("attention", re.compile("attention")),
+    ("recurrent", re.compile("rnn")),
+    ("convolution", re.compile(r"conv")),
+)
+_TESTS = ("aten::isnan", "aten::_is_any_true", "aten::any", "aten::item", "aten::is_nonzero")
 
 
 def habits(context: Context) -> dict[str, Any]:
@@ -23,6 +33,9 @@ def habits(context: Context) -> dict[str, Any]:
         "blocking_launch_share": blocking_launch_share(context),
         "anomaly_checks": checks,
         "anomaly_mode": checks > 0 and 2 * checks >= nodes,
+        "grad_enabled": _grad_enabled(context),
+        "selects": _selects(context),
+        "cells": any(_CELL.match(name) for name in context.names),
     }
 
 
@@ -39,6 +52,27 @@ def blocking_launch_share(context: Context) -> float | None:
     return float((host.end[launch[keep]] >= work.end[rows[keep]]).mean())
 
 
+def _grad_enabled(context: Context) -> bool:
+    """Tell whether operators carry autograd's numbers, which gradient mode hands out, though nothing runs backward."""
+    table = context.tables.get("op")
+    if table is None or context.training():
+        return False
+    return int((table["sequence"] >= 0).sum()) >= _NUMBERED
+
+
+def _selects(context: Context) -> str | None:
+    """Tell what most of the selections of kernels that go on in the steady part are for; None where none go on."""
+    selection, host = context.waits.selection, context.recording.host
+    within = selection.node >= 0
+    node, dur = selection.node[within], (selection.end - selection.start)[within]
+    time: dict[str, int] = {}
+    for code in np.unique(host.name[node]).tolist():
+        name = context.names[code]
+        kind = next((kind for kind, known in _SELECTED if known.search(name)), "product")
+        time[kind] = time.get(kind, 0) + int(dur[host.name[node] == code].sum())
+    return max(time, key=lambda kind: time[kind]) if time else None
+
+
 def _nan_checks(context: Context) -> tuple[int, int]:
     """Nodes of the autograd graph whose gradients are checked for NaN as they run, and all that have gradients to check.
 
@@ -47,9 +81,45 @@ def _nan_checks(context: Context) -> tuple[int, int]:
     host, names = context.recording.host, context.names
     if not host.size or "aten::isnan" not in names:
         return 0, 0
-    checking = np.array([name == "aten::isnan" for name in names], np.bool_)
-    engine = np.array([name.startswith(_ENGINE) and "AccumulateGrad" not in name for name in names], np.bool_)
-    nodes: Ints = np.flatnonzero(engine[host.name] & (host.group == OP))
-    checks = np.flatnonzero(checking[host.name] & (host.group == OP))
+    nodes = _engine_nodes(context)
+    checks = _of_names(context, "aten::isnan")
     checked = np.unique(host.parent[checks])
     return int(np.isin(checked, nodes).sum()), len(nodes)
+
+
+def _engine_nodes(context: Context) -> Ints:
+    host, names = context.recording.host, context.names
+    engine = np.array([name.startswith(_ENGINE) and "AccumulateGrad" not in name for name in names], np.bool_)
+    return np.flatnonzero(engine[host.name] & (host.group == OP))
+
+
+def _of_names(context: Context, *wanted: str) -> Ints:
+    host = context.recording.host
+    named = np.array([name in wanted for name in context.names], np.bool_)
+    return np.flatnonzero(named[host.name] & (host.group == OP))
+
+
+def anomalous(context: Context) -> Bools:
+    """Flag the nodes of the forest that are what anomaly mode costs; none where it is off.
+
+    Each test is an isnan, what asks whether any element is, and the readback of the answer, all right below the engine's
+    operator; what they call is part of them. Of an operator that makes an autograd node it is the time in no inner operator,
+    which the traceback takes that it stores: 200 to 370 us an operator were measured.
+    """
+    host = context.recording.host
+    flags = np.zeros(host.size, np.bool_)
+    checks, nodes = _nan_checks(context)
+    if not checks or 2 * checks < nodes:
+        return flags
+    tests = _of_names(context, *_TESTS)
+    tests = tests[np.isin(host.parent[tests], _engine_nodes(context))]
+    # Of other nodes' own work, only what follows their isnan.
+    tested = host.parent[_of_names(context, "aten::isnan")]
+    tests = tests[np.isin(host.parent[tests], tested)]
+    own = np.full(host.size, -1, np.int64)
+    own[tests] = 1
+    flags = host.flow(own) > 0
+    ops = host.node_of["op"]
+    numbered = ops[context.tables["op"]["sequence"] >= 0]
+    flags[numbered[host.attributes.phase[numbered] == FORWARD]] = True
+    return flags
