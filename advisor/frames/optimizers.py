@@ -20,7 +20,7 @@ SCHEMA = Schema(
     (
         *COMMON,
         text("name", "class of the optimizer", "name"),
-        integer("gpu_ns", "ns", "GPU time launched inside it, communication left out, summed; NULL where launches were not recorded"),
+        integer("gpu_ns", "ns", "GPU time launched inside it but for communication, summed; NULL where launches were not recorded"),
         integer("kernel_count", "", "pieces of GPU work launched inside it"),
         real("host_share", "share", "of the steady time: what the host is in it"),
         integer("op_count", "", "operators right below it"),

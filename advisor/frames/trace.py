@@ -110,7 +110,7 @@ SCHEMA = Schema(
         real("blocking_launch_share", "share", "of kernels of 20 us or more: over when their launch returned; NULL under ten"),
         integer("anomaly_checks", "", "nodes of the backward pass whose gradients autograd's anomaly mode checks for NaN"),
         flag("anomaly_mode", "it checks half of all nodes or more"),
-        flag("grad_enabled", "50 operators or more carry autograd's numbers, and nothing runs backward: gradients are on in inference"),
+        flag("grad_enabled", "50 operators or more carry autograd's numbers, and nothing runs backward: on in inference"),
         text("selects", "what most selections of kernels that go on behind the first steps are for: attention, recurrent, "
              "convolution or product; NULL where none go on"),
         flag("cells", "cells of a recurrent layer were called one by one: LSTMCell, GRUCell, RNNCell"),
