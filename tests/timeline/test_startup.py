@@ -12,6 +12,7 @@ from advisor.report.figures import not_steady
 from advisor.testing import TraceBuilder
 from advisor.timeline.startup_table import KINDS
 from advisor.trace import Trace, read
+from advisor.views.startup import startup_parts
 
 CUDA, ROCM = "Tesla V100-SXM2-16GB", "AMD Instinct MI300X"
 Found = list[tuple[str, str, int]]
@@ -529,6 +530,32 @@ def test_a_model_that_is_built_and_moved_to_the_device(device: str, tmp_path: Pa
     assert ("initialization", 300_000) in [(kind, ms // 100_000 * 100_000) for kind, _, ms in found(b, tmp_path)]
     # What is left is the thousand operators of 20 us.
     assert trace.whole_ms == pytest.approx(20, rel=0.05)
+
+
+@both
+@pytest.mark.parametrize(("context_us", "place"), [(300_000, "aten::empty_strided"), (150_000, None)])
+def test_a_model_that_is_built_is_placed_where_most_of_its_time_is(
+    device: str, context_us: int, place: str | None, tmp_path: Path
+) -> None:
+    # 200 ms of Python, then the context in the first parameter's memory: over half of it all, or less, and a copy of 0.4 ms.
+    b = builder(device)
+    with b.op("aten::arange", us=5):
+        pass
+    b.idle(us=200_000)
+    with b.op("aten::to"):
+        with b.op("aten::empty_strided"):
+            b.call(api(device, "cudaDeviceGetStreamPriorityRange"), context_us)
+        with b.op("aten::copy_"):
+            b.copy("HtoD", nbytes=4_000_000, us=400, pinned=True, host_us=10)
+    for _ in range(5):
+        with b.op("aten::copy_"):
+            b.copy("HtoD", nbytes=4_000_000, us=400, pinned=True, host_us=10)
+    b.idle(us=3_000)
+    steady(b, 1_000)
+    parts = {part.kind: part for part in startup_parts(trace_of(b, tmp_path).context)}
+    part = parts["initialization"]
+    assert part.where == place
+    assert part.where_ms is None if place is None else part.where_ms == pytest.approx(context_us / 1000, abs=0.01)
 
 
 @both
