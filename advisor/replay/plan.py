@@ -220,7 +220,7 @@ def _with_price(finding: Finding, claim: Claim, prices: Priced, whole_ms: float,
     if saving is None or claim.rule.replay is None or whole_ms <= 0:
         return finding
     replay, (low, high) = claim.rule.replay, saving
-    assumed = f"{100 * replay.low:.3g} to {100 * replay.high:.3g} %"
+    assumed = f"{100 * replay.low * claim.returns[0]:.3g} to {100 * replay.high * claim.returns[1]:.3g} %"
     basis = f"replay: {how} {assumed} of its rows' time; {replay.basis}{paced}"
     return msgspec.structs.replace(
         finding,

@@ -378,8 +378,9 @@ class Replay:
         if replay.action == "batch":
             return Bounds(owned * own, whole_ms * own)
         reached = max(reach(self.context, self.graph, claim) * ms, owned)
-        high = min(owned, replay.high * reached, pace.room_ns(self.context, claim) * ms) * own
-        return Bounds(min(owned * own, replay.low * reached * own, high), high)
+        low_part, high_part = replay.low * claim.returns[0], replay.high * claim.returns[1]
+        high = min(owned, high_part * reached, pace.room_ns(self.context, claim) * ms) * own
+        return Bounds(min(owned * own, low_part * reached * own, high), high)
 
     def with_host(self, host: float) -> Keep:
         """The recording with a host that takes so much of its recorded time."""
