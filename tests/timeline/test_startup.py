@@ -142,10 +142,15 @@ def test_a_search_that_runs_many_kernels_is_not_counted_and_computes(device: str
             b.kernel("candidate_3", us=100)
     # Eight trials of 5 us for the launch and 500 us for the kernel.
     assert found(b, tmp_path) == [("selection", "aten::cudnn_convolution", 4040)]
-    ledger = trace_of(b, tmp_path).ledger
+    trace = trace_of(b, tmp_path)
+    ledger = trace.ledger
     # Eight trials of 500 us are the device's, and no steady work; four of 10 us and eight of 100 us are.
     assert ledger.of_extent()["compute"] == 4 * 10_000 + 4_000_000 + 800_000
     assert ledger.by_cause()["compute"] == 4 * 10_000 + 800_000
+    summary = advisor.analyze(trace).summary
+    assert summary.startup_work_ms == pytest.approx(4.0)
+    assert summary.first_step_ms is None
+    assert "4.00 ms of GPU work that start-up launched." in not_steady(summary)
 
 
 # ---- specialization
@@ -582,6 +587,15 @@ def test_a_first_step_that_start_up_fills_does_not_count(device: str, tmp_path: 
     trace = trace_of(b, tmp_path)
     assert trace.ledger.counted_steps().tolist() == [1, 2, 3]
     assert trace.whole_ms == pytest.approx(0.4, rel=0.02)
+    # Its parts add up: 30 ms of start-up, 0.4 ms that are left of the first step, and three of 0.4 ms.
+    summary = advisor.analyze(trace).summary
+    assert summary.first_step_ms == pytest.approx(0.4, rel=0.03)
+    assert summary.startup_work_ms is None
+    parts = summary.first_step_ms + sum(part.ms for part in summary.startup) + trace.ledger.counted_ns / 1e6
+    assert parts == pytest.approx(summary.extent_ms, abs=1e-6)
+    assert "30.0 ms of start-up (loading 30.0 ms" in not_steady(summary)
+    assert "; 0.4" in not_steady(summary)
+    assert "that are left of the first step." in not_steady(summary)
 
 
 def iterations(device: str, *, first_us: int = 400, stem: bool = False) -> TraceBuilder:
