@@ -8,7 +8,9 @@ from advisor.intervals import Ints, exclusive, fetch, summed
 from advisor.results.analysis import StartupPart
 from advisor.timeline.calls import OP, RUNTIME
 from advisor.timeline.context import Context
-from advisor.timeline.startup_table import KINDS
+from advisor.timeline.startup_table import CAPTURE, INITIALIZATION, KINDS
+
+_MARKED = (INITIALIZATION, CAPTURE)
 
 
 def startup_parts(context: Context) -> list[StartupPart]:
@@ -61,8 +63,8 @@ def _part(context: Context, kind: int, rows: Ints, cost: Ints) -> StartupPart:
     operator = fetch(host.attributes.op, nodes) if host.size else nodes
     named = np.where(operator >= 0, operator, nodes)
     codes = fetch(host.name, named) if host.size else nodes
-    # A node may only mark a span: what its time went to are the operators inside.
-    marks = (nodes >= 0) & (2 * (fetch(host.end, named) - fetch(host.start, named)) < cost)
+    # The first copy of a model, or the end of a capture, only marks a span: what its time went to are the operators inside.
+    marks = (nodes >= 0) & (kind in _MARKED) & (2 * (fetch(host.end, named) - fetch(host.start, named)) < cost)
     shown = np.flatnonzero((codes >= 0) & ~marks)
     heavy = {code: int(cost[shown][codes[shown] == code].sum()) for code in np.unique(codes[shown]).tolist()}
     for at in np.flatnonzero(marks).tolist():
