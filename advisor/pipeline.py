@@ -230,6 +230,7 @@ def _summary(trace: Trace) -> Summary:
     ledger, extent = trace.ledger, trace.ledger.of_extent()
     counted_ns, total_ns = ledger.counted_ns, sum(extent.values())
     lead_ms, lead_parts = lead(trace.context)
+    first_ns, work_ns = ledger.beside_startup()
     bare = trace.unprofiled
     return Summary(
         steps=trace.steps_recorded,
@@ -258,6 +259,8 @@ def _summary(trace: Trace) -> Summary:
         startup=startup_parts(trace.context),
         lead_ms=lead_ms,
         lead_startup=lead_parts,
+        first_step_ms=first_ns / 1e6 if first_ns else None,
+        startup_work_ms=work_ns / 1e6 if work_ns else None,
         steps_by=trace.steps_by or None,
         unprofiled_ms=bare.step_ms if bare is not None else None,
         unprofiled_steps=bare.steps if bare is not None else None,

@@ -146,7 +146,7 @@ def _host_line(context: Context, calls: Ints) -> tuple[Ints, Ints, Ints, Ints]:
     steps = recording.steps[: recording.step_count]
     marks = np.array([step.start for step in steps] + ([max(step.end for step in steps)] if steps else []), np.int64)
     if not steps and recording.extent != recording.window:
-        marks = np.array(recording.extent, np.int64)  # the host's span is what is priced
+        marks = np.array(recording.ends, np.int64)  # the host's span is what is priced
     waiting = np.isin(calls, context.waits.syncs.node)
     nodes = np.concatenate([calls, np.full(len(marks), -1, np.int64)])
     start = np.concatenate([host.start[calls], marks])

@@ -189,6 +189,10 @@ def not_steady(summary: Summary) -> str:
             if part.ms >= UNSTEADY * whole
         ]
         parts.append(f"{shown['startup']} of start-up" + (f" ({', '.join(kinds)})" if kinds else ""))
+    if (summary.first_step_ms or 0.0) >= UNSTEADY * whole > 0:
+        parts.append(f"{milliseconds(summary.first_step_ms)} that are left of the first step")
+    if (summary.startup_work_ms or 0.0) >= UNSTEADY * whole > 0:
+        parts.append(f"{milliseconds(summary.startup_work_ms)} of GPU work that start-up launched")
     if "before" in shown:
         parts.append(f"{shown['before']} of work queued before the recording")
     if "after" in shown:

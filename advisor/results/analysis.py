@@ -181,6 +181,17 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         doc("The causes of steady work alone, as shares of it that add up to 1; empty in older analyses."),
     ] = {}
     startup: Annotated[list[StartupPart], doc("Start-up by kind, the longest first; empty where there is none.")] = []
+    first_step_ms: Annotated[
+        float | None,
+        doc(
+            "The rest of a first step that start-up fills: neither steady nor start-up, in `causes` by what owns it. "
+            "None where there is none."
+        ),
+    ] = None
+    startup_work_ms: Annotated[
+        float | None,
+        doc("GPU work that start-up launched, as a search does: not steady, in `causes`. None where there is none."),
+    ] = None
     steps_by: Annotated[
         Text | None, doc("Marks of the steps: ProfilerStep, or what was found to repeat; None without steps.")
     ] = None

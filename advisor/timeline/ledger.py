@@ -120,6 +120,15 @@ class Ledger:
         """ns of each cause over all that the ledger divides, start-up and both ends included."""
         return self._sums(np.ones(len(self.cause), np.bool_))
 
+    def beside_startup(self) -> tuple[int, int]:
+        """ns that are not counted, and no start-up: of a first step that does not count, and of work launched by start-up.
+
+        With what is counted, start-up and both ends they make up the extent.
+        """
+        rest = ~self.counted & (self.step >= 0) & (self.cause != CODE["startup"])
+        first = rest & (self.step == 0) & (not (self.counted & (self.step == 0)).any())
+        return int(self.dur_ns[first].sum()), int(self.dur_ns[rest & ~first].sum())
+
     def _sums(self, segments: Bools) -> dict[str, int]:
         total = summed(self.cause[segments], self.dur_ns[segments], len(CAUSES))
         return dict(zip(CAUSES, total.tolist(), strict=True))

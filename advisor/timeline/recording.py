@@ -299,8 +299,10 @@ class Recording:
     def ends(self) -> tuple[int, int]:
         """Part of the extent that is the program's: behind what was queued before the recording, before the tail of it."""
         low, high = self.extent
-        if self.part is not None or self.extent != self.window:
+        if self.part is not None:
             return low, high
+        if self.extent != self.window:
+            return low, min(iterations.end_of_program(self), high)
         first = min(iterations.first_moment(self, low), high)
         return first, max(iterations.last_moment(self, first, high), first)
 

@@ -36,6 +36,8 @@ _LATE_SHARE = 0.10
 _HOST_TIMES = 2
 _PROFILER = re.compile(r"(?:\S*/)?torch/(?:autograd/)?profiler|<built-in")
 _SYNC = re.compile(r"Synchronize|^(?:cuda|hip)Memcpy")
+# Calls that give back what a program held: behind its last work it takes itself down.
+_TEARDOWN = re.compile(r"Free|Destroy|Unload|Unregister|Unmap|Release|DeviceReset")
 # A tail is the recording's own from here on, or from a tenth of the step.
 _TAIL_NS = 1_000_000
 _LIKE = 9  # so many of the last steps say what tail is theirs
@@ -232,19 +234,44 @@ def _ranges(recording: Recording) -> Way | None:
 def host_span(recording: Recording) -> tuple[int, int] | None:
     """First and last moment of the host's recorded work, where it is over twice the window; else None.
 
-    A program whose GPU did one short kernel is not that kernel.
+    A program whose GPU did one short kernel is not that kernel. What it takes to end it is in the span, and does not make it.
     """
+    low, high = recording.window
+    nodes, last = _program(recording)
+    host = recording.host
+    own = nodes[host.start[nodes] < last]
+    if union(host.start[own], host.end[own]).length <= _HOST_TIMES * (high - low):
+        return None
+    return min(low, int(host.start[nodes].min())), max(high, int(host.end[nodes].max()))
+
+
+def end_of_program(recording: Recording) -> int:
+    """End of the last operator, call or GPU work where the host's span is judged; calls that only take it down are behind."""
+    return max(recording.window[1], _program(recording)[1])
+
+
+def _program(recording: Recording) -> tuple[Ints, int]:
+    """The operators and calls of the host, but for waits; and when the last of them ends that is no teardown."""
     host = recording.host
     if not host.size:
-        return None
-    low, high = recording.window
+        return np.zeros(0, np.int64), recording.window[1]
     nodes = np.flatnonzero((host.group == OP) | (host.group == RUNTIME))
-    waits = np.array([_SYNC.search(name) is not None for name in recording.names], np.bool_)
-    nodes = nodes[~((host.group[nodes] == RUNTIME) & waits[host.name[nodes]])]
-    spans = union(host.start[nodes], host.end[nodes])
-    if spans.length <= _HOST_TIMES * (high - low):
-        return None
-    return min(low, int(spans.start[0])), max(high, int(spans.end[-1]))
+    called = host.group[nodes] == RUNTIME
+    nodes = nodes[~(called & _named(recording, _SYNC)[host.name[nodes]])]
+    own = nodes[~_takes_down(recording, nodes)]
+    return nodes, int(host.end[own].max()) if len(own) else recording.window[0]
+
+
+def _takes_down(recording: Recording, nodes: Ints) -> Bools:
+    """Flag calls that only give back what the program held."""
+    host = recording.host
+    flags: Bools = (host.group[nodes] == RUNTIME) & _named(recording, _TEARDOWN)[host.name[nodes]]
+    return flags
+
+
+def _named(recording: Recording, pattern: re.Pattern[str]) -> Bools:
+    """Flags of the names that match, by name code."""
+    return np.array([pattern.search(name) is not None for name in recording.names], np.bool_)
 
 
 def first_moment(recording: Recording, low: int) -> int:
@@ -342,9 +369,10 @@ def _acts(recording: Recording) -> Ints:
 
 
 def _goes_on(recording: Recording, acts: Ints, end: int) -> bool:
-    """Tell whether operators, calls or annotations among *acts* begin behind a moment."""
+    """Tell whether operators, calls or annotations among *acts* begin behind a moment: more than a program's teardown."""
     host = recording.host
-    return bool(((host.start[acts] >= end) & (host.group[acts] != PYTHON)).any())
+    later = acts[(host.start[acts] >= end) & (host.group[acts] != PYTHON)]
+    return bool((~_takes_down(recording, later)).any())
 
 
 def _ends_of_work(recording: Recording, acts: Ints) -> Callable[[int, int, int], int]:

@@ -8,7 +8,9 @@ from advisor.intervals import Ints, exclusive, fetch, summed
 from advisor.results.analysis import StartupPart
 from advisor.timeline.calls import OP, RUNTIME
 from advisor.timeline.context import Context
-from advisor.timeline.startup_table import KINDS
+from advisor.timeline.startup_table import CAPTURE, INITIALIZATION, KINDS
+
+_MARKED = (INITIALIZATION, CAPTURE)
 
 
 def startup_parts(context: Context) -> list[StartupPart]:
@@ -21,7 +23,7 @@ def startup_parts(context: Context) -> list[StartupPart]:
     parts = []
     for kind in np.unique(table.kind[cost > 0]).tolist():
         rows = np.flatnonzero((table.kind == kind) & (cost > 0))
-        parts.append(_part(context, kind, table.node[rows], cost[rows]))
+        parts.append(_part(context, kind, rows, cost[rows]))
     return sorted(parts, key=lambda part: -part.ms)
 
 
@@ -49,18 +51,25 @@ def lead(context: Context) -> tuple[float | None, list[StartupPart]]:
     for kind in np.unique(table.kind[inner]).tolist():
         rows = table.kind[inner] == kind
         if cost[rows].any():
-            parts.append(_part(context, kind, table.node[inner[rows]], cost[rows]))
+            parts.append(_part(context, kind, inner[rows], cost[rows]))
     return (low - first) / 1e6, sorted(parts, key=lambda part: -part.ms)
 
 
-def _part(context: Context, kind: int, nodes: Ints, cost: Ints) -> StartupPart:
-    """Sum up start-up of one kind, with the operator that over half of it lies in. *cost* is the ns of each node."""
-    host = context.recording.host
+def _part(context: Context, kind: int, rows: Ints, cost: Ints) -> StartupPart:
+    """Sum up start-up of one kind, with the operator that over half of it lies in. *cost* is the ns of each of *rows*."""
+    host, table = context.recording.host, context.waits.startup
+    nodes = table.node[rows]
     # A call stands for the operator that it was made in.
     operator = fetch(host.attributes.op, nodes) if host.size else nodes
     named = np.where(operator >= 0, operator, nodes)
     codes = fetch(host.name, named) if host.size else nodes
-    heavy = {code: int(cost[codes == code].sum()) for code in np.unique(codes[codes >= 0]).tolist()}
+    # The first copy of a model, or the end of a capture, only marks a span: what its time went to are the operators inside.
+    marks = (nodes >= 0) & (kind in _MARKED) & (2 * (fetch(host.end, named) - fetch(host.start, named)) < cost)
+    shown = np.flatnonzero((codes >= 0) & ~marks)
+    heavy = {code: int(cost[shown][codes[shown] == code].sum()) for code in np.unique(codes[shown]).tolist()}
+    for at in np.flatnonzero(marks).tolist():
+        for code, ns in _inside(context, int(rows[at])).items():
+            heavy[code] = heavy.get(code, 0) + min(ns, int(cost[at]))
     where = max(heavy, key=lambda code: heavy[code]) if heavy else -1
     named_ns = heavy.get(where, 0)
     if 2 * named_ns < int(cost.sum()):
@@ -71,3 +80,19 @@ def _part(context: Context, kind: int, nodes: Ints, cost: Ints) -> StartupPart:
         where=context.names[where] if where >= 0 else None,
         where_ms=named_ns / 1e6 if where >= 0 else None,
     )
+
+
+def _inside(context: Context, row: int) -> dict[int, int]:
+    """ns that each operator or range takes itself within a span of start-up, by name code; calls outside them by their own."""
+    host, table = context.recording.host, context.waits.startup
+    low, high, thread = int(table.start[row]), int(table.end[row]), host.thread[table.node[row]]
+    near = (host.thread == thread) & (host.start < high) & (host.end > low)
+    operator = host.attributes.op  # of an operator (or range) itself
+    nodes = np.flatnonzero(near & ((operator == np.arange(host.size)) | ((host.group == RUNTIME) & (operator < 0))))
+    own = np.minimum(host.end[nodes], high) - np.maximum(host.start[nodes], low)
+    # What an operator calls is not its own time.
+    above = fetch(operator, host.parent[nodes])
+    inner = np.flatnonzero(above >= 0)
+    own = own - summed(np.searchsorted(nodes, above[inner]), own[inner], len(nodes))
+    names, place = np.unique(host.name[nodes], return_inverse=True)
+    return dict(zip(names.tolist(), summed(place, own, len(names)).tolist(), strict=True))

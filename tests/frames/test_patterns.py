@@ -136,7 +136,9 @@ def test_elementwise_chain_leaves_the_scores_to_the_attention(tmp_path: Path) ->
                 launch(b, "aten::gelu" if us == 110 else "aten::mul", POINTWISE, us, V)
     book = rulebook.load([ROOT / "rules"])
     findings = {finding.rule: finding for finding in analyze(opened(b, tmp_path), book).findings}
-    assert findings["kernels/unfused-attention"].cost_ms == pytest.approx(1.03, rel=0.01)  # 200 + 210 + 220 + 200, products 200
+    assert findings["kernels/unfused-attention"].cost_ms == pytest.approx(
+        1.03, rel=0.01
+    )  # 200 + 210 + 220 + 200, products 200
     assert findings["kernels/elementwise-chain"].cost_ms == pytest.approx(0.33, rel=0.01)  # 100 + 110 + 120
 
 

@@ -32,10 +32,13 @@ def work(b: TraceBuilder, us: int = 1000) -> None:
         b.kernel("gemm", us=us)
 
 
-def ends(trace: Trace) -> tuple[int, int, int]:
-    """Us of before, of what is steady, and of after. The three make up the window."""
+def ends(trace: Trace, *, host: bool = False) -> tuple[int, int, int]:
+    """Us of before, of what is steady, and of after. The three make up the window; of the *host*, its span."""
     causes = trace.ledger.of_extent()
-    assert sum(causes.values()) == trace.window_ns
+    recording = trace.context.recording
+    low, high = recording.extent
+    assert (recording.extent != recording.window) == host
+    assert sum(causes.values()) == high - low
     counted = trace.ledger.counted_ns
     outside = trace.ledger.through("before", "after")
     assert (trace.ledger.step[outside] == -1).all()
@@ -256,3 +259,59 @@ def test_steps_leave_the_window_as_it_is(tmp_path: Path) -> None:
         b.kernel("fill", us=3)
     recording = trace_of(b, tmp_path).context.recording
     assert recording.extent == recording.window
+
+
+@both
+@pytest.mark.parametrize("call", ["cudaFree", "cudaStreamDestroy", "cudaModuleUnload", "cuModuleUnload"])
+def test_a_program_that_is_taken_down_did_its_work_before(device: str, call: str, tmp_path: Path) -> None:
+    # 50 ms of operators and a kernel of 3 us, then Python for 56 ms, and two calls of 4 ms that give back what it held.
+    b = builder(device)
+    with b.op("aten::randn", us=50_000):
+        pass
+    b.kernel("fill", us=3)
+    b.idle(us=56_000)
+    b.call(api(device, call), 4_000)
+    b.call(api(device, call), 4_000)
+    trace = trace_of(b, tmp_path)
+    # The kernel runs in the first 3 us of the 56 ms.
+    assert ends(trace, host=True) == (0, 50_003, 63_997)
+
+
+@both
+def test_memory_that_is_given_back_before_other_work_is_part_of_the_program(device: str, tmp_path: Path) -> None:
+    b = builder(device)
+    with b.op("aten::randn", us=50_000):
+        pass
+    b.kernel("fill", us=3)
+    b.call(api(device, "cudaFree"), 4_000)
+    with b.op("aten::randn", us=6_000):
+        pass
+    before, _, after = ends(trace_of(b, tmp_path), host=True)
+    assert (before, after) == (0, 0)
+
+
+def test_taking_a_program_down_makes_it_no_program_of_the_host(tmp_path: Path) -> None:
+    b = builder()
+    work(b)
+    b.call("cudaFree", 50_000)
+    recording = trace_of(b, tmp_path).context.recording
+    assert recording.extent == recording.window
+
+
+@both
+def test_what_follows_the_last_step_only_to_take_the_program_down(device: str, tmp_path: Path) -> None:
+    # The tail of the last step is its own where the program goes on behind it: a call that frees is not that.
+    b = builder(device)
+    for us in (0, 0, 0, 90_000):
+        with b.step(us=us):
+            work(b, 10_000)
+    b.idle(us=10)
+    b.call(api(device, "cudaFree"), 4_000)
+    assert ends(trace_of(b, tmp_path)) == (0, 40_000, 80_000)
+    b = builder(device)
+    for us in (0, 0, 0, 90_000):
+        with b.step(us=us):
+            work(b, 10_000)
+    with b.op("aten::randn", us=4_000):
+        pass
+    assert ends(trace_of(b, tmp_path))[1:] == (120_000, 0)

@@ -12,6 +12,7 @@ from advisor.report.figures import not_steady
 from advisor.testing import TraceBuilder
 from advisor.timeline.startup_table import KINDS
 from advisor.trace import Trace, read
+from advisor.views.startup import startup_parts
 
 CUDA, ROCM = "Tesla V100-SXM2-16GB", "AMD Instinct MI300X"
 Found = list[tuple[str, str, int]]
@@ -141,10 +142,15 @@ def test_a_search_that_runs_many_kernels_is_not_counted_and_computes(device: str
             b.kernel("candidate_3", us=100)
     # Eight trials of 5 us for the launch and 500 us for the kernel.
     assert found(b, tmp_path) == [("selection", "aten::cudnn_convolution", 4040)]
-    ledger = trace_of(b, tmp_path).ledger
+    trace = trace_of(b, tmp_path)
+    ledger = trace.ledger
     # Eight trials of 500 us are the device's, and no steady work; four of 10 us and eight of 100 us are.
     assert ledger.of_extent()["compute"] == 4 * 10_000 + 4_000_000 + 800_000
     assert ledger.by_cause()["compute"] == 4 * 10_000 + 800_000
+    summary = advisor.analyze(trace).summary
+    assert summary.startup_work_ms == pytest.approx(4.0)
+    assert summary.first_step_ms is None
+    assert "4.00 ms of GPU work that start-up launched." in not_steady(summary)
 
 
 # ---- specialization
@@ -532,6 +538,32 @@ def test_a_model_that_is_built_and_moved_to_the_device(device: str, tmp_path: Pa
 
 
 @both
+@pytest.mark.parametrize(("context_us", "place"), [(300_000, "aten::empty_strided"), (150_000, None)])
+def test_a_model_that_is_built_is_placed_where_most_of_its_time_is(
+    device: str, context_us: int, place: str | None, tmp_path: Path
+) -> None:
+    # 200 ms of Python, then the context in the first parameter's memory: over half of it all, or less, and a copy of 0.4 ms.
+    b = builder(device)
+    with b.op("aten::arange", us=5):
+        pass
+    b.idle(us=200_000)
+    with b.op("aten::to"):
+        with b.op("aten::empty_strided"):
+            b.call(api(device, "cudaDeviceGetStreamPriorityRange"), context_us)
+        with b.op("aten::copy_"):
+            b.copy("HtoD", nbytes=4_000_000, us=400, pinned=True, host_us=10)
+    for _ in range(5):
+        with b.op("aten::copy_"):
+            b.copy("HtoD", nbytes=4_000_000, us=400, pinned=True, host_us=10)
+    b.idle(us=3_000)
+    steady(b, 1_000)
+    parts = {part.kind: part for part in startup_parts(trace_of(b, tmp_path).context)}
+    part = parts["initialization"]
+    assert part.where == place
+    assert part.where_ms is None if place is None else part.where_ms == pytest.approx(context_us / 1000, abs=0.01)
+
+
+@both
 def test_a_batch_that_is_copied_first_is_part_of_the_program(device: str, tmp_path: Path) -> None:
     # Fewer copies than a model has parameters; and where the GPU works from the start there is nothing to build before.
     b = builder(device)
@@ -555,6 +587,15 @@ def test_a_first_step_that_start_up_fills_does_not_count(device: str, tmp_path: 
     trace = trace_of(b, tmp_path)
     assert trace.ledger.counted_steps().tolist() == [1, 2, 3]
     assert trace.whole_ms == pytest.approx(0.4, rel=0.02)
+    # Its parts add up: 30 ms of start-up, 0.4 ms that are left of the first step, and three of 0.4 ms.
+    summary = advisor.analyze(trace).summary
+    assert summary.first_step_ms == pytest.approx(0.4, rel=0.03)
+    assert summary.startup_work_ms is None
+    parts = summary.first_step_ms + sum(part.ms for part in summary.startup) + trace.ledger.counted_ns / 1e6
+    assert parts == pytest.approx(summary.extent_ms, abs=1e-6)
+    assert "30.0 ms of start-up (loading 30.0 ms" in not_steady(summary)
+    assert "; 0.4" in not_steady(summary)
+    assert "that are left of the first step." in not_steady(summary)
 
 
 def iterations(device: str, *, first_us: int = 400, stem: bool = False) -> TraceBuilder:
