@@ -240,6 +240,11 @@ class Trace:
         """Segments of the ledger that the chosen rows of a frame own, each once: as the frame declares."""
         return FRAMES[frame].claims(self._context, mask)
 
+    def returns(self, frame: str, mask: Bools) -> tuple[float, float]:
+        """Parts of the time that the chosen rows own which a fix can return: cautiously, and at most."""
+        find = FRAMES[frame].returns
+        return find(self._context, mask) if find is not None else (1.0, 1.0)
+
     def costs(self, frame: str, mask: Bools, segments: Ints) -> Ints | None:
         """ns that each of the chosen rows of a frame owns of some segments of the ledger; None where it cannot be told."""
         return FRAMES[frame].costs(self._context, mask, segments)

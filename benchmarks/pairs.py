@@ -6,7 +6,8 @@ profiler, in turns (before, after, after, before: a round). Writes pairs.json af
 Markdown. The analysis runs beside the timings, on the CPU; whatever uses the device runs alone.
 
 ``python benchmarks/pairs.py --again DIR`` needs neither torch nor a device: it analyzes the traces of an earlier run, or of
-``benchmarks/gpu_parts/traces.py``, with the rules as they are now, and prints the ranges beside the gains measured then.
+``benchmarks/gpu_parts/traces.py`` (sample_traces/h100 holds both), with the rules as they are now, and prints the ranges beside
+the gains measured then.
 ``--out`` keeps the analyses; ``--earlier`` names a folder where another ``--again`` kept its own, whose ranges are printed, too.
 """
 
@@ -281,11 +282,11 @@ AGAIN = [
 
 def measured_there(folder: Path) -> dict[str, dict[str, Any]]:
     """Programs of a folder, as pairs.json has them: with the gains that were measured, and what was found then."""
-    kept = folder / "pairs.json"
-    if kept.exists():
-        results: dict[str, dict[str, Any]] = json.loads(kept.read_text())
-        return results
-    results = {}
+    results: dict[str, dict[str, Any]] = {}
+    for kept in (folder / "pairs.json", folder / "measured.json"):
+        if kept.exists():
+            results = json.loads(kept.read_text())
+            return {name: {"fault": "", "findings": [], **one} for name, one in results.items()}
     for path in sorted(folder.glob("*.json")):
         truth = json.loads(path.read_text())
         before, after = truth.get("without_profiler_ms"), truth.get("without_fault_ms")

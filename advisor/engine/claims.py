@@ -23,7 +23,8 @@ from advisor.rulebook.rule import Rule
 class Claim:
     """A rule that fires: the rows of its frame that are its own, and the counted segments that they own.
 
-    ``after`` names the rules whose fixes leave nothing to save, None where something is left.
+    ``after`` names the rules whose fixes leave nothing to save, None where something is left. ``returns`` are the parts of what
+    it owns that its assumptions, the cautious and the hopeful one, are shares of.
     """
 
     rule: Rule
@@ -33,6 +34,7 @@ class Claim:
     severity: Severity = "note"
     saving: Saving | None = None
     after: tuple[str, ...] | None = None
+    returns: tuple[float, float] = (1.0, 1.0)
 
     @property
     def rank(self) -> ranking.Place:
@@ -188,9 +190,10 @@ def _saving(
         return None
     free_ms = free_ns / whole_ns * whole_ms
     # The sum of many roundings may not pass the whole either.
-    high = max(0.0, min(replay.high * free_ms, most_ns / whole_ns * whole_ms, left_ms))
-    low = min(replay.low * free_ms, high)
-    basis = f"bound: {100 * replay.low:.3g} to {100 * replay.high:.3g} % of the time it owns; {replay.basis}"
+    low_part, high_part = replay.low * claim.returns[0], replay.high * claim.returns[1]
+    high = max(0.0, min(high_part * free_ms, most_ns / whole_ns * whole_ms, left_ms))
+    low = min(low_part * free_ms, high)
+    basis = f"bound: {100 * low_part:.3g} to {100 * high_part:.3g} % of the time it owns; {replay.basis}"
     if shared:
         basis += f"; what {' and '.join(shared)} would save is not counted again"
     return Saving(

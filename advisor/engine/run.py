@@ -112,6 +112,7 @@ class Trace(Protocol):
     def window_ns(self) -> int: ...
     def frame(self, name: str, /) -> pd.DataFrame: ...
     def claims(self, frame: str, mask: Bools, /) -> Ints: ...
+    def returns(self, frame: str, mask: Bools, /) -> tuple[float, float]: ...
     def costs(self, frame: str, mask: Bools, segments: Ints, /) -> Ints | None: ...
 
 
@@ -375,7 +376,8 @@ class _Run:
             except Exception as error:  # noqa: BLE001  (the verdict of this rule)
                 self.fail(rule, error, "cost")
                 continue
-            claims.append(Claim(rule, rows, segments[ledger.counted[segments]]))
+            returns = self.trace.returns(rule.match.frame, mask)
+            claims.append(Claim(rule, rows, segments[ledger.counted[segments]], returns=returns))
         bare = self.trace.unprofiled
         times = (bare.dur_ns, bare.counted_ns, bare.step_ms) if bare is not None else None
         return settle(claims, ledger.dur_ns, ledger.counted_ns, self.whole_ms, times)

@@ -59,8 +59,9 @@ class Frame:
     of the matched rows where it does not say so itself, with ``no_op`` in place of an operator where there is none, and
     ``unlinked`` where ``linked`` is false. ``shortens`` is the host's time that a fix of the rows shortens: by default the
     idle time that they own, and none where the rows are GPU work. ``frees`` are nodes of the waits that a fix does away with;
-    ``encloses`` is the GPU work inside the rows that goes with a fix of them, though they do not own it. Raises ``TypeError``
-    for a frame that says neither what its rows own nor that they own nothing.
+    ``encloses`` is the GPU work inside the rows that goes with a fix of them, though they do not own it. ``returns`` are the
+    parts of what rows own that a fix takes cautiously and at most, where they own what it replaces only. Raises
+    ``TypeError`` for a frame that says neither what its rows own nor that they own nothing.
     """
 
     schema: Schema
@@ -73,6 +74,7 @@ class Frame:
     shortens: Stretches | None = None
     frees: Pick | None = None
     encloses: Pick | None = None
+    returns: Callable[[Context, Bools], tuple[float, float]] | None = None
     no_op: str = ""
     unlinked: str = ""
 

@@ -157,6 +157,10 @@ class Job:
         """Segments of the ledger that rows of `arrivals` own: their own."""
         return np.flatnonzero(mask) if frame == "arrivals" else np.zeros(0, np.int64)
 
+    def returns(self, frame: str, mask: Bools) -> tuple[float, float]:
+        """All of it."""
+        return 1.0, 1.0
+
     def costs(self, frame: str, mask: Bools, segments: Ints) -> None:
         """Nothing else: no rank's time is divided here."""
 

@@ -68,7 +68,7 @@ def effect(context: Context, graph: Graph, claim: Claim, *, hopeful: bool, other
     """
     keep = Keep.all_of(graph)
     replay = claim.rule.replay
-    share = 0.0 if replay is None else replay.high if hopeful else replay.low
+    share = 0.0 if replay is None else (replay.high if hopeful else replay.low) * claim.returns[hopeful]
     if replay is None or share <= 0:
         return keep
     frame, action = FRAMES[claim.rule.match.frame], replay.action

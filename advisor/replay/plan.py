@@ -221,7 +221,7 @@ def _with_price(finding: Finding, claim: Claim, prices: Priced, whole_ms: float,
     if saving is None or claim.rule.replay is None or whole_ms <= 0:
         return finding
     replay, (low, high) = claim.rule.replay, saving
-    assumed = f"{100 * replay.low:.3g} to {100 * replay.high:.3g} %"
+    assumed = f"{100 * replay.low * claim.returns[0]:.3g} to {100 * replay.high * claim.returns[1]:.3g} %"
     host = " and of the host's in launching them" if replay.hidden else ""
     more = _MORE if high > finding.cost_ms else ""
     basis = f"replay: {how} {assumed} of its rows' time{host}; {replay.basis}{more}{paced}"

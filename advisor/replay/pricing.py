@@ -384,8 +384,9 @@ class Replay:
         if replay.hidden == "host":
             # What the GPU's work hides today, the GPU waits for as soon as another fix takes that work away.
             most = reached = max(owned, host_time(self.context, self.graph, claim) * ms)
-        high = min(most, replay.high * reached, pace.room_ns(self.context, claim) * ms) * own
-        return Bounds(min(most * own, replay.low * reached * own, high), high)
+        low_part, high_part = replay.low * claim.returns[0], replay.high * claim.returns[1]
+        high = min(most, high_part * reached, pace.room_ns(self.context, claim) * ms) * own
+        return Bounds(min(most * own, low_part * reached * own, high), high)
 
     def with_host(self, host: float) -> Keep:
         """The recording with a host that takes so much of its recorded time."""

@@ -19,7 +19,9 @@ _ALIKE = 0.97
 """Steps as long as this share of the recorded ones were not slowed down."""
 _SPREAD = 0.05
 """Medians of a few steps differ by so much of a step. Beyond that, and the host's idle time, nothing is the profiler's."""
-_SLOWED = ("host", "operator", "profiler", "sync", "allocator", "blocking_copy")
+_SLOWED = ("host", "operator", "profiler", "sync")
+_DRIVER = ("allocator", "blocking_copy")
+"""Time of the driver and of the link, which the profiler hardly slows: the host's own gives way before it."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +55,14 @@ def unprofiled(context: Context) -> Unprofiled | None:
     slowed = ledger.counted if context.cpu_program else ledger.counted & ledger.through(*_SLOWED)
     if context.cpu_program:
         slowed = slowed & ~ledger.through("loader")
-    held = float(ledger.dur_ns[slowed].sum()) / max(ledger.counted_ns, 1) * before_ns
-    if before_ns - step_ns > held + _SPREAD * before_ns:
+    driver = ledger.counted & ledger.through(*_DRIVER) & ~slowed
+    per_ns = before_ns / max(ledger.counted_ns, 1)
+    held, beside = (float(ledger.dur_ns[part].sum()) * per_ns for part in (slowed, driver))
+    shorter = before_ns - step_ns
+    if shorter > held + beside + _SPREAD * before_ns:
         return None
-    left = max(1 - (before_ns - step_ns) / held, 0.0)
-    dur_ns = np.where(slowed, np.rint(ledger.dur_ns * left).astype(np.int64), ledger.dur_ns)
+    left = max(1 - shorter / held, 0.0) if held else 1.0
+    left_beside = max(1 - max(shorter - held, 0.0) / beside, 0.0) if beside else 1.0
+    kept = np.where(slowed, left, np.where(driver, left_beside, 1.0))
+    dur_ns = np.rint(ledger.dur_ns * kept).astype(np.int64)
     return Unprofiled(step_ns, len(recorded.unprofiled_step_ms), dur_ns, int(dur_ns[ledger.counted].sum()))

@@ -25,8 +25,8 @@ def python_at_one_line() -> TraceBuilder:
     return behind(between(), with_stack=False)
 
 
-# No place then, but the operators around it. The first stretch, with which the recording begins, is not counted.
-@fires(cost_ms=2.25, occurrences=3)
+# Which line it is, nobody knows: that is gpu-idle/unexplained's.
+@quiet
 def python_somewhere_between_two_lines() -> TraceBuilder:
     return behind(between(lines=(40, 44)), with_stack=False)
 

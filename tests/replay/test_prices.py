@@ -152,7 +152,10 @@ def test_products_inside_an_attention_that_is_fused_are_not_padded_as_well() -> 
     result = analyzed(attention())
     fused, padded = finding(result, "kernels/unfused-attention"), finding(result, "precision/misaligned-matmul")
     assert fused.saving is not None
-    assert fused.saving.high_ms == pytest.approx(4.0, rel=0.02)
+    # The 4 ms between the products go, at least 70 % of them; of the 4 ms of the products at most 85 %.
+    assert fused.cost_ms == pytest.approx(8.0, rel=0.02)
+    assert fused.saving.low_ms == pytest.approx(2.8, rel=0.02)
+    assert fused.saving.high_ms == pytest.approx(7.4, rel=0.02)
     assert padded.cost_ms == pytest.approx(4.0, rel=0.02)
     assert (padded.saving, padded.after, padded.severity) == (None, ["kernels/unfused-attention"], "note")
 

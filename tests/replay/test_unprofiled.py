@@ -13,6 +13,7 @@ from advisor.pipeline import analyze
 from advisor.report import Options, render
 from advisor.results.analysis import Analysis
 from advisor.testing import TraceBuilder
+from advisor.timeline.unprofiled import unprofiled
 from advisor.trace import read
 
 GEMM = "volta_sgemm_128x64_nn"
@@ -117,3 +118,27 @@ def test_recorded_programs_promise_no_more_than_their_step_takes(path: Path) -> 
     assert found.summary.priced_ms == pytest.approx(measured["before_ms"], rel=0.35)
     promised = sum(one.saving.high_ms for one in found.findings if one.saving)
     assert promised <= found.summary.priced_ms * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("bare_ms", "left"), [(9.0, 1.0), (2.0, 0.8 / 3)])
+def test_the_drivers_time_gives_way_after_the_hosts(bare_ms: float, left: float, tmp_path: Path) -> None:
+    """Steps of 13 ms: 10 as above, 8.8 of them idle, and 3 in cudaMalloc.
+
+    Steps of 9 ms take 4 of the 8.8. Of 2 ms take all of them, and 2.2 of the 3.
+    """
+    b = TraceBuilder(GPUS[0])
+    b.ran_with(unprofiled_step_ms=(bare_ms,) * 3)
+    for _ in range(6):
+        with b.step():
+            for _ in range(100):
+                with b.op("aten::linear", us=100):
+                    b.kernel(GEMM, us=12)
+            b.malloc(1 << 21, 3000)
+    b.sync()
+    context = read(str(b.write(tmp_path / "trace.json"))).context
+    bare = unprofiled(context)
+    assert bare is not None
+    driver = context.ledger.counted & context.ledger.through("allocator")
+    assert context.ledger.dur_ns[driver].sum() > 0
+    share = bare.dur_ns[driver].sum() / context.ledger.dur_ns[driver].sum()
+    assert share == pytest.approx(left, abs=0.05)

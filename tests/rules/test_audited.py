@@ -132,7 +132,7 @@ def test_two_first_calls_are_start_up_and_what_is_left_is_judged() -> None:
     for rule, share in (
         ("precision/cast-churn", 0.187),
         ("kernels/elementwise-chain", 0.21),
-        ("kernels/unfused-attention", 0.09),
+        ("kernels/unfused-attention", 0.137),  # 9 % between the products, and these
     ):
         finding = found(result, rule)
         assert finding.severity == "medium"
@@ -228,10 +228,12 @@ def test_a_product_that_is_certain_leads_and_the_blocked_host_is_named() -> None
 
 def test_an_optimizer_that_takes_a_third_of_the_step() -> None:
     result = read("a100_dlrm_shampoo_rank1of128")
-    first = result.findings[0]
-    assert first.rule == "kernels/slow-optimizer"
-    assert first.severity == "high"
-    assert about(first.cost_ms, 209)
+    exchange, first = result.findings[:2]
+    # Of the 111 ms of the GPU's work in a step of Shampoo 105 are an all_gather, as a second audit showed: communication, which
+    # no cheaper step returns. The host's 209 ms are said; what the GPU waits for them comes behind the exchange.
+    assert (exchange.rule, first.rule) == ("distributed/exposed-communication", "kernels/slow-optimizer")
+    assert first.severity == "medium"
+    assert about(first.cost_ms, 209 - 105)
     assert first.where[0].op == "Optimizer.step#Shampoo.step"
     assert rules(result)[-1] == "gpu-idle/unexplained"
     assert "record a few steps" not in headline(result)
@@ -276,7 +278,8 @@ def test_images_prepared_on_the_cpu_and_attention_by_hand() -> None:
     assert padding.saving is None
     assert "kernels/unfused-attention" in (padding.after or [])
     assert "add_histogram" not in text(result)
-    assert result.plan[-1].speedup < 6
+    # Of 379 ms those of the processor, 218, and of the attention, 120, can go.
+    assert result.plan[-1].speedup < 379 / (379 - 218 - 120)
 
 
 def test_a_graph_capture_is_no_idle_gpu() -> None:
@@ -290,7 +293,7 @@ def test_a_graph_capture_is_no_idle_gpu() -> None:
 
 def test_functions_of_a_library_are_named() -> None:
     result = read("mi300_xdit_flux")
-    assert "most in matrix products (133 ms)" in headline(result)
+    assert "most in matrix products (132 ms)" in headline(result)  # 1 ms of the 133 is that of attention in steps
     first = result.findings[0]
     assert first.rule == "gpu-idle/host-function"
     calls = dict(zip(column(first, "function"), column(first, "all_calls_ms"), strict=True))

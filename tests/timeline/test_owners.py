@@ -221,3 +221,50 @@ def test_a_collective_on_the_cpu_owns_what_the_thread_waits_for_it(tmp_path: Pat
 
     # 700 of 1000 us: most of the stretch.
     assert gaps_of(part, tmp_path, with_stack=False) == [("collective", None, 1000)] * 4
+
+
+def between(us: int, lines: tuple[int, int]) -> Part:
+    """Python of so many us between two operators of 5 us, with the lines that the recorder marked."""
+
+    def part(b: TraceBuilder) -> None:
+        for name, line, after in (("aten::empty", lines[0], us), ("aten::to", lines[1], 0)):
+            with b.op(name, us=5, args={"Call stack": f"train.py({line}): main"}):
+                pass
+            b.idle(us=after)
+
+    return part
+
+
+@pytest.mark.parametrize(("lines", "line"), [((70, 70), 70), ((70, 75), -1)])
+def test_python_between_two_operators_has_their_line_where_it_is_one(
+    lines: tuple[int, int], line: int, tmp_path: Path
+) -> None:
+    gaps = trace_of(behind(between(3000, lines), with_stack=False), tmp_path).gaps
+    assert gaps["owner"].tolist() == ["python"] * 4
+    assert gaps["op"].isna().all()  # outside operators, though its line is theirs
+    assert gaps["line"].tolist() == [line] * 4
+    assert (gaps["since_op"].tolist(), gaps["until_op"].tolist()) == (["aten::empty"] * 4, ["aten::to"] * 4)
+    assert (gaps["since_line"].tolist(), gaps["until_line"].tolist()) == ([lines[0]] * 4, [lines[1]] * 4)
+
+
+def test_a_short_stretch_between_two_operators_has_a_place_and_no_owner(tmp_path: Path) -> None:
+    gaps = trace_of(behind(between(900, (70, 70)), with_stack=False), tmp_path).gaps
+    assert gaps["owner"].isna().all()
+    assert gaps["line"].tolist() == [70] * 4
+
+
+def test_an_operator_that_plans_for_each_length_is_named_and_is_no_python(tmp_path: Path) -> None:
+    b = TraceBuilder(host_us=0, latency_us=0)
+    for number in range(6):
+        with b.step(), b.python("decode.py(475): step"):
+            for at in range(10):
+                length = 100 + number if not at else 64
+                with b.op("aten::_cudnn_attention_forward", shapes=[[8, 16, 1, 64], [8, 16, length, 64]]):
+                    b.idle(us=20 if at else 5000)
+                    b.kernel(GEMM, us=20, host_us=20)
+    gaps = trace_of(b, tmp_path).gaps
+    planned = gaps[(gaps["dur_ns"] > 1_000_000) & (gaps["cause"] != "startup")]
+    assert len(planned) >= 3
+    assert set(planned["cause"]) == {"operator"}
+    assert set(planned["op"]) == {"aten::_cudnn_attention_forward"}
+    assert set(planned["owner"]) == {"selection"}

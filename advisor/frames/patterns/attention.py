@@ -18,7 +18,10 @@ _BETWEEN = frozenset({"softmax", "elementwise", "copy", "random", "triton"})
 
 
 def attention(tree: Tree) -> Occurrences | None:
-    """Products around a softmax; what lies between them, forward and backward, is what a fused kernel would spare."""
+    """Products around a softmax; what lies between them, forward and backward, is what a fused kernel would spare.
+
+    The products themselves, and those of their gradients, it replaces by its own.
+    """
     products = tree.ops(tree.codes_of(_PRODUCTS.__contains__))
     softmaxes = tree.ops(tree.codes_of(_is_softmax)) if len(products) > 1 else products[:0]
     if len(softmaxes):
@@ -45,8 +48,9 @@ def attention(tree: Tree) -> Occurrences | None:
     low, high = low[sound], high[sound]
     own, between = (Pairs(number[part.row], part.index).where(sound[part.row]) for part in (own, between))
     back = tree.backward_of(_forward(tree, low, high, scores), low, high)
-    back = back.where(~tree.matrix(back.index))
-    own = join(own, back)
+    own = join(own, back.where(~tree.matrix(back.index)))
+    partly = join(tree.launched_below(first), tree.launched_below(second), _gradients(tree, first, second))
+    partly = partly.where(tree.matrix(partly.index))
     dims = tree.dims(softmaxes)
     last = tree.shapes.column(dims, lambda shapes: shapes[0][-1] if shapes and shapes[0] else -1)
     depth = tree.shapes.column(tree.dims(first), _inner)
@@ -55,8 +59,9 @@ def attention(tree: Tree) -> Occurrences | None:
         node=softmaxes,
         begin=tree.host.start[first],
         end=tree.host.end[second],
-        inside=join(own, between, tree.launched_below(first), tree.launched_below(second)),
+        inside=join(own, between, partly, tree.launched_below(first), tree.launched_below(second)),
         own=own,
+        partly=partly,
         figures={"seq_len": last, "head_dim": depth, "dims": dims},
     )
 
@@ -134,6 +139,13 @@ def _adjacent(tree: Tree, between: Pairs, size: int) -> Bools:
     odd = np.bincount(between.row, ~usual, minlength=size)
     usually: Bools = (count > 0) & (count <= _MOST_BETWEEN) & (odd == 0)
     return usually
+
+
+def _gradients(tree: Tree, first: Ints, second: Ints) -> Pairs:
+    """GPU work of the backward pass of both products."""
+    nodes = join(spread(first, tree.after(first)), spread(second, tree.after(second)))
+    nodes = nodes.where((tree.sequence[nodes.index] >= 0) & ~tree.engine[nodes.index])
+    return tree.backward_of(nodes, first, tree.after(second))
 
 
 def _forward(tree: Tree, low: Ints, high: Ints, scores: Ints) -> Pairs:

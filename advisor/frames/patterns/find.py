@@ -30,7 +30,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
 
 @dataclass
 class Patterns:
-    """Occurrences of all patterns as one table: *own* pairs rows with GPU work, *idle* with segments of the ledger.
+    """Occurrences of all patterns as one table: *own* and *partly* pair rows with GPU work, *idle* with segments of the ledger.
 
     *kinds* are the occurrences that each finder found, *ops* pairs rows with those of `ops`, in a program on the CPU.
     """
@@ -40,6 +40,7 @@ class Patterns:
     inside: Pairs
     idle: Pairs
     ops: Pairs
+    partly: Pairs
     size: int
 
 
@@ -56,8 +57,9 @@ def find(context: Context) -> Patterns:
 
     own = renumber([occurrences.own for occurrences in kinds])
     idle = renumber([_idle(tree, occurrences) for occurrences in kinds])
-    inside, ops = (renumber([getattr(found, name) for found in kinds]) for name in ("inside", "ops"))
-    return Patterns(kinds, own, inside, idle, ops, int(offsets[-1]))
+    parts = ("inside", "ops", "partly")
+    inside, ops, partly = (renumber([getattr(found, name) for found in kinds]) for name in parts)
+    return Patterns(kinds, own, inside, idle, ops, partly, int(offsets[-1]))
 
 
 def _idle(tree: Tree, occurrences: Occurrences) -> Pairs:
