@@ -115,7 +115,9 @@ def host_time(context: Context, graph: Graph, claim: Claim) -> float:
     at = np.full(len(context.recording.work), -1, np.int64)
     at[graph.work] = np.arange(len(graph.work))
     works = _works(context, frame, claim)
-    works = works[np.isin(context.recording.step_of(context.recording.work.start[works]), context.ledger.counted_steps())]
+    works = works[
+        np.isin(context.recording.step_of(context.recording.work.start[works]), context.ledger.counted_steps())
+    ]
     part = _launching(graph, at[works])
     plain = graph.kind == PLAIN
     return float((part * np.where(plain, graph.length + np.maximum(graph.think, 0) * _of_launch(graph), 0)).sum())

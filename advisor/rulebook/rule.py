@@ -149,7 +149,9 @@ class Replay(Table, frozen=True):
     high: Annotated[Part, Meta(description="and at most")]
     basis: Annotated[Text, Meta(description="where both come from; a prior says that it is one")]
     floor: Annotated[Floor, Meta(description="link: copies stay as long as their bytes take over the link")] = ""
-    hidden: Annotated[Hidden, Meta(description="host: the host's time in the rows goes too, also what the GPU's work hides today")] = ""
+    hidden: Annotated[
+        Hidden, Meta(description="host: the host's time in launching the rows goes too, hidden today or not")
+    ] = ""
     times: Annotated[str, _enum(TIMES, description="the figure of `trace` that bounds how fast they become")] = ""
 
     def within(self, times: float | None) -> Replay:
