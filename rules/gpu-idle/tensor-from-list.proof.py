@@ -12,7 +12,7 @@ def at(line: int) -> dict[str, str]:
 
 
 def made(us: int = 3000, *, first: str = "aten::empty", lines: tuple[int, int] = (70, 70)) -> Part:
-    """Four operators of torch.tensor, as they are recorded, 5 us each: memory, Python that fills it, and the operators that end the call."""
+    """Four operators of torch.tensor as recorded, 5 us each: memory, Python that fills it, and the operators that end the call."""
 
     def part(b: TraceBuilder) -> None:
         with b.op(first, us=5, args=at(lines[0])):

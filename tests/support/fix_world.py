@@ -192,6 +192,14 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "distributed/micro-batch-reduction": lambda scope: {"model": scope["DistributedDataParallel"](scope["model"])},
     "kernels/for-loop-indexing": lambda scope: {"scale": torch.rand(BATCH), "index": torch.tensor([0, 2])},
     "transfer/device-pingpong": lambda scope: {"scores": torch.rand(16)},
+    "gpu-idle/tensor-from-list": lambda scope: {"list_of_arrays": [np.zeros(4) for _ in range(3)]},
+    "kernels/python-loop": lambda scope: {
+        "averages": [torch.zeros(4)],
+        "weights": [torch.ones(4)],
+        "parts": [(torch.rand(BATCH, CLASSES), torch.tensor([0, 1]))],
+        "xs": [torch.rand(BATCH, CLASSES)],
+        "ys": [torch.tensor([0, 1])],
+    },
     "transfer/cpu-created-tensor": lambda scope: {"batch": BATCH},
     "gpu-idle/launch-bound": lambda scope: {"model": Hub()},
     "distributed/exposed-forward-communication": lambda scope: {
