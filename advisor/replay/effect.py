@@ -63,7 +63,8 @@ class Keep:
 def effect(context: Context, graph: Graph, claim: Claim, *, hopeful: bool, others: Sequence[Claim] = ()) -> Keep:
     """Rest that the fix of a claim leaves, by its rule's hopeful or its cautious assumption.
 
-    *others* are the findings beside it: a larger batch does not spread what they own.
+    *others* are the findings beside it: a larger batch does not spread what they own, and launches are not captured that
+    one of them takes from the host.
     """
     keep = Keep.all_of(graph)
     replay = claim.rule.replay
@@ -81,7 +82,7 @@ def effect(context: Context, graph: Graph, claim: Claim, *, hopeful: bool, other
         if replay.floor == "link":
             _no_faster_than_the_link(context, graph, keep, at[works])
     if action == "capture":
-        _capture(graph, keep, share)
+        _capture(graph, keep, share, _with_a_fix_of_their_own(context, graph, others))
     spans = context.once(clock).spans(_host_spans(context, frame, claim))
     if len(spans.start):
         _on_host(graph, keep, spans, share)
@@ -103,6 +104,23 @@ def reach(context: Context, graph: Graph, claim: Claim) -> int:
         freed = np.isin(graph.node, frame.frees(context, claim.rows)) & np.isin(graph.kind, (WAIT, BLOCKING))
         total += int((graph.end - graph.start)[freed].sum())
     return total
+
+
+def host_time(context: Context, graph: Graph, claim: Claim) -> float:
+    """Return the ns of the host in the launches of a claim's rows, with what comes before each and goes with it.
+
+    Of launches that are counted: steady work alone is priced.
+    """
+    frame = FRAMES[claim.rule.match.frame]
+    at = np.full(len(context.recording.work), -1, np.int64)
+    at[graph.work] = np.arange(len(graph.work))
+    works = _works(context, frame, claim)
+    works = works[
+        np.isin(context.recording.step_of(context.recording.work.start[works]), context.ledger.counted_steps())
+    ]
+    part = _launching(graph, at[works])
+    plain = graph.kind == PLAIN
+    return float((part * np.where(plain, graph.length + np.maximum(graph.think, 0) * _of_launch(graph), 0)).sum())
 
 
 def held_by_the_link(context: Context, claim: Claim) -> float:
@@ -155,14 +173,19 @@ def _on_device(context: Context, graph: Graph, keep: Keep, at: Ints, action: str
         return
     keep.dur[at] = 1 - share
     if action in ("remove", "merge"):
-        node = np.searchsorted(graph.last, at, side="right")
-        node = node[(node < len(graph)) & (at >= (graph.first[0] if len(graph) else 0))]
-        size = np.maximum(graph.last - graph.first, 1)
-        loss = np.bincount(node, minlength=len(graph)) / size
-        plain = graph.kind == PLAIN
-        loss = np.where(plain, share * np.minimum(loss, 1.0), 0.0)
+        loss = np.where(graph.kind == PLAIN, share * _launching(graph, at), 0.0)
         keep.call *= 1 - loss
         keep.think *= 1 - loss * _of_launch(graph)
+
+
+def _launching(graph: Graph, at: Ints) -> Floats:
+    """For each call, the part of the work that it launches which is among some (positions in the graph)."""
+    at = at[at >= 0]
+    node = np.searchsorted(graph.last, at, side="right")
+    node = node[(node < len(graph)) & (at >= (graph.first[0] if len(graph) else 0))]
+    size = np.maximum(graph.last - graph.first, 1)
+    part: Floats = np.minimum(np.bincount(node, minlength=len(graph)) / size, 1.0)
+    return part
 
 
 def _of_launch(graph: Graph) -> Floats:
@@ -173,14 +196,26 @@ def _of_launch(graph: Graph) -> Floats:
     return np.clip(part, 0.0, 1.0)
 
 
-def _capture(graph: Graph, keep: Keep, share: float) -> None:
+def _capture(graph: Graph, keep: Keep, share: float, apart: Floats) -> None:
     """Take launches from the host, those hidden behind the GPU's work as well: what is captured is launched as one.
 
-    Without that the host would set the pace as soon as kernels became faster, with launches that are gone.
+    Without that the host would set the pace as soon as kernels became faster, with launches that are gone. The part of each
+    call that is *apart* stays.
     """
-    plain = graph.kind == PLAIN
-    keep.call *= np.where(plain, 1 - share, 1.0)
-    keep.think *= np.where(plain, 1 - share * _of_launch(graph), 1.0)
+    taken = np.where(graph.kind == PLAIN, share * (1 - apart), 0.0)
+    keep.call *= 1 - taken
+    keep.think *= 1 - taken * _of_launch(graph)
+
+
+def _with_a_fix_of_their_own(context: Context, graph: Graph, others: Sequence[Claim]) -> Floats:
+    """The part of each call that launches what another finding takes from the host: returned by that one, and not twice."""
+    at = np.full(len(context.recording.work), -1, np.int64)
+    at[graph.work] = np.arange(len(graph.work))
+    part = np.zeros(len(graph))
+    for other in others:
+        if other.rule.replay is not None and other.rule.replay.hidden:
+            part = np.maximum(part, _launching(graph, at[_works(context, FRAMES[other.rule.match.frame], other)]))
+    return part
 
 
 def _no_faster_than_the_link(context: Context, graph: Graph, keep: Keep, at: Ints) -> None:

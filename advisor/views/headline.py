@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 _SILENT = 0.20
 # From so much on, what is not steady comes first.
 _MOSTLY = 0.5
+# What returns less than this part of the time that other ranks take is not what to do first.
+_WORTH = 0.5
+ALL_RANKS = "analyze all ranks together, to see which one the others wait for"
 _PARTLY = 0.1
 # A capture beside which the device did so much is not all that the recording holds.
 _SOME_WORK = 0.10
@@ -93,8 +96,21 @@ def build(
         parts = parts._replace(others=[])  # shares of times that nobody may believe
     advice = "record without them" if measured else f"record the {program.device} too"
     advice = advice if program.unrecorded else ""
-    text = fitted(texts(parts, first.fix.title if first else advice))
+    if bound == "communication" and _others_are_late(context, first):
+        advice = ALL_RANKS
+    elif first is not None:
+        advice = first.fix.title
+    text = fitted(texts(parts, advice))
     return Headline(text=text, kind="cut off" if damaged else program.kind, bound=bound, first=rule)
+
+
+def _others_are_late(context: Context, first: Finding | None) -> bool:
+    """Tell whether waiting for other ranks takes much more than what is found first returns: then nothing here is first."""
+    waits = context.once(rank_waits)
+    if waits is None or not waits.holds:
+        return False
+    returned = first.saving.high_share if first is not None and first.saving is not None else 0.0
+    return returned < _WORTH * waits.wait_share
 
 
 def reordered(headline: Headline | None, before: Sequence[Finding], after: Sequence[Finding]) -> Headline | None:
