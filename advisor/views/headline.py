@@ -195,7 +195,9 @@ def _diagnosis(trace: Trace, summary: Summary, program: Program) -> tuple[Headli
         text = f"A graph capture: for {part_of(captured, extent)} calls are recorded into a graph, not run;"
         return "capture only", f"{text} idle means nothing here. Record steps that replay it."
     startup = sum(part.ms for part in summary.startup)
-    nothing = ledger.counted_ns <= _NOTHING * whole and worked < _LEAST_WORK_NS
+    # Operators that compute on the CPU are the program's work too.
+    computed = worked + works.get("operator", 0)
+    nothing = ledger.counted_ns <= _NOTHING * whole and computed < _LEAST_WORK_NS
     nothing |= bool(context.recording.devices) and not worked
     # What repeats behind a first iteration is the steady program, however little it takes.
     nothing &= all(part.kind != KINDS[FIRST_ITERATION] for part in summary.startup)

@@ -13,7 +13,7 @@ from advisor.timeline.calls import ANNOTATION, OP, RUNTIME
 from advisor.timeline.context import Context
 
 _MARK = "ProfilerStep#"
-_PYTHON = "Python outside any operator"
+_PYTHON, _UNRECORDED = "Python outside any operator", "no recorded operator"
 # Of a device's time: an operator with less of it is one of many, and the kind of kernel says more.
 _MOST = 1 / 3
 # Of idle time that nothing explains: a call that holds the host for less of it is beside the point.
@@ -176,4 +176,7 @@ def _of_host(context: Context, segments: Ints) -> Owner | None:
     operator = fetch(host.attributes.op, node)
     outside += int(time[operator < 0].sum())
     inner = _heaviest(context, operator, time)
-    return inner if inner is not None and inner.ns > outside else Owner(_PYTHON, outside) if outside else None
+    if inner is not None and inner.ns > outside:
+        return inner
+    # Without Python functions nobody knows that it was in Python.
+    return Owner(_PYTHON if "python" in context.tables else _UNRECORDED, outside) if outside else None

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from support.raw_events import host, kernel, launch, op, read, step
 
+import advisor
 from advisor.testing import TraceBuilder
 from advisor.trace import Trace
 from advisor.trace import read as read_file
@@ -315,3 +316,14 @@ def test_what_follows_the_last_step_only_to_take_the_program_down(device: str, t
     with b.op("aten::randn", us=4_000):
         pass
     assert ends(trace_of(b, tmp_path))[1:] == (120_000, 0)
+
+
+def test_a_thread_that_shows_nothing_is_not_said_to_be_in_python(tmp_path: Path) -> None:
+    b = builder()
+    work(b, 100)
+    b.idle(us=18_500)
+    work(b, 100)
+    found = advisor.analyze(trace_of(b, tmp_path)).headline
+    assert found is not None
+    assert "most in no recorded operator" in found.text
+    assert "in Python outside" not in found.text
