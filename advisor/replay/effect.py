@@ -63,8 +63,7 @@ class Keep:
 def effect(context: Context, graph: Graph, claim: Claim, *, hopeful: bool, others: Sequence[Claim] = ()) -> Keep:
     """Rest that the fix of a claim leaves, by its rule's hopeful or its cautious assumption.
 
-    *others* are the findings beside it: a larger batch does not spread what they own, and launches are not captured that
-    one of them takes from the host.
+    *others* are the findings beside it: a larger batch does not spread what they own.
     """
     keep = Keep.all_of(graph)
     replay = claim.rule.replay
@@ -82,7 +81,7 @@ def effect(context: Context, graph: Graph, claim: Claim, *, hopeful: bool, other
         if replay.floor == "link":
             _no_faster_than_the_link(context, graph, keep, at[works])
     if action == "capture":
-        _capture(graph, keep, share, _with_a_fix_of_their_own(context, graph, others))
+        _capture(graph, keep, share)
     spans = context.once(clock).spans(_host_spans(context, frame, claim))
     if len(spans.start):
         _on_host(graph, keep, spans, share)
@@ -104,23 +103,6 @@ def reach(context: Context, graph: Graph, claim: Claim) -> int:
         freed = np.isin(graph.node, frame.frees(context, claim.rows)) & np.isin(graph.kind, (WAIT, BLOCKING))
         total += int((graph.end - graph.start)[freed].sum())
     return total
-
-
-def host_time(context: Context, graph: Graph, claim: Claim) -> float:
-    """Return the ns of the host in the launches of a claim's rows, with what comes before each and goes with it.
-
-    Of launches that are counted: steady work alone is priced.
-    """
-    frame = FRAMES[claim.rule.match.frame]
-    at = np.full(len(context.recording.work), -1, np.int64)
-    at[graph.work] = np.arange(len(graph.work))
-    works = _works(context, frame, claim)
-    works = works[
-        np.isin(context.recording.step_of(context.recording.work.start[works]), context.ledger.counted_steps())
-    ]
-    part = _launching(graph, at[works])
-    plain = graph.kind == PLAIN
-    return float((part * np.where(plain, graph.length + np.maximum(graph.think, 0) * _of_launch(graph), 0)).sum())
 
 
 def held_by_the_link(context: Context, claim: Claim) -> float:
@@ -196,26 +178,14 @@ def _of_launch(graph: Graph) -> Floats:
     return np.clip(part, 0.0, 1.0)
 
 
-def _capture(graph: Graph, keep: Keep, share: float, apart: Floats) -> None:
+def _capture(graph: Graph, keep: Keep, share: float) -> None:
     """Take launches from the host, those hidden behind the GPU's work as well: what is captured is launched as one.
 
-    Without that the host would set the pace as soon as kernels became faster, with launches that are gone. The part of each
-    call that is *apart* stays.
+    Without that the host would set the pace as soon as kernels became faster, with launches that are gone.
     """
-    taken = np.where(graph.kind == PLAIN, share * (1 - apart), 0.0)
+    taken = np.where(graph.kind == PLAIN, share, 0.0)
     keep.call *= 1 - taken
     keep.think *= 1 - taken * _of_launch(graph)
-
-
-def _with_a_fix_of_their_own(context: Context, graph: Graph, others: Sequence[Claim]) -> Floats:
-    """The part of each call that launches what another finding takes from the host: returned by that one, and not twice."""
-    at = np.full(len(context.recording.work), -1, np.int64)
-    at[graph.work] = np.arange(len(graph.work))
-    part = np.zeros(len(graph))
-    for other in others:
-        if other.rule.replay is not None and other.rule.replay.hidden:
-            part = np.maximum(part, _launching(graph, at[_works(context, FRAMES[other.rule.match.frame], other)]))
-    return part
 
 
 def _no_faster_than_the_link(context: Context, graph: Graph, keep: Keep, at: Ints) -> None:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from advisor.trace import Trace
 
 _TOLD = 0.01
-_MORE = "; more than the rows cost today, when the GPU's work hides most of that: beside the fixes before it the GPU waits for it"
 TRAINING = frozenset({"batch"})
 """Actions whose fixes change what the program learns, and so do those of the category ``precision``."""
 
@@ -222,9 +221,7 @@ def _with_price(finding: Finding, claim: Claim, prices: Priced, whole_ms: float,
         return finding
     replay, (low, high) = claim.rule.replay, saving
     assumed = f"{100 * replay.low * claim.returns[0]:.3g} to {100 * replay.high * claim.returns[1]:.3g} %"
-    host = " and of the host's in launching them" if replay.hidden else ""
-    more = _MORE if high > finding.cost_ms else ""
-    basis = f"replay: {how} {assumed} of its rows' time{host}; {replay.basis}{more}{paced}"
+    basis = f"replay: {how} {assumed} of its rows' time; {replay.basis}{paced}"
     return msgspec.structs.replace(
         finding,
         after=None,

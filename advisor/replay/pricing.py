@@ -14,7 +14,7 @@ from advisor.engine.claims import Claim
 from advisor.intervals import Ints, Spans, covered, union
 from advisor.replay import pace, simulate
 from advisor.replay.apart import apart
-from advisor.replay.effect import Floats, Keep, effect, held_by_the_link, host_time, reach, waiting
+from advisor.replay.effect import Floats, Keep, effect, held_by_the_link, reach, waiting
 from advisor.replay.graph import PLAIN, Graph, build
 from advisor.replay.measure import Measurement, bound_by, measure
 from advisor.replay.steady import clock
@@ -380,13 +380,9 @@ class Replay:
         if replay.action == "batch":
             return Bounds(owned * own, whole_ms * own)
         reached = max(reach(self.context, self.graph, claim) * ms, owned)
-        most = owned
-        if replay.hidden == "host":
-            # What the GPU's work hides today, the GPU waits for as soon as another fix takes that work away.
-            most = reached = max(owned, host_time(self.context, self.graph, claim) * ms)
         low_part, high_part = replay.low * claim.returns[0], replay.high * claim.returns[1]
-        high = min(most, high_part * reached, pace.room_ns(self.context, claim) * ms) * own
-        return Bounds(min(most * own, low_part * reached * own, high), high)
+        high = min(owned, high_part * reached, pace.room_ns(self.context, claim) * ms) * own
+        return Bounds(min(owned * own, low_part * reached * own, high), high)
 
     def with_host(self, host: float) -> Keep:
         """The recording with a host that takes so much of its recorded time."""

@@ -20,7 +20,6 @@ from advisor.rulebook.expression import Condition
 
 Need = Literal["gpu", "host", "steps", "shapes", "stacks", "memory", "distributed", "loader", "ranks", "idle", "gc"]
 Action = Literal["remove", "hide", "scale", "unblock", "merge", "capture", "batch"]
-Hidden = Literal["", "host"]
 Floor = Literal["", "link"]
 NEEDS: tuple[Need, ...] = get_args(Need)
 CONFIDENCES: Mapping[Confidence, float] = {"certain": 1.0, "likely": 0.7, "possible": 0.4}
@@ -149,9 +148,6 @@ class Replay(Table, frozen=True):
     high: Annotated[Part, Meta(description="and at most")]
     basis: Annotated[Text, Meta(description="where both come from; a prior says that it is one")]
     floor: Annotated[Floor, Meta(description="link: copies stay as long as their bytes take over the link")] = ""
-    hidden: Annotated[
-        Hidden, Meta(description="host: the host's time in launching the rows goes too, hidden today or not")
-    ] = ""
     times: Annotated[str, _enum(TIMES, description="the figure of `trace` that bounds how fast they become")] = ""
 
     def within(self, times: float | None) -> Replay:

@@ -190,8 +190,17 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "interact": torch.mul,
     },
     "distributed/micro-batch-reduction": lambda scope: {"model": scope["DistributedDataParallel"](scope["model"])},
-    "kernels/for-loop-indexing": lambda scope: {"scale": torch.rand(BATCH), "index": torch.tensor([0, 2])},
+    "kernels/for-loop-indexing": lambda scope: {
+        "scale": torch.rand(BATCH),
+        "index": torch.tensor([0, 2]),
+        "self": SimpleNamespace(),
+        "inputs": 4,
+        "sequence": torch.rand(BATCH, 3, 4),
+        "h": torch.zeros(BATCH, 8),
+        "c": torch.zeros(BATCH, 8),
+    },
     "transfer/device-pingpong": lambda scope: {"scores": torch.rand(16)},
+    "transfer/many-small-copies": lambda scope: {"samples": [torch.rand(3, 8, 8) for _ in range(BATCH)]},
     "gpu-idle/tensor-from-list": lambda scope: {"list_of_arrays": [np.zeros(4) for _ in range(3)]},
     "kernels/python-loop": lambda scope: {
         "averages": [torch.zeros(4)],
