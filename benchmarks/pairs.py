@@ -153,7 +153,7 @@ def analyze(trace: Path, target: Path, limit: float) -> dict[str, Any]:
 
 
 def findings(analysis: dict[str, Any]) -> list[dict[str, Any]]:
-    """What is kept of each finding, in the order of the report."""
+    """The kept figures of each finding, in the order of the report."""
     kept = []
     for finding in analysis.get("findings", []):
         saving = finding.get("saving") or {}
@@ -202,7 +202,7 @@ def gain(runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def inside(finding: dict[str, Any] | None, measured: dict[str, Any]) -> str:
-    """Whether the measured gain lies in the predicted range: "yes", "no", or only in its "ms" or "share"."""
+    """Place of the measured gain in the predicted range: "yes", "no", or only in its "ms" or "share"."""
     if finding is None or finding["low_ms"] is None or measured["gain_ms"] is None:
         return "unknown"
     in_ms = finding["low_ms"] <= measured["gain_ms"] <= finding["high_ms"]

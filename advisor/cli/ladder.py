@@ -48,12 +48,15 @@ def command(device: str | None, steps: int, states: int | None, out: str, force:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{out}: {error.strerror or error}") from error
+
+    def keep(climb: table.Ladder) -> None:
+        (folder / "ladder.txt").write_text(text.render(climb), encoding="utf-8")
+        (folder / "ladder.json").write_bytes(climb.to_json())
+        (folder / "ladder.html").write_text(html.render(climb), encoding="utf-8")
+
     with progress(quiet) as say:
-        climb = table.climb(machine, folder.resolve(), steps=steps, states=states, say=say)
-    plain = text.render(climb)
-    (folder / "ladder.txt").write_text(plain, encoding="utf-8")
-    (folder / "ladder.json").write_bytes(climb.to_json())
-    (folder / "ladder.html").write_text(html.render(climb), encoding="utf-8")
+        climb = table.climb(machine, folder.resolve(), steps=steps, states=states, say=say, keep=keep)
+    keep(climb)
     if not quiet:
         put(text.render(climb, width()).encode("utf-8"))
     failed = [rung for rung in climb.rungs if rung.outcome == "failed"]

@@ -94,14 +94,19 @@ def build(
     parts = _parts(context, summary, program, bound, [claim.segments for claim in claims])._replace(lead=lead)
     if measured and program.unrecorded:
         parts = parts._replace(others=[])  # shares of times that nobody may believe
-    advice = "record without them" if measured else f"record the {program.device} too"
-    advice = advice if program.unrecorded else ""
-    if bound == "communication" and _others_are_late(context, first):
-        advice = ALL_RANKS
-    elif first is not None:
-        advice = first.fix.title
-    text = fitted(texts(parts, advice))
+    text = fitted(texts(parts, _advice(context, program, bound, first)))
     return Headline(text=text, kind="cut off" if damaged else program.kind, bound=bound, first=rule)
+
+
+def _advice(context: Context, program: Program, bound: str | None, first: Finding | None) -> str:
+    """Say what to do first; nothing where nothing is known."""
+    if bound == "communication" and _others_are_late(context, first):
+        return ALL_RANKS
+    if first is not None:
+        return first.fix.title
+    if not program.unrecorded:
+        return ""
+    return "record without them" if context.recording.recorded.counter_ranges else f"record the {program.device} too"
 
 
 def _others_are_late(context: Context, first: Finding | None) -> bool:

@@ -118,16 +118,30 @@ def climb(
     steps: int,
     states: int | None = None,
     say: Callable[[str], None] = lambda _: None,
+    keep: Callable[[Ladder], None] = lambda _: None,
 ) -> Ladder:
     """Climb the first *states* states (all without a number) on *machine*, and leave their traces in *folder*.
 
-    A state that cannot run is told, and its change left out of those after it.
+    A state that cannot run is told, and its change left out of those after it. *keep* gets the ladder so far after each that
+    ran: a climb takes minutes, and may be cut short.
     """
     settings, order = (on_cuda if machine.device == "cuda" else on_cpu)(machine.cores)
     order = order[:states]
     rungs: list[Rung] = []
     before: tuple[Rung, advisor.Trace] | None = None
     network, parameters = "", 0
+
+    def made() -> Ladder:
+        return Ladder(
+            schema_version=SCHEMA_VERSION,
+            advisor=advisor.__version__,
+            machine=machine,
+            network=network,
+            parameters=parameters,
+            steps=steps,
+            rungs=rungs,
+        )
+
     for number, state in enumerate(order):
         say(f"state {number} of {len(order) - 1}: {state.title}")
         new_settings = change(settings, state)
@@ -155,15 +169,8 @@ def climb(
             rung = against(*before, rung, state)
         rungs.append(rung)
         before = rung, trace
-    return Ladder(
-        schema_version=SCHEMA_VERSION,
-        advisor=advisor.__version__,
-        machine=machine,
-        network=network,
-        parameters=parameters,
-        steps=steps,
-        rungs=rungs,
-    )
+        keep(made())
+    return made()
 
 
 def obstacle(machine: Machine, state: State) -> str:

@@ -8,7 +8,9 @@ from advisor.testing.workloads import Part, behind
 FILL = "vectorized_elementwise_kernel_fill"
 
 
-def zeroing(us: float = 2000, fills: int = 100, *, op: str = "aten::fill_", mark: str = "zero_grad#SGD.zero_grad") -> Part:
+def zeroing(
+    us: float = 2000, fills: int = 100, *, op: str = "aten::fill_", mark: str = "zero_grad#SGD.zero_grad"
+) -> Part:
     """So many us of the host in zero_grad, with a fill of 1 us for each gradient."""
 
     def part(b: TraceBuilder) -> None:

@@ -45,7 +45,13 @@ def main(bench: Path, pairs: Path, ladder: Path) -> None:
         file = f"{name}.trace.json.gz"
         there = (pairs / file).exists() and keep(pairs / file, HERE / "programs" / file)
         runs = [{key: run[key] for key in ("script", "steps", "ms", "peak_mb")} for run in one["runs"]]
-        kept[name] = {**judged, "line": one["line"], "also": one["also"], "trace": file if there else None, "runs": runs}
+        kept[name] = {
+            **judged,
+            "line": one["line"],
+            "also": one["also"],
+            "trace": file if there else None,
+            "runs": runs,
+        }
     (HERE / "programs" / "measured.json").write_text(json.dumps(kept, indent=1) + "\n")
     figures = json.loads((bench / "gpu.json").read_text())
     (HERE / "figures.json").write_text(json.dumps(figures, separators=(",", ":")) + "\n")

@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -86,7 +86,12 @@ def test_what_the_article_gained() -> None:
     assert [gain and round(gain, 2) for gain in gains] == [None, 2.16, 1.39, 1.32, 1.05, 1.0, 1.48, 1.32]
 
 
-def climb(monkeypatch: pytest.MonkeyPatch, folder: Path, laps: dict[str, list[float] | str]) -> table.Ladder:
+def climb(
+    monkeypatch: pytest.MonkeyPatch,
+    folder: Path,
+    laps: dict[str, list[float] | str],
+    keep: Callable[[table.Ladder], None] = lambda _: None,
+) -> table.Ladder:
     """A climb of two states and a third that needs bfloat16, with laps (or a failure) given, on traces that lie here."""
     states = [
         State(name="workers", title="as written"),
@@ -113,7 +118,7 @@ def climb(monkeypatch: pytest.MonkeyPatch, folder: Path, laps: dict[str, list[fl
         return running.Run(measured, GATE / name)
 
     monkeypatch.setattr(running, "run", run)
-    return table.climb(MACHINE, folder, steps=4)
+    return table.climb(MACHINE, folder, steps=4, keep=keep)
 
 
 def test_the_table_says_what_led_what_was_predicted_and_what_it_became(
@@ -190,6 +195,14 @@ def test_a_state_that_fails_is_told_and_its_change_left_out(monkeypatch: pytest.
     shown = text.render(found)
     assert "batch 64: failed" in shown
     assert "1: failed: OutOfMemoryError: x" in shown
+
+
+def test_a_climb_that_is_cut_short_has_kept_the_table_so_far(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The states that ran, each time one more; one that fails or is skipped comes with the next."""
+    kept: list[int] = []
+    laps: dict[str, list[float] | str] = {"workers": [10.0], "no_workers": "OutOfMemoryError: x", "pinned": [5.0]}
+    climb(monkeypatch, tmp_path, laps, keep=lambda found: kept.append(len(found.rungs)))
+    assert kept == [1, 4]
 
 
 def test_the_table_goes_to_json_and_back_and_to_a_page_that_runs_nothing(
