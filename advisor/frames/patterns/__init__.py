@@ -15,7 +15,7 @@ from advisor.timeline.context import Context
 from advisor.timeline.ledger import BUSY
 
 PRODUCTS_GAIN = 0.85
-"""What of the time of its products a fused attention returns at best: of three models 0.53 to 0.81, by their shapes."""
+"""Part of the time of its products that a fused attention returns at best: of three models 0.53 to 0.81, by their shapes."""
 _OPERATORS = ("compute", "communication")
 """Causes whose rows are operators, in the ledger of a program on the CPU."""
 
