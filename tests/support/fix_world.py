@@ -201,6 +201,15 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     },
     "transfer/device-pingpong": lambda scope: {"scores": torch.rand(16)},
     "transfer/many-small-copies": lambda scope: {"samples": [torch.rand(3, 8, 8) for _ in range(BATCH)]},
+    "gpu-idle/kernel-selection": lambda scope: {
+        "new_tokens": 2,
+        "keys": scope["k"],
+        "values": scope["v"],
+        "x": torch.rand(4, 8),
+        "expert": torch.tensor([0, 1, 0, 1]),
+        "number": 0,
+        "layer": nn.Linear(8, 8),
+    },
     "gpu-idle/tensor-from-list": lambda scope: {"list_of_arrays": [np.zeros(4) for _ in range(3)]},
     "kernels/python-loop": lambda scope: {
         "averages": [torch.zeros(4)],
