@@ -22,7 +22,7 @@ pytestmark = needs_torch
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What one run on the CPU wrote."""
+    """Output of one run on the CPU."""
     made = tmp_path_factory.mktemp("gpu")
     command = [
         sys.executable,

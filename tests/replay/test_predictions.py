@@ -21,7 +21,7 @@ LOADER = "data-loading/single-process-loader"
 READBACK = "sync/scalar-readback"
 LARGE = "transfer/large-copy"
 FASTER = 15.7 / 125
-"""What the rule on Tensor Cores leaves of a product's time at best: a V100's TFLOP/s in fp32 over those of 16 bits."""
+"""Part of a product's time that the rule on Tensor Cores leaves at best: a V100's TFLOP/s in fp32 over those of 16 bits."""
 CAREFUL = 0.595
 """And cautiously: 125 / 15.7 is 7.96, of which the fourth root is 1.68 times as fast."""
 
