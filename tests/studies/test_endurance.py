@@ -31,11 +31,12 @@ def figures(*options: str) -> dict[str, Any]:
 
 @linux
 @pytest.mark.parametrize(
-    ("analyses", "warm_up", "kb"), [(30, 15, 200), pytest.param(140, 40, 40, marks=pytest.mark.study)]
+    ("analyses", "warm_up", "kb"), [(45, 15, 200), pytest.param(140, 40, 40, marks=pytest.mark.study)]
 )
 def test_analyses_leave_nothing_behind(analyses: int, warm_up: int, kb: int) -> None:
     # 100 analyses behind 40 for warming up. A process that keeps its traces grows by twenty times as much.
-    # Half as many are enough to see files, sockets and threads, and memory that is kept, but no small leak.
+    # A third are enough to see files, sockets and threads, and memory that is kept (1,000 kB an analysis), but no small
+    # leak: what DuckDB keeps for later goes up and down by 2 MB, so that the slope over 15 read 254 kB once, over 30 at most 60.
     found = figures("--analyses", str(analyses), "--warm-up", str(warm_up), "--built")
     assert found["analyses"] == analyses
     assert found["kb_an_analysis"] < kb, found
