@@ -9,7 +9,7 @@ import pandas as pd
 
 from advisor.frames.frame import COUNT, MEGABYTES, TIME, Frame, Rows
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
-from advisor.intervals import Bools, Ints, covered, fetch
+from advisor.intervals import Bools, Ints, covered, fetch, starts_run
 from advisor.timeline.calls import ANNOTATION
 from advisor.timeline.context import Context
 from advisor.timeline.recording import COPY
@@ -177,9 +177,27 @@ def _claims(context: Context, mask: Bools) -> Ints:
 
 
 def _waits_to_free(context: Context, mask: Bools) -> Ints:
-    """The waits for the copies, and the calls that issue them."""
+    """The waits for the copies, and the calls that issue them; and for those of the same batch, however small they are."""
     rows = transfers(context)[mask]
-    return np.concatenate([context.waits.syncs.node[_waits(context, rows)], context.recording.work.launch[rows]])
+    waits = _waits(context, np.union1d(rows, _of_the_batch(context, rows)))
+    return np.concatenate([context.waits.syncs.node[waits], context.recording.work.launch[rows]])
+
+
+def _of_the_batch(context: Context, rows: Ints) -> Ints:
+    """Copies to the device that are launched in a row with some of them: whoever copies a batch without blocking does all of it.
+
+    A small copy left behind would wait for the large one before it, which no longer holds the host.
+    """
+    work = context.recording.work
+    named = np.unique(work.name[transfers(context)])
+    to_device = [code for code in named.tolist() if parse(context.names[code])[0] == "HtoD"]
+    linked = np.flatnonzero(work.launch >= 0)
+    order = linked[np.argsort(work.launch[linked], kind="stable")]
+    inward = (work.kind[order] == COPY) & np.isin(work.name[order], to_device)
+    run = np.cumsum(starts_run(inward, work.device[order]))
+    mine = np.unique(run[inward & np.isin(order, rows)])
+    found: Ints = order[inward & np.isin(run, mine)]
+    return found
 
 
 FRAME = Frame(

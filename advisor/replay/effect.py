@@ -16,7 +16,7 @@ import numpy.typing as npt
 from advisor.engine.claims import Claim
 from advisor.frames import FRAMES
 from advisor.frames.frame import Frame
-from advisor.intervals import EMPTY, Ints, Spans, covered, union
+from advisor.intervals import EMPTY, Bools, Ints, Spans, covered, union
 from advisor.replay import batch, link
 from advisor.replay.graph import BLOCKING, PLAIN, WAIT, Graph
 from advisor.replay.simulate import Change
@@ -87,8 +87,7 @@ def effect(context: Context, graph: Graph, claim: Claim, *, hopeful: bool, other
         _on_host(graph, keep, spans, share)
     if frame.frees is not None and action in ("unblock", "hide", "remove", "merge"):
         # Every wait is shortened by the share: which of them go entirely, nobody knows.
-        freed = np.isin(graph.node, frame.frees(context, claim.rows))
-        keep.free[freed & np.isin(graph.kind, (WAIT, BLOCKING))] = share
+        keep.free[_freed(context, frame, graph, claim)] = share
     return keep
 
 
@@ -99,10 +98,46 @@ def reach(context: Context, graph: Graph, claim: Claim) -> int:
     works = _works(context, frame, claim)
     spans = _host_spans(context, frame, claim)
     total = int((work.end[works] - work.start[works]).sum()) + int((spans.end - spans.start).sum())
-    if frame.frees is not None:
-        freed = np.isin(graph.node, frame.frees(context, claim.rows)) & np.isin(graph.kind, (WAIT, BLOCKING))
-        total += int((graph.end - graph.start)[freed].sum())
-    return total
+    return total + int((graph.end - graph.start)[_freed(context, frame, graph, claim)].sum())
+
+
+def behind_work(context: Context, graph: Graph, claim: Claim) -> int:
+    """Return the ns of the host's counted time behind a busy GPU that goes with a fix: free until the GPU has less to do.
+
+    Those are launches of work that is removed or merged, and waits that no longer hold the host. While the GPU waits for
+    them their time is on the ledger, and owned there.
+    """
+    frame, replay = FRAMES[claim.rule.match.frame], claim.rule.replay
+    if replay is None:
+        return 0
+    busy = context.once(_busy)
+    total = 0.0
+    if replay.action in ("remove", "merge") and frame.rows.work is not None:
+        at = np.full(len(context.recording.work), -1, np.int64)
+        at[graph.work] = np.arange(len(graph.work))
+        launches = np.where(graph.kind == PLAIN, _launching(graph, at[_works(context, frame, claim)]), 0.0)
+        call = covered(busy, graph.start, graph.start + graph.length)
+        think = covered(busy, graph.start - np.maximum(graph.think, 0), graph.start) * _of_launch(graph)
+        total += float((launches * (call + think)).sum())
+    if replay.action == "unblock":
+        freed = _freed(context, frame, graph, claim)
+        total += float(covered(busy, graph.start[freed], graph.end[freed]).sum())
+    return int(total)
+
+
+def _freed(context: Context, frame: Frame, graph: Graph, claim: Claim) -> Bools:
+    """Flag the waits that a fix of the rows does away with."""
+    if frame.frees is None:
+        return np.zeros(len(graph), np.bool_)
+    freed: Bools = np.isin(graph.node, frame.frees(context, claim.rows)) & np.isin(graph.kind, (WAIT, BLOCKING))
+    return freed
+
+
+def _busy(context: Context) -> Spans:
+    """Time in which the device works, on the steady clock."""
+    ledger = context.ledger
+    busy = ledger.busy & ledger.counted
+    return context.once(clock).spans(union(ledger.start_ns[busy], ledger.end_ns[busy]))
 
 
 def held_by_the_link(context: Context, claim: Claim) -> float:

@@ -221,9 +221,11 @@ def _with_price(finding: Finding, claim: Claim, prices: Priced, whole_ms: float,
         return finding
     replay, (low, high) = claim.rule.replay, saving
     assumed = f"{100 * replay.low * claim.returns[0]:.3g} to {100 * replay.high * claim.returns[1]:.3g} %"
-    basis = f"replay: {how} {assumed} of its rows' time; {replay.basis}{paced}"
+    hosts = " and of the host's behind it" if prices.host.get(finding.rule) else ""
+    basis = f"replay: {how} {assumed} of its rows' time{hosts}; {replay.basis}{paced}"
     return msgspec.structs.replace(
         finding,
         after=None,
+        host_ms=prices.host.get(finding.rule, 0.0),
         saving=Saving(low_ms=low, high_ms=high, low_share=low / whole_ms, high_share=high / whole_ms, basis=basis),
     )

@@ -14,7 +14,7 @@ from advisor.engine.claims import Claim
 from advisor.intervals import Ints, Spans, covered, union
 from advisor.replay import pace, simulate
 from advisor.replay.apart import apart
-from advisor.replay.effect import Floats, Keep, effect, held_by_the_link, reach, waiting
+from advisor.replay.effect import Floats, Keep, behind_work, effect, held_by_the_link, reach, waiting
 from advisor.replay.graph import PLAIN, Graph, build
 from advisor.replay.measure import Measurement, bound_by, measure
 from advisor.replay.steady import clock
@@ -61,11 +61,13 @@ class Priced:
     """The ms that each fix returns, cautious and hopeful, beside the fixes that come before it, in their order; and the plan.
 
     ``after`` names, for a fix that returns nothing, those whose fixes leave nothing; none where it is so without them.
+    ``host`` holds the ms of the host that go with each fix and that the GPU's work hides.
     """
 
     savings: dict[str, tuple[float, float]]
     plan: list[Rung]
     after: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    host: dict[str, float] = field(default_factory=dict)
 
 
 class Bounds(NamedTuple):
@@ -78,7 +80,7 @@ class Bounds(NamedTuple):
 def _returned(rung: Rung) -> tuple[float, float]:
     """Return the ms that a step of the plan returns, cautiously and hopefully."""
     high = rung.before - rung.high
-    return min(rung.low_before - rung.low, high), high
+    return rung.low_before - rung.low, high
 
 
 class _World:
@@ -221,7 +223,12 @@ class _Queue:
         low = gains[0][0]
         if self.careful is not None:
             low = max(low, self.careful.take(rule, cautiously=False)[1])
-        return min(low * scale, most.low, high), high
+        low = min(low * scale, most.low)
+        if low > high:
+            # Behind fixes that return little it returns more than behind those that return all they can, which *high* is of.
+            replay = self.claims[rule].rule.replay
+            low = high * (replay.low / replay.high if replay is not None and replay.high else 1.0)
+        return low, high
 
     def back_to(self, count: int) -> None:
         """Keep the first *count* of the fixes taken."""
@@ -299,7 +306,7 @@ class Replay:
         if self.graph is None:
             return Priced({}, [])
         fixes, gone = apart(self.context, [c for c in claims if c.rule.replay is not None and len(c.segments)])
-        hosts = self._hosts()
+        hosts = self._hosts
         worlds = [_World(self, fixes, host) for host in hosts]
         base = worlds[0].step_ns
         queue = _Queue(
@@ -333,7 +340,8 @@ class Replay:
             for rule in order[same:]:
                 rungs.append(self._rung(queue, rule, rungs, whole_ms))
         priced = self._priced(queue, rungs, whole_ms)
-        return Priced(priced.savings, priced.plan, priced.after | gone)
+        host = {claim.rule.id: self.behind_ms(claim) for claim in fixes}
+        return Priced(priced.savings, priced.plan, priced.after | gone, host)
 
     def _rung(self, queue: _Queue, rule: str, rungs: Sequence[Rung], whole_ms: float) -> Rung:
         """Take the next fix."""
@@ -379,10 +387,21 @@ class Replay:
         owned = (claim.cost_ns - max(held_by_the_link(self.context, claim) - beside, 0.0)) * ms
         if replay.action == "batch":
             return Bounds(owned * own, whole_ms * own)
-        reached = max(reach(self.context, self.graph, claim) * ms, owned)
+        behind = self.behind_ms(claim)
+        owned += behind
+        reached = max(
+            reach(self.context, self.graph, claim) * ms + (behind if replay.action != "unblock" else 0.0), owned
+        )
         low_part, high_part = replay.low * claim.returns[0], replay.high * claim.returns[1]
         high = min(owned, high_part * reached, pace.room_ns(self.context, claim) * ms) * own
         return Bounds(min(owned * own, low_part * reached * own, high), high)
+
+    def behind_ms(self, claim: Claim) -> float:
+        """Return the ms a step of the host that go with a fix, and that the GPU's work hides today."""
+        assert self.graph is not None
+        ms = self.context.step_ns / 1e6 / max(self.context.ledger.counted_ns, 1)
+        host = self._hosts[0] if self.context.once(unprofiled) is not None else 1.0
+        return behind_work(self.context, self.graph, claim) * ms * host
 
     def with_host(self, host: float) -> Keep:
         """The recording with a host that takes so much of its recorded time."""
@@ -415,6 +434,7 @@ class Replay:
         }
         return pd.DataFrame(columns).sort_values("start_ns", kind="stable", ignore_index=True)
 
+    @cached_property
     def _hosts(self) -> list[float]:
         """Speeds that the host may have, as shares of its recorded time; one alone where steps without the profiler tell it."""
         bare = self.context.once(unprofiled)

@@ -353,7 +353,13 @@ def cost(finding: Finding, summary: Summary | None) -> str:
     times = f"{finding.occurrences:,} occurrence{'s' if finding.occurrences != 1 else ''}{over(summary, 'in')}"
     if not finding.cost_ms:
         return times
-    return f"{milliseconds(finding.cost_ms)} {per(summary)} ({percent(finding.cost_share)}), {times}"
+    host = f", and {milliseconds(finding.host_ms)} of the host behind the GPU's work" if _host_matters(finding) else ""
+    return f"{milliseconds(finding.cost_ms)} {per(summary)} ({percent(finding.cost_share)}){host}, {times}"
+
+
+def _host_matters(finding: Finding) -> bool:
+    """Tell whether the saving is more than the rows own, so that a reader would miss what it comes from."""
+    return finding.saving is not None and finding.saving.high_ms > finding.cost_ms * (1 + 1e-9)
 
 
 def user_frame(place: Place) -> str:

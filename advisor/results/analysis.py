@@ -361,6 +361,13 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
             "nothing even alone. None where it returns something, or has no price."
         ),
     ] = None
+    host_ms: Annotated[
+        float,
+        doc(
+            "The host's time that goes with the fix beside what the rows own, per step: launches and waits that the GPU's work "
+            "hides today, and that cost nothing until it has less to do. No saving is above the cost and this together."
+        ),
+    ] = 0.0
 
     def _repr_html_(self) -> str:
         """Return the finding as a notebook shows it."""
