@@ -9,6 +9,7 @@ import pytest
 
 import advisor
 from advisor import hardware
+from advisor.report import render
 from advisor.results.analysis import Analysis, Finding
 from advisor.testing import TraceBuilder
 from advisor.trace import Trace, read
