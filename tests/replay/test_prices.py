@@ -258,7 +258,7 @@ def test_an_optimizer_behind_a_busy_gpu_returns_its_host_time_once_the_gpu_has_l
     assert found.host_ms == pytest.approx(20.0, rel=0.01)
     assert found.cost_ms == pytest.approx(2.0, rel=0.01)
     assert found.cost_ms < found.saving.high_ms <= found.cost_ms + found.host_ms
-    assert f"{found.host_ms:.1f} ms of the host behind the GPU's work" in render("text", result)
+    assert f"{found.host_ms:.1f} ms of the host behind the GPU's work" in render("text", result).decode()
 
 
 def test_the_copies_of_a_batch_are_copied_without_blocking_together() -> None:
