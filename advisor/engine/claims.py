@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from advisor.engine import ranking
+from advisor.engine.acts import bundles
 from advisor.intervals import Bools, Ints
 from advisor.results.analysis import Saving, Severity
 from advisor.rulebook.rule import Rule
@@ -24,7 +25,7 @@ class Claim:
     """A rule that fires: the rows of its frame that are its own, and the counted segments that they own.
 
     ``after`` names the rules whose fixes leave nothing to save, None where something is left. ``returns`` are the parts of what
-    it owns that its assumptions, the cautious and the hopeful one, are shares of.
+    it owns that its assumptions, the cautious and the hopeful one, are shares of. ``acts`` are the keys of what its fix does.
     """
 
     rule: Rule
@@ -35,6 +36,7 @@ class Claim:
     saving: Saving | None = None
     after: tuple[str, ...] | None = None
     returns: tuple[float, float] = (1.0, 1.0)
+    acts: frozenset[str] = frozenset()
 
     @property
     def rank(self) -> ranking.Place:
@@ -173,6 +175,17 @@ def priced(
             left_ms -= saving.high_ms
         done[index] = replace(claim, saving=saving)
     return [done[index] for index in range(len(claims))]
+
+
+def ranked_bundles(claims: Sequence[Claim]) -> list[list[str]]:
+    """Part the rules of priced claims by what is one change, ranked by what each change returns."""
+    by_rule = {claim.rule.id: claim for claim in sorted(claims, key=lambda claim: claim.rank, reverse=True)}
+
+    def place(rules: Sequence[str]) -> ranking.Place:
+        middle = sum(ranking.middle_of(by_rule[rule].saving) for rule in rules)
+        return ranking.place(by_rule[rules[0]].rule, middle)
+
+    return sorted(bundles(by_rule, {rule: claim.acts for rule, claim in by_rule.items()}), key=place, reverse=True)
 
 
 def _saving(

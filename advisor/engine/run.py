@@ -10,7 +10,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.engine import ranking
+from advisor.engine.acts import acts_of
 from advisor.engine.claims import Claim, Settlement, settle
 from advisor.engine.evaluation import Evaluator, Question, cell, explain
 from advisor.engine.places import places
@@ -169,8 +170,10 @@ class _Run:
         self.verdicts.passes.extend(settled.passes)
         for rule_id, because in settled.owned.items():
             self.verdicts.not_applicable.append(NotApplicable(rule=rule_id, because=because))
-        claims = {claim.rule.id: claim for claim in settled.claims}
-        findings = ranking.arrange([self.finding(claim) for claim in settled.claims], claims, list(claims))
+        found = [self.finding(claim) for claim in settled.claims]
+        acts = {finding.rule: acts_of(self.fixes[finding.rule], finding.where) for finding in found}
+        claims = {claim.rule.id: replace(claim, acts=acts[claim.rule.id]) for claim in settled.claims}
+        findings = ranking.arrange(found, claims, list(claims))
         verdicts = Verdicts(
             passes=sorted(self.verdicts.passes),
             not_applicable=sorted(self.verdicts.not_applicable, key=lambda verdict: verdict.rule),

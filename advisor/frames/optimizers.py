@@ -65,6 +65,15 @@ def _work(context: Context) -> Ints:
     return np.where(launch >= 0, _row_of(context, host.start[at]), -1)
 
 
+def launched_each(context: Context) -> float | None:
+    """Median of the pieces of work that a step launches; None without a step, or where launches were not recorded."""
+    work, rows = context.recording.work, nodes(context)
+    if not len(rows) or not (work.launch >= 0).any():
+        return None
+    row = context.once(_work)
+    return float(np.median(summed(row[(row >= 0) & ~work.communication], 1, len(rows))))
+
+
 def build(context: Context) -> pd.DataFrame:
     """The frame."""
     host, work, rows = context.recording.host, context.recording.work, nodes(context)

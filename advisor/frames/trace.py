@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from advisor import hardware
-from advisor.frames import collectives, copies, devices, program, rank_waits, settings
+from advisor.frames import collectives, copies, devices, optimizers, program, rank_waits, settings
 from advisor.frames.frame import Frame
 from advisor.frames.schema import Schema, flag, integer, real, text
 from advisor.frames.values import typed
@@ -87,6 +87,7 @@ SCHEMA = Schema(
         integer("memory_growth_bytes", "bytes", "median growth of allocated memory a step; 0 unless all steps but the first grow"),
         flag("training", "a backward pass was seen"),
         flag("optimizer_seen", "an optimizer's step was seen"),
+        real("optimizer_launches", "", "launches in a step of the optimizer, the median; NULL without one, or unknown"),
         flag("amp_scaler", "a GradScaler's operators were seen"),
         flag("compiled", "torch.compile's kernels or regions were seen"),
         integer("graph_launches", "", "calls that replay a CUDA or HIP graph"),
@@ -244,6 +245,7 @@ def _habits(context: Context) -> dict[str, Any]:
         "world_size": context.metadata.world_size,
         "training": context.training(),
         "optimizer_seen": any(name.startswith("Optimizer.step") for name in names),
+        "optimizer_launches": optimizers.launched_each(context),
         "amp_scaler": any("_amp_foreach_non_finite_check" in name or "_amp_update_scale" in name for name in names),
         "compiled": any(name.startswith(_COMPILED) for name in names),
         "stack_recorded": "python" in context.tables,

@@ -7,13 +7,14 @@ nothing (:mod:`advisor.timeline.cpu`). A fix takes a share of what its rows own,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from advisor.engine.claims import Claim, priced
-from advisor.replay.pricing import Priced, Rung
+from advisor.engine.claims import Claim, priced, ranked_bundles
+from advisor.replay.pricing import Priced, Rung, joined
 from advisor.timeline.context import Context
 from advisor.timeline.ledger import CAUSES
 from advisor.timeline.unprofiled import unprofiled
@@ -41,27 +42,23 @@ class Thread:
         dur_ns, counted_ns = (ledger.dur_ns, ledger.counted_ns) if bare is None else (bare.dur_ns, bare.counted_ns)
         left = np.bincount(ledger.cause[ledger.counted], weights=dur_ns[ledger.counted], minlength=len(CAUSES))
         fixes = [claim for claim in claims if claim.rule.replay is not None and len(claim.segments)]
-        savings: dict[str, tuple[float, float]] = {}
-        after: dict[str, tuple[str, ...]] = {}
-        plan: list[Rung] = []
+        plan: dict[str, Rung] = {}
         high_ms = low_ms = whole_ms
-        for claim in sorted(
-            priced(fixes, dur_ns, counted_ns, whole_ms),
-            key=lambda claim: tuple(-part for part in claim.rank),
-        ):
-            saving = claim.saving
-            if claim.after is not None:
-                after[claim.rule.id] = claim.after
-            if saving is None:
-                continue
-            savings[claim.rule.id] = (saving.low_ms, saving.high_ms)
+        ranked = sorted(priced(fixes, dur_ns, counted_ns, whole_ms), key=lambda c: tuple(-part for part in c.rank))
+        after = {claim.rule.id: claim.after for claim in ranked if claim.after is not None}
+        worth = {claim.rule.id: claim for claim in ranked if claim.saving is not None}
+        order = ranked_bundles(list(worth.values()))
+        for rule in (rule for rules in order for rule in rules):
+            claim, saving = worth[rule], worth[rule].saving
+            assert saving is not None
             own = np.bincount(ledger.cause[claim.segments], weights=dur_ns[claim.segments], minlength=len(CAUSES))
             part = saving.high_ms / whole_ms * counted_ns / max(own.sum(), 1)
             left = np.maximum(left - own * part, 0)
             high, low = high_ms - saving.high_ms, low_ms - saving.low_ms
-            plan.append(Rung(claim.rule.id, high_ms, low, high, _pace(left), low_ms))
+            plan[rule] = Rung(rule, high_ms, low, high, _pace(left), low_ms)
             high_ms, low_ms = high, low
-        return Priced(savings, plan, after)
+        found = joined([[plan[rule] for rule in rules] for rules in order], 0.0, {})
+        return replace(found, after=after)
 
     def timeline_with(self, claims: Sequence[Claim]) -> pd.DataFrame:
         """The main thread as it would run with the hopeful assumptions of all fixes."""

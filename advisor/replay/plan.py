@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import numpy as np
 
 from advisor.engine import ranking
-from advisor.engine.claims import priced
+from advisor.engine.claims import priced, ranked_bundles
 from advisor.results.analysis import Finding, PlanStep, Saving
 from advisor.timeline.unprofiled import unprofiled
 
@@ -120,7 +120,7 @@ def _replay(trace: Trace) -> Replay | Thread:
 
 def _step(rung: Rung, title: str, claim: Claim, whole_ms: float) -> PlanStep:
     return PlanStep(
-        rules=[rung.rule],
+        rules=[rung.rule, *rung.also],
         title=title,
         step_ms_before=rung.before,
         step_ms_after={"low": rung.high, "high": rung.low},
@@ -208,12 +208,49 @@ def _bounded(trace: Trace, outcome: Outcome, claims: Sequence[Claim], reason: st
             saving = msgspec.structs.replace(saving, basis=basis)
             finding = msgspec.structs.replace(finding, saving=saving, after=None)
         findings.append(finding)
-    order = sorted(prices.values(), key=lambda claim: claim.rank, reverse=True)
-    return ranking.arrange(findings, outcome.matches, [claim.rule.id for claim in order])
+    return _together(findings, [claim for claim in prices.values() if claim.saving is not None], outcome, whole_ms)
+
+
+def _together(findings: Sequence[Finding], claims: Sequence[Claim], outcome: Outcome, whole_ms: float) -> list[Finding]:
+    """Put the savings of findings whose fixes are one change together: what each owns is its own, so they add up."""
+    by_rule = {finding.rule: finding for finding in findings}
+    order = ranked_bundles(claims)
+    for lead, *same in order:
+        parts = {}
+        for rule in same:
+            saving = by_rule[rule].saving
+            if saving is not None:
+                parts[rule] = saving.low_ms, saving.high_ms
+                by_rule[rule] = _done(by_rule[rule], lead)
+        first = by_rule[lead].saving
+        if first is not None and parts:
+            low = first.low_ms + sum(low for low, _ in parts.values())
+            high = first.high_ms + sum(high for _, high in parts.values())
+            shares = {"low_share": low / whole_ms, "high_share": high / whole_ms}
+            joint = Saving(low_ms=low, high_ms=high, **shares, basis=first.basis + _with_same(parts))
+            by_rule[lead] = msgspec.structs.replace(by_rule[lead], saving=joint)
+    return ranking.arrange(list(by_rule.values()), outcome.matches, [rules[0] for rules in order])
+
+
+def _done(finding: Finding, lead: str) -> Finding:
+    """The finding that another's fix does: the price is that one's."""
+    return msgspec.structs.replace(finding, saving=None, after=[lead], done_by=lead)
+
+
+def _with_same(parts: Mapping[str, tuple[float, float]]) -> str:
+    """Say what of a price other findings add whose fix is the same change."""
+    texts = [
+        f"{high:.3g} ms of {rule}" if f"{low:.3g}" == f"{high:.3g}" else f"{low:.3g} to {high:.3g} ms of {rule}"
+        for rule, (low, high) in parts.items()
+    ]
+    return f"; in it are {' and '.join(texts)}, whose fix is the same change" if texts else ""
 
 
 def _with_price(finding: Finding, claim: Claim, prices: Priced, whole_ms: float, how: str, paced: str) -> Finding:
-    """The finding with its price, or with what leaves nothing of it."""
+    """The finding with its price, or with what leaves nothing of it, or does it."""
+    if finding.rule in prices.done_by:
+        finding = msgspec.structs.replace(finding, host_ms=prices.host.get(finding.rule, 0.0))
+        return _done(finding, prices.done_by[finding.rule])
     if finding.rule in prices.after:
         return msgspec.structs.replace(finding, saving=None, after=list(prices.after[finding.rule]))
     saving = prices.savings.get(finding.rule)
@@ -223,6 +260,8 @@ def _with_price(finding: Finding, claim: Claim, prices: Priced, whole_ms: float,
     assumed = f"{100 * replay.low * claim.returns[0]:.3g} to {100 * replay.high * claim.returns[1]:.3g} %"
     hosts = " and of the host's behind it" if prices.host.get(finding.rule) else ""
     basis = f"replay: {how} {assumed} of its rows' time{hosts}; {replay.basis}{paced}"
+    same = {rule: prices.parts[rule] for rule, lead in prices.done_by.items() if lead == finding.rule}
+    basis += _with_same({rule: part for rule, part in same.items() if part[1] >= ranking.LEAST * whole_ms})
     return msgspec.structs.replace(
         finding,
         after=None,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from advisor.engine import ranking
+from advisor.engine.acts import bundle
 from advisor.engine.claims import Claim
 from advisor.intervals import Ints, Spans, covered, union
 from advisor.replay import pace, simulate
@@ -54,6 +55,8 @@ class Rung:
     high: float
     bound_by: str
     low_before: float = 0.0
+    also: tuple[str, ...] = ()
+    """Other rules whose fix is the same change: their price is in it."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,10 @@ class Priced:
     plan: list[Rung]
     after: dict[str, tuple[str, ...]] = field(default_factory=dict)
     host: dict[str, float] = field(default_factory=dict)
+    done_by: dict[str, str] = field(default_factory=dict)
+    """Rules whose fix is that of another, with that; the saving of both is the other's."""
+    parts: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Their part of that saving."""
 
 
 class Bounds(NamedTuple):
@@ -81,6 +88,35 @@ def _returned(rung: Rung) -> tuple[float, float]:
     """Return the ms that a step of the plan returns, cautiously and hopefully."""
     high = rung.before - rung.high
     return rung.low_before - rung.low, high
+
+
+def _parted(rungs: Sequence[Rung], order: Sequence[Sequence[str]]) -> list[list[Rung]]:
+    """Part the steps by the bundles of an order."""
+    by_rule = {rung.rule: rung for rung in rungs}
+    return [[by_rule[rule] for rule in rules] for rules in order]
+
+
+def joined(bundles: Sequence[Sequence[Rung]], least_ms: float, spent: Mapping[str, tuple[str, ...]]) -> Priced:
+    """Make a step of the plan of each bundle of fixes that are one change, in order; those under *least_ms* return nothing.
+
+    *spent* names, for a fix that returned nothing when it was tried first, the fixes that were taken by then.
+    """
+    priced = Priced({}, [])
+    for rungs in bundles:
+        lead, last = rungs[0], rungs[-1]
+        if lead.before - last.high < least_ms:
+            for rung in rungs:
+                taken = spent.get(rung.rule, ())
+                priced.after[rung.rule] = tuple(step.rule for step in priced.plan if step.rule in taken)
+            continue
+        bound = next((rung.bound_by for rung in reversed(rungs) if rung.bound_by), "")
+        also = tuple(rung.rule for rung in rungs[1:])
+        step = replace(lead, low=last.low, high=last.high, bound_by=bound, also=also)
+        priced.plan.append(step)
+        priced.savings[lead.rule] = _returned(step)
+        for rung in rungs[1:]:
+            priced.done_by[rung.rule], priced.parts[rung.rule] = lead.rule, _returned(rung)
+    return priced
 
 
 class _World:
@@ -205,6 +241,13 @@ class _Queue:
         self.left.remove(best)
         return best
 
+    def with_same(self, rule: str) -> list[str]:
+        """Take out the fixes that are the same change as one that comes next; the one that leads comes first."""
+        acts = {other: self.claims[other].acts for other in (rule, *self.left)}
+        together = bundle(rule, self.left, acts)
+        self.left = [other for other in self.left if other not in together]
+        return together
+
     def _gain(self, rule: str) -> float:
         """The ms that a fix would return, with the host that lets it return most."""
         gain, most = 0.0, self.most[rule].high
@@ -229,6 +272,19 @@ class _Queue:
             replay = self.claims[rule].rule.replay
             low = high * (replay.low / replay.high if replay is not None and replay.high else 1.0)
         return low, high
+
+    def ranked(self, bundles: Sequence[Sequence[Rung]]) -> list[list[str]]:
+        """Rank the changes by what they return in this order; of two that are worth about the same, the first stays first."""
+        places = [
+            ranking.place(self.claims[one[0].rule].rule, sum(self.middle(rung.rule, *_returned(rung)) for rung in one))
+            for one in bundles
+        ]
+        rules = [[rung.rule for rung in one] for one in bundles]
+        least = ranking.LEAST * self.whole_ms
+        about = [place[:2] for place, one in zip(places, bundles, strict=True) if one[0].before - one[-1].high >= least]
+        if about == sorted(about, reverse=True):
+            return rules
+        return [rules[at] for at in sorted(range(len(rules)), key=lambda at: places[at], reverse=True)]
 
     def back_to(self, count: int) -> None:
         """Keep the first *count* of the fixes taken."""
@@ -318,30 +374,31 @@ class Replay:
             thorough=len(self.graph) <= _LARGE,
             careful=_World(self, fixes, _AT_LEAST, cautious=True) if len(hosts) > 1 else None,
         )
-        order: list[str] = []
+        order: list[list[str]] = []
         rungs: list[Rung] = []
         while queue.left:
-            order.append(queue.next(search=len(order) < _MOST_STEPS))
-            rungs.append(self._rung(queue, order[-1], rungs, whole_ms))
+            order.append(queue.with_same(queue.next(search=len(order) < _MOST_STEPS)))
+            self._climb(queue, order[-1:], rungs, whole_ms)
         for _ in range(_ROUNDS):
             # What a fix returns beside others can put it before one that was chosen first: priced again from there on.
-            middles = {rung.rule: queue.middle(rung.rule, *_returned(rung)) for rung in rungs}
-            places = {rule: ranking.place(queue.claims[rule].rule, middles[rule]) for rule in order}
-            # Of two that are worth about the same, the one that was chosen first stays first.
-            about = [places[rung.rule][:2] for rung in rungs if rung.before - rung.high >= ranking.LEAST * whole_ms]
-            if about == sorted(about, reverse=True):
-                break
-            ranked = sorted(order, key=lambda rule: places[rule], reverse=True)
+            ranked = queue.ranked(_parted(rungs, order))
             same = next((at for at, pair in enumerate(zip(order, ranked, strict=True)) if pair[0] != pair[1]), None)
             if same is None:
                 break
-            order, rungs = ranked, rungs[:same]
-            queue.back_to(same)
-            for rule in order[same:]:
-                rungs.append(self._rung(queue, rule, rungs, whole_ms))
-        priced = self._priced(queue, rungs, whole_ms)
+            order, rungs = ranked, rungs[: sum(map(len, order[:same]))]
+            queue.back_to(len(rungs))
+            self._climb(queue, order[same:], rungs, whole_ms)
+        rules = [rung.rule for rung in rungs]
+        spent = {rule: tuple(rules[: queue.spent.get(rule, at)]) for at, rule in enumerate(rules)}
+        priced = joined(_parted(rungs, order), ranking.LEAST * whole_ms, spent)
         host = {claim.rule.id: self.behind_ms(claim) for claim in fixes}
-        return Priced(priced.savings, priced.plan, priced.after | gone, host)
+        return replace(priced, after=priced.after | gone, host=host)
+
+    def _climb(self, queue: _Queue, order: Sequence[Sequence[str]], rungs: list[Rung], whole_ms: float) -> None:
+        """Take fixes in an order, and add their steps to *rungs*."""
+        for rules in order:
+            for rule in rules:
+                rungs.append(self._rung(queue, rule, rungs, whole_ms))
 
     def _rung(self, queue: _Queue, rule: str, rungs: Sequence[Rung], whole_ms: float) -> Rung:
         """Take the next fix."""
@@ -351,20 +408,6 @@ class Replay:
         recorded = queue.worlds[0]
         bound = bound_by(self.context, self.graph, recorded.timeline, self._loader(recorded.high)) if high > 0 else ""
         return Rung(rule, before, low_before - low, before - high, bound, low_before)
-
-    def _priced(self, queue: _Queue, rungs: Sequence[Rung], whole_ms: float) -> Priced:
-        """Part the fixes that return something from those that return nothing."""
-        savings: dict[str, tuple[float, float]] = {}
-        after: dict[str, tuple[str, ...]] = {}
-        plan: list[Rung] = []
-        for at, rung in enumerate(rungs):
-            if rung.before - rung.high >= ranking.LEAST * whole_ms:
-                savings[rung.rule] = _returned(rung)
-                plan.append(rung)
-            else:
-                taken = {step.rule for step in rungs[: queue.spent.get(rung.rule, at)]}
-                after[rung.rule] = tuple(step.rule for step in plan if step.rule in taken)
-        return Priced(savings, plan, after)
 
     def _bounds(self, claim: Claim, whole_ms: float) -> Bounds:
         """The most that a fix can return, in ms: neither more than its rows own, nor than the part of their time that it assumes.

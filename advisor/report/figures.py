@@ -290,7 +290,9 @@ def price(finding: Finding, summary: Summary | None, others: Sequence[Finding] =
         return "not known" if finding.cost_ms else "none of its own: a risk, or memory"
     basis = f" of {milliseconds(summary.priced_ms)}" if summary else ""
     ms, share = _range(saving)
-    return f"saves {ms}{basis} {per(summary)} ({share})" + (", perhaps nothing" if saving.low_ms <= 0 else "")
+    same = _listed([clean(other.rule) for other in others if other.done_by == finding.rule])
+    together = f", together with {same}" if same else ""
+    return f"saves {ms}{basis} {per(summary)} ({share}){together}" + (", perhaps nothing" if saving.low_ms <= 0 else "")
 
 
 def gain(finding: Finding, others: Sequence[Finding]) -> str:
@@ -328,8 +330,13 @@ def _unit(text: str) -> str:
 
 
 def nothing_left(finding: Finding, findings: Sequence[Finding]) -> str:
-    """Return ``after 1 and 3: nothing left``: the numbers of the findings whose fixes leave nothing of this one's saving."""
+    """Return ``after 1 and 3: nothing left``: the numbers of the findings whose fixes leave nothing of this one's saving.
+
+    ``done by fix 1`` is that of one whose change it is too.
+    """
     place = {other.rule: index for index, other in enumerate(findings, 1)}
+    if finding.done_by is not None:
+        return f"done by fix {place.get(finding.done_by) or f'of {clean(finding.done_by)}'}"
     numbers = [str(place[rule]) for rule in finding.after or () if rule in place]
     if not finding.after:
         return "nothing to gain: other work sets the pace"
@@ -337,8 +344,12 @@ def nothing_left(finding: Finding, findings: Sequence[Finding]) -> str:
         return f"after {', '.join(map(clean, finding.after))}: nothing left"
     if len(numbers) > 2 and numbers == [str(n) for n in range(int(numbers[0]), int(numbers[-1]) + 1)]:
         return f"after {numbers[0]} to {numbers[-1]}: nothing left"
-    listed = f"{', '.join(numbers[:-1])} and {numbers[-1]}" if len(numbers) > 1 else numbers[0]
-    return f"after {listed}: nothing left"
+    return f"after {_listed(numbers)}: nothing left"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return ``1, 2 and 4``."""
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
 
 
 def times(step: PlanStep) -> str:
@@ -359,7 +370,8 @@ def cost(finding: Finding, summary: Summary | None) -> str:
 
 def _host_matters(finding: Finding) -> bool:
     """Tell whether the saving is more than the rows own, so that a reader would miss what it comes from."""
-    return finding.saving is not None and finding.saving.high_ms > finding.cost_ms * (1 + 1e-9)
+    more = finding.saving is not None and finding.saving.high_ms > finding.cost_ms * (1 + 1e-9)
+    return more and finding.host_ms > 0
 
 
 def user_frame(place: Place) -> str:

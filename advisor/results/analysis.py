@@ -368,6 +368,13 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
             "hides today, and that cost nothing until it has less to do. No saving is above the cost and this together."
         ),
     ] = 0.0
+    done_by: Annotated[
+        Name | None,
+        doc(
+            "The rule whose fix is the same change, or holds it: the saving of both is that finding's, and `after` names it. None "
+            "for all others."
+        ),
+    ] = None
 
     def _repr_html_(self) -> str:
         """Return the finding as a notebook shows it."""
@@ -379,7 +386,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 class PlanStep(msgspec.Struct, frozen=True, kw_only=True):
     """A fix of the plan, and the step (the window without steps) as it is predicted before and after it."""
 
-    rules: Annotated[list[Name], doc("The rules whose fix it is.")]
+    rules: Annotated[list[Name], doc("The rules whose fix it is: the one that leads, then those that it does too.")]
     title: Annotated[Wording, doc("The fix in one line.")]
     step_ms_before: Annotated[float, doc("The step with the fixes before this one, by their hopeful assumptions.")]
     step_ms_after: Annotated[dict[Name, float], doc("low and high: with the fixes so far, hopeful and cautious.")]

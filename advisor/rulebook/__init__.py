@@ -27,6 +27,8 @@ from advisor.rulebook.rule import Limit, Match, Replay, Rule
 __all__ = ["Limit", "Match", "Replay", "Rule", "Rulebook", "builtin_rules_dir", "files_in", "load"]
 
 
+_ALIKE = 0.8
+"""Likeness of two names from which on one is taken for a slip of the other."""
 _LISTS = ("yields_to", "gone_with")
 """Keys that name other rules."""
 
@@ -91,6 +93,7 @@ def load(
     _check_former(known)
     _check_overrides(overrides, known, problems, config)
     _check_order(known)
+    _check_acts(known)
     problems += [problem for draft in drafts for problem in draft.texts(draft.label)]
     if problems:
         raise RuleError(problems)
@@ -200,6 +203,19 @@ def _check_overrides(
                 problems.append(f"{at}limits.\"{rule}\": no limit '{name}'{nearest(name, draft.file.limits)}")
             elif problem := limit_problem(value, draft.file.limits[name].value):
                 problems.append(f'{at}limits."{rule}".{name}: {problem}')
+
+
+def _check_acts(known: Mapping[str, Draft]) -> None:
+    """An act that one rule alone names is a slip where it is close to one of others: it stands for a change that they share."""
+    rules: dict[str, set[str]] = {}
+    for draft in known.values():
+        for fix in draft.fixes:
+            for act in fix.acts:
+                rules.setdefault(act, set()).add(draft.id)
+    for act, using in rules.items():
+        others = [other for other, named in rules.items() if other != act and named - using]
+        if len(using) == 1 and (near := nearest(act, others, cutoff=_ALIKE)):
+            known[next(iter(using))].report("fix.acts", f"no other rule has the act '{act}'{near}")
 
 
 def _check_order(known: Mapping[str, Draft]) -> None:

@@ -67,6 +67,9 @@ def _enum(words: Any, **more: Any) -> Meta:
 Text = Annotated[str, Meta(min_length=1)]
 Code = Annotated[str, Meta(extra={"code": True})]
 _ID = "the folder and the name of the file, in lower case"
+_ACT = "lower-case words with hyphens"
+Act = Annotated[str, Meta(pattern="^[a-z0-9]+(-[a-z0-9]+)*$", extra={"must": _ACT})]
+Acts = Annotated[tuple[Act, ...], Meta(extra_json_schema={"uniqueItems": True})]
 RuleId = Annotated[str, Meta(pattern="^[a-z0-9]+(-[a-z0-9]+)*/[a-z0-9]+(-[a-z0-9]+)*$", extra={"must": _ID})]
 Words = Annotated[tuple[Text, ...], Meta(extra_json_schema={"uniqueItems": True})]
 Needs = Annotated[tuple[Need, ...], Meta(extra_json_schema={"uniqueItems": True})]
@@ -119,6 +122,10 @@ class Fix(Table, frozen=True):
     given: Annotated[
         str, Meta(description=f"over `trace`: which programs it fits; the last of several has none{_SQL}")
     ] = ""
+    acts: Annotated[
+        Acts, Meta(description="keys of what it does: findings whose fixes do the same are one line of the plan")
+    ] = ()
+    local: Annotated[bool, Meta(description="done at a place: the same act only where findings share that")] = False
     effort: str = ""
     before: Annotated[Code, Meta(description="Python that shows the symptom")] = ""
     after: Annotated[Code, Meta(description="the same with the fix")] = ""

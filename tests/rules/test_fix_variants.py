@@ -139,11 +139,13 @@ def test_the_optimizer_stays_what_it_is(name: str) -> None:
         "cpu/unfused-optimizer",
         "kernels/foreach-optimizer",
         "kernels/single-tensor-optimizer",
-        "gpu-idle/launch-bound",
+        "gpu-idle/foreach-grouping",
     ):
         if rule in fixes:
             assert f"torch.optim.{name}(" in fixes[rule].after
             assert "fused=True" in fixes[rule].after
+    # A change of its own, with findings of its own: to compile the model is another.
+    assert "torch.optim" not in fixes["gpu-idle/launch-bound"].after
     others = {"SGD", "Adagrad", "AdamW", "Adam", "RMSprop"} - {name}
     # Sparse gradients have an optimizer of their own.
     assert set(holding(rf"torch\.optim\.({'|'.join(others)})\(", facts)) <= {"kernels/scatter-embedding-backward"}
@@ -256,7 +258,8 @@ def test_a_finding_holds_the_fix_for_its_program(trains: bool, dialect: str, tmp
     assert result.program is not None
     assert result.program.kind == ("training" if trains else "inference")
     code = findings["gpu-idle/launch-bound"].after
-    assert (".backward()" in code, "torch.optim.SGD(" in code) == (trains, trains)
+    # The optimizer's own form is a change of its own, and has a finding of its own where it matters.
+    assert (".backward()" in code, "torch.optim" in code) == (trains, False)
     assert ("inference_mode" in code) == (not trains)
 
 

@@ -44,7 +44,7 @@ def blocks(analysis: Analysis, detail: doc.Detail) -> Iterator[doc.Block]:
     if detail.folds:
         yield from (short(analysis.findings) if analysis.findings else [])
         yield from plan
-    yield from findings(shown, summary, detail)
+    yield from findings(shown, summary, detail, analysis.findings)
     if rest:
         yield from _notes_in_short(rest, analysis.findings, detail)
     if not detail.folds:
@@ -140,13 +140,18 @@ def _first_place(finding: Finding) -> doc.Text:
     return doc.Span(text, "path") if text else ABSENT
 
 
-def findings(findings: Sequence[Finding], summary: Summary | None, detail: doc.Detail) -> Iterator[doc.Block]:
-    """Yield findings, each under its title; *summary* is None where they speak of many ranks. Of many, the last ones in short."""
+def findings(
+    findings: Sequence[Finding], summary: Summary | None, detail: doc.Detail, every: Sequence[Finding] = ()
+) -> Iterator[doc.Block]:
+    """Yield findings, each under its title; *summary* is None where they speak of many ranks. Of many, the last ones in short.
+
+    *every* holds them and those beside them that are shown elsewhere.
+    """
     full = len(findings) if detail.everything or summary is None else FULL_FINDINGS
     for index, finding in enumerate(findings, 1):
         level = doc.Span(f"{finding.severity.upper():6}", finding.severity)
         title = (f"{index:>2}. ", level, "  ", doc.Span(finding.title))
-        price = doc.Span(figures.price(finding, summary, findings))
+        price = doc.Span(figures.price(finding, summary, every or findings))
         facts: list[tuple[str, doc.Text]] = [("price", price), ("cost", figures.cost(finding, summary))]
         rule = doc.Paragraph((doc.Span(finding.rule, "code"), f" · {finding.confidence}"))
         body = _full(finding, facts, summary, detail) if index <= full else _brief(finding, facts)
