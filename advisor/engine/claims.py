@@ -24,7 +24,8 @@ class Claim:
     """A rule that fires: the rows of its frame that are its own, and the counted segments that they own.
 
     ``after`` names the rules whose fixes leave nothing to save, None where something is left. ``returns`` are the parts of what
-    it owns that its assumptions, the cautious and the hopeful one, are shares of.
+    it owns that its assumptions, the cautious and the hopeful one, are shares of. ``weight`` is what its rows' kind makes of
+    both, and part of ``returns``.
     """
 
     rule: Rule
@@ -35,6 +36,7 @@ class Claim:
     saving: Saving | None = None
     after: tuple[str, ...] | None = None
     returns: tuple[float, float] = (1.0, 1.0)
+    weight: float = 1.0
 
     @property
     def rank(self) -> ranking.Place:
@@ -123,7 +125,7 @@ def _remainder(claim: Claim, rows: Bools, segments: Ints, dur_ns: Ints, whole_ns
     """
     cost = int(dur_ns[segments].sum())
     share = cost / whole_ns if whole_ns else 0.0
-    severity = ranking.fires(claim.rule, share * ranking.assumed_middle(claim.rule))
+    severity = ranking.fires(claim.rule, share * claim.weight * ranking.assumed_middle(claim.rule))
     if severity is None or not rows.any():
         return None
     return replace(claim, rows=rows, segments=segments, cost_ns=cost, severity=severity)
@@ -146,9 +148,9 @@ def priced(
         return segments[owner[segments] < 0]
 
     def worth(index: int) -> list[float]:
-        rule = claims[index].rule
+        rule, weight = claims[index].rule, claims[index].weight
         share = int(dur_ns[free(index)].sum()) / whole_ns if whole_ns else 0.0
-        middle = share * ranking.assumed_middle(rule) if rule.replay else 0.0
+        middle = share * weight * ranking.assumed_middle(rule) if rule.replay else 0.0
         return [-part for part in ranking.place(rule, middle)]
 
     # A claim can only lose worth as others take from it, so a stale top of the heap is weighed again, and no other.
