@@ -42,6 +42,7 @@ class Sorts:
     reduces: Bools
     normalizes: Bools
     multiplies: Bools
+    counts: Bools
 
 
 @dataclass(frozen=True)
@@ -92,20 +93,22 @@ def chains(context: Context, sorts: Sorts) -> Chains:
     along &= np.bincount(run, joined & another)[run] > 0
     found.length[order] = np.where(along, np.bincount(run)[run], 0)
     found.number[order] = np.where(along, run, -1)
-    found.around_norm[order] = _around(context, launch, single & ~norms, norms, near)
+    found.around_norm[order] = _around(context, launch, single & ~(norms | sorts.counts[order]), norms, near)
     return found
 
 
 def _bridges(context: Context, launch: Ints, along: Bools, near: Bools, joins: Bools, reduces: Bools) -> Bools:
-    """Flag concatenations between pointwise kernels, and reductions whose result is broadcast over what was reduced."""
+    """Flag concatenations between pointwise kernels, and reductions whose result is broadcast over what was reduced.
+
+    Both by their shapes alone: older traces say of lists of tensors nothing, and how many there were.
+    """
     dims, texts = context.op_column(launch, "dims"), context.shape_texts
     after = np.append(near[1:] & along[1:], False)
     out = joins & near & np.append(False, along[:-1]) & after
     for at in np.flatnonzero(out).tolist():
         known = dims[at - 1 : at + 2]
-        if (known >= 0).all():
-            before, own, behind = (texts[code] for code in known.tolist())
-            out[at] = _may_read(before, own) and _may_read(own, behind)
+        before, own, behind = (texts[code] for code in known.tolist()) if (known >= 0).all() else ("", "", "")
+        out[at] = _result(own) > 0 and _may_read(before, own) and _may_read(own, behind)
     link = along | reduces
     for at in np.flatnonzero(reduces & (dims >= 0) & np.append(near[1:] & link[1:], False)).tolist():
         for place in range(at + 1, min(at + 1 + _READER, len(link))):
@@ -141,7 +144,7 @@ def _around(context: Context, launch: Ints, single: Bools, norms: Bools, near: B
     *single* flags pointwise kernels; those of an operator without a tensor count something, and are left out.
     """
     dims = context.op_column(launch, "dims")
-    bare = np.array([not _shapes(text) for text in context.shape_texts] or [False], np.bool_)
+    bare = np.array([bool(text) and not _shapes(text) for text in context.shape_texts] or [False], np.bool_)
     single = single & ~((dims >= 0) & bare[np.maximum(dims, 0)])
     member = single | norms
     joined = near & member & np.append(False, member[:-1])

@@ -119,7 +119,7 @@ def _by_name(context: Context) -> dict[str, object]:
 
 
 # Counts of batches are whole numbers, which no normalization reads.
-_COUNTS = re.compile(r"FillFunctor|Functor\w*<long>")
+_COUNTS = re.compile(r"Functor\w*<long>")
 _NORMALIZES = re.compile(r"at::native|cudnn|MIOpen", re.IGNORECASE)
 
 
@@ -135,11 +135,12 @@ def _sorts(context: Context, by_row: Callable[[list[Any], type], Ints]) -> Sorts
         return known and k.kind != "triton" and _NORMALIZES.search(name) is not None
 
     return Sorts(
-        pointwise=flags(lambda k, name: k.pointwise and _COUNTS.search(name) is None),
+        pointwise=flags(lambda k, name: k.pointwise and "FillFunctor" not in name),
         joins=flags(lambda k, name: "CatArrayBatchedCopy" in name),
         reduces=flags(lambda k, name: k.kind == "reduction" and "at::native::reduce_kernel" in name),
         normalizes=flags(normalizes),
         multiplies=flags(lambda k, name: k.kind == "gemm"),
+        counts=flags(lambda k, name: _COUNTS.search(name) is not None),
     )
 
 
