@@ -80,6 +80,11 @@ def test_without_steps_the_window_is_the_whole(run: Run) -> None:
         ({"levels": {"high": 0.075}}, "fires"),
         ({"levels": {"low": 0.08}}, "passes"),
         ({"levels": {"note": 0.07, "low": 0.08}}, "fires"),
+        # A row that returns twice as much returns no more than all of it: 7.5 % still. Half as much: 3.75 %.
+        ({"replay_weight": "2", "levels": {"low": 0.08}}, "passes"),
+        ({"replay_weight": "0.5", "levels": {"low": 0.037}}, "fires"),
+        ({"replay_weight": "0.5", "levels": {"low": 0.038}}, "passes"),
+        ({"replay_weight": "CAST(name AS DOUBLE)"}, "error"),
         ({"match_frame": "copies"}, "passes"),
         ({"match_where": "CAST(name AS BIGINT) > 0"}, "error"),
     ],
