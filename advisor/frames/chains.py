@@ -104,7 +104,7 @@ def _bridges(context: Context, launch: Ints, along: Bools, near: Bools, joins: B
     """
     dims, texts = context.op_column(launch, "dims"), context.shape_texts
     after = np.append(near[1:] & along[1:], False)
-    out = joins & near & np.append(False, along[:-1]) & after
+    out: Bools = joins & near & np.append(False, along[:-1]) & after
     for at in np.flatnonzero(out).tolist():
         known = dims[at - 1 : at + 2]
         before, own, behind = (texts[code] for code in known.tolist()) if (known >= 0).all() else ("", "", "")

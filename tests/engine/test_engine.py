@@ -99,6 +99,16 @@ def test_severity_follows_the_middle_of_the_saving(run: Run, segments: int, seve
     assert finding(run(kernels(1, owns=[range(10, 10 + segments)]))).severity == severity
 
 
+def test_a_price_weighs_rows_by_what_they_cost(run: Run) -> None:
+    """Of 4 ms one row has 3 and returns half, the other 1 and returns all: 2.5 ms at most, and 1.25 cautiously, of 20."""
+    trace = kernels(1, 1, owns=[[10, 11, 12], [13]], name=["gemm", "copy"])
+    saving = finding(
+        run(trace, {"kernels/rule": {"replay_weight": "CASE WHEN name = 'gemm' THEN 0.5 ELSE 1 END"}})
+    ).saving
+    assert saving is not None
+    assert (saving.low_share, saving.high_share) == pytest.approx((1.25 / 20, 2.5 / 20))
+
+
 def test_what_is_not_recorded_is_said_with_how_to_record_it(run: Run) -> None:
     (missing,) = run(kernels(1), {"kernels/rule": {"needs": ["memory", "stacks", "gpu"]}}).verdicts.not_run
     assert missing.needs == ["memory", "stacks"]
