@@ -389,7 +389,7 @@ class _Run:
         return settle(claims, ledger.dur_ns, ledger.counted_ns, self.whole_ms, times)
 
     def weight(self, rule: Rule, rows: Bools) -> float:
-        """How often its rows return the low and the high figure of a price, which are of one row; never more than all."""
+        """Factor that the rows of a rule put on both figures of its price; none returns more than all of the time."""
         if rule.replay is None or rule.compiled.weight is None:
             return 1.0
         weight = self.evaluator.weigh(rule.match.frame, rows, rule.compiled.weight)
