@@ -26,6 +26,7 @@ class Claim:
 
     ``after`` names the rules whose fixes leave nothing to save, None where something is left. ``returns`` are the parts of what
     it owns that its assumptions, the cautious and the hopeful one, are shares of. ``acts`` are the keys of what its fix does.
+    ``weight`` is what its rows' kind makes of both, and part of ``returns``.
     """
 
     rule: Rule
@@ -37,6 +38,7 @@ class Claim:
     after: tuple[str, ...] | None = None
     returns: tuple[float, float] = (1.0, 1.0)
     acts: frozenset[str] = frozenset()
+    weight: float = 1.0
 
     @property
     def rank(self) -> ranking.Place:
@@ -125,7 +127,7 @@ def _remainder(claim: Claim, rows: Bools, segments: Ints, dur_ns: Ints, whole_ns
     """
     cost = int(dur_ns[segments].sum())
     share = cost / whole_ns if whole_ns else 0.0
-    severity = ranking.fires(claim.rule, share * ranking.assumed_middle(claim.rule))
+    severity = ranking.fires(claim.rule, share * claim.weight * ranking.assumed_middle(claim.rule))
     if severity is None or not rows.any():
         return None
     return replace(claim, rows=rows, segments=segments, cost_ns=cost, severity=severity)
@@ -148,9 +150,9 @@ def priced(
         return segments[owner[segments] < 0]
 
     def worth(index: int) -> list[float]:
-        rule = claims[index].rule
+        rule, weight = claims[index].rule, claims[index].weight
         share = int(dur_ns[free(index)].sum()) / whole_ns if whole_ns else 0.0
-        middle = share * ranking.assumed_middle(rule) if rule.replay else 0.0
+        middle = share * weight * ranking.assumed_middle(rule) if rule.replay else 0.0
         return [-part for part in ranking.place(rule, middle)]
 
     # A claim can only lose worth as others take from it, so a stale top of the heap is weighed again, and no other.

@@ -156,6 +156,13 @@ class Evaluator:
         answers = self._query(name, chosen, questions, also=also, tail=tail)
         return Evidence(columns=names, rows=[[cell(value) for value in row] for row in answers])
 
+    def weigh(self, name: str, rows: Bools, weight: Condition) -> float | None:
+        """The mean of an expression over some rows, by what they cost; None where it is unknown, or they cost nothing."""
+        mean = f'sum("cost_ns" * ({weight.sql})) / nullif(sum("cost_ns"), 0)'
+        chosen = self.frame(name).loc[rows]
+        ((answer,),) = self._query(name, chosen, [Question(mean, weight.columns)], also=["cost_ns"])
+        return None if answer is None else float(answer)
+
     def settings(self, questions: Sequence[Question]) -> list[tuple[dict[str, Any], list[Any]]]:
         """Each row of `settings` and, beside it, what the expressions over it and the one row of `trace` come to.
 

@@ -1,4 +1,7 @@
-"""Chains of pointwise kernels: what runs one behind the other, and may well read what the one before it wrote.
+"""Chains of kernels that only move memory: what runs one behind the other, and may well read what the one before it wrote.
+
+Most links are pointwise. A concatenation between two of them is one as well, and so is a reduction whose result is broadcast
+over what it reduced: the mean of a normalization written by hand. A compiler takes both into the fused kernel.
 
 A trace does not hold which tensor a kernel reads. Neighbours on a stream count as a chain where operators differ. The same
 operator twice in a row must have shapes that let the later call read the earlier one's result, and so must two operators in
@@ -10,6 +13,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -23,41 +27,132 @@ _LOOP = 4
 """So many launches of one operator in a row are a loop over tensors."""
 _PARTS = 4
 """A result is cut into as many parts at most (query, key and value; the gates of a cell), or joined from as many."""
+_READER = 6
+"""A reduction's result is broadcast over what it reduced within so many kernels: shift, root and scale come between."""
 _GRADIENTS = re.compile(r"AccumulateGrad$|^torch::distributed::(?:ddp::)?reducer|^torch\.distributed\.ddp\.reducer")
 _LIST = re.compile(r"\[([\d,]*)\]")
 
 
-def chains(context: Context, pointwise: Bools) -> tuple[Ints, Ints]:
-    """Length and number of the chain that each kernel belongs to; 0 and -1 for none. *pointwise* flags what may be in one.
+@dataclass(frozen=True)
+class Sorts:
+    """Flags of the kernels, by what may be made of them: a link of a chain, or none."""
+
+    pointwise: Bools
+    joins: Bools
+    reduces: Bools
+    normalizes: Bools
+    multiplies: Bools
+    counts: Bools
+
+
+@dataclass(frozen=True)
+class Chains:
+    """Of each kernel: length and number of its chain (0 and -1 for none), whether it is half of a gate, and the length of the
+    run around a normalization that it belongs to (0 for none).
+    """
+
+    length: Ints
+    number: Ints
+    gated: Bools
+    around_norm: Ints
+
+
+def chains(context: Context, sorts: Sorts) -> Chains:
+    """Find the chains of a recording.
 
     A chain ends with the step, and where the stream rests: what comes then is another piece of the program.
     """
     work, rows = context.recording.work, context.kernel_rows
     size = len(rows)
+    found = Chains(
+        np.zeros(size, np.int64), np.full(size, -1, np.int64), np.zeros(size, np.bool_), np.zeros(size, np.int64)
+    )
     # Gradients are added up and put into buckets as they come: that is no part of what runs before and after it.
-    along = pointwise & ~_of_gradients(context, work.launch[rows])
-    kept = np.flatnonzero(along | ~pointwise)
-    length, chain = np.zeros(size, np.int64), np.full(size, -1, np.int64)
+    along = sorts.pointwise & ~_of_gradients(context, work.launch[rows])
+    kept = np.flatnonzero(along | ~sorts.pointwise)
     if not size or not along.any():
-        return length, chain
+        return found
     start = work.start[rows]
     order = kept[np.lexsort((start[kept], work.stream[rows[kept]], work.device[rows[kept]]))]
     rows, along, start = rows[order], along[order], start[order]
     same = (work.device[rows][1:] == work.device[rows][:-1]) & (work.stream[rows][1:] == work.stream[rows][:-1])
     step = context.recording.step_of(start)
-    near = (start[1:] - work.end[rows][:-1] <= _REST_NS) & (step[1:] == step[:-1])
-    joined = np.append(False, same & near & along[1:] & along[:-1])
+    near = np.append(False, same & (start[1:] - work.end[rows][:-1] <= _REST_NS) & (step[1:] == step[:-1]))
     launch = work.launch[rows]
+    found.gated[order] = _gates(context, launch, along, near, sorts.multiplies[order])
     another = _another_operator(context, launch, work.name[rows])
+    norms = sorts.normalizes[order]
+    along |= _bridges(context, launch, along, near, sorts.joins[order], sorts.reduces[order])
+    joined = near & along & np.append(False, along[:-1])
     joined &= ~_strangers(context, launch, joined & (~another | _in_place(context, launch)))
     block = np.cumsum(~joined | another) - 1
     along &= np.bincount(block)[block] < _LOOP
+    single = along & sorts.pointwise[order]
     joined &= along & np.append(False, along[:-1])
     run = np.cumsum(~joined) - 1
     along &= np.bincount(run, joined & another)[run] > 0
-    length[order] = np.where(along, np.bincount(run)[run], 0)
-    chain[order] = np.where(along, run, -1)
-    return length, chain
+    found.length[order] = np.where(along, np.bincount(run)[run], 0)
+    found.number[order] = np.where(along, run, -1)
+    found.around_norm[order] = _around(context, launch, single & ~(norms | sorts.counts[order]), norms, near)
+    return found
+
+
+def _bridges(context: Context, launch: Ints, along: Bools, near: Bools, joins: Bools, reduces: Bools) -> Bools:
+    """Flag concatenations between pointwise kernels, and reductions whose result is broadcast over what was reduced.
+
+    Both by their shapes alone: older traces say of lists of tensors nothing, and how many there were.
+    """
+    dims, texts = context.op_column(launch, "dims"), context.shape_texts
+    after = np.append(near[1:] & along[1:], False)
+    out: Bools = joins & near & np.append(False, along[:-1]) & after
+    for at in np.flatnonzero(out).tolist():
+        known = dims[at - 1 : at + 2]
+        before, own, behind = (texts[code] for code in known.tolist()) if (known >= 0).all() else ("", "", "")
+        out[at] = _result(own) > 0 and _may_read(before, own) and _may_read(own, behind)
+    link = along | reduces
+    for at in np.flatnonzero(reduces & (dims >= 0) & np.append(near[1:] & link[1:], False)).tolist():
+        for place in range(at + 1, min(at + 1 + _READER, len(link))):
+            if not near[place] or not link[place]:
+                break
+            if dims[place] >= 0 and _broadcasts(texts[dims[at]], texts[dims[place]]):
+                out[at] = True
+                break
+    return out
+
+
+def _gates(context: Context, launch: Ints, along: Bools, near: Bools, products: Bools) -> Bools:
+    """Flag both halves of gates: a pointwise kernel, and one that reads its result behind a product that cannot.
+
+    The result of the product is as large as the first one's, and the second takes two operands of that size.
+    """
+    out = np.zeros(len(launch), np.bool_)
+    dims, texts = context.op_column(launch, "dims"), context.shape_texts
+    middle = np.flatnonzero(products[1:-1] & along[:-2] & along[2:] & near[1:-1] & near[2:] & (dims[1:-1] >= 0)) + 1
+    for at in middle.tolist():
+        if dims[at - 1] < 0 or dims[at + 1] < 0:
+            continue
+        result, factors = _result(texts[dims[at - 1]]), [_size(shape) for shape in _shapes(texts[dims[at]])]
+        read = [_size(shape) for shape in _shapes(texts[dims[at + 1]])]
+        if result > 1 and result not in factors and read.count(result) >= 2 and _product(texts[dims[at]]) == result:
+            out[[at - 1, at + 1]] = True
+    return out
+
+
+def _around(context: Context, launch: Ints, single: Bools, norms: Bools, near: Bools) -> Ints:
+    """Length of the run of normalizations and pointwise kernels that each kernel is in; 0 where it has not both.
+
+    *single* flags pointwise kernels; those of an operator without a tensor count something, and are left out.
+    """
+    dims = context.op_column(launch, "dims")
+    bare = np.array([bool(text) and not _shapes(text) for text in context.shape_texts] or [False], np.bool_)
+    single = single & ~((dims >= 0) & bare[np.maximum(dims, 0)])
+    member = single | norms
+    joined = near & member & np.append(False, member[:-1])
+    joined &= ~_strangers(context, launch, joined)
+    run = np.cumsum(~joined) - 1
+    both = (np.bincount(run, single) > 0) & (np.bincount(run, norms) > 0)
+    length: Ints = np.where(member & both[run], np.bincount(run)[run], 0)
+    return length
 
 
 def _of_gradients(context: Context, launch: Ints) -> Bools:
@@ -126,14 +221,40 @@ def _shapes(text: str) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(int(part[:15]) for part in parts.split(",") if part) for parts in found if parts)
 
 
+def _size(shape: tuple[int, ...]) -> int:
+    return math.prod(shape)
+
+
 def _elements(text: str) -> set[int]:
-    return {math.prod(shape) for shape in _shapes(text)}
+    return {_size(shape) for shape in _shapes(text)}
+
+
+@lru_cache(maxsize=4096)
+def _product(text: str) -> int:
+    """Elements of the result of a matrix product; 0 where its last two operands are no factors of one."""
+    factors = [shape for shape in _shapes(text) if len(shape) >= 2][-2:]
+    if len(factors) < 2 or factors[0][-1] != factors[1][-2]:
+        return 0
+    return _size(factors[0][:-1]) * factors[1][-1]
+
+
+@lru_cache(maxsize=4096)
+def _broadcasts(reduction: str, later: str) -> bool:
+    """Tell whether a later operator takes what was reduced together with the means over its last dimension, or last few."""
+    shapes = _shapes(reduction)
+    if not shapes or len(shapes[0]) < 2:
+        return False
+    whole, operands = shapes[0], _elements(later)
+    parts = {_size(whole[:place]) for place in range(1, len(whole))} - {1, _size(whole)}
+    return _size(whole) in operands and bool(parts & operands)
 
 
 @lru_cache(maxsize=4096)
 def _result(text: str) -> int:
-    """Elements of a pointwise result; 0 where its operands do not fit each other, as those of indexing."""
+    """Elements of a pointwise result, or of a list's concatenation; 0 where operands do not fit each other, as in indexing."""
     shapes = _shapes(text)
+    if text.startswith("[[["):
+        return sum(map(_size, shapes))
     width = max((len(shape) for shape in shapes), default=0)
     total = 1
     for place in range(1, width + 1):

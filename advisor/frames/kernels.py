@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from advisor.frames.chains import chains
+from advisor.frames.chains import Sorts, chains
 from advisor.frames.frame import COUNT, IN_PYTHON, NOT_LINKED, TIME, Frame, Rows, owns_work
 from advisor.frames.patterns.find import find
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
@@ -16,6 +17,7 @@ from advisor.intervals import Bools, Ints, covered, fetch, union
 from advisor.timeline import launch_origin as origin
 from advisor.timeline.calls import OP
 from advisor.timeline.context import Context
+from advisor.timeline.kernel_names import KernelName
 from advisor.timeline.recording import KERNEL
 
 _CONVOLUTION = re.compile(r"conv(?!ert)", re.IGNORECASE)
@@ -45,8 +47,12 @@ SCHEMA = Schema(
              "args.est. achieved occupancy %"),
         integer("alignment", "elements", "operand alignment that the kernel was built for; NULL where the name does not say"),
         integer("chain_length", "", "length of the chain that it is in, 0: pointwise kernels of differing operators, one after "
-                "another on the stream; calls of one operator only where shapes let one read what the other wrote"),
+                "another on the stream; calls of one operator only where shapes let one read what the other wrote; with the "
+                "concatenations between them, and the reductions that are broadcast over what they reduced (shapes tell it)"),
         integer("chain_id", "", "that chain; -1"),
+        flag("gated", "a pointwise kernel of a gate: its partner lies behind a product that, by the shapes, cannot read it"),
+        integer("norm_chain", "", "kernels in the run around a normalization of torch's that it is in, 0: that, and pointwise "
+                "kernels right before and behind, which may read what it wrote"),
         flag("pointwise", "elementwise by name"),
         flag("at_convolution", "launched in a convolution, or next to one of its kernels on the stream"),
         text("phase", "forward, backward, optimizer, zero_grad or other (launch unknown)"),
@@ -93,9 +99,7 @@ def _by_name(context: Context) -> dict[str, object]:
     tensor = by_row([k.tensor_cores is True for k in info.values()], np.bool_).astype(np.bool_)
     alignment = by_row([k.alignment or 0 for k in info.values()], np.int64)
     pointwise = by_row([k.pointwise for k in info.values()], np.bool_).astype(np.bool_)
-    # A fill reads nothing: it is no link of a chain.
-    links = by_row([k.pointwise and "FillFunctor" not in context.names[code] for code, k in info.items()], np.bool_)
-    length, chain = chains(context, links.astype(np.bool_))
+    found = chains(context, _sorts(context, by_row))
     return {
         "name": context.labels(name, context.names),
         "kind": kind,
@@ -103,13 +107,41 @@ def _by_name(context: Context) -> dict[str, object]:
         "tensor_cores": context.boolean(tensor, unknown),
         "dtype": pd.Categorical(context.kernel_dtypes),
         "alignment": pd.arrays.IntegerArray(alignment.astype(np.int64), alignment == 0),
-        "chain_length": length,
-        "chain_id": chain,
+        "chain_length": found.length,
+        "chain_id": found.number,
+        "gated": found.gated,
+        "norm_chain": found.around_norm,
         "pointwise": pointwise,
         "at_convolution": _at_convolution(
             context, by_row([_KIND.get(k.kind, _OTHER) for k in info.values()], np.int64)
         ),
     }
+
+
+# Counts of batches are whole numbers, which no normalization reads.
+_COUNTS = re.compile(r"Functor\w*<long>")
+_NORMALIZES = re.compile(r"at::native|cudnn|MIOpen", re.IGNORECASE)
+
+
+def _sorts(context: Context, by_row: Callable[[list[Any], type], Ints]) -> Sorts:
+    """Flags of each kernel that its name decides: a fill reads nothing, and is no link of a chain."""
+    info = {code: (k, context.names[code]) for code, k in context.kernel_names.items()}
+
+    def flags(holds: Callable[[KernelName, str], bool]) -> Bools:
+        return by_row([holds(k, name) for k, name in info.values()], np.bool_).astype(np.bool_)
+
+    def normalizes(k: KernelName, name: str) -> bool:
+        known = k.kind == "normalization" or "batch_norm" in name
+        return known and k.kind != "triton" and _NORMALIZES.search(name) is not None
+
+    return Sorts(
+        pointwise=flags(lambda k, name: k.pointwise and "FillFunctor" not in name),
+        joins=flags(lambda k, name: "CatArrayBatchedCopy" in name),
+        reduces=flags(lambda k, name: k.kind == "reduction" and "at::native::reduce_kernel" in name),
+        normalizes=flags(normalizes),
+        multiplies=flags(lambda k, name: k.kind == "gemm"),
+        counts=flags(lambda k, name: _COUNTS.search(name) is not None),
+    )
 
 
 _CONV, _LAYOUT, _OTHER = range(3)

@@ -43,6 +43,7 @@ _STARVED = 10
 _GLANCE_SECONDS = 0.02
 
 _BOOLEAN = ("BOOLEAN", "bool")  # as the versions of DuckDB's client name it
+_NUMBER = re.compile(r"NUMBER|\w*INT|INTEGER|DOUBLE|FLOAT|DECIMAL", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _BRACKET = re.compile(r"[()\[\]{}]")
 _STRING = re.compile(r"'(?:[^']|'')*'")
@@ -246,7 +247,9 @@ def _check_types(requests: Sequence[Request], outcomes: list[Condition | Conditi
                 request = requests[index]
                 if isinstance(kind, ConditionError):
                     outcomes[index] = ConditionError(kind.problem, request.where)
-                elif not request.item and kind not in _BOOLEAN:
+                elif request.number and not _NUMBER.match(kind):
+                    outcomes[index] = ConditionError(f"must be a number, but is {kind}", request.where)
+                elif not request.item and not request.number and kind not in _BOOLEAN:
                     outcomes[index] = ConditionError(f"must be true or false, but is {kind}", request.where)
 
 

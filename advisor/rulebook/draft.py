@@ -138,6 +138,8 @@ class Draft(Reader):
             self.report("replay", "is missing: what the fix does to the matched rows, and how much that returns")
         elif replay is not None and self.is_sound("replay") and replay.low > replay.high:
             self.report("replay", "low and high are shares of the matched time, 0 <= low <= high <= 1")
+        elif replay is not None and replay.weight and "cost_ns" not in self.columns(self.file.match.frame):
+            self.report("replay.weight", "weighs rows by their cost_ns, which this frame has not")
 
     def _check_fix(self) -> None:
         must_hold = self.is_sound("fix") and not self.is_profile
@@ -193,6 +195,8 @@ class Draft(Reader):
             frame = match.frame
             yield "where", Request(match.where, frame, columns, values, where="match.where")
             yield "having", Request(match.having, frame, columns, values, True, late=_LATE, where="match.having")
+            if file.replay is not None:
+                yield "weight", Request(file.replay.weight, frame, columns, values, number=True, where="replay.weight")
             slot, items = ("evidence", match.evidence) if match.evidence else ("default", FRAMES[frame].evidence)
             for item in items:
                 yield slot, Request(item, frame, columns, values, True, item=True, where="match.evidence")
@@ -215,7 +219,7 @@ class Draft(Reader):
             return self.conditions.get(slot, [None])[0]
 
         compiled = Compiled(
-            **{slot: single(slot) for slot in ("given", "when", "where", "having")},
+            **{slot: single(slot) for slot in ("given", "when", "where", "having", "weight")},
             evidence=tuple(self.conditions.get("evidence") or self.conditions.get("default") or ()),
             shown=tuple(
                 (single(f"settings {at} where"), single(f"settings {at} advice"))

@@ -75,7 +75,7 @@ class ConditionError(AdvisorError):
 
 @dataclass(frozen=True)
 class Request:
-    """A text to compile: *limits* are bound as literals, *late* names are bound when the condition runs."""
+    """A text to compile: *limits* are bound as literals, *late* names when the condition runs. It is a condition, or a *number*."""
 
     text: str
     frame: str
@@ -83,6 +83,7 @@ class Request:
     limits: Mapping[str, Limit] = field(default_factory=dict)
     aggregates: bool = False
     item: bool = False
+    number: bool = False
     late: tuple[str, ...] = ()
     where: str = ""
 

@@ -156,6 +156,10 @@ class Replay(Table, frozen=True):
     basis: Annotated[Text, Meta(description="where both come from; a prior says that it is one")]
     floor: Annotated[Floor, Meta(description="link: copies stay as long as their bytes take over the link")] = ""
     times: Annotated[str, _enum(TIMES, description="the figure of `trace` that bounds how fast they become")] = ""
+    weight: Annotated[
+        str,
+        Meta(description=f"over the frame: how often a row returns low and high; the rows' mean by cost counts{_SQL}"),
+    ] = ""
 
     def within(self, times: float | None) -> Replay:
         """The price that follows from rows becoming up to *times* as fast; as it is where that is not known.
@@ -241,6 +245,7 @@ class Compiled(msgspec.Struct, frozen=True):
     when: Condition | None = None
     where: Condition | None = None
     having: Condition | None = None
+    weight: Condition | None = None
     evidence: tuple[Condition, ...] = ()
     shown: tuple[tuple[Condition | None, Condition | None], ...] = ()
     fixes: tuple[Condition | None, ...] = ()

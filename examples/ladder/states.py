@@ -121,7 +121,7 @@ def on_cuda(cores: int) -> tuple[Settings, list[State]]:
         State("uint8", "uint8 to the GPU", {"as_bytes": True}, ("transfer/large-copy",), _BYTES),
         State("set_to_none", "set_to_none", {"set_to_none": True}, zeroing, _ZEROING),
         State("amp", "autocast, batch 1024", {"autocast": "float16", "batch": 1024}, tensor_cores, _AMP),
-        _compile("kernels/elementwise-chain"),
+        _compile("kernels/elementwise-chain", "kernels/normalization-chain"),
     ]
 
 

@@ -73,6 +73,48 @@ def a_transpose_behind_the_cast_of_a_workspace() -> TraceBuilder:
     return b
 
 
+NORM = "void cudnn::bn_fw_tr_1C11_kernel_NCHW<__half, float, int, 128, true, 1, true>(cudnnTensorStruct)"
+
+
+def normalized(channels: int, *, around: tuple[str, ...] = (INTO, BACK), norm: str = NORM) -> TraceBuilder:
+    """Steps of a convolution of 700 us with kernels of 50 us around it, and of a batch norm of 200 us over so many channels."""
+    b = TraceBuilder("NVIDIA A100-PCIE-40GB")
+    for _ in range(4):
+        with b.step():
+            with b.op("aten::conv2d"), b.op("aten::cudnn_convolution"):
+                for name in (*around[:1], CONVOLUTION, *around[1:]):
+                    b.kernel(name, us=700 if name == CONVOLUTION else 50)
+            with b.op("aten::cudnn_batch_norm"):
+                b.kernel(norm, us=200, grid=(channels, 1, 1))
+            b.sync()
+    return b
+
+
+# Two transposes of 50 us, and 64 blocks on 108 multiprocessors for 200 us.
+@fires(cost_ms=0.3, occurrences=12, severity="high", op="aten::cudnn_batch_norm")
+def a_batch_norm_over_few_blocks_too() -> TraceBuilder:
+    return normalized(64)
+
+
+# 256 blocks are more than two a multiprocessor: the transposes alone.
+@fires(cost_ms=0.1, occurrences=8, severity="medium")
+def a_batch_norm_over_many_blocks() -> TraceBuilder:
+    return normalized(256)
+
+
+@fires(cost_ms=0.1, occurrences=8, severity="medium")
+def a_batch_norm_in_channels_last() -> TraceBuilder:
+    return normalized(
+        64, norm="void at::native::batch_norm_transform_input_channels_last_kernel<float, float, float, 4>"
+    )
+
+
+# Convolutions in fp32 do not want channels_last: no reason to turn the batch norm over.
+@quiet
+def a_batch_norm_where_nothing_is_transposed() -> TraceBuilder:
+    return normalized(64, around=())
+
+
 # A transpose that no convolution asked for.
 @quiet
 def a_transpose_of_the_program_s_own() -> TraceBuilder:

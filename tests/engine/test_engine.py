@@ -80,6 +80,11 @@ def test_without_steps_the_window_is_the_whole(run: Run) -> None:
         ({"levels": {"high": 0.075}}, "fires"),
         ({"levels": {"low": 0.08}}, "passes"),
         ({"levels": {"note": 0.07, "low": 0.08}}, "fires"),
+        # A row that returns twice as much returns no more than all of it: 7.5 % still. Half as much: 3.75 %.
+        ({"replay_weight": "2", "levels": {"low": 0.08}}, "passes"),
+        ({"replay_weight": "0.5", "levels": {"low": 0.037}}, "fires"),
+        ({"replay_weight": "0.5", "levels": {"low": 0.038}}, "passes"),
+        ({"replay_weight": "CAST(name AS DOUBLE)"}, "error"),
         ({"match_frame": "copies"}, "passes"),
         ({"match_where": "CAST(name AS BIGINT) > 0"}, "error"),
     ],
@@ -92,6 +97,16 @@ def test_what_a_rule_comes_to(run: Run, changes: dict[str, Any], expected: str) 
 def test_severity_follows_the_middle_of_the_saving(run: Run, segments: int, severity: str) -> None:
     """Levels at 1, 20 and 40 % of the step. Each segment is 5 % of it, of which the middle of half and all returns 3.75."""
     assert finding(run(kernels(1, owns=[range(10, 10 + segments)]))).severity == severity
+
+
+def test_a_price_weighs_rows_by_what_they_cost(run: Run) -> None:
+    """Of 4 ms one row has 3 and returns half, the other 1 and returns all: 2.5 ms at most, and 1.25 cautiously, of 20."""
+    trace = kernels(1, 1, owns=[[10, 11, 12], [13]], name=["gemm", "copy"])
+    saving = finding(
+        run(trace, {"kernels/rule": {"replay_weight": "CASE WHEN name = 'gemm' THEN 0.5 ELSE 1 END"}})
+    ).saving
+    assert saving is not None
+    assert (saving.low_share, saving.high_share) == pytest.approx((1.25 / 20, 2.5 / 20))
 
 
 def test_what_is_not_recorded_is_said_with_how_to_record_it(run: Run) -> None:

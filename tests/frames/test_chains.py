@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +27,84 @@ def lengths(calls: list[Call], tmp_path: Path, *, device: str = "NVIDIA A100-PCI
 
 
 W, BIAS = [512, 512], [512]
+JOIN = (
+    "void at::native::(anonymous namespace)::CatArrayBatchedCopy<at::native::OpaqueType<2u>, unsigned int, 3, 64, 64>"
+)
+REDUCTION = "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float, float>>>"
+NORM = "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<float, float>"
+PRODUCT = "ampere_sgemm_128x64_nn"
+NAMES = {"aten::cat": JOIN, "aten::mean": REDUCTION, "aten::native_layer_norm": NORM, "aten::mm": PRODUCT}
+
+
+def column(name: str, calls: list[tuple[str, list[Any] | None]], tmp_path: Path) -> list[Any]:
+    """A column of `kernels`, of calls whose operators say which kernel they launch."""
+    b = TraceBuilder("NVIDIA A100-PCIE-40GB")
+    with b.step():
+        for op, shapes in calls:
+            with b.op(op, shapes=shapes, dtypes=["float"] * len(shapes or [])):
+                b.kernel(NAMES.get(op, KERNEL.format("F")), us=100)
+    return list(trace.read(str(b.write(tmp_path / "t.json"))).kernels[name].tolist())
+
+
+ROW, HALVES = [512, 1], [[512, 256], [512, 256]]
+
+
+@pytest.mark.parametrize(
+    ("calls", "expected"),
+    [
+        # The halves come from the kernel before, and the whole goes into the one behind.
+        ([("aten::neg", [[512, 256]]), ("aten::cat", [HALVES, []]), ("aten::mul", [W, W])], [3, 3, 3]),
+        # Its parts are not said: there may be two or two hundred.
+        ([("aten::neg", [[512, 256]]), ("aten::cat", [[], []]), ("aten::mul", [W, W])], [0, 0, 0]),
+        # Nothing reads the whole, or a product does.
+        ([("aten::mul", [W]), ("aten::neg", [[512, 256]]), ("aten::cat", [HALVES, []])], [2, 2, 0]),
+        ([("aten::neg", [[512, 256]]), ("aten::cat", [HALVES, []]), ("aten::mm", [W, W])], [0, 0, 0]),
+        # x - x.mean(-1): broadcast over what was reduced, at once or after a shift and a root.
+        ([("aten::mean", [W]), ("aten::sub", [W, ROW]), ("aten::mul", [W, W])], [3, 3, 3]),
+        ([("aten::pow", [W]), ("aten::mean", [W]), ("aten::rsqrt", [ROW]), ("aten::mul", [W, ROW])], [4, 4, 4, 4]),
+        # A loss is broadcast over nothing; a mean over columns takes another kernel; without shapes nobody knows.
+        ([("aten::pow", [W]), ("aten::mean", [W]), ("aten::neg", [[1]]), ("aten::mul", [[1], [1]])], [0, 0, 2, 2]),
+        ([("aten::mean", [[512, 256]]), ("aten::sub", [[512, 256], [256]]), ("aten::mul", [[512, 256]])], [0, 2, 2]),
+        ([("aten::mean", None), ("aten::sub", None), ("aten::mul", None)], [0, 2, 2]),
+    ],
+)
+def test_links_that_are_not_pointwise(
+    calls: list[tuple[str, list[Any] | None]], expected: list[int], tmp_path: Path
+) -> None:
+    assert column("chain_length", calls, tmp_path) == expected
+
+
+NARROW, WIDE = [64, 512], [64, 2048]
+
+
+@pytest.mark.parametrize(
+    ("product", "reads", "gated"),
+    [
+        ([NARROW, [512, 2048]], [WIDE, WIDE], True),
+        ([WIDE, [2048, 2048]], [WIDE, WIDE], False),  # the product reads what the activation wrote
+        ([NARROW, [512, 2048]], [WIDE, [2048]], False),  # one operand alone is the product's
+        ([NARROW, W], [WIDE, WIDE], False),  # its result is another's
+    ],
+)
+def test_a_gate_lies_around_a_product(product: list[Any], reads: list[Any], gated: bool, tmp_path: Path) -> None:
+    calls = [("aten::silu", [WIDE]), ("aten::mm", product), ("aten::mul", reads)]
+    assert column("gated", calls, tmp_path) == [gated, False, gated]
+
+
+@pytest.mark.parametrize(
+    ("calls", "expected"),
+    [
+        ([("aten::add", [W, W]), ("aten::native_layer_norm", [W, BIAS, BIAS]), ("aten::gelu", [W])], [3, 3, 3]),
+        ([("aten::mm", [W, W]), ("aten::native_layer_norm", [W, BIAS, BIAS]), ("aten::mm", [W, W])], [0, 0, 0]),
+        # The count of batches has no tensor, and the bias is another one.
+        ([("aten::add_", [[], []]), ("aten::native_layer_norm", [W, BIAS, BIAS]), ("aten::mm", [W, W])], [0, 0, 0]),
+        ([("aten::native_layer_norm", [W, BIAS, BIAS]), ("aten::mul", [[7], [7]])], [0, 0]),
+    ],
+)
+def test_what_stands_around_a_normalization(
+    calls: list[tuple[str, list[Any] | None]], expected: list[int], tmp_path: Path
+) -> None:
+    assert column("norm_chain", calls, tmp_path) == expected
 
 
 @pytest.mark.parametrize("device", ["NVIDIA A100-PCIE-40GB", "AMD Instinct MI300X"])

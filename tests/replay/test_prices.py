@@ -61,9 +61,9 @@ def test_after_captured_launches_precision_is_worth_what_the_kernels_gain() -> N
 
 
 def test_no_price_is_above_its_basis_though_launches_go_with_the_kernels() -> None:
-    """Chains of three pointwise kernels of 5 us that take the host 20 each: 15 us of 60 are the kernels'.
+    """A chain of 60 pointwise kernels of 5 us that take the host 20 each: a quarter of the time is the kernels'.
 
-    Two of three launches go, and with them 40 us. Two thirds of the kernels' own time are 10 us of each chain, and as much of
+    Five of six launches go, and with them 1,000 us of a step. Five sixths of the kernels' own time are 250 us, and as much of
     the host's time lies behind them; the other 15 us of each launch are idle time of the GPU, which is not this rule's.
     """
     b = TraceBuilder(A100, host_us=0, latency_us=0, with_stack=False)
@@ -82,8 +82,9 @@ def test_no_price_is_above_its_basis_though_launches_go_with_the_kernels() -> No
     assert chain.saving is not None
     assert chain.cost_ms == pytest.approx(0.3, rel=0.01)
     assert chain.host_ms == pytest.approx(58 * 0.005, rel=0.01)  # before the first two launches the GPU is not busy
-    assert chain.saving.high_ms == pytest.approx(0.67 * 0.59, rel=0.01)
-    assert chain.saving.low_ms == pytest.approx(0.30 * 0.59, rel=0.01)
+    # Six and more in a chain return 1.25 times what three do: five sixths for two thirds.
+    assert chain.saving.high_ms == pytest.approx(1.25 * 0.67 * 0.59, rel=0.01)
+    assert chain.saving.low_ms == pytest.approx(1.25 * 0.30 * 0.59, rel=0.01)
 
 
 def batches(device: str, *, us: int = 4000, pinned: bool = False) -> TraceBuilder:
