@@ -18,6 +18,7 @@ from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, PHASES, RUNTIME
 from advisor.timeline.kernel_names import KernelName, classify, operand_dtype
 from advisor.timeline.recording import KERNEL, Recording
 from advisor.timeline.replays import pending
+from advisor.timeline.unexplained import unexplained_idle
 
 _UNDERRECORDED_SHARE = 0.05
 # Warps per SM that are 1 % of the 64 that fit the largest: an occupancy of 0 % cannot stand beside them.
@@ -72,8 +73,7 @@ class Context:
         if not np.isin(self.graph_nodes, work.launch).all():
             return True
         low, high = self.recording.extent
-        unexplained_idle = ledgers.unexplained_idle(self.recording, self.device).length
-        return bool(unexplained_idle > _UNDERRECORDED_SHARE * (high - low))
+        return bool(unexplained_idle(self.recording, self.device).length > _UNDERRECORDED_SHARE * (high - low))
 
     @property
     def idle_trusted(self) -> bool:
