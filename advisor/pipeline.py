@@ -264,4 +264,5 @@ def _summary(trace: Trace) -> Summary:
         steps_by=trace.steps_by or None,
         unprofiled_ms=bare.step_ms if bare is not None else None,
         unprofiled_steps=bare.steps if bare is not None else None,
+        replays_whole=not trace.context.graphs_underrecorded,
     )

@@ -310,7 +310,8 @@ def _idle_layers(recording: Recording, device: int, waits: HostWaits, doubtful: 
             copies = union(syncs.begin[copying], waits.reach[copying])
             queued = intersect(intersect(unexplained_idle(recording, device), doubtful), copies)
             layers.append(layer_of("unknown", queued.start, queued.end))
-        layers += _doubtful_layers(waits, held, doubtful)
+        # A launch behind a full queue waits for the device, which waits for nothing of the host's.
+        layers += _doubtful_layers(waits, _held_calls(recording, waits, queued=False), doubtful)
     if device >= 0:
         waiting = subtract(unexplained_idle(recording, device), held)
         layers.append(layer_of("unknown", waiting.start, waiting.end))
@@ -374,16 +375,16 @@ def _waiting(waits: HostWaits) -> list[Layer]:
     return [layer_of(cause, syncs.begin[at], waits.reach[at], at) for cause, at in rows]
 
 
-def _held_calls(recording: Recording, waits: HostWaits) -> Spans:
+def _held_calls(recording: Recording, waits: HostWaits, *, queued: bool = True) -> Spans:
     """Time of calls that hold the host: waits, copies it waits for, and launches that take over 1 ms. These say why.
 
-    Not of launches behind a full queue: there the host waits for the device, and the device for nothing of the host's.
+    With *queued* launches behind a full queue as well.
     """
     host = recording.host
     own = waits.syncs.kind != w.PROFILER
     codes = [code for code, name in enumerate(recording.names) if _LAUNCHES.search(name)]
     long = np.flatnonzero((host.group == RUNTIME) & (host.end - host.start > SILENCE_NS))
     long = long[np.isin(host.name[long], codes)]
-    long = long[~queue_full(recording, long)]
+    long = long if queued else long[~queue_full(recording, long)]
     start = np.concatenate([waits.syncs.begin[own], host.start[long]])
     return union(start, np.concatenate([waits.syncs.end[own], host.end[long]]))

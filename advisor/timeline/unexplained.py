@@ -26,9 +26,9 @@ def unexplained_idle(recording: Recording, device: int) -> Spans:
     work, host = recording.work, recording.host
     low, high = recording.ends
     gaps = complement(recording.busy(device), low, high)
-    if not len(gaps.start):
-        return gaps
     here = np.flatnonzero(work.device == device)
+    if not len(gaps.start) or not len(here):
+        return EMPTY
     # Work that names no launch at all (an accelerator's own transfers) does not tell when it was queued: what follows does.
     telling = here[work.correlation[here] > 0]
     here = telling if len(telling) else here
@@ -64,13 +64,17 @@ def silent(recording: Recording) -> Spans:
     acts = np.isin(host.group, (OP, RUNTIME))
     if "python" in recording.tables or any(recording.recorded.stacks) or not acts.any():
         return EMPTY
-    threads = np.append(np.unique(host.thread[recording.work.launch[recording.work.launch >= 0]]), host.launching_thread())
+    threads = np.append(
+        np.unique(host.thread[recording.work.launch[recording.work.launch >= 0]]), host.launching_thread()
+    )
     torchs = np.array([name.startswith(("Optimizer.", "enumerate(")) for name in recording.names], np.bool_)
     steps = np.array([name.startswith("ProfilerStep#") for name in recording.names], np.bool_)
     told = (acts & ~steps[host.name]) | torchs[host.name]
     nodes = np.flatnonzero(told & np.isin(host.thread, threads))
-    events = union(host.start[nodes], host.end[nodes])
-    holes = complement(events, int(events.start[0]), int(events.end[-1]))
+    if not len(nodes):
+        return EMPTY
+    start, end = host.start[nodes], np.maximum(host.end[nodes], host.start[nodes] + 1)
+    holes = complement(union(start, end), int(start.min()), int(end.max()))
     long = holes.end - holes.start >= SILENCE_NS
     return Spans(holes.start[long], holes.end[long])
 
