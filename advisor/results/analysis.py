@@ -207,6 +207,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     unprofiled_steps: Annotated[int | None, doc("Steps that it is the median of.")] = None
+    median_ms: Annotated[
+        dict[Name, float],
+        doc(
+            "ms of each cause in the median step of those after the first: each cause's own median, which do not add up. Empty "
+            "without three steps of steady work, and in older analyses."
+        ),
+    ] = {}
     replays_whole: Annotated[
         bool,
         doc(
