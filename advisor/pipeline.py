@@ -264,4 +264,6 @@ def _summary(trace: Trace) -> Summary:
         steps_by=trace.steps_by or None,
         unprofiled_ms=bare.step_ms if bare is not None else None,
         unprofiled_steps=bare.steps if bare is not None else None,
+        median_ms={name: ns / 1e6 for name, ns in trace.context.median_causes().items() if ns},
+        replays_whole=not trace.context.graphs_underrecorded,
     )

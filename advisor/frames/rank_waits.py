@@ -40,12 +40,15 @@ class Told(NamedTuple):
     """Collectives of which others of one kind, size and group tell the length of the exchange.
 
     ``work`` is an index into `Recording.work`, ``fastest`` the ns of the exchange itself, ``last`` flags those in which this
-    rank waited for nobody.
+    rank waited for nobody. ``smaller`` are others of their kind and group, too few of their size to tell, that send no more than
+    some of these: their exchange takes ``at_most`` so many ns.
     """
 
     work: Ints
     fastest: Ints
     last: Bools
+    smaller: Ints
+    at_most: Ints
 
 
 def told(context: Context) -> Told:
@@ -61,16 +64,31 @@ def told(context: Context) -> Told:
     # Without a size nothing says that two take the same.
     here = here[sent[here] >= 0]
     if not len(here):
-        return Told(here, here, np.zeros(0, np.bool_))
+        return Told(here, here, np.zeros(0, np.bool_), here, here)
     dur = work.end[rows] - work.start[rows]
     sort = np.unique(keys[here], axis=0, return_inverse=True)[1].reshape(-1)
     fastest = np.full(len(here), -1, np.int64)
     for code in np.flatnonzero(np.bincount(sort) >= _ENOUGH).tolist():
         fastest[sort == code] = round(float(np.percentile(dur[here[sort == code]], _FASTEST)))
+    smaller, at_most = _bounded(here, keys, fastest)
     here, fastest = here[fastest >= 0], fastest[fastest >= 0]
     order = np.argsort(work.start[rows[here]], kind="stable")
     here, fastest = here[order], fastest[order]
-    return Told(rows[here], fastest, dur[here] <= _LAST * fastest)
+    return Told(rows[here], fastest, dur[here] <= _LAST * fastest, rows[smaller], at_most)
+
+
+def _bounded(here: Ints, keys: Ints, fastest: Ints) -> tuple[Ints, Ints]:
+    """Return those of some collectives whose own length is not told, and what larger ones of their kind and group allow them."""
+    found, limits = [], []
+    tellers = np.flatnonzero(fastest >= 0)
+    for at in np.flatnonzero(fastest < 0).tolist():
+        kind, sent, group = keys[here[at]].tolist()
+        like = keys[here[tellers]]
+        larger = (like[:, 0] == kind) & (like[:, 2] == group) & (like[:, 1] >= sent)
+        if larger.any():
+            found.append(int(here[at]))
+            limits.append(int(fastest[tellers[larger]].min()))
+    return np.array(found, np.int64), np.array(limits, np.int64)
 
 
 def rank_waits(context: Context) -> RankWaits | None:
@@ -80,8 +98,9 @@ def rank_waits(context: Context) -> RankWaits | None:
     if known is None or not len(known.work):
         return None
     counted = ledger.counted & ledger.through("communication") & (ledger.row >= 0)
-    owned = summed(ledger.row[counted], ledger.dur_ns[counted], len(work))[known.work]
-    beyond = np.maximum((work.end - work.start)[known.work] - known.fastest, 0)
+    timed = np.concatenate([known.work, known.smaller])
+    owned = summed(ledger.row[counted], ledger.dur_ns[counted], len(work))[timed]
+    beyond = np.maximum((work.end - work.start)[timed] - np.concatenate([known.fastest, known.at_most]), 0)
     waited = int(np.minimum(beyond, owned).sum())
     return RankWaits(waited, waited / ledger.counted_ns, float(known.last.mean()))
 

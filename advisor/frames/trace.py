@@ -61,7 +61,7 @@ SCHEMA = Schema(
         integer("window_ns", "ns", "the window (see Words in docs/frames.md)"),
         integer("busy_ns", "ns", "what of it the busiest device works"),
         integer("idle_ns", "ns", "what of it that device idles; NULL without GPU work"),
-        real("busy_share", "share", "busy_ns over window_ns; NULL without GPU work"),
+        real("busy_share", "share", "busy_ns over window_ns; NULL without GPU work, and where graph replays lack work"),
         real("idle_share", "share", "idle_ns over window_ns; NULL without GPU work"),
         integer("kernel_count", "", "kernels"),
         integer("kernel_ns", "ns", "their durations, summed"),
@@ -196,6 +196,8 @@ def _time(context: Context) -> dict[str, Any]:
     waits = recording.host_step_of(context.waits.loader.start)
     per_step = np.bincount(waits[waits >= 0], minlength=1)
     steps = bool(recording.steps)
+    # What replays did and the trace does not hold is neither: how busy the device was, and how long it idled, nobody knows.
+    known = idle is not None and window and not context.graphs_underrecorded
     return {
         "step_count": recording.whole_steps,
         "steps_by": recording.steps_by or None,
@@ -204,8 +206,8 @@ def _time(context: Context) -> dict[str, Any]:
         "window_ns": window,
         "busy_ns": busy,
         "idle_ns": idle,
-        "busy_share": busy / window if idle is not None and window else None,
-        "idle_share": idle / window if idle is not None and window else None,
+        "busy_share": busy / window if known else None,
+        "idle_share": idle / window if idle is not None and known else None,
         "warm": warmup <= _WARM_SHARE * max(window - busy, 1),
         "warmup_ns": warmup,
         "steps_not_iterations": bool(steps and np.median(per_step) >= 2 and not _steps_from_loop(context)),

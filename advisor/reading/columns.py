@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from advisor.reading import accelerators, links
+from advisor.reading import accelerators, links, processes
 from advisor.reading.events import BROKEN, COUNTERS, EARLY, GROUPS, ONE_TIME, RAWS, TIMES, Args, Event, Times
 from advisor.reading.grown import Grown
 
@@ -108,6 +108,7 @@ class Columns:
         self.raws = Codes()
         self.texts = Codes()
         self.threads = Threads()
+        self.programs: set[int] = set()  # processes that run operators or make calls
         self.events = 0
         self.shapeless = 0
         self.coerced = 0
@@ -126,7 +127,7 @@ class Columns:
         self._grown: dict[str, Grown] = {}
         self._take: dict[str, Callable[[list[Event]], Table]] = {
             "op": self._op,
-            "annotation": self._op,
+            "annotation": self._annotation,
             "python": self._host,
             "runtime": self._runtime,
             "kernel": self._kernel,
@@ -157,6 +158,9 @@ class Columns:
             sinks.close()
             self.add(events, text)
             return
+        for group, batch in sinks.batches():
+            if group in ("op", "runtime"):
+                self.programs |= {self.threads[event.pid] for event in batch}
         sinks.close()
         for group, table in tables:
             self._grown.setdefault(group, Grown()).append(table)
@@ -217,6 +221,7 @@ class Columns:
                 table["dur"][negative | absurd] = 0
             if len(table["ts"]):
                 tables[group] = table
+        self.notes += processes.leave_out_others(tables, list(self.names), self.programs)
         accelerators.divide(tables, list(self.names))
         flows = tables.pop(links.FLOW, None)
         if self.ties:
@@ -316,6 +321,10 @@ class Columns:
         table["stack"] = np.array([stacks[a.stack or ""] for a in args], np.int32)
         table["collective"] = np.array([texts[a.collective or ""] for a in args], np.int32)
         return table | self._collective(args)
+
+    def _annotation(self, events: list[Event]) -> Table:
+        threads = self.threads
+        return self._op(events) | {"process": np.array([threads[e.pid] for e in events], np.int64)}
 
     def _collective(self, args: list[Args]) -> Table:
         """The columns of a collective's record; blank where a chunk holds none, as most do."""

@@ -33,6 +33,10 @@ ON_CPU = {
 """Meaning of the causes that mean something else on the CPU."""
 
 
+_SILENT = "idle: nothing is recorded"
+_UNRECORDED = "not recorded: work of graph replays, or idle"
+
+
 def on_cpu(summary: Summary) -> bool:
     """Tell whether the causes are those of a CPU program's main thread: of an unrecorded GPU nothing says that it computes."""
     return summary.device is None and not {"compute", "communication"}.isdisjoint(summary.causes)
@@ -40,6 +44,10 @@ def on_cpu(summary: Summary) -> bool:
 
 def meaning(cause: str, summary: Summary) -> str:
     """Return a cause in words; nothing for one that is unknown."""
+    if cause == "unknown" and not summary.replays_whole:
+        return _UNRECORDED
+    if cause == "unknown" and summary.device is None:
+        return _SILENT
     words = CAUSES.get(cause, "")
     return ON_CPU.get(cause, words) if on_cpu(summary) else words
 

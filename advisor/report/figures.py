@@ -17,6 +17,8 @@ FEW = 5
 APART = 0.10
 # Steady time is said beside the step or the window where it differs by more than this.
 UNSTEADY = 0.01
+# A cause's own median is said where it differs from its part of the mean step by so much, and so much of the step.
+_UNLIKE = 0.05
 # What reading lost: codes of quality notes that a reader in a hurry must see too.
 DAMAGE = frozenset({"truncated", "gzip-truncated", "gzip-damaged", "skipped", "metadata"})
 
@@ -257,9 +259,18 @@ def causes(summary: Summary) -> list[Part]:
     shown = percents([share for share, _ in owners])
     total_ms = whole_ms(summary)
     return [
-        Part(name, share, share * total_ms, part, meaning(name, summary))
+        Part(name, share, share * total_ms, part, meaning(name, summary) + _usually(name, share * total_ms, summary))
         for (share, name), part in zip(owners, shown, strict=True)
     ]
+
+
+def _usually(cause: str, ms: float, summary: Summary) -> str:
+    """Say what the median step holds of a cause, where the mean of all steps, which the parts are shares of, is another."""
+    usual = summary.median_ms.get(cause, 0.0)
+    apart = abs(usual - ms)
+    if not summary.median_ms or apart < _UNLIKE * ms or apart < UNSTEADY * whole_ms(summary):
+        return ""
+    return f"; {milliseconds(usual)} in the median step"
 
 
 def tenths(parts: Sequence[Part]) -> str:

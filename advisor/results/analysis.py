@@ -136,7 +136,10 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     ]
     step_ms: Annotated[StepTimes | None, doc("Durations of the steps, the first left out; None without steps.")]
     device: Annotated[int | None, doc("The busiest, of which the summary speaks; None without GPU work.")]
-    gpu_busy_share: Annotated[float | None, doc("Kernels, copies and memsets, of the window; None without GPU work.")]
+    gpu_busy_share: Annotated[
+        float | None,
+        doc("Kernels, copies and memsets, of the window; None without GPU work, and where replays lack work."),
+    ]
     gpu_utilization: Annotated[dict[Name, float], doc("By device: kernels, as the TensorBoard plugin counts.")]
     sm_efficiency: Annotated[float | None, doc("Estimated as by the TensorBoard plugin; None without blocks per SM.")]
     achieved_occupancy: Annotated[float | None, doc("Estimated, a share from 0 to 1; None where it was not recorded.")]
@@ -204,6 +207,19 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     unprofiled_steps: Annotated[int | None, doc("Steps that it is the median of.")] = None
+    median_ms: Annotated[
+        dict[Name, float],
+        doc(
+            "ms of each cause in the median step of those after the first: each cause's own median, which do not add up. Empty "
+            "without three steps of steady work, and in older analyses."
+        ),
+    ] = {}
+    replays_whole: Annotated[
+        bool,
+        doc(
+            "False where replays of graphs lack work in the trace: what is unknown may be that work, and no idle time then."
+        ),
+    ] = True
 
     @property
     def priced_ms(self) -> float:

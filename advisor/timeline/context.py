@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from advisor.intervals import EMPTY, Bools, Ints, Spans, covered, fetch, union
+from advisor.intervals import EMPTY, Bools, Ints, Spans, covered, fetch, summed, union
 from advisor.results.analysis import typical_ms
 from advisor.timeline import cpu, waits
 from advisor.timeline import ledger as ledgers
@@ -18,8 +18,10 @@ from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, PHASES, RUNTIME
 from advisor.timeline.kernel_names import KernelName, classify, operand_dtype
 from advisor.timeline.recording import KERNEL, Recording
 from advisor.timeline.replays import pending
+from advisor.timeline.unexplained import unexplained_idle
 
 _UNDERRECORDED_SHARE = 0.05
+_MEDIAN_STEPS = 3
 # Warps per SM that are 1 % of the 64 that fit the largest: an occupancy of 0 % cannot stand beside them.
 _WARPS_SEEN = 0.64
 # Words in lists of argument types that name no tensor.
@@ -72,8 +74,7 @@ class Context:
         if not np.isin(self.graph_nodes, work.launch).all():
             return True
         low, high = self.recording.extent
-        unexplained_idle = ledgers.unexplained_idle(self.recording, self.device).length
-        return bool(unexplained_idle > _UNDERRECORDED_SHARE * (high - low))
+        return bool(unexplained_idle(self.recording, self.device).length > _UNDERRECORDED_SHARE * (high - low))
 
     @property
     def idle_trusted(self) -> bool:
@@ -119,6 +120,18 @@ class Context:
         steady = ledger.step_ns(recording.step_count)
         count = max(len(ledger.counted_steps()), 1)
         return typical_ms(float(np.median(steady[recording.sampled])), ledger.counted_ns / count)
+
+    def median_causes(self) -> dict[str, float]:
+        """Median ns of each cause in the steps that `step_ns` is the median of; empty where these are under three."""
+        ledger, recording = self.ledger, self.recording
+        steps = np.intersect1d(ledger.counted_steps(), np.flatnonzero(recording.sampled))
+        if not recording.steps or len(steps) < _MEDIAN_STEPS:
+            return {}
+        causes, rows = len(ledgers.CAUSES), np.flatnonzero(ledger.counted)
+        cell = ledger.step[rows] * causes + ledger.cause[rows]
+        total = summed(cell, ledger.dur_ns[rows], recording.step_count * causes).reshape(-1, causes)
+        medians = np.median(total[steps], axis=0)
+        return dict(zip(ledgers.CAUSES, medians.tolist(), strict=True))
 
     @cached_property
     def work_cost(self) -> Ints:

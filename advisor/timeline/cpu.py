@@ -16,8 +16,9 @@ import numpy as np
 
 from advisor.intervals import Ints, fetch, union
 from advisor.timeline.calls import ANNOTATION, OP, RUNTIME
-from advisor.timeline.ledger import CODE, HostWaits, Layer, Ledger, host_extent, layer_of, partition
+from advisor.timeline.ledger import CODE, HostWaits, Layer, Ledger, layer_of, partition
 from advisor.timeline.recording import HOST_DEVICES, NO_DEVICE, Recording
+from advisor.timeline.unexplained import host_extent
 from advisor.timeline.waits import Waits
 
 # Operators and annotations that only a program on a GPU or another accelerator has, for traces that hold nothing of the

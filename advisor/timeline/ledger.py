@@ -19,7 +19,6 @@ from advisor.intervals import (
     Bools,
     Ints,
     Spans,
-    complement,
     covered,
     exclusive,
     fetch,
@@ -35,6 +34,7 @@ from advisor.timeline.startup import early_work, recurring_selection
 from advisor.timeline.startup import find as find_startup
 from advisor.timeline.startup_table import Startup
 from advisor.timeline.tasks import find as find_tasks
+from advisor.timeline.unexplained import SILENCE_NS, host_extent, last_event, queue_full, silent, unexplained_idle
 
 BUSY = ("compute", "communication", "copy", "memset")
 OUTSIDE = ("before", "after")
@@ -44,10 +44,7 @@ IDLE = (
 CAUSES = BUSY + OUTSIDE + IDLE
 OF_STEPS = BUSY + IDLE
 CODE = {name: code for code, name in enumerate(CAUSES)}
-# So long behind the last event of the host, nothing is known of what it did.
-_SILENCE_NS = 1_000_000
 _LAUNCHES = re.compile(r"Launch|Memset|Memcpy")
-_LATENCY_NS = 100_000
 # Of more steps than these the first is left out where start-up takes so much of it.
 _FEW_STEPS, _STARTED_SHARE = 2, 0.10
 
@@ -313,7 +310,8 @@ def _idle_layers(recording: Recording, device: int, waits: HostWaits, doubtful: 
             copies = union(syncs.begin[copying], waits.reach[copying])
             queued = intersect(intersect(unexplained_idle(recording, device), doubtful), copies)
             layers.append(layer_of("unknown", queued.start, queued.end))
-        layers += _doubtful_layers(waits, held, doubtful)
+        # A launch behind a full queue waits for the device, which waits for nothing of the host's.
+        layers += _doubtful_layers(waits, _held_calls(recording, waits, queued=False), doubtful)
     if device >= 0:
         waiting = subtract(unexplained_idle(recording, device), held)
         layers.append(layer_of("unknown", waiting.start, waiting.end))
@@ -331,8 +329,10 @@ def _idle_layers(recording: Recording, device: int, waits: HostWaits, doubtful: 
     )
     layers.append(layer_of("operator", start, end, np.arange(len(start))))
     low, high = host_extent(recording)
-    if high - (last := last_event(recording)) > _SILENCE_NS:
+    if high - (last := last_event(recording)) > SILENCE_NS:
         high = last
+    nothing = silent(recording)
+    layers.append(layer_of("unknown", nothing.start, nothing.end))
     layers.append(layer_of("host", np.array([low], np.int64), np.array([high], np.int64)))
     return layers
 
@@ -375,53 +375,16 @@ def _waiting(waits: HostWaits) -> list[Layer]:
     return [layer_of(cause, syncs.begin[at], waits.reach[at], at) for cause, at in rows]
 
 
-def _held_calls(recording: Recording, waits: HostWaits) -> Spans:
-    """Time of calls that hold the host: waits, copies it waits for, and launches that take over 1 ms. These say why."""
+def _held_calls(recording: Recording, waits: HostWaits, *, queued: bool = True) -> Spans:
+    """Time of calls that hold the host: waits, copies it waits for, and launches that take over 1 ms. These say why.
+
+    With *queued* launches behind a full queue as well.
+    """
     host = recording.host
     own = waits.syncs.kind != w.PROFILER
     codes = [code for code, name in enumerate(recording.names) if _LAUNCHES.search(name)]
-    long = np.flatnonzero((host.group == RUNTIME) & (host.end - host.start > _SILENCE_NS))
+    long = np.flatnonzero((host.group == RUNTIME) & (host.end - host.start > SILENCE_NS))
     long = long[np.isin(host.name[long], codes)]
+    long = long if queued else long[~queue_full(recording, long)]
     start = np.concatenate([waits.syncs.begin[own], host.start[long]])
     return union(start, np.concatenate([waits.syncs.end[own], host.end[long]]))
-
-
-def last_event(recording: Recording) -> int:
-    """End of the last event of the host, but for the steps: these go on whether anything is recorded or not."""
-    host = recording.host
-    steps = np.array([name.startswith("ProfilerStep#") for name in recording.names], np.bool_)
-    ends = host.end[~steps[host.name]]
-    return int(ends.max()) if len(ends) else int(host.end.max())
-
-
-def host_extent(recording: Recording) -> tuple[int, int]:
-    """First and last moment of the host's recording: idle time beyond it has no explanation."""
-    host = recording.host
-    span = recording.tables.get("span")
-    low, high = int(host.start.min()), int(host.end.max())
-    if span is not None:
-        low = min(low, int(span["ts"].min()) - recording.zero_ns)
-        high = max(high, int((span["ts"] + span["dur"]).max()) - recording.zero_ns)
-    return low, high
-
-
-def unexplained_idle(recording: Recording, device: int) -> Spans:
-    """Idle stretches that no launch explains: the work that ends them was launched before they began, or outside the trace.
-
-    The device then waits for something of its own (an event, a dependency, the front end, work that was not recorded).
-    """
-    work, host = recording.work, recording.host
-    low, high = recording.ends
-    gaps = complement(recording.busy(device), low, high)
-    if not len(gaps.start):
-        return gaps
-    here = np.flatnonzero(work.device == device)
-    first = np.searchsorted(work.start[here], gaps.end, side="left")
-    has_next = first < len(here)
-    following = here[np.minimum(first, len(here) - 1)]
-    launch = work.launch[following]
-    launched = fetch(host.end, launch, low)
-    start = np.maximum(gaps.start, launched)
-    # A launch takes microseconds to reach the device: that latency is the host's. Longer, something else held it back.
-    unexplained = has_next & (start < gaps.end) & ((launched <= gaps.start) | (gaps.end - start > _LATENCY_NS))
-    return Spans(start[unexplained], gaps.end[unexplained])

@@ -83,7 +83,8 @@ def find(recording: Recording, syncs: w.Syncs, compiles: w.Waits) -> Startup:
     _allocating_operators(recording, np.setdiff1d(ops, calls), rows)
     functions = torchscript.find(recording, rows)
     firsts.find(recording, np.setdiff1d(ops, functions), first, rows)
-    return _with_first_iteration(recording, _without_stalls(recording, rows.table(), first))
+    table = _without_profiler(recording, _without_stalls(recording, rows.table(), first))
+    return _with_first_iteration(recording, table)
 
 
 def recurring_selection(recording: Recording, table: Startup) -> Bools:
@@ -110,6 +111,16 @@ def early_work(recording: Recording, table: Startup) -> Bools:
     first = table.end[table.kind == FIRST_ITERATION]
     flags: Bools = linked & ((begun & ~own) | (called < int(first.max(initial=0))))
     return flags
+
+
+def _without_profiler(recording: Recording, table: Startup) -> Startup:
+    """Leave out first calls, loading and searches of which the profiler's own requests and flushes take half or more."""
+    own = w.overheads(recording).spans()
+    if not own.length:
+        return table
+    single = np.isin(table.kind, (LOADING, SELECTION, FIRST_CALL)) & (table.node >= 0)
+    keep = ~single | (2 * covered(own, table.start, table.end) < table.end - table.start)
+    return Startup(table.node[keep], table.start[keep], table.end[keep], table.kind[keep])
 
 
 def _without_stalls(recording: Recording, table: Startup, first: Ints) -> Startup:

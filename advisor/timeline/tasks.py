@@ -19,7 +19,8 @@ _COMPUTES = re.compile(r"^(?!autograd::|torch::|_?c10d|nccl|gloo|mpi|ucc|profile
 def find(recording: Recording) -> Ints:
     """Forest nodes of operators that compute on the CPU, on threads that launch, in order of start.
 
-    An operator counts that takes 100 us or more, and in which no runtime call is made; of nested ones each.
+    An operator counts that takes 100 us or more, and in which no runtime call is made; of nested ones each. Not one in which the
+    device begins work that names no launch: it has the device move data, as accelerators do that record no call for it.
     """
     host, names = recording.host, recording.names
     if not host.size:
@@ -30,6 +31,9 @@ def find(recording: Recording) -> Ints:
     codes = np.unique(host.name[long]).tolist()
     named = [code for code in codes if _COMPUTES.match(names[code]) and not moves_no_data(names[code])]
     ops = long[np.isin(host.name[long], named)]
+    work = recording.work
+    unnamed = work.start[work.correlation <= 0]
+    ops = ops[np.searchsorted(unnamed, host.end[ops]) == np.searchsorted(unnamed, host.start[ops])]
     chosen = []
     for thread in np.unique(host.thread[ops]).tolist():
         calls = np.sort(host.start[(host.group == RUNTIME) & (host.thread == thread)])

@@ -19,6 +19,8 @@ from advisor.views import owners
 from advisor.views.phrasing import (
     BRIEFLY,
     FIRST,
+    LACKING,
+    LACKING_BRIEFLY,
     ON_CPU,
     ON_GPU,
     STARTUP,
@@ -48,6 +50,7 @@ _SILENT = 0.20
 _MOSTLY = 0.5
 # What returns less than this part of the time that other ranks take is not what to do first.
 _WORTH = 0.5
+WITHOUT_GRAPHS = "record without CUDA graphs, to see what they run"
 ALL_RANKS = "analyze all ranks together, to see which one the others wait for"
 _PARTLY = 0.1
 # A capture beside which the device did so much is not all that the recording holds.
@@ -102,6 +105,8 @@ def _advice(context: Context, program: Program, bound: str | None, first: Findin
     """Say what to do first; nothing where nothing is known."""
     if bound == "communication" and _others_are_late(context, first):
         return ALL_RANKS
+    if bound == "unknown" and context.graphs_underrecorded:
+        return WITHOUT_GRAPHS
     if first is not None:
         return first.fix.title
     if not program.unrecorded:
@@ -271,12 +276,18 @@ def _parts(context: Context, summary: Summary, program: Program, bound: str | No
     words = ON_GPU if context.recording.devices else ON_CPU if context.cpu_program else UNRECORDED
 
     def clause(start: str, cause: str, *, brief: bool = False) -> Clause:
-        phrase = BRIEFLY[cause] if brief else words.get(cause, ON_GPU[cause]).format(device=program.device)
+        unheard = cause == "unknown" and not context.recording.devices
+        phrase = (
+            BRIEFLY[cause] if brief and not unheard else words.get(cause, ON_GPU[cause]).format(device=program.device)
+        )
         if cause == "communication" and waits is not None and waits.holds:
             shared = part_of(waits.waited_ns / whole * total, every[cause] / whole * total)
             phrase = f"{WAITING_BRIEFLY if brief else WAITING}, {shared} waiting for other ranks".format(
                 device=program.device
             )
+        lacking = cause == "unknown" and context.graphs_underrecorded
+        if lacking:
+            phrase = (LACKING_BRIEFLY if brief else LACKING).format(device=program.device)
         text = f"{start} {phrase}"
         if cause == "unknown" and bound == cause:
             # Nobody owns it, not even the finding that counts it: at least say what the host is in meanwhile.

@@ -106,7 +106,9 @@ def _step_by_cause(sampling: Sampling) -> dict[str, float]:
     return {cause: round(ms, 6) for cause, ms in means.items() if ms >= LEAST}
 
 
-def _busy_share(sampling: Sampling) -> Floats:
+def _busy_share(sampling: Sampling) -> Floats | None:
+    if sampling.trace.context.graphs_underrecorded:
+        return None
     dur = _step_ms(sampling)
     return np.divide(sampling.causes_ms(BUSY), dur, out=np.zeros(len(dur)), where=dur > 0)
 

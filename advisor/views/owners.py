@@ -7,13 +7,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, covered, fetch, summed, union
+from advisor.intervals import Bools, Ints, Spans, covered, fetch, intersect, summed, union
 from advisor.timeline import ledger as ledgers
 from advisor.timeline.calls import ANNOTATION, OP, RUNTIME
 from advisor.timeline.context import Context
+from advisor.timeline.unexplained import silent, unexplained_idle
 
 _MARK = "ProfilerStep#"
 _PYTHON, _UNRECORDED = "Python outside any operator", "no recorded operator"
+_SILENT, _QUEUED = "spans without host events", "front of queued work"
 # Of a device's time: an operator with less of it is one of many, and the kind of kernel says more.
 _MOST = 1 / 3
 # Of idle time that nothing explains: a call that holds the host for less of it is beside the point.
@@ -131,7 +133,10 @@ def _of_work(context: Context, row: Ints, dur: Ints) -> Owner | None:
 
 
 def _meanwhile(context: Context, segments: Ints) -> Owner | None:
-    """Return the call that holds the launching thread for most of some idle time, with the operator and range around it."""
+    """Return the call that holds the launching thread for most of some idle time, with the operator and range around it.
+
+    Where none does: that nothing was recorded of the host meanwhile, or that the device had work queued.
+    """
     ledger, host = context.ledger, context.recording.host
     spans = union(ledger.start_ns[segments], ledger.end_ns[segments])
     node = np.flatnonzero((host.thread == host.launching_thread()) & (host.group == RUNTIME))
@@ -141,7 +146,7 @@ def _meanwhile(context: Context, segments: Ints) -> Owner | None:
     _, sort = np.unique(kind, return_inverse=True)
     total = summed(sort.reshape(-1), within, len(node))
     if not total.any() or total.max() < _HOLDS * spans.length:
-        return None
+        return _without_call(context, spans)
     chosen = np.flatnonzero((sort.reshape(-1) == int(np.argmax(total))) & (within > 0))
     first = node[chosen[np.argmax(within[chosen])]]
     name = context.names[host.name[first]]
@@ -151,6 +156,15 @@ def _meanwhile(context: Context, segments: Ints) -> Owner | None:
     marks = np.array([text.startswith(_MARK) for text in context.names], np.bool_)
     around = int(host.above(np.array([first]), (host.group == ANNOTATION) & ~marks[host.name])[0])
     return Owner(f"{name} under {context.names[host.name[around]]}" if around >= 0 else name, int(total.max()))
+
+
+def _without_call(context: Context, spans: Spans) -> Owner | None:
+    recording = context.recording
+    for name, reason in ((_SILENT, silent(recording)), (_QUEUED, unexplained_idle(recording, context.ledger.device))):
+        ns = intersect(spans, reason).length
+        if ns >= _HOLDS * spans.length:
+            return Owner(name, ns)
+    return None
 
 
 def _of_host(context: Context, segments: Ints) -> Owner | None:

@@ -43,6 +43,8 @@ ON_CPU = {
 """The same in a program on the CPU."""
 UNRECORDED = ON_CPU | {"host": "the host works", "operator": "operators compute on the CPU"}
 """The same of the host's time, where nothing of the device was recorded."""
+LACKING, LACKING_BRIEFLY = "the {device} runs unrecorded graph replays, or idles", "unrecorded replays, or idle"
+"""Clause of unknown time where graph replays lack work, and the same in a few words."""
 BRIEFLY = {
     "compute": "computing",
     "communication": "collectives",

@@ -74,12 +74,30 @@ def _part(context: Context, kind: int, rows: Ints, cost: Ints) -> StartupPart:
     named_ns = heavy.get(where, 0)
     if 2 * named_ns < int(cost.sum()):
         where = -1
+    call, length = _longest_call(context, rows[marks])
+    if 2 * length >= int(cost.sum()) > 0:
+        where, named_ns = int(host.name[call]), length
     return StartupPart(
         kind=KINDS[kind],
         ms=float(cost.sum()) / 1e6,
         where=context.names[where] if where >= 0 else None,
         where_ms=named_ns / 1e6 if where >= 0 else None,
     )
+
+
+def _longest_call(context: Context, rows: Ints) -> tuple[int, int]:
+    """Return the runtime call that takes longest within some spans of start-up, on their threads, and its ns; -1 where none is."""
+    host, table = context.recording.host, context.waits.startup
+    best, most = -1, 0
+    for row in rows.tolist():
+        low, high, thread = int(table.start[row]), int(table.end[row]), host.thread[table.node[row]]
+        nodes = np.flatnonzero(
+            (host.thread == thread) & (host.group == RUNTIME) & (host.start < high) & (host.end > low)
+        )
+        within = np.minimum(host.end[nodes], high) - np.maximum(host.start[nodes], low)
+        if len(nodes) and within.max() > most:
+            best, most = int(nodes[np.argmax(within)]), int(within.max())
+    return best, most
 
 
 def _inside(context: Context, row: int) -> dict[int, int]:

@@ -175,3 +175,15 @@ def test_other_utilizations_are_said_in_one_line_where_they_differ() -> None:
     assert hint(**alike | {"gpu_utilization": {"0": 0.2, "1": 0.1}}).endswith(
         "shows utilization GPU 0 20.0 %, GPU 1 10.0 %"
     )
+
+
+@pytest.mark.parametrize(
+    ("usual", "more"),
+    [(24.0, ""), (25.1, ""), (25.3, "; 25.3 ms in the median step"), (0.0, "; 0 ms in the median step")],
+)
+def test_what_the_median_step_holds_is_said_where_the_mean_is_another(usual: float, more: str) -> None:
+    # Of 30 ms the host owns 24 on average: said from 1.2 ms apart on.
+    lines = {part.cause: part.meaning for part in figures.causes(summary(median_ms={"host": usual, "compute": 6.0}))}
+    assert lines["host"] == f"idle: Python and launches{more}"
+    assert lines["compute"] == "kernels that compute"
+    assert figures.causes(summary())[0].meaning == "idle: Python and launches"

@@ -211,7 +211,10 @@ def test_an_accelerator_of_another_maker_is_work() -> None:
     shown = text(result)
     assert "no GPU event" not in shown
     assert "On AMD" not in shown
-    assert causes["host"] < 0.2
+    # Of 5,638 ms of idle 5,569 lie in operators of the threads that launch: most copy, and name no launch of their transfers.
+    assert (causes["host"] + causes["operator"]) * result.summary.window_ms == pytest.approx(5_600, abs=50)
+    assert causes["operator"] < 0.02
+    assert causes.get("unknown", 0.0) < 0.01
 
 
 def test_a_product_that_is_certain_leads_and_the_blocked_host_is_named() -> None:

@@ -269,3 +269,20 @@ def test_an_annotation_that_ends_inside_its_exit_frame_keeps_its_length(tmp_path
         with builder.op("aten::mm"):
             builder.kernel("gemm", us=10, host_us=5)
     assert trace_of(builder, tmp_path).loader["dur_ns"].tolist() == [50_000]
+
+
+@pytest.mark.parametrize(("steps", "median"), [(6, {"compute": 8_000_000.0}), (3, {})])
+def test_each_cause_has_a_median_over_the_steps_after_the_first(
+    steps: int, median: dict[str, float], tmp_path: Path
+) -> None:
+    # 8 ms of work in each step; the last one waits 10 ms for its batch, as no step usually does. Two steps have no usual one.
+    builder = TraceBuilder(host_us=0, latency_us=0)
+    for number in range(steps):
+        with builder.step():
+            if number == steps - 1:
+                with builder.loader(ms=10):
+                    pass
+            with builder.op("aten::mm", us=8_000):
+                builder.kernel("gemm", us=8_000)
+    context = trace_of(builder, tmp_path).context
+    assert {cause: ns for cause, ns in context.median_causes().items() if ns} == median

@@ -538,7 +538,7 @@ def test_a_model_that_is_built_and_moved_to_the_device(device: str, tmp_path: Pa
 
 
 @both
-@pytest.mark.parametrize(("context_us", "place"), [(300_000, "aten::empty_strided"), (150_000, None)])
+@pytest.mark.parametrize(("context_us", "place"), [(300_000, "StreamPriorityRange"), (150_000, None)])
 def test_a_model_that_is_built_is_placed_where_most_of_its_time_is(
     device: str, context_us: int, place: str | None, tmp_path: Path
 ) -> None:
@@ -559,7 +559,7 @@ def test_a_model_that_is_built_is_placed_where_most_of_its_time_is(
     steady(b, 1_000)
     parts = {part.kind: part for part in startup_parts(trace_of(b, tmp_path).context)}
     part = parts["initialization"]
-    assert part.where == place
+    assert part.where == (place and api(device, f"cudaDeviceGet{place}"))
     assert part.where_ms is None if place is None else part.where_ms == pytest.approx(context_us / 1000, abs=0.01)
 
 
@@ -641,3 +641,25 @@ def test_the_hosts_lead_before_a_window_that_begins_with_the_devices_first_work(
     assert summary.lead_ms == pytest.approx(322, rel=0.01)
     assert [(part.kind, part.where) for part in summary.lead_startup] == [("loading", "aten::index_select")]
     assert "behind the host's (start-up: loading 322 ms in aten::index_select)." in not_steady(summary)
+
+
+@both
+@pytest.mark.parametrize(("overhead", "kinds"), [(True, {"loading"}), (False, {"loading", "first call"})])
+def test_what_the_profiler_took_of_a_first_call_is_not_the_calls(
+    device: str, overhead: bool, kinds: set[str], tmp_path: Path
+) -> None:
+    b = builder(device)
+    with b.op("aten::arange"):
+        if overhead:
+            b.overhead("Activity Buffer Request", us=5_000)
+        else:
+            b.idle(us=5_000)
+        b.kernel("arange", us=10)
+    for at in range(4):
+        with b.op("aten::mul"):
+            b.kernel(f"first_{at}", us=10, host_us=5_000)
+    for _ in range(10):
+        with b.op("aten::arange"):
+            b.kernel("arange", us=10)
+    steady(b)
+    assert {kind for kind, _, _ in found(b, tmp_path)} == kinds

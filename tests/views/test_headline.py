@@ -27,7 +27,17 @@ from advisor.testing import TraceBuilder
 from advisor.trace import read
 from advisor.views import owners
 from advisor.views.headline import ALL_RANKS, reordered
-from advisor.views.phrasing import BRIEFLY, COLUMNS, LINES, ON_CPU, ON_GPU, WAITING, WAITING_BRIEFLY
+from advisor.views.phrasing import (
+    BRIEFLY,
+    COLUMNS,
+    LACKING,
+    LACKING_BRIEFLY,
+    LINES,
+    ON_CPU,
+    ON_GPU,
+    WAITING,
+    WAITING_BRIEFLY,
+)
 
 SILENT = 0.20
 
@@ -287,6 +297,7 @@ def test_every_percent_is_that_of_the_cause_it_stands_beside(name: str) -> None:
     assert found is not None
     phrases = {cause: (BRIEFLY[cause], ON_GPU[cause].format(device="GPU"), ON_CPU.get(cause, "")) for cause in BRIEFLY}
     phrases["communication"] += (WAITING.format(device="GPU"), WAITING_BRIEFLY)
+    phrases["unknown"] += (LACKING.format(device="GPU"), LACKING_BRIEFLY)
     for match in re.finditer(r"(\d+) %(?: of the steady [\d.,]+ m?s(?: a step)?)? ", found.text):
         words = found.text[match.end() :]
         meant = [cause for cause, known in phrases.items() if any(text and words.startswith(text) for text in known)]

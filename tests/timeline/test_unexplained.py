@@ -1,0 +1,218 @@
+"""What a recording does not explain: queued work, full queues, a silent host, another process. Times in us, worked out by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.raw_events import Event, host, op, read
+
+import advisor
+from advisor.report.causes import meaning
+from advisor.testing import TraceBuilder
+from advisor.timeline.unexplained import silent
+from advisor.trace import Trace
+
+
+def trace_of(builder: TraceBuilder, folder: Path) -> Trace:
+    return advisor.read(str(builder.write(folder / "trace.json")))
+
+
+def work(b: TraceBuilder, us: float) -> None:
+    with b.op("aten::mm"):
+        b.kernel("gemm", us=us)
+
+
+def device_event(name: str, start: float, dur: float, **args: object) -> Event:
+    return {
+        "ph": "X",
+        "cat": "mtia_ccp_events",
+        "name": name,
+        "pid": 9,
+        "tid": 4,
+        "ts": start,
+        "dur": dur,
+        "args": args,
+    }
+
+
+# ---- launches behind a full queue
+
+
+def queued(launches: int) -> TraceBuilder:
+    """A replay that lacks its work, then many launches of what starts at 10 ms, then one that takes 3 ms; 100 us of work before."""
+    b = TraceBuilder("NVIDIA A100-SXM4-80GB", host_us=1, latency_us=0)
+    with b.step():
+        b.kernel("first", us=100)
+        b.graph([])
+        for _ in range(launches):
+            b.kernel("mul", us=1, at_us=10_000)
+        b.kernel("mul", us=1, host_us=3_000, at_us=12_000)
+        b.seek(us=13_000)
+    return b
+
+
+@pytest.mark.parametrize(("launches", "host_ns"), [(1_000, 0), (700, 3_000_000)])
+def test_a_launch_that_waits_for_room_in_the_queue_does_not_keep_the_device_waiting(
+    launches: int, host_ns: int, tmp_path: Path
+) -> None:
+    trace = trace_of(queued(launches), tmp_path)
+    assert trace.context.graphs_underrecorded
+    assert trace.ledger.by_cause()["host"] == host_ns + 1_000  # before the first work: its launch
+
+
+def test_where_replays_lack_work_no_busy_share_is_claimed(tmp_path: Path) -> None:
+    trace = trace_of(queued(1_000), tmp_path)
+    found = advisor.analyze(trace)
+    assert not found.summary.replays_whole
+    assert found.summary.gpu_busy_share is None
+    assert trace.frame("trace")[["busy_share", "idle_share"]].isna().all(axis=None)
+    assert meaning("unknown", found.summary) == "not recorded: work of graph replays, or idle"
+    assert found.headline is not None
+    assert "the GPU runs unrecorded graph replays, or idles" in found.headline.text
+    assert found.headline.text.endswith("First, record without CUDA graphs, to see what they run.")
+    assert "gpu-idle/unexplained" in {verdict.rule for verdict in found.verdicts.not_applicable}
+
+
+def test_where_they_are_whole_it_is(tmp_path: Path) -> None:
+    b = TraceBuilder(host_us=1, latency_us=0)
+    with b.step():
+        b.graph([("part", 999)])  # launched in 1 us, the step's 1,000
+    found = advisor.analyze(trace_of(b, tmp_path))
+    assert found.summary.replays_whole
+    assert found.summary.gpu_busy_share == pytest.approx(0.999)
+
+
+# ---- work that names no launch
+
+
+def transfers(op_name: str) -> Trace:
+    """Two products on an accelerator, between them an operator of 800 us in which a transfer of 10 runs that names no launch."""
+    return read(
+        [
+            host("user_annotation", "ProfilerStep#1", 0, 1_200),
+            op("aten::mm", 0, 100),
+            host("mtia_runtime", "runFunction", 10, 80, correlation=1),
+            device_event("fc", 100, 100, correlation=1, stream=1),
+            op(op_name, 200, 800),
+            device_event("dma_request", 600, 10, direction="HOST_TO_DEVICE", size=8),
+            op("aten::mm", 1_000, 100),
+            host("mtia_runtime", "runFunction", 1_010, 80, correlation=2),
+            device_event("fc", 1_100, 100, correlation=2, stream=1),
+        ],
+        deviceProperties=[],
+    )
+
+
+def test_idle_before_a_transfer_of_unknown_launch_is_told_by_what_follows() -> None:
+    # 400 and 490 us of idle between the products: the second was launched behind them, so the host kept the device waiting.
+    trace = transfers("aten::_copy_from")
+    causes = trace.ledger.by_cause()
+    assert causes["host"] == 890_000 + 100_000  # and the launch of the first
+    assert causes["unknown"] == 0
+    assert trace.gaps.groupby("op", observed=True)["cost_ns"].sum()["aten::_copy_from"] == 890_000
+
+
+def test_an_operator_in_which_the_device_moves_data_does_not_compute_on_the_cpu() -> None:
+    assert transfers("aten::fill_").ledger.by_cause()["operator"] == 0
+
+
+# ---- a host of which nothing was recorded
+
+
+def paused(us: int, *, stack: str | None = None, annotation: str | None = None) -> TraceBuilder:
+    b = TraceBuilder(host_us=10, latency_us=0)
+    work(b, 100)
+    if annotation:
+        with b.annotation(annotation):
+            b.idle(us=us)
+    elif stack:
+        with b.python(stack):
+            b.idle(us=us)
+    else:
+        b.idle(us=us)
+    work(b, 100)
+    return b
+
+
+def test_a_stretch_without_any_event_is_nobodys(tmp_path: Path) -> None:
+    # The device idles from 110 to the second launch's end at 5,020; of it the host is silent from 10 to 5,010.
+    trace = trace_of(paused(5_000), tmp_path)
+    causes = trace.ledger.by_cause()
+    assert (causes["unknown"], causes["host"]) == (4_900_000, 10_000)
+    found = advisor.analyze(trace).headline
+    assert found is not None
+    assert "the trace does not say why, most in spans without host events (4.9 ms)" in found.text
+
+
+def test_a_short_one_is_the_hosts(tmp_path: Path) -> None:
+    causes = trace_of(paused(999), tmp_path).ledger.by_cause()
+    assert (causes["unknown"], causes["host"]) == (0, 909_000)
+
+
+def test_stacks_and_an_optimizer_tell_what_the_host_did(tmp_path: Path) -> None:
+    for b in (paused(5_000, stack="train.py(5): log"), paused(5_000, annotation="Optimizer.step#SGD.step")):
+        trace = trace_of(b, tmp_path)
+        assert silent(trace.context.recording).length == 0
+        assert trace.ledger.by_cause()["host"] == 4_910_000
+
+
+def test_a_range_of_the_users_does_not(tmp_path: Path) -> None:
+    trace = trace_of(paused(5_000, annotation="## backward ##"), tmp_path)
+    assert trace.ledger.by_cause()["unknown"] == 4_900_000
+
+
+def test_of_a_device_that_was_not_recorded_nothing_is_said(tmp_path: Path) -> None:
+    b = TraceBuilder(None, with_stack=False)
+    with b.step():
+        with b.op("aten::cudnn_convolution", us=4_000):
+            pass
+        b.idle(us=5_000)
+        with b.op("aten::cudnn_convolution", us=1_000):
+            pass
+    trace = trace_of(b, tmp_path)
+    causes = trace.ledger.by_cause()
+    assert (causes["unknown"], causes["host"]) == (5_000_000, 5_000_000)
+    found = advisor.analyze(trace)
+    assert meaning("unknown", found.summary) == "idle: nothing is recorded"
+    assert found.headline is not None
+    assert "50 % nothing is recorded" in found.headline.text
+
+
+def test_work_that_was_queued_is_named_where_no_call_holds_the_host(tmp_path: Path) -> None:
+    b = TraceBuilder(host_us=10, latency_us=0)
+    with b.step(), b.op("aten::mm"):
+        b.kernel("gemm", us=100)
+        b.kernel("gemm", us=100, at_us=900)  # launched at 10, and begun 890 later
+        b.kernel("gemm", us=1)
+    found = advisor.analyze(trace_of(b, tmp_path)).headline
+    assert found is not None
+    assert "most in front of queued work (0.79 ms)" in found.text
+
+
+# ---- steps of another process
+
+
+def step_of(pid: int, **tid: int) -> Event:
+    return host("user_annotation", "ProfilerStep#1", 0, 13_000) | {"pid": pid} | tid
+
+
+def program(*more: Event) -> Trace:
+    return read(
+        [
+            *more,
+            op("aten::mm", 0, 1_000),
+            host("cuda_runtime", "cudaLaunchKernel", 900, 100, correlation=1),
+            {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 1_000, "dur": 500,
+             "args": {"device": 0, "stream": 7, "correlation": 1}},
+        ]
+    )  # fmt: skip
+
+
+def test_a_step_of_another_process_divides_nothing() -> None:
+    own = op("aten::mm", 0, 1)["pid"]
+    assert isinstance(own, int)
+    other = program(step_of(own + 1))
+    assert other.steps_recorded == 0
+    assert [note.code for note in other.quality if note.code == "other-process"] == ["other-process"]
+    assert program(step_of(own, tid=77)).steps_recorded == 1  # another thread of the same
