@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from advisor.report.plain import milliseconds
 from advisor.results.analysis import Summary
+
+# What of the host's time passes without an event is said from such a part of it on, and of the steady time.
+_SAID, _LEAST = 0.1, 0.01
 
 CAUSES = {
     "compute": "kernels that compute",
@@ -48,8 +52,18 @@ def meaning(cause: str, summary: Summary) -> str:
         return _UNRECORDED
     if cause == "unknown" and summary.device is None:
         return _SILENT
+    if cause == "host" and (silent := unseen(summary)):
+        return silent
     words = CAUSES.get(cause, "")
     return ON_CPU.get(cause, words) if on_cpu(summary) else words
+
+
+def unseen(summary: Summary) -> str:
+    """Return the host's cause in words where some of it passes without any event, of which nobody knows what the host did."""
+    host, silent = summary.shown_causes.get("host", 0.0) * summary.whole_ms, summary.silent_ms or 0.0
+    if silent < max(_SAID * host, _LEAST * summary.whole_ms) or not silent:
+        return ""
+    return f"idle: {'the host' if 2 * silent >= host else 'Python and launches'}; {milliseconds(silent)} without any event of it"
 
 
 def breakdown(summary: Summary) -> str:

@@ -214,6 +214,10 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             "without three steps of steady work, and in older analyses."
         ),
     ] = {}
+    silent_ms: Annotated[
+        float | None,
+        doc("What of `host` passes without any recorded event of it, in ms of steady_ms; None where there is none."),
+    ] = None
     replays_whole: Annotated[
         bool,
         doc(

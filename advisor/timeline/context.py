@@ -18,7 +18,7 @@ from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, PHASES, RUNTIME
 from advisor.timeline.kernel_names import KernelName, classify, operand_dtype
 from advisor.timeline.recording import KERNEL, Recording
 from advisor.timeline.replays import pending
-from advisor.timeline.unexplained import unexplained_idle
+from advisor.timeline.unexplained import silent, unexplained_idle
 
 _UNDERRECORDED_SHARE = 0.05
 _MEDIAN_STEPS = 3
@@ -120,6 +120,14 @@ class Context:
         steady = ledger.step_ns(recording.step_count)
         count = max(len(ledger.counted_steps()), 1)
         return typical_ms(float(np.median(steady[recording.sampled])), ledger.counted_ns / count)
+
+    @cached_property
+    def silent_ns(self) -> int:
+        """ns of the host's idle time, of steady work, in which no event of it was recorded: nobody knows what it did."""
+        ledger = self.ledger
+        mine = ledger.counted & ledger.through("host")
+        spans = silent(self.recording) if mine.any() and not self.cpu_program else EMPTY
+        return int(covered(spans, ledger.start_ns[mine], ledger.end_ns[mine]).sum())
 
     def median_causes(self) -> dict[str, float]:
         """Median ns of each cause in the steps that `step_ns` is the median of; empty where these are under three."""

@@ -34,7 +34,7 @@ from advisor.timeline.startup import early_work, recurring_selection
 from advisor.timeline.startup import find as find_startup
 from advisor.timeline.startup_table import Startup
 from advisor.timeline.tasks import find as find_tasks
-from advisor.timeline.unexplained import SILENCE_NS, host_extent, last_event, queue_full, silent, unexplained_idle
+from advisor.timeline.unexplained import SILENCE_NS, host_extent, last_event, queue_full, unexplained_idle
 
 BUSY = ("compute", "communication", "copy", "memset")
 OUTSIDE = ("before", "after")
@@ -331,8 +331,6 @@ def _idle_layers(recording: Recording, device: int, waits: HostWaits, doubtful: 
     low, high = host_extent(recording)
     if high - (last := last_event(recording)) > SILENCE_NS:
         high = last
-    nothing = silent(recording)
-    layers.append(layer_of("unknown", nothing.start, nothing.end))
     layers.append(layer_of("host", np.array([low], np.int64), np.array([high], np.int64)))
     return layers
 

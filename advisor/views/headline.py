@@ -23,8 +23,11 @@ from advisor.views.phrasing import (
     LACKING_BRIEFLY,
     ON_CPU,
     ON_GPU,
+    SHOWS_NOTHING,
     STARTUP,
     UNRECORDED,
+    UNSEEN,
+    UNSEEN_BRIEFLY,
     WAITING,
     WAITING_BRIEFLY,
     Clause,
@@ -48,6 +51,8 @@ if TYPE_CHECKING:
 _SILENT = 0.20
 # From so much on, what is not steady comes first.
 _MOSTLY = 0.5
+# Of the host's time: from such parts without any recorded event on it is not said to be Python's, nor the host to work.
+_UNSEEN, _SHOWN = 0.5, 0.1
 # What returns less than this part of the time that other ranks take is not what to do first.
 _WORTH = 0.5
 WITHOUT_GRAPHS = "record without CUDA graphs, to see what they run"
@@ -285,6 +290,9 @@ def _parts(context: Context, summary: Summary, program: Program, bound: str | No
             phrase = f"{WAITING_BRIEFLY if brief else WAITING}, {shared} waiting for other ranks".format(
                 device=program.device
             )
+        if cause == "host" and context.silent_ns >= (_SHOWN if words is UNRECORDED else _UNSEEN) * every["host"] > 0:
+            unseen = SHOWS_NOTHING if words is UNRECORDED else UNSEEN
+            phrase = (UNSEEN_BRIEFLY if brief else unseen).format(device=program.device)
         lacking = cause == "unknown" and context.graphs_underrecorded
         if lacking:
             phrase = (LACKING_BRIEFLY if brief else LACKING).format(device=program.device)

@@ -11,11 +11,11 @@ from advisor.intervals import Bools, Ints, Spans, covered, fetch, intersect, sum
 from advisor.timeline import ledger as ledgers
 from advisor.timeline.calls import ANNOTATION, OP, RUNTIME
 from advisor.timeline.context import Context
-from advisor.timeline.unexplained import silent, unexplained_idle
+from advisor.timeline.unexplained import unexplained_idle
 
 _MARK = "ProfilerStep#"
 _PYTHON, _UNRECORDED = "Python outside any operator", "no recorded operator"
-_SILENT, _QUEUED = "spans without host events", "front of queued work"
+_QUEUED = "front of queued work"
 # Of a device's time: an operator with less of it is one of many, and the kind of kernel says more.
 _MOST = 1 / 3
 # Of idle time that nothing explains: a call that holds the host for less of it is beside the point.
@@ -135,7 +135,7 @@ def _of_work(context: Context, row: Ints, dur: Ints) -> Owner | None:
 def _meanwhile(context: Context, segments: Ints) -> Owner | None:
     """Return the call that holds the launching thread for most of some idle time, with the operator and range around it.
 
-    Where none does: that nothing was recorded of the host meanwhile, or that the device had work queued.
+    Where none does: that the device had work queued.
     """
     ledger, host = context.ledger, context.recording.host
     spans = union(ledger.start_ns[segments], ledger.end_ns[segments])
@@ -159,12 +159,8 @@ def _meanwhile(context: Context, segments: Ints) -> Owner | None:
 
 
 def _without_call(context: Context, spans: Spans) -> Owner | None:
-    recording = context.recording
-    for name, reason in ((_SILENT, silent(recording)), (_QUEUED, unexplained_idle(recording, context.ledger.device))):
-        ns = intersect(spans, reason).length
-        if ns >= _HOLDS * spans.length:
-            return Owner(name, ns)
-    return None
+    ns = intersect(spans, unexplained_idle(context.recording, context.ledger.device)).length
+    return Owner(_QUEUED, ns) if ns >= _HOLDS * spans.length else None
 
 
 def _of_host(context: Context, segments: Ints) -> Owner | None:

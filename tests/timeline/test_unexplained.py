@@ -135,34 +135,57 @@ def paused(us: int, *, stack: str | None = None, annotation: str | None = None) 
     return b
 
 
-def test_a_stretch_without_any_event_is_nobodys(tmp_path: Path) -> None:
-    # The device idles from 110 to the second launch's end at 5,020; of it the host is silent from 10 to 5,010.
-    trace = trace_of(paused(5_000), tmp_path)
-    causes = trace.ledger.by_cause()
-    assert (causes["unknown"], causes["host"]) == (4_900_000, 10_000)
-    found = advisor.analyze(trace).headline
-    assert found is not None
-    assert "the trace does not say why, most in spans without host events (4.9 ms)" in found.text
+def silence(b: TraceBuilder, folder: Path) -> tuple[int, float | None, str, str]:
+    """The host's idle ns, what of it is said to be without events in ms, the ledger's line, and the headline."""
+    trace = trace_of(b, folder)
+    found = advisor.analyze(trace)
+    assert found.headline is not None
+    said = meaning("host", found.summary)
+    return trace.ledger.by_cause()["host"], found.summary.silent_ms, said, found.headline.text
 
 
-def test_a_short_one_is_the_hosts(tmp_path: Path) -> None:
-    causes = trace_of(paused(999), tmp_path).ledger.by_cause()
-    assert (causes["unknown"], causes["host"]) == (0, 909_000)
+def test_a_stretch_without_any_event_is_not_said_to_be_python(tmp_path: Path) -> None:
+    # The device idles from 110, where its first work ends, to 5,020, where the second is launched; from 10 to 5,010 the host
+    # shows nothing.
+    host_ns, silent_ms, line, text = silence(paused(5_000), tmp_path)
+    assert (host_ns, silent_ms) == (4_910_000, pytest.approx(4.9))
+    assert line == "idle: the host; 4.90 ms without any event of it"
+    assert "the GPU waits for the host, most in no recorded operator (4.9 ms)" in text
 
 
-def test_stacks_and_an_optimizer_tell_what_the_host_did(tmp_path: Path) -> None:
-    for b in (paused(5_000, stack="train.py(5): log"), paused(5_000, annotation="Optimizer.step#SGD.step")):
-        trace = trace_of(b, tmp_path)
-        assert silent(trace.context.recording).length == 0
-        assert trace.ledger.by_cause()["host"] == 4_910_000
+def test_a_short_one_is(tmp_path: Path) -> None:
+    host_ns, silent_ms, line, text = silence(paused(999), tmp_path)
+    assert (host_ns, silent_ms, line) == (909_000, None, "idle: Python and launches")
+    assert "the GPU waits for Python and launches" in text
+
+
+@pytest.mark.parametrize("known", [{"stack": "train.py(5): log"}, {"annotation": "Optimizer.step#SGD.step"}])
+def test_stacks_and_an_optimizer_tell_what_the_host_did(known: dict[str, str], tmp_path: Path) -> None:
+    b = paused(5_000, **known)
+    assert silent(trace_of(b, tmp_path).context.recording).length == 0
+    host_ns, silent_ms, line, _ = silence(b, tmp_path)
+    assert (host_ns, silent_ms, line) == (4_910_000, None, "idle: Python and launches")
 
 
 def test_a_range_of_the_users_does_not(tmp_path: Path) -> None:
-    trace = trace_of(paused(5_000, annotation="## backward ##"), tmp_path)
-    assert trace.ledger.by_cause()["unknown"] == 4_900_000
+    assert silence(paused(5_000, annotation="## backward ##"), tmp_path)[1] == pytest.approx(4.9)
 
 
-def test_of_a_device_that_was_not_recorded_nothing_is_said(tmp_path: Path) -> None:
+def test_where_less_is_silent_both_are_said(tmp_path: Path) -> None:
+    # 2 ms of silence, and 8 of an operator that launches at its end.
+    b = paused(2_000)
+    with b.op("aten::index_put_", us=8_000):
+        pass
+    b.idle(us=100)
+    with b.annotation("Optimizer.step#SGD.step"):
+        b.idle(us=6_000)
+    work(b, 100)
+    _, silent_ms, line, _ = silence(b, tmp_path)
+    assert silent_ms == pytest.approx(1.9)
+    assert line == "idle: Python and launches; 1.90 ms without any event of it"
+
+
+def test_of_a_device_that_was_not_recorded_the_host_is_not_said_to_work(tmp_path: Path) -> None:
     b = TraceBuilder(None, with_stack=False)
     with b.step():
         with b.op("aten::cudnn_convolution", us=4_000):
@@ -170,13 +193,10 @@ def test_of_a_device_that_was_not_recorded_nothing_is_said(tmp_path: Path) -> No
         b.idle(us=5_000)
         with b.op("aten::cudnn_convolution", us=1_000):
             pass
-    trace = trace_of(b, tmp_path)
-    causes = trace.ledger.by_cause()
-    assert (causes["unknown"], causes["host"]) == (5_000_000, 5_000_000)
-    found = advisor.analyze(trace)
-    assert meaning("unknown", found.summary) == "idle: nothing is recorded"
-    assert found.headline is not None
-    assert "50 % nothing is recorded" in found.headline.text
+    host_ns, silent_ms, line, text = silence(b, tmp_path)
+    assert (host_ns, silent_ms) == (10_000_000, pytest.approx(5))
+    assert line == "idle: the host; 5.00 ms without any event of it"
+    assert "for 100 % of the steady 10 ms the host works or shows nothing" in text
 
 
 def test_work_that_was_queued_is_named_where_no_call_holds_the_host(tmp_path: Path) -> None:

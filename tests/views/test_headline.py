@@ -35,6 +35,8 @@ from advisor.views.phrasing import (
     LINES,
     ON_CPU,
     ON_GPU,
+    UNSEEN,
+    UNSEEN_BRIEFLY,
     WAITING,
     WAITING_BRIEFLY,
 )
@@ -297,6 +299,7 @@ def test_every_percent_is_that_of_the_cause_it_stands_beside(name: str) -> None:
     assert found is not None
     phrases = {cause: (BRIEFLY[cause], ON_GPU[cause].format(device="GPU"), ON_CPU.get(cause, "")) for cause in BRIEFLY}
     phrases["communication"] += (WAITING.format(device="GPU"), WAITING_BRIEFLY)
+    phrases["host"] += (UNSEEN.format(device="GPU"), UNSEEN_BRIEFLY)
     phrases["unknown"] += (LACKING.format(device="GPU"), LACKING_BRIEFLY)
     for match in re.finditer(r"(\d+) %(?: of the steady [\d.,]+ m?s(?: a step)?)? ", found.text):
         words = found.text[match.end() :]
