@@ -101,8 +101,8 @@ def build(
     parts = _parts(context, summary, program, bound, claims)._replace(lead=lead)
     if measured and program.unrecorded:
         parts = parts._replace(others=[])  # shares of times that nobody may believe
-    if first is not None and middle_of(first.saving) < _BESIDE and not _owned(context, bound, claims):
-        first = None  # what it returns is beside the point
+    if first is not None and _returns_little(first) and not _owned(context, bound, claims):
+        first = None
     text = fitted(texts(parts, _advice(context, program, bound, first)))
     return Headline(text=text, kind="cut off" if damaged else program.kind, bound=bound, first=rule)
 
@@ -119,6 +119,11 @@ def _advice(context: Context, program: Program, bound: str | None, first: Findin
         idles = bound is not None and bound not in BUSY
         return "" if context.recording.has_host or not idles else "record the CPU too, to see what it waits for"
     return "record without them" if context.recording.recorded.counter_ranges else f"record the {program.device} too"
+
+
+def _returns_little(finding: Finding) -> bool:
+    """Tell whether what a fix returns is beside the point; of a risk without a price nobody knows."""
+    return finding.severity == "note" if finding.saving is None else middle_of(finding.saving) < _BESIDE
 
 
 def _owned(context: Context, bound: str | None, claims: Sequence[Ints]) -> bool:
