@@ -19,6 +19,7 @@ from advisor.reading.metadata import Metadata
 from advisor.reading.remote import is_url, public
 from advisor.timeline.context import Context
 from advisor.timeline.cpu import shows_device
+from advisor.timeline.harness import mostly
 from advisor.timeline.program import Program, program_of
 from advisor.timeline.recording import Recording
 from advisor.timeline.unprofiled import Unprofiled, unprofiled
@@ -240,6 +241,14 @@ class Trace:
     def claims(self, frame: str, mask: Bools) -> Ints:
         """Segments of the ledger that the chosen rows of a frame own, each once: as the frame declares."""
         return FRAMES[frame].claims(self._context, mask)
+
+    def harness(self, frame: str) -> Bools:
+        """Rows of a frame that lie in what a benchmark does around what it measures; none of the frame `steps`."""
+        table = self.frame(frame)
+        if frame == "steps" or not {"start_ns", "dur_ns"} <= set(table.columns):
+            return np.zeros(len(table), np.bool_)
+        start = table["start_ns"].to_numpy(np.int64)
+        return mostly(self._context, start, start + table["dur_ns"].to_numpy(np.int64))
 
     def returns(self, frame: str, mask: Bools) -> tuple[float, float]:
         """Parts of the time that the chosen rows own which a fix can return: cautiously, and at most."""

@@ -115,6 +115,7 @@ class Trace(Protocol):
     def claims(self, frame: str, mask: Bools, /) -> Ints: ...
     def returns(self, frame: str, mask: Bools, /) -> tuple[float, float]: ...
     def costs(self, frame: str, mask: Bools, segments: Ints, /) -> Ints | None: ...
+    def harness(self, frame: str, /) -> Bools: ...
 
 
 @dataclass(frozen=True)
@@ -300,6 +301,8 @@ class _Run:
             table = self.evaluator.frame(frame)
             counted = self.counted(table)
             all_rows: Bools | Exception = np.ones(len(table), np.bool_)
+            # What a benchmark does around what it measures is none of the program's.
+            of_program = ~self.trace.harness(frame)
         except Exception as error:  # noqa: BLE001  (the verdict of each rule on this frame)
             all_rows = error
         matches: list[tuple[Rule, Bools, Bools]] = []
@@ -307,9 +310,9 @@ class _Run:
             mask = all_rows if isinstance(all_rows, Exception) else masks.get(rule.id, all_rows)
             if isinstance(mask, Exception):
                 self.fail(rule, mask, "match.where")
-            elif (mask & counted).any():
-                matches.append((rule, mask, mask & counted))
-                self.rows_by_rule[rule.id] = (frame, mask & counted)
+            elif (rows := mask & counted & of_program).any():
+                matches.append((rule, mask & of_program, rows))
+                self.rows_by_rule[rule.id] = (frame, rows)
             else:
                 self.verdicts.passes.append(rule.id)
         return matches

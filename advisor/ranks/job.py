@@ -161,6 +161,10 @@ class Job:
         """All of it."""
         return 1.0, 1.0
 
+    def harness(self, frame: str) -> Bools:
+        """None: a benchmark runs in one process."""
+        return np.zeros(len(self.frame(frame)), np.bool_)
+
     def costs(self, frame: str, mask: Bools, segments: Ints) -> None:
         """Nothing else: no rank's time is divided here."""
 

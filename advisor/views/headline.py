@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import pandas as pd
 
+from advisor.engine.ranking import middle_of
 from advisor.frames.rank_waits import rank_waits
 from advisor.results.analysis import Finding, QualityNote, StartupPart, Summary
 from advisor.results.decision import CUT_OFF
@@ -56,6 +57,8 @@ _UNSEEN, _SHOWN = 0.5, 0.1
 # What returns less than this part of the time that other ranks take is not what to do first.
 _WORTH = 0.5
 WITHOUT_GRAPHS = "record without CUDA graphs, to see what they run"
+# What returns less of the step is not what to do first, where what bounds it is something else that no finding owns.
+_BESIDE = 0.02
 ALL_RANKS = "analyze all ranks together, to see which one the others wait for"
 _PARTLY = 0.1
 # A capture beside which the device did so much is not all that the recording holds.
@@ -82,9 +85,9 @@ class Program(NamedTuple):
 
 
 def build(
-    trace: Trace, summary: Summary, quality: Sequence[QualityNote], findings: Sequence[Finding], claims: Iterable[Claim]
+    trace: Trace, summary: Summary, quality: Sequence[QualityNote], findings: Sequence[Finding], owning: Iterable[Claim]
 ) -> Headline:
-    """Build the headline of one trace. *claims* are the segments of the ledger that the findings own."""
+    """Build the headline of one trace. *owning* are the claims of the findings on segments of the ledger."""
     context, program = trace.context, program_of(trace)
     damaged = next((note.code for note in quality if note.code in CUT_OFF), None)
     first = findings[0] if findings else None
@@ -99,9 +102,12 @@ def build(
     measured = bool(context.recording.recorded.counter_ranges)
     if measured and not lead:
         lead = "Hardware counters were read: times are distorted."
-    parts = _parts(context, summary, program, bound, [claim.segments for claim in claims])._replace(lead=lead)
+    claims = [claim.segments for claim in owning]
+    parts = _parts(context, summary, program, bound, claims)._replace(lead=lead)
     if measured and program.unrecorded:
         parts = parts._replace(others=[])  # shares of times that nobody may believe
+    if first is not None and _returns_little(first) and not _owned(context, bound, claims):
+        first = None
     text = fitted(texts(parts, _advice(context, program, bound, first)))
     return Headline(text=text, kind="cut off" if damaged else program.kind, bound=bound, first=rule)
 
@@ -115,8 +121,22 @@ def _advice(context: Context, program: Program, bound: str | None, first: Findin
     if first is not None:
         return first.fix.title
     if not program.unrecorded:
-        return ""
+        idles = bound is not None and bound not in BUSY
+        return "" if context.recording.has_host or not idles else "record the CPU too, to see what it waits for"
     return "record without them" if context.recording.recorded.counter_ranges else f"record the {program.device} too"
+
+
+def _returns_little(finding: Finding) -> bool:
+    """Tell whether what a fix returns is beside the point; of a risk without a price nobody knows."""
+    return finding.severity == "note" if finding.saving is None else middle_of(finding.saving) < _BESIDE
+
+
+def _owned(context: Context, bound: str | None, claims: Sequence[Ints]) -> bool:
+    """Tell whether findings own most of the time of what bounds the program."""
+    ledger = context.ledger
+    every = owners.by_cause(ledger, ledger.counted)
+    lost = owners.by_cause(ledger, owners.unclaimed(ledger, claims))
+    return bound is not None and lost.get(bound, 0) <= _MOSTLY * every.get(bound, 0)
 
 
 def _others_are_late(context: Context, first: Finding | None) -> bool:

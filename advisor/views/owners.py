@@ -11,6 +11,7 @@ from advisor.intervals import Bools, Ints, Spans, covered, fetch, intersect, sum
 from advisor.timeline import ledger as ledgers
 from advisor.timeline.calls import ANNOTATION, OP, RUNTIME
 from advisor.timeline.context import Context
+from advisor.timeline.harness import harness, named
 from advisor.timeline.unexplained import unexplained_idle
 
 _MARK = "ProfilerStep#"
@@ -65,6 +66,8 @@ def owner(context: Context, cause: str, segments: Bools) -> Owner | None:
     chosen = np.flatnonzero(segments & ledger.through(cause))
     if not len(chosen) or not context.recording.host.size:
         return _of_work(context, ledger.row[chosen], ledger.dur_ns[chosen]) if len(chosen) else None
+    if (mine := _of_harness(context, chosen)) is not None:
+        return mine
     if cause == "host":
         return _of_host(context, chosen)
     if cause == "unknown":
@@ -83,6 +86,16 @@ def owner(context: Context, cause: str, segments: Bools) -> Owner | None:
         nodes = tables[cause].node[row]
         return _heaviest(context, nodes if cause == "compile" else _operator(context, nodes), dur)
     return None
+
+
+def _of_harness(context: Context, segments: Ints) -> Owner | None:
+    """Return the benchmark whose own work most of some time is; None where it is the program's."""
+    spans = union(context.ledger.start_ns[segments], context.ledger.end_ns[segments])
+    own = intersect(spans, context.once(harness))
+    if own.length < _HOLDS * spans.length or not own.length:
+        return None
+    name = named(context, own)
+    return Owner(f"the benchmark's own {name}" if name else "what the benchmark does around its runs", own.length)
 
 
 def _operator(context: Context, nodes: Ints) -> Ints:

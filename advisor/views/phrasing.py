@@ -89,10 +89,12 @@ class Clause(NamedTuple):
     alone: bool = True
     """True where no finding owns any of the time."""
 
-    def within(self, longest: int, *, brief: bool = False) -> str:
-        """The clause with its name cut to a length, and in the fewest words where *brief*."""
+    def within(self, longest: int, *, brief: bool = False, tight: bool = False) -> str:
+        """The clause with its name cut to a length, and in the fewest words where *brief*; in brackets where *tight*."""
         if not self.name:
             return self.text
+        if tight and self.alone:
+            return f"{self.text} ({short_name(self.name, longest)}, {self.time})"
         link = "most in" if self.alone else "also in" if brief else "outside the findings most in"
         return f"{self.text}, {link} {short_name(self.name, longest)} ({self.time})"
 
@@ -115,6 +117,7 @@ class _Form(NamedTuple):
     longest: int
     title: int
     brief: bool = False
+    tight: bool = False
     bare: bool = False
     """True: what else takes time is said without the name of what takes it."""
 
@@ -129,6 +132,7 @@ _FORMS = (
     _Form(False, 0, _SHORT_NAME, 0),
     _Form(False, 0, _SHORT_NAME, 1),
     _Form(False, 0, _SHORT_NAME, 1, brief=True),
+    _Form(False, 0, _SHORT_NAME, 1, brief=True, tight=True),
     _Form(False, 0, _SHORT_NAME, 1, brief=True, bare=True),
     _Form(False, 0, _SHORT_NAME, 2, brief=True),
 )
@@ -140,7 +144,9 @@ def texts(parts: Parts, fix: str) -> Iterator[str]:
     titles = [*clauses(fix), ""]
     for form in _FORMS:
         others = [clause._replace(name="") for clause in parts.others] if form.bare else parts.others
-        bounds = "; ".join(clause.within(form.longest, brief=form.brief) for clause in (parts.bound, *others))
+        bounds = "; ".join(
+            clause.within(form.longest, brief=form.brief, tight=form.tight) for clause in (parts.bound, *others)
+        )
         details = parts.details[-form.details :] if form.details else []
         lead = parts.lead if form.reason or not parts.lead else f"{parts.lead.split(': ')[0].rstrip('.')}."
         text = f"{', '.join([parts.program, *details])}: {bounds}.{first_clause(titles[form.title])}"

@@ -43,6 +43,30 @@ def zero_grad_looks_at_each_gradient() -> TraceBuilder:
     return behind(optimizer("Optimizer.zero_grad#SGD.zero_grad"), device="AMD Instinct MI300X")
 
 
+def launching(kernels: int) -> Part:
+    """2 ms of the host in a step of AdamW that then launches so many kernels."""
+
+    def part(b: TraceBuilder) -> None:
+        with b.annotation("Optimizer.step#AdamW.step"):
+            b.idle(us=2000)
+            for _ in range(kernels):
+                with b.op("aten::_foreach_add_", us=10):
+                    b.kernel("multi_tensor_apply_kernel", us=5)
+
+    return part
+
+
+@fires(fix="Use AdamW's fused form", severity="medium")
+def a_step_of_many_kernels() -> TraceBuilder:
+    return behind(launching(12))
+
+
+# The fused form would launch one kernel as well.
+@fires(fix="Compile or capture the optimizer's step", severity="medium")
+def a_step_of_one_kernel() -> TraceBuilder:
+    return behind(launching(1))
+
+
 # Fills of each gradient are gradient/zeroing-wait's.
 @quiet
 def zero_grad_fills_each_gradient() -> TraceBuilder:

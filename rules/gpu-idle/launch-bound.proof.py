@@ -71,8 +71,8 @@ def gaps_of_a_millisecond(over: bool) -> TraceBuilder:
 
 
 @edge
-def twenty_gaps(over: bool) -> TraceBuilder:
-    return steps(launches=5, steps=4 if over else 3)
+def ten_gaps(over: bool) -> TraceBuilder:
+    return steps(launches=5 if over else 3, steps=2 if over else 3)
 
 
 @edge

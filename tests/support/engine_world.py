@@ -85,6 +85,9 @@ class Trace:
         owned = self.owns.get(name, [])
         return np.array(sorted({s for row, segments in enumerate(owned) if mask[row] for s in segments}), np.int64)
 
+    def harness(self, name: str) -> Any:
+        return np.zeros(len(self.frame(name)), np.bool_)
+
     def returns(self, name: str, mask: Any) -> Any:
         return 1.0, 1.0
 
