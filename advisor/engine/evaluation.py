@@ -61,6 +61,7 @@ class Evaluator:
         self._watch = Watch(self._connection)
         self._deadline = time.process_time() + TOTAL_SECONDS
         self._frames: dict[str, pd.DataFrame | Exception] = {}
+        self._rows: dict[str, dict[str, Any]] = {}
 
     def __enter__(self) -> Evaluator:
         return self
@@ -85,6 +86,12 @@ class Evaluator:
         if isinstance(result, Exception):
             raise result
         return result if cost is None else result.assign(cost_ns=cost)
+
+    def row(self, name: str) -> dict[str, Any]:
+        """The one row of a frame that has one, as plain values by column."""
+        if name not in self._rows:
+            (self._rows[name],) = records(self.frame(name))
+        return self._rows[name]
 
     def masks(self, name: str, wheres: Mapping[str, Condition]) -> dict[str, Bools | Exception]:
         """For each condition, which rows of the frame it holds for; where it is NULL it does not hold."""
@@ -116,17 +123,15 @@ class Evaluator:
 
     def _one_row(self, name: str, frame: pd.DataFrame, questions: Sequence[Question]) -> list[bool | None]:
         """The answer to each question on a frame of one row; those given for the same figures before are not asked again."""
-        names, types = _columns(questions, ()), self._types[name]
-        rows = records(frame[[column for column in names if column in frame]])
-        row = rows[0] if rows else {}  # without columns there is none
-        figures = {column: (types[column], row.get(column, ...)) for column in names}
+        types, row = self._types[name], self.row(name)
+        figures = {column: (types[column], row.get(column, ...)) for column in _columns(questions, ())}
         keys = [(question.sql, *(figures[column] for column in question.columns)) for question in questions]
         new = {key: question for key, question in zip(keys, questions, strict=True) if key not in _ANSWERS}
         if len(_ANSWERS) + len(new) > _ANSWERS_MOST:
             _ANSWERS.clear()
             new = dict(zip(keys, questions, strict=True))
         if new:
-            (answers,) = self._query(name, frame, list(new.values()))
+            (answers,) = self._query(name, frame, list(new.values()), values=row)
             _ANSWERS.update(zip(new, (None if answer is None else bool(answer) for answer in answers), strict=True))
         return [_ANSWERS[key] for key in keys]
 
@@ -192,9 +197,10 @@ class Evaluator:
         *,
         also: Sequence[str] = (),
         rows: Mapping[str, Bools] | None = None,
+        values: Mapping[str, Any] | None = None,
         tail: str = "",
     ) -> Any:
-        """Put all questions to the frame as columns c0, c1, ... of one query."""
+        """Put all questions to the frame as columns c0, c1, ... of one query; *values* are the row of a frame of one row."""
         seconds = min(QUERY_SECONDS, self._deadline - time.process_time())
         if seconds <= 0:
             raise AdvisorError(f"the rules ran out of time after {TOTAL_SECONDS:g} s")
@@ -203,20 +209,30 @@ class Evaluator:
         columns = _columns(questions, also)
         if missing := [column for column in columns if column not in frame]:
             raise AdvisorError(f"frame '{name}' lacks {', '.join(missing)}")
+        items = ", ".join(f"{question.sql} AS c{index}" for index, question in enumerate(questions))
+        if values is not None and columns:
+            # As parameters: DuckDB takes four times as long to look at the columns of a DataFrame.
+            casts = [f'CAST(? AS {types[column]}) AS "{column}"' for column in columns]
+            query = f"SELECT {items} FROM (SELECT {', '.join(casts)}) {tail}"
+            return self._ask(query, seconds, fetch, [values[column] for column in columns])
         carried = columns or [next(column for column in types if column in frame)]
-        view = frame[carried].assign(**(rows or {}))
         casts = [f'CAST("{column}" AS {types[column]}) AS "{column}"' for column in carried]
         casts += [f'"{mask}"' for mask in rows or ()]
-        items = ", ".join(f"{question.sql} AS c{index}" for index, question in enumerate(questions))
-        self._connection.register("rows", view)
+        self._connection.register("rows", frame[carried].assign(**(rows or {})))
         try:
-            with self._watch.limit(seconds):
-                query = f"SELECT {items} FROM (SELECT {', '.join(casts)} FROM rows) {tail}"
-                return fetch(self._connection.execute(query))
-        except duckdb.InterruptException:
-            raise AdvisorError(f"took longer than {seconds:.0f} s") from None
+            return self._ask(f"SELECT {items} FROM (SELECT {', '.join(casts)} FROM rows) {tail}", seconds, fetch)
         finally:
             self._connection.unregister("rows")
+
+    def _ask(
+        self, query: str, seconds: float, fetch: Callable[[duckdb.DuckDBPyConnection], Any], row: Sequence[Any] = ()
+    ) -> Any:
+        """Run a query, with *row* for its parameters; one that takes longer than *seconds* is an error."""
+        try:
+            with self._watch.limit(seconds):
+                return fetch(self._connection.execute(query, row))
+        except duckdb.InterruptException:
+            raise AdvisorError(f"took longer than {seconds:.0f} s") from None
 
 
 def _label_ops(name: str, chosen: pd.DataFrame) -> pd.Series[Any]:

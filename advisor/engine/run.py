@@ -24,7 +24,6 @@ from advisor.engine.claims import Claim, Settlement, settle
 from advisor.engine.evaluation import Evaluator, Question, cell, explain
 from advisor.engine.places import places
 from advisor.engine.recorded_settings import settings
-from advisor.frames.values import records
 from advisor.intervals import Bools, Ints
 from advisor.results.analysis import (
     Evidence,
@@ -464,10 +463,9 @@ class _Run:
     def facts(self) -> dict[str, Any]:
         """The one row of `trace`; None for what is unknown."""
         try:
-            (row,) = records(self.evaluator.frame("trace"))
+            return self.evaluator.row("trace")
         except Exception:  # noqa: BLE001  (who needs these figures has failed already, or can be told without)
             return {}
-        return row
 
     def figure(self, name: str, form: str = "") -> str:
         """One fact of the trace, with its unit."""

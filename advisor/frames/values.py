@@ -43,8 +43,18 @@ def typed(values: Sequence[Any], column: Column) -> ExtensionArray:
 
 def records(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Rows of a frame as plain values of Python by column; what is missing is None."""
-    columns = {
-        str(name): [None if value is pd.NA or value != value else value for value in table[name].tolist()]
-        for name in table.columns
-    }
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    names = [str(name) for name in table.columns]
+    if len(table) == 1:
+        row = table.iloc[0]
+        # A row of several types holds each value as its column does, without a Series for every column.
+        if row.dtype == object:
+            return [dict(zip(names, map(_plain, row.tolist()), strict=True))]
+    columns = [[_plain(value) for value in table[name].tolist()] for name in table.columns]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as Python has it; None where it is missing."""
+    if value is pd.NA or value != value:
+        return None
+    return value.item() if isinstance(value, np.generic) else value

@@ -82,7 +82,7 @@ class Watch:
         self._due = self._latest = math.inf
         self._lock = threading.Lock()
         self._over = threading.Event()
-        threading.Thread(target=self._watch, daemon=True).start()
+        self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Watch:
         return self
@@ -94,6 +94,9 @@ class Watch:
     def limit(self, seconds: float) -> Iterator[None]:
         """Inside, a query that takes longer raises ``duckdb.InterruptException``."""
         self._due, self._latest = time.process_time() + seconds, time.monotonic() + _STARVED * seconds
+        if self._thread is None:  # of many traces every answer is known: no query, no thread
+            self._thread = threading.Thread(target=self._watch, daemon=True)
+            self._thread.start()
         try:
             yield
         finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,8 +26,19 @@ _MEDIAN_STEPS = 3
 _WARPS_SEEN = 0.64
 # Words in lists of argument types that name no tensor.
 _NO_TENSOR = frozenset({"", "Scalar", "ScalarList", "TensorList", "GenericList", "Int", "Bool", "Double", "Device"})
+# Words that are kept for the next trace: enough for phases, kinds and files, too few to hold on to a trace's names.
+_KEPT_CHARACTERS = 1000
 Codes = Ints
 Result = TypeVar("Result")
+
+
+def _kind(words: tuple[str, ...]) -> pd.CategoricalDtype:
+    """Categories of a column that holds these words."""
+    return pd.CategoricalDtype(pd.Index(list(words), dtype=object))
+
+
+# pandas takes longer to make the categories than all else of a short column.
+_kept_kind = lru_cache(maxsize=512)(_kind)
 
 
 class Context:
@@ -214,7 +225,7 @@ class Context:
     def labels(self, codes: Codes, table: Sequence[str]) -> pd.Categorical:
         """Codes into *table* as a categorical of what is used; -1 is missing, and so is empty text."""
         if not len(codes):
-            return pd.Categorical([], categories=[])
+            return pd.Categorical.from_codes(codes, dtype=_kept_kind(()), validate=False)
         present = np.zeros(len(table) + 1, np.bool_)
         present[codes] = True  # -1 lands in the spare last place
         used = [code for code in np.flatnonzero(present[:-1]).tolist() if table[code] != ""]
@@ -222,7 +233,9 @@ class Context:
         remap = np.full(len(table) + 1, -1, np.int64)
         for code in used:
             remap[code] = values.setdefault(table[code], len(values))
-        return pd.Categorical.from_codes(remap[codes], categories=pd.Index(list(values), dtype=object))
+        words = tuple(values)
+        kind = _kept_kind(words) if sum(map(len, words)) <= _KEPT_CHARACTERS else _kind(words)
+        return pd.Categorical.from_codes(remap[codes], dtype=kind, validate=False)
 
     def common(
         self,
