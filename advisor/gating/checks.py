@@ -18,6 +18,7 @@ from advisor.views.metrics import BUSY, MEAN_STEP, METRICS, STEP, Metric
 _RULE_TOLERANCE = 0.10
 _RULE_FLOOR_MS = 0.05
 _RULE_FLOOR_SHARE = 0.01
+_LONG = 1.25
 _RAN = {"fires", "passes", "not_applicable"}
 OUTCOMES: Mapping[Answer, Outcome] = {
     "worse": "regression",
@@ -77,7 +78,8 @@ class Comparison:
         decision, threshold = self._decide(metric)
         outcome = OUTCOMES[decision.outcome]
         level, note = self._weight(metric, decision)
-        notes = [note for note in (decision.because, note) if note]
+        rare = self._slow_steps() if metric is MEAN_STEP and outcome == "inconclusive" else ""
+        notes = [note for note in (decision.because, note, rare) if note]
         where = self._places(metric) if outcome == "regression" else []
         figures = _figures(decision, metric.unit, self._step.base, each="" if metric.statistic == "peak" else " a step")
         growth = self._growth(metric) if outcome == "regression" else ""
@@ -113,6 +115,17 @@ class Comparison:
         if metric.unit == "" and grew and self._shorter:
             return "warn", "the step got shorter all the same"
         return "error", ""
+
+    def _slow_steps(self) -> str:
+        """Say how many steps take far longer than the others on either side; empty where no more than before do."""
+        steps = [[value for run in _runs(side, STEP) for value in run] for side in (self.base, self.now)]
+        slow = [sum(value >= _LONG * statistics.median(values) for value in values) for values in steps if values]
+        if len(slow) < 2 or slow[1] / len(steps[1]) <= slow[0] / len(steps[0]):
+            return ""
+        counts = (
+            f"{slow[1]} of {len(steps[1])} steps take a quarter longer than the median, or more, where {slow[0]} of "
+        )
+        return f"{counts}{len(steps[0])} did: record more steps, or several runs, to tell if that is chance"
 
     @property
     def _shorter(self) -> bool:

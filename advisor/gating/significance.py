@@ -17,7 +17,7 @@ import math
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +35,6 @@ _HOPEFUL = 0.10
 _CHANCE = 0.015
 _ALIKE = 0.7
 """Autocorrelation of neighbouring steps that bounds allow for."""
-_SPREADS = 1.6
 _QUIET_RUNS = 0.05
 """Spread between runs, as a share: two or three runs hardly show theirs, but it is hardly over this where they show less."""
 _FAR = 3.0
@@ -47,9 +46,11 @@ _T = {
 }
 """Quantiles of Student's t, by degrees of freedom from 1."""
 _NORMAL = {0.9975: 2.807, 0.995: 2.576}
-_MARGIN = 2.326
-_HIDES = (3.5, 3.8)
+_MARGIN, _SPREADS = 2.326, 1.6
+"""By how much a regression must pass the threshold: standard errors of steps that are alike; at most so many spreads."""
+_HIDES = (3.5, 3.4)
 """What the noise may hide: standard errors of steps that are alike; but no more spreads, or few steps would never pass."""
+_SLACK = 1.2
 
 
 @dataclass(frozen=True)
@@ -113,12 +114,14 @@ def decide(
         return _of_peaks(before, after, threshold, sign)
     bounds = _of_runs if len(left) > 1 or len(right) > 1 else _of_steps
     rng = np.random.default_rng(zlib.crc32(f"{name}{statistic}".encode() if statistic == "mean" else name.encode()))
-    low, high, likely, shift, clear = bounds(left, right, threshold, sign, statistic, rng)
-    clear = clear and min(abs(worsening), abs(shift)) > threshold and (low > 0 if worsening > 0 else high < 0)
-    clear = clear and (shift > 0) == (worsening > 0)
-    outcome, because = _verdict(worsening if clear else max(worsening, shift), threshold, likely, clear=clear)
-    edges = (low, high) if sign > 0 else (-high, -low)
-    return Decision(outcome, was, is_now, *edges, because=because, likely=likely)
+    found = bounds(left, right, threshold, sign, statistic, rng)
+    clear = found.clear and min(abs(worsening), abs(found.shift)) > threshold and (found.shift > 0) == (worsening > 0)
+    clear = clear and (found.low > 0 if worsening > 0 else found.high < 0)
+    grown = worsening if clear else max(worsening, found.shift)
+    hidden = found.likely if grown > threshold or grown + found.slack <= threshold else math.inf
+    outcome, because = _verdict(grown, threshold, hidden, clear=clear)
+    edges = (found.low, found.high) if sign > 0 else (-found.high, -found.low)
+    return Decision(outcome, was, is_now, *edges, because=because, likely=found.likely)
 
 
 def usable(runs: Runs) -> bool:
@@ -167,8 +170,20 @@ def _of_peaks(before: Floats, after: Floats, threshold: float, sign: float) -> D
 
 # ---- one run a side
 
-Bounds = tuple[float, float, float, float, bool]
-"""Bounds of how much worse it got (99 %), how much it may have, a second measure of how much it did, and if that is certain."""
+
+class Bounds(NamedTuple):
+    """Bounds of how much worse a figure got: ``low`` and ``high`` at 99 %, and how much is ``likely`` at most.
+
+    ``shift`` is a second measure of how much it got worse, ``clear`` says that it passes the threshold by more than the steps'
+    noise, ``slack`` by how much it must stay under the threshold to be no regression.
+    """
+
+    low: float
+    high: float
+    likely: float
+    shift: float
+    clear: bool
+    slack: float
 
 
 def _of_steps(
@@ -179,22 +194,21 @@ def _of_steps(
     count = min(len(first), len(second))
     changes = sign * (second[:count] - first[:count])
     low, high, likely = (float(np.quantile(changes, q)) for q in (_CERTAIN, 1 - _CERTAIN, 1 - _HOPEFUL))
-    grown = sign * (summed_up(after, statistic) - summed_up(before, statistic))
-    fewest, spread = min(len(before), len(after)), _spread(before, after)
+    shift = grown = sign * (summed_up(after, statistic) - summed_up(before, statistic))
+    spread, error = _spread(before, after), _error(len(before), len(after))
     if statistic == "median":
-        shift = (
-            sign * float(np.median(after[:, None] - before[None, :])) if before.size * after.size <= _MOST else grown
-        )
+        if before.size * after.size <= _MOST:
+            shift = sign * float(np.median(after[:, None] - before[None, :]))
         chance = _chance(before, after, upward=sign * grown > 0)
     else:
-        shift = grown
+        # Single steps that are far off count as they were: whether they were chance is asked of the ways to deal them alone.
+        likely = grown
         chance = _of_deals(before, after, rng, upward=sign * grown > 0)
-        spread = min(spread, float(np.sqrt(_squares([before, after]) / (len(before) + len(after) - 2))))
-    error = _error(len(before), len(after))
     # With few steps only a part of that can be asked for, or the gate would not see what is large and plain.
-    margin = min(_MARGIN * error, _SPREADS * (1 - 3 / fewest)) * spread
+    margin = min(_MARGIN * error, _SPREADS * (1 - 3 / min(len(before), len(after)))) * spread
+    hidden = max(grown, shift) + min(_HIDES[0] * error, _HIDES[1]) * spread
     clear = chance <= _CHANCE and abs(shift) > threshold + margin
-    return low, high, max(likely, max(grown, shift) + min(_HIDES[0] * error, _HIDES[1]) * spread), shift, clear
+    return Bounds(low, high, max(likely, hidden), shift, clear, _SLACK * min(1.0, error) * spread)
 
 
 def _drawn(values: Floats, statistic: Statistic, rng: np.random.Generator) -> Floats:
@@ -262,7 +276,7 @@ def _of_runs(
     certain, hardly = (
         error * min(_student(level, freedom) * spread, _FAR * max(spread, least)) for level in (0.9975, 0.995)
     )
-    return grown - certain, grown + certain, grown + hardly, grown, True
+    return Bounds(grown - certain, grown + certain, grown + hardly, grown, True, 0.0)
 
 
 def _student(level: float, freedom: int) -> float:
