@@ -234,7 +234,8 @@ METRICS: dict[str, Metric] = {
         ),
         Metric(
             "peak_memory_mb", "MB", "highest memory allocated on the device", Margin(0.05, 16.0, _BLOCKS), _peak_memory,
-            needs=("memory",), statistic="peak",
+            needs=("memory",),
+            statistic="peak",
         ),
     )
 }  # fmt: skip
