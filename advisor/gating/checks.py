@@ -48,7 +48,7 @@ class Comparison:
 
     def _decide(self, metric: Metric) -> tuple[Decision, float]:
         """Decide on a metric, and return the least change of it that matters beside."""
-        default = self.tolerances.get(metric.source, metric.margin.tolerance)
+        default = max(metric.margin.tolerance, self.tolerances.get(metric.source, 0.0))
         tolerance = self.tolerances.get(metric.name, default)
         floor = max(metric.margin.floor, metric.margin.floor_share * self._typical(STEP))
         threshold = max(tolerance * abs(self._typical(metric)), floor)

@@ -93,13 +93,8 @@ def decide(
     steps of each side agree, two are enough. *name* seeds the draws, so that the same samples give the same answer.
     """
     left, right = [run for run in base if len(run)], [run for run in now if len(run)]
-    if not (usable(left) and usable(right)):
-        side = "the candidate" if usable(left) else "the baseline"
-        return Decision("inconclusive", None, None, because=f"{side} holds a figure that no step has")
-    if not left or not right:
-        missing = "the baseline" if not left else "the candidate"
-        return Decision("inconclusive", _summed(left, statistic), _summed(right, statistic),
-                        because=f"{missing} does not hold it")  # fmt: skip
+    if lacking := _lacking(left, right, statistic):
+        return lacking
     before, after = np.concatenate(left), np.concatenate(right)
     was, is_now = summed_up(before, statistic), summed_up(after, statistic)
     sign = 1.0 if worse == "up" else -1.0
@@ -115,13 +110,21 @@ def decide(
     bounds = _of_runs if len(left) > 1 or len(right) > 1 else _of_steps
     rng = np.random.default_rng(zlib.crc32(f"{name}{statistic}".encode() if statistic == "mean" else name.encode()))
     found = bounds(left, right, threshold, sign, statistic, rng)
-    clear = found.clear and min(abs(worsening), abs(found.shift)) > threshold and (found.shift > 0) == (worsening > 0)
-    clear = clear and (found.low > 0 if worsening > 0 else found.high < 0)
-    grown = worsening if clear else max(worsening, found.shift)
-    hidden = found.likely if grown > threshold or grown + found.slack <= threshold else math.inf
-    outcome, because = _verdict(grown, threshold, hidden, clear=clear)
+    outcome, because = found.judge(worsening, threshold)
     edges = (found.low, found.high) if sign > 0 else (-found.high, -found.low)
     return Decision(outcome, was, is_now, *edges, because=because, likely=found.likely)
+
+
+def _lacking(left: Runs, right: Runs, statistic: Statistic) -> Decision | None:
+    """Return the decision where a side holds nothing, or nothing that can be; else None."""
+    if not (usable(left) and usable(right)):
+        side = "the candidate" if usable(left) else "the baseline"
+        return Decision("inconclusive", None, None, because=f"{side} holds a figure that no step has")
+    if left and right:
+        return None
+    side = "the candidate" if left else "the baseline"
+    was, is_now = (summed_up(np.concatenate(runs), statistic) if runs else None for runs in (left, right))
+    return Decision("inconclusive", was, is_now, because=f"{side} does not hold it")
 
 
 def usable(runs: Runs) -> bool:
@@ -135,10 +138,6 @@ def summed_up(values: Floats | Sequence[float], statistic: Statistic) -> float:
     if statistic == "peak":
         return float(figures.max())
     return float(np.median(figures) if statistic == "median" else figures.mean())
-
-
-def _summed(runs: Runs, statistic: Statistic) -> float | None:
-    return summed_up(np.concatenate(runs), statistic) if runs else None
 
 
 def _verdict(grown: float, threshold: float, likely: float, *, clear: bool) -> tuple[Outcome, str]:
@@ -185,6 +184,14 @@ class Bounds(NamedTuple):
     clear: bool
     slack: float
 
+    def judge(self, worsening: float, threshold: float) -> tuple[Outcome, str]:
+        """Judge a figure that got worse by *worsening*, by these bounds."""
+        alike = min(abs(worsening), abs(self.shift)) > threshold and (self.shift > 0) == (worsening > 0)
+        clear = self.clear and alike and (self.low > 0 if worsening > 0 else self.high < 0)
+        grown = worsening if clear else max(worsening, self.shift)
+        hidden = self.likely if grown > threshold or grown + self.slack <= threshold else math.inf
+        return _verdict(grown, threshold, hidden, clear=clear)
+
 
 def _of_steps(
     left: Runs, right: Runs, threshold: float, sign: float, statistic: Statistic, rng: np.random.Generator
@@ -199,15 +206,17 @@ def _of_steps(
     if statistic == "median":
         if before.size * after.size <= _MOST:
             shift = sign * float(np.median(after[:, None] - before[None, :]))
-        chance = _chance(before, after, upward=sign * grown > 0)
     else:
-        # Single steps that are far off count as they were: whether they were chance is asked of the ways to deal them alone.
-        likely = grown
-        chance = _of_deals(before, after, rng, upward=sign * grown > 0)
+        likely = grown  # single steps that are far off count as they were; if they are chance is asked of the ways to deal them
     # With few steps only a part of that can be asked for, or the gate would not see what is large and plain.
     margin = min(_MARGIN * error, _SPREADS * (1 - 3 / min(len(before), len(after)))) * spread
     hidden = max(grown, shift) + min(_HIDES[0] * error, _HIDES[1]) * spread
-    clear = chance <= _CHANCE and abs(shift) > threshold + margin
+    clear = abs(shift) > threshold + margin
+    if clear:
+        upward = sign * grown > 0
+        deals = statistic == "mean"
+        chance = _of_deals(before, after, rng, upward=upward) if deals else _chance(before, after, upward=upward)
+        clear = chance <= _CHANCE
     return Bounds(low, high, max(likely, hidden), shift, clear, _SLACK * min(1.0, error) * spread)
 
 
@@ -249,7 +258,7 @@ def _error(*lengths: int) -> float:
 def _of_deals(before: Floats, after: Floats, rng: np.random.Generator, *, upward: bool) -> float:
     """Return the share of ways to deal the steps to both sides that put the sum of *after* as far up (or down)."""
     pooled = np.concatenate([before, after])
-    draws = int(np.clip(_MOST // len(pooled), 500, 2 * _DRAWS))
+    draws = int(np.clip(_MOST // len(pooled), 500, _DRAWS))
     order = np.argsort(rng.random((draws, len(pooled))), axis=1)[:, : len(after)]
     sums, seen = pooled[order].sum(axis=1), float(after.sum())
     slack = 1e-9 * float(np.abs(pooled).sum())

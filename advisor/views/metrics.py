@@ -181,6 +181,7 @@ def _idle(name: str, meaning: str, causes: tuple[str, ...], *findings: str) -> M
 
 
 _SPREAD = "run-to-run spread of quiet machines is 1 to 3 %; clocks and thermals move a few percent more"
+_RARE = "single slow steps come and go: one of five that takes a third longer adds 7 %"
 _NOISE = "idle time of one cause is noisier than the step; 2 % of the step is what a reader would act on"
 _BLOCKS = "the allocator rounds to 2 MB; fragmentation moves a few blocks"
 _REPEAT = "counts repeat exactly where the program is the same; a few calls more are no regression"
@@ -193,7 +194,7 @@ METRICS: dict[str, Metric] = {
     for metric in (
         Metric("step_ms", "ms", "the step", Margin(0.05, 0.05, _SPREAD), _step_ms, _step_by_cause),
         Metric(
-            "step_mean_ms", "ms", "the step on average, with what single slow steps add", Margin(0.05, 0.05, _SPREAD),
+            "step_mean_ms", "ms", "the step on average, with what single slow steps add", Margin(0.08, 0.05, _RARE),
             _step_ms, _step_by_cause, statistic="mean", of="step_ms",
         ),
         Metric(
