@@ -2,10 +2,11 @@
 
     python benchmarks/gate_study.py [--traces DIR] [--draws N] [--write]
 
-Three questions. A/A: the same program on both sides (two runs of it; the two halves of a run), in either order: any failure
+Four questions. A/A: the same program on both sides (two runs of it; the two halves of a run), in either order: any failure
 is a false alarm. Resampled: the steps of each trace with four or more, drawn with replacement for both sides. Planted: a
 regression of known size put into each step of a trace, against the trace as it was, and with the steps of both drawn anew.
-``--write`` puts the tables into docs/gate.md.
+And simulated, in ``benchmarks/gate_noise.py``: noise of known kind, by steps and runs. ``--write`` puts the tables into
+docs/gate.md.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ import msgspec
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "benchmarks")]
 
+import gate_noise  # noqa: E402
 from support import planting  # noqa: E402
 
 import advisor  # noqa: E402
@@ -35,7 +37,6 @@ from advisor.gating import judge as gating  # noqa: E402
 from advisor.gating.significance import LEAST_STEPS  # noqa: E402
 from advisor.results.analysis import Analysis  # noqa: E402
 from advisor.results.judgement import Judgement  # noqa: E402
-from advisor.views.metrics import METRICS  # noqa: E402
 
 RULEBOOK = rulebook.load([rulebook.builtin_rules_dir()])
 RUNS = ("h100_transformer_run1.json.gz", "h100_transformer_run2.json.gz")
@@ -114,34 +115,6 @@ def resampled(analyses: list[Analysis], draws: int) -> dict[str, Counter[str]]:
     return outcomes
 
 
-def shifted(analysis: Analysis, factor: float) -> Analysis:
-    """The same run on a machine that is slower by *factor*: all times grow, counts stay."""
-    samples = analysis.samples
-    assert samples is not None
-    replace = msgspec.structs.replace
-    metrics = {
-        name: [value * factor for value in values] if METRICS[name].unit == "ms" else values
-        for name, values in samples.metrics.items()
-    }
-    rules = {name: [value * factor for value in values] for name, values in samples.rules.items()}
-    return replace(analysis, samples=replace(samples, metrics=metrics, rules=rules))
-
-
-def between_runs(analyses: list[Analysis], draws: int) -> list[tuple[float, int, int, Counter[str]]]:
-    """Runs that differ by a spread of 1, 2 and 3 %, with one run or three a side: how *draws* comparisons came out."""
-    rng = np.random.default_rng(20261123)
-    rows = []
-    for spread in (0.01, 0.02, 0.03):
-        for before, after in ((1, 1), (3, 1), (3, 3)):
-            counts: Counter[str] = Counter()
-            for number in range(draws):
-                analysis = analyses[number % len(analyses)]
-                runs = [shifted(drawn(analysis, rng), float(rng.normal(1, spread))) for _ in range(before + after)]
-                counts[gating.judge(runs[before:], baseline.make(runs[:before])).verdict] += 1
-            rows.append((spread, before, after, counts))
-    return rows
-
-
 class Planted(NamedTuple):
     """A regression put into a trace. ``noise`` and ``effect`` are of the step, in ms; ``caught`` of ``draws``."""
 
@@ -201,14 +174,13 @@ def table(heads: list[str], rows: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
 
 
-def page(traces: Path, draws: int, redraws: int) -> str:
+def page(traces: Path, draws: int, redraws: int, simulated: int) -> str:
     """The tables of docs/gate.md."""
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
         pairs = Counter(judged(pair.base, pair.now).verdict for pair in halves(traces, scratch))
         outcomes = resampled(enough(traces), draws)
         plants = list(planted(traces, scratch, redraws))
-        differing = between_runs(enough(traces), 3 * redraws)
     total = sum(outcomes.values(), Counter())
     words = ("failed", "passed", "inconclusive")
     rows = [
@@ -218,15 +190,6 @@ def page(traces: Path, draws: int, redraws: int) -> str:
         [f"{name}, steps drawn anew", str(sum(c.values())), *(str(c[w]) for w in words)] for name, c in outcomes.items()
     ]
     rows += [["all drawn anew", str(sum(total.values())), *(str(total[w]) for w in words)]]
-    apart = [
-        [
-            f"{100 * spread:g} %",
-            str(before),
-            str(after),
-            *(f"{100 * counts[w] / sum(counts.values()):.1f} %" for w in words),
-        ]
-        for spread, before, after, counts in differing
-    ]
     must = [plant for plant in plants if plant.quiet]
     rate = sum(plant.caught for plant in must) / max(1, sum(plant.draws for plant in must))
     again = [
@@ -237,9 +200,6 @@ def page(traces: Path, draws: int, redraws: int) -> str:
         [
             "The same program on both sides. `failed` is a false alarm; `inconclusive` says that there is no answer.",
             table(["pairs", "compared", *words], rows),
-            "The same, where each run is faster or slower as a whole by a spread (standard deviation) that the steps of "
-            f"one run do not show; {3 * redraws} comparisons each. This is simulated, to show what one run cannot know.",
-            table(["spread between runs", "runs of the baseline", "of the candidate", *words], apart),
             "A regression planted into every step. The last column draws the steps of both sides anew, "
             f"{redraws} times each; noise is the spread of the middle 80 % of the steps, in the figure that grows.",
             table(
@@ -247,6 +207,7 @@ def page(traces: Path, draws: int, redraws: int) -> str:
             ),
             f"Caught where the noise is under half the effect: {sum(f.judgement.verdict == 'failed' for f in must)} of "
             f"{len(must)} as recorded, {100 * rate:.1f} % with steps drawn anew.",
+            *gate_noise.page(table, simulated),
         ]
     )
 
@@ -257,9 +218,10 @@ def main() -> int:
     parser.add_argument("--traces", type=Path, default=ROOT.parent / "shared" / "traces")
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--redraws", type=int, default=100)
+    parser.add_argument("--simulated", type=int, default=1000)
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
-    study = page(arguments.traces, arguments.draws, arguments.redraws)
+    study = page(arguments.traces, arguments.draws, arguments.redraws, arguments.simulated)
     if not arguments.write:
         print(study)
         return 0

@@ -60,7 +60,8 @@ class Frame:
     ``unlinked`` where ``linked`` is false. ``shortens`` is the host's time that a fix of the rows shortens: by default the
     idle time that they own, and none where the rows are GPU work. ``frees`` are nodes of the waits that a fix does away with;
     ``encloses`` is the GPU work inside the rows that goes with a fix of them, though they do not own it. ``returns`` are the
-    parts of what rows own that a fix takes cautiously and at most, where they own what it replaces only. Raises
+    parts of what rows own that a fix takes cautiously and at most, where they own what it replaces only. ``excess`` is a column
+    of ns that a row takes too long: what the gate compares of rows that own no time. Raises
     ``TypeError`` for a frame that says neither what its rows own nor that they own nothing.
     """
 
@@ -75,6 +76,7 @@ class Frame:
     frees: Pick | None = None
     encloses: Pick | None = None
     returns: Callable[[Context, Bools], tuple[float, float]] | None = None
+    excess: str = ""
     no_op: str = ""
     unlinked: str = ""
 

@@ -81,4 +81,4 @@ def _excess(context: Context, frame: dict[str, Any]) -> dict[str, object]:
     }
 
 
-FRAME = Frame(SCHEMA, build, evidence=("name", "round(dur_ns / 1e6, 3) AS step_ms"), timeless=True)
+FRAME = Frame(SCHEMA, build, evidence=("name", "round(dur_ns / 1e6, 3) AS step_ms"), timeless=True, excess="excess_ns")

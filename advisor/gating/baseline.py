@@ -14,8 +14,9 @@ from pathlib import Path
 import msgspec
 
 from advisor.errors import UsageError
+from advisor.gating.alike import unlike
 from advisor.results.analysis import Analysis
-from advisor.results.samples import Samples
+from advisor.results.samples import Samples, Work
 from advisor.views.metrics import METRICS
 
 SCHEMA_VERSION = 1
@@ -66,6 +67,8 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
     parts: dict[str, dict[str, float]]
     """Parts of each metric: the heaviest by name, a step on average."""
     history: list[Change]
+    work: Work | None = None
+    """What was computed, as far as the recordings tell; None in a baseline of an advisor that did not keep it."""
 
     @property
     def runs(self) -> int:
@@ -94,10 +97,10 @@ def fingerprint(analysis: Analysis, workload: str = "") -> Fingerprint:
 def make(analyses: Sequence[Analysis], *, workload: str = "", reason: str = "first baseline") -> Baseline:
     """Return the baseline of repeated runs of one workload. Raises ``UsageError`` where they are not runs of one workload."""
     prints = [fingerprint(analysis, workload) for analysis in analyses]
-    for number, other in enumerate(prints[1:], 2):
-        if differing := differences(prints[0], other):
-            raise UsageError(f"trace {number} is no run of the same workload: {'; '.join(differing)}")
     samples_of = [_samples(analysis) for analysis in analyses]
+    for number, (other, samples) in enumerate(zip(prints[1:], samples_of[1:], strict=True), 2):
+        if differing := differences(prints[0], other) + unlike(samples_of[0].work, samples.work):
+            raise UsageError(f"trace {number} is no run of the same workload: {'; '.join(differing)}")
     rules = sorted({rule for analysis in analyses for rule in verdicts(analysis)})
     return Baseline(
         schema_version=SCHEMA_VERSION,
@@ -118,6 +121,7 @@ def make(analyses: Sequence[Analysis], *, workload: str = "", reason: str = "fir
         },
         parts=_parts(samples_of),
         history=[Change(reason=reason, runs=len(analyses))],
+        work=samples_of[0].work,
     )
 
 

@@ -9,15 +9,16 @@ from functools import cached_property
 from typing import Any
 
 from advisor.gating.baseline import Baseline, RuleRecord
-from advisor.gating.significance import LEAST_STEPS, Decision, decide
+from advisor.gating.significance import LEAST_STEPS, Decision, Runs, Statistic, decide, summed_up, usable
 from advisor.gating.significance import Outcome as Answer
 from advisor.results.analysis import Analysis, Finding, Place
 from advisor.results.judgement import Check, Level, Outcome
-from advisor.views.metrics import BUSY, METRICS, STEP, Metric
+from advisor.views.metrics import BUSY, MEAN_STEP, METRICS, STEP, Metric
 
 _RULE_TOLERANCE = 0.10
 _RULE_FLOOR_MS = 0.05
 _RULE_FLOOR_SHARE = 0.01
+_LONG = 1.25
 _RAN = {"fires", "passes", "not_applicable"}
 OUTCOMES: Mapping[Answer, Outcome] = {
     "worse": "regression",
@@ -37,10 +38,9 @@ class Comparison:
     tolerances: Mapping[str, float]
 
     def checks(self) -> list[Check]:
-        """Make a check for every metric and every rule that either side knows."""
-        metrics = [
-            METRICS[name] for name in sorted(self.base.metrics.keys() | self.now.metrics.keys()) if name in METRICS
-        ]
+        """Make a check for every metric and every rule that either side knows, and for the step in any case."""
+        known = self.base.metrics.keys() | self.now.metrics.keys() | {STEP.name}
+        metrics = [METRICS[name] for name in sorted(METRICS) if METRICS[name].source in known]
         rules = sorted(self.base.rules.keys() | self.now.rules.keys())
         return [*map(self._metric, metrics), *map(self._rule, rules)]
 
@@ -48,40 +48,40 @@ class Comparison:
 
     def _decide(self, metric: Metric) -> tuple[Decision, float]:
         """Decide on a metric, and return the least change of it that matters beside."""
-        tolerance = self.tolerances.get(metric.name, metric.margin.tolerance)
-        was = abs(self._median(metric.name) or 0.0)
-        floor = max(metric.margin.floor, metric.margin.floor_share * (self._median(STEP.name) or 0.0))
-        threshold = max(tolerance * was, floor)
-        runs = [side.metrics[metric.name].runs if metric.name in side.metrics else [] for side in (self.base, self.now)]
+        default = max(metric.margin.tolerance, self.tolerances.get(metric.source, 0.0))
+        tolerance = self.tolerances.get(metric.name, default)
+        floor = max(metric.margin.floor, metric.margin.floor_share * self._typical(STEP))
+        threshold = max(tolerance * abs(self._typical(metric)), floor)
+        runs = [_runs(side, metric) for side in (self.base, self.now)]
         exact = metric.unit in ("", "MB")
-        decision = decide(runs[0], runs[1], threshold=threshold, worse=metric.worse, exact=exact, name=metric.name)
+        decision = decide(
+            runs[0], runs[1], threshold=threshold, worse=metric.worse, exact=exact, name=metric.name,
+            statistic=metric.statistic,
+        )  # fmt: skip
         return decision, threshold
 
-    def _median(self, name: str) -> float | None:
-        series = self.base.metrics.get(name)
-        samples = [value for run in series.runs for value in run] if series else []
-        return statistics.median(samples) if samples else None
+    def _typical(self, metric: Metric) -> float:
+        """Return the baseline's figure; 0 where it has none that can be used."""
+        runs = _runs(self.base, metric)
+        samples = [value for run in runs for value in run]
+        return summed_up(samples, metric.statistic) if samples and usable(runs) else 0.0
 
     @cached_property
     def _step(self) -> Decision:
         return self._decide(STEP)[0]
 
+    @cached_property
+    def _mean_step(self) -> Decision:
+        return self._decide(MEAN_STEP)[0]
+
     def _metric(self, metric: Metric) -> Check:
         decision, threshold = self._decide(metric)
         outcome = OUTCOMES[decision.outcome]
-        level: Level = "error"
-        notes = [decision.because] if decision.because else []
-        missing = decision.base is None or decision.now is None
-        if missing and decision.base is None and self.base.advisor != self.now.advisor:
-            level = "warn"  # a metric that the advisor did not take when the baseline was made
-            notes.append("update the baseline")
-        elif outcome == "inconclusive" and not missing and metric is not STEP:
-            level = "warn"  # the step answers for what its parts are too noisy to
-        elif outcome == "regression" and metric.of_step and (excuse := self._excuse(decision, metric.unit)):
-            level = "warn"
-            notes.append(excuse)
+        level, note = self._weight(metric, decision)
+        rare = self._slow_steps() if metric is MEAN_STEP and outcome == "inconclusive" else ""
+        notes = [note for note in (decision.because, note, rare) if note]
         where = self._places(metric) if outcome == "regression" else []
-        figures = _figures(decision, metric.unit, self._step.base)
+        figures = _figures(decision, metric.unit, self._step.base, each="" if metric.statistic == "peak" else " a step")
         growth = self._growth(metric) if outcome == "regression" else ""
         return Check(
             kind="metric",
@@ -96,9 +96,45 @@ class Comparison:
             **_fields(decision),
         )
 
-    def _excuse(self, decision: Decision, unit: str) -> str:
+    def _weight(self, metric: Metric, decision: Decision) -> tuple[Level, str]:
+        """Return the level of a metric's check, and why it is lower where it is."""
+        lacks = not any(_runs(self.base, metric))
+        if lacks and self.base.advisor != self.now.advisor and metric.source != STEP.name:
+            return "warn", "update the baseline"  # a metric that the advisor did not take when the baseline was made
+        if decision.base is None or decision.now is None:
+            return "error", ""
+        if metric.of_step and decision.outcome == "inconclusive":
+            return "warn", ""  # the step answers for what its parts are too noisy to
+        if (
+            decision.outcome == "worse"
+            and metric.of_step
+            and (excuse := self._excuse(decision, metric.unit, self._step))
+        ):
+            return "warn", excuse
+        grew = decision.outcome in ("worse", "inconclusive") and (decision.change or 0.0) > 0
+        if metric.unit == "" and grew and self._shorter:
+            return "warn", "the step got shorter all the same"
+        return "error", ""
+
+    def _slow_steps(self) -> str:
+        """Say how many steps take far longer than the others on either side; empty where no more than before do."""
+        steps = [[value for run in _runs(side, STEP) for value in run] for side in (self.base, self.now)]
+        slow = [sum(value >= _LONG * statistics.median(values) for value in values) for values in steps if values]
+        if len(slow) < 2 or slow[1] / len(steps[1]) <= slow[0] / len(steps[0]):
+            return ""
+        counts = (
+            f"{slow[1]} of {len(steps[1])} steps take a quarter longer than the median, or more, where {slow[0]} of "
+        )
+        return f"{counts}{len(steps[0])} did: record more steps, or several runs, to tell if that is chance"
+
+    @property
+    def _shorter(self) -> bool:
+        """True where the step got shorter by more than its noise, and single slow steps did not take that back."""
+        return self._step.outcome == "better" and (self._mean_step.change or 0.0) <= 0
+
+    def _excuse(self, decision: Decision, unit: str, step: Decision) -> str:
         """Explain why a part that grew is no regression: the step did not get longer by it. Empty where it may have."""
-        step, grown = self._step, abs(decision.change or 0.0)
+        grown = abs(decision.change or 0.0)
         if step.outcome == "better":
             return "the step got shorter all the same"
         likely_shorter = step.change is not None and step.likely is not None and step.likely < 0
@@ -115,7 +151,7 @@ class Comparison:
         idle_only = metric.name == "gpu_busy_share"
         if idle_only:
             metric = STEP
-        was, now = (side.parts.get(metric.name, {}) for side in (self.base, self.now))
+        was, now = (side.parts.get(metric.source, {}) for side in (self.base, self.now))
         gains = {name: value - was.get(name, 0.0) for name, value in now.items() if not (idle_only and name in BUSY)}
         most = sorted(((gain, name) for name, gain in gains.items() if gain > 0), key=lambda gain: (-gain[0], gain[1]))
         total = sum(gain for gain, _ in most)
@@ -146,23 +182,31 @@ class Comparison:
         quiet = ["fires" not in record.verdicts for record in (was, now)]
         if all(quiet):
             return _rule_check(rule, title, "same", "error", f"{rule}: is quiet, as before")
-        if not any(any(run) for record in (was, now) for run in record.runs):
-            return self._timeless(rule, was, now, finding)
         costs = [cost for run in was.runs for cost in run]
+        unpriced = (
+            self.base.work is None and not quiet[0] and not any(costs)
+        )  # by an advisor that took no excess for a cost
+        if unpriced or not any(any(run) for record in (was, now) for run in record.runs):
+            return self._timeless(rule, was, now, finding)
         typical = statistics.median(costs or [0.0])
-        appears = quiet[0] and not any(costs)
-        threshold = max(_RULE_TOLERANCE * typical, _RULE_FLOOR_MS, _RULE_FLOOR_SHARE * (self._median(STEP.name) or 0.0))
-        if appears:
+        threshold = max(_RULE_TOLERANCE * typical, _RULE_FLOOR_MS, _RULE_FLOOR_SHARE * self._typical(STEP))
+        if quiet[0] and not any(costs):
             threshold = 0.0  # what the rule calls a symptom was not there at all, and now is
-        decision = decide(was.runs, now.runs, threshold=threshold, name=rule)
-        return self._priced(rule, decision, threshold, quiet, finding)
+        decision, statistic = _decide_cost(rule, was, now, threshold)
+        return self._priced(rule, decision, statistic, threshold, quiet, finding)
 
     def _priced(
-        self, rule: str, decision: Decision, threshold: float, quiet: Sequence[bool], finding: Finding | None
+        self,
+        rule: str,
+        decision: Decision,
+        statistic: Statistic,
+        threshold: float,
+        quiet: Sequence[bool],
+        finding: Finding | None,
     ) -> Check:
-        """Check a rule whose rows own time by what became of its cost."""
+        """Check a rule whose rows own time, or take too long, by what became of its cost."""
         outcome = OUTCOMES[decision.outcome]
-        level, note = self._weight_of_cost(decision, quiet)
+        level, note = self._weight_of_cost(decision, statistic, quiet)
         where = finding.where[:3] if finding and outcome == "regression" else []
         figures = _figures(decision, "ms", self._step.base)
         notes = [note for note in (decision.because, note) if note]
@@ -174,22 +218,25 @@ class Comparison:
             title=finding.title if finding else "",
             outcome=outcome,
             level=level,
-            message=_cost_message(rule, outcome, quiet, finding, figures + _location(where)) + _notes(notes),
+            message=_cost_message(rule, decision, quiet, finding, figures + _location(where)) + _notes(notes),
             unit="ms",
             where=where,
             threshold=threshold,
             **_fields(decision),
         )
 
-    def _weight_of_cost(self, decision: Decision, quiet: Sequence[bool]) -> tuple[Level, str]:
+    def _weight_of_cost(self, decision: Decision, statistic: Statistic, quiet: Sequence[bool]) -> tuple[Level, str]:
         """Return the level of a rule's check, and why it is lower where it is."""
+        if decision.base is None or decision.now is None:
+            return "error", ""
         if decision.outcome == "inconclusive":
             return "warn", ""  # the step answers for what its parts are too noisy to
         if decision.outcome != "worse":
             return "error", ""
-        if excuse := self._excuse(decision, "ms"):
+        step = self._mean_step if statistic == "mean" else self._step
+        if excuse := self._excuse(decision, "ms", step):
             appeared = quiet[0] and not quiet[1]
-            shorter = self._step.outcome == "better" or (self._step.change or 0.0) < 0
+            shorter = step.outcome == "better" or (step.change or 0.0) < 0
             return ("warn", excuse) if shorter or not appeared else ("error", "")
         return ("warn", "the rule is quiet: it is not enough to matter") if quiet[1] else ("error", "")
 
@@ -210,15 +257,39 @@ class Comparison:
             return _rule_check(rule, title, "improvement", "error", f"{rule}: is gone")
         where = finding.where[:3] if finding else []
         is_note = finding is not None and finding.severity == "note"
-        message = f"{title} again{_location(where)} ({rule})"
+        message = f"{title}, and did not before{_location(where)} ({rule})"
         return _rule_check(rule, title, "regression", "warn" if is_note else "error", message, where)
 
 
-def _cost_message(rule: str, outcome: Outcome, quiet: Sequence[bool], finding: Finding | None, figures: str) -> str:
+def _runs(side: Baseline, metric: Metric) -> Runs:
+    """Return the samples of a metric, a list a run; none where that side lacks them."""
+    series = side.metrics.get(metric.source)
+    return series.runs if series else []
+
+
+def _decide_cost(rule: str, was: RuleRecord, now: RuleRecord, threshold: float) -> tuple[Decision, Statistic]:
+    """Decide on the cost of a rule by its median; where its rows are in single steps, so that this says nothing, by its mean."""
+    typical = decide(was.runs, now.runs, threshold=threshold, name=rule)
+    if typical.outcome != "same":
+        return typical, "median"
+    mean = decide(was.runs, now.runs, threshold=threshold, name=rule, statistic="mean")
+    rare = typical.base == 0.0 and typical.now == 0.0
+    return (mean, "mean") if rare or mean.outcome == "worse" else (typical, "median")
+
+
+def _cost_message(rule: str, decision: Decision, quiet: Sequence[bool], finding: Finding | None, figures: str) -> str:
     """Say what became of a rule's cost."""
-    title = finding.title if finding else ""
+    title, outcome = finding.title if finding else "", OUTCOMES[decision.outcome]
     if outcome == "regression" and quiet[0] and not quiet[1]:
-        return f"{title} again: {figures} ({rule})"
+        # Of events, as single slow steps are, nobody can say that they are back.
+        back = (
+            "again"
+            if finding and finding.cost_ms
+            else ", and did not before"
+            if not decision.base
+            else "more than before"
+        )
+        return f"{title}{'' if back.startswith(',') else ' '}{back}: {figures} ({rule})"
     if outcome == "improvement" and quiet[1]:
         return f"{rule}: is gone: {figures}"
     verb = {"regression": "costs more", "improvement": "costs less", "inconclusive": "has no answer"}
@@ -263,7 +334,7 @@ def _fields(decision: Decision) -> dict[str, Any]:
     return {**fields, "change_share": share, "note": decision.because}
 
 
-def _figures(decision: Decision, unit: str, step: float | None) -> str:
+def _figures(decision: Decision, unit: str, step: float | None, each: str = " a step") -> str:
     """Return ``123 → 152 ms a step (+23.0 %)``; times that began near 0 as a share of the baseline's step."""
     if decision.base is None or decision.now is None:
         return "no answer"
@@ -274,11 +345,12 @@ def _figures(decision: Decision, unit: str, step: float | None) -> str:
         share = f" ({100 * (decision.now / decision.base - 1):+.1f} %)"
     elif unit == "ms" and step:
         share = f" ({100 * decision.now / step:.1f} % of the baseline's step)"
-    return f"{_in_digits(decision.base)} → {_in_digits(decision.now)}{' ' * bool(unit)}{unit} a step{share}"
+    return f"{_in_digits(decision.base)} → {_in_digits(decision.now)}{' ' * bool(unit)}{unit}{each}{share}"
 
 
 def _in_digits(value: float) -> str:
-    return f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else f"{value:.3g}"
+    whole = abs(value) < 1e15 and (value == int(value) or abs(value) >= 1000)
+    return f"{value:,.0f}" if whole else f"{value:.3g}"
 
 
 def _location(where: Sequence[Place]) -> str:

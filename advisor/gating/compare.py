@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from advisor.gating import baseline as baselines
+from advisor.gating.alike import unlike
 from advisor.gating.baseline import Baseline
 from advisor.gating.checks import OUTCOMES
 from advisor.gating.checks import Comparison as Checks
@@ -44,7 +45,7 @@ def compare(before: Analysis, after: Analysis) -> Comparison:
         before=_side(before),
         after=_side(after),
         headline=_headline(step),
-        unlike=baselines.differences(base.fingerprint, now.fingerprint),
+        unlike=[*baselines.differences(base.fingerprint, now.fingerprint), *unlike(base.work, now.work)],
         step=step,
         causes=list(_causes(base, now)),
         metrics=list(metrics.values()),

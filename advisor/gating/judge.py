@@ -8,20 +8,21 @@ steps, a figure or a rule that one side lacks. The whole is inconclusive where s
 from __future__ import annotations
 
 import fnmatch
-import operator
 import shlex
 from collections.abc import Mapping, Sequence
-from statistics import median
 
 import msgspec
 
-from advisor.config import Assertion, Gate
+from advisor.config import Gate
 from advisor.gating import baseline as baselines
+from advisor.gating.alike import unlike
+from advisor.gating.assertions import check_assertion
 from advisor.gating.baseline import Baseline
 from advisor.gating.checks import Comparison
 from advisor.results.analysis import Analysis
 from advisor.results.decision import obstacle
-from advisor.results.judgement import SCHEMA_VERSION, Check, Judgement, Outcome, Verdict
+from advisor.results.judgement import SCHEMA_VERSION, Check, Judgement, Verdict
+from advisor.views.metrics import MEAN_STEP, STEP
 
 
 def judge(
@@ -44,22 +45,24 @@ def judge(
     baseline_name = baseline_name.encode("utf-8", "replace").decode("utf-8")  # a file's name may hold any bytes
     checks: list[Check] = []
     obstacles = [text for text in map(obstacle, candidates) if text]
-    incomparable = [*obstacles]
+    incomparable, others = [*obstacles], list[str]()
     if base is not None:
         base = baselines.renamed(base, heirs or {})
         now = baselines.make(candidates, workload=settings.workload or base.fingerprint.workload)
         incomparable += baselines.differences(base.fingerprint, now.fingerprint)
+        others = unlike(base.work, now.work)
+        incomparable += others
         if not incomparable:
             checks += Comparison(base, now, candidates, settings.tolerance).checks()
     if not obstacles:
-        checks += [_assert(assertion, candidates) for assertion in settings.asserted]
+        checks += [check_assertion(assertion, candidates) for assertion in settings.asserted]
     levelled = (_settle(check, settings, today) for check in checks)
     checks = sorted((check for check in levelled if check.level != "off"), key=_order)
     verdict = _verdict(checks, incomparable)
     return Judgement(
         schema_version=SCHEMA_VERSION,
         verdict=verdict,
-        headline=_headline(verdict, checks, incomparable),
+        headline=_headline(verdict, checks, incomparable, of_work=incomparable == others),
         workload=base.fingerprint.workload if base else settings.workload,
         baseline=baseline_name,
         traces=[analysis.trace.path for analysis in candidates],
@@ -67,56 +70,6 @@ def judge(
         checks=checks,
         update=_update(checks, candidates, baseline_name) if base is not None and not incomparable else "",
     )
-
-
-# ---- assertions
-
-_COMPARE = {">=": operator.ge, "<=": operator.le, "==": operator.eq, ">": operator.gt, "<": operator.lt}
-
-
-def _assert(assertion: Assertion, candidates: Sequence[Analysis]) -> Check:
-    """Check that an assertion holds on every candidate; the figure shown is the first that breaks it."""
-    figures = [_figure(assertion.name, analysis) for analysis in candidates]
-    values = [value for value in figures if value is not None]
-    broken = [value for value in values if not _COMPARE[assertion.sign](value, assertion.bound)]
-    unknown = not values or len(values) < len(figures)
-    worst = None if unknown else (broken or values)[0]
-    outcome: Outcome = "inconclusive" if unknown else "regression" if broken else "same"
-    words = "does not hold: it is" if broken else "holds: it is"
-    return Check(
-        kind="assertion",
-        name=assertion.text,
-        title=assertion.text,
-        outcome=outcome,
-        level="error",
-        message=f"{assertion.text}: the trace does not say"
-        if worst is None
-        else f"{assertion.text} {words} {worst:.6g}",
-        now=worst,
-        threshold=assertion.bound,
-    )
-
-
-def _figure(name: str, analysis: Analysis) -> float | None:
-    """Return the figure of a trace that an assertion names; None where the trace does not tell it."""
-    kind, _, rest = name.partition(".")
-    if kind == "findings":
-        return float(sum(finding.severity == rest for finding in analysis.findings))
-    if kind == "metrics":
-        samples = analysis.samples.metrics.get(rest) if analysis.samples else None
-        return median(samples) if samples else None
-    if kind == "rules":
-        # A rule that has nothing to say of such a program costs nothing; one that could not run is not known.
-        costs = {finding.rule: finding.cost_ms for finding in analysis.findings}
-        quiet = {*analysis.verdicts.passes, *(verdict.rule for verdict in analysis.verdicts.not_applicable)}
-        return costs.get(rest, 0.0 if rest in quiet else None)
-    if rest == "step_ms":
-        return analysis.summary.step_ms.median if analysis.summary.step_ms else None
-    if rest.startswith("causes."):
-        causes = analysis.summary.causes
-        return causes.get(rest.removeprefix("causes."), 0.0) if causes else None
-    value = getattr(analysis.summary, rest)
-    return None if value is None else float(value)
 
 
 # ---- levels and waivers
@@ -162,22 +115,49 @@ def _order(check: Check) -> tuple[int, bool, bool, float, str]:
     return _RANK[check.outcome], not check.counts, check.kind != "rule", -weight, check.name
 
 
-def _headline(verdict: Verdict, checks: Sequence[Check], incomparable: Sequence[str]) -> str:
+def _headline(verdict: Verdict, checks: Sequence[Check], incomparable: Sequence[str], *, of_work: bool = False) -> str:
     if verdict == "failed":
         failed = [check for check in checks if _fails(check)]
-        return failed[0].message + (f" (and {len(failed) - 1} more)" if len(failed) > 1 else "")
+        return failed[0].message + _more(failed)
     if incomparable:
-        return f"the recordings cannot be compared: {'; '.join(incomparable)}"
-    if verdict == "inconclusive":
-        open_ = [check for check in checks if check.counts and check.outcome == "inconclusive"]
-        open_.sort(key=lambda check: check.name != "step_ms")
-        return open_[0].message if open_ else "nothing was asked"
+        return f"{'not comparable' if of_work else 'the recordings cannot be compared'}: {'; '.join(incomparable)}"
     better = [check for check in checks if check.outcome == "improvement"]
+    step = next((check for check in better if check.name == STEP.name), None)
+    return _passed(checks, better, step) if verdict == "passed" else _no_answer(checks, step)
+
+
+def _no_answer(checks: Sequence[Check], step: Check | None) -> str:
+    """Name what kept the gate from an answer, the step first."""
+    open_ = [check for check in checks if check.counts and check.outcome == "inconclusive"]
+    if not open_:
+        return "nothing was asked"
+    open_.sort(key=lambda check: _FIRST.get(check.name, len(_FIRST)))
+    return open_[0].message + _more(open_) + (f"; step_ms improved ({_moved(step)})" if step else "")
+
+
+def _passed(checks: Sequence[Check], better: Sequence[Check], step: Check | None) -> str:
     warned = [check for check in checks if check.outcome == "regression"]
     parts = [f"no regression in {sum(check.outcome != 'inconclusive' for check in checks)} checks"]
-    parts += [f"{len(better)} improved"] if better else []
+    parts += [f"{len(better)} improved{f', the step too ({_moved(step)})' if step else ''}"] if better else []
     parts += [f"{len(warned)} grew and {'does' if len(warned) == 1 else 'do'} not count"] if warned else []
-    return "; ".join(parts)
+    new = [check for check in checks if check.kind == "rule" and check.outcome == "inconclusive" and _appeared(check)]
+    return "; ".join([*parts, *(check.message for check in new[:1] if step)])
+
+
+def _appeared(check: Check) -> bool:
+    return check.base == 0.0 and (check.now or 0.0) > 0
+
+
+_FIRST = {STEP.name: 0, MEAN_STEP.name: 1}
+"""Checks that an answer hangs on first."""
+
+
+def _more(checks: Sequence[Check]) -> str:
+    return f" (and {len(checks) - 1} more)" if len(checks) > 1 else ""
+
+
+def _moved(check: Check) -> str:
+    return f"{check.base:.4g} → {check.now:.4g} ms"
 
 
 def _update(checks: Sequence[Check], candidates: Sequence[Analysis], name: str) -> str:

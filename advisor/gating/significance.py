@@ -1,12 +1,14 @@
-"""Significance of a change: medians of per-step samples, a seeded bootstrap, and a third answer where neither is certain.
+"""Significance of a change: per-step samples of some runs beside those of others, and a third answer where neither is certain.
 
-A change is one only where it passes the threshold, the bootstrap of the difference of medians excludes none, and the ranks
-of the samples say the same (steps of one run are few; with four against four, all must lie apart). That there is *no
-regression* is said only where the noise would not hide one of twice the threshold; else the answer is that there is none.
+A figure is summed up by its median (the typical step), its mean (what single slow steps add; sums of counts) or its peak
+(memory: one step too many is out of memory). A change is one only where it passes the threshold, the noise does not make it,
+and the ranks of the steps (of a mean: the ways to deal them) say the same. That there is *no regression* is said only where
+the noise would not hide one of twice the threshold; else there is no answer.
 
-Two things no arithmetic on one run a side can see: what differs from run to run (clocks, neighbours, the memory's layout),
-for which the tolerance stands; and that neighbouring steps are alike, so that n steps tell less than n. Several runs a side
-answer the first: runs are drawn before steps, and a single run is taken to be off by as much as those of the other side.
+Noise, where each side is one run: a seeded bootstrap, and because neighbouring steps are alike, so that n steps tell less
+than n, a share of the steps' own spread on top of the threshold, and bounds for an autocorrelation of 0.7. Few steps do not
+show theirs. What differs from run to run no arithmetic on one run a side can see: the tolerance stands for that. Where a side
+has several runs, they are the evidence, not their steps: Student's t, of the spread between the runs.
 """
 
 from __future__ import annotations
@@ -15,12 +17,13 @@ import math
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 Outcome = Literal["worse", "better", "same", "inconclusive"]
+Statistic = Literal["median", "mean", "peak"]
 Floats = npt.NDArray[np.float64]
 LEAST_STEPS = 4
 """With three on a side, even samples that lie wholly apart happen by chance in 1 of 20 comparisons; with four, in 1 of 70."""
@@ -30,13 +33,31 @@ _FEW = 40
 _CERTAIN = 0.005
 _HOPEFUL = 0.10
 _CHANCE = 0.015
+_ALIKE = 0.7
+"""Autocorrelation of neighbouring steps that bounds allow for."""
+_QUIET_RUNS = 0.05
+"""Spread between runs, as a share: two or three runs hardly show theirs, but it is hardly over this where they show less."""
+_FAR = 3.0
+_PLAUSIBLE = 1e15
+"""No step has a figure beyond it, in ms, MB or calls."""
+_T = {
+    0.9975: (127.3, 14.09, 7.453, 5.598, 4.773, 4.317, 4.029, 3.833),
+    0.995: (63.66, 9.925, 5.841, 4.604, 4.032, 3.707, 3.499, 3.355),
+}
+"""Quantiles of Student's t, by degrees of freedom from 1."""
+_NORMAL = {0.9975: 2.807, 0.995: 2.576}
+_MARGIN, _SPREADS = 2.326, 1.6
+"""By how much a regression must pass the threshold: standard errors of steps that are alike; at most so many spreads."""
+_HIDES = (3.5, 3.4)
+"""What the noise may hide: standard errors of steps that are alike; but no more spreads, or few steps would never pass."""
+_SLACK = 1.2
 
 
 @dataclass(frozen=True)
 class Decision:
     """Decision on one figure. ``change`` is now less base; ``low`` and ``high`` bound it (99 %); None where unknown.
 
-    ``likely`` is how much worse it may have become, at 90 %.
+    ``likely`` is how much worse it may have become, at 90 % (at 99 % where neighbouring steps are alike, or of several runs).
     """
 
     outcome: Outcome
@@ -53,14 +74,18 @@ class Decision:
         return None if self.base is None or self.now is None else self.now - self.base
 
 
+Runs = Sequence[Sequence[float]]
+
+
 def decide(
-    base: Sequence[Sequence[float]],
-    now: Sequence[Sequence[float]],
+    base: Runs,
+    now: Runs,
     *,
     threshold: float,
     worse: Literal["up", "down"] = "up",
     exact: bool = False,
     name: str = "",
+    statistic: Statistic = "median",
 ) -> Decision:
     """Compare the samples of some runs with those of others; each run is a list of steps.
 
@@ -68,12 +93,11 @@ def decide(
     steps of each side agree, two are enough. *name* seeds the draws, so that the same samples give the same answer.
     """
     left, right = [run for run in base if len(run)], [run for run in now if len(run)]
-    if not left or not right:
-        missing = "the baseline" if not left else "the candidate"
-        return Decision("inconclusive", _median(left), _median(right), because=f"{missing} does not hold it")
+    if lacking := _lacking(left, right, statistic):
+        return lacking
     before, after = np.concatenate(left), np.concatenate(right)
+    was, is_now = summed_up(before, statistic), summed_up(after, statistic)
     sign = 1.0 if worse == "up" else -1.0
-    was, is_now = float(np.median(before)), float(np.median(after))
     worsening = sign * (is_now - was)
     fewest = min(len(before), len(after))
     if exact and fewest >= 2 and np.ptp(before) == 0 and np.ptp(after) == 0:
@@ -81,17 +105,43 @@ def decide(
         return Decision(repeated, was, is_now, is_now - was, is_now - was)
     if fewest < LEAST_STEPS:
         return Decision("inconclusive", was, is_now, because=_too_few(len(before), len(after)))
-    changes = sign * _differences(left, right, np.random.default_rng(zlib.crc32(name.encode())))
-    low, high, likely = (float(np.quantile(changes, q)) for q in (_CERTAIN, 1 - _CERTAIN, 1 - _HOPEFUL))
-    clear = abs(worsening) > threshold and (low > 0 if worsening > 0 else high < 0)
-    clear = clear and _chance(before, after, upward=sign * worsening > 0) <= _CHANCE
-    outcome, because = _verdict(worsening, threshold, likely, clear=clear)
-    bounds = (low, high) if sign > 0 else (-high, -low)
-    return Decision(outcome, was, is_now, *bounds, because=because, likely=likely)
+    if statistic == "peak":
+        return _of_peaks(before, after, threshold, sign)
+    bounds = _of_runs if len(left) > 1 or len(right) > 1 else _of_steps
+    rng = np.random.default_rng(zlib.crc32(f"{name}{statistic}".encode() if statistic == "mean" else name.encode()))
+    found = bounds(left, right, threshold, sign, statistic, rng)
+    outcome, because = found.judge(worsening, threshold)
+    edges = (found.low, found.high) if sign > 0 else (-found.high, -found.low)
+    return Decision(outcome, was, is_now, *edges, because=because, likely=found.likely)
+
+
+def _lacking(left: Runs, right: Runs, statistic: Statistic) -> Decision | None:
+    """Return the decision where a side holds nothing, or nothing that can be; else None."""
+    if not (usable(left) and usable(right)):
+        side = "the candidate" if usable(left) else "the baseline"
+        return Decision("inconclusive", None, None, because=f"{side} holds a figure that no step has")
+    if left and right:
+        return None
+    side = "the candidate" if left else "the baseline"
+    was, is_now = (summed_up(np.concatenate(runs), statistic) if runs else None for runs in (left, right))
+    return Decision("inconclusive", was, is_now, because=f"{side} does not hold it")
+
+
+def usable(runs: Runs) -> bool:
+    """Tell if all figures are numbers that a step can have."""
+    return all(math.isfinite(value) and abs(value) <= _PLAUSIBLE for run in runs for value in run)
+
+
+def summed_up(values: Floats | Sequence[float], statistic: Statistic) -> float:
+    """Return the one figure that stands for those of some steps."""
+    figures = np.asarray(values, np.float64)
+    if statistic == "peak":
+        return float(figures.max())
+    return float(np.median(figures) if statistic == "median" else figures.mean())
 
 
 def _verdict(grown: float, threshold: float, likely: float, *, clear: bool) -> tuple[Outcome, str]:
-    """Judge a figure that got worse by *grown*, at 90 % by no more than *likely*; *clear* where noise alone does not do so."""
+    """Judge a figure that got worse by *grown*, hardly by more than *likely*; *clear* where noise alone does not do so."""
     if clear:
         return ("worse" if grown > 0 else "better"), ""
     if grown > threshold:
@@ -108,44 +158,143 @@ def _too_few(before: int, after: int) -> str:
     return f"too few steps, {' and '.join(few)}; {LEAST_STEPS} are needed"
 
 
-def _median(runs: Sequence[Sequence[float]]) -> float | None:
-    return float(np.median(np.concatenate(runs))) if runs else None
+def _of_peaks(before: Floats, after: Floats, threshold: float, sign: float) -> Decision:
+    """Decide on the highest of all steps: it is reached or it is not, and varies by no more than the steps do."""
+    was, is_now = float(before.max()), float(after.max())
+    grown, spread = sign * (is_now - was), float(max(np.ptp(before), 0.0) if is_now > was else np.ptp(after))
+    clear = abs(grown) > max(threshold, spread)
+    outcome, because = _verdict(grown, threshold, 0.0, clear=clear)
+    return Decision(outcome, was, is_now, because=because, likely=grown)
 
 
-def _medians(runs: Sequence[Sequence[float]], rng: np.random.Generator) -> Floats:
-    """Return medians of bootstrapped samples: runs are drawn first, then the steps of each, so that runs that differ widen it."""
-    lengths = np.array([len(run) for run in runs])
-    width = int(np.median(lengths))
-    padded = np.zeros((len(runs), int(lengths.max())))
-    for row, run in zip(padded, runs, strict=True):
-        row[: len(run)] = run
-    draws = int(np.clip(_MOST // (len(runs) * width), 500, _DRAWS))
-    chosen = rng.integers(0, len(runs), (draws, len(runs)))
-    steps = (rng.random((draws, len(runs), width)) * lengths[chosen][..., None]).astype(np.int64)
-    values: Floats = padded[chosen[..., None], steps].reshape(draws, -1)
-    return np.median(values, axis=1)
+# ---- one run a side
 
 
-def _differences(left: Sequence[Sequence[float]], right: Sequence[Sequence[float]], rng: np.random.Generator) -> Floats:
-    """Draw differences of medians, *right* less *left*."""
-    first, second = _medians(left, rng), _medians(right, rng)
+class Bounds(NamedTuple):
+    """Bounds of how much worse a figure got: ``low`` and ``high`` at 99 %, and how much is ``likely`` at most.
+
+    ``shift`` is a second measure of how much it got worse, ``clear`` says that it passes the threshold by more than the steps'
+    noise, ``slack`` by how much it must stay under the threshold to be no regression.
+    """
+
+    low: float
+    high: float
+    likely: float
+    shift: float
+    clear: bool
+    slack: float
+
+    def judge(self, worsening: float, threshold: float) -> tuple[Outcome, str]:
+        """Judge a figure that got worse by *worsening*, by these bounds."""
+        alike = min(abs(worsening), abs(self.shift)) > threshold and (self.shift > 0) == (worsening > 0)
+        clear = self.clear and alike and (self.low > 0 if worsening > 0 else self.high < 0)
+        grown = worsening if clear else max(worsening, self.shift)
+        hidden = self.likely if grown > threshold or grown + self.slack <= threshold else math.inf
+        return _verdict(grown, threshold, hidden, clear=clear)
+
+
+def _of_steps(
+    left: Runs, right: Runs, threshold: float, sign: float, statistic: Statistic, rng: np.random.Generator
+) -> Bounds:
+    before, after = np.asarray(left[0], np.float64), np.asarray(right[0], np.float64)
+    first, second = _drawn(before, statistic, rng), _drawn(after, statistic, rng)
     count = min(len(first), len(second))
-    changes: Floats = second[:count] + _between(left, right, count, rng) - first[:count]
-    return changes
+    changes = sign * (second[:count] - first[:count])
+    low, high, likely = (float(np.quantile(changes, q)) for q in (_CERTAIN, 1 - _CERTAIN, 1 - _HOPEFUL))
+    shift = grown = sign * (summed_up(after, statistic) - summed_up(before, statistic))
+    spread, error = _spread(before, after), _error(len(before), len(after))
+    if statistic == "median":
+        if before.size * after.size <= _MOST:
+            shift = sign * float(np.median(after[:, None] - before[None, :]))
+    else:
+        likely = grown  # single steps that are far off count as they were; if they are chance is asked of the ways to deal them
+    # With few steps only a part of that can be asked for, or the gate would not see what is large and plain.
+    margin = min(_MARGIN * error, _SPREADS * (1 - 3 / min(len(before), len(after)))) * spread
+    hidden = max(grown, shift) + min(_HIDES[0] * error, _HIDES[1]) * spread
+    clear = abs(shift) > threshold + margin
+    if clear:
+        upward = sign * grown > 0
+        deals = statistic == "mean"
+        chance = _of_deals(before, after, rng, upward=upward) if deals else _chance(before, after, upward=upward)
+        clear = chance <= _CHANCE
+    return Bounds(low, high, max(likely, hidden), shift, clear, _SLACK * min(1.0, error) * spread)
 
 
-def _between(
-    left: Sequence[Sequence[float]], right: Sequence[Sequence[float]], count: int, rng: np.random.Generator
-) -> Floats:
-    """Draw errors of a single run on one side, as the runs of the other side differ; 0 where neither or both tell."""
-    several = left if len(left) > 1 else right
-    if (len(left) > 1) == (len(right) > 1):
-        return np.zeros(count)
-    medians = np.array([np.median(run) for run in several])
-    # The mean is of the runs themselves, which makes them look closer than a new one will be.
-    off = (medians - medians.mean()) * math.sqrt(len(medians) / (len(medians) - 1))
-    errors: Floats = rng.choice(off, count)
-    return errors
+def _drawn(values: Floats, statistic: Statistic, rng: np.random.Generator) -> Floats:
+    """Return what samples come to that are drawn from *values* with replacement."""
+    draws = int(np.clip(_MOST // len(values), 500, _DRAWS))
+    chosen = values[(rng.random((draws, len(values))) * len(values)).astype(np.int64)]
+    drawn: Floats = np.median(chosen, axis=1) if statistic == "median" else chosen.mean(axis=1)
+    return drawn
+
+
+def _squares(runs: Sequence[Floats] | Runs) -> float:
+    """Sum the squares of what steps are off the mean of their run."""
+    return float(sum(np.square(np.asarray(run) - np.mean(run)).sum() for run in runs))
+
+
+def _spread(before: Floats, after: Floats) -> float:
+    """Return the standard deviation of the steps of both sides; single ones that are far off are drawn in."""
+    off = np.concatenate([before - np.median(before), after - np.median(after)])
+    far = 3 * 1.4826 * float(np.median(np.abs(off)))
+    off = np.clip(off, -far, far)
+    return math.sqrt(float(np.square(off).sum()) / max(1, len(off) - 2))
+
+
+def _error(*lengths: int) -> float:
+    """Return the standard error of a difference of two runs, in spreads of their steps as they show it.
+
+    Steps that are alike, by an autocorrelation of 0.7, are off together: the mean is farther off, and the spread that they
+    show is too small.
+    """
+    total = 0.0
+    for length in lengths:
+        lags = np.arange(1, length)
+        inflation = 1 + 2 * float(((1 - lags / length) * _ALIKE**lags).sum())
+        total += (length - 1) / length * inflation / (length - inflation)
+    return math.sqrt(total)
+
+
+def _of_deals(before: Floats, after: Floats, rng: np.random.Generator, *, upward: bool) -> float:
+    """Return the share of ways to deal the steps to both sides that put the sum of *after* as far up (or down)."""
+    pooled = np.concatenate([before, after])
+    draws = int(np.clip(_MOST // len(pooled), 500, _DRAWS))
+    order = np.argsort(rng.random((draws, len(pooled))), axis=1)[:, : len(after)]
+    sums, seen = pooled[order].sum(axis=1), float(after.sum())
+    slack = 1e-9 * float(np.abs(pooled).sum())
+    hits = (sums >= seen - slack) if upward else (sums <= seen + slack)
+    return (int(hits.sum()) + 1) / (draws + 1)
+
+
+# ---- several runs
+
+
+def _of_runs(
+    left: Runs, right: Runs, threshold: float, sign: float, statistic: Statistic, rng: np.random.Generator
+) -> Bounds:
+    """Take each run as one figure: how far the sides lie apart, beside how far runs of one side do."""
+    sides = [np.array([summed_up(run, statistic) for run in runs]) for runs in (left, right)]
+    grown = sign * float(sides[1].mean() - sides[0].mean())
+    freedom = len(left) + len(right) - 2
+    between = _squares(sides) / freedom
+    lengths = [len(run) for run in (*left, *right)]
+    within = _squares([*left, *right]) / max(1, sum(lengths) - len(lengths)) * float(np.mean([1 / n for n in lengths]))
+    spread = math.sqrt(max(between, within if statistic == "mean" else 0.0))
+    least = _QUIET_RUNS * abs(float(sides[0].mean()))
+    error = math.sqrt(1 / len(left) + 1 / len(right))
+    certain, hardly = (
+        error * min(_student(level, freedom) * spread, _FAR * max(spread, least)) for level in (0.9975, 0.995)
+    )
+    return Bounds(grown - certain, grown + certain, grown + hardly, grown, True, 0.0)
+
+
+def _student(level: float, freedom: int) -> float:
+    """Return a quantile of Student's t."""
+    table = _T[level]
+    if freedom <= len(table):
+        return table[freedom - 1]
+    z = _NORMAL[level]
+    return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
 
 
 def _chance(before: Floats, after: Floats, *, upward: bool) -> float:

@@ -9,6 +9,31 @@ import msgspec
 from advisor.results.field import Name, doc
 
 
+class Layer(msgspec.Struct, frozen=True, kw_only=True):
+    """Layers with weights of one size, in the forward pass."""
+
+    calls: Annotated[float, doc("Calls a step.")]
+    weights: Annotated[list[int], doc("Sizes of the weights.")]
+    inputs: Annotated[list[list[int]], doc("Sizes of their inputs: the batch comes first; several where they vary.")]
+
+
+class Work(msgspec.Struct, frozen=True, kw_only=True):
+    """Facts of the program that two recordings must share to be compared; None, or empty, where the trace does not tell."""
+
+    phase: Annotated[Name | None, doc("training or inference.")] = None
+    precision: Annotated[Name | None, doc("Format of most of the time in products, convolutions and attention.")] = None
+    framework: Annotated[Name | None, doc("What runs the program; None for plain PyTorch too.")] = None
+    compiler: Annotated[Name | None, doc("Whose code ran, or eager.")] = None
+    batch: Annotated[int | None, doc("Batch size of the DataLoader, as `advisor record` wrote it.")] = None
+    weights: Annotated[
+        float | None, doc("Values in the weights of all layers that a step calls, each call counted.")
+    ] = None
+    layers: Annotated[dict[Name, Layer], doc("By operator and size of its weights: the heaviest.")] = {}
+    grids: Annotated[
+        dict[Name, list[float]], doc("By kernel: calls, and thread blocks of these, a step; the heaviest.")
+    ] = {}
+
+
 class Samples(msgspec.Struct, frozen=True, kw_only=True):
     """Per-step samples, over the steps that the median speaks of; over the window, as one sample, where there are none."""
 
@@ -16,3 +41,6 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True):
     metrics: Annotated[dict[Name, list[float]], doc("By metric: a value a step, in its unit.")]
     rules: Annotated[dict[Name, list[float]], doc("By rule id: the ms of each step that its rows own, where any do.")]
     parts: Annotated[dict[Name, dict[Name, float]], doc("By metric: the heaviest of its parts, a step on average.")]
+    work: Annotated[
+        Work | None, doc("What was computed, to tell if two recordings are alike; None where it was not kept.")
+    ] = None

@@ -6,7 +6,7 @@ programs from failing on a microsecond, the second large ones on nothing. A new 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
+from advisor.frames import FRAMES
 from advisor.results.samples import Samples
 from advisor.timeline.ledger import OF_STEPS
 from advisor.views.sampling import LEAST, MB, MS, Floats, Rows, Sampling, all_rows
+from advisor.views.work import work_of
 
 if TYPE_CHECKING:
     from advisor.intervals import Bools
@@ -46,6 +48,8 @@ class Metric:
     ``samples`` gives the figure of each step, or None where the trace cannot tell; ``needs`` are features of the trace.
     ``of_step`` marks what the time of the step is divided into: where the whole step did not get longer, such a part was
     moved, not lost. ``findings`` are the categories of findings that say where it was lost; the first with a place counts.
+    ``statistic`` is what stands for the steps: their median, their mean (the sum, a step) or their peak; *of* names the figure
+    whose samples it sums up so, where it has none of its own.
     """
 
     name: str
@@ -58,18 +62,35 @@ class Metric:
     worse: Literal["up", "down"] = "up"
     of_step: bool = False
     findings: tuple[str, ...] = ()
+    statistic: Literal["median", "mean", "peak"] = "median"
+    of: str = ""
+
+    @property
+    def source(self) -> str:
+        """Name of the figure that its samples are kept under."""
+        return self.of or self.name
+
+    def summed_up(self, values: Sequence[float]) -> float:
+        """Return the one figure that stands for those of some steps."""
+        figures = np.asarray(values, np.float64)
+        if self.statistic == "peak":
+            return float(figures.max())
+        return float(np.median(figures) if self.statistic == "median" else figures.mean())
 
 
 def collect(trace: Trace, rows: Mapping[str, tuple[str, Bools]]) -> Samples:
     """Collect the samples of a trace, and of the rules: *rows* are the engine's, of every rule that found some.
 
-    The cost of a rule is given whether it fired or not: one that stands just under its limit must not look like 0.
+    The cost of a rule is given whether it fired or not: one that stands just under its limit must not look like 0. Rows that
+    own no time and are too long, as single steps are, cost what they exceed.
     """
     sampling = Sampling(trace)
     figures = {
         metric.name: values
         for metric in METRICS.values()
-        if trace.features.issuperset(metric.needs) and (values := metric.samples(sampling)) is not None
+        if not metric.of
+        and trace.features.issuperset(metric.needs)
+        and (values := metric.samples(sampling)) is not None
     }
     parts = {name: METRICS[name].parts(sampling) for name in figures}
     ledger = trace.ledger
@@ -77,15 +98,19 @@ def collect(trace: Trace, rows: Mapping[str, tuple[str, Bools]]) -> Samples:
     for rule, (frame, mask) in rows.items():
         segments = np.unique(np.asarray(trace.claims(frame, mask), np.int64))
         inside = segments[ledger.step[segments] >= 0]
-        if len(inside):
-            owned = np.zeros(sampling.count)
-            np.add.at(owned, ledger.step[inside], ledger.dur_ns[inside] / MS)
+        owned = np.zeros(sampling.count)
+        np.add.at(owned, ledger.step[inside], ledger.dur_ns[inside] / MS)
+        if (excess := FRAMES[frame].excess) and trace.step_count:
+            table = trace.frame(frame)[mask]
+            np.add.at(owned, table["step"].to_numpy(np.int64), table[excess].to_numpy(np.float64) / MS)
+        if owned.any():
             rules[rule] = _round(owned[sampling.sampled])
     return Samples(
         steps=int(sampling.sampled.sum()) if trace.step_count else 0,
         metrics={name: _round(values[sampling.sampled]) for name, values in figures.items()},
         rules=dict(sorted(rules.items())),
         parts={name: named for name, named in parts.items() if named},
+        work=work_of(trace),
     )
 
 
@@ -146,7 +171,8 @@ def _peak_memory(sampling: Sampling) -> Floats | None:
 
 def _sum_of(name: str, unit: str, meaning: str, margin: Margin, rows: Rows, *needs: str, **more: Any) -> Metric:
     """Make a metric that sums rows of a frame."""
-    return Metric(name, unit, meaning, margin, rows.samples, rows.parts, needs, **more)
+    statistic: Literal["median", "mean"] = "median" if unit == "ms" else "mean"  # of counts and bytes the sum counts
+    return Metric(name, unit, meaning, margin, rows.samples, rows.parts, needs, statistic=statistic, **more)
 
 
 def _idle(name: str, meaning: str, causes: tuple[str, ...], *findings: str) -> Metric:
@@ -157,6 +183,7 @@ def _idle(name: str, meaning: str, causes: tuple[str, ...], *findings: str) -> M
 
 
 _SPREAD = "run-to-run spread of quiet machines is 1 to 3 %; clocks and thermals move a few percent more"
+_RARE = "single slow steps come and go: one of five that takes a third longer adds 7 %"
 _NOISE = "idle time of one cause is noisier than the step; 2 % of the step is what a reader would act on"
 _BLOCKS = "the allocator rounds to 2 MB; fragmentation moves a few blocks"
 _REPEAT = "counts repeat exactly where the program is the same; a few calls more are no regression"
@@ -168,6 +195,10 @@ METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
         Metric("step_ms", "ms", "the step", Margin(0.05, 0.05, _SPREAD), _step_ms, _step_by_cause),
+        Metric(
+            "step_mean_ms", "ms", "the step on average, with what single slow steps add", Margin(0.08, 0.05, _RARE),
+            _step_ms, _step_by_cause, statistic="mean", of="step_ms",
+        ),
         Metric(
             "gpu_busy_share", "share", "of the step in which the GPU works", Margin(0.05, 0.03, _SPREAD), _busy_share,
             needs=("gpu",), worse="down", of_step=True,
@@ -207,7 +238,9 @@ METRICS: dict[str, Metric] = {
         Metric(
             "peak_memory_mb", "MB", "highest memory allocated on the device", Margin(0.05, 16.0, _BLOCKS), _peak_memory,
             needs=("memory",),
+            statistic="peak",
         ),
     )
 }  # fmt: skip
 STEP = METRICS["step_ms"]
+MEAN_STEP = METRICS["step_mean_ms"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -176,6 +177,70 @@ def test_the_action(checkout: Path, trace: str, code: int, verdict: str) -> None
     }
     if code:
         assert "::error file=train.py,line=31,title=data-loading/single-process-loader::" in found.stdout
+
+
+def run_action(folder: Path, name: str, **inputs: str) -> tuple[int, dict[str, str], str]:
+    """Run the action's gate as a step; its exit code, outputs and summary."""
+    output, summary = folder / f"{name}.txt", folder / f"{name}.md"
+    output.touch()
+    summary.touch()
+    given = {
+        "TRACES": "",
+        "BASELINE": "advisor-baseline.json",
+        "INCONCLUSIVE": "exit",
+        "CONFIG": "",
+        "OUTPUT": "advisor-gate",
+    }
+    _, script = steps_of_the_action()["gate"]
+    found = shell(script, folder, GITHUB_OUTPUT=str(output), GITHUB_STEP_SUMMARY=str(summary), **{**given, **inputs})
+    return found.returncode, dict(line.split("=", 1) for line in output.read_text().splitlines()), summary.read_text()
+
+
+def test_the_action_publishes_nothing_of_an_earlier_run(checkout: Path) -> None:
+    assert command("baseline", "sample_traces/gate/workers.json.gz", "-q", cwd=checkout).returncode == 0
+    trace = "sample_traces/gate/workers.json.gz"
+    code, outputs, summary = run_action(checkout, "first", TRACES=trace)
+    assert (code, outputs["verdict"], "PASSED" in summary.upper()) == (0, "passed", True)
+    for number, (missing, expected) in enumerate(
+        (({"TRACES": "nope.json"}, 3), ({"TRACES": trace, "BASELINE": "nope.json"}, 2))
+    ):
+        code, outputs, summary = run_action(checkout, f"missing{number}", **missing)
+        assert (code, outputs, list((checkout / "advisor-gate").iterdir())) == (expected, {}, [])
+        assert summary == f"The gate could not run: exit code {expected}.\n"
+
+
+def test_the_actions_headline_can_be_pasted_into_a_script(checkout: Path) -> None:
+    """A function's name in a trace is anybody's text."""
+    hostile = {
+        "verdict": "failed",
+        "headline": "x `touch forged` $(touch forged); \"'& touch forged | ${{ a }} ::error::y <b>\n0 → 2 ms",
+    }
+    stub = checkout / "bin" / "advisor"
+    # In place of the gate: writes what a gate may say.
+    (checkout / "said.json").write_text(json.dumps(hostile))
+    lines = ("#!/bin/sh", "cp said.json advisor-gate/gate.json", ": > advisor-gate/gate.md", "exit 1", "")
+    stub.write_text("\n".join(lines))
+    code, outputs, _ = run_action(checkout, "hostile", TRACES="any.json")
+    assert (code, outputs["verdict"]) == (1, "failed")
+    assert outputs["headline"] == "x touch forged touch forged , touch forged a :error:y b 0 → 2 ms"
+    for quote in ("", '"', "'"):
+        shell(f"echo {quote}{outputs['headline']}{quote}", checkout)
+    assert not list(checkout.glob("forged*"))
+
+
+def test_the_action_installs_itself_in_known_versions_and_actions_are_named_by_hash() -> None:
+    environment, script = steps_of_the_action()["install"]
+    assert environment["ACTION"] == "${{ github.action_path }}"
+    assert '--constraint "$ACTION/.ci/constraints.txt" "$INSTALL"' in script
+    assert (ROOT / ".ci" / "constraints.txt").is_file()
+    text = (ROOT / "action.yml").read_text(encoding="utf-8") + PAGE.read_text(encoding="utf-8")
+    text += (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    used = re.findall(r"uses: ([\w/.-]+)(?:@(\S+))?", text)
+    assert len(used) >= 5
+    assert [
+        name for name, version in used if not name.startswith("./") and not re.fullmatch("[0-9a-f]{40}", version)
+    ] == []
+    assert "inconclusive: pass\n" not in PAGE.read_text(encoding="utf-8")
 
 
 def test_the_action_without_a_trace_says_so(checkout: Path) -> None:

@@ -1,0 +1,103 @@
+"""The work of a step: facts of the program that make two recordings alike, and where they differ not comparable."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from math import prod
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from advisor.frames.values import records
+from advisor.results.samples import Layer, Work
+
+if TYPE_CHECKING:
+    from advisor.trace import Trace
+
+_MOST_LAYERS = 12
+_MOST_KERNELS = 16
+_NAME = 120
+_OPERANDS = re.compile(r"\[([\d,\s]*)\]")
+_LAYERS = {
+    "aten::conv1d": (0, 1), "aten::conv2d": (0, 1), "aten::conv3d": (0, 1), "aten::linear": (0, 1), "aten::embedding": (1, 0),
+}  # fmt: skip
+"""Operators that a layer calls once in the forward pass, and which operands are its input and its weights."""
+_PRODUCTS = {"aten::addmm": (1, 2), "aten::mm": (0, 1)}
+"""Operators in their place where code was compiled."""
+
+
+def work_of(trace: Trace) -> Work:
+    """Collect what was computed, as far as the trace tells."""
+    program = trace.program
+    host = "host" in trace.features
+    layers = _layers(trace) if "shapes" in trace.features else {}
+    (facts,) = records(trace.frame("trace")[["loader_batch_size"]])
+    heaviest = sorted(layers.items(), key=lambda item: (-item[1].calls * _size(item[1].weights), item[0]))
+    return Work(
+        phase=program.kind if program.kind != "unknown" else None,
+        precision=program.precision,
+        framework=program.framework,
+        compiler=program.compiler or ("eager" if host else None),
+        batch=facts["loader_batch_size"],
+        weights=round(sum(layer.calls * _size(layer.weights) for layer in layers.values()), 3) if layers else None,
+        layers=dict(heaviest[:_MOST_LAYERS]),
+        grids=_grids(trace),
+    )
+
+
+def _size(dims: list[int]) -> int:
+    return prod(dims)
+
+
+def _layers(trace: Trace) -> dict[str, Layer]:
+    """Return the layers of the forward pass, by operator and weights: calls a step, and the sizes of what goes in."""
+    ops = trace.frame("ops")
+    forward = ops[~ops["backward"].fillna(False).astype(bool)]
+    for known in (_LAYERS, _PRODUCTS):
+        chosen = forward[forward["name"].isin(list(known))]
+        if len(chosen):
+            return _by_weights(trace, chosen, known)
+    return {}
+
+
+def _by_weights(trace: Trace, chosen: pd.DataFrame, known: dict[str, tuple[int, int]]) -> dict[str, Layer]:
+    calls: Counter[tuple[str, tuple[int, ...]]] = Counter()
+    inputs: dict[tuple[str, tuple[int, ...]], set[tuple[int, ...]]] = {}
+    counts = chosen.groupby(["name", "shapes"], observed=True).size()
+    for (name, shapes), count in zip(counts.index.tolist(), counts.tolist(), strict=True):
+        operands = [
+            tuple(int(size) for size in text.split(",") if size.strip()) for text in _OPERANDS.findall(str(shapes))
+        ]
+        first, second = known[str(name)]
+        if len(operands) <= max(first, second) or not operands[first] or not operands[second]:
+            continue
+        key = (str(name), operands[second])
+        calls[key] += int(count)
+        inputs.setdefault(key, set()).add(operands[first])
+    steps = max(1, trace.step_count)
+    return {
+        f"{name} {'x'.join(map(str, weights))}": Layer(
+            calls=round(count / steps, 3),
+            weights=list(weights),
+            inputs=[list(dims) for dims in sorted(inputs[name, weights])][:_MOST_LAYERS],
+        )
+        for (name, weights), count in calls.items()
+    }
+
+
+def _grids(trace: Trace) -> dict[str, list[float]]:
+    """Return calls and thread blocks a step of the heaviest kernels whose grids were recorded."""
+    kernels = trace.frame("kernels")
+    kernels = kernels[kernels["grid_blocks"].notna() & (kernels["class"] != "communication")]
+    if not len(kernels):
+        return {}
+    by_name = kernels.groupby("name", observed=True)
+    table = by_name.agg(ns=("dur_ns", "sum"), calls=("dur_ns", "size"), blocks=("grid_blocks", "sum"))
+    table = table.sort_values("ns", ascending=False, kind="stable")[:_MOST_KERNELS]
+    steps = max(1, trace.step_count)
+    rows = zip(table.index, table["calls"], table["blocks"], strict=True)
+    return {
+        str(name)[:_NAME]: [round(float(calls) / steps, 3), round(float(blocks) / steps, 3)]
+        for name, calls, blocks in rows
+    }

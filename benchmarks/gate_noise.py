@@ -1,0 +1,247 @@
+"""Error rates of the gate under noise of known kind and size, by steps and runs: simulated, so that it can be asked often.
+
+One program, a step of 100 ms of which 80 are kernels, is put under noise of its steps (independent, autocorrelated, drifting,
+spiked) or between its runs, and judged by the whole gate against itself and against itself with longer kernels.
+``benchmarks/gate_study.py`` writes the tables into docs/gate.md.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+import advisor
+from advisor.gating import baseline
+from advisor.gating import judge as gating
+from advisor.results.analysis import Analysis
+from advisor.testing import TraceBuilder
+
+STEP_MS, KERNEL_MS = 100.0, 80.0
+GROWN = (0.03, 0.05, 0.10, 0.20)
+STEPS = (5, 10, 20)
+Noise = Callable[[int, np.random.Generator], np.ndarray]
+"""Factors of the steps of one run."""
+
+
+class Model(NamedTuple):
+    """A kind of noise, and of runs that differ as a whole by a standard deviation of *between*."""
+
+    name: str
+    noise: Noise
+    between: float = 0.0
+
+
+def independent(spread: float) -> Noise:
+    """Steps that know nothing of each other."""
+    return lambda count, rng: 1 + rng.normal(0, spread, count)
+
+
+def autocorrelated(spread: float, of: float = 0.7) -> Noise:
+    """Steps that are like the one before."""
+
+    def factors(count: int, rng: np.random.Generator) -> np.ndarray:
+        values = rng.normal(0, spread, count)
+        for index in range(1, count):
+            values[index] = of * values[index - 1] + np.sqrt(1 - of * of) * values[index]
+        return 1 + values
+
+    return factors
+
+
+def drifting(by: float, spread: float = 0.01) -> Noise:
+    """A run that gets slower evenly from its first step to its last, by as much or as little as chance has it."""
+    return lambda count, rng: 1 + rng.uniform(0, by) * np.linspace(0, 1, count) + rng.normal(0, spread, count)
+
+
+def spiked(share: float, times: float, spread: float = 0.01) -> Noise:
+    """Some steps, by chance, that take times as long."""
+    return lambda count, rng: (1 + rng.normal(0, spread, count)) * np.where(rng.random(count) < share, times, 1.0)
+
+
+OF_STEPS = (
+    Model("independent, 1 %", independent(0.01)),
+    Model("independent, 2 %", independent(0.02)),
+    Model("independent, 5 %", independent(0.05)),
+    Model("autocorrelated 0.7, 2 %", autocorrelated(0.02)),
+    Model("autocorrelated 0.7, 5 %", autocorrelated(0.05)),
+    Model("drift of up to 5 % in a run, 1 %", drifting(0.05)),
+    Model("one step of 20 takes twice as long, 1 %", spiked(0.05, 2.0)),
+)
+BETWEEN_RUNS = tuple(
+    Model(f"{100 * spread:g} % between runs", independent(0.01), spread) for spread in (0.0, 0.01, 0.02, 0.05)
+)
+RUNS = ((1, 1), (3, 1), (3, 3), (5, 5))
+
+
+@cache
+def program() -> Analysis:
+    """The program, with rules left out: what is asked is how the figures are judged."""
+    made = TraceBuilder(profile_memory=False)
+    for _ in range(6):
+        with made.step(), made.op("aten::mm"):
+            made.kernel("volta_sgemm_128x64_nn", us=1000)
+    with tempfile.TemporaryDirectory() as folder:
+        path = made.write(Path(folder) / "program.json")
+        return advisor.analyze(advisor.read(str(path), source="program"), only=["sync/*"], samples=True)
+
+
+def run(factors: Sequence[float] | np.ndarray, grown: float = 0.0) -> Analysis:
+    """A run of the program whose steps take *factors* of the usual, and whose kernels take longer by a share of the step."""
+    times, whole = np.asarray(factors, np.float64), program()
+    samples = whole.samples
+    assert samples is not None
+    more = STEP_MS * grown
+    figures = {
+        "step_ms": times * STEP_MS + more,
+        "kernel_ms": times * KERNEL_MS + more,
+    }
+    count = len(times)
+    metrics = {name: np.round(values, 6).tolist() for name, values in figures.items()}
+    made = msgspec.structs.replace(samples, steps=count, metrics=metrics, rules={})
+    return msgspec.structs.replace(whole, samples=made)
+
+
+def verdict(base: Sequence[Analysis], now: Sequence[Analysis]) -> str:
+    """What the gate says."""
+    return gating.judge(now, baseline.make(base)).verdict
+
+
+def drawn(model: Model, steps: int, runs: tuple[int, int], grown: float, rng: np.random.Generator) -> str:
+    """The gate's answer to one comparison by chance."""
+    sides = [
+        [run(model.noise(steps, rng) * (1 + rng.normal(0, model.between)), more) for _ in range(count)]
+        for count, more in zip(runs, (0.0, grown), strict=True)
+    ]
+    return verdict(*sides)
+
+
+class Row(NamedTuple):
+    """How comparisons came out: of the program with itself, and by how much its step grew."""
+
+    model: Model
+    steps: int
+    runs: tuple[int, int]
+    same: Counter[str]
+    grown: dict[float, Counter[str]]
+
+
+def row(model: Model, steps: int, runs: tuple[int, int], draws: int, seed: int) -> Row:
+    """One row: *draws* comparisons with itself, a fifth as many of each size of regression."""
+    rng = np.random.default_rng(seed)
+    same = Counter(drawn(model, steps, runs, 0.0, rng) for _ in range(draws))
+    grown = {
+        share: Counter(drawn(model, steps, runs, share, rng) for _ in range(max(1, draws // 5))) for share in GROWN
+    }
+    return Row(model, steps, runs, same, grown)
+
+
+def of_steps(draws: int) -> Iterator[Row]:
+    """One run a side, by kind of noise and number of steps."""
+    for number, model in enumerate(OF_STEPS):
+        for steps in STEPS:
+            yield row(model, steps, (1, 1), draws, 1000 + 10 * number + steps)
+
+
+def between_runs(draws: int) -> Iterator[Row]:
+    """Runs of ten steps, by how far runs differ and how many there are."""
+    for number, model in enumerate(BETWEEN_RUNS):
+        for runs in RUNS:
+            yield row(model, 10, runs, draws, 2000 + 100 * number + 10 * runs[0] + runs[1])
+
+
+class Spikes(NamedTuple):
+    """Slow steps put into a quiet program."""
+
+    slow: int
+    steps: int
+    times: float
+    before: int
+    verdicts: Counter[str]
+
+    @property
+    def raised(self) -> float:
+        """By what share they raise the mean step."""
+        return ((self.slow - self.before) * (self.times - 1) / self.steps) / (
+            1 + self.before * (self.times - 1) / self.steps
+        )
+
+
+SPIKES = ((1, 20, 4.0, 0), (2, 20, 3.0, 0), (3, 20, 2.0, 0), (4, 20, 3.0, 0), (5, 20, 1.5, 0), (7, 20, 1.5, 0),
+          (5, 20, 10.0, 1), (5, 20, 100.0, 1), (10, 20, 1.3, 0), (2, 10, 10.0, 0), (3, 10, 3.0, 0))  # fmt: skip
+
+
+def spikes(draws: int) -> Iterator[Spikes]:
+    """Slow steps at places that chance chooses, in a program whose steps vary by 1 %."""
+    for number, (slow, steps, times, before) in enumerate(SPIKES):
+        rng, counts = np.random.default_rng(3000 + number), Counter[str]()
+        for _ in range(draws):
+            sides = []
+            for many in (before, slow):
+                factors = 1 + rng.normal(0, 0.01, steps)
+                factors[rng.choice(steps, many, replace=False)] *= times
+                sides.append([run(factors)])
+            counts[verdict(*sides)] += 1
+        yield Spikes(slow, steps, times, before, counts)
+
+
+def short(draws: int) -> Counter[str]:
+    """Answers to recordings of one, two and three steps: there is none."""
+    rng = np.random.default_rng(4000)
+    model = OF_STEPS[0]
+    return Counter(drawn(model, 1 + number % 3, (1, 1), 0.1 * (number % 2), rng) for number in range(draws))
+
+
+# ---- the page
+
+
+def share(counts: Counter[str], word: str) -> str:
+    """A share of the comparisons in per cent."""
+    part = 100 * counts[word] / sum(counts.values())
+    return f"{part:.1f}" if part in (0, 100) or part >= 10 else f"{part:.2g}"
+
+
+HEADS = ["A/A failed", "A/A passed", *(f"+{100 * grown:g} % failed" for grown in GROWN), "+10 % passed"]
+
+
+def cells(found: Row) -> list[str]:
+    """The figures of a row."""
+    failed = [share(found.grown[grown], "failed") for grown in GROWN]
+    return [share(found.same, "failed"), share(found.same, "passed"), *failed, share(found.grown[0.10], "passed")]
+
+
+def page(table: Callable[[list[str], list[list[str]]], str], draws: int) -> list[str]:
+    """The simulated part of the page on the gate."""
+    steps = [[found.model.name, str(found.steps), *cells(found)] for found in of_steps(draws)]
+    runs = [[found.model.name, f"{found.runs[0]} / {found.runs[1]}", *cells(found)] for found in between_runs(draws)]
+    slow = [
+        [
+            f"{found.slow} of {found.steps} take {found.times:g} times as long",
+            str(found.before),
+            f"{100 * found.raised:+.0f} %",
+            *(share(found.verdicts, word) for word in ("failed", "passed", "inconclusive")),
+        ]
+        for found in spikes(max(1, draws // 5))
+    ]
+    few = short(max(3, draws // 10))
+    return [
+        "By noise and number of steps, one run a side. Simulated: a step of 100 ms, 80 of them kernels, that vary as said (by "
+        "standard deviations); the gate judges it against itself (A/A: what failed is a false alarm) and against itself with "
+        f"kernels that are longer by a share of the step. Per cent of {draws} comparisons A/A and of {max(1, draws // 5)} of "
+        "each regression; what neither failed nor passed is inconclusive.",
+        table(["noise of the steps", "steps", *HEADS], steps),
+        "By what differs between runs, and number of runs (baseline / candidate), ten steps each that vary by 1 %. One run a "
+        "side does not show what differs between runs: there it is the tolerance alone that stands for it.",
+        table(["spread", "runs", *HEADS], runs),
+        f"Single slow steps put into a program whose steps vary by 1 %, at places that chance chooses; per cent of "
+        f"{max(1, draws // 5)} comparisons.",
+        table(["slow steps", "slow in the baseline", "mean step", "failed", "passed", "inconclusive"], slow),
+        f"Recordings of one to three steps, {sum(few.values())} comparisons: {few['passed']} passed, {few['inconclusive']} "
+        "inconclusive.",
+    ]
