@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import stat
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -34,10 +35,12 @@ def analysis() -> Analysis:
 def full_disk(most_bytes: int) -> Iterator[None]:
     """Let no file of this process grow beyond *most_bytes*: writing more fails, as on a disk that is full."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    compiles, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # Python would keep half a module
     resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, hard))
     try:
         yield
     finally:
+        sys.dont_write_bytecode = compiles
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
