@@ -73,16 +73,13 @@ def _path(request: pytest.FixtureRequest, baseline: str | Path | None) -> Path:
 
 
 def _write(trace: Any, path: Path, config: str | Path | None, reason: str) -> Any:
-    from advisor.gating import baseline
     from advisor.gating.run import rules, runs, settings_of
+    from advisor.gating.update import update
 
     settings = settings_of(config)
     analyses = runs(trace, settings, rules(settings))
-    old = baseline.load(path) if path.is_file() else None
-    new = baseline.renew(old, analyses, reason, settings.gate.workload or None)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(baseline.dump(new))
-    return new
+    return update(path, analyses, reason, settings.gate.workload or None)
 
 
 def _settle(judgement: Any, inconclusive: str) -> Any:

@@ -15,6 +15,7 @@ import click
 from advisor.cli import options
 from advisor.cli.terminal import put
 from advisor.errors import UsageError, nearest
+from advisor.files import write
 
 if TYPE_CHECKING:
     from advisor.rulebook import Rule, Rulebook
@@ -146,7 +147,7 @@ def new(rule_id: str, folder: str, frame: str) -> None:
             text = files("advisor.cli").joinpath(example).read_text("utf-8").replace("team/example", rule_id)
             for shown, wanted in zip(_EXAMPLES["kernels"], _EXAMPLES[frame], strict=True):
                 text = text.replace(shown, wanted)
-            file.write_text(text, encoding="utf-8")
+            write(file, text.encode("utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from error
     put(f"{path}\n{proof}\nadvisor rules check {folder} && advisor rules test {folder}\n".encode())

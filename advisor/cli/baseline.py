@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 
 from advisor.cli import options
-from advisor.cli.outputs import write_file
 from advisor.cli.terminal import progress
 from advisor.errors import UsageError
 
@@ -49,11 +48,13 @@ def command(
     if update and not reason.strip():
         raise UsageError("an update of a baseline needs a reason: --reason '…'")
     from advisor.gating import baseline
+    from advisor.gating import update as renewing
     from advisor.gating.run import runs
     from advisor.gating.significance import LEAST_STEPS
     from advisor.results.decision import obstacle
 
-    old = baseline.load(path) if update else None
+    if update:
+        baseline.load(path)  # before the work
     settings = catalogue.settings()
     with progress(quiet) as say:
         paths, rules = options.once(traces), catalogue.rules(settings)
@@ -61,8 +62,7 @@ def command(
     if problems := list(filter(None, map(obstacle, analyses))):
         raise UsageError("; ".join(problems))
     label = workload if workload is not None else settings.gate.workload or None
-    new = baseline.renew(old, analyses, reason, label)
-    write_file(path, baseline.dump(new))
+    new = renewing.update(path, analyses, reason, label, anew=not update)
     if not quiet:
         click.echo(f"{path}: {_count(new.runs, 'run')} of {_count(sum(new.steps), 'step')}, "
                    f"{len(new.metrics)} metrics, {len(new.rules)} rules")  # fmt: skip

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
 import click
 
+from advisor import files
 from advisor.cli import options
 from advisor.cli.outputs import check_outputs
 from advisor.cli.terminal import progress, put
+from advisor.errors import UsageError
 
 
 @click.command("export", short_help="The evidence as a small annotated trace, for Perfetto.")
@@ -39,9 +42,6 @@ def command(
     holds a track for each finding and one for the cause of every moment of the GPU. Names are those of the report:
     nothing else of the file is kept.
     """
-    import gzip
-    from contextlib import ExitStack
-
     from advisor.engine.run import run
     from advisor.pipeline import analyze
     from advisor.report.figures import tally
@@ -60,11 +60,22 @@ def command(
         outcome = run(recorded, rules, only=chosen, skip=settings.skip)
         analysis = analyze(recorded, rules, only=chosen, skip=settings.skip)
         pieces = evidence(recorded, outcome, analysis.findings)
+        _write(path, pieces)
+    put(f"{path}: {size(path.stat().st_size)}, {tally(analysis.findings)}\n".encode())
+    options.keep(recorded)
+
+
+def _write(path: Path, pieces: Iterable[bytes]) -> None:
+    """Write the trace piece by piece, compressed where its name says so. Raises ``UsageError``."""
+    import gzip
+    from contextlib import ExitStack
+
+    try:
         with ExitStack() as stack:
-            file: BinaryIO | gzip.GzipFile = stack.enter_context(path.open("wb"))
+            file: BinaryIO | gzip.GzipFile = stack.enter_context(files.replacing(path))
             if path.suffix == ".gz":  # no name and no time of writing: the same trace gives the same bytes
                 file = stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0))
             for piece in pieces:
                 file.write(piece)
-    put(f"{path}: {size(path.stat().st_size)}, {tally(analysis.findings)}\n".encode())
-    options.keep(recorded)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from advisor.cli import complain, options
+from advisor.cli.outputs import write_file
 from advisor.cli.terminal import progress, put, width
 from advisor.errors import UsageError
 
@@ -50,9 +51,9 @@ def command(device: str | None, steps: int, states: int | None, out: str, force:
         raise UsageError(f"{out}: {error.strerror or error}") from error
 
     def keep(climb: table.Ladder) -> None:
-        (folder / "ladder.txt").write_text(text.render(climb), encoding="utf-8")
-        (folder / "ladder.json").write_bytes(climb.to_json())
-        (folder / "ladder.html").write_text(html.render(climb), encoding="utf-8")
+        write_file(folder / "ladder.txt", text.render(climb).encode("utf-8"))
+        write_file(folder / "ladder.json", climb.to_json())
+        write_file(folder / "ladder.html", html.render(climb).encode("utf-8"))
 
     with progress(quiet) as say:
         climb = table.climb(machine, folder.resolve(), steps=steps, states=states, say=say, keep=keep)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from advisor import files
 from advisor.cli.terminal import PIPED_WIDTH, put, wants_color, width
 from advisor.errors import UsageError
 from advisor.report import Format, Options, format_of, render
@@ -78,8 +79,8 @@ def write(
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a file. Raises ``UsageError`` where that cannot be."""
+    """Write a file whole, or leave the one there. Raises ``UsageError`` where that cannot be."""
     try:
-        path.write_bytes(content)
+        files.write(path, content)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from error

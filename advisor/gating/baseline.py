@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from advisor import files
 from advisor.errors import UsageError
 from advisor.gating.alike import unlike
 from advisor.results.analysis import Analysis
@@ -20,6 +21,8 @@ from advisor.results.samples import Samples, Work
 from advisor.views.metrics import METRICS
 
 SCHEMA_VERSION = 1
+MOST_BYTES = 64 << 20
+_MOST = 1e15
 _FIGURES = re.compile(r"\[[\s\d.,eE+-]+\]")
 
 
@@ -224,7 +227,7 @@ def _compact(text: str) -> str:
 def load(path: Path) -> Baseline:
     """Read a baseline. Raises ``UsageError`` with what is wrong, and what to do."""
     try:
-        data = path.read_bytes()
+        data = files.read(path, MOST_BYTES)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}. Make one: advisor baseline TRACE -o {path}") from error
     try:
@@ -234,6 +237,22 @@ def load(path: Path) -> Baseline:
                 f"{path}: is of schema version {version}, this advisor reads {SCHEMA_VERSION}. Make it anew: "
                 f"advisor baseline TRACE -o {path} --force"
             )
-        return msgspec.json.decode(data, type=Baseline)
-    except msgspec.DecodeError as error:
+        base = msgspec.json.decode(data, type=Baseline)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{path}: is no baseline of advisor: {error}") from error
+    if wrong := _impossible(base):
+        raise UsageError(f"{path}: is no baseline of advisor: {wrong}")
+    return base
+
+
+def _impossible(base: Baseline) -> str:
+    """Say which figure no recording can have, and arithmetic would overflow on; empty where there is none."""
+    runs = {f"metrics.{name}": series.runs for name, series in base.metrics.items()}
+    runs |= {f"rules.{name}": record.runs for name, record in base.rules.items()}
+    runs |= {f"parts.{name}": [list(parts.values())] for name, parts in base.parts.items()}
+    runs["steps"] = [[float(steps) for steps in base.steps]]
+    for name, lists in runs.items():
+        for value in (value for samples in lists for value in samples):
+            if not abs(value) <= _MOST:
+                return f"{name} holds {value:.3g}"
+    return ""

@@ -12,6 +12,7 @@ import msgspec
 from isal import igzip
 from msgspec import Raw, Struct
 
+from advisor import files
 from advisor.errors import UsageError
 from advisor.reading import stream
 from advisor.reading.program_settings import KEY, Recorded
@@ -115,7 +116,7 @@ def write(
         ]
     )
     data = igzip.compress(out, _LEVEL) if path.suffix == ".gz" else out
-    _replace(path, data)
+    files.write(path, data)
     return len(data)
 
 
@@ -177,13 +178,3 @@ def _or_empty(read: Callable[[], str]) -> str:
         return read()
     except (OSError, KeyError, ImportError):
         return ""
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Put *data* at *path* in one move."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        partial.write_bytes(data)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)

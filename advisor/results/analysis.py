@@ -485,9 +485,10 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
 
         Lines of the source are shown of files below *source_root*.
         """
+        from advisor import files
         from advisor.report import Options, render
 
-        Path(path).write_bytes(render("html", self, Options(source_root=source_root)))
+        files.write(path, render("html", self, Options(source_root=source_root)))
 
     def _repr_html_(self) -> str:
         """Return the analysis as a notebook shows it."""
