@@ -362,18 +362,7 @@ class Replay:
         if self.graph is None:
             return Priced({}, [])
         fixes, gone = apart(self.context, [c for c in claims if c.rule.replay is not None and len(c.segments)])
-        hosts = self._hosts
-        worlds = [_World(self, fixes, host) for host in hosts]
-        base = worlds[0].step_ns
-        queue = _Queue(
-            worlds,
-            fixes,
-            {claim.rule.id: self._bounds(claim, whole_ms) for claim in fixes},
-            whole_ms,
-            scale=whole_ms / base if base else 0.0,
-            thorough=len(self.graph) <= _LARGE,
-            careful=_World(self, fixes, _AT_LEAST, cautious=True) if len(hosts) > 1 else None,
-        )
+        queue = self._queue(fixes, whole_ms)
         order: list[list[str]] = []
         rungs: list[Rung] = []
         while queue.left:
@@ -393,6 +382,21 @@ class Replay:
         priced = joined(_parted(rungs, order), ranking.LEAST * whole_ms, spent)
         host = {claim.rule.id: self.behind_ms(claim) for claim in fixes}
         return replace(priced, after=priced.after | gone, host=host)
+
+    def _queue(self, fixes: Sequence[Claim], whole_ms: float) -> _Queue:
+        """The fixes, in a world for each speed that the host may have."""
+        hosts = self._hosts
+        worlds = [_World(self, fixes, host) for host in hosts]
+        base = worlds[0].step_ns
+        return _Queue(
+            worlds,
+            fixes,
+            {claim.rule.id: self._bounds(claim, whole_ms) for claim in fixes},
+            whole_ms,
+            scale=whole_ms / base if base else 0.0,
+            thorough=len(self.graph or ()) <= _LARGE,
+            careful=_World(self, fixes, _AT_LEAST, cautious=True) if len(hosts) > 1 else None,
+        )
 
     def _climb(self, queue: _Queue, order: Sequence[Sequence[str]], rungs: list[Rung], whole_ms: float) -> None:
         """Take fixes in an order, and add their steps to *rungs*."""
