@@ -28,6 +28,7 @@ SCHEMA = Schema(
     ),
 )  # fmt: skip
 _STEP = re.compile(r"^Optimizer\.step#")
+_FACTORS = re.compile(r"^aten::_?(?:linalg_(?!vector_norm)\w+|cholesky\w*|inverse|eig\w*|svd|qr|symeig|matrix_(?:exp|power))$")
 _NAME = re.compile(r"^Optimizer\.step#(.*?)(?:\.step)?$")
 
 
@@ -72,6 +73,15 @@ def launched_each(context: Context) -> float | None:
         return None
     row = context.once(_work)
     return float(np.median(summed(row[(row >= 0) & ~work.communication], 1, len(rows))))
+
+
+def factorizes(context: Context) -> bool | None:
+    """Tell whether a step inverts or factorizes matrices; None without a step, or where operators were not recorded."""
+    host, rows = context.recording.host, nodes(context)
+    if not len(rows) or not (host.group == OP).any():
+        return None
+    found = nodes_by_name(context.recording, _FACTORS, (OP,))
+    return bool((_row_of(context, host.start[found]) >= 0).any())
 
 
 def build(context: Context) -> pd.DataFrame:

@@ -181,6 +181,7 @@ DATA: dict[str, type[Images]] = {
 """Data of the rules whose x is no batch of images."""
 
 OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "transfer/copy-through-host": lambda scope: {name: torch.rand(4) for name in "hwb"},
     "cpu/python-time": lambda scope: {"log": io.StringIO()},
     "distributed/exposed-communication": lambda scope: {
         "sent": torch.rand(4, 16),
