@@ -158,9 +158,6 @@ class Columns:
             sinks.close()
             self.add(events, text)
             return
-        for group, batch in sinks.batches():
-            if group in ("op", "runtime"):
-                self.programs |= {self.threads[event.pid] for event in batch}
         sinks.close()
         for group, table in tables:
             self._grown.setdefault(group, Grown()).append(table)
@@ -181,6 +178,8 @@ class Columns:
         """The columns of a batch; notes where in *events* the first value lies that could not be used."""
         self._bad_row = -1
         table = self._take[group](batch)
+        if group in ("op", "runtime"):
+            self.programs |= {self.threads[event.pid] for event in batch}
         if self._bad_row >= 0:
             bad = batch[self._bad_row]
             number = self.events + next(at for at, event in enumerate(events, 1) if event is bad)
