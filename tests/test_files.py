@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 from support.command import command
@@ -67,13 +68,17 @@ def test_on_a_full_disk_the_old_file_stays(words: tuple[str, ...], tmp_path: Pat
     assert list(tmp_path.iterdir()) == [old]
 
 
+def interrupted(file: BinaryIO) -> None:
+    file.write(b"half of the")
+    raise KeyboardInterrupt
+
+
 def test_what_is_interrupted_leaves_the_old_file(tmp_path: Path) -> None:
     old, new = tmp_path / "old.html", tmp_path / "new.html"
     old.write_bytes(b"old")
     for path in (old, new):
         with pytest.raises(KeyboardInterrupt), files.replacing(path) as file:
-            file.write(b"half of the")
-            raise KeyboardInterrupt
+            interrupted(file)
     assert (old.read_bytes(), list(tmp_path.iterdir())) == (b"old", [old])
 
 
@@ -167,12 +172,14 @@ def test_a_baseline_of_anything_is_refused(content: bytes, reason: str, tmp_path
         baseline.load(path)
 
 
-@pytest.mark.parametrize("key", ["metrics.step_ms", "rules.loader/cheap", "parts.kernel_ms", "steps"])
+@pytest.mark.parametrize("key", ["metrics.step_ms", "rules.loader/cheap", "parts.kernel_ms", "steps", "work.weights"])
 def test_a_baseline_with_a_figure_that_overflows_is_refused(key: str, analysis: Analysis, tmp_path: Path) -> None:
     table = json.loads(baseline.dump(baseline.make([analysis])))
     group, _, name = key.partition(".")
     if group == "steps":
         table["steps"] = [10**30]
+    elif group == "work":
+        table["work"] = {"weights": 1e308}
     elif group == "parts":
         table["parts"][name] = {"a": 1e308}
     else:

@@ -36,6 +36,7 @@ SCHEMA = Schema(
         real("utilization", "share", "the TensorBoard plugin's GPU utilization; NULL without kernels"),
         real("sm_efficiency", "share", "the plugin's estimated SM efficiency; NULL where blocks per SM are not recorded"),
         real("achieved_occupancy", "share", "the plugin's, over the kernels that have one: 0 stands for none; NULL where none has"),
+        real("occupancy_share", "share", "of kernel time: of kernels that have an achieved occupancy; NULL where none has"),
         integer("peak_allocated_bytes", "bytes", "highest Total Allocated; NULL where memory was not recorded"),
         integer("peak_reserved_bytes", "bytes", "highest Total Reserved; NULL where memory was not recorded"),
     ),
@@ -108,7 +109,8 @@ def facts(context: Context) -> list[dict[str, Any]]:
                 "busy_share": busy / (high - low) if high > low else None,
                 "utilization": clip(kernels, from_, to).length / (to - from_) if len(own) and to > from_ else None,
                 "sm_efficiency": _sm_efficiency(context, own, from_, to),
-                "achieved_occupancy": _occupancy(context, own, from_, to),
+                "achieved_occupancy": (occupancy := _occupancy(context, own, from_, to))[0],
+                "occupancy_share": occupancy[1],
                 "peak_allocated_bytes": int(peaks["allocated_bytes"][here].max()) if here.any() else None,
                 "peak_reserved_bytes": int(peaks["reserved_bytes"][here].max()) if here.any() else None,
             }
@@ -143,17 +145,18 @@ def _sm_efficiency(context: Context, rows: Ints, low: int, high: int) -> float |
     return float((np.clip(level[:-1], 0.0, 1.0) * span).sum() / (high - low))
 
 
-def _occupancy(context: Context, rows: Ints, low: int, high: int) -> float | None:
-    """Estimated achieved occupancy, weighted by duration."""
+def _occupancy(context: Context, rows: Ints, low: int, high: int) -> tuple[float | None, float | None]:
+    """Estimated achieved occupancy, weighted by duration, and the share of the kernels' time that it is known of."""
     work = context.recording.work
     if not len(rows):
-        return None
+        return None, None
     values = context.occupancy[np.searchsorted(context.kernel_rows, rows)]
     time = (np.clip(work.end[rows], low, high) - np.clip(work.start[rows], low, high)).astype(np.float64)
     known = (values >= 0) & (values <= 100) & (time > 0)  # a percentage, or no figure
     if not known.any():
-        return None
-    return float((values[known] * time[known]).sum() / time[known].sum() / 100)
+        return None, None
+    covered = float(time[known].sum())
+    return float((values[known] * time[known]).sum() / covered / 100), covered / float(time.sum())
 
 
 FRAME = Frame(SCHEMA, build, evidence=("device", "name", "vendor"), timeless=True)

@@ -21,6 +21,7 @@ from advisor.replay import batch, link
 from advisor.replay.graph import BLOCKING, PLAIN, WAIT, Graph
 from advisor.replay.simulate import Change
 from advisor.replay.steady import clock
+from advisor.timeline.calls import PHASES
 from advisor.timeline.context import Context
 
 Floats = npt.NDArray[np.float64]
@@ -81,7 +82,7 @@ def effect(context: Context, graph: Graph, claim: Claim, *, hopeful: bool, other
         if replay.floor == "link":
             _no_faster_than_the_link(context, graph, keep, at[works])
     if action == "capture":
-        _capture(graph, keep, share)
+        _capture(context, graph, keep, share)
     spans = context.once(clock).spans(_host_spans(context, frame, claim))
     if len(spans.start):
         _on_host(graph, keep, spans, share)
@@ -213,12 +214,15 @@ def _of_launch(graph: Graph) -> Floats:
     return np.clip(part, 0.0, 1.0)
 
 
-def _capture(graph: Graph, keep: Keep, share: float) -> None:
+def _capture(context: Context, graph: Graph, keep: Keep, share: float) -> None:
     """Take launches from the host, those hidden behind the GPU's work as well: what is captured is launched as one.
 
-    Without that the host would set the pace as soon as kernels became faster, with launches that are gone.
+    Without that the host would set the pace as soon as kernels became faster, with launches that are gone. A compiled model
+    leaves the optimizer's launches, and those of zero_grad, as they are: they are other findings'.
     """
-    taken = np.where(graph.kind == PLAIN, share, 0.0)
+    other = [PHASES.index("optimizer"), PHASES.index("zero_grad")]
+    of_model = ~np.isin(context.phases(graph.node), other)
+    taken = np.where((graph.kind == PLAIN) & of_model, share, 0.0)
     keep.call *= 1 - taken
     keep.think *= 1 - taken * _of_launch(graph)
 

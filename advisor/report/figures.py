@@ -19,6 +19,8 @@ APART = 0.10
 UNSTEADY = 0.01
 # A cause's own median is said where it differs from its part of the mean step by so much, and so much of the step.
 _UNLIKE = 0.05
+_NEARLY_ALL = 0.95
+"""Share of the kernels' time from which on a figure speaks of the kernels."""
 # What reading lost: codes of quality notes that a reader in a hurry must see too.
 DAMAGE = frozenset({"truncated", "gzip-truncated", "gzip-damaged", "skipped", "metadata"})
 
@@ -102,7 +104,9 @@ def per(summary: Summary | None) -> str:
 
 def over(summary: Summary | None, word: str) -> str:
     """Return `` in 5 steps``: what counts and sums of rows cover, where that is more than one step."""
-    count = summary.steps if summary else 0
+    count = 0
+    if summary:
+        count = summary.steps if summary.counted_steps is None else summary.counted_steps
     return f" {word} {count} steps" if count > 1 else ""
 
 
@@ -217,7 +221,7 @@ def headline(summary: Summary) -> list[Figure]:
         (
             "achieved occupancy",
             summary.achieved_occupancy,
-            "estimated: warps that were resident, of those that fit",
+            _occupancy_hint(summary),
             "summary.achieved_occupancy",
         ),
         ("Tensor Cores", summary.tensor_core_share, "of kernel time", "summary.tensor_core_share"),
@@ -225,6 +229,13 @@ def headline(summary: Summary) -> list[Figure]:
     rows += [Figure(name, None if share is None else percent(share), hint, key) for name, share, hint, key in shares]
     peak = None if summary.peak_memory_bytes is None else memory(summary)
     return [*rows, Figure("peak memory", peak, "", "summary.peak_memory_bytes")]
+
+
+def _occupancy_hint(summary: Summary) -> str:
+    """Say what the occupancy is, and of how much of the kernels' time, where it is not nearly all."""
+    known = summary.occupancy_share
+    part = f"; known for {percent(known)} of kernel time" if known is not None and known < _NEARLY_ALL else ""
+    return f"estimated: warps that were resident, of those that fit{part}"
 
 
 def _busy_hint(summary: Summary) -> str:

@@ -207,6 +207,16 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     unprofiled_steps: Annotated[int | None, doc("Steps that it is the median of.")] = None
+    occupancy_share: Annotated[
+        float | None, doc("Of kernel time: of kernels that have an achieved occupancy; None where none has.")
+    ] = None
+    counted_steps: Annotated[
+        int | None,
+        doc(
+            "Steps that hold steady work, which counts and sums of rows are over: without those of start-up. None in older "
+            "analyses."
+        ),
+    ] = None
     median_ms: Annotated[
         dict[Name, float],
         doc(

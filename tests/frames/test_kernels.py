@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import advisor
+from advisor.report import render
 from advisor.testing import TraceBuilder
 from advisor.timeline.launch_origin import alone_ns, place_shares
 from advisor.timeline.program import optimizers
@@ -284,3 +286,11 @@ def test_a_zero_for_every_kernel_is_not_recorded(tmp_path: Path) -> None:
     found = occupancies(tmp_path, figures(0, 76), figures(0, 0.037), figures(0, None), device="Tesla T4")
     assert found.kernels["occupancy"].isna().all()
     assert found.frame("devices")["achieved_occupancy"].isna().tolist() == [True]
+
+
+def test_an_occupancy_says_of_how_much_of_the_kernels_time_it_is(tmp_path: Path) -> None:
+    # Two of three kernels of 100 us have one.
+    found = occupancies(tmp_path, figures(40, 76), figures(0, 76), figures(0, 0.037))
+    assert found.frame("devices")["occupancy_share"][0] == pytest.approx(2 / 3)
+    text = " ".join(render("text", advisor.analyze(found)).decode().split())
+    assert "known for 66.7 % of kernel time" in text
