@@ -109,7 +109,7 @@ def run(factors: Sequence[float] | np.ndarray, grown: float = 0.0) -> Analysis:
 
 
 def verdict(base: Sequence[Analysis], now: Sequence[Analysis]) -> str:
-    """What the gate says."""
+    """The gate's verdict."""
     return gating.judge(now, baseline.make(base)).verdict
 
 
@@ -123,7 +123,7 @@ def drawn(model: Model, steps: int, runs: tuple[int, int], grown: float, rng: np
 
 
 class Row(NamedTuple):
-    """How comparisons came out: of the program with itself, and by how much its step grew."""
+    """Outcomes of comparisons: of the program with itself, and by the size of a regression."""
 
     model: Model
     steps: int

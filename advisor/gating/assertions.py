@@ -51,7 +51,7 @@ def _why(unknown: Sequence[Sequence[str]]) -> str:
 
 
 _OPTIONAL = frozenset({"shapes", "stacks", "memory", "gc", "ranks", "copy_memory", "bytes_copied"})
-"""What a recording may go without: no trace holds all of it, and rules that ask for more are never promised."""
+"""Features that a recording may go without: no trace holds all of it, and rules that ask for more are never promised."""
 
 
 def _unjudged(name: str, analysis: Analysis) -> list[str]:

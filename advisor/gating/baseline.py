@@ -71,7 +71,7 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
     """Parts of each metric: the heaviest by name, a step on average."""
     history: list[Change]
     work: Work | None = None
-    """What was computed, as far as the recordings tell; None in a baseline of an advisor that did not keep it."""
+    """Work that was computed, as far as the recordings tell; None in a baseline of an advisor that did not keep it."""
 
     @property
     def runs(self) -> int:

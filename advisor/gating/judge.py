@@ -1,8 +1,8 @@
 """The gate: a candidate's analyses against a baseline, check by check. It decides on analyses and reads no trace.
 
 A figure fails where it changed past its tolerance *and* past its floor *and* significantly; a rule where it fires and did
-not, or its cost grew so. What cannot be said is inconclusive, and never a pass: recordings that are not alike, too few
-steps, a figure or a rule that one side lacks. The whole is inconclusive where such a check counts.
+not, or its cost grew so. What cannot be said is inconclusive, and never a pass: recordings of other work or another device,
+too few steps, too much noise, a figure or a rule that one side lacks. The whole is inconclusive where such a check counts.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ _NORMAL = {0.9975: 2.807, 0.995: 2.576}
 _MARGIN, _SPREADS = 2.326, 1.6
 """By how much a regression must pass the threshold: standard errors of steps that are alike; at most so many spreads."""
 _HIDES = (3.5, 3.4)
-"""What the noise may hide: standard errors of steps that are alike; but no more spreads, or few steps would never pass."""
+"""Change that noise may hide: standard errors of steps that are alike; but no more spreads, or few steps would never pass."""
 _SLACK = 1.2
 
 

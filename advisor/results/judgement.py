@@ -27,11 +27,13 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     level: Annotated[Level, doc("error counts; warn is told and does not.")]
     message: Annotated[Text, doc("One line: what grew, by how much, where; or why there is no answer.")]
     unit: Annotated[Wording, doc("ms, MB or share; empty for counts, and where there is no figure.")] = ""
-    base: Annotated[float | None, doc("Median of the baseline's steps, in `unit`.")] = None
-    now: Annotated[float | None, doc("Median of the candidate's steps; of an assertion, what is furthest off.")] = None
+    base: Annotated[float | None, doc("Figure of the baseline's steps in `unit`: median, mean or peak.")] = None
+    now: Annotated[float | None, doc("That of the candidate's steps; of an assertion, what is furthest off.")] = None
     change: Annotated[float | None, doc("now less base.")] = None
     change_share: Annotated[float | None, doc("change over base; None where base is 0.")] = None
-    low: Annotated[float | None, doc("Lower bound of the change, at 99 %, by bootstrap of the medians.")] = None
+    low: Annotated[
+        float | None, doc("Lower bound of the change, at 99 %: by bootstrap, of several runs by Student's t.")
+    ] = None
     high: Annotated[float | None, doc("Upper bound of the change.")] = None
     threshold: Annotated[float | None, doc("The least change that matters; of an assertion, its bound.")] = None
     where: Annotated[list[Place], doc("Places that carry most of it, at most three; of a regression only.")] = []
