@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 from support.command import command
@@ -67,13 +68,17 @@ def test_on_a_full_disk_the_old_file_stays(words: tuple[str, ...], tmp_path: Pat
     assert list(tmp_path.iterdir()) == [old]
 
 
+def interrupted(file: BinaryIO) -> None:
+    file.write(b"half of the")
+    raise KeyboardInterrupt
+
+
 def test_what_is_interrupted_leaves_the_old_file(tmp_path: Path) -> None:
     old, new = tmp_path / "old.html", tmp_path / "new.html"
     old.write_bytes(b"old")
     for path in (old, new):
         with pytest.raises(KeyboardInterrupt), files.replacing(path) as file:
-            file.write(b"half of the")
-            raise KeyboardInterrupt
+            interrupted(file)
     assert (old.read_bytes(), list(tmp_path.iterdir())) == (b"old", [old])
 
 
