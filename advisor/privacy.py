@@ -1,8 +1,7 @@
 """Privacy of texts that somebody else wrote: no credential is shown, and no person's name in a path or an address.
 
 :func:`scrub` cleans any text of a trace (names, stacks, groups, devices), :func:`clean_path` a path, :func:`address` a URL or
-what else a user names to be read; :func:`without_secrets` also what libraries and the advisor itself put into errors. All
-give the same once more on what they gave.
+what else a user names to be read; :func:`without_secrets` also what libraries and the advisor itself put into errors.
 """
 
 from __future__ import annotations

@@ -76,7 +76,8 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             result = super().invoke(ctx)
-            sys.stdout.flush()  # here, where a reader that went away can still be told from a bug
+            if sys.stdout is not None and not sys.stdout.closed:  # a recorded script may close it
+                sys.stdout.flush()  # here, where a reader that went away can still be told from a bug
         except BrokenPipeError:
             # What is still in the buffer would raise once more while Python shuts down.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -17,6 +17,7 @@ from advisor import files
 from advisor.errors import UsageError
 from advisor.gating.alike import unlike
 from advisor.results.analysis import Analysis
+from advisor.results.encoding import inert
 from advisor.results.samples import Samples, Work
 from advisor.views.metrics import METRICS
 
@@ -216,7 +217,7 @@ def merge(old: Baseline, new: Baseline, reason: str) -> Baseline:
 def dump(baseline: Baseline) -> bytes:
     """Return the file's bytes: sorted keys, a newline at the end."""
     text = json.dumps(msgspec.to_builtins(baseline), indent=1, sort_keys=True, ensure_ascii=True)
-    return (_compact(text) + "\n").encode()
+    return (inert(_compact(text)) + "\n").encode()
 
 
 def _compact(text: str) -> str:
