@@ -172,12 +172,14 @@ def test_a_baseline_of_anything_is_refused(content: bytes, reason: str, tmp_path
         baseline.load(path)
 
 
-@pytest.mark.parametrize("key", ["metrics.step_ms", "rules.loader/cheap", "parts.kernel_ms", "steps"])
+@pytest.mark.parametrize("key", ["metrics.step_ms", "rules.loader/cheap", "parts.kernel_ms", "steps", "work.weights"])
 def test_a_baseline_with_a_figure_that_overflows_is_refused(key: str, analysis: Analysis, tmp_path: Path) -> None:
     table = json.loads(baseline.dump(baseline.make([analysis])))
     group, _, name = key.partition(".")
     if group == "steps":
         table["steps"] = [10**30]
+    elif group == "work":
+        table["work"] = {"weights": 1e308}
     elif group == "parts":
         table["parts"][name] = {"a": 1e308}
     else:
