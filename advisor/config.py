@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
+from advisor import files
 from advisor.errors import UsageError, nearest
 from advisor.results.analysis import Severity
 from advisor.results.judgement import Level
@@ -27,6 +28,7 @@ from advisor.timeline.ledger import CAUSES
 from advisor.views.metrics import METRICS
 
 DEFAULT_CACHE_GB = 4.0
+MOST_BYTES = 1 << 20
 _BARE_ID = re.compile(r"^[ \t[]*(?:tool\.advisor\.)?limits\.([\w-]+/[\w-]+)", re.MULTILINE)
 _FORM = r"^\s*([a-z_][a-z0-9_.\-/]*)\s*(>=|<=|==|>|<)\s*(-?\d+(?:\.\d+)?(?:e-?\d+)?)\s*$"
 _SUMMARY = (
@@ -198,18 +200,15 @@ def load(path: str | Path | None = None, start: str | Path | None = None) -> Con
 
 
 def _parse(path: Path) -> dict[str, Any]:
-    import tomllib
-
-    if path.exists() and not path.is_file():  # a device or a pipe might never end
-        raise UsageError(f"{path}: is no file")
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        text = files.read(path, MOST_BYTES).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+        return files.toml(text)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: is not UTF-8, from byte {error.start} on; save it as UTF-8") from error
-    except tomllib.TOMLDecodeError as error:
-        bare = _BARE_ID.search(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        bare = _BARE_ID.search(text)
         quoted = f'. The id of a rule goes in quotes: limits."{bare[1]}"' if bare else ""
         raise UsageError(f"{path}: not valid TOML: {error}{quoted}") from error
 

@@ -18,9 +18,10 @@ from advisor.cache import codec, identity
 from advisor.cache.codec import Array
 from advisor.cache.store import CacheError, Store
 from advisor.errors import AdvisorError
+from advisor.privacy import scrub_all
 from advisor.reading.stream import Recorded
 from advisor.timeline.calls import Attributes, Host
-from advisor.timeline.source import LIBRARIES, Place, scrub
+from advisor.timeline.source import LIBRARIES, Place
 
 if TYPE_CHECKING:
     from advisor.timeline.recording import Recording
@@ -33,7 +34,7 @@ LEAST_BYTES = 20_000_000
 _RATIO = 40
 _FORMAT = 2
 """Of the entries' bytes; the first was folders of Parquet."""
-_DECIDES = ("results/version.py", "reading", "timeline", "cache", "intervals.py")
+_DECIDES = ("results/version.py", "reading", "timeline", "cache", "intervals.py", "privacy.py")
 # Notes that tell of the file's name, not of its content.
 _OF_THE_NAME = frozenset(["not-gzip"])
 # Of the forest: what others hold, and what only its making needs.
@@ -155,7 +156,7 @@ def of_recorded(recorded: Recorded) -> bytes:
     if recorded.part is not None or any(code in _OF_THE_NAME for code, _ in recorded.notes):
         raise Unkept("not the content of the file alone")
     # Texts are kept as the frames show them, and are cleaned once more when they are read again.
-    if any(scrub(text) != text for table in (recorded.names, recorded.stacks) for text in table):
+    if any(scrub_all(table) != table for table in (recorded.names, recorded.stacks, recorded.texts)):
         raise Unkept("texts that cleaning does not leave alone")
     return _encode(recorded)
 

@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from advisor.errors import AdvisorError, nearest
+from advisor.privacy import without_secrets
 
 # Name to module; the module holds a click command of the name `command`. The order is that of the help.
 COMMANDS = {
@@ -41,7 +42,8 @@ def complain(message: str, kind: str = "error") -> None:
     from advisor.report.plain import clean
 
     clear()
-    click.echo(f"advisor: {kind}: " + "\n".join(clean(line) for line in message.splitlines()), err=True)
+    lines = without_secrets(message).splitlines()
+    click.echo(f"advisor: {kind}: " + "\n".join(clean(line) for line in lines), err=True)
 
 
 ALONE = "analyze"
@@ -74,7 +76,8 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             result = super().invoke(ctx)
-            sys.stdout.flush()  # here, where a reader that went away can still be told from a bug
+            if sys.stdout is not None and not sys.stdout.closed:  # a recorded script may close it
+                sys.stdout.flush()  # here, where a reader that went away can still be told from a bug
         except BrokenPipeError:
             # What is still in the buffer would raise once more while Python shuts down.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -120,7 +123,7 @@ class Commands(click.Group):
         except Exception:  # noqa: BLE001  (the last resort: Python would exit with 1, which means "the gate failed")
             import traceback
 
-            traceback.print_exc()
+            click.echo(without_secrets(traceback.format_exc()), nl=False, err=True)
             click.echo("advisor: this is a bug in the advisor; please report it with the traceback above.", err=True)
             sys.exit(EXIT_BUG)
         sys.exit(code if isinstance(code, int) else 0)

@@ -33,8 +33,8 @@ def command(trace: str | None, sql: str | None, schema: str | None, reading: opt
     """Run SQL over the frames of TRACE: kernels, copies, gaps, steps and more.
 
     Any one SELECT of DuckDB runs, as it is written and for as long as it takes; files and the network are out of its
-    reach. Times are integers in ns, and columns end in their unit. The table shortens long text; json and csv hold it
-    whole.
+    reach. DuckDB works in 1 GB; rows that it hands over and very long texts come on top, so LIMIT them. Times are integers
+    in ns, and columns end in their unit. The table shortens long text; json and csv hold it whole.
 
     \b
       advisor query --schema kernels

@@ -13,6 +13,7 @@ from typing import IO, ClassVar, TextIO
 import click
 
 from advisor.errors import UsageError
+from advisor.privacy import without_secrets
 
 PIPED_WIDTH = 100
 _BAR = 24
@@ -119,7 +120,7 @@ class Line(Progress):
             size = f" [{'#' * full:{_BAR}}] {done / _MB:,.0f} of {total / _MB:,.0f} MB"
         elif total is None and done >= _LEAST:
             size = f" {done / _MB:,.0f} MB"
-        return shorten(clean(self._text), max(20, self.room - len(size))) + size
+        return shorten(clean(without_secrets(self._text)), max(20, self.room - len(size))) + size
 
     def draw(self, line: str) -> None:
         """Write *line* over the one before; an empty one clears it."""

@@ -48,6 +48,10 @@ def _explain_errors(named: Sequence[str]) -> Iterator[None]:
         yield
     except (duckdb.InterruptException, KeyboardInterrupt):
         raise KeyboardInterrupt from None
+    except RuntimeError as error:
+        if "interrupt" in str(error).lower():  # as DuckDB puts Ctrl-C
+            raise KeyboardInterrupt from None
+        raise
     except duckdb.Error as error:
         raise UsageError(explain(str(error), named)) from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +13,7 @@ from advisor.reading import remote
 from advisor.results.version import __version__
 
 _ANSWER_S = 15
+_LOGGERS = ("distributed", "tornado", "asyncio")
 
 
 def cluster(
@@ -27,14 +29,17 @@ def cluster(
         import distributed
     except ImportError:
         raise UsageError(f"--scheduler needs Dask, which is not installed: {remote.NEEDS}") from None
+    scheduler = scheduler if "://" in scheduler else f"tcp://{scheduler}"
     shown = remote.shown(scheduler)
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters of it is said here, in our words
+    for name in _LOGGERS:  # what matters of it is said here, in our words
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
+        asyncio.run(_knock(scheduler))
         client = distributed.Client(scheduler, timeout=_ANSWER_S, set_as_default=False)
-    except (OSError, TimeoutError, ValueError, ImportError) as error:
+    except Exception as error:  # noqa: BLE001  (each protocol has exceptions of its own)
         raise UsageError(
-            f"--scheduler {shown}: no Dask scheduler answers ({remote.message_of(error)}). Start one with `dask scheduler`, and "
-            "give the address that it prints, such as tcp://host:8786."
+            f"--scheduler {shown}: no Dask scheduler answers ({remote.message_of(error, scheduler)}). Start one with "
+            "`dask scheduler`, and give the address that it prints, such as tcp://host:8786."
         ) from None
     with client:
         if not client.scheduler_info()["workers"]:
@@ -53,6 +58,15 @@ def cluster(
             future.release()
 
 
+async def _knock(scheduler: str) -> None:
+    """Open a connection and close it: a client that gets none waits for half a minute, and ends in a traceback."""
+    from distributed.comm import connect
+    from distributed.security import Security
+
+    comm = await connect(scheduler, timeout=_ANSWER_S, **Security().get_connection_args("client"))
+    await comm.close()
+
+
 def _absolute(address: str) -> str:
     """Return a path as workers with the same disks find it, whatever folder they run in."""
     return address if remote.is_url(address) else os.path.abspath(address)
@@ -69,11 +83,11 @@ def _result(future: object, address: str, shown: str) -> task.Result:
         )
     except ImportError as error:
         raise UsageError(
-            f"--scheduler {shown}: the workers cannot run the advisor ({remote.message_of(error)}). "
+            f"--scheduler {shown}: the workers cannot run the advisor ({remote.message_of(error, address)}). "
             f"Install it there: pip install 'trace-advisor[cluster]=={__version__}'"
         ) from None
     except Exception as error:  # noqa: BLE001  (whatever went wrong over there is this one trace's loss)
-        reason = f"{type(error).__name__}: {remote.message_of(error)}"
+        reason = f"{type(error).__name__}: {remote.message_of(error, address)}"
         return task.Result(error=f"{remote.shown(address)}: failed on a worker: {reason}")
     if result.version != __version__:
         raise UsageError(

@@ -109,7 +109,7 @@ def _remote(url: str, inputs: Inputs) -> list[str]:
             names = [name for name in files if name.lower().endswith(SUFFIXES)]
             others = [name for name in files if name not in names]
     except Exception as error:  # noqa: BLE001  (each protocol has exceptions of its own)
-        raise TraceError(f"{remote.shown(url)}: cannot be listed: {remote.message_of(error)}") from None
+        raise TraceError(f"{remote.shown(url)}: cannot be listed: {remote.message_of(error, url)}") from None
     addresses = [str(system.unstrip_protocol(name)) for name in _by_name(names)]
     return _choose(remote.shown(url), addresses, others, inputs)
 

@@ -64,9 +64,10 @@ def plugin_window(context: Context) -> tuple[int, int]:
         linked = np.flatnonzero(work.launch >= 0)
         called = recording.host.start[work.launch[linked]]
         finish = recording.host.end[work.launch[linked]]
-        inside = np.zeros(len(linked), np.bool_)
-        for start, end in ranges:
-            inside |= (called >= start) & (finish <= end)
+        # A call is inside of one of the steps where the longest of those that began before it ends after it.
+        bounds = np.array(sorted(ranges), np.int64)
+        begun = np.searchsorted(bounds[:, 0], called, side="right")
+        inside = (begun > 0) & (np.maximum.accumulate(bounds[:, 1])[np.maximum(begun - 1, 0)] >= finish)
         matched = linked[inside]
         if len(matched):
             high = max(high, int(work.end[matched].max()))

@@ -15,9 +15,9 @@ from advisor.frames.frame import Frame
 from advisor.frames.schema import Schema, flag, integer, real, text
 from advisor.frames.values import typed
 from advisor.intervals import summed
+from advisor.privacy import clean_path
 from advisor.reading.program_settings import STACKS_APART, Autocast, Loader, Recorded
 from advisor.timeline.context import Context
-from advisor.timeline.source import clean_path
 from advisor.timeline.waits import LOADER
 
 _BY = "advisor record"

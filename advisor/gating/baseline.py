@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -17,6 +17,7 @@ from advisor import files
 from advisor.errors import UsageError
 from advisor.gating.alike import unlike
 from advisor.results.analysis import Analysis
+from advisor.results.encoding import inert
 from advisor.results.samples import Samples, Work
 from advisor.views.metrics import METRICS
 
@@ -216,7 +217,7 @@ def merge(old: Baseline, new: Baseline, reason: str) -> Baseline:
 def dump(baseline: Baseline) -> bytes:
     """Return the file's bytes: sorted keys, a newline at the end."""
     text = json.dumps(msgspec.to_builtins(baseline), indent=1, sort_keys=True, ensure_ascii=True)
-    return (_compact(text) + "\n").encode()
+    return (inert(_compact(text)) + "\n").encode()
 
 
 def _compact(text: str) -> str:
@@ -247,12 +248,19 @@ def load(path: Path) -> Baseline:
 
 def _impossible(base: Baseline) -> str:
     """Say which figure no recording can have, and arithmetic would overflow on; empty where there is none."""
-    runs = {f"metrics.{name}": series.runs for name, series in base.metrics.items()}
-    runs |= {f"rules.{name}": record.runs for name, record in base.rules.items()}
-    runs |= {f"parts.{name}": [list(parts.values())] for name, parts in base.parts.items()}
-    runs["steps"] = [[float(steps) for steps in base.steps]]
-    for name, lists in runs.items():
-        for value in (value for samples in lists for value in samples):
-            if not abs(value) <= _MOST:
-                return f"{name} holds {value:.3g}"
+    for key, value in msgspec.to_builtins(base).items():
+        entries = {f"{key}.{name}": entry for name, entry in value.items()} if isinstance(value, dict) else {key: value}
+        for name, entry in entries.items():
+            for number in _numbers(entry):
+                if not abs(number) <= _MOST:
+                    return f"{name} holds {max(min(number, 1e308), -1e308):.3g}"
     return ""
+
+
+def _numbers(value: object) -> Iterator[float]:
+    """All numbers in a value, however deep."""
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _numbers(item)
+    elif isinstance(value, int | float):
+        yield value

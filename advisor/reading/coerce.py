@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from advisor.privacy import scrub
+
 
 def integer(value: Any) -> int | None:
     """A whole number in any spelling, of a size that arithmetic can take."""
@@ -47,8 +49,8 @@ def flag(value: Any) -> bool | None:
 
 
 def word(value: Any, most: int = 40) -> str | None:
-    """Short printable text, or nothing."""
+    """Short printable text that may be shown, or nothing."""
     if not isinstance(value, str):
         return None
-    clean = "".join(char for char in value[: 20 * most] if char.isprintable())[:most].strip()
+    clean = scrub("".join(char for char in value[: 20 * most] if char.isprintable()))[:most].strip()
     return clean or None

@@ -1,7 +1,7 @@
 """Files that lie elsewhere: any URL that fsspec knows, streamed, never fetched whole.
 
 Credentials are found by the libraries' own ways and never looked at here; what an address may carry of them (a user and
-password, the query of a signed URL) is cut from all that is shown.
+password, the query of a signed URL) is cut from all that is shown (:mod:`advisor.privacy`).
 """
 
 from __future__ import annotations
@@ -11,30 +11,22 @@ import re
 from typing import Any
 
 from advisor.errors import TraceError, UsageError
+from advisor.privacy import address as shown
+from advisor.privacy import is_url, quoted, without_home
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
-_ANY_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://[^\s'\"<>]+")
-_SECRET = re.compile(r"(?<=://)[^/@]*@")
 # What a torch worker calls itself: its host's name and its process. It is the host that nobody need know.
 _WORKER = re.compile(r"^(?!rank[-_ ]?\d+\.)[^/\\]+(?=_\d+\.\d{9,}\.pt\.trace\.json)", re.IGNORECASE)
 _RANK = re.compile(r"rank[-_ ]?\d{1,9}", re.IGNORECASE)
 BLOCK = 8 << 20
+__all__ = ["NEEDS", "Remote", "file_system", "is_url", "message_of", "public", "shown"]
 NEEDS = "pip install 'trace-advisor[cluster]'"
 
 
-def is_url(address: str) -> bool:
-    """Tell whether *address* is a URL and no path."""
-    return _URL.match(address) is not None
-
-
-def shown(address: str) -> str:
-    """*address* without what may be secret: user and password, query and fragment. A path stays as it is."""
-    return re.split(r"[?#]", _SECRET.sub("", address))[0] if is_url(address) else address
-
-
 def public(address: str | os.PathLike[str]) -> str:
-    """*address* as a report names it: also without the host's name in what torch's trace handler calls its files."""
+    """*address* as a report names it: without home directories, and the host's name in what torch's handler calls its files."""
     text = shown(os.fspath(address))
+    if not is_url(text):
+        text = without_home(text)
     at = max(text.rfind("/"), text.rfind("\\")) + 1
     return text[:at] + _WORKER.sub(_nameless, text[at:])
 
@@ -42,11 +34,6 @@ def public(address: str | os.PathLike[str]) -> str:
 def _nameless(match: re.Match[str]) -> str:
     rank = _RANK.search(match[0])
     return f"*{rank[0]}*" if rank else "*"
-
-
-def without_secrets(text: str) -> str:
-    """A library's message, with every URL in it cut as :func:`shown` does."""
-    return _ANY_URL.sub(lambda match: shown(match[0]), text)
 
 
 def file_system(address: str) -> tuple[Any, str]:
@@ -58,9 +45,9 @@ def file_system(address: str) -> tuple[Any, str]:
     try:
         system, path = fsspec.core.url_to_fs(address)
     except ImportError as error:
-        raise UsageError(f"{shown(address)}: {without_secrets(str(error))}. Most of it: {NEEDS}") from None
-    except ValueError as error:
-        raise UsageError(f"{shown(address)}: {without_secrets(str(error))}") from None
+        raise UsageError(f"{shown(address)}: {message_of(error, address)}. Most of it: {NEEDS}") from None
+    except Exception as error:  # noqa: BLE001  (each protocol has exceptions of its own)
+        raise UsageError(f"{shown(address)}: is no address that can be read: {message_of(error, address)}") from None
     return system, str(path)
 
 
@@ -68,28 +55,31 @@ class Remote:
     """A remote file, open for reading from its beginning. Whatever its library raises becomes an ``OSError``."""
 
     def __init__(self, address: str) -> None:
+        self._address = address
         system, path = file_system(address)
         try:
             self._file = system.open(path, "rb", block_size=BLOCK, cache_type="readahead")
         except FileNotFoundError as error:
             if isinstance(error.__cause__, OSError):  # as fsspec puts it where no server answers
-                raise TraceError(f"{shown(address)}: cannot be opened: {message_of(error.__cause__)}") from None
+                raise TraceError(
+                    f"{shown(address)}: cannot be opened: {message_of(error.__cause__, address)}"
+                ) from None
             raise TraceError(f"{shown(address)}: no such file") from None
         except Exception as error:  # noqa: BLE001  (each protocol has exceptions of its own)
-            raise TraceError(f"{shown(address)}: cannot be opened: {message_of(error)}") from None
+            raise TraceError(f"{shown(address)}: cannot be opened: {message_of(error, address)}") from None
 
     def read(self, size: int) -> bytes:
         """Up to *size* bytes; none at the end."""
         try:
             return bytes(self._file.read(size))
         except Exception as error:  # noqa: BLE001  (as above)
-            raise OSError(message_of(error)) from None
+            raise OSError(message_of(error, self._address)) from None
 
     def close(self) -> None:
         """Give the connection back."""
         self._file.close()
 
 
-def message_of(error: Exception) -> str:
-    """Put an error on one line, in the library's words without addresses' secrets."""
-    return " ".join(without_secrets(str(error)).split())[:300] or type(error).__name__
+def message_of(error: BaseException, address: str = "") -> str:
+    """Put an error on one line, in the library's words; only its kind, where it quotes what is secret in *address*."""
+    return quoted(str(error), address)[:300] or type(error).__name__

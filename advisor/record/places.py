@@ -12,7 +12,7 @@ import sysconfig
 from functools import lru_cache
 from types import FrameType
 
-from advisor.timeline.source import clean_path
+from advisor.privacy import clean_path
 
 _PACKAGES = ("site-packages/", "dist-packages/")
 _HOME = os.path.expanduser("~").rstrip("/")

@@ -15,23 +15,30 @@ from advisor.frames import SCHEMAS
 from advisor.frames.schema import Schema
 from advisor.report.plain import clean
 from advisor.report.table import align
+from advisor.results.encoding import inert
 
 
 def show(names: Sequence[str], rows: Sequence[tuple[Any, ...]], form: str, width: int) -> str:
     """Show rows as an aligned table, as JSON objects, or as CSV."""
     if form == "json":
         objects = [dict(zip(unique(names), row, strict=True)) for row in rows]
-        return msgspec.json.format(msgspec.json.encode(objects, enc_hook=str), indent=2).decode() + "\n"
+        return inert(msgspec.json.format(msgspec.json.encode(objects, enc_hook=str), indent=2).decode()) + "\n"
     if form == "csv":
         file = io.StringIO()
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([clean(name) for name in names])
-        writer.writerows([clean(value) if isinstance(value, str) else value for value in row] for row in rows)
+        writer.writerow([_text(name) for name in names])
+        writer.writerows([value if _is_figure(value) else _text(value) for value in row] for row in rows)
         return file.getvalue()
     figures = [all(_is_figure(row[index]) for row in rows) and bool(rows) for index in range(len(names))]
     cells = [[_cell(value) for value in row] for row in rows]
     lines = align([clean(name) for name in names], cells, figures, width)
     return "\n".join([*lines, "", f"{len(rows)} row{'s' if len(rows) != 1 else ''}"]) + "\n"
+
+
+def _text(value: object) -> str:
+    """Write a cell of CSV that no spreadsheet takes for a formula: what begins like one gets an apostrophe, as people put it."""
+    text = clean(str(value))
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 
 def unique(names: Sequence[str]) -> list[str]:

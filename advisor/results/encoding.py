@@ -14,6 +14,13 @@ _STEERING = {
 # In what is indented line breaks stand between values only, never inside a string.
 _BREAK = re.compile(r"\n *")
 _PLAIN_LIST = re.compile(r'\[\n(?: *(?:"(?:[^"\\\n]|\\.)*"|[-+.\w]+),?\n)+ *\]')
+# A CI's runner takes these for its commands, wherever in a line they stand. As an escape the text is the same to whoever parses it.
+_COMMAND = re.compile(r"##(?=\[|vso\[)", re.IGNORECASE)
+
+
+def inert(text: str) -> str:
+    """Return JSON in which no string holds a command of a CI's runner as it stands."""
+    return _COMMAND.sub(r"#\\u0023", text) if "##" in text else text
 
 
 def to_json(value: object) -> bytes:
@@ -23,4 +30,4 @@ def to_json(value: object) -> bytes:
     """
     text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode("utf-8")
     text = _PLAIN_LIST.sub(lambda match: _BREAK.sub(" ", match[0]).replace("[ ", "[", 1)[:-2] + "]", text)
-    return text.translate(_STEERING).encode("utf-8")
+    return inert(text.translate(_STEERING)).encode("utf-8")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 import io
-import stat
-import tomllib
 import warnings
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -15,6 +13,7 @@ from textwrap import dedent
 
 import msgspec
 
+from advisor import files
 from advisor.errors import nearest
 from advisor.frames import FRAMES
 from advisor.frames.schema import Schema
@@ -57,13 +56,9 @@ class Draft(Reader):
     def content(self) -> bytes | OSError:
         """The file's bytes, or why there are none. A device or a pipe, which might never end, is not read."""
         try:
-            if not stat.S_ISREG(self.path.stat().st_mode):
-                return OSError("is no file")
-            with self.path.open("rb") as file:
-                content = file.read(MAX_BYTES + 1)
+            return files.read(self.path, MAX_BYTES)
         except OSError as error:
             return error
-        return content if len(content) <= MAX_BYTES else OSError(f"is larger than {MAX_BYTES >> 20} MB")
 
     def read(self) -> None:
         """Read the file and check all that needs no condition."""
@@ -73,12 +68,12 @@ class Draft(Reader):
             text = io.TextIOWrapper(io.BytesIO(self.content), encoding="utf-8").read()
             if text.startswith("\ufeff"):
                 return self.report("", "begins with a byte order mark; save it as UTF-8 without one (no BOM)")
-            table = tomllib.loads(text)
+            table = files.toml(text)
         except OSError as error:
             return self.report("", str(error.strerror or error))
         except UnicodeDecodeError as error:
             return self.report("", f"is not UTF-8, from byte {error.start} on; save it as UTF-8")
-        except (tomllib.TOMLDecodeError, RecursionError) as error:
+        except ValueError as error:
             return self.report("", f"not valid TOML: {error}")
         self.file = file = self.struct(RuleFile, table)
         if self.is_sound("id") and file.id != self.id:

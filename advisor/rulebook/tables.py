@@ -124,7 +124,7 @@ def problem_of(kind: Any, value: Any) -> str:
     try:
         msgspec.convert(value, kind)
         fits = not isinstance(value, float) or math.isfinite(value)
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, OverflowError):  # a whole number that no float holds
         fits = False
     return "" if fits else f"must be {meta.get('must') or _in_words(base)}, not {_quote(value)}"
 

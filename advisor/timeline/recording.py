@@ -11,12 +11,12 @@ import numpy.typing as npt
 
 from advisor import hardware
 from advisor.intervals import Bools, Ints, Spans, fetch, union
+from advisor.privacy import scrub, scrub_all
 from advisor.reading.metadata import Device
 from advisor.reading.stream import Recorded
 from advisor.timeline import steps as iterations
 from advisor.timeline.calls import OP, RUNTIME, Host, stack_rows
 from advisor.timeline.communication_names import communicates
-from advisor.timeline.source import scrub
 from advisor.timeline.steps import Step
 
 KERNEL, COPY, MEMSET = range(3)
@@ -52,6 +52,16 @@ class Work:
         return np.flatnonzero(self.kind == kind)
 
 
+def clean(recorded: Recorded) -> None:
+    """Take credentials and persons out of every text of a trace, in place: from here on all of it may be shown."""
+    recorded.names = scrub_all(recorded.names)
+    recorded.stacks = scrub_all(recorded.stacks)
+    recorded.texts = scrub_all(recorded.texts)
+    raws = [raw.decode("utf-8", "surrogateescape") for raw in recorded.raws]
+    recorded.raws = [raw.encode("utf-8", "surrogateescape") for raw in scrub_all(raws)]
+    recorded.notes = [(code, scrub(text)) for code, text in recorded.notes]
+
+
 class Recording:
     """Source of the builders of frames. Everything is worked out on first use and kept."""
 
@@ -65,8 +75,7 @@ class Recording:
         self.libraries = tuple(libraries)
         self._kept = kept  # may know the host's forest from last time
         self.part = recorded.part
-        recorded.names = [scrub(name) for name in recorded.names]
-        recorded.stacks = [scrub(stack) for stack in recorded.stacks]
+        clean(recorded)
         self.names = recorded.names
         self.tables = recorded.tables
         self.metadata = recorded.metadata

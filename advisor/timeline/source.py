@@ -1,7 +1,7 @@
-"""Places in the source: which stack frames are the user's own, and what of a path may be shown.
+"""Places in the source: which stack frames are the user's own.
 
 A frame is the user's when it is not the standard library's, torch's or a known library's. Paths lose home directories
-and everything up to ``site-packages``, always: what is left cannot name a person.
+and everything up to ``site-packages``, always (:mod:`advisor.privacy`): what is left cannot name a person.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import dataclass
+
+from advisor.privacy import STDLIB, clean_path
 
 # Top-level packages whose frames are not where a user would edit. Extended by `[tool.advisor] library`.
 LIBRARIES = frozenset(
@@ -41,29 +43,6 @@ _PLUMBING = frozenset(
     }
 )  # fmt: skip
 _FRAME = re.compile(r"^(?P<file>.*)\((?P<line>\d+)\): (?P<function>.*)$", re.DOTALL)
-_PACKAGES = re.compile(r"^.*?(?:site-packages|dist-packages)/")
-_STDLIB = re.compile(r"^.*?/lib/python\d(?:\.\d+)?/|^.*?/python\d(?:\.\d+)?/lib/")
-_HOME = re.compile(r"^(?:[A-Za-z]:)?/*(?:home|Users|users|root(?=/))(?:/|$)(?:(?<=root/)|[^/]+/)")
-# What torch.compile writes: no source of the user's, in a folder that is named after the user.
-_GENERATED = re.compile(r"^(?:.*/)?torchinductor(?:_[^/]*)?/")
-_HOME_ANYWHERE = re.compile(r"^.*?/(?:home|Users)/[^/]+/")
-
-
-# A home directory, wherever in a text it stands: /home/alice/, /Users/alice/, C:\\Users\\alice\\, ~alice/, and the
-# places where clusters keep their users' files. Anchored and greedy, so that hostile text costs one pass.
-_PATH = re.compile(r"[^\s\"'();,]+")
-_PERSONAL = re.compile(
-    r"^.*(?:[/\\](?:home|[Uu]sers?|scratch|fsx|lustre|gpfs|netscratch)[/\\]+[^/\\]+[/\\]+|~[\w.-]*[/\\]+)|^/+root/+"
-)
-_OWNER = re.compile(r"torchinductor_[^/\\]*")
-_MARKS = ("home", "sers", "user", "scratch", "fsx", "lustre", "gpfs", "~", "root/", "torchinductor_")
-
-
-def scrub(text: str) -> str:
-    """*text* without the home directories in it: what a name or a stack holds of a path must not name a person."""
-    if not any(mark in text for mark in _MARKS):
-        return text
-    return _PATH.sub(lambda word: _PERSONAL.sub("", _OWNER.sub("torchinductor", word[0]), count=1), text)
 
 
 @dataclass(frozen=True)
@@ -81,21 +60,6 @@ class Place:
         return f"{self.file}:{self.line} {self.function}"
 
 
-def clean_path(path: str) -> str:
-    """*path* without home directory and without everything up to site-packages."""
-    path = path.replace("\\", "/")
-    if "torchinductor" in path and (generated := _GENERATED.match(path)):
-        return "torchinductor/" + path[generated.end() :]
-    shorter = _PACKAGES.sub("", path, count=1)
-    if shorter != path:
-        return shorter
-    shorter = _STDLIB.sub("", path, count=1)
-    if shorter != path:
-        return shorter
-    shorter = _HOME.sub("", path, count=1)
-    return _HOME_ANYWHERE.sub("", shorter, count=1)
-
-
 def parse_frame(text: str, libraries: frozenset[str] = LIBRARIES) -> Place | None:
     """A frame written ``path(line): function``; None for built-ins, modules and anything else."""
     match = _FRAME.match(text)
@@ -111,7 +75,7 @@ def parse_frame(text: str, libraries: frozenset[str] = LIBRARIES) -> Place | Non
 def _is_user(raw: str, path: str, libraries: frozenset[str]) -> bool:
     if path.startswith("<") and not path.startswith("<ipython"):
         return False
-    if "site-packages/" in raw or "dist-packages/" in raw or _STDLIB.match(raw):
+    if "site-packages/" in raw or "dist-packages/" in raw or STDLIB.match(raw):
         return False
     parts = [part for part in path.split("/") if part not in ("", ".", "..")]
     if not parts or parts[0] == "torchinductor":

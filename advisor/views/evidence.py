@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from advisor.intervals import Ints
+from advisor.results.encoding import inert
 from advisor.timeline.calls import ANNOTATION, OP, PYTHON, RUNTIME
 from advisor.timeline.ledger import CAUSES
 from advisor.timeline.recording import COPY, KERNEL
@@ -41,7 +42,7 @@ def evidence(trace: Trace, outcome: Outcome, findings: Sequence[Finding]) -> Ite
     yield json.dumps(head)[:-1].encode() + b', "traceEvents": [\n'
     first = True
     for event in _events(trace, marks, findings, extent.low, extent.high):
-        yield (b"" if first else b",\n") + json.dumps(event).encode()
+        yield (b"" if first else b",\n") + inert(json.dumps(event)).encode()
         first = False
     yield b"\n]}\n"
 

@@ -22,7 +22,8 @@ from advisor.errors import AdvisorError, TraceError, UsageError
 from advisor.execution import inputs, task
 from advisor.execution import pool as local
 from advisor.execution import run as many
-from advisor.reading.remote import public, shown, without_secrets
+from advisor.privacy import without_secrets
+from advisor.reading.remote import public, shown
 from advisor.trace import read
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.timeline.source import LIBRARIES, clean_path, parse_frame, scrub
+from advisor.privacy import clean_path, scrub
+from advisor.timeline.source import LIBRARIES, parse_frame
 
 ROOTS_HOME = "/" + "root"  # of every machine; in a container, where most training runs
 

@@ -44,6 +44,9 @@ def names_of(context: Context) -> Names:
     return Names(groups["op"], groups["annotation"], groups["runtime"], groups["kernel"], host, files, folders)
 
 
+_STEP = "ProfilerStep#"
+
+
 def any_match(pattern: re.Pattern[str], names: Iterable[str]) -> bool:
     """Tell whether *pattern* is found in one of *names*."""
     return any(pattern.search(name) for name in names)
@@ -55,4 +58,7 @@ def _used(context: Context, group: str) -> tuple[str, ...]:
         return ()
     present = np.zeros(len(context.names), np.bool_)
     present[table["name"]] = True
-    return tuple(context.names[code][:MOST] for code in np.flatnonzero(present).tolist())
+    names = (context.names[code][:MOST] for code in np.flatnonzero(present).tolist())
+    # The steps' own names differ by their number, and say one thing: each pattern would be held against all of them.
+    step = ""
+    return tuple(name for name in names if not name.startswith(_STEP) or name == (step := step or name))
