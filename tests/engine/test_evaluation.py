@@ -46,10 +46,8 @@ def test_the_same_figures_are_asked_once(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(evaluation, "_ANSWERS", {})
     monkeypatch.setattr(evaluation, "_ANSWERS_MOST", 2)
     asked = []
-    query = Evaluator._query
-    monkeypatch.setattr(
-        Evaluator, "_query", lambda self, *words, **more: asked.append(1) or query(self, *words, **more)
-    )
+    ask = Evaluator._ask
+    monkeypatch.setattr(Evaluator, "_ask", lambda self, *words, **more: asked.append(1) or ask(self, *words, **more))
     assert (answer(7), answer(7), answer(8), answer(7)) == (True, True, True, True)
     assert len(asked) == 2
     assert answer(9) is True  # one more than are kept: all are forgotten
