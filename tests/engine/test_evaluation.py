@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pandas as pd
 import pytest
 
@@ -53,3 +55,12 @@ def test_the_same_figures_are_asked_once(monkeypatch: pytest.MonkeyPatch) -> Non
     assert answer(9) is True  # one more than are kept: all are forgotten
     assert answer(7) is True
     assert len(asked) == 4
+
+
+def test_without_a_query_no_thread_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluation, "_ANSWERS", {})
+    for watched in (True, False):
+        with Evaluator(World(pd.DataFrame({"x": pd.array([7], "Int64")})), {"trace": WHOLE}) as evaluator:
+            before = threading.active_count()
+            assert evaluator.truths("trace", {"it": QUESTION}) == {"it": True}
+            assert (threading.active_count() > before) is watched
