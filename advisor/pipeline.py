@@ -223,7 +223,7 @@ def _device(row: dict[str, Any]) -> DeviceInfo:
 
 
 def _summary(trace: Trace) -> Summary:
-    (facts,) = records(trace.frame("trace")[["busy_share", "tensor_core_share"]])
+    facts = trace.facts
     devices = records(trace.frame("devices"))
     first = devices[0] if devices else {}
     samples = trace.step_samples_ns / 1e6

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -211,6 +211,13 @@ class Trace:
         return self._context.ledger
 
     # ---- frames
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """The one row of the frame `trace`, as plain values by column; None for what is unknown."""
+        from advisor.frames.trace import row
+
+        return self._context.once(row)
 
     def frame(self, name: str) -> pd.DataFrame:
         """A frame by name. Raises UsageError for a name that is none."""

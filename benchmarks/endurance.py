@@ -98,11 +98,14 @@ def measure(paths: list[str], analyses: int, warm_up: int, keep: bool) -> dict[s
         if keep:
             previous.append((trace, analysis))
         del trace, analysis
+        if number == 1:
+            gc.freeze()  # modules stay as they are: to look through them each time takes as long as an analysis
         memory.append(resident_kb())
         if number == warm_up:
             before, threads_before = descriptors(), threads()
         if sys.stderr.isatty():
             print(f"\r{number} of {analyses}: {memory[-1] >> 10} MB", end="", file=sys.stderr)
+    gc.unfreeze()
     after = descriptors()
     settled = np.array(memory[warm_up:])
     slope = float(np.polyfit(np.arange(len(settled)), settled, 1)[0]) if len(settled) > 1 else 0.0

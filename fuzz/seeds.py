@@ -10,7 +10,7 @@ import gzip
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,28 +52,41 @@ def _recorded(largest_kb: float) -> Iterator[tuple[str, Root]]:
             text = file.read()
         root = json.loads(text.decode("utf-8", "replace"), strict=False)
         root = {"traceEvents": root} if isinstance(root, list) else root
-        for part, share in enumerate((0.0, 0.5, 1.0)):
-            name = "-".join(path.relative_to(path.parent.parent).parts).removesuffix(".json.gz")
-            yield f"{name}.{part}", shrunk(root, share)
+        name = "-".join(path.relative_to(path.parent.parent).parts).removesuffix(".json.gz")
+        for part, piece in enumerate(pieces(root, (0.0, 0.5, 1.0))):
+            yield f"{name}.{part}", piece
 
 
 def shrunk(root: Root, share: float, most: int = EVENTS) -> Root:
     """At most about *most* events of a trace, from *share* of its way on."""
+    return pieces(root, [share], most)[0]
+
+
+def pieces(root: Root, shares: Sequence[float], most: int = EVENTS) -> list[Root]:
+    """For each of the *shares*, at most about *most* events of a trace from there on: its events are put in order once."""
     events = [event for event in root["traceEvents"] if isinstance(event, dict)]
     timed = sorted((e for e in events if isinstance(e.get("ts"), int | float)), key=lambda e: float(e["ts"]))
-    host = [event for event in timed if not _on_gpu(event)]
-    begin = int(share * max(0, len(host) - most // 2))
-    piece = host[begin : begin + most // 2]
-    correlations = {_correlation(event) for event in piece} - {None}
-    work = [event for event in timed if _on_gpu(event)]
-    linked = [event for event in work if _correlation(event) in correlations][: most // 2]
-    if not linked:
-        start = int(share * max(0, len(work) - most // 2))
-        linked = work[start : start + most // 2]
+    host: list[Root] = []
+    work: list[tuple[Root, Any]] = []
+    for event in timed:
+        if _on_gpu(event):
+            work.append((event, _correlation(event)))
+        else:
+            host.append(event)
     steps = [event for event in host if str(event.get("name", "")).startswith("ProfilerStep#")][:_STEPS]
     metadata = [event for event in events if event.get("ph") == "M"][:5]
-    events_by_id = {id(event): event for event in [*metadata, *steps, *piece, *linked]}
-    return {**root, "traceEvents": list(events_by_id.values())}
+    found = []
+    for share in shares:
+        begin = int(share * max(0, len(host) - most // 2))
+        piece = host[begin : begin + most // 2]
+        correlations = {_correlation(event) for event in piece} - {None}
+        linked = [event for event, correlation in work if correlation in correlations][: most // 2]
+        if not linked:
+            start = int(share * max(0, len(work) - most // 2))
+            linked = [event for event, _ in work[start : start + most // 2]]
+        events_by_id = {id(event): event for event in [*metadata, *steps, *piece, *linked]}
+        found.append({**root, "traceEvents": list(events_by_id.values())})
+    return found
 
 
 def _on_gpu(event: dict[str, Any]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -18,6 +19,14 @@ from support import traces  # noqa: E402
 
 # Files whose few tests wait long for servers and browsers: begun first, so that none is waited for at the end.
 FIRST = ("tests/execution/test_cluster.py", "tests/report/test_browser.py")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the folder by which the processes of this run share analyses of real traces."""
+    if not hasattr(config, "workerinput"):
+        folder = TemporaryDirectory(prefix="advisor-tests-")
+        os.environ[traces.SHARED] = folder.name
+        config.add_cleanup(folder.cleanup)
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ class Evaluator:
         self._watch = Watch(self._connection)
         self._deadline = time.process_time() + TOTAL_SECONDS
         self._frames: dict[str, pd.DataFrame | Exception] = {}
-        self._rows: dict[str, dict[str, Any]] = {}
+        self._rows: dict[str, Mapping[str, Any] | Exception | None] = {}
 
     def __enter__(self) -> Evaluator:
         return self
@@ -87,21 +87,34 @@ class Evaluator:
             raise result
         return result if cost is None else result.assign(cost_ns=cost)
 
-    def row(self, name: str) -> dict[str, Any]:
-        """The one row of a frame that has one, as plain values by column."""
+    def row(self, name: str) -> Mapping[str, Any] | None:
+        """The row of a frame that has one, as plain values by column; None where it has more, or none."""
         if name not in self._rows:
-            (self._rows[name],) = records(self.frame(name))
-        return self._rows[name]
+            try:
+                self._rows[name] = self._find_row(name)
+            except Exception as error:  # noqa: BLE001  (as of a frame)
+                self._rows[name] = error
+        result = self._rows[name]
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    def _find_row(self, name: str) -> Mapping[str, Any] | None:
+        if name == "trace" and (facts := getattr(self._trace, "facts", None)) is not None:
+            found: Mapping[str, Any] = facts  # of a recording, without a frame of a hundred and fifty columns
+            return found
+        frame = self.frame(name)
+        return records(frame)[0] if len(frame) == 1 else None
 
     def masks(self, name: str, wheres: Mapping[str, Condition]) -> dict[str, Bools | Exception]:
         """For each condition, which rows of the frame it holds for; where it is NULL it does not hold."""
 
         def run(questions: Sequence[Question]) -> list[Bools]:
+            if (row := self.row(name)) is not None:
+                return [np.array([bool(answer)]) for answer in self._one_row(name, row, questions)]
             frame = self.frame(name)
             if frame.empty:
                 return [np.zeros(0, np.bool_) for _ in questions]
-            if len(frame) == 1:
-                return [np.array([bool(answer)]) for answer in self._one_row(name, frame, questions)]
             answers = self._query(name, frame, questions, duckdb.DuckDBPyConnection.fetchnumpy)
             return [np.ma.filled(answers[f"c{index}"], False).astype(np.bool_) for index in range(len(questions))]
 
@@ -113,17 +126,16 @@ class Evaluator:
         """For each question with one answer, that answer; None is NULL. *rows* adds masks as columns."""
 
         def run(batch: Sequence[Question]) -> list[bool | None]:
-            frame = self.frame(name)
-            if len(frame) == 1 and not rows:
-                return self._one_row(name, frame, batch)
-            (answers,) = self._query(name, frame, batch, rows=rows)
+            if not rows and (row := self.row(name)) is not None:
+                return self._one_row(name, row, batch)
+            (answers,) = self._query(name, self.frame(name), batch, rows=rows)
             return [None if answer is None else bool(answer) for answer in answers]
 
         return _answers(dict(questions), run)
 
-    def _one_row(self, name: str, frame: pd.DataFrame, questions: Sequence[Question]) -> list[bool | None]:
+    def _one_row(self, name: str, row: Mapping[str, Any], questions: Sequence[Question]) -> list[bool | None]:
         """The answer to each question on a frame of one row; those given for the same figures before are not asked again."""
-        types, row = self._types[name], self.row(name)
+        types = self._types[name]
         figures = {column: (types[column], row.get(column, ...)) for column in _columns(questions, ())}
         keys = [(question.sql, *(figures[column] for column in question.columns)) for question in questions]
         new = {key: question for key, question in zip(keys, questions, strict=True) if key not in _ANSWERS}
@@ -131,7 +143,7 @@ class Evaluator:
             _ANSWERS.clear()
             new = dict(zip(keys, questions, strict=True))
         if new:
-            (answers,) = self._query(name, frame, list(new.values()), values=row)
+            (answers,) = self._query_row(name, row, list(new.values()))
             _ANSWERS.update(zip(new, (None if answer is None else bool(answer) for answer in answers), strict=True))
         return [_ANSWERS[key] for key in keys]
 
@@ -197,37 +209,39 @@ class Evaluator:
         *,
         also: Sequence[str] = (),
         rows: Mapping[str, Bools] | None = None,
-        values: Mapping[str, Any] | None = None,
         tail: str = "",
     ) -> Any:
-        """Put all questions to the frame as columns c0, c1, ... of one query; *values* are the row of a frame of one row."""
-        seconds = min(QUERY_SECONDS, self._deadline - time.process_time())
-        if seconds <= 0:
-            raise AdvisorError(f"the rules ran out of time after {TOTAL_SECONDS:g} s")
+        """Put all questions to the frame as columns c0, c1, ... of one query."""
         # Of a setting what `trace` says of its program is asked too.
         types = self._types["trace"] | self._types[name] if name == "settings" else self._types[name]
         columns = _columns(questions, also)
         if missing := [column for column in columns if column not in frame]:
             raise AdvisorError(f"frame '{name}' lacks {', '.join(missing)}")
         items = ", ".join(f"{question.sql} AS c{index}" for index, question in enumerate(questions))
-        if values is not None and columns:
-            # As parameters: DuckDB takes four times as long to look at the columns of a DataFrame.
-            casts = [f'CAST(? AS {types[column]}) AS "{column}"' for column in columns]
-            query = f"SELECT {items} FROM (SELECT {', '.join(casts)}) {tail}"
-            return self._ask(query, seconds, fetch, [values[column] for column in columns])
         carried = columns or [next(column for column in types if column in frame)]
         casts = [f'CAST("{column}" AS {types[column]}) AS "{column}"' for column in carried]
         casts += [f'"{mask}"' for mask in rows or ()]
         self._connection.register("rows", frame[carried].assign(**(rows or {})))
         try:
-            return self._ask(f"SELECT {items} FROM (SELECT {', '.join(casts)} FROM rows) {tail}", seconds, fetch)
+            return self._ask(f"SELECT {items} FROM (SELECT {', '.join(casts)} FROM rows) {tail}", fetch)
         finally:
             self._connection.unregister("rows")
 
-    def _ask(
-        self, query: str, seconds: float, fetch: Callable[[duckdb.DuckDBPyConnection], Any], row: Sequence[Any] = ()
-    ) -> Any:
-        """Run a query, with *row* for its parameters; one that takes longer than *seconds* is an error."""
+    def _query_row(self, name: str, row: Mapping[str, Any], questions: Sequence[Question]) -> Any:
+        """Put all questions to one row: its values go as parameters, for DuckDB takes far longer to look at a DataFrame."""
+        types, columns = self._types[name], _columns(questions, ())
+        if missing := [column for column in columns if column not in row]:
+            raise AdvisorError(f"frame '{name}' lacks {', '.join(missing)}")
+        items = ", ".join(f"{question.sql} AS c{index}" for index, question in enumerate(questions))
+        casts = [f'CAST(? AS {types[column]}) AS "{column}"' for column in columns] or ["1"]
+        query = f"SELECT {items} FROM (SELECT {', '.join(casts)})"
+        return self._ask(query, duckdb.DuckDBPyConnection.fetchall, [row[column] for column in columns])
+
+    def _ask(self, query: str, fetch: Callable[[duckdb.DuckDBPyConnection], Any], row: Sequence[Any] = ()) -> Any:
+        """Run a query, with *row* for its parameters; one that takes too long is an error."""
+        seconds = min(QUERY_SECONDS, self._deadline - time.process_time())
+        if seconds <= 0:
+            raise AdvisorError(f"the rules ran out of time after {TOTAL_SECONDS:g} s")
         try:
             with self._watch.limit(seconds):
                 return fetch(self._connection.execute(query, row))

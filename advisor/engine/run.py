@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -187,11 +187,10 @@ class _Run:
         """The rule with a price that this hardware's peak rates allow, where it names the figure that says so."""
         if rule.replay is None or not rule.replay.times:
             return rule
-        try:
-            (times,) = self.evaluator.frame("trace")[rule.replay.times]
-        except Exception:  # noqa: BLE001  (whatever keeps the frame from being built is the verdict of `given`)
-            return rule
-        return msgspec.structs.replace(rule, replay=rule.replay.within(None if pd.isna(times) else float(times)))
+        if rule.replay.times not in self.facts:
+            return rule  # whatever keeps the frame from being built is the verdict of `given`
+        times = self.facts[rule.replay.times]
+        return msgspec.structs.replace(rule, replay=rule.replay.within(None if times is None else float(times)))
 
     # ---- does the rule speak of this trace, and is the symptom there
 
@@ -460,10 +459,10 @@ class _Run:
     # ---- in words
 
     @cached_property
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Mapping[str, Any]:
         """The one row of `trace`; None for what is unknown."""
         try:
-            return self.evaluator.row("trace")
+            return self.evaluator.row("trace") or {}
         except Exception:  # noqa: BLE001  (who needs these figures has failed already, or can be told without)
             return {}
 

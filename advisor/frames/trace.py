@@ -12,7 +12,7 @@ from advisor import hardware
 from advisor.frames import collectives, copies, devices, optimizers, program, rank_waits, settings
 from advisor.frames.frame import Frame
 from advisor.frames.schema import Schema, flag, integer, real, text
-from advisor.frames.values import typed
+from advisor.frames.values import plain, typed
 from advisor.intervals import Bools
 from advisor.timeline import memory
 from advisor.timeline.context import Context
@@ -137,8 +137,14 @@ SCHEMA = Schema(
 
 def build(context: Context) -> pd.DataFrame:
     """The frame: one row."""
-    values = facts(context)
+    values = context.once(row)
     return pd.DataFrame({column.name: typed([values[column.name]], column) for column in SCHEMA.columns}, copy=False)
+
+
+def row(context: Context) -> dict[str, Any]:
+    """The one row as plain values: what asks for single facts needs no frame of a hundred and fifty columns."""
+    values = facts(context)
+    return {column.name: plain(values[column.name], column) for column in SCHEMA.columns}
 
 
 def facts(context: Context) -> dict[str, Any]:

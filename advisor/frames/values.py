@@ -41,6 +41,16 @@ def typed(values: Sequence[Any], column: Column) -> ExtensionArray:
     return pd.arrays.BooleanArray(np.array(numbers, np.bool_), absent)
 
 
+def plain(value: Any, column: Column) -> Any:
+    """Return one value as the column gives it back: what is missing is None."""
+    if value is None or value is pd.NA or value != value:
+        return None
+    return value if column.type == "VARCHAR" else _PYTHON[column.type](value)
+
+
+_PYTHON: dict[str, type[int | float | bool]] = {"BIGINT": int, "DOUBLE": float, "BOOLEAN": bool}
+
+
 def records(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Rows of a frame as plain values of Python by column; what is missing is None."""
     names = [str(name) for name in table.columns]

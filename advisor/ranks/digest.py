@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from advisor.frames.values import records
 from advisor.intervals import Ints
 from advisor.timeline.ledger import CAUSES
 
@@ -93,7 +92,7 @@ def digest(trace: Trace) -> Digest:
         step_numbers=steps["number"].to_numpy().astype(np.int64),
         counted_ns=ledger.counted_ns,
         causes=ledger.by_cause(),
-        facts=records(trace.frame("trace"))[0],
+        facts=dict(trace.facts),
         features=trace.features,
         collectives=collectives,
         before=_before(ledger, collectives, trace.window[0]),

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-import pandas as pd
 
 from advisor.engine.ranking import middle_of
 from advisor.frames.rank_waits import rank_waits
@@ -162,8 +161,7 @@ def reordered(headline: Headline | None, before: Sequence[Finding], after: Seque
 
 def program_of(trace: Trace) -> Program:
     """Say what sort of program a trace shows, from the facts of the frame `trace`."""
-    frame = trace.frame("trace")
-    facts = {name: _plain(frame[name].iloc[0]) for name in _FACTS}
+    facts = trace.facts
     kind: HeadlineKind = "unknown"
     if facts["kind"] in ("training", "inference"):
         kind = facts["kind"]
@@ -186,17 +184,13 @@ def program_of(trace: Trace) -> Program:
     return Program(kind, details, "GPU" if known or not lost else "device", lost)
 
 
-_FACTS = (
-    "kind", "framework", "compiler", "compiled_share", "graph_kernels", "kernel_count", "cpu_only",
-    "model_on_cpu", "rank", "world_size", "has_host", "has_gpu", "gpu_used", "vendor",
-)  # fmt: skip
 _FRAMEWORKS = {
     "vllm": "vLLM", "sglang": "SGLang", "tensorrt-llm": "TensorRT-LLM", "tgi": "TGI", "lightning": "Lightning",
     "megatron": "Megatron", "torchrec": "TorchRec", "deepspeed": "DeepSpeed",
 }  # fmt: skip
 
 
-def _mode(facts: dict[str, Any]) -> str:
+def _mode(facts: Mapping[str, Any]) -> str:
     """Say how most of the kernels came to be launched: from graphs, by compiled code, or one by one."""
     if facts["graph_kernels"] and 2 * facts["graph_kernels"] >= (facts["kernel_count"] or 0):
         return "CUDA graphs"
@@ -204,11 +198,6 @@ def _mode(facts: dict[str, Any]) -> str:
     if share >= _MOSTLY and facts["compiler"] in ("aot", "dynamo"):
         return "compiled without fusing"
     return "compiled" if share >= _MOSTLY else "partly compiled" if share >= _PARTLY else "eager"
-
-
-def _plain(value: Any) -> Any:
-    """Return a cell of a frame; None for what is missing."""
-    return None if pd.isna(value) else value
 
 
 # ---- recordings of which nothing steady can be judged

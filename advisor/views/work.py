@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from advisor.frames.values import records
 from advisor.results.samples import Layer, Work
 
 if TYPE_CHECKING:
@@ -32,14 +31,13 @@ def work_of(trace: Trace) -> Work:
     program = trace.program
     host = "host" in trace.features
     layers = _layers(trace) if "shapes" in trace.features else {}
-    (facts,) = records(trace.frame("trace")[["loader_batch_size"]])
     heaviest = sorted(layers.items(), key=lambda item: (-item[1].calls * _size(item[1].weights), item[0]))
     return Work(
         phase=program.kind if program.kind != "unknown" else None,
         precision=program.precision,
         framework=program.framework,
         compiler=program.compiler or ("eager" if host else None),
-        batch=facts["loader_batch_size"],
+        batch=trace.facts["loader_batch_size"],
         weights=round(sum(layer.calls * _size(layer.weights) for layer in layers.values()), 3) if layers else None,
         layers=dict(heaviest[:_MOST_LAYERS]),
         grids=_grids(trace),

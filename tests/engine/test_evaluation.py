@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pandas as pd
 import pytest
 
@@ -46,12 +48,20 @@ def test_the_same_figures_are_asked_once(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(evaluation, "_ANSWERS", {})
     monkeypatch.setattr(evaluation, "_ANSWERS_MOST", 2)
     asked = []
-    query = Evaluator._query
-    monkeypatch.setattr(
-        Evaluator, "_query", lambda self, *words, **more: asked.append(1) or query(self, *words, **more)
-    )
+    ask = Evaluator._ask
+    monkeypatch.setattr(Evaluator, "_ask", lambda self, *words, **more: asked.append(1) or ask(self, *words, **more))
     assert (answer(7), answer(7), answer(8), answer(7)) == (True, True, True, True)
     assert len(asked) == 2
     assert answer(9) is True  # one more than are kept: all are forgotten
     assert answer(7) is True
     assert len(asked) == 4
+
+
+def test_without_a_query_no_thread_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluation, "_ANSWERS", {})
+    started = []
+    start = threading.Thread.start
+    monkeypatch.setattr(threading.Thread, "start", lambda self: started.append(self) or start(self))
+    for threads in (1, 1):  # the second is answered from what the first asked
+        assert answer(7) is True
+        assert len(started) == threads

@@ -5,6 +5,7 @@ Those of the first folder have figures and verdicts on record; the audited ones 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -27,6 +28,8 @@ from support.real import TRACES, path_of
 ABSENT = "the real traces are not here; set ADVISOR_TRACES to their folder"
 # Loaded traces are heavy; tests that read the same one run one after the other (tests/conftest.py).
 TRACES_KEPT, ANALYSES_KEPT = 3, 12
+SHARED = "ADVISOR_TEST_ANALYSES"
+"""Names the folder of this run where analyses of real traces lie: each is made once, whichever process needs it."""
 
 
 def required() -> bool:
@@ -83,7 +86,23 @@ def _read(path: str) -> Trace:
 
 @lru_cache(maxsize=ANALYSES_KEPT)
 def _analyzed(path: str) -> Analysis:
-    return advisor.analyze(_read(path), rules(), views=True, samples=True)
+    kept = _kept(path)
+    if kept is not None and kept.exists():
+        return Analysis.from_json(kept.read_bytes())
+    result = advisor.analyze(_read(path), rules(), views=True, samples=True)
+    text = result.to_json()
+    assert Analysis.from_json(text) == result, "what other processes take from the JSON is what was analyzed"
+    if kept is not None:
+        beside = kept.with_suffix(f".{os.getpid()}")
+        beside.write_bytes(text)
+        os.replace(beside, kept)
+    return result
+
+
+def _kept(path: str) -> Path | None:
+    """The file by which the processes of this run share the analysis of a trace; None outside a run."""
+    folder = os.environ.get(SHARED)
+    return Path(folder) / f"{hashlib.sha256(path.encode()).hexdigest()}.json" if folder else None
 
 
 def trace(name: str) -> Trace:
