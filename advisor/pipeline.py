@@ -265,7 +265,7 @@ def _summary(trace: Trace) -> Summary:
         unprofiled_ms=bare.step_ms if bare is not None else None,
         unprofiled_steps=bare.steps if bare is not None else None,
         occupancy_share=first.get("occupancy_share"),
-        counted_steps=len(ledger.counted_steps()) if trace.steps_recorded else 0,
+        counted_steps=min(len(ledger.counted_steps()), trace.steps_recorded),
         median_ms={name: ns / 1e6 for name, ns in trace.context.median_causes().items() if ns},
         silent_ms=(trace.context.silent_ns / counted_ns * trace.whole_ms or None) if counted_ns else None,
         replays_whole=not trace.context.graphs_underrecorded,
