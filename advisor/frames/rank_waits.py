@@ -116,6 +116,17 @@ def _exposed_kind(context: Context) -> str | None:
     return names[int(np.argmax(total))] if owned.any() else None
 
 
+def _exposed_bytes(context: Context) -> int | None:
+    """Size of the largest exposed message of that kind; None where no size is known."""
+    rows, kind = collectives.communication(context), _exposed_kind(context)
+    if kind is None:
+        return None
+    sent = context.once(collectives.told)[1]
+    of_kind = context.once(collectives.kinds) == [*collectives.NAMES, "other"].index(kind)
+    sizes = sent[of_kind & (context.work_cost[rows] > 0)]
+    return int(sizes.max()) if len(sizes) and sizes.max() >= 0 else None
+
+
 def facts(context: Context) -> dict[str, float | str | None]:
     """Columns of `trace` on groups of ranks, and on waiting for others in them."""
     found = context.once(rank_waits)
@@ -123,6 +134,7 @@ def facts(context: Context) -> dict[str, float | str | None]:
     return {
         "largest_group": int(sizes.max()) if len(sizes) and sizes.max() > 0 else None,
         "exposed_kind": _exposed_kind(context),
+        "exposed_bytes": _exposed_bytes(context),
         "rank_wait_share": found.wait_share if found else None,
         "rank_last_share": found.last_share if found else None,
     }

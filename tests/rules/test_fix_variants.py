@@ -281,3 +281,24 @@ def test_no_real_trace_is_shown_a_fix_for_another_kind_of_program(name: str) -> 
             assert not finding.fix.title.startswith("Compile the model"), finding.rule
         if program.framework == "vllm":
             assert "loader" not in code, finding.rule
+
+
+def test_gradients_in_one_message_are_told_smaller_buckets() -> None:
+    facts = TRAINING | A100 | DDP | {"gradient_dtype": "fp32", "exposed_kind": "all_reduce"}
+    titles = {
+        size: next(
+            fix
+            for rule, fix in shown(facts | {"exposed_bytes": size})
+            if rule.id == "distributed/exposed-communication"
+        ).title
+        for size in (25_000_000, 1_300_000_000)
+    }
+    assert "larger buckets" in titles[25_000_000]
+    assert "several buckets" in titles[1_300_000_000]
+
+
+def test_a_step_that_factorizes_nothing_is_not_told_to_do_so_less_often() -> None:
+    facts = TRAINING | A100 | {"optimizers": "Shampoo", "optimizer_form": "foreach"}
+    for factorizes in (True, False):
+        shown_fixes = {rule.id: fix for rule, fix in shown(facts | {"optimizer_factorizes": factorizes})}
+        assert ("precondition_frequency" in shown_fixes["kernels/slow-optimizer"].after) == factorizes
