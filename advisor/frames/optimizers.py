@@ -29,7 +29,7 @@ SCHEMA = Schema(
 )  # fmt: skip
 _STEP = re.compile(r"^Optimizer\.step#")
 _FACTORS = re.compile(
-    r"^aten::_?(?:linalg_(?!vector_norm)\w+|cholesky\w*|inverse|eig\w*|svd|qr|symeig|matrix_(?:exp|power))$"
+    r"^aten::_?(?:linalg_(?!\w*norm)\w+|cholesky\w*|inverse|eig\w*|svd|qr|symeig|matrix_(?:exp|power))$"
 )
 _NAME = re.compile(r"^Optimizer\.step#(.*?)(?:\.step)?$")
 

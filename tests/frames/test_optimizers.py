@@ -84,3 +84,25 @@ def test_a_program_without_an_optimizer_has_none(tmp_path: Path) -> None:
     with b.step(), b.op("aten::mm"):
         b.kernel(GEMM, us=100)
     assert len(trace_of(b, tmp_path).optimizers) == 0
+
+
+@pytest.mark.parametrize(
+    ("op", "expected"),
+    [
+        ("aten::linalg_norm", False),
+        ("aten::linalg_vector_norm", False),
+        ("aten::mm", False),
+        ("aten::linalg_eigh", True),
+        ("aten::_linalg_svd", True),
+        ("aten::linalg_inv_ex", True),
+        ("aten::cholesky", True),
+    ],
+)
+def test_a_step_factorizes_where_an_operator_of_it_does(op: str, expected: bool, tmp_path: Path) -> None:
+    b = TraceBuilder()
+    with b.step():
+        with b.op("aten::linalg_qr"):  # outside the optimizer
+            b.kernel("geqrf", us=50)
+        with b.annotation("Optimizer.step#Shampoo.step"), b.op(op):
+            b.kernel("some_kernel", us=50)
+    assert read(str(b.write(tmp_path / "t.json"))).frame("trace")["optimizer_factorizes"][0] == expected
