@@ -47,7 +47,7 @@ _ADVICE = {
     "gzip-truncated": "Copy the file again once the profiler has closed it.",
     "gzip-damaged": "Copy the file again, in binary mode.",
     "empty-step": "Nothing: the last prof.step() began a step that the end of the recording cut off.",
-    "other-process": "Nothing: of several processes in one file the one that runs operators is judged.",
+    "other-process": "Record the process that runs the model, with its own schedule: shares of this window say little of it.",
     "part": "Nothing: without --steps and --window the whole trace is read.",
     "repaired": "Names with unescaped quotes come from torch before 2.2; a newer torch writes them whole.",
     "skipped": "Record the trace again with a current torch; older exporters write broken JSON.",

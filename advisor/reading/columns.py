@@ -220,7 +220,7 @@ class Columns:
                 table["dur"][negative | absurd] = 0
             if len(table["ts"]):
                 tables[group] = table
-        self.notes += processes.leave_out_others(tables, list(self.names), self.programs)
+        self.notes += processes.of_others(tables, list(self.names), self.programs)
         accelerators.divide(tables, list(self.names))
         flows = tables.pop(links.FLOW, None)
         if self.ties:

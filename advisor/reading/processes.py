@@ -1,4 +1,4 @@
-"""Marks of steps that another process made: they divide nothing of the program that was recorded."""
+"""Marks of steps that another process made: they say nothing of the program that was recorded."""
 
 from __future__ import annotations
 
@@ -12,24 +12,19 @@ if TYPE_CHECKING:
 _MARK = "ProfilerStep#"
 
 
-def leave_out_others(tables: dict[str, Table], names: list[str], programs: set[int]) -> list[tuple[str, str]]:
-    """Take from the annotations the steps of processes that run no operator and make no call. Returns notes on them.
+def of_others(tables: dict[str, Table], names: list[str], programs: set[int]) -> list[tuple[str, str]]:
+    """Return notes on steps of processes that run no operator and make no call.
 
-    *programs* are the processes that do; the column that says whose each annotation is goes.
+    They stay what the window is measured by, as other tools measure it. *programs* are the processes that do; the column that
+    says whose each annotation is goes.
     """
     table = tables.get("annotation")
     if table is None:
         return []
     process = table.pop("process")
     marks = np.array([name.startswith(_MARK) for name in names], np.bool_)[table["name"]]
-    other = marks & ~np.isin(process, sorted(programs)) if programs else np.zeros(len(marks), np.bool_)
-    count = int(other.sum())
+    count = int((marks & ~np.isin(process, sorted(programs))).sum()) if programs else 0
     if not count:
         return []
-    kept = {key: column[~other] for key, column in table.items()}
-    if len(kept["ts"]):
-        tables["annotation"] = kept
-    else:
-        del tables["annotation"]
     what = "1 step is" if count == 1 else f"{count:,} steps are"
-    return [("other-process", f"{what} of another process, which runs no operator here and makes no call: left out")]
+    return [("other-process", f"{what} of another process, which runs no operator here and makes no call")]
