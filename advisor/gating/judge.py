@@ -164,5 +164,11 @@ def _update(checks: Sequence[Check], candidates: Sequence[Analysis], name: str) 
     figures = [check for check in checks if check.kind != "assertion"]  # no baseline changes what an assertion asks
     if not any(check.outcome == "improvement" or _fails(check) for check in figures):
         return ""
-    traces = " ".join(shlex.quote(analysis.trace.path) for analysis in candidates)
-    return f"advisor baseline {traces} --update -o {shlex.quote(name or 'advisor-baseline.json')} --reason '…'"
+    traces = " ".join(_quoted(analysis.trace.path) for analysis in candidates)
+    return f"advisor baseline {traces} --update -o {_quoted(name or 'advisor-baseline.json')} --reason '…'"
+
+
+def _quoted(path: str) -> str:
+    """Quote a path for a shell, but for the ``~`` of a home directory, which the shell has to read."""
+    home, slash, rest = path.partition("/")
+    return f"~/{shlex.quote(rest)}" if home == "~" and slash and rest else shlex.quote(path)

@@ -486,3 +486,11 @@ def test_workers0_to_workers4_passes_though_the_hosts_idle_grew(tmp_path: Path) 
     grown = {check["name"]: check["level"] for check in found["checks"] if check["outcome"] == "regression"}
     assert (code, grown) == (0, {"host_ms": "warn", "gpu-idle/launch-bound": "warn"})
     assert "advisor baseline" in found["update"]
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [("~/my runs/a.json", "~/'my runs/a.json'"), ("my run.json", "'my run.json'"), ("~", "'~'"), ("a.json", "a.json")],
+)
+def test_a_home_directory_is_left_to_the_shell(path: str, shown: str) -> None:
+    assert gating._quoted(path) == shown
