@@ -8,6 +8,7 @@ kernels are from what the hardware can do, and experts that compute every token.
 from __future__ import annotations
 
 import pytest
+from support.prices import owned_ms
 from support.traces import analysis
 
 from advisor.report import Options, render
@@ -116,7 +117,7 @@ def test_small_batches_are_launch_bound(name: str, steady: float, idle: float) -
     assert (first.rule, first.severity) == ("gpu-idle/launch-bound", "high")
     assert about(first.cost_ms, idle)
     assert first.saving is not None
-    assert first.saving.high_ms < first.cost_ms
+    assert first.saving.high_ms < owned_ms(first, result.findings)
     assert "kernels/many-tiny" not in {finding.rule for finding in result.findings}
     assert "the GPU waits for Python and launches" in headline(result)
 
@@ -135,7 +136,10 @@ def test_two_first_calls_are_start_up_and_what_is_left_is_judged() -> None:
         ("kernels/unfused-attention", 0.137),  # 9 % between the products, and these
     ):
         finding = found(result, rule)
-        assert finding.severity == "medium"
+        # Chains are compiled with the normalizations, whose finding has the price of both.
+        assert (finding.done_by, finding.severity) == (
+            ("kernels/normalization-chain", "note") if rule == "kernels/elementwise-chain" else (None, "medium")
+        )
         assert about(finding.cost_ms, share * 96)
     assert result.plan[-1].speedup > 1.2
 
@@ -195,9 +199,9 @@ def test_one_all_reduce_a_parameter_in_a_program_that_is_compiled_and_not_fused(
 def test_a_benchmark_that_clears_the_cache() -> None:
     result = read("a100_param_bench")
     assert headline(result).startswith("19.6 of 19.8 s are start-up")
-    work = found(result, "cpu/work-off-the-gpu")
-    costs = dict(zip(column(work, "op"), column(work, "cost_ms"), strict=True))
-    assert about(float(str(costs["aten::mul"])), 46)
+    # Its own flush is the benchmark's: named, and nobody's fault. 41.2 ms of aten::fill_ and 45.5 of aten::mul.
+    assert "clear_cache] (85.7 ms)" in headline(result)
+    assert "cpu/work-off-the-gpu" not in {finding.rule for finding in result.findings}
     assert "every step" not in text(result)
     assert "sync/explicit-synchronize" not in {finding.rule for finding in result.findings}
 
