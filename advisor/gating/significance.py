@@ -37,20 +37,22 @@ _ALIKE = 0.7
 """Autocorrelation of neighbouring steps that bounds allow for."""
 _QUIET_RUNS = 0.05
 """Spread between runs, as a share: two or three runs hardly show theirs, but it is hardly over this where they show less."""
-_FAR = 3.0
+_FAR = 3.2
 _PLAUSIBLE = 1e15
 """No step has a figure beyond it, in ms, MB or calls."""
 _T = {
-    0.9975: (127.3, 14.09, 7.453, 5.598, 4.773, 4.317, 4.029, 3.833),
+    0.999: (127.3, 14.09, 10.21, 7.173, 5.893, 5.208, 4.785, 4.501),
     0.995: (63.66, 9.925, 5.841, 4.604, 4.032, 3.707, 3.499, 3.355),
 }
-"""Quantiles of Student's t, by degrees of freedom from 1."""
-_NORMAL = {0.9975: 2.807, 0.995: 2.576}
+"""Quantiles of Student's t, by degrees of freedom from 1; of one and two, which know next to nothing, those of 0.9975."""
+_NORMAL = {0.999: 3.09, 0.995: 2.576}
 _MARGIN, _SPREADS = 2.326, 1.6
 """By how much a regression must pass the threshold: standard errors of steps that are alike; at most so many spreads."""
-_HIDES = (3.5, 3.4)
+_HIDES = (3.5, 2.5)
 """Change that noise may hide: standard errors of steps that are alike; but no more spreads, or few steps would never pass."""
 _SLACK = 1.2
+_FEW_STEPS = 0.05
+_DRAWN_IN = 2.0
 
 
 @dataclass(frozen=True)
@@ -202,14 +204,17 @@ def _of_steps(
     changes = sign * (second[:count] - first[:count])
     low, high, likely = (float(np.quantile(changes, q)) for q in (_CERTAIN, 1 - _CERTAIN, 1 - _HOPEFUL))
     shift = grown = sign * (summed_up(after, statistic) - summed_up(before, statistic))
-    spread, error = _spread(before, after), _error(len(before), len(after))
+    (mild_before, mild_after), spread = _drawn_in(before, after)
+    error = _error(len(before), len(after))
     if statistic == "median":
-        if before.size * after.size <= _MOST:
-            shift = sign * float(np.median(after[:, None] - before[None, :]))
+        shift = sign * float(mild_after.mean() - mild_before.mean())
     else:
         likely = grown  # single steps that are far off count as they were; if they are chance is asked of the ways to deal them
     # With few steps only a part of that can be asked for, or the gate would not see what is large and plain.
-    margin = min(_MARGIN * error, _SPREADS * (1 - 3 / min(len(before), len(after)))) * spread
+    fewest = min(len(before), len(after))
+    margin = min(_MARGIN * error, _SPREADS * (1 - 3 / fewest)) * spread
+    # Under ten steps that look alike by chance, or because they are alike, do not show a spread at all.
+    margin = max(margin, _FEW_STEPS * max(0, 10 - fewest) * threshold)
     hidden = max(grown, shift) + min(_HIDES[0] * error, _HIDES[1]) * spread
     clear = abs(shift) > threshold + margin
     if clear:
@@ -233,12 +238,14 @@ def _squares(runs: Sequence[Floats] | Runs) -> float:
     return float(sum(np.square(np.asarray(run) - np.mean(run)).sum() for run in runs))
 
 
-def _spread(before: Floats, after: Floats) -> float:
-    """Return the standard deviation of the steps of both sides; single ones that are far off are drawn in."""
-    off = np.concatenate([before - np.median(before), after - np.median(after)])
-    far = 3 * 1.4826 * float(np.median(np.abs(off)))
-    off = np.clip(off, -far, far)
-    return math.sqrt(float(np.square(off).sum()) / max(1, len(off) - 2))
+def _drawn_in(before: Floats, after: Floats) -> tuple[list[Floats], float]:
+    """Draw in single steps that are far off the median of their side; return the steps of both sides, and their spread."""
+    sides = [before, after]
+    off = [side - np.median(side) for side in sides]
+    far = _DRAWN_IN * 1.4826 * float(np.median(np.abs(np.concatenate(off))))
+    mild = [np.clip(side, -far, far) for side in off]
+    spread = math.sqrt(float(sum(np.square(side).sum() for side in mild)) / max(1, len(before) + len(after) - 2))
+    return [np.median(side) + rest for side, rest in zip(sides, mild, strict=True)], spread
 
 
 def _error(*lengths: int) -> float:
@@ -283,7 +290,7 @@ def _of_runs(
     least = _QUIET_RUNS * abs(float(sides[0].mean()))
     error = math.sqrt(1 / len(left) + 1 / len(right))
     certain, hardly = (
-        error * min(_student(level, freedom) * spread, _FAR * max(spread, least)) for level in (0.9975, 0.995)
+        error * min(_student(level, freedom) * spread, _FAR * max(spread, least)) for level in (0.999, 0.995)
     )
     return Bounds(grown - certain, grown + certain, grown + hardly, grown, True, 0.0)
 

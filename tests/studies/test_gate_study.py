@@ -105,7 +105,8 @@ def test_a_thousand_resamplings_give_at_most_one_per_cent_false_alarms(
     counts = sum(study.resampled(study.enough(traces), extent.draws).values(), Counter())
     assert sum(counts.values()) == extent.draws
     assert counts["failed"] <= 0.01 * extent.draws
-    assert counts["passed"] >= 0.85 * extent.draws
+    # Of five steps that vary by 3 % and may be alike, the gate no longer says that nothing of 10 % hides in them.
+    assert counts["passed"] >= 0.75 * extent.draws
 
 
 def test_planted_regressions_are_caught(extent: Extent, plants: list[Any]) -> None:
