@@ -167,11 +167,11 @@ _PERSONAL = re.compile(
     rf"|(?:run{_SEP})?media{_SEP}[^/\\]+{_SEP})",
     re.DOTALL,
 )
-# The folder itself, /home/alice: what has the suffix of a file is one that lies in it.
-_HOME_ITSELF = re.compile(
-    rf"^(.*[=:\[{{<>|])?(?:{_SEP}(?:[^/\\]*+[/\\])*?{_FOLDERS}|(?:{_SEP}afs{_SEP}[^/\\]+)?{_SEP}{_ROOTS}){_SEP}[^/\\]+$",
-    re.DOTALL,
-)
+# The folder itself, /home/alice: what has the suffix of a file is one that lies in it. In two parts, as one pattern takes the
+# square of a path of many separators: where the path begins, and what follows to its end.
+_BEGINS = re.compile(rf"(?:^|[=:\[{{<>|]){_SEP}")
+_HOMES = re.compile(rf"{_FOLDERS}")
+_AT_ROOT = re.compile(rf"(?:afs{_SEP}[^/\\]+{_SEP})?{_ROOTS}")
 _DRIVE = re.compile(r"(?<![A-Za-z])[A-Za-z]:$")
 _FILE = re.compile(
     r"\.(?:pyx?|pyc|ipynb|jsonl?|gz|zip|tar|so|cu|cuh|cpp|cc|c|h|hpp|toml|ya?ml|cfg|ini|pt|pth|bin|txt|log|sh|csv|h5|pkl|npy|npz"
@@ -220,14 +220,28 @@ def _impersonal(word: re.Match[str]) -> str:
 
 def _without_home(path: str) -> str:
     for _ in range(_PASSES):
-        if (home := _HOME_ITSELF.match(path)) and not _FILE.search(path):
-            shorter = _DRIVE.sub("", home[1] or "") + "~"
-        else:
-            shorter = _PERSONAL.sub("", path, count=1)
+        before = None if _FILE.search(path) else _before_home(path)
+        shorter = _PERSONAL.sub("", path, count=1) if before is None else _DRIVE.sub("", before) + "~"
         if shorter == path:
             return path
         path = shorter
     return "~"
+
+
+def _before_home(path: str) -> str | None:
+    """The text before the home directory that *path* ends with (``--data=`` of ``--data=/home/alice``); None without one."""
+    last = max(path.rfind("/"), path.rfind("\\"))
+    above = path[: last + 1].rstrip("/\\")
+    if last < 0 or last + 1 == len(path) or not above:
+        return None
+    folder = max(above.rfind("/"), above.rfind("\\")) + 1
+    begins = list(_BEGINS.finditer(path, 0, folder))
+    if not begins:
+        return None
+    begin = begins[-1]  # the others are in the names of folders
+    if not _HOMES.fullmatch(above, folder) and not _AT_ROOT.fullmatch(above, begin.end()):
+        return None
+    return path[: begin.start() + (path[begin.start()] not in "/\\")]
 
 
 def _without_share(text: str) -> str:
