@@ -20,10 +20,10 @@ _OF_RANKS = ("collectives", "arrivals")
 
 
 def own(context: Context, claim: Claim) -> float:
-    """Return the part of what a claim owns that the job gains where it is not run again: below 1 where the rank waits for others.
+    """Return the part of what a claim owns that the job gains for sure: below 1 where the rank waits for others.
 
     A collective ends when its last rank has come. Work that this rank is spared before it lets it wait so much longer, but
-    where it is the last itself.
+    where it is the last itself, or where the change, which is one of the code, makes the others as much faster.
     """
     found = None if claim.rule.match.frame in _OF_RANKS else context.once(rank_waits)
     if found is None or not found.holds:
@@ -80,7 +80,8 @@ def clause(context: Context, claim: Claim) -> str:
     some = "most" if found.last_share < _HALF else "some"
     return (
         f"; this rank waits for others in {some} collectives: it came last, or beside the last, into "
-        f"{100 * found.last_share:.0f} % of them, and only what is saved before those is counted"
+        f"{100 * found.last_share:.0f} % of them; the lower end counts only what is saved before those, the upper one that the "
+        "change makes all ranks as much faster"
     )
 
 
@@ -88,7 +89,7 @@ def limited(context: Context, claim: Claim, saving: Saving, whole_ms: float) -> 
     """Limit a saving that was not replayed in the same way."""
     part = own(context, claim)
     most = room_ns(context, claim) / max(context.ledger.counted_ns, 1) * whole_ms
-    high = min(saving.high_ms, most) * part
+    high = min(saving.high_ms, most)
     low = min(saving.low_ms * part, high)
     return msgspec.structs.replace(
         saving,

@@ -131,6 +131,8 @@ class _World:
         others = [claim for claim in fixes if not ranking.is_batch(claim.rule)]
         self.cautious = {claim.rule.id: effect(context, graph, claim, hopeful=False, others=others) for claim in fixes}
         self.hopeful = self.cautious
+        # A change of the code is one of all ranks; how much faster it makes the others, this one's recording does not say.
+        self.everywhere = not cautious
         if not cautious:
             self.hopeful = {
                 claim.rule.id: effect(context, graph, claim, hopeful=True, others=others) for claim in fixes
@@ -155,7 +157,7 @@ class _World:
         """Return the rest, the timeline and the step with one more fix; each is run once until a fix is taken."""
         if rule not in self._trials:
             keep = self.high.and_(self.hopeful[rule])
-            timeline, measured = self.replay.run(keep)
+            timeline, measured = self.replay.run(keep, everywhere=self.everywhere)
             self._trials[rule] = keep, timeline, self.replay.step_ns(measured)
         return self._trials[rule]
 
@@ -346,10 +348,10 @@ class Replay:
         median = float(np.median(lengths[recording.sampled]))
         return typical_ms(median, float(lengths[self.context.ledger.counted_steps()].mean())) == median
 
-    def run(self, keep: Keep) -> tuple[simulate.Timeline, Measurement]:
-        """The timeline with a change, and what it amounts to."""
+    def run(self, keep: Keep, *, everywhere: bool = False) -> tuple[simulate.Timeline, Measurement]:
+        """The timeline with a change, and what it amounts to; *everywhere* as in :class:`~advisor.replay.simulate.Change`."""
         assert self.graph is not None
-        timeline = simulate.run(self.prepared, keep.change(self.graph))
+        timeline = simulate.run(self.prepared, replace(keep.change(self.graph), everywhere=everywhere))
         return timeline, measure(self.context, self.graph, timeline)
 
     def price(self, claims: Sequence[Claim], whole_ms: float) -> Priced:
@@ -418,8 +420,8 @@ class Replay:
         """The most that a fix can return, in ms: neither more than its rows own, nor than the part of their time that it assumes.
 
         Communication hides behind computation, as far as there is some; and of its own work a rank that waits for others gains
-        what lies before collectives into which it came last. A larger batch is worth more than the gaps that show the room for
-        it, but not for sure.
+        cautiously what lies before collectives into which it came last. A larger batch is worth more than the gaps that show the
+        room for it, but not for sure.
         """
         replay = claim.rule.replay
         assert replay is not None
@@ -434,14 +436,14 @@ class Replay:
         beside = self.context.ledger.counted_ns - claim.cost_ns
         owned = (claim.cost_ns - max(held_by_the_link(self.context, claim) - beside, 0.0)) * ms
         if replay.action == "batch":
-            return Bounds(owned * own, whole_ms * own)
+            return Bounds(owned * own, whole_ms)
         behind = self.behind_ms(claim)
         owned += behind
         reached = max(
             reach(self.context, self.graph, claim) * ms + (behind if replay.action != "unblock" else 0.0), owned
         )
         low_part, high_part = replay.low * claim.returns[0], replay.high * claim.returns[1]
-        high = min(owned, high_part * reached, pace.room_ns(self.context, claim) * ms) * own
+        high = min(owned, high_part * reached, pace.room_ns(self.context, claim) * ms)
         return Bounds(min(owned * own, low_part * reached * own, high), high)
 
     def behind_ms(self, claim: Claim) -> float:
@@ -469,7 +471,7 @@ class Replay:
         keep = Keep.all_of(self.graph)
         for claim in claims:
             keep = keep.and_(effect(self.context, self.graph, claim, hopeful=True))
-        replayed = self.run(keep)[0]
+        replayed = self.run(keep, everywhere=True)[0]
         work, at = self.context.recording.work, self.graph.work
         columns = {
             "name": self.context.labels(work.name[at], self.context.names),

@@ -12,12 +12,16 @@ from advisor.replay.graph import BLOCKING, WAIT, Floats, Graph
 
 @dataclass
 class Change:
-    """Effect of a fix: ns taken from the think time and the calls of the host and from the work; the part of waits that goes."""
+    """Effect of a fix: ns taken from the think time and the calls of the host and from the work; the part of waits that goes.
+
+    ``everywhere``: the other ranks, which run the same program, get as much earlier to a collective as this one does.
+    """
 
     think: Ints | None = None
     call: Ints | None = None
     dur: Ints | None = None
     free: Floats | None = None
+    everywhere: bool = False
 
 
 @dataclass
@@ -67,6 +71,11 @@ def run(prepared: Prepared, change: Change | None = None) -> Timeline:
     arrival, exchange = (graph.arrival - shorter).tolist(), (graph.exchange - shorter).tolist()
     free = [0.0] * len(graph) if change.free is None else change.free.tolist()
     stream, lag, depends, peers = prepared.stream, prepared.lag, prepared.depends, prepared.peers
+    if change.everywhere:
+        # The rank waits for them as long as it did, and what is exchanged takes as much less.
+        waits = graph.peers != -1
+        dur = np.where(waits, graph.dur - shorter, dur).tolist()
+        peers = [-1] * len(peers)
     lanes = [graph.low - (1 << 60)] * (max(stream, default=0) + 1)
     begun, ended = [0] * len(dur), [0] * len(dur)
     starts, ends = [0] * len(graph), [0] * len(graph)

@@ -61,15 +61,18 @@ def test_four_collectives_tell_nothing() -> None:
     assert found["rank_wait_share"] is None or found["rank_wait_share"] != found["rank_wait_share"]
 
 
-def test_a_fix_of_own_work_returns_only_what_the_others_wait_for() -> None:
-    """The same copies: in a rank that waits for nobody they are worth all, in one that came last into one of five a fifth."""
+def test_a_fix_of_own_work_returns_for_sure_only_what_the_others_wait_for() -> None:
+    """The same copies: in a rank that came last into one of five collectives they are surely worth a fifth of what they are
+    in one that waits for nobody; and as much as there, where the change makes the other ranks as much faster.
+    """
     alone, waits = (
         saving(rank(*lasting), "transfer/pageable-copy").saving for lasting in ([100] * 10, [100, *[2100] * 4] * 2)
     )
     assert alone is not None
     assert waits is not None
-    assert waits.high_ms == pytest.approx(0.2 * alone.high_ms, rel=0.05)
-    assert waits.low_ms <= 0.2 * alone.low_ms * 1.05 + 1e-9
+    assert waits.high_ms == pytest.approx(alone.high_ms, rel=0.05)
+    assert 0 < waits.low_ms <= 0.2 * alone.low_ms * 1.05 + 1e-9
+    assert waits.low_ms == pytest.approx(0.2 * alone.low_ms, rel=0.2)
     assert (
         "this rank waits for others in most collectives: it came last, or beside the last, into 20 % of them"
         in waits.basis
@@ -100,8 +103,8 @@ def test_no_more_communication_hides_than_there_is_computation() -> None:
     assert found[0].saving.high_ms == pytest.approx(1.0, rel=0.01)
 
 
-def test_work_before_collectives_that_others_hold_up_returns_nothing() -> None:
-    """The copies lie before the eight all-reduces of 2100 us alone: others come later, so nothing is gained."""
+def test_work_before_collectives_that_others_hold_up_returns_nothing_for_sure() -> None:
+    """The copies lie before the eight all-reduces of 2100 us alone: others come later, so nothing is gained unless they change."""
     b = TraceBuilder(A100, host_us=0, latency_us=0, with_stack=False, world_size=8)
     with b.step():
         for us in [100, *[2100] * 4] * 2:
@@ -113,7 +116,10 @@ def test_work_before_collectives_that_others_hold_up_returns_nothing() -> None:
             b.collective("all_reduce", 1 << 20, us, stream=7, host_us=2)
         b.sync()
     found = [f for f in advisor.analyze(built(b)).findings if f.rule == "transfer/pageable-copy"]
-    assert all(finding.saving is None for finding in found)
+    assert len(found) == 1
+    assert found[0].saving is not None
+    assert found[0].saving.low_ms == pytest.approx(0.0, abs=1e-6)
+    assert found[0].saving.high_ms > 1
 
 
 def overlapped(backward_us: int) -> Trace:
