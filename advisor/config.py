@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import fnmatch
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from advisor import files
-from advisor.errors import UsageError, nearest
+from advisor.errors import UsageError, excerpt, nearest
 from advisor.results.analysis import Severity
 from advisor.results.judgement import Level
 from advisor.rulebook.former import note, renamed
@@ -29,6 +30,7 @@ from advisor.views.metrics import METRICS
 
 DEFAULT_CACHE_GB = 4.0
 MOST_BYTES = 1 << 20
+_LONGEST = 550
 _BARE_ID = re.compile(r"^[ \t[]*(?:tool\.advisor\.)?limits\.([\w-]+/[\w-]+)", re.MULTILINE)
 _FORM = r"^\s*([a-z_][a-z0-9_.\-/]*)\s*(>=|<=|==|>|<)\s*(-?\d+(?:\.\d+)?(?:e-?\d+)?)\s*$"
 _SUMMARY = (
@@ -210,7 +212,7 @@ def _parse(path: Path) -> dict[str, Any]:
     except ValueError as error:
         bare = _BARE_ID.search(text)
         quoted = f'. The id of a rule goes in quotes: limits."{bare[1]}"' if bare else ""
-        raise UsageError(f"{path}: not valid TOML: {error}{quoted}") from error
+        raise UsageError(f"{path}: {excerpt(f'not valid TOML: {error}{quoted}', _LONGEST)}") from error
 
 
 def _section(path: Path, document: dict[str, Any]) -> dict[str, Any] | None:
@@ -220,7 +222,7 @@ def _section(path: Path, document: dict[str, Any]) -> dict[str, Any] | None:
     tool = document.get("tool", {})
     section = tool.get("advisor") if isinstance(tool, dict) else None
     if section is not None and not isinstance(section, dict):
-        raise UsageError(f"{path}: tool.advisor must be a table, not {section!r}")
+        raise UsageError(f"{path}: tool.advisor must be a table, not {excerpt(repr(section), 60)}")
     return section
 
 
@@ -229,7 +231,7 @@ def _config(path: Path, table: dict[str, Any]) -> Config:
     file = reader.struct(ConfigFile, table)
     config = Config(**msgspec.structs.asdict(file), path=path)
     for folder in config.folders:
-        if not folder.is_dir():
+        if not os.path.isdir(folder):  # which also answers where no file can have that name
             reader.report("rules", f"no folder {folder}. Paths are relative to the file's own folder.")
     for text in file.gate.assertions:
         if text and (problem := _unknown_figure(parse(text).name)):
@@ -240,7 +242,8 @@ def _config(path: Path, table: dict[str, Any]) -> Config:
 
 def _refuse(path: Path | None, problems: list[str]) -> None:
     if problems:
-        raise UsageError("\n".join(f"{path}: {problem}" if path else problem for problem in problems))
+        told = [excerpt(problem, _LONGEST) for problem in problems]
+        raise UsageError("\n".join(f"{path}: {problem}" if path else problem for problem in told))
 
 
 def parse(text: str) -> Assertion:

@@ -12,10 +12,12 @@ from typing import Any
 import msgspec
 
 import advisor
-from advisor.errors import TraceError
+from advisor.errors import AdvisorError, RuleError, TraceError
 from advisor.frames import SCHEMAS
 from advisor.report import FORMATS, Options, render
 from advisor.results.analysis import Analysis
+from advisor.results.judgement import Judgement
+from advisor.results.several import Several
 from advisor.rulebook import Rulebook
 from advisor.trace import Trace
 from fuzz.values import MARK, SECRET
@@ -25,6 +27,8 @@ _STEERING = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u2
 _COMMAND = re.compile(r"^\s*::(?:error|set-output|add-mask|stop-commands)\b|##\[|##vso\[", re.MULTILINE)
 _CODE = re.compile(r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)")  # a span of code in Markdown, where nothing is markup
 _LONGEST_ERROR = 600
+EXITS = (0, 1, 2, 3, 4)
+"""Exit codes that mean something; 70 is a bug."""
 _NEAR = 1e-9
 
 
@@ -58,6 +62,40 @@ def refusal(message: str, path: Path) -> None:
     need(SECRET not in message, f"an error that tells a secret: {message[:300]!r}")
 
 
+def complaint(error: AdvisorError, *paths: Path) -> None:
+    """Each line of an error names one of the files, or the setting at fault, and shows nothing raw."""
+    lines = str(error).split("\n")
+    if isinstance(error, RuleError):
+        need(len(lines) == len(error.problems) + 1, f"a problem of several lines: {error.problems}"[:600])
+        lines = [line.strip() for line in lines[1:]]
+    for line in lines:
+        path = next((path for path in paths if line.startswith(f"{path}: ")), None)
+        need(path is not None, f"an error that does not name the file: {line[:300]!r}")
+        need(len(line) < len(str(path)) + _LONGEST_ERROR, f"an error of {len(line)} characters: {line[:300]!r}")
+        need(not _STEERING.search(line), f"an error that steers the terminal: {line[:300]!r}")
+        quoted = "'" in line or '"' in line
+        need(MARK not in line or quoted, f"an error that shows what it read, unquoted: {line[:300]!r}")
+
+
+def commanded(folder: Path, *words: str) -> int:
+    """The exit code of a command, which is none of a bug; what it prints is as clean as a report, and an error is one."""
+    from contextlib import chdir
+
+    from click.testing import CliRunner
+
+    from advisor.cli import main
+
+    with chdir(folder):
+        done = CliRunner().invoke(main, words)
+    need(done.exit_code in EXITS, f"advisor {words[0]} exits with {done.exit_code}: {done.stderr[-1500:]}")
+    texts({"text": done.stdout_bytes})
+    texts({"text": done.stderr_bytes})
+    failed = done.exit_code in (2, 3)
+    need(not failed or "advisor: error: " in done.stderr, f"exit {done.exit_code} of {words[0]} without an error")
+    need("Traceback" not in done.stderr, f"a traceback: {done.stderr[-1500:]}")
+    return done.exit_code
+
+
 def accounts(trace: Trace) -> None:
     """Every ns of the window has one owner, and no step is longer than it."""
     ledger = trace.ledger
@@ -76,6 +114,12 @@ def analyzed(trace: Trace, rulebook: Rulebook) -> Analysis:
     need(
         not analysis.verdicts.error, f"rules failed: {[(item.rule, item.message) for item in analysis.verdicts.error]}"
     )
+    figures(analysis)
+    return analysis
+
+
+def figures(analysis: Analysis) -> None:
+    """Every number in an analysis is a number, and every share one of the whole."""
     for field, number in numbers(analysis):
         need(math.isfinite(number), f"{field} is {number}")
     causes = analysis.summary.causes
@@ -88,7 +132,6 @@ def analyzed(trace: Trace, rulebook: Rulebook) -> Analysis:
     shares += analysis.summary.gpu_utilization.values()
     need(all(0 <= share <= 1 + _NEAR for share in shares), f"a share beyond the whole: {max(shares, default=0)!r}")
     savings(analysis)
-    return analysis
 
 
 def savings(analysis: Analysis) -> None:
@@ -154,22 +197,49 @@ def texts(outputs: dict[str, bytes]) -> None:
         need(command is None, f"{name} commands CI: {command and _around(text, command[0])}")
 
 
+def together(document: Several) -> None:
+    """Several traces in one report: each right in itself, in every format, and nothing raw in it, nor where it is redacted."""
+    from advisor.report.redact import redact
+
+    for analysis in document.traces:
+        need(not analysis.verdicts.error, f"rules failed: {analysis.verdicts.error}"[:900])
+        figures(analysis)
+    for field, number in numbers(document.across):
+        need(math.isfinite(number), f"across{field} is {number}")
+    outputs = {name: render(name, document, Options()) for name in FORMATS}
+    need(msgspec.json.decode(outputs["json"], type=Several) == document, "the traces do not come back from JSON")
+    texts(outputs)
+    texts({"text": render("text", redact(document), Options(verbosity=1))})
+
+
 def judged(before: Analysis, after: Analysis) -> None:
     """Render the gate's answer and a comparison of two traces, in every format."""
     from advisor.gating import baseline
     from advisor.gating import judge as gating
     from advisor.gating.compare import compare
     from advisor.report.comparison import FORMATS as COMPARISONS
-    from advisor.report.gate import FORMATS as JUDGEMENTS
 
     base = baseline.make([before])
-    judgement = gating.judge([after], base)
+    judgement(gating.judge([after], base))
+    compared = compare(before, after)
+    texts({name: render(name, compared, Options(), COMPARISONS) for name in COMPARISONS})
+
+
+def judgement(judgement: Judgement, schema: Any = None) -> None:
+    """The gate's answer: its figures are numbers, and every format shows nothing raw."""
+    from advisor.report.gate import FORMATS as JUDGEMENTS
+
+    for field, number in numbers(judgement):
+        need(math.isfinite(number), f"{field} is {number}")
     outputs = {name: render(name, judgement, Options(), JUDGEMENTS) for name in JUDGEMENTS if name != "github"}
     texts({("markdown" if name == "markdown" else name): content for name, content in outputs.items()})
     lines = render("github", judgement, Options(), JUDGEMENTS).decode("utf-8").splitlines()
     need(all(re.match(r"::(notice|warning|error) ", line) for line in lines), f"annotations with other lines: {lines}")
-    compared = compare(before, after)
-    texts({name: render(name, compared, Options(), COMPARISONS) for name in COMPARISONS})
+    need(
+        msgspec.json.decode(outputs["json"], type=Judgement) == judgement, "the judgement does not come back from JSON"
+    )
+    if schema is not None:
+        schema.validate(msgspec.json.decode(outputs["json"]))
 
 
 def _around(text: str, piece: str) -> str:

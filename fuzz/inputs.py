@@ -1,11 +1,11 @@
-"""One input: its bytes, from the seed of the run and its number alone."""
+"""One trace: its bytes, from the seed of the run and its number alone."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -20,9 +20,8 @@ _BOTH_SHARE = 0.1
 LAYOUTS: list[dict[str, Any]] = [{}, {"separators": (",", ":")}, {"indent": 1}, {"sort_keys": True}]
 
 
-def make(seed: int, number: int, seeds: list[tuple[str, Root]]) -> tuple[str, bytes]:
+def make(rng: Random, seeds: list[tuple[str, Root]]) -> tuple[str, bytes]:
     """Damage a seed; return the damage with the name of the seed, and the resulting file."""
-    rng = Random(f"{seed} {number}")
     name, root = rng.choice(seeds)
     structural = rng.random() < _STRUCTURE
     document = damaged(rng, root, rng.choice(seeds)[1]) if structural else root
@@ -44,12 +43,12 @@ def encode(root: Any, rng: Random) -> bytes:
     return text.encode()
 
 
-def edited(rng: Random, text: bytes) -> bytes:
-    """*text* with some of its bytes flipped, cut, doubled, moved or replaced."""
+def edited(rng: Random, text: bytes, tokens: Sequence[bytes] = TOKENS) -> bytes:
+    """*text* with some of its bytes flipped, cut, doubled, moved or replaced, by one of the *tokens* for instance."""
     out = bytearray(text)
     for _ in range(rng.choice([1, 1, 2, 3, 8, 30])):
         if out:
-            rng.choice(EDITS)(rng, out)
+            rng.choice(EDITS)(rng, out, tokens)
     return bytes(out)
 
 
@@ -59,25 +58,25 @@ def _place(rng: Random, out: bytearray) -> tuple[int, int]:
     return start, min(len(out), start + rng.choice([1, 1, 2, 8, 64, 1000, len(out) // 4 + 1]))
 
 
-def _flip(rng: Random, out: bytearray) -> None:
+def _flip(rng: Random, out: bytearray, _tokens: Sequence[bytes]) -> None:
     out[rng.randrange(len(out))] ^= 1 << rng.randrange(8)
 
 
-def _cut(rng: Random, out: bytearray) -> None:
+def _cut(rng: Random, out: bytearray, _tokens: Sequence[bytes]) -> None:
     start, end = _place(rng, out)
     del out[start:end]
 
 
-def _end(rng: Random, out: bytearray) -> None:
+def _end(rng: Random, out: bytearray, _tokens: Sequence[bytes]) -> None:
     del out[rng.randrange(len(out)) :]
 
 
-def _double(rng: Random, out: bytearray) -> None:
+def _double(rng: Random, out: bytearray, _tokens: Sequence[bytes]) -> None:
     start, end = _place(rng, out)
     out[start:start] = out[start:end] * rng.choice([1, 1, 3])
 
 
-def _move(rng: Random, out: bytearray) -> None:
+def _move(rng: Random, out: bytearray, _tokens: Sequence[bytes]) -> None:
     start, end = _place(rng, out)
     piece = out[start:end]
     del out[start:end]
@@ -85,28 +84,28 @@ def _move(rng: Random, out: bytearray) -> None:
     out[to:to] = piece
 
 
-def _insert(rng: Random, out: bytearray) -> None:
+def _insert(rng: Random, out: bytearray, tokens: Sequence[bytes]) -> None:
     start = rng.randrange(len(out))
-    out[start:start] = rng.choice(TOKENS)
+    out[start:start] = rng.choice(tokens)
 
 
-def _overwrite(rng: Random, out: bytearray) -> None:
+def _overwrite(rng: Random, out: bytearray, tokens: Sequence[bytes]) -> None:
     start = rng.randrange(len(out))
-    token = rng.choice(TOKENS)
+    token = rng.choice(tokens)
     out[start : start + len(token)] = token
 
 
-def _noise(rng: Random, out: bytearray) -> None:
+def _noise(rng: Random, out: bytearray, _tokens: Sequence[bytes]) -> None:
     start, end = _place(rng, out)
     out[start:end] = rng.randbytes(min(end - start, 5000))
 
 
-def _renumber(rng: Random, out: bytearray) -> None:
+def _renumber(rng: Random, out: bytearray, tokens: Sequence[bytes]) -> None:
     match = _NUMBER.search(out, rng.randrange(len(out)))
     if match:
-        out[match.start() : match.end()] = rng.choice(TOKENS)
+        out[match.start() : match.end()] = rng.choice(tokens)
 
 
-EDITS: list[Callable[[Random, bytearray], None]] = [
+EDITS: list[Callable[[Random, bytearray, Sequence[bytes]], None]] = [
     *[_flip, _flip, _cut, _end, _double, _move, _insert, _insert, _overwrite, _noise, _renumber, _renumber]
 ]

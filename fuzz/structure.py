@@ -25,7 +25,7 @@ _DIALECT = {
 
 def damaged(rng: Random, root: Root, donor: Root) -> Any:
     """A copy of *root* with one to six kinds of damage; *donor* is a trace to take events from."""
-    document: Root = {**root, "traceEvents": [_copy(event) for event in root["traceEvents"]]}
+    document: Root = {**root, "traceEvents": [copied(event) for event in root["traceEvents"]]}
     for _ in range(rng.choice([1, 1, 2, 3, 6])):
         rng.choice(DAMAGES)(rng, document, donor)
     if rng.random() < 0.03:
@@ -33,7 +33,8 @@ def damaged(rng: Random, root: Root, donor: Root) -> Any:
     return document
 
 
-def _copy(event: Any) -> Any:
+def copied(event: Any) -> Any:
+    """A copy of an event that can be damaged beside it."""
     if not isinstance(event, dict):
         return event
     args = event.get("args")
@@ -222,7 +223,7 @@ def nest_calls(rng: Random, root: Root, _: Root) -> None:
 def repeat(rng: Random, root: Root, _: Root) -> None:
     """Events twice, or a hundred times."""
     events = _sample(rng, root)[:20]
-    root["traceEvents"] += [_copy(event) for event in events for _ in range(rng.choice([1, 2, 20]))]
+    root["traceEvents"] += [copied(event) for event in events for _ in range(rng.choice([1, 2, 20]))]
 
 
 def leave_out(rng: Random, root: Root, _: Root) -> None:
@@ -251,7 +252,7 @@ def mix(rng: Random, root: Root, donor: Root) -> None:
     """Events of another trace: another clock, another maker, another year."""
     events = donor["traceEvents"]
     index = rng.randrange(len(events) + 1)
-    root["traceEvents"] += [_copy(event) for event in events[index : index + 120]]
+    root["traceEvents"] += [copied(event) for event in events[index : index + 120]]
 
 
 def no_events(rng: Random, root: Root, _: Root) -> None:

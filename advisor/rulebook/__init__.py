@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from advisor.errors import RuleError, nearest
+from advisor.errors import RuleError, excerpt, nearest
 from advisor.frames import SCHEMAS
 from advisor.frames.schema import Schema
 from advisor.rulebook import shipped
@@ -195,12 +195,13 @@ def _check_overrides(
         if rule in old and rule not in known:
             continue  # what the rule still has was taken over
         if rule not in known:
-            problems.append(f"{at}limits: no rule '{rule}'{nearest(rule, known)}")
+            problems.append(f"{at}limits: no rule '{excerpt(rule, 60)}'{nearest(rule, known)}")
             continue
         draft = known[rule]
         for name, value in limits.items():
             if name not in draft.file.limits:
-                problems.append(f"{at}limits.\"{rule}\": no limit '{name}'{nearest(name, draft.file.limits)}")
+                near = nearest(name, draft.file.limits)
+                problems.append(f"{at}limits.\"{rule}\": no limit '{excerpt(name, 60)}'{near}")
             elif problem := limit_problem(value, draft.file.limits[name].value):
                 problems.append(f'{at}limits."{rule}".{name}: {problem}')
 

@@ -16,13 +16,14 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
-from advisor.errors import nearest
+from advisor.errors import excerpt, nearest
 
 S = TypeVar("S", bound=msgspec.Struct)
 
 _BARE = re.compile(r"[\w-]+")
 _FEW = 12
 _LONGEST = 60
+_LONGEST_KEY, _LONGEST_PROBLEM = 100, 450
 _WORDS = {str: "text", bool: "true or false", int: "a whole number", float: "a number", list: "a list", dict: "a table"}
 
 
@@ -41,8 +42,9 @@ class Reader:
         return not any(at == key or at.startswith(f"{key}.") for at, _ in self.problems for key in keys)
 
     def texts(self, where: str = "") -> list[str]:
-        """Write the problems as lines, each with its key, behind *where*."""
-        return [": ".join(part for part in (where, *problem) if part) for problem in self.problems]
+        """Write the problems as lines, each with its key, behind *where*; what they quote of the file is made fit for that."""
+        told = [(excerpt(key, _LONGEST_KEY), excerpt(problem, _LONGEST_PROBLEM)) for key, problem in self.problems]
+        return [": ".join(part for part in (where, *problem) if part) for problem in told]
 
     def struct(self, kind: type[S], table: Mapping[str, Any], at: str = "") -> S:
         """Read *table* into a struct of *kind*; *at* is its key in the file. Keys that *kind* does not have are problems."""

@@ -1,0 +1,68 @@
+"""Damaged baselines of the gate: judged against a sound recording, shown in every format, and updated."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from advisor.config import Gate
+from advisor.errors import UsageError
+from advisor.gating import baseline, judge
+from advisor.gating.update import update
+from fuzz import checks, documents
+from fuzz.inputs import LAYOUTS, edited
+from fuzz.world import Files, World
+
+NAME, TRACE = "baseline.json", "trace.json"
+_UPDATED, _COMMANDED = 0.25, 0.05
+_VALUES: list[Any] = [
+    *[0, 1, 2, -1, 99, 1e15, 1.01e15, -1e15, 1e-300, 5e-324, [1.0], [1.0, 2.0], [[0.0] * 8], [[-5.0] * 8, []], [[], [], []]],
+    *[[[1e15] * 8], [[1e15, -1e15] * 4], [[5e-324] * 8], "fires", "passes", "not_run", "error", "not_applicable", "ms", "MB"],
+    *["step_ms", "gpu/x", "data-loading/loader-stall", "A100", "", "resnet50", ["steps", "shapes"], [[True] * 8], [["1"] * 8]],
+]  # fmt: skip
+_GATES = [
+    Gate(),
+    Gate(),
+    Gate(tolerance={"step_ms": 0.0}),
+    Gate(tolerance={"step_ms": 1e300}),
+    Gate(levels={"*": "warn"}),
+]
+
+
+def make(rng: Random, world: World) -> tuple[str, Files]:
+    """A baseline, damaged as bytes or in what it says."""
+    document, damage = rng.choice(world.baselines), "bytes"
+    if rng.random() < 0.7:
+        document, damage = documents.damaged(rng, document, _VALUES), "structure"
+    layout = rng.choice(LAYOUTS)
+    text = json.dumps(document, **layout).encode()
+    if damage == "bytes" or rng.random() < 0.1:
+        text = edited(rng, text)
+    return f"{damage}: baseline", {NAME: text, TRACE: world.trace}
+
+
+def tried(folder: Path, rng: Random, world: World) -> str:
+    """Load it, hold the sound recording against it, and make it anew."""
+    path = folder / NAME
+    if rng.random() < _COMMANDED:
+        checks.commanded(folder, "gate", TRACE, "-b", NAME, "-f", rng.choice(["text", "json", "github"]), "-v")
+        updating = ("--update", "--reason", "x") if rng.random() < 0.8 else ("--force",)
+        checks.commanded(folder, "baseline", TRACE, "-o", NAME, *updating)
+        return "analyzed"
+    try:
+        base = baseline.load(path)
+    except UsageError as error:
+        checks.complaint(error, path)
+        return "refused"
+    runs = [world.analysis] * rng.choice([1, 1, 2])
+    answer = judge.judge(
+        runs, base, rng.choice(_GATES), baseline_name=str(path), today="2026-11-22", heirs=world.book.former
+    )
+    checks.judgement(answer, world.schemas.get("judgement") if rng.random() < _UPDATED else None)
+    if rng.random() < _UPDATED:
+        new = update(path, [world.analysis], "renewed")
+        checks.need(baseline.load(path) == new, "the baseline does not come back from its file")
+        checks.need(new.history[:-1] == base.history, "an update that loses the history")
+    return "analyzed"
