@@ -49,7 +49,7 @@ def damaged(rng: Random, document: Any, values: Sequence[Any] = (), alike: float
 
 
 def reworded(rng: Random, document: Any, free: Sequence[tuple[str, ...]]) -> Any:
-    """A copy of *document* with other words and numbers where any will do: in one to four of the *free* keys. ``*`` is every key."""
+    """A copy of *document* with other words and numbers in one to four of the *free* keys, where any will do; ``*`` is every key."""
     document = copy.deepcopy(document)
     for _ in range(rng.choice([1, 1, 2, 4])):
         *path, last = rng.choice(free)
@@ -64,7 +64,7 @@ def reworded(rng: Random, document: Any, free: Sequence[tuple[str, ...]]) -> Any
         if isinstance(holder, dict) and (last in holder or (last == "*" and holder)):
             key = rng.choice(list(holder)) if last == "*" else last
             number = isinstance(holder[key], int | float)
-            holder[key] = rng.choice(NUMBERS + [0.01, 0.5, 1.0, 3]) if number else rng.choice([*ATTACKS, *SECRETS])
+            holder[key] = rng.choice([*NUMBERS, 0.01, 0.5, 1.0, 3]) if number else rng.choice([*ATTACKS, *SECRETS])
     return document
 
 

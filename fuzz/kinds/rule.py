@@ -14,6 +14,7 @@ from advisor.errors import RuleError
 from advisor.rulebook import Rule
 from fuzz import checks, documents
 from fuzz.inputs import edited, encode
+from fuzz.values import SECRET
 from fuzz.world import Files, World
 
 TRACE = "trace.json"
@@ -181,6 +182,7 @@ def make(rng: Random, world: World) -> tuple[str, Files]:
         damage, content = "lines", documents.lines_moved(rng, text).encode()
     if damage == "text" or rng.random() < 0.05:
         content = edited(rng, content, documents.TOML_TOKENS)
+    content = content.replace(SECRET.encode(), b"FUZZ-WORD")  # a rule shows the words of its author as they are
     roots = world.seeds_of.get(stem) or [root for _, root in world.recorded[:1]]
     return f"{damage}: {stem}", {f"rules/team/{name}.toml": content, TRACE: encode(rng.choice(roots), Random(0))}
 
