@@ -49,7 +49,7 @@ def damaged(rng: Random, document: Any, values: Sequence[Any] = (), alike: float
 
 
 def reworded(rng: Random, document: Any, free: Sequence[tuple[str, ...]]) -> Any:
-    """A copy of *document* with other words and numbers in one to four of the *free* keys, where any will do; ``*`` is every key."""
+    """A copy of *document* with other words and numbers in one to four of the *free* keys; ``*`` is every key."""
     document = copy.deepcopy(document)
     for _ in range(rng.choice([1, 1, 2, 4])):
         *path, last = rng.choice(free)

@@ -118,3 +118,25 @@ def test_a_named_file_must_exist_and_hold_the_section(tmp_path: Path) -> None:
 def test_a_device_is_no_configuration() -> None:
     with pytest.raises(UsageError, match="no file"):
         load(Path("/dev/zero"))
+
+
+def test_a_folder_of_rules_that_no_file_system_can_have_is_named(tmp_path: Path) -> None:
+    """Found by the fuzzer: the system's error, a name too long, came out as it was."""
+    path = write(tmp_path / "advisor.toml", f'rules = ["{"void " * 1000}"]\n')
+    with pytest.raises(UsageError, match=r"advisor\.toml: rules: no folder"):
+        load(path)
+
+
+def test_what_a_message_quotes_is_short_and_on_one_line(tmp_path: Path) -> None:
+    """Found by the fuzzer: a key with line breaks or escapes in it came out raw, and a value as long as it was."""
+    path = write(
+        tmp_path / "advisor.toml", f'"a\\u001b[2J\\nb\\u202e" = 1\nskip = ["{"x" * 9000}"]\nfail_on = "{"y" * 9000}"\n'
+    )
+    with pytest.raises(UsageError) as caught:
+        load(path)
+    lines = str(caught.value).split("\n")
+    assert len(lines) == 2
+    assert lines[0].startswith(f'{path}: "a\\x1b[2J\\nb\\u202e": no such key')
+    assert lines[1].startswith(f"{path}: fail_on: 'yyy")
+    assert lines[1].endswith("is none of low, medium, high")
+    assert len(lines[1]) < len(str(path)) + 600

@@ -13,6 +13,7 @@ from advisor.gating import baseline, judge
 from advisor.gating.update import update
 from fuzz import checks, documents
 from fuzz.inputs import LAYOUTS, edited
+from fuzz.values import SECRET
 from fuzz.world import Files, World
 
 NAME, TRACE = "baseline.json", "trace.json"
@@ -40,6 +41,9 @@ def make(rng: Random, world: World) -> tuple[str, Files]:
     text = json.dumps(document, **layout).encode()
     if damage == "bytes" or rng.random() < 0.1:
         text = edited(rng, text)
+    text = text.replace(
+        SECRET.encode(), b"FUZZ-WORD"
+    )  # what a trace says is cleaned before; what is left is the project's own
     return f"{damage}: baseline", {NAME: text, TRACE: world.trace}
 
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import msgspec
@@ -34,13 +35,23 @@ def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
     ("inputs", "options"),
     [
         # To cut seeds from the large recordings, and to start a second child, takes longer than to try 120 inputs.
-        (120, "--whole 0.12 --largest 100 --jobs 1"),
-        pytest.param(2000, "--whole 0.08 --jobs 2", marks=pytest.mark.study),
+        (120, "--kinds trace --whole 0.12 --largest 100 --jobs 1"),
+        pytest.param(2000, "--kinds trace --whole 0.08 --jobs 2", marks=pytest.mark.study),
     ],
 )
 def test_thousands_of_inputs_come_to_a_report_or_to_an_error(inputs: int, options: str) -> None:
     done = subprocess.run(
-        [sys.executable, str(ROOT / "fuzz" / "run.py"), "--inputs", str(inputs), "--seed", "7", *options.split()],
+        [
+            sys.executable,
+            str(ROOT / "fuzz" / "run.py"),
+            "--kinds",
+            "trace",
+            "--inputs",
+            str(inputs),
+            "--seed",
+            "7",
+            *options.split(),
+        ],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -61,10 +72,10 @@ def test_an_input_is_its_number() -> None:
     from fuzz.inputs import make
 
     seeds = [("a", {"traceEvents": [{"ph": "X", "ts": 1, "dur": 2, "name": "a"}] * 9}), ("b", {"traceEvents": []})]
-    made = [make(5, number, seeds) for number in range(40)]
-    assert made == [make(5, number, seeds) for number in range(40)]
+    made = [make(Random(f"5 {number}"), seeds) for number in range(40)]
+    assert made == [make(Random(f"5 {number}"), seeds) for number in range(40)]
     assert len({content for _, content in made}) > 30
-    assert made != [make(6, number, seeds) for number in range(40)]
+    assert made != [make(Random(f"6 {number}"), seeds) for number in range(40)]
     assert seeds[0][1]["traceEvents"] == [{"ph": "X", "ts": 1, "dur": 2, "name": "a"}] * 9
 
 
@@ -117,10 +128,11 @@ def test_any_json_for_events(examples: int, tmp_path_factory: pytest.TempPathFac
 def tries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     from fuzz import worker
     from fuzz.worker import Tries
+    from fuzz.world import World
 
     # A child's bound, of the most that its process ever took: here all tests before have had their part in it.
     monkeypatch.setattr(worker, "MOST_MEMORY", sys.maxsize)
-    return Tries(tmp_path, rulebook.load([rulebook.builtin_rules_dir()]), 1.0)
+    return Tries(tmp_path, World([]), 1.0)
 
 
 def sound() -> bytes:
@@ -132,12 +144,12 @@ def sound() -> bytes:
 
 
 def test_a_sound_trace_is_analyzed(tries: Any) -> None:
-    assert tries.run(1, 1, sound())["outcome"] == "analyzed"
+    assert tries.run(1, 1, {"input.json": sound()})["outcome"] == "analyzed"
 
 
 def test_a_traceback_is_a_failure(tries: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("advisor.frames.trace.FRAME", replace(FRAMES["trace"], build=lambda _: 1 / 0))
-    result = tries.run(1, 2, sound())
+    result = tries.run(1, 2, {"input.json": sound()})
     assert result["outcome"] == "failure"
     assert "ZeroDivisionError" in result["said"]
 
