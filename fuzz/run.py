@@ -54,7 +54,8 @@ def drive(
     start, stillborn = numbers.start, 0
     while start < numbers.stop and not summary.ended():
         try:
-            start = _child(folder, seed, share, range(start, min(start + BATCH, numbers.stop)), summary, chosen)
+            stop = min(kinds.numbers(start, BATCH, chosen).stop, numbers.stop)
+            start = _child(folder, seed, share, range(start, stop), summary, chosen)
             stillborn = 0
         except Stillborn as error:
             stillborn += 1

@@ -1,4 +1,4 @@
-"""What a run came to so far, kept in a file from which the next piece of it goes on."""
+"""Outcomes of a run so far, kept in a file from which the next piece of it goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every input starts from: seeds, the rules that ship, and a sound recording with its analysis and its baselines."""
+"""Ground of every input: seeds, the rules that ship, and a sound recording with its analysis and its baselines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Files = dict[str, bytes]
 
 
 class World:
-    """What is made once in a process, most of it on first use."""
+    """Things that are made once in a process, most of them on first use."""
 
     def __init__(self, seeds: list[tuple[str, Root]]) -> None:
         self.seeds = seeds

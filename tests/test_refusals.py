@@ -70,6 +70,20 @@ def test_toml_of_any_kind_is_refused_with_its_reason(text: str, reason: str, tmp
         load_rules([tmp_path / "rules"])
 
 
+def test_a_problem_of_a_rule_quotes_what_it_read_in_one_short_line(tmp_path: Path) -> None:
+    """Found by the fuzzer: a key with line breaks made two problems of one, and one of kilobytes filled the screen."""
+    rule = tmp_path / "rules" / "team" / "a.toml"
+    rule.parent.mkdir(parents=True)
+    rule.write_text(f'"one\\n  two: fine\\u001b[2J" = 1\n"{"void " * 2000}" = 2\n')
+    with pytest.raises(RuleError) as caught:
+        load_rules([tmp_path / "rules"])
+    lines = str(caught.value).split("\n")
+    assert len(lines) == 1 + len(caught.value.problems)
+    assert f'  {rule}: "one\\n  two: fine\\x1b[2J": no such key' in lines[1]
+    assert "void void" in lines[2]
+    assert max(len(line) for line in lines) < len(str(rule)) + 600
+
+
 @pytest.mark.parametrize(
     "text",
     [f'[limits."cpu/gc-pause"]\nshare = {"9" * 400}', f"cache_gb = {'9' * 400}", "[gate.tolerance]\nstep_ms = 1e999"],

@@ -1,4 +1,4 @@
-"""What the recorder wrote of the program (settings, steps, versions), damaged inside traces that are sound otherwise."""
+"""Settings, steps and versions, as the recorder wrote them of the program: damaged inside traces that are sound otherwise."""
 
 from __future__ import annotations
 

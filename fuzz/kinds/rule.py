@@ -220,7 +220,7 @@ def tried(folder: Path, rng: Random, world: World) -> str:
 
 
 def explained(rules: tuple[Rule, ...]) -> None:
-    """What `advisor rules list` and `show` say of each."""
+    """Check the words of `advisor rules list` and `show` on each."""
     from advisor.cli.rules import explain, summary
 
     for rule in rules:
