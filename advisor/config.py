@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import fnmatch
+import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -234,7 +235,7 @@ def _config(path: Path, table: dict[str, Any]) -> Config:
         if not os.path.isdir(folder):  # which also answers where no file can have that name
             reader.report("rules", f"no folder {folder}. Paths are relative to the file's own folder.")
     for text in file.gate.assertions:
-        if text and (problem := _unknown_figure(parse(text).name)):
+        if text and (problem := _unfit(parse(text))):
             reader.report("gate.assert", problem)
     _refuse(path, reader.texts())
     return config
@@ -253,7 +254,10 @@ def parse(text: str) -> Assertion:
     return Assertion(" ".join(text.split()), match[1], match[2], float(match[3]))
 
 
-def _unknown_figure(name: str) -> str:
-    """Say that no figure has a name; empty where one has."""
+def _unfit(assertion: Assertion) -> str:
+    """Say that no figure has the name of an assertion, or that no number is its bound; empty where both are."""
+    name = assertion.name
+    if not math.isfinite(assertion.bound):
+        return f"the bound of '{excerpt(assertion.text, 60)}' is beyond what a number holds"
     known = name in _ASSERTED or name.startswith("rules.")
     return "" if known else f"no figure {name!r}{nearest(name, _ASSERTED, 0.4)}"

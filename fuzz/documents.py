@@ -145,7 +145,7 @@ def _wrap(rng: Random, holder: Any, key: Any, _values: Sequence[Any]) -> None:
     if isinstance(value, list) and value and rng.random() < 0.5:
         holder[key] = value[0]
         return
-    for _ in range(rng.choice([1, 1, 3, 60, 400])):
+    for _ in range(rng.choice([1, 1, 3, 40])):
         value = [value] if rng.random() < 0.7 else {"a": value}
     holder[key] = value
 

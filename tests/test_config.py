@@ -140,3 +140,12 @@ def test_what_a_message_quotes_is_short_and_on_one_line(tmp_path: Path) -> None:
     assert lines[1].startswith(f"{path}: fail_on: 'yyy")
     assert lines[1].endswith("is none of low, medium, high")
     assert len(lines[1]) < len(str(path)) + 600
+
+
+def test_an_assertion_whose_bound_no_number_holds_is_refused(tmp_path: Path) -> None:
+    """Found by the fuzzer: the bound became infinite, and the judgement's JSON held no number there."""
+    path = write(tmp_path / "advisor.toml", f'[gate]\nassert = ["summary.step_ms <= {"9" * 400}"]\n')
+    with pytest.raises(
+        UsageError, match="advisor.toml: gate.assert: the bound of 'summary.step_ms <= 999.*' is beyond"
+    ):
+        load(path)
