@@ -146,6 +146,6 @@ def test_an_assertion_whose_bound_no_number_holds_is_refused(tmp_path: Path) -> 
     """Found by the fuzzer: the bound became infinite, and the judgement's JSON held no number there."""
     path = write(tmp_path / "advisor.toml", f'[gate]\nassert = ["summary.step_ms <= {"9" * 400}"]\n')
     with pytest.raises(
-        UsageError, match="advisor.toml: gate.assert: the bound of 'summary.step_ms <= 999.*' is beyond"
+        UsageError, match=r"advisor\.toml: gate\.assert: the bound of 'summary.step_ms <= 999.*' is beyond"
     ):
         load(path)
