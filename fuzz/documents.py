@@ -64,7 +64,11 @@ def reworded(rng: Random, document: Any, free: Sequence[tuple[str, ...]]) -> Any
         if isinstance(holder, dict) and (last in holder or (last == "*" and holder)):
             key = rng.choice(list(holder)) if last == "*" else last
             number = isinstance(holder[key], int | float)
-            holder[key] = rng.choice([*NUMBERS, 0.01, 0.5, 1.0, 3]) if number else rng.choice([*ATTACKS, *SECRETS])
+            holder[key] = (
+                rng.choice([rng.choice(NUMBERS), 0, 0.01, 0.5, 1.0, 3, 1e9])
+                if number
+                else rng.choice([*ATTACKS, *SECRETS])
+            )
     return document
 
 

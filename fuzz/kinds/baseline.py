@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 from random import Random
@@ -23,6 +24,7 @@ _VALUES: list[Any] = [
     *[[[1e15] * 8], [[1e15, -1e15] * 4], [[5e-324] * 8], "fires", "passes", "not_run", "error", "not_applicable", "ms", "MB"],
     *["step_ms", "gpu/x", "data-loading/loader-stall", "A100", "", "resnet50", ["steps", "shapes"], [[True] * 8], [["1"] * 8]],
 ]  # fmt: skip
+_VERDICTS = ["fires", "passes", "not_run", "not_applicable", "error", "", "no such verdict"]
 _GATES = [
     Gate(),
     Gate(),
@@ -34,8 +36,10 @@ _GATES = [
 
 def make(rng: Random, world: World) -> tuple[str, Files]:
     """A baseline, damaged as bytes or in what it says."""
-    document, damage = rng.choice(world.baselines), "bytes"
-    if rng.random() < 0.7:
+    document, damage, draw = rng.choice(world.baselines), "bytes", rng.random()
+    if draw < 0.35:
+        document, damage = figured(rng, document), "figures"
+    elif draw < 0.75:
         document, damage = documents.damaged(rng, document, _VALUES), "structure"
     layout = rng.choice(LAYOUTS)
     text = json.dumps(document, **layout).encode()
@@ -45,6 +49,24 @@ def make(rng: Random, world: World) -> tuple[str, Files]:
         SECRET.encode(), b"FUZZ-WORD"
     )  # what a trace says is cleaned before; what is left is the project's own
     return f"{damage}: baseline", {NAME: text, TRACE: world.trace}
+
+
+def figured(rng: Random, document: Any) -> Any:
+    """A copy of a baseline that is one still, of figures and verdicts that no recording has."""
+    document = copy.deepcopy(document)
+    for _ in range(rng.choice([1, 2, 5, 30])):
+        table = document[rng.choice(["metrics", "metrics", "rules"])]
+        record = table[rng.choice(sorted(table))]
+        if "verdicts" in record and rng.random() < 0.6:
+            record["verdicts"] = [rng.choice(_VERDICTS) for _ in record["verdicts"]][: rng.choice([0, 1, 9])]
+        runs = record["runs"]
+        factor, count = rng.choice([0, -1, 1e-12, 0.5, 1 + 1e-12, 2, 1e6]), rng.choice([0, 1, 2, 8, 8, 200])
+        changed = [[rng.choice([figure * factor, figure]) for figure in (run * 30)[:count]] for run in runs]
+        record["runs"] = rng.choice([changed, changed, changed * 3, [], runs[:1], [sorted(run) for run in changed]])
+        if rng.random() < 0.3 and record["runs"] and record["runs"][0]:
+            record["runs"][0][0] = rng.choice([1e15, -1e15, 5e-324, 0.0, 1e12])
+        document["steps"] = rng.choice([document["steps"], document["steps"], [], [0], [-1], [2**62], [8] * 50])
+    return document
 
 
 def tried(folder: Path, rng: Random, world: World) -> str:

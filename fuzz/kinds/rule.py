@@ -92,6 +92,40 @@ CONDITIONS: list[Any] = [
         "lpad('x', 999999999, 'y') = ''",
     ],
 ]
+RUNNABLE = [
+    *[
+        "true",
+        "dur_ns >= 0",
+        "dur_ns * 1e300 * 1e300 > 1",
+        "dur_ns * 9223372036854775807 > 1",
+        "dur_ns / 0 > 1",
+        "count(*) >= 1",
+    ],
+    *[
+        "sum(dur_ns) * 1e308 > 1",
+        "name = name",
+        "length(name) > 0",
+        "count(*) > -1",
+        "dur_ns - 9223372036854775807 < 0",
+        "1e400 > 1",
+    ],
+    *[
+        "sum(dur_ns) / 0 AS x",
+        "sum(dur_ns) * 1e308 * 10 AS x",
+        "name",
+        "max(name)",
+        "min(dur_ns) % 0 AS x",
+        "0 / 0.0 AS x",
+        "-1e308 * 10 AS x",
+    ],
+    *[
+        "CAST(max(dur_ns) AS TINYINT) AS x",
+        "count(*) AS n",
+        "count(*) AS n, 1",
+        "ln(sum(dur_ns) * 0) AS x",
+        "sqrt(-1 - count(*)) AS x",
+    ],
+]
 _VALUES: list[Any] = [
     *CONDITIONS,
     *CONDITIONS,
@@ -171,14 +205,14 @@ def make(rng: Random, world: World) -> tuple[str, Files]:
     text = _ID.sub(f'id = "team/{name}"', _OTHERS.sub("", text), count=1)
     draw, damage = rng.random(), "text"
     content = text.encode()
-    if draw < 0.65:
-        damage = "structure"
+    if draw < 0.75:
+        damage = "words" if draw < 0.45 else "structure"
         document = tomllib.loads(text)
-        document = documents.reworded(rng, document, FREE) if draw < 0.3 else documents.damaged(rng, document, _VALUES)
-        for _ in range(rng.choice([0, 0, 1, 2])):
+        document = documents.reworded(rng, document, FREE) if draw < 0.45 else documents.damaged(rng, document, _VALUES)
+        for _ in range(rng.choice([0, 0, 0, 1, 2])):
             _condition(rng, document)
         content = documents.toml(document)
-    elif draw < 0.8:
+    elif draw < 0.85:
         damage, content = "lines", documents.lines_moved(rng, text).encode()
     if damage == "text" or rng.random() < 0.05:
         content = edited(rng, content, documents.TOML_TOKENS)
@@ -189,13 +223,14 @@ def make(rng: Random, world: World) -> tuple[str, Files]:
 
 def _condition(rng: Random, document: Any) -> None:
     """Put a condition that is another, or an attack, where rules have one."""
+    condition = rng.choice(rng.choice([CONDITIONS, RUNNABLE]))
     match = document.get("match")
     if rng.random() < 0.2 or not isinstance(match, dict):
-        document["given"] = rng.choice(CONDITIONS)
+        document["given"] = condition
     elif rng.random() < 0.25:
-        match["evidence"] = [rng.choice(CONDITIONS) for _ in range(3)]
+        match["evidence"] = [rng.choice(rng.choice([CONDITIONS, RUNNABLE])) for _ in range(3)]
     else:
-        match[rng.choice(["where", "when", "having"])] = rng.choice(CONDITIONS)
+        match[rng.choice(["where", "where", "when", "having"])] = condition
 
 
 def tried(folder: Path, rng: Random, world: World) -> str:
