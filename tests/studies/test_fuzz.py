@@ -35,7 +35,7 @@ def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
     ("inputs", "options"),
     [
         # To cut seeds from the large recordings, and to start a second child, takes longer than to try 120 inputs.
-        (120, "--kinds trace --whole 0.12 --largest 100 --jobs 1"),
+        (120, "--kinds trace --whole 0.16 --largest 100 --jobs 1"),
         pytest.param(2000, "--kinds trace --whole 0.08 --jobs 2", marks=pytest.mark.study),
     ],
 )
