@@ -19,9 +19,11 @@ from hypothesis import strategies as st
 from support.paths import ROOT
 
 from advisor import rulebook
+from advisor.engine import evaluation
 from advisor.frames import FRAMES
 from advisor.pipeline import analyze
 from advisor.results.analysis import Analysis
+from advisor.rulebook import conditions
 from advisor.testing import TraceBuilder
 from advisor.trace import read
 
@@ -29,6 +31,9 @@ from advisor.trace import read
 @pytest.fixture(autouse=True)
 def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT))
+    for name in ("QUERY_SECONDS", "TOTAL_SECONDS"):  # a worker sets these; here they come back
+        monkeypatch.setattr(evaluation, name, getattr(evaluation, name))
+    monkeypatch.setattr(conditions, "CHECK_SECONDS", conditions.CHECK_SECONDS)
 
 
 @pytest.mark.parametrize(
