@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from advisor.frames.frame import COUNT, MEGABYTES, TIME, Frame, Rows, owns_work
 from advisor.frames.kernels import exposed
-from advisor.frames.schema import COMMON, Schema, flag, integer, text
+from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Bools, Ints, fetch
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP
 from advisor.timeline.context import Context
 from advisor.timeline.recording import KERNEL
 
+Floats = npt.NDArray[np.float64]
 SCHEMA = Schema(
     "collectives",
     "a communication kernel",
@@ -28,6 +31,10 @@ SCHEMA = Schema(
         text("group_name", "process group", "args.Process Group Name"),
         text("group_ranks", "the ranks in it, as a list; NULL where unknown", "args.Process Group Ranks"),
         integer("group_size", "", "how many they are; NULL where unknown", "args.Group size"),
+        real("bus_gbps", "GB/s", "bus bandwidth: what each rank had to send for a message of this size, over the kernel's time, in "
+             "which it may have waited for other ranks; NULL where the size, the group's or the kind is unknown"),
+        flag("follows", "begins within 50 us of the end of another of its group on its stream: all ranks have just been there, so "
+             "it hardly waits for a late one"),
         integer("seq", "", "its number in the process group; NULL where unknown", "args.Seq"),
         text("phase", "what launched it: forward, backward, optimizer, zero_grad or other"),
         flag("per_parameter", "an all-reduce of one of very many a step, as one for each parameter is, without DDP's buckets"),
@@ -48,6 +55,16 @@ _KINDS = (
     ("reduce", re.compile(r"reduce", re.IGNORECASE)),
 )
 NAMES = tuple(name for name, _ in _KINDS)
+# Bytes that each of n ranks sends, over those of its message: a ring's, as nccl-tests (PERFORMANCE.md) counts bus bandwidth.
+# Of an all-gather the message is one rank's part.
+_ON_THE_BUS: dict[str, Callable[[Floats], Floats]] = {
+    "all_reduce": lambda n: 2 * (n - 1) / n,
+    "all_gather": lambda n: n - 1.0,
+    "reduce_scatter": lambda n: (n - 1) / n,
+    "all_to_all": lambda n: (n - 1) / n,
+    "broadcast": np.ones_like,
+    "reduce": np.ones_like,
+}
 _BYTES = {
     "float": 4, "int": 4, "double": 8, "long": 8, "half": 2, "bfloat16": 2, "byte": 1, "char": 1, "bool": 1, "short": 2,
 }  # fmt: skip
@@ -62,6 +79,7 @@ _AROUND = 4
 _MANY = 50
 _BESIDE = 3
 _LOOPED = 0.8
+_AT_ONCE_NS = 50_000
 _GRADIENT = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
 _SHAPE = re.compile(r"^\[+([\d,]*)\]")
 
@@ -92,7 +110,7 @@ def build(context: Context) -> pd.DataFrame:
     launch = work.launch[rows]
     texts = context.recording.recorded.texts
     teller, sent, dtype = context.once(told)
-    codes = context.once(kinds)
+    codes, sizes = context.once(kinds), context.op_column(teller, "group_size")
     frame = context.common_of_work(rows)
     phase = context.phases(launch)
     frame |= {
@@ -102,7 +120,9 @@ def build(context: Context) -> pd.DataFrame:
         "dtype": pd.Categorical(dtype, categories=sorted({name for name in dtype if name is not None})),
         "group_name": context.labels(context.op_column(teller, "group_name"), texts),
         "group_ranks": context.labels(context.op_column(teller, "group_ranks"), texts),
-        "group_size": context.known(context.op_column(teller, "group_size")),
+        "group_size": context.known(sizes),
+        "bus_gbps": _bus_gbps(codes, sent, sizes, (work.end - work.start)[rows]),
+        "follows": _follows(context, rows, context.op_column(teller, "group_name")),
         "seq": context.known(context.op_column(teller, "collective_seq")),
         "phase": context.phase(launch),
         "per_parameter": _per_parameter(context, rows, codes == 0),
@@ -110,6 +130,27 @@ def build(context: Context) -> pd.DataFrame:
         "exposed_ns": exposed(context, rows),
     }
     return pd.DataFrame(frame)
+
+
+def _bus_gbps(codes: Ints, sent: Ints, sizes: Ints, dur_ns: Ints) -> Floats:
+    """Return the bus bandwidth of each row in GB/s, which is bytes a ns; NaN where it is not known."""
+    out = np.full(len(codes), np.nan)
+    for name, factor in _ON_THE_BUS.items():
+        at = np.flatnonzero((codes == NAMES.index(name)) & (sent > 0) & (sizes > 1) & (dur_ns > 0))
+        out[at] = factor(sizes[at].astype(np.float64)) * sent[at] / dur_ns[at]
+    return out
+
+
+def _follows(context: Context, rows: Ints, group: Ints) -> Bools:
+    """Flag the rows that begin at once behind another of their group on their stream."""
+    work = context.recording.work
+    order = np.lexsort((work.start[rows], group, work.stream[rows], work.device[rows]))
+    before, after = order[:-1], order[1:]
+    same = (group[before] == group[after]) & (work.stream[rows[before]] == work.stream[rows[after]])
+    same &= work.device[rows[before]] == work.device[rows[after]]
+    out = np.zeros(len(rows), np.bool_)
+    out[after] = same & (work.start[rows[after]] - work.end[rows[before]] <= _AT_ONCE_NS)
+    return out
 
 
 def kinds(context: Context) -> Ints:

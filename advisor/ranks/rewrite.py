@@ -13,7 +13,7 @@ from advisor.results.analysis import Analysis, Finding
 from advisor.results.ranks import RankRow
 from advisor.rulebook.rule import Rule
 
-EXPOSED = ("distributed/exposed-communication", "distributed/exposed-forward-communication")
+EXPOSED = ("distributed/exposed-communication", "distributed/exposed-forward-communication", "distributed/slow-link")
 LATE = ("distributed/straggler", "distributed/uneven-work", "distributed/slow-gpu")
 """Rules that say of all ranks what holds the late ones up."""
 # Of the exposed time: from here on waiting is what the finding is about.

@@ -170,7 +170,10 @@ def _text(raw: msgspec.Raw | None) -> str:
     if raw is None or bytes(raw) == b"null":
         return ""
     text = _decode(raw, _STRING)
-    return bytes(raw)[:1000].decode("utf-8", "replace") if text is None else text
+    if text is not None:
+        return text
+    # A number or a word is as good as a name. An object or a list is none, and may hold the environment.
+    return "" if bytes(raw)[:1] in (b"{", b"[") else bytes(raw)[:1000].decode("utf-8", "replace")
 
 
 _NUMBER: msgspec.json.Decoder[int | float | str | None] = msgspec.json.Decoder(int | float | str | None)

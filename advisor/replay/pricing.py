@@ -86,9 +86,12 @@ class Bounds(NamedTuple):
 
 
 def _returned(rung: Rung) -> tuple[float, float]:
-    """Return the ms that a step of the plan returns, cautiously and hopefully."""
-    high = rung.before - rung.high
-    return rung.low_before - rung.low, high
+    """Return the least and the most ms that a step of the plan returns.
+
+    Behind fixes that return little it can return more than behind those that return all they can: then the least is that.
+    """
+    cautious, hopeful = rung.low_before - rung.low, rung.before - rung.high
+    return min(cautious, hopeful), max(cautious, hopeful)
 
 
 def _parted(rungs: Sequence[Rung], order: Sequence[Sequence[str]]) -> list[list[Rung]]:
@@ -260,7 +263,10 @@ class _Queue:
         return gain
 
     def take(self, rule: str, left: float) -> tuple[float, float]:
-        """Take a fix: the ms that it returns, cautiously and hopefully; never more than *left* nor than its bounds."""
+        """Take a fix: the ms that it returns behind those that return little, and behind those that return all they can.
+
+        Neither is more than *left*, nor than its bounds.
+        """
         # Launches go with the work that they launch; but nothing is promised beyond what the rows own, or the basis says.
         gains = [world.take(rule, cautiously=at == 0) for at, world in enumerate(self.worlds)]
         self._taken += 1
@@ -269,12 +275,7 @@ class _Queue:
         low = gains[0][0]
         if self.careful is not None:
             low = max(low, self.careful.take(rule, cautiously=False)[1])
-        low = min(low * scale, most.low)
-        if low > high:
-            # Behind fixes that return little it returns more than behind those that return all they can, which *high* is of.
-            replay = self.claims[rule].rule.replay
-            low = high * (replay.low / replay.high if replay is not None and replay.high else 1.0)
-        return low, high
+        return min(low * scale, most.low, left), high
 
     def ranked(self, bundles: Sequence[Sequence[Rung]]) -> list[list[str]]:
         """Rank the changes by what they return in this order; of two that are worth about the same, the first stays first."""
@@ -411,7 +412,9 @@ class Replay:
         """Take the next fix."""
         assert self.graph is not None
         before, low_before = (rungs[-1].high, rungs[-1].low) if rungs else (whole_ms, whole_ms)
-        low, high = queue.take(rule, before)
+        left = max(whole_ms - sum(_returned(rung)[1] for rung in rungs), 0.0)
+        low, high = queue.take(rule, left)
+        low = min(low, low_before - before + high)  # the cautious step is never the shorter one
         recorded = queue.worlds[0]
         bound = bound_by(self.context, self.graph, recorded.timeline, self._loader(recorded.high)) if high > 0 else ""
         return Rung(rule, before, low_before - low, before - high, bound, low_before)

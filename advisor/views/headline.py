@@ -59,7 +59,7 @@ WITHOUT_GRAPHS = "record without CUDA graphs, to see what they run"
 # What returns less of the step is not what to do first, where what bounds it is something else that no finding owns.
 _BESIDE = 0.02
 ALL_RANKS = "analyze all ranks together, to see which one the others wait for"
-_PARTLY = 0.1
+_PARTLY = 0.05
 # A capture beside which the device did so much is not all that the recording holds.
 _SOME_WORK = 0.10
 _NOTHING = 0.01

@@ -9,6 +9,7 @@ import pytest
 
 import advisor
 from advisor import hardware
+from advisor.replay.pricing import Rung, joined
 from advisor.report import render
 from advisor.results.analysis import Analysis, Finding
 from advisor.testing import TraceBuilder
@@ -278,3 +279,12 @@ def test_the_copies_of_a_batch_are_copied_without_blocking_together() -> None:
     copies = finding(advisor.analyze(built(b), only=["transfer/pageable-copy"]), "transfer/pageable-copy")
     assert copies.saving is not None
     assert 0.9 * 4.0 <= copies.saving.high_ms <= 4.03
+
+
+def test_a_fix_is_worth_more_behind_one_that_returns_little() -> None:
+    """The first fix returns 10 to 60 of 100 ms. Behind 10 the second returns 30, behind 60 no more than 5: 5 to 30."""
+    first = Rung("launch", before=100, low=90, high=40, bound_by="host", low_before=100)
+    second = Rung("batch", before=40, low=60, high=35, bound_by="compute", low_before=90)
+    priced = joined([[first], [second]], 0.05, {})
+    assert priced.savings == {"launch": (10, 60), "batch": (5, 30)}
+    assert [(step.low, step.high) for step in priced.plan] == [(90, 40), (60, 35)]

@@ -94,7 +94,9 @@ MENDED: dict[str, tuple[bytes, dict[str, Any]]] = {
     "a quote before args that look like events": (raw(rb'"say "hi""', LIKE_EVENTS), op('say "hi"', args=DECOYS)),
     "no closing brace": (raw(b'"a"')[:-1], op("a")),
     "name is a number": (raw(b"5"), op("5")),
-    "name is an object": (raw(b'{"x": 1}'), op('{"x": 1}')),
+    # What stands in it is no name: arguments, of which one may be the environment, as a fuzzer found.
+    "name is an object": (raw(b'{"env": {"HOME": "/home/alice"}}'), op("")),
+    "name is a list": (raw(b'["a"]'), op("")),
     "args is a list": (raw(b'"a"', b'"ts": 10, "dur": 2, "args": [1, 2]'), op("a")),
     "tid is true": (raw(b'"a"', b'"ts": 10, "dur": 2, "tid": true'), op("a", tid=None)),
     "a stack of numbers": (raw(b'"a"', b'"ts": 10, "dur": 2, "args": {"Call stack": 7, "Sequence number": 5}'), op("a", args=FIVE)),

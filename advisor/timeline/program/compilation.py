@@ -57,10 +57,11 @@ def compiler(context: Context) -> str | None:
 def compiled_share(context: Context) -> float | None:
     """Share of the GPU's kernel time (of operators' time, without a GPU) that compiled code launched; None for neither.
 
+    Communication, which nobody compiles, is left out.
     0 where no compiler was seen. Work whose launch is unknown counts by its name alone.
     """
     host, work = context.recording.host, context.recording.work
-    rows = context.kernel_rows
+    rows = context.kernel_rows[~work.communication[context.kernel_rows]]
     if compiler(context) is None:
         return 0.0 if len(rows) or len(context.op_rows) else None
     inside = _inside(context)
