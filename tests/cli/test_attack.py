@@ -188,19 +188,21 @@ PERSONAL = [
 ]
 
 
-@pytest.mark.parametrize("name", PERSONAL)
-def test_no_report_says_whose_the_program_is(name: str, tmp_path: Path) -> None:
+def test_no_report_says_whose_the_program_is(tmp_path: Path) -> None:
     b = TraceBuilder()
     for _ in range(5):
-        with b.step(), b.python(name), b.op(name):
-            b.kernel("gemm", us=2000)
-            b.item()
+        with b.step():
+            for number, name in enumerate(PERSONAL):
+                own = name.replace("SEKRIT", f"SEKRIT{number}x")
+                with b.python(own), b.op(own):
+                    b.kernel("gemm", us=2000)
+                    b.item()
     b.write(tmp_path / "t.json")
-    outputs = [f"-o=r.{kind}" for kind in ("html", "json", "md", "txt")]
-    assert run(tmp_path, "analyze", "t.json", *(part for word in outputs for part in word.split("="))).exit_code == 0
+    outputs = [word for kind in ("html", "json", "md", "txt") for word in ("-o", f"r.{kind}")]
+    assert run(tmp_path, "analyze", "t.json", *outputs).exit_code == 0
     assert run(tmp_path, "export", "t.json", "-o", "e.json").exit_code == 0
-    for kind in ("r.html", "r.json", "r.md", "r.txt", "e.json"):
-        assert "SEKRIT" not in (tmp_path / kind).read_text(), kind
+    text = "".join((tmp_path / name).read_text() for name in ("r.html", "r.json", "r.md", "r.txt", "e.json"))
+    assert [name for number, name in enumerate(PERSONAL) if f"SEKRIT{number}x" in text] == []
 
 
 # ---- 9: rules and settings
