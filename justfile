@@ -39,11 +39,12 @@ identity before +folders:
 lines:
     python tests/studies/lines.py advisor examples/ladder
 
-# Renew the versions that CI installs.
+# Renew the versions that CI installs, and the hashes of those that the action does.
 lock:
     pip install -q uv
     uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --no-header --no-annotate -q -o .ci/constraints.txt
     echo 'hatchling==1.33.0' >> .ci/constraints.txt
+    echo hatchling | uv pip compile pyproject.toml - --universal --python-version 3.11 -c .ci/constraints.txt --generate-hashes --no-header --no-annotate -q -o .ci/runtime.txt
 
 # Everything that must hold before a change lands.
 all:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import re
 import secrets
@@ -22,6 +23,8 @@ BEGUN = ".advisor-"
 """Begin of the names of files that are being written."""
 LOCK_S = 60.0
 """Patience for another process that updates the same file, which takes some milliseconds."""
+_UNSIGNED_S = 1.0
+"""Time for whoever made the file of a lock to sign it, which is the next thing it does."""
 _MOVES, _MOVE_S = 20, 0.05
 _NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)
 _DEVICES = ("/dev/", "/proc/")
@@ -97,30 +100,119 @@ def alone(path: str | os.PathLike[str], patience_s: float = LOCK_S) -> Iterator[
     """Keep other processes and threads that ask for the same *path* out while the block runs.
 
     The lock is a file beside it that only one can make: that holds on every system, network disks included, where locks of
-    the system's own may be missing. Raises ``UsageError`` where it is not to be had.
+    the system's own may be missing. Where they are there, the holder has one on that file too, which ends with its process:
+    what a killed one leaves keeps nobody of this machine out. Raises ``UsageError`` where the lock is not to be had.
     """
     target = os.path.realpath(path)
     lock = os.path.join(os.path.dirname(target), f"{BEGUN}{os.path.basename(target)[:200]}.lock")
-    end = time.monotonic() + patience_s
+    end, seen = time.monotonic() + patience_s, dict[tuple[int, int], float]()
     while True:
         try:
-            os.close(os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-            break
-        except (FileExistsError, PermissionError) as error:
-            if isinstance(error, PermissionError) and not os.path.exists(lock):  # Windows says so of one that is going
-                raise UsageError(f"{path}: {error.strerror or error}") from error
-            if time.monotonic() >= end:
-                raise UsageError(
-                    f"{path}: another process updates it. If none does, one was killed there: remove {lock}"
-                ) from None
-            time.sleep(0.01)
+            number = _made(lock)
+            if number is None:
+                number = _left(lock, seen)
         except OSError as error:
             raise UsageError(f"{path}: {error.strerror or error}") from error
+        if number is not None:
+            break
+        if time.monotonic() >= end:
+            raise UsageError(f"{path}: another process updates it. If none does, one was killed there: remove {lock}")
+        time.sleep(0.01)
     try:
         yield
     finally:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(
+            OSError
+        ):  # before the system's lock ends: who gets that one then sees that the file is gone
             os.unlink(lock)
+        os.close(number)
+
+
+def _made(lock: str) -> int | None:
+    """Make the file of a lock and sign it; None where there is one. Windows removes it with the process."""
+    try:
+        number = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_TEMPORARY", 0), 0o600)
+    except FileExistsError:
+        return None
+    except PermissionError:
+        if not os.path.exists(lock):
+            raise
+        return None  # Windows says so of a file that is going
+    try:
+        mine = _locked(number) is not False  # else one that took it for left behind was faster
+        if mine:
+            os.write(number, _machine())
+            _sync(number)  # so that other machines of a network disk read it
+    except OSError:
+        os.unlink(lock)
+        os.close(number)
+        raise
+    if not mine:
+        os.close(number)
+    return number if mine else None
+
+
+def _left(lock: str, seen: dict[tuple[int, int], float]) -> int | None:
+    """Take over the file of a process of this machine that ended without removing it; None where it may still be at work.
+
+    The file of another machine is never taken: a network disk may keep the locks of each machine apart. One that is not
+    signed was left by a process that was killed in the middle, if it stays so: *seen* says since when.
+    """
+    try:
+        number = os.open(lock, os.O_RDWR)
+    except (FileNotFoundError, PermissionError):  # gone by now, or another user's
+        return None
+    mine = False
+    try:
+        owner, now = os.read(number, 64), os.fstat(number)
+        if not owner:
+            since = seen.setdefault((now.st_ino, now.st_mtime_ns), time.monotonic())
+            mine = time.monotonic() - since >= _UNSIGNED_S and bool(_locked(number)) and _same(number, lock)
+            if mine:
+                os.write(number, _machine())
+        elif owner == _machine():
+            mine = bool(_locked(number)) and _same(number, lock)
+    finally:
+        if not mine:
+            os.close(number)
+    return number if mine else None
+
+
+def _locked(number: int) -> bool | None:
+    """Ask the system for its lock on a file, which ends with the process; None where it has none."""
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+def _same(number: int, path: str) -> bool:
+    """Tell a file that is still in its place from one that its holder has removed meanwhile."""
+    try:
+        return os.path.samestat(os.fstat(number), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+@functools.cache
+def _machine() -> bytes:
+    """Digest of what only processes under the same kernel have in common, so that its locks hold among them."""
+    import hashlib
+    import platform
+
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            said = file.read()
+    except OSError:
+        said = platform.node()
+    return hashlib.sha256(said.encode()).hexdigest()[:32].encode()
 
 
 def read(path: str | os.PathLike[str], most_bytes: int) -> bytes:

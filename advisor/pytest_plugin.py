@@ -48,6 +48,7 @@ def advisor_gate(request: pytest.FixtureRequest) -> Callable[..., Any]:
         option = request.config.getoption
         path = _path(request, baseline)
         if option("--advisor-update"):
+            _claim(request, path)
             return _write(trace, path, config, option("--advisor-update"))
         import advisor
         from advisor.errors import AdvisorError
@@ -70,6 +71,29 @@ def _path(request: pytest.FixtureRequest, baseline: str | Path | None) -> Path:
     if path.is_dir() or name.suffix != ".json":
         path /= re.sub(r"[^\w.-]+", "-", request.node.name).strip("-") + ".json"
     return path
+
+
+def _claim(request: pytest.FixtureRequest, path: Path) -> None:
+    """Fail the test where another one of this run, in whatever process, writes the same baseline: the last would own it."""
+    __tracebackhide__ = True
+    import hashlib
+
+    own: Path = request.getfixturevalue("tmp_path_factory").getbasetemp()
+    shared = (
+        own.parent if hasattr(request.config, "workerinput") else own
+    )  # pytest-xdist gives each process a folder there
+    claim = shared / f"advisor-{hashlib.sha256(bytes(path.resolve())).hexdigest()[:32]}"
+    try:
+        with claim.open("x", encoding="utf-8") as file:
+            file.write(request.node.nodeid)
+    except FileExistsError:
+        other = claim.read_text(encoding="utf-8")
+        if other != request.node.nodeid:
+            pytest.fail(
+                f"{path}: {other or 'another test'} writes it too, and each test needs a baseline of its own: "
+                "--advisor-baseline FOLDER keeps one a test",
+                pytrace=False,
+            )
 
 
 def _write(trace: Any, path: Path, config: str | Path | None, reason: str) -> Any:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
+import signal
 import stat
+import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -140,6 +143,72 @@ def test_a_lock_that_stays_is_named(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=f"another process updates it.*remove {lock}"), files.alone(path, 0.05):
             pass
     assert list(tmp_path.iterdir()) == []
+
+
+HOLDER = """
+import sys, time
+from advisor import files
+with files.alone(sys.argv[1]):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_the_lock_of_a_killed_process_keeps_nobody_out(analysis: Analysis, tmp_path: Path) -> None:
+    path = tmp_path / "b.json"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen([sys.executable, "-c", HOLDER, path], stdout=subprocess.PIPE, env=environment) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(UsageError, match="another process updates it"), files.alone(path, 0.05):
+            pass
+        holder.send_signal(signal.SIGKILL)
+    assert len(list(tmp_path.iterdir())) == 1
+    with files.alone(path, 0.0), pytest.raises(UsageError, match="another process updates it"), files.alone(path, 0.05):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_that_was_never_signed_is_taken_over_after_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = tmp_path / f"{files.BEGUN}b.json.lock"
+    lock.touch()
+    with pytest.raises(UsageError, match="another process updates it"), files.alone(tmp_path / "b.json", 0.05):
+        pass
+    monkeypatch.setattr(files, "_UNSIGNED_S", 0.02)
+    with files.alone(tmp_path / "b.json", 0.5):
+        assert lock.read_bytes() != b""
+    assert not lock.exists()
+
+
+def test_the_lock_of_another_machine_is_left(tmp_path: Path) -> None:
+    lock = tmp_path / f"{files.BEGUN}b.json.lock"
+    lock.write_bytes(b"0" * 32)
+    with pytest.raises(UsageError, match=f"remove {lock}"), files.alone(tmp_path / "b.json", 0.05):
+        pass
+    assert lock.read_bytes() == b"0" * 32
+
+
+def test_killed_holders_never_let_two_in(tmp_path: Path) -> None:
+    """Each of many that find the file of a killed one wants to take it over: a count that two raise at once loses one."""
+    (tmp_path / f"{files.BEGUN}count.lock").write_bytes(files._machine())
+    count = tmp_path / "count"
+    count.write_text("0")
+
+    def raised(number: int) -> None:
+        with files.alone(count):
+            value = int(count.read_text())
+            count.write_text(str(value + 1))
+        if number % 10 == 0:  # as if this one had been killed: its file stays
+            left = tmp_path / str(number)
+            left.write_bytes(files._machine())
+            with contextlib.suppress(FileExistsError):
+                os.link(left, tmp_path / f"{files.BEGUN}count.lock")
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(raised, range(100)))
+    assert count.read_text() == "100"
 
 
 def test_no_device_no_pipe_and_nothing_large_is_read(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from advisor.intervals import Bools, Ints, covered, fetch, starts_run, subtract,
 from advisor.timeline.calls import OP, PYTHON, RUNTIME
 from advisor.timeline.context import Context
 from advisor.timeline.holders import describe
-from advisor.timeline.launch_origin import launch_behind
+from advisor.timeline.launch_origin import launch_behind, thread_of
 from advisor.timeline.ledger import CAUSES, CODE, IDLE
 from advisor.timeline.owners import OWNERS, Neighbours, Stretches, neighbours
 from advisor.timeline.owners import find as find_owners
@@ -134,7 +134,7 @@ def _meanwhile(
     computing = np.zeros(len(start), np.int64)
     held = Stretches(node.copy(), node.copy())
     around = Neighbours(node.copy(), node.copy(), np.zeros(len(start), np.bool_))
-    threads = fetch(host.thread, following, host.launching_thread()) if context.recording.has_host else following[:0]
+    threads = thread_of(context, following, start + dur // 2) if context.recording.has_host else following[:0]
     for thread in np.unique(threads).tolist():
         here = threads == thread
         low, high = start[here], (start + dur)[here]

@@ -11,6 +11,7 @@ import pandas as pd
 
 from advisor.frames.chains import Sorts, chains
 from advisor.frames.frame import COUNT, IN_PYTHON, NOT_LINKED, TIME, Frame, Rows, owns_work
+from advisor.frames.gradients import added_to_zeros
 from advisor.frames.patterns.find import find
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Bools, Ints, covered, fetch, union
@@ -56,6 +57,7 @@ SCHEMA = Schema(
         flag("pointwise", "elementwise by name"),
         flag("at_convolution", "launched in a convolution, or next to one of its kernels on the stream"),
         text("phase", "forward, backward, optimizer, zero_grad or other (launch unknown)"),
+        flag("added_to_zeros", "adds a gradient to one that zero_grad filled with zeros, once for each tensor filled"),
         text("shapes", "operand shapes of the launching operator", "args.Input Dims"),
         text("operand_types", "operand types of the launching operator", "args.Input type"),
         text("dtypes", "the same: its older name, which pandas has for something else", "args.Input type"),
@@ -214,8 +216,10 @@ def _origins(context: Context, products: Bools) -> dict[str, object]:
     launch, start, end = work.launch[rows], work.start[rows], work.end[rows]
     odd, known = origin.odd_sizes(context, launch, products)
     op, user = origin.places(context, launch)
+    outer = origin.outermost_ops(context, launch)
     return {
-        "outer_op": context.labels(origin.outermost_ops(context, launch), context.names),
+        "added_to_zeros": added_to_zeros(context, rows, outer),
+        "outer_op": context.labels(outer, context.names),
         "in_attention": _in_attention(context, rows),
         "math_attention": origin.in_math_attention(context, launch),
         "odd_sizes": context.boolean(odd, ~known),

@@ -147,6 +147,33 @@ def launch_behind(context: Context, end: Ints) -> Ints:
 
 
 def thread_behind(context: Context, end: Ints) -> Ints:
-    """Thread that was to launch that work: what it does meanwhile explains the idle. The busiest where the trace has no launch."""
+    """Thread that was to launch that work: what it does meanwhile explains the idle."""
+    return thread_of(context, launch_behind(context, end), end - 1)
+
+
+def thread_of(context: Context, launch: Ints, moment: Ints) -> Ints:
+    """Thread of each *launch*; where the trace has none, the busiest thread, or one that launches and that was, at that
+    *moment*, in an operator while the busiest was in none, as autograd's is in a backward pass."""
     host = context.recording.host
-    return fetch(host.thread, launch_behind(context, end), host.launching_thread())
+    main = host.launching_thread()
+    threads: Ints = fetch(host.thread, launch, main)
+    lost = np.flatnonzero(launch < 0)
+    launches = context.recording.work.launch
+    others = np.setdiff1d(host.thread[launches[launches >= 0]], [main]).tolist()
+    if not len(lost) or not others:
+        return threads
+    # A range of the user's that torch records as an operator has no namespace in its name.
+    real = np.array(["::" in name for name in context.names], np.bool_)
+    op = _operators(context, main, moment[lost])
+    lost = lost[(op < 0) | ~real[fetch(host.name, op, 0)]]
+    for thread in others:
+        here = _operators(context, thread, moment[lost]) >= 0
+        threads[lost[here]] = thread
+        lost = lost[~here]
+    return threads
+
+
+def _operators(context: Context, thread: int, moment: Ints) -> Ints:
+    """Operator that *thread* is in at each moment, -1 for none."""
+    host = context.recording.host
+    return fetch(host.attributes.op, host.innermost(thread, moment))
