@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import statistics
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -51,7 +53,7 @@ class Comparison:
         default = max(metric.margin.tolerance, self.tolerances.get(metric.source, 0.0))
         tolerance = self.tolerances.get(metric.name, default)
         floor = max(metric.margin.floor, metric.margin.floor_share * self._typical(STEP))
-        threshold = max(tolerance * abs(self._typical(metric)), floor)
+        threshold = min(max(tolerance * abs(self._typical(metric)), floor), sys.float_info.max)
         runs = [_runs(side, metric) for side in (self.base, self.now)]
         exact = metric.unit in ("", "MB")
         decision = decide(
@@ -329,9 +331,15 @@ def _rule_check(
 
 def _fields(decision: Decision) -> dict[str, Any]:
     """Return the figures of a decision, by the names of the fields of its check."""
-    share = decision.change / abs(decision.base) if decision.change is not None and decision.base else None
+    share = _share(decision.change, abs(decision.base or 0.0))
     fields = {name: getattr(decision, name) for name in ("base", "now", "change", "low", "high")}
     return {**fields, "change_share": share, "note": decision.because}
+
+
+def _share(part: float | None, whole: float) -> float | None:
+    """Return what *part* is of *whole*; None where that is 0, or so near it that no number is as large as the share."""
+    share = part / whole if part is not None and whole else math.inf
+    return share if math.isfinite(share) else None
 
 
 def _figures(decision: Decision, unit: str, step: float | None, each: str = " a step") -> str:
@@ -343,8 +351,8 @@ def _figures(decision: Decision, unit: str, step: float | None, each: str = " a 
     share = ""
     if decision.base and decision.now < 10 * decision.base:
         share = f" ({100 * (decision.now / decision.base - 1):+.1f} %)"
-    elif unit == "ms" and step:
-        share = f" ({100 * decision.now / step:.1f} % of the baseline's step)"
+    elif unit == "ms" and (of_step := _share(100 * decision.now, step or 0.0)) is not None:
+        share = f" ({of_step:.1f} % of the baseline's step)"
     return f"{_in_digits(decision.base)} → {_in_digits(decision.now)}{' ' * bool(unit)}{unit}{each}{share}"
 
 

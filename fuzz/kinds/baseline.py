@@ -73,7 +73,7 @@ def tried(folder: Path, rng: Random, world: World) -> str:
     """Load it, hold the sound recording against it, and make it anew."""
     path = folder / NAME
     if rng.random() < _COMMANDED:
-        checks.commanded(folder, "gate", TRACE, "-b", NAME, "-f", rng.choice(["text", "json", "github"]), "-v")
+        checks.commanded(folder, "gate", TRACE, "-b", NAME, "-f", rng.choice(["text", "json", "junit"]), "-v")
         updating = ("--update", "--reason", "x") if rng.random() < 0.8 else ("--force",)
         checks.commanded(folder, "baseline", TRACE, "-o", NAME, *updating)
         return "analyzed"

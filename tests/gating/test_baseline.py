@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import jsonschema
@@ -13,9 +14,11 @@ from support.paths import ROOT
 
 import advisor
 from advisor.cli import main
+from advisor.config import Gate
 from advisor.errors import UsageError
 from advisor.gating import baseline
 from advisor.gating.baseline import dump, load, make, merge
+from advisor.gating.judge import judge
 from advisor.report.schema import schema
 from advisor.results.analysis import Analysis
 
@@ -141,3 +144,20 @@ def test_a_baseline_of_another_version_says_how_to_make_it_anew(analysis: Analys
         load(path)
     with pytest.raises(UsageError, match="Make one: advisor baseline"):
         load(tmp_path / "none.json")
+
+
+def test_figures_next_to_nothing_and_tolerances_beyond_all_come_to_numbers(analysis: Analysis) -> None:
+    """Found by the fuzzer: shares of a figure such as 5e-324, and thresholds of such a tolerance, were infinite."""
+    base = make([analysis])
+    series = base.metrics["step_ms"]
+    tiny = REPLACE(base, metrics={**base.metrics, "step_ms": REPLACE(series, runs=[[5e-324] * 8])})
+    step = next(check for check in judge([analysis], tiny).checks if check.name == "step_ms")
+    assert step.base == 5e-324
+    assert step.now == pytest.approx(step.change)
+    assert step.change_share is None
+
+    huge = REPLACE(base, metrics={**base.metrics, "step_ms": REPLACE(series, runs=[[1e15] * 8])})
+    checks = judge([analysis], huge, Gate(tolerance={"step_ms": 1e300})).checks
+    assert next(check for check in checks if check.name == "step_ms").threshold == sys.float_info.max
+    for check in [*judge([analysis], tiny).checks, *checks]:
+        assert "inf" not in check.message.replace("inference", "")
