@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from advisor import files
-from advisor.errors import UsageError
+from advisor.errors import UsageError, excerpt
 from advisor.gating.alike import unlike
 from advisor.results.analysis import Analysis
 from advisor.results.encoding import inert
@@ -24,6 +24,7 @@ from advisor.views.metrics import METRICS
 SCHEMA_VERSION = 1
 MOST_BYTES = 64 << 20
 _MOST = 1e15
+_LONGEST = 300
 _FIGURES = re.compile(r"\[[\s\d.,eE+-]+\]")
 
 
@@ -240,9 +241,9 @@ def load(path: Path) -> Baseline:
             )
         base = msgspec.json.decode(data, type=Baseline)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{path}: is no baseline of advisor: {error}") from error
+        raise UsageError(f"{path}: is no baseline of advisor: {excerpt(str(error), _LONGEST)}") from error
     if wrong := _impossible(base):
-        raise UsageError(f"{path}: is no baseline of advisor: {wrong}")
+        raise UsageError(f"{path}: is no baseline of advisor: {excerpt(wrong, _LONGEST)}")
     return base
 
 

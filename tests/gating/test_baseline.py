@@ -161,3 +161,15 @@ def test_figures_next_to_nothing_and_tolerances_beyond_all_come_to_numbers(analy
     assert next(check for check in checks if check.name == "step_ms").threshold == sys.float_info.max
     for check in [*judge([analysis], tiny).checks, *checks]:
         assert "inf" not in check.message.replace("inference", "")
+
+
+def test_a_key_that_its_error_names_stands_there_in_one_short_line(analysis: Analysis, tmp_path: Path) -> None:
+    """Found by the fuzzer: the name of a part with an impossible figure came out raw, escape sequences and all."""
+    base, path = make([analysis]), tmp_path / "b.json"
+    path.write_bytes(dump(REPLACE(base, parts={"a\x1b[2J\nb" + "x" * 5000: {"y": 1e18}})))
+    with pytest.raises(UsageError) as caught:
+        load(path)
+    text = str(caught.value).removeprefix(f"{path}: ")
+    assert text.startswith("is no baseline of advisor: parts.a\\x1b[2J\\nbxxx")
+    assert text.endswith("xxx holds 1e+18")
+    assert len(text) < 400
