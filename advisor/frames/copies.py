@@ -38,6 +38,8 @@ SCHEMA = Schema(
 
 _NAME = re.compile(r"(HtoD|DtoH|DtoD|PtoP|HtoH|HtoA|AtoH|AtoA|AtoD|DtoA)(?:\s*\((\w+) -> (\w+)\))?")
 _ROCM = re.compile(r"Copy(Host|Device)To(Host|Device)|MEMORY_COPY_(HOST|DEVICE)_TO_(HOST|DEVICE)", re.IGNORECASE)
+_LARGE = 1_000_000
+"""Bytes from which on the rate of a copy says what its link carries."""
 _HOST = {"pageable": "pageable", "pinned": "pinned", "managed": "managed", "unified": "managed"}
 
 
@@ -65,7 +67,7 @@ def transfers(context: Context) -> Ints:
     return context.recording.work.indices(COPY)
 
 
-def facts(context: Context) -> dict[str, str | int | None]:
+def facts(context: Context) -> dict[str, str | int | float | None]:
     """Columns of `trace` on the copies between host and device: their memory and their size."""
     work, rows = context.recording.work, transfers(context)
     fact_of = {code: parse(context.names[code]) for code in np.unique(work.name[rows]).tolist()}
@@ -75,11 +77,16 @@ def facts(context: Context) -> dict[str, str | int | None]:
     size = context.work_column("copy", "bytes", rows)
     staged = [code for code, fact in fact_of.items() if fact[0] == "HtoD" and fact[3] == "pageable"]
     to_device = int(np.maximum(size[np.isin(work.name[rows], staged)], 0).sum())
+    pinned = [code for code, fact in fact_of.items() if fact[0] == "HtoD" and fact[3] == "pinned"]
+    large = np.isin(work.name[rows], pinned) & (size >= _LARGE)
+    spent = int((work.end - work.start)[rows[large]].sum())
+    rate = float(size[large].sum() / spent) if spent else None
     size = size[size >= 0]
     return {
         "copy_memory": None if kinds == {"unknown"} else ", ".join(sorted(kinds)),
         "bytes_copied": None if len(rows) and not len(size) else int(size.sum()),
         "pageable_to_device_bytes": to_device,
+        "pinned_to_device_gbps": rate,
     }
 
 

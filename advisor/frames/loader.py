@@ -12,6 +12,9 @@ from advisor.timeline.context import Context
 from advisor.timeline.waits import LOADER
 
 # A rhythm is told from chance by so many of its periods, and by how alike they are.
+_PREFETCHED = 2
+"""Batches that each worker holds ready, unless it is told otherwise."""
+_NOTICED_NS = 1_000_000
 _PERIODS, _ALIKE = 4, 0.6
 _MOST_WORKERS = 128
 
@@ -50,8 +53,6 @@ def build(context: Context) -> pd.DataFrame:
     idle = context.idle_during(waits.start, waits.end) if context.device >= 0 else np.zeros(len(waits.start), np.int64)
     several = np.array([kind == "multi-process" for kind in kinds], np.bool_)[inverse]
     burst = rhythm((waits.end - waits.start)[several & ~waits.restart])
-    ledger = context.ledger
-    fed = ledger.counted_ns - int(ledger.dur_ns[ledger.through("loader") & ledger.counted].sum())
     frame |= {
         "name": context.labels(names, context.names),
         "iterator": context.labels(inverse, kinds),
@@ -60,9 +61,29 @@ def build(context: Context) -> pd.DataFrame:
         "on_launching_thread": host.thread[waits.node] == host.launching_thread(),
         "restart": waits.restart,
         "burst": context.known(np.where(several, burst, -1)),
-        "short_by": np.full(len(names), ledger.counted_ns / fed if fed > 0 else np.nan),
+        "short_by": np.full(len(names), _short_by(context, waits.start[several & ~waits.restart], cost, burst)),
     }
     return pd.DataFrame(frame)
+
+
+def _short_by(context: Context, begun: Ints, cost: Ints, burst: int) -> float:
+    """Return the steady time over what is left of it without the waits; NaN where nothing is left.
+
+    What the workers held ready when the recording began is no batch of theirs: batches that nobody waited for, as many as they
+    prefetch, are left out where waits follow. *begun* are the starts of several processes' waits, *cost* that of all.
+    """
+    ledger = context.ledger
+    counted = ledger.counted.copy()
+    late = context.waits.loader.start[cost > _NOTICED_NS]
+    late = late[np.isin(late, begun[1:])]  # for the first the workers start
+    first = int(np.searchsorted(begun, late[0])) if len(late) else len(begun)
+    rounds = (len(begun) - 1 - first) // burst if burst > 1 else 0
+    if rounds and first <= _PREFETCHED * burst + 1:
+        # Whole rounds of the workers, as a round begins with its longest wait.
+        counted &= (ledger.start_ns >= late[0]) & (ledger.start_ns < begun[first + rounds * burst])
+    whole = int(ledger.dur_ns[counted].sum())
+    fed = whole - int(ledger.dur_ns[ledger.through("loader") & counted].sum())
+    return whole / fed if fed > 0 else np.nan
 
 
 def rhythm(waits: Ints) -> int:

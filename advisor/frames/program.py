@@ -40,6 +40,7 @@ COLUMNS = (
     flag("model_on_cpu", "the model runs on the CPU beside a GPU that does next to nothing"),
     flag("generates", "transformers' loop that generates a text token by token was seen"),
     flag("slow_image_processor", "one of Hugging Face's image processors on arrays ran: not a fast one"),
+    flag("hf_pipeline", "one of transformers' pipelines ran the model: it makes its DataLoader and its copies itself"),
 )  # fmt: skip
 _SAME = frozenset(column.name for column in COLUMNS) - {"parallelism", "ddp", "fsdp", "gradient_dtype", "frameworks"}
 _ABLE = {"bf16_capable": "bf16", "fp8_capable": "fp8"}

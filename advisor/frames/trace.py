@@ -119,6 +119,7 @@ SCHEMA = Schema(
         text("copy_memory", "host memory that copies use, as pageable, pinned; empty without copies; NULL where none says"),
         integer("bytes_copied", "bytes", "copied between host and device; NULL where no copy says its size"),
         integer("pageable_to_device_bytes", "bytes", "of these from pageable memory to a device, as far as copies say"),
+        real("pinned_to_device_gbps", "GB/s", "rate of copies of 1 MB and more from pinned memory to a device; NULL without one"),
         real("sized_messages_share", "share", "of the collectives: whose size is told; 1 without any; NULL if none is"),
         integer("largest_group", "", "ranks of the largest group that a collective ran in; NULL where none says"),
         text("exposed_kind", "kind of collective that most of the exposed communication is; NULL without any"),

@@ -23,6 +23,7 @@ from advisor.replay.simulate import Change
 from advisor.replay.steady import clock
 from advisor.timeline.calls import PHASES
 from advisor.timeline.context import Context
+from advisor.timeline.owners import stopped
 
 Floats = npt.NDArray[np.float64]
 _USUAL = 5
@@ -31,12 +32,13 @@ _USUAL = 5
 
 @dataclass
 class Keep:
-    """Rest of think times, calls and work, as shares; and the part of each wait that goes."""
+    """Rest of think times, calls and work, as shares; the part of each wait that goes, and of the waiting for other ranks."""
 
     think: Floats
     call: Floats
     dur: Floats
     free: Floats
+    late: float = 0.0
 
     @classmethod
     def all_of(cls, graph: Graph) -> Keep:
@@ -47,7 +49,8 @@ class Keep:
     def and_(self, other: Keep) -> Keep:
         """Both fixes: what is left of what the other left."""
         free = np.maximum(self.free, other.free)
-        return Keep(self.think * other.think, self.call * other.call, self.dur * other.dur, free)
+        late = max(self.late, other.late)
+        return Keep(self.think * other.think, self.call * other.call, self.dur * other.dur, free, late)
 
     def change(self, graph: Graph) -> Change:
         """For the clock."""
@@ -58,6 +61,7 @@ class Keep:
             np.rint(call).astype(np.int64),
             np.rint(graph.dur * (1 - self.dur)).astype(np.int64),
             self.free,
+            late=self.late,
         )
 
 
@@ -72,6 +76,8 @@ def effect(context: Context, graph: Graph, claim: Claim, *, hopeful: bool, other
     if replay is None or share <= 0:
         return keep
     frame, action = FRAMES[claim.rule.match.frame], replay.action
+    if hopeful and replay.late:
+        keep.late = share
     if action == "batch":
         return _beside(context, graph, _in_a_larger_batch(context, graph, share, fuller=hopeful), others)
     works = _works(context, frame, claim)
@@ -260,7 +266,12 @@ def _host_spans(context: Context, frame: Frame, claim: Claim) -> Spans:
         return EMPTY
     ledger = context.ledger
     idle = claim.segments[ledger.idle[claim.segments]]
-    return union(ledger.start_ns[idle], ledger.end_ns[idle])
+    spans = union(ledger.start_ns[idle], ledger.end_ns[idle])
+    if claim.rule.replay is not None and claim.rule.replay.late:
+        # Stops behind work, or behind a wait for other ranks, cost nothing until that is gone.
+        stops = stopped(context)
+        spans = union(np.append(spans.start, stops.start), np.append(spans.end, stops.end))
+    return spans
 
 
 def _on_host(graph: Graph, keep: Keep, spans: Spans, share: float) -> None:

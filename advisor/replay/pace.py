@@ -36,6 +36,14 @@ def own(context: Context, claim: Claim) -> float:
     return float(dur[counts].sum() / dur.sum()) if dur.sum() else found.last_share
 
 
+def late_ns(context: Context, claim: Claim) -> int:
+    """Return the steady ns that this rank waits for others that the fix of a claim may make less late; 0 where it waits little."""
+    found = context.once(rank_waits)
+    if found is None or not found.holds or claim.rule.replay is None or not claim.rule.replay.late:
+        return 0
+    return found.waited_ns
+
+
 def returning(context: Context) -> Ints:
     """Return the ns of each segment of the ledger that come back where its work goes.
 

@@ -266,5 +266,6 @@ def _with_price(finding: Finding, claim: Claim, prices: Priced, whole_ms: float,
         finding,
         after=None,
         host_ms=prices.host.get(finding.rule, 0.0),
+        late_ms=prices.late.get(finding.rule, 0.0),
         saving=Saving(low_ms=low, high_ms=high, low_share=low / whole_ms, high_share=high / whole_ms, basis=basis),
     )

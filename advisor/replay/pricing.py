@@ -72,6 +72,8 @@ class Priced:
     plan: list[Rung]
     after: dict[str, tuple[str, ...]] = field(default_factory=dict)
     host: dict[str, float] = field(default_factory=dict)
+    late: dict[str, float] = field(default_factory=dict)
+    """The ms that this rank waits for others which a fix may make less late."""
     done_by: dict[str, str] = field(default_factory=dict)
     """Rules whose fix is that of another, with that; the saving of both is the other's."""
     parts: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -385,7 +387,8 @@ class Replay:
         spent = {rule: tuple(rules[: queue.spent.get(rule, at)]) for at, rule in enumerate(rules)}
         priced = joined(_parted(rungs, order), ranking.LEAST * whole_ms, spent)
         host = {claim.rule.id: self.behind_ms(claim) for claim in fixes}
-        return replace(priced, after=priced.after | gone, host=host)
+        late = {claim.rule.id: self.late_ms(claim) for claim in fixes}
+        return replace(priced, after=priced.after | gone, host=host, late=late)
 
     def _queue(self, fixes: Sequence[Claim], whole_ms: float) -> _Queue:
         """The fixes, in a world for each speed that the host may have."""
@@ -446,8 +449,13 @@ class Replay:
             reach(self.context, self.graph, claim) * ms + (behind if replay.action != "unblock" else 0.0), owned
         )
         low_part, high_part = replay.low * claim.returns[0], replay.high * claim.returns[1]
-        high = min(owned, high_part * reached, pace.room_ns(self.context, claim) * ms)
+        late = self.late_ms(claim)
+        high = min(owned + late, high_part * (reached + late), pace.room_ns(self.context, claim) * ms)
         return Bounds(min(owned * own, low_part * reached * own, high), high)
+
+    def late_ms(self, claim: Claim) -> float:
+        """Return the ms a step that this rank waits for others, where the fix may make them less late."""
+        return pace.late_ns(self.context, claim) * self.context.step_ns / 1e6 / max(self.context.ledger.counted_ns, 1)
 
     def behind_ms(self, claim: Claim) -> float:
         """Return the ms a step of the host that go with a fix, and that the GPU's work hides today."""

@@ -14,7 +14,8 @@ from advisor.replay.graph import BLOCKING, WAIT, Floats, Graph
 class Change:
     """Effect of a fix: ns taken from the think time and the calls of the host and from the work; the part of waits that goes.
 
-    ``everywhere``: the other ranks, which run the same program, get as much earlier to a collective as this one does.
+    ``everywhere``: the other ranks, which run the same program, get as much earlier to a collective as this one does, and
+    by the share ``late`` of what this one waits for them.
     """
 
     think: Ints | None = None
@@ -22,6 +23,7 @@ class Change:
     dur: Ints | None = None
     free: Floats | None = None
     everywhere: bool = False
+    late: float = 0.0
 
 
 @dataclass
@@ -74,7 +76,8 @@ def run(prepared: Prepared, change: Change | None = None) -> Timeline:
     if change.everywhere:
         # The rank waits for them as long as it did, and what is exchanged takes as much less.
         waits = graph.peers != -1
-        dur = np.where(waits, graph.dur - shorter, dur).tolist()
+        late = np.rint(change.late * (graph.dur - graph.exchange)).astype(np.int64)
+        dur = np.where(waits, graph.dur - shorter - late, dur).tolist()
         peers = [-1] * len(peers)
     lanes = [graph.low - (1 << 60)] * (max(stream, default=0) + 1)
     begun, ended = [0] * len(dur), [0] * len(dur)

@@ -387,7 +387,8 @@ def cost(finding: Finding, summary: Summary | None) -> str:
     if not finding.cost_ms:
         return times
     host = f", and {milliseconds(finding.host_ms)} of the host behind the GPU's work" if _host_matters(finding) else ""
-    return f"{milliseconds(finding.cost_ms)} {per(summary)} ({percent(finding.cost_share)}){host}, {times}"
+    late = f", and {milliseconds(finding.late_ms)} of waiting for other ranks" if finding.late_ms else ""
+    return f"{milliseconds(finding.cost_ms)} {per(summary)} ({percent(finding.cost_share)}){host}{late}, {times}"
 
 
 def _host_matters(finding: Finding) -> bool:

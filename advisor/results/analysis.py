@@ -395,7 +395,14 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         float,
         doc(
             "The host's time that goes with the fix beside what the rows own, per step: launches and waits that the GPU's work "
-            "hides today, and that cost nothing until it has less to do. No saving is above the cost and this together."
+            "hides today, and that cost nothing until it has less to do. No saving is above the cost, this and late_ms together."
+        ),
+    ] = 0.0
+    late_ms: Annotated[
+        float,
+        doc(
+            "What this rank waits for others, per step, where they may be late for the reason that the finding names: the upper "
+            "end of the saving counts that the fix, made on all ranks, returns it as well. 0 for all other findings."
         ),
     ] = 0.0
     done_by: Annotated[

@@ -21,6 +21,7 @@ from advisor.rulebook.expression import Condition
 Need = Literal["gpu", "host", "steps", "shapes", "stacks", "memory", "distributed", "loader", "ranks", "idle", "gc"]
 Action = Literal["remove", "hide", "scale", "unblock", "merge", "capture", "batch"]
 Floor = Literal["", "link"]
+Late = Literal["", "ranks"]
 NEEDS: tuple[Need, ...] = get_args(Need)
 CONFIDENCES: Mapping[Confidence, float] = {"certain": 1.0, "likely": 0.7, "possible": 0.4}
 SEVERITIES: tuple[Severity, ...] = ("note", "low", "medium", "high")
@@ -155,6 +156,9 @@ class Replay(Table, frozen=True):
     high: Annotated[Part, Meta(description="and at most")]
     basis: Annotated[Text, Meta(description="where both come from; a prior says that it is one")]
     floor: Annotated[Floor, Meta(description="link: copies stay as long as their bytes take over the link")] = ""
+    late: Annotated[
+        Late, Meta(description="ranks: hopefully the others are late for the same reason, and that wait goes")
+    ] = ""
     times: Annotated[str, _enum(TIMES, description="the figure of `trace` that bounds how fast they become")] = ""
     weight: Annotated[
         str,

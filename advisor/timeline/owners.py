@@ -101,6 +101,12 @@ def find(context: Context, thread: int, start: Ints, end: Ints, chosen: Bools) -
     return Stretches(owner, holder)
 
 
+def stopped(context: Context) -> Spans:
+    """Stretches in which a thread was stopped, whether the device waited meanwhile or not."""
+    found = context.once(_nodes).stalls
+    return union(found.start, found.end)
+
+
 @dataclass
 class Neighbours:
     """Operators of Python's between which a stretch's middle lies, on one thread: forest nodes, -1 where it is inside of one.

@@ -143,7 +143,8 @@ def _others_are_late(context: Context, first: Finding | None) -> bool:
     waits = context.once(rank_waits)
     if waits is None or not waits.holds:
         return False
-    returned = first.saving.high_share if first is not None and first.saving is not None else 0.0
+    # Of its own time: what it returns of the waiting only the other ranks' traces can say.
+    returned = min(first.saving.high_share, first.cost_share) if first is not None and first.saving is not None else 0.0
     return returned < _WORTH * waits.wait_share
 
 

@@ -51,3 +51,9 @@ def test_bursts_are_those_of_worker_processes(tmp_path: Path) -> None:
     assert table["short_by"].tolist() == pytest.approx([1.5] * 20, rel=0.01)
     assert frame(tmp_path, [60, 0, 0, 0] * 5, workers=0)["burst"].isna().all()
     assert frame(tmp_path, [20] * 20)["burst"].isna().all()
+
+
+def test_batches_that_were_held_ready_say_nothing_of_the_pace(tmp_path: Path) -> None:
+    """The workers start, and eight batches lie ready; then four take 210 ms where the steps take 120: short by 1.75, not 1.5."""
+    table = frame(tmp_path, [60, *[0] * 8, *[90, 0, 0, 0] * 5])
+    assert table["short_by"].tolist() == pytest.approx([1.75] * len(table), rel=0.01)

@@ -17,7 +17,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -373,11 +373,14 @@ def engines(scope: dict[str, Any]) -> dict[str, Any]:
 
     def pipe(prompt: str) -> Any: ...
 
+    def task(inputs: Iterable[Any], *, batch_size: int = 1, num_workers: int = 0) -> Iterator[Any]:
+        return (None for _ in DataLoader(inputs, batch_size=batch_size, num_workers=0))  # type: ignore[arg-type]
+
     pipe.transformer = denoiser  # type: ignore[attr-defined]
     images = [scope["x"][0], scope["x"][1]]
     return {
         "CudaGraphConfig": lambda max_batch_size=0, enable_padding=False: None,
-        "LLM": vllm, "sgl": SimpleNamespace(Engine=sglang), "pipe": pipe, "prompt": "a cat", "images": images,
+        "LLM": vllm, "sgl": SimpleNamespace(Engine=sglang), "pipe": pipe, "task": task, "prompt": "a cat", "images": images,
         "AutoModel": SimpleNamespace(from_pretrained=load), "AutoImageProcessor": SimpleNamespace(from_pretrained=processor),
         "videos": [images],
     }  # fmt: skip

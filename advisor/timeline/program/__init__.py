@@ -59,6 +59,7 @@ class Program:
     model_on_cpu: bool
     generates: bool
     slow_image_processor: bool
+    hf_pipeline: bool
 
     @property
     def framework(self) -> str | None:
@@ -107,4 +108,5 @@ def program_of(context: Context) -> Program:
         model_on_cpu=placement.model_on_cpu(context),
         generates=libraries.generates(names),
         slow_image_processor=libraries.slow_image_processor(names),
+        hf_pipeline=libraries.hf_pipeline(names),
     )

@@ -91,6 +91,11 @@ def generates(names: Names) -> bool:
     return "generation" in names.folders and any("transformers/generation/" in file for file in names.files)
 
 
+def hf_pipeline(names: Names) -> bool:
+    """Tell whether one of transformers' pipelines ran the model, which makes its DataLoader and its copies itself."""
+    return "transformers" in names.folders and any("transformers/pipelines/" in file for file in names.files)
+
+
 def slow_image_processor(names: Names) -> bool:
     """Tell whether one of Hugging Face's slow image processors ran."""
     return "transformers" in names.folders and any_match(_SLOW_PROCESSOR, names.files)
