@@ -7,8 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.traces import analysis
 
 import advisor
+from advisor.replay.effect import Keep
+from advisor.replay.pricing import Replay
+from advisor.report import render
 from advisor.results.analysis import Finding
 from advisor.testing import TraceBuilder
 from advisor.trace import Trace, read
@@ -151,3 +155,28 @@ def test_what_runs_beside_a_collective_that_outlasts_it_returns_nothing() -> Non
     assert shorter.saving.high_ms == pytest.approx(4.0)
     assert "50 % of it runs beside a collective that outlasts it, and returns nothing" in longer.saving.basis
     assert "outlasts" not in shorter.saving.basis
+
+
+@pytest.mark.parametrize(("late", "window_ms"), [(0.0, 24.0), (0.5, 16.0), (1.0, 8.0)])
+def test_ranks_that_are_late_no_more(late: float, window_ms: float) -> None:
+    """Ten times 700 us of work, and all-reduces of 100 and 2100 us, of which 100 are the exchange: 16 of 24 ms are waiting."""
+    replay = Replay(rank(*[100, *[2100] * 4] * 2).context)
+    assert replay.graph is not None
+    keep = Keep.all_of(replay.graph)
+    keep.late = late
+    assert replay.run(keep, everywhere=True)[1].window_ns / 1e6 == pytest.approx(window_ms, rel=0.02)
+    assert replay.run(keep)[1].window_ns / 1e6 == pytest.approx(24.0, rel=0.02)  # this rank's change alone
+
+
+def test_a_stopped_thread_is_priced_with_the_ranks_that_are_stopped_alike() -> None:
+    """Real: rank 2 of eight idles 51 ms in stops of its own thread, and waits 364 ms for others, whose threads stop as often.
+
+    Run again with all eight traces (by an auditor), half of the stops gone everywhere return 239 ms, and 95 % 438.
+    """
+    made = analysis("a100_megatron_tp8/rank2")
+    found = next(one for one in made.findings if one.rule == "cpu/stalled-thread")
+    assert found.late_ms == pytest.approx(364, rel=0.01)
+    assert found.saving is not None
+    assert found.saving.low_ms <= found.cost_ms
+    assert 239 < found.saving.high_ms <= found.cost_ms + found.late_ms
+    assert "364 ms of waiting for other ranks" in render("text", made).decode()
