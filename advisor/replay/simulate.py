@@ -52,6 +52,9 @@ class Prepared:
         self.stream, self.dur = graph.stream.tolist(), graph.dur.tolist()
         self.lag, self.depends = graph.lag.tolist(), graph.depends.tolist()
         self.peers = graph.peers.tolist()
+        self.waits = bool((graph.peers != -1).any())
+        self.arrival, self.exchange = graph.arrival.tolist(), graph.exchange.tolist()
+        self.no_free = [0.0] * len(graph)
 
 
 def run(prepared: Prepared, change: Change | None = None) -> Timeline:
@@ -67,18 +70,19 @@ def run(prepared: Prepared, change: Change | None = None) -> Timeline:
     if change.call is not None:
         length = np.maximum(graph.length - change.call, 0).tolist()
     dur = prepared.dur if change.dur is None else np.maximum(graph.dur - change.dur, 0).tolist()
-    # What shortens a collective shortens the exchange, not the waiting for other ranks.
-    part = 0.0 if change.dur is None else change.dur / np.maximum(graph.dur, 1)
-    shorter = np.rint(graph.exchange * part).astype(np.int64)
-    arrival, exchange = (graph.arrival - shorter).tolist(), (graph.exchange - shorter).tolist()
-    free = [0.0] * len(graph) if change.free is None else change.free.tolist()
+    free = prepared.no_free if change.free is None or not change.free.any() else change.free.tolist()
     stream, lag, depends, peers = prepared.stream, prepared.lag, prepared.depends, prepared.peers
-    if change.everywhere:
-        # The rank waits for them as long as it did, and what is exchanged takes as much less.
-        waits = graph.peers != -1
-        late = np.rint(change.late * (graph.dur - graph.exchange)).astype(np.int64)
-        dur = np.where(waits, graph.dur - shorter - late, dur).tolist()
-        peers = [-1] * len(peers)
+    arrival, exchange = prepared.arrival, prepared.exchange
+    if prepared.waits:
+        # What shortens a collective shortens the exchange, not the waiting for other ranks.
+        part = 0.0 if change.dur is None else change.dur / np.maximum(graph.dur, 1)
+        shorter = np.rint(graph.exchange * part).astype(np.int64)
+        arrival, exchange = (graph.arrival - shorter).tolist(), (graph.exchange - shorter).tolist()
+        if change.everywhere:
+            # The rank waits for them as long as it did, and what is exchanged takes as much less.
+            late = np.rint(change.late * (graph.dur - graph.exchange)).astype(np.int64)
+            dur = np.where(graph.peers != -1, graph.dur - shorter - late, dur).tolist()
+            peers = [-1] * len(peers)
     lanes = [graph.low - (1 << 60)] * (max(stream, default=0) + 1)
     begun, ended = [0] * len(dur), [0] * len(dur)
     starts, ends = [0] * len(graph), [0] * len(graph)
