@@ -105,4 +105,11 @@ def _append(tables: dict[str, Table], group: str, rows: Table) -> None:
     )
     there = tables.get(group)
     more: dict[str, Array] = {key: rows[key] for key in wanted}
-    tables[group] = more if there is None else {key: np.concatenate([there[key], more[key]]) for key in there}
+    if there is None:
+        tables[group] = more
+        return
+    # Calls or copies of another maker beside them may have columns that these lack.
+    unknown = np.full(len(rows["ts"]), -1, np.int64)
+    tables[group] = {
+        key: np.concatenate([there[key], more.get(key, unknown).astype(there[key].dtype)]) for key in there
+    }

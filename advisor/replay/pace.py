@@ -52,7 +52,7 @@ def returning(context: Context) -> Ints:
     """
     ledger, work = context.ledger, context.recording.work
     talks = np.flatnonzero(work.communication & (work.device == ledger.device))
-    if not len(talks):
+    if not len(talks) or not len(ledger.dur_ns):
         return ledger.dur_ns
     spans = _joined(union(work.start[talks], work.end[talks]))
     # Where the last moment of a span is communication's, it outlasts what runs beside it.
@@ -65,10 +65,9 @@ def returning(context: Context) -> Ints:
 
 def _joined(spans: Spans) -> Spans:
     """Spans of which those that follow each other within a launch's time are one."""
-    fresh = (
-        np.append(True, spans.start[1:] - spans.end[:-1] > _AT_ONCE_NS) if len(spans.start) else np.zeros(0, np.bool_)
-    )
-    first = np.flatnonzero(fresh)
+    if not len(spans.start):  # collectives of no length at all
+        return spans
+    first = np.flatnonzero(np.append(True, spans.start[1:] - spans.end[:-1] > _AT_ONCE_NS))
     return Spans(spans.start[first], spans.end[np.append(first[1:], len(spans.start)) - 1])
 
 

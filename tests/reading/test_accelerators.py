@@ -109,3 +109,17 @@ def test_backends_of_process_groups() -> None:
     assert from_backend("cpu:gloo,cuda:nccl") is None
     assert from_backend("nccl") is None
     assert from_backend(None) is None
+
+
+def test_calls_join_a_table_that_knows_more_of_its_own() -> None:
+    """A fuzzer's find: copies with External ids beside an accelerator's, which have none."""
+    import numpy as np
+
+    from advisor.reading.accelerators import _append
+
+    one = np.ones(1, np.int64)
+    table = dict.fromkeys(("name", "thread", "ts", "dur", "correlation", "device", "stream", "bytes", "external"), one)
+    tables = {"copy": table}
+    _append(tables, "copy", {key: column * 7 for key, column in table.items() if key != "external"})
+    assert tables["copy"]["external"].tolist() == [1, -1]
+    assert tables["copy"]["ts"].tolist() == [1, 7]

@@ -180,3 +180,14 @@ def test_a_stopped_thread_is_priced_with_the_ranks_that_are_stopped_alike() -> N
     assert found.saving.low_ms <= found.cost_ms
     assert 239 < found.saving.high_ms <= found.cost_ms + found.late_ms
     assert "364 ms of waiting for other ranks" in render("text", made).decode()
+
+
+def test_collectives_without_length_hide_nothing() -> None:
+    """A fuzzer's find: kernels of communication that all last 0 ns, in a recording that is not run again."""
+    b = TraceBuilder("AMD Instinct MI300X", host_us=0, latency_us=0, world_size=8)
+    b.kernel("batched_transpose_16x32_half", us=500, launched=False, at_us=0)
+    b.kernel("igemm_fwd_gtcx3_nhwc_bf16", us=1500, launched=False, at_us=500)
+    b.kernel("ncclDevKernel_Generic(ncclDevKernelArgsStorage<4096ul>)", us=0, stream=4, launched=False, at_us=600)
+    found = saving(built(b), "kernels/layout-transpose")
+    assert found.saving is not None
+    assert found.saving.high_ms == pytest.approx(0.5)
