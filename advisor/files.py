@@ -121,9 +121,8 @@ def alone(path: str | os.PathLike[str], patience_s: float = LOCK_S) -> Iterator[
     try:
         yield
     finally:
-        with contextlib.suppress(
-            OSError
-        ):  # before the system's lock ends: who gets that one then sees that the file is gone
+        # Before the system's lock ends: who gets that one then sees that the file is gone.
+        with contextlib.suppress(OSError):
             os.unlink(lock)
         os.close(number)
 

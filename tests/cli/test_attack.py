@@ -1,4 +1,4 @@
-"""What an attack on the command line got through once: each case gave way, and must not again.
+"""Attacks on the command line that got through once: each case gave way, and must not again.
 
 The cases need no module of the advisor but its command and its builder of traces, so that they run on older versions too.
 """

@@ -63,7 +63,7 @@ def tries(tmp_path: Path, world: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def outcomes(tries: Any, kind: str, count: int) -> tuple[Counter[str], list[str]]:
-    """What the first *count* inputs of a kind come to, and what is said of failures."""
+    """Outcomes of the first *count* inputs of a kind, and what is said of failures."""
     from fuzz import kinds, worker
 
     found: Counter[str] = Counter()
