@@ -6,6 +6,7 @@ may (``near``). Everything here is worked out on codes; only what is distinct is
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ import numpy.typing as npt
 
 from advisor.intervals import Bools, Ints, fetch
 from advisor.roofline import families, pointwise
-from advisor.roofline.signature import Shape, Signature, read
+from advisor.roofline.signature import Shape, Signature, Tensor, read
 from advisor.roofline.work import UNLISTED, UNSIZED, UNTYPED, Hints, Work
 from advisor.timeline.calls import OP
 from advisor.timeline.recording import Recording
@@ -26,6 +27,9 @@ _BEHIND = 4
 _EMPTY = frozenset((b"", b"null", b"[]"))
 # Operators whose values (scalars, flags) change nothing: without them there are far fewer signatures.
 _VALUELESS = frozenset(pointwise.FORMULAS) | {"aten::copy_", "aten::fill_", "aten::zero_", "aten::mm", "aten::bmm"}
+_EXPANDS = frozenset({"aten::expand", "aten::expand_as", "aten::broadcast_to"})
+_BEFORE = 4
+"""Operators before one among which an expansion of its first operand is looked for."""
 _PREPARING = frozenset({"copy", "fill"})
 _ELEMENT = re.compile(r"OpaqueType<(\d+)u?>")
 _ELEMENTS = {1: "uint8", 2: "float16", 4: "float32", 8: "float64", 16: "complex128"}
@@ -121,12 +125,14 @@ def _flags(values: list[bool], form: Ints) -> Bools:
 def _resolve(recording: Recording, known: Signatures, works: list[Work | None], form: Ints) -> None:
     """Add forms to *works*, and point *form* at them, for operators whose work follows from what stands beside them."""
     lacking = (UNSIZED, UNTYPED, UNLISTED)
-    wanted = np.flatnonzero(_flags([work is not None and work.missing in lacking for work in works], form))
+    expanded = _expansions(recording, form)
+    lacks = _flags([work is not None and work.missing in lacking for work in works], form)
+    wanted = np.flatnonzero(lacks | (expanded >= 0))
     if not len(wanted):
         return
-    near = _neighbours(recording, wanted)
+    near = np.where(lacks[wanted, None], _neighbours(recording, wanted), -1)
     kernel = _first_kernels(recording, wanted)
-    first, back = _distinct([form[wanted], *near.T, kernel])
+    first, back = _distinct([form[wanted], *near.T, kernel, expanded[wanted]])
     shapes: dict[int, tuple[Shape, ...]] = {}
     base, added = len(works), []
     for at in first.tolist():
@@ -134,12 +140,47 @@ def _resolve(recording: Recording, known: Signatures, works: list[Work | None], 
         assert signature is not None  # it has a work
         outer = tuple(_shapes(recording, int(near[at, 0]), shapes))
         others = [shape for code in near[at, 1:].tolist() for shape in _shapes(recording, code, shapes)[:1]]
+        signature = _expanded(signature, _shapes(recording, int(expanded[wanted[at]]), shapes))
         hints = Hints((*outer, *others), _element_type(recording, int(kernel[at])))
         found = families.work(signature, hints)
         before = works[form[wanted[at]]]
         added.append(found if found is not None and _more(found, before) else before)
     works.extend(added)
     form[wanted] = base + back
+
+
+def _expansions(recording: Recording, form: Ints) -> Ints:
+    """Return per node the code of the shape that its first operand may be expanded from; -1 for none, and where strides tell."""
+    host, table = recording.host, recording.tables.get("op")
+    out = np.full(host.size, -1, np.int64)
+    if table is None or any(recording.recorded.inputs[code] for code in np.unique(table["strides"]).tolist()):
+        return out
+    expands = np.array([name in _EXPANDS for name in recording.names], np.bool_)
+    ops = np.flatnonzero(host.group == OP)
+    dims = np.full(host.size, -1, np.int64)
+    dims[host.node_of["op"]] = table["dims"]
+    at = np.flatnonzero(expands[host.name[ops]])
+    for step in range(_BEFORE, 0, -1):
+        # Those behind it in the same call, or one call deeper; a view may stand between.
+        source, behind = ops[at[at + step < len(ops)]], ops[at[at + step < len(ops)] + step]
+        near = (host.parent[behind] == host.parent[source]) | (
+            fetch(host.parent, host.parent[behind]) == host.parent[source]
+        )
+        near &= (form[behind] >= 0) & (host.thread[behind] == host.thread[source])
+        out[behind[near]] = dims[source[near]]
+    return out
+
+
+def _expanded(signature: Signature, shapes: tuple[Shape, ...]) -> Signature:
+    """Return a signature whose first operand is an expansion of another shape, where it can be one."""
+    first = signature.tensor(0)
+    if first is None or not shapes or len(shapes[0]) != len(first.shape) or shapes[0] == first.shape:
+        return signature
+    if any(size not in (1, whole) for size, whole in zip(shapes[0], first.shape, strict=True)):
+        return signature
+    strides = tuple(int(size != 1) for size in shapes[0])
+    stored = Tensor(first.shape, first.type, tuple(s * math.prod(shapes[0]) for s in strides))
+    return signature._replace(operands=(signature.operands[0]._replace(tensor=stored), *signature.operands[1:]))
 
 
 def _more(found: Work, before: Work | None) -> bool:

@@ -19,10 +19,11 @@ def reduced(shape: Shape, dims: Shape, keep: bool = False) -> Shape:
     return tuple(1 if at in gone else size for at, size in enumerate(shape) if keep or at not in gone)
 
 
-def _output(signature: Signature, source: Tensor, place: int | None, hints: Hints) -> Shape | None:
+def _output(signature: Signature, source: Tensor, place: int | None) -> Shape | None:
     if place is None:
         return ()
-    if place >= len(signature.operands):
+    # With dimensions comes keepdim: two operands are the input and a type, or a flag.
+    if place >= len(signature.operands) or (len(signature.operands) == 2 and "count" not in signature.name):
         return ()
     operand = signature.operand(place)
     dims = operand.numbers
@@ -40,7 +41,7 @@ def _formula(place: int | None, operations: int = 1, kind: str | None = None, ou
         source = signature.tensor(0)
         if source is None:
             return None
-        shape = _output(signature, source, place, hints)
+        shape = _output(signature, source, place)
         given = source.type or hints.type
         result = kind or given
         if kind == "sum":
