@@ -272,8 +272,8 @@ def _element_type(recording: Recording, name: int) -> str | None:
 def divided(recording: Recording, known: Modelled, active: Bools | None = None) -> tuple[Floats, Floats]:
     """FLOPs and bytes of each node's own work, NaN where unknown: what operators inside it own is not counted again.
 
-    *active* flags the nodes that do something themselves; by default those that own GPU work. Copies and fills inside an
-    operator prepare its operands; they take nothing off what itself must move.
+    *active* flags the nodes that do something themselves; by default those that own GPU work. Only products take off the work
+    of products: the sums, copies and fills inside these prepare operands or add to what is counted there.
     """
     host = recording.host
     if active is None:
@@ -286,7 +286,8 @@ def divided(recording: Recording, known: Modelled, active: Bools | None = None) 
     total = flops.copy(), moved.copy()
     around = fetch(host.flow(np.where(counts, np.arange(host.size), -1)), host.parent)
     preparing = _flags([work is not None and work.kind in _PREPARING for work in known.works], known.form)
-    inner = np.flatnonzero(counts & (around >= 0) & ~preparing)
+    matrix = _flags([work is not None and work.matrix for work in known.works], known.form)
+    inner = np.flatnonzero(counts & (around >= 0) & ~preparing & (matrix | ~matrix[around]))
     for left, whole in zip((flops, moved), total, strict=True):
         np.subtract.at(left, around[inner], np.nan_to_num(whole[inner]))
         np.maximum(left, 0, out=left)
