@@ -42,6 +42,8 @@ _FAMILIES = (
     serving,
     pointwise,
 )
+# No call computes or moves as much; what says so is damaged, and would not fit an int64.
+_MOST = 1 << 62
 # A name in several families would be read by the one that happens to come last.
 FORMULAS: dict[str, Formula] = {name: formula for family in _FAMILIES for name, formula in family.FORMULAS.items()}
 
@@ -58,4 +60,12 @@ def work(signature: Signature, hints: Hints = NO_HINTS) -> Work | None:
     A work with neither arithmetic nor bytes says in ``missing`` why these cannot be told.
     """
     formula = find(signature.name)
-    return None if formula is None else formula(signature, hints)
+    if formula is None:
+        return None
+    try:
+        found = formula(signature, hints)
+    except (IndexError, ValueError, ZeroDivisionError):
+        return None  # operands of another schema, or damaged ones: too few dimensions, lists of another length
+    if found is None or any(not 0 <= number < _MOST for number in (found.flops or 0, found.bytes or 0)):
+        return None
+    return found if found.known or found.missing else None

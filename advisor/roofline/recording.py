@@ -78,7 +78,7 @@ def signatures(recording: Recording) -> Signatures:
     formula, valued = np.zeros(len(names), np.bool_), np.zeros(len(names), np.bool_)
     formula[used] = [families.find(names[code]) is not None for code in used.tolist()]
     valued[used] = [names[code] not in _VALUELESS for code in used.tolist()]
-    shaped = np.array([raw not in _EMPTY for raw in raws], np.bool_)
+    shaped = np.array([raw.strip() not in _EMPTY for raw in raws], np.bool_)
     rows = np.flatnonzero(formula[table["name"]] & shaped[table["dims"]])
     keys = [table[key][rows].astype(np.int64) for key in ("name", "dims", "types", "strides", "concrete")]
     keys[4] = np.where(valued[keys[0]], keys[4], -1)
