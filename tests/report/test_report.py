@@ -27,7 +27,7 @@ def text(document: Analysis | Several, **options: object) -> str:
 
 def test_the_report_says_first_things_first() -> None:
     report = text(analysis(finding(), finding("transfer/pageable-copy", severity="low", saving=None, cost_ms=0.0)))
-    head, _, rest = report.partition("2 findings, first things first")
+    head, _, rest = report.partition("2 findings, most valuable first")
     assert "trace.json.gz · Tesla V100 (32.0 GiB) · 5 steps · torch 2.1.0" in head
     assert "121 ms  median; p10 118 – p90 130 ms over 5 steps" in head
     assert "3.0 GiB of 32.0 GiB (9.4 %)" in head
@@ -37,7 +37,7 @@ def test_the_report_says_first_things_first() -> None:
     assert "train.py:54 in train → torch/utils/data/dataloader.py:521 __next__" in rest
     assert "          num_workers=8)" in rest  # six columns of margin, and the tab as four
     assert "none of its own" in rest
-    assert "- 2 not run, for want of shapes: profile(record_shapes=True)" in rest
+    assert "- 2 not run, shapes missing: profile(record_shapes=True)" in rest
     assert "Rules: 2 fired, 1 noted on the profile, 1 passed, 1 not applicable, 2 not run" in rest
 
 
@@ -140,7 +140,7 @@ def test_lines_fit_the_width(width: int) -> None:
     table = [line for line in report.splitlines() if "void" in line]
     assert table
     assert all(columns(line) <= width for line in table)
-    assert all(columns(line) <= width for line in report.split("first things first")[1].splitlines())
+    assert all(columns(line) <= width for line in report.split("most valuable first")[1].splitlines())
 
 
 def test_quiet_is_a_line_a_finding_and_verbose_names_what_passed() -> None:

@@ -78,6 +78,6 @@ def test_every_format_counts_findings_and_notes_alike(severities: list[str], sai
     made = analysis(*(finding(f"a/r{at}", severity=severity) for at, severity in enumerate(severities)))
     for form in sorted(FORMATS.keys() - {"json", "concise"}):
         text = render(form, made, Options(verbosity=1)).decode()
-        assert re.search(rf"^[#\s]*(?:<h\d[^>]*>)?{said}(?:, first things first)?(?:</h\d>)?$", text, re.MULTILINE), (
+        assert re.search(rf"^[#\s]*(?:<h\d[^>]*>)?{said}(?:, most valuable first)?(?:</h\d>)?$", text, re.MULTILINE), (
             form
         )

@@ -39,7 +39,7 @@ def blocks(analysis: Analysis, detail: doc.Detail) -> Iterator[doc.Block]:
     shown = [finding for finding in analysis.findings if finding.after is None] if detail.folds else real
     rest = [finding for finding in analysis.findings if finding not in shown]
     plan = [*_plan(analysis.plan), *_what_if(analysis.what_if)]
-    yield doc.Heading(figures.tally(analysis.findings) + (", first things first" if real else ""))
+    yield doc.Heading(figures.tally(analysis.findings) + (", most valuable first" if real else ""))
     if len(real) > 1:
         yield doc.Paragraph(ORDER)
     if not analysis.findings and analysis.verdicts.not_run:
@@ -161,7 +161,7 @@ def whole(
     level = doc.Span(f"{finding.severity.upper():6}", finding.severity)
     title = (f"{number:>2}. ", level, "  ", doc.Span(finding.title))
     price = doc.Span(figures.price(finding, summary, every))
-    facts: list[tuple[str, doc.Text]] = [("price", price), ("cost", figures.cost(finding, summary))]
+    facts: list[tuple[str, doc.Text]] = [("saving", price), ("cost", figures.cost(finding, summary))]
     rule = doc.Paragraph((doc.Span(finding.rule, "code"), f" · {finding.confidence}"))
     yield doc.Fold(title, [rule, *_full(finding, facts, summary, detail)])
 
@@ -171,7 +171,7 @@ def _full(
 ) -> Iterator[doc.Block]:
     fix, most = finding.fix, len(finding.where) if detail.verbosity > 0 else PLACES
     if finding.saving is not None:
-        facts.append(("got by", finding.saving.basis))
+        facts.append(("estimate", finding.saving.basis))
     places = [figures.describe(place) for place in finding.where[:most]]
     if len(finding.where) > most:
         places.append(f"and {len(finding.where) - most} more{detail.hint}")
@@ -212,7 +212,7 @@ def _notes_in_short(findings: Sequence[Finding], others: Sequence[Finding], deta
 
 def _plan(plan: Sequence[PlanStep]) -> Iterator[doc.Block]:
     if plan:
-        yield doc.Heading("In this order")
+        yield doc.Heading("Fix plan")
         rows = [
             (str(index), step.title, figures.plan_step(step.step_ms_before, step.step_ms_after), figures.times(step))
             for index, step in enumerate(plan, 1)
@@ -248,7 +248,7 @@ def _rules(analysis: Analysis, detail: doc.Detail) -> Iterator[doc.Text]:
     verdicts, verbose = analysis.verdicts, detail.verbosity > 0
     for group in figures.not_run(verdicts):
         rules = f" ({', '.join(group.rules)})" if verbose else ""
-        yield f"{len(group.rules)} not run, for want of {', '.join(group.needs)}: {group.how}{rules}"
+        yield f"{len(group.rules)} not run, {', '.join(group.needs)} missing: {group.how}{rules}"
     yield from failed(verdicts.error)
     if verbose:
         for label, names in (("noted on the profile", verdicts.noted), ("passed", verdicts.passes)):

@@ -259,7 +259,7 @@ def _left_out(analysis: Analysis, shown: Sequence[Finding], width: int) -> list[
         parts.append(f"{about} about the recording")
     parts.append(f"{len(verdicts.passes)} rules passed")
     if verdicts.not_run:
-        parts.append(f"{len(verdicts.not_run)} not run for want of data".replace("for want of data", "(data missing)"))
+        parts.append(f"{len(verdicts.not_run)} not run (data missing)")
     if verdicts.error:
         parts.append(f"{len(verdicts.error)} failed: {', '.join(error.rule for error in verdicts.error)}")
     return _wrapped("Also: " + ", ".join(parts) + ".", width)

@@ -62,7 +62,7 @@ def _across(across: Across, detail: Detail) -> Iterator[Block]:
         yield Heading(title)
         yield table
     if across.findings:
-        yield Heading(f"{figures.tally(across.findings)}, first things first")
+        yield Heading(f"{figures.tally(across.findings)}, most valuable first")
         yield from single.short(across.findings) if detail.folds else ()
         yield from single.findings(across.findings, None, detail)
     elif across.verdicts.passes:
