@@ -118,5 +118,5 @@ SHARES = {
 PCIE_PEAK = {3: 15.75, 4: 31.5, 5: 63.0}
 """GB/s a direction over 16 lanes of PCI Express, by generation, after encoding."""
 PCIE_REACHED = {3: 13.0, 4: 26.0, 5: 54.0}
-"""What pinned copies reach of it at best."""
+"""Part of it that pinned copies reach at best."""
 LANES = 16
