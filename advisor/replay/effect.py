@@ -16,16 +16,17 @@ import numpy.typing as npt
 from advisor.engine.claims import Claim
 from advisor.frames import FRAMES
 from advisor.frames.frame import Frame
-from advisor.intervals import EMPTY, Bools, Ints, Spans, covered, union
+from advisor.intervals import EMPTY, Bools, Ints, Spans, covered, inside, union
 from advisor.replay import batch, link
 from advisor.replay.graph import BLOCKING, PLAIN, WAIT, Graph
 from advisor.replay.simulate import Change
 from advisor.replay.steady import clock
-from advisor.timeline.calls import PHASES
+from advisor.timeline.calls import OP, PHASES
 from advisor.timeline.context import Context
 from advisor.timeline.owners import stopped
 
 Floats = npt.NDArray[np.float64]
+_GRADIENT_NODE = "torch::autograd::AccumulateGrad"
 _USUAL = 5
 """Think time before a launch that goes with it is at most this many times the median."""
 
@@ -111,18 +112,22 @@ def reach(context: Context, graph: Graph, claim: Claim) -> int:
 def behind_work(context: Context, graph: Graph, claim: Claim) -> int:
     """Return the ns of the host's counted time behind a busy GPU that goes with a fix: free until the GPU has less to do.
 
-    Those are launches of work that is removed or merged, and waits that no longer hold the host. While the GPU waits for
-    them their time is on the ledger, and owned there.
+    Those are launches of work that is removed or merged, or of a model that is captured, and waits that no longer hold the
+    host. While the GPU waits for them their time is on the ledger, and owned there.
     """
     frame, replay = FRAMES[claim.rule.match.frame], claim.rule.replay
     if replay is None:
         return 0
     busy = context.once(_busy)
     total = 0.0
-    if replay.action in ("remove", "merge") and frame.rows.work is not None:
+    launches = None
+    if replay.action == "capture":
+        launches = launches_of_model(context, graph).astype(np.float64)
+    elif replay.action in ("remove", "merge") and frame.rows.work is not None:
         at = np.full(len(context.recording.work), -1, np.int64)
         at[graph.work] = np.arange(len(graph.work))
         launches = np.where(graph.kind == PLAIN, _launching(graph, at[_works(context, frame, claim)]), 0.0)
+    if launches is not None:
         call = covered(busy, graph.start, graph.start + graph.length)
         think = covered(busy, graph.start - np.maximum(graph.think, 0), graph.start) * _of_launch(graph)
         total += float((launches * (call + think)).sum())
@@ -159,13 +164,17 @@ def held_by_the_link(context: Context, claim: Claim) -> float:
 def waiting(context: Context, graph: Graph, *, driver: bool = False) -> Floats:
     """The part of each think time that is no Python and no operator: the loader, a compiler, a collector, the profiler.
 
-    With *driver*, what the driver takes to allocate and to free as well, which nothing that records Python slows.
+    With *driver*, what no recording of Python slows down as well: the driver's allocations, and threads that did not run.
     """
     waits = context.waits
     tables = [waits.loader, waits.compile, waits.gc, waits.profiler]
     if driver:
         tables.append(waits.allocator)
-    spans = union(np.concatenate([t.start for t in tables]), np.concatenate([t.end for t in tables]))
+    begun, ended = [table.start for table in tables], [table.end for table in tables]
+    if driver:
+        stops = stopped(context)
+        begun, ended = [*begun, stops.start], [*ended, stops.end]
+    spans = union(np.concatenate(begun), np.concatenate(ended))
     spans = context.once(clock).spans(spans)
     begin = graph.start - np.maximum(graph.think, 0)
     return np.clip(covered(spans, begin, graph.start) / np.maximum(graph.think, 1), 0.0, 1.0)
@@ -226,11 +235,35 @@ def _capture(context: Context, graph: Graph, keep: Keep, share: float) -> None:
     Without that the host would set the pace as soon as kernels became faster, with launches that are gone. A compiled model
     leaves the optimizer's launches, and those of zero_grad, as they are: they are other findings'.
     """
-    other = [PHASES.index("optimizer"), PHASES.index("zero_grad")]
-    of_model = ~np.isin(context.phases(graph.node), other)
-    taken = np.where((graph.kind == PLAIN) & of_model, share, 0.0)
+    taken = np.where(launches_of_model(context, graph), share, 0.0)
     keep.call *= 1 - taken
     keep.think *= 1 - taken * _of_launch(graph)
+
+
+def launches_of_model(context: Context, graph: Graph) -> Bools:
+    """Flag the launches that a compiled model takes in.
+
+    Those of the optimizer and of zero_grad stay, and in autograd's nodes that hold the gradients what adds to them and what
+    communicates them.
+    """
+    other = [PHASES.index("optimizer"), PHASES.index("zero_grad")]
+    host = context.recording.host
+    gradient = np.array([name.endswith(_GRADIENT_NODE) for name in context.names], np.bool_)
+    nodes = np.flatnonzero((host.group == OP) & gradient[host.name]) if gradient.any() else graph.node[:0]
+    adds: Bools = inside(union(host.start[nodes], host.end[nodes]), host.start[np.maximum(graph.node, 0)]) & (
+        graph.node >= 0
+    )
+    flags: Bools = (
+        (graph.kind == PLAIN) & ~np.isin(context.phases(graph.node), other) & ~adds & ~_talking(context, graph)
+    )
+    return flags
+
+
+def _talking(context: Context, graph: Graph) -> Bools:
+    """Flag the nodes that launch communication."""
+    talks = np.append(0, np.cumsum(context.recording.work.communication[graph.work]))
+    flags: Bools = talks[graph.last] > talks[graph.first]
+    return flags
 
 
 def _no_faster_than_the_link(context: Context, graph: Graph, keep: Keep, at: Ints) -> None:

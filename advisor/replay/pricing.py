@@ -81,10 +81,11 @@ class Priced:
 
 
 class Bounds(NamedTuple):
-    """The most ms that a fix can return: cautiously, and at all."""
+    """The most ms that a fix can return: cautiously, and at all; ``exposed`` more once others have left the GPU less to do."""
 
     low: float
     high: float
+    exposed: float = 0.0
 
 
 def _returned(rung: Rung) -> tuple[float, float]:
@@ -216,8 +217,12 @@ class _Queue:
         self.left = list(self.claims)
         self.spent: dict[str, int] = {}
         """Fixes that return nothing, with the number of those taken when that was seen first."""
-        self._taken = 0
+        self._returned: list[float] = []
         self._ms = {rule: bounds.high for rule, bounds in most.items()}  # at most
+
+    def _most(self, rule: str) -> float:
+        """The most ms that a fix can return beside those that are taken."""
+        return self.most[rule].high + min(self.most[rule].exposed, sum(self._returned))
 
     def middle(self, rule: str, low: float, high: float) -> float:
         """Return the middle of a saving as a share of the steady step."""
@@ -235,13 +240,13 @@ class _Queue:
         self.left.sort()
         for rule in sorted(self.left, key=lambda rule: self._assumed(rule, self._ms[rule]), reverse=True):
             # In a graph of very many nodes a fix is taken to return no more beside others than it did before.
-            most = self._assumed(rule, self.most[rule].high if self.thorough else self._ms[rule])
+            most = self._assumed(rule, self._most(rule) if self.thorough else self._ms[rule])
             if best and (most <= best_place or not search):
                 continue
             self._ms[rule] = self._gain(rule)
             place = self._assumed(rule, self._ms[rule])
             if self._ms[rule] < ranking.LEAST * self.whole_ms:
-                self.spent.setdefault(rule, self._taken)
+                self.spent.setdefault(rule, len(self._returned))
             else:
                 self.spent.pop(rule, None)
             if place > best_place:
@@ -258,7 +263,7 @@ class _Queue:
 
     def _gain(self, rule: str) -> float:
         """The ms that a fix would return, with the host that lets it return most."""
-        gain, most = 0.0, self.most[rule].high
+        gain, most = 0.0, self._most(rule)
         for world in self.worlds:
             if gain < most:  # else a faster host has nothing to add
                 gain = min(max(gain, world.gain(rule) * self.scale), most)
@@ -271,20 +276,25 @@ class _Queue:
         """
         # Launches go with the work that they launch; but nothing is promised beyond what the rows own, or the basis says.
         gains = [world.take(rule, cautiously=at == 0) for at, world in enumerate(self.worlds)]
-        self._taken += 1
-        most, scale = self.most[rule], self.scale
-        high = min(max(gain for _, gain in gains) * scale, most.high, left)
+        scale = self.scale
+        high = min(max(gain for _, gain in gains) * scale, self._most(rule), left)
         low = gains[0][0]
         if self.careful is not None:
             low = max(low, self.careful.take(rule, cautiously=False)[1])
-        return min(low * scale, most.low, left), high
+        self._returned.append(high)
+        return min(low * scale, self.most[rule].low, left), high
 
     def ranked(self, bundles: Sequence[Sequence[Rung]]) -> list[list[str]]:
-        """Rank the changes by what they return in this order; of two that are worth about the same, the first stays first."""
-        places = [
-            ranking.place(self.claims[one[0].rule].rule, sum(self.middle(rung.rule, *_returned(rung)) for rung in one))
-            for one in bundles
-        ]
+        """Rank the changes by what they return in this order; of two that are worth about the same, the first stays first.
+
+        What a fix returns only behind others is no reason to put it before them.
+        """
+
+        def worth(rung: Rung) -> float:
+            low, high = _returned(rung)
+            return self.middle(rung.rule, low, min(high, max(self.most[rung.rule].high, low)))
+
+        places = [ranking.place(self.claims[one[0].rule].rule, sum(map(worth, one))) for one in bundles]
         rules = [[rung.rule for rung in one] for one in bundles]
         least = ranking.LEAST * self.whole_ms
         about = [place[:2] for place, one in zip(places, bundles, strict=True) if one[0].before - one[-1].high >= least]
@@ -294,6 +304,7 @@ class _Queue:
 
     def back_to(self, count: int) -> None:
         """Keep the first *count* of the fixes taken."""
+        self._returned = self._returned[:count]
         for world in (*self.worlds, *([self.careful] if self.careful is not None else [])):
             world.back_to(count)
 
@@ -444,14 +455,18 @@ class Replay:
         if replay.action == "batch":
             return Bounds(owned * own, whole_ms)
         behind = self.behind_ms(claim)
+        low_part, high_part = replay.low * claim.returns[0], replay.high * claim.returns[1]
+        exposed = 0.0
+        if replay.action == "capture":
+            # All of the launches go, but the GPU waits for those behind its work only as far as other fixes shorten that.
+            behind, exposed = 0.0, high_part * behind
         owned += behind
         reached = max(
             reach(self.context, self.graph, claim) * ms + (behind if replay.action != "unblock" else 0.0), owned
         )
-        low_part, high_part = replay.low * claim.returns[0], replay.high * claim.returns[1]
         late = self.late_ms(claim)
         high = min(owned + late, high_part * (reached + late), pace.room_ns(self.context, claim) * ms)
-        return Bounds(min(owned * own, low_part * reached * own, high), high)
+        return Bounds(min(owned * own, low_part * reached * own, high), high, exposed)
 
     def late_ms(self, claim: Claim) -> float:
         """Return the ms a step that this rank waits for others, where the fix may make them less late."""
