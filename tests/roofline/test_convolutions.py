@@ -7,6 +7,7 @@ import itertools
 import pytest
 from support.signatures import HALF, signature, tensor, value, work_of
 
+from advisor.roofline.convolutions import share
 from advisor.roofline.families import work
 
 
@@ -154,6 +155,22 @@ def test_parts_of_the_backward_pass_of_2021() -> None:
     assert (found.flops, found.bytes) == (2 * 2 * 16 * 216, 4 * (192 + 512 + 216))
     alone = work_of(f"{name}_weight", value(None), grad, source, *rest, valued=False)
     assert (alone.flops, alone.missing) == (None, "the output's size")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "part"),
+    [
+        ("volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1", 16 / 36),
+        ("void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>(cudnn::winograd_nonfused", 36 / 144),
+        ("void cudnn::winograd_nonfused::winogradForwardOutput9x9_5x5<float, float>", 81 / 625),
+        ("miopenSp3AsmConv_v21_1_3_gfx9_fp16_dot2_edc_stride1_f2x3", 16 / 36),
+        ("void fft2d_r2c_32x32<float, false, 1u, false>(float2*, float const*, int)", 0),
+        ("volta_scudnn_128x64_relu_interior_nn_v1", 1),
+        ("ampere_sgemm_128x64_nn", 1),
+    ],
+)
+def test_algorithms_that_multiply_less(kernel: str, part: float) -> None:
+    assert share(kernel) == pytest.approx(part)
 
 
 def test_operands_that_are_no_convolution() -> None:

@@ -175,6 +175,24 @@ def test_the_output_of_a_convolution_comes_from_its_gradient_or_the_next_operato
     assert divided(recording, known)[0][known.owner[0]] == 2 * 2 * 64 * 216
 
 
+def test_winograd_takes_fewer_operations_than_the_operator_has(tmp_path: Path) -> None:
+    dims, types = [[2, 6, 8, 8], [2, 4, 8, 8], [6, 4, 3, 3], [], [], [], [], [], [], [], []], [F, F, F]
+    types += [*["ScalarList"] * 4, "Scalar", "ScalarList", "Scalar", "ScalarList"]
+    texts = ["", "", "", "[6]", "[1, 1]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1", "[False, True, False]"]
+    backward = shaped("aten::convolution_backward", 0, 90, dims, types, None, texts)
+    direct = 2 * 2 * 64 * 216
+    for name, least in (
+        ("sgemm", direct),
+        ("winogradForwardData4x4<float>", direct / 4),
+        ("fft2d_r2c_32x32<float>", np.nan),
+    ):
+        recording = recorded(tmp_path, [backward, launch(1, 5), gpu("kernel", name, 100, 9, 1)])
+        known = modelled(recording)
+        node = known.owner[0]
+        assert divided(recording, known)[0][node] == direct
+        np.testing.assert_equal(divided(recording, known, least=True)[0][node], least)
+
+
 @pytest.mark.parametrize(
     ("name", "size"),
     [
