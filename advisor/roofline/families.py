@@ -21,6 +21,7 @@ from advisor.roofline import (
     reductions,
     serving,
     softmax,
+    transforms,
 )
 from advisor.roofline.signature import Signature
 from advisor.roofline.work import NO_HINTS, Formula, Hints, Work
@@ -40,6 +41,7 @@ _FAMILIES = (
     copies,
     reductions,
     serving,
+    transforms,
     pointwise,
 )
 # No call computes or moves as much; what says so is damaged, and would not fit an int64.

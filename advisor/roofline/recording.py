@@ -113,7 +113,9 @@ def modelled(recording: Recording) -> Modelled:
     works = [None if signature is None else families.work(signature) for signature in known.table]
     _resolve(recording, known, works, form)
     own = np.where(_flags([work is not None and work.known for work in works], form), np.arange(host.size), -1)
-    return Modelled(works, form, fetch(host.flow(own), recording.work.launch))
+    owner = fetch(host.flow(own), recording.work.launch)
+    owner[recording.work.communication] = -1  # moves what it moves over the link
+    return Modelled(works, form, owner)
 
 
 def _flags(values: list[bool], form: Ints) -> Bools:

@@ -227,6 +227,14 @@ def test_operators_whose_work_is_unknown_leave_the_kernel_to_nobody(tmp_path: Pa
     assert work.missing == "the experts' weights, which are no operands"
 
 
+def test_communication_inside_an_operator_is_none_of_its_work(tmp_path: Path) -> None:
+    product = shaped("aten::mm", 0, 30, [[2, 3], [3, 4]], [F, F])
+    names = ("ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "sgemm")
+    kernels = [gpu("kernel", name, 50 + 20 * at, 10, at) for at, name in enumerate(names, 1)]
+    recording = recorded(tmp_path, [product, launch(1, 5), launch(2, 15), *kernels])
+    assert owners(recording, modelled(recording)) == ["", "aten::mm"]
+
+
 def test_a_recording_without_operators_or_shapes_has_no_work(tmp_path: Path) -> None:
     recording = recorded(tmp_path, [kernel(50, 3)])
     known = modelled(recording)
