@@ -61,7 +61,10 @@ class Modelled:
     form: Ints
     """Per node: an index into ``works``; -1 for what has no shapes or no formula."""
     owner: Ints
-    """Per piece of GPU work: the node of the innermost operator around its launch whose work is known; -1 for none."""
+    """Per piece of GPU work: the node of the innermost operator around its launch whose work is known; -1 for none.
+
+    Communication has none. A transfer between host and device has its ``aten::copy_``: its bytes move over the link.
+    """
 
     def work_of(self, node: int) -> Work | None:
         """The work of the operator at a node, as its own operands tell it."""
@@ -138,14 +141,13 @@ def _resolve(recording: Recording, known: Signatures, works: list[Work | None], 
     shapes: dict[int, tuple[Shape, ...]] = {}
     base, added = len(works), []
     for at in first.tolist():
-        signature = known.table[form[wanted[at]]]
-        assert signature is not None  # it has a work
-        outer = tuple(_shapes(recording, int(near[at, 0]), shapes))
-        others = [shape for code in near[at, 1:].tolist() for shape in _shapes(recording, code, shapes)[:1]]
+        signature, before = known.table[form[wanted[at]]], works[form[wanted[at]]]
+        if signature is None:
+            added.append(before)
+            continue
         signature = _expanded(signature, _shapes(recording, int(expanded[wanted[at]]), shapes))
         hints = Hints((*outer, *others), _element_type(recording, int(kernel[at])))
         found = families.work(signature, hints)
-        before = works[form[wanted[at]]]
         added.append(found if found is not None and _more(found, before) else before)
     works.extend(added)
     form[wanted] = base + back

@@ -161,6 +161,19 @@ def test_without_strides_an_expansion_just_before_tells_it(tmp_path: Path) -> No
     assert divided(recording, known)[1][known.owner[0]] == 4 * (20 + 120)
 
 
+def test_damaged_shapes_beside_an_expansion_are_passed_over(tmp_path: Path) -> None:
+    events = [
+        shaped("aten::expand", 1, 5, [[4, 5, 1], [], []], [F, "ScalarList", "Scalar"]),
+        shaped("aten::div", 10, 5, {"4": 5}, [F, "Scalar"]),
+        shaped("aten::mul", 20, 5, [[4, 5, 7], [2, 2]], [F, F]),
+        launch(1, 11),
+        launch(2, 21),
+        kernel(50, 3, 1),
+        kernel(60, 3, 2),
+    ]
+    assert modelled(recorded(tmp_path, events)).owner.tolist() == [-1, -1]
+
+
 def test_the_output_of_a_convolution_comes_from_its_gradient_or_the_next_operator(tmp_path: Path) -> None:
     convolution = shaped("aten::cudnn_convolution", 0, 10, [[2, 4, 8, 8], [6, 4, 3, 3], []], [F, F, "Scalar"])
     behind = shaped("aten::relu", 20, 10, [[2, 6, 4, 4]], [F])
