@@ -231,7 +231,7 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
     counted_ns, total_ns = ledger.counted_ns, sum(extent.values())
     lead_ms, lead_parts = lead(trace.context)
     first_ns, work_ns = ledger.beside_startup()
-    bare, known, floor = trace.unprofiled, limits.figures(trace.context), plan.limits
+    bare, known = trace.unprofiled, limits.figures(trace.context)
     return Summary(
         steps=trace.steps_recorded,
         window_ms=trace.window_ns / 1e6,
@@ -268,11 +268,7 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
         counted_steps=min(len(ledger.counted_steps()), trace.steps_recorded),
         median_ms={name: ns / 1e6 for name, ns in trace.context.median_causes().items() if ns},
         silent_ms=(trace.context.silent_ns / counted_ns * trace.whole_ms or None) if counted_ns else None,
-        modelled_share=known.modelled_share,
-        mfu=known.mfu,
-        bandwidth_share=known.bandwidth_share,
-        limit_ms=floor.limit_ms if floor else None,
-        reachable_ms=floor.reachable_ms if floor else None,
-        distance=known.distance,
+        **known._asdict(),
+        **plan.limits_ms,
         replays_whole=not trace.context.graphs_underrecorded,
     )

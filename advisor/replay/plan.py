@@ -46,6 +46,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     limits: StepLimits | None = None
     """The step with each kernel at its limit."""
 
+    @property
+    def limits_ms(self) -> dict[str, float]:
+        """The figures of ``limits``, by name; none where there are none."""
+        return {} if self.limits is None else self.limits._asdict()
+
 
 def make(trace: Trace, outcome: Outcome, *, safe: bool = False, what_if: Sequence[str] = ()) -> Plan:
     """Price the findings by running the trace again with their fixes.

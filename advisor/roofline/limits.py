@@ -7,7 +7,6 @@ holds may move faster than memory does. The time that is *reachable* is the same
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,9 +34,6 @@ _KINDS = {
     "float4_e2m1fn_x2": "fp4",
 }
 _TF32 = "tf32"
-# Winograd's transforms save products: 2.25 to one for tiles of 2 x 2, up to 4 to one for those of 4 x 4.
-_WINOGRAD, _SMALL_TILES = re.compile("winograd", re.IGNORECASE), re.compile("winograd_128x128")
-_SAVED, _SAVED_SMALL = 4.0, 2.25
 
 
 @dataclass
@@ -83,6 +79,7 @@ def limits(context: Context) -> Limits:
     dur = (work.end[rows] - work.start[rows])[mine].astype(np.float64)
     part = dur / np.maximum(np.bincount(back, dur)[back], 1.0)
     flops, moved = (figures[nodes] for figures in divided(recording, known))
+    least = divided(recording, known, least=True)[0][nodes]  # as many operations as the algorithm takes that ran
     out.flops[mine], out.bytes[mine] = flops[back] * part, moved[back] * part
     forms = known.form[nodes]
     matrix = np.array([work is not None and work.matrix for work in known.works], np.bool_)
@@ -93,7 +90,6 @@ def limits(context: Context) -> Limits:
     out.matrix[mine] = matrix[forms][back]
     kind = formats[forms]
     kind[(kind == "fp32") & _in_tf32(context, mine, back, len(nodes))] = _TF32
-    saved = _products_saved(context, work.name[rows][mine], back, len(nodes))
     devices = work.device[rows][mine]
     for device in np.unique(devices).tolist():
         rates = rates_of(context, device)
@@ -101,7 +97,7 @@ def limits(context: Context) -> Limits:
         if rates is None:
             continue
         at = np.unique(back[here])
-        compute = _compute_ns(rates, kind[at], (np.where(matrix[forms], flops, np.nan) / saved)[at])
+        compute = _compute_ns(rates, kind[at], np.where(matrix[forms], least, np.nan)[at])
         memory = _memory_ns(rates, moved[at])
         limit, reachable = (np.fmax(*pair) for pair in zip(compute, memory, strict=True))
         place = np.searchsorted(at, back[here])
@@ -130,17 +126,6 @@ def _in_tf32(context: Context, mine: Ints, back: Ints, count: int) -> Bools:
     tf32 = np.array([dtype == _TF32 for dtype in context.kernel_dtypes[mine].tolist()], np.bool_)
     flags: Bools = np.bincount(back, tf32, count) > 0
     return flags
-
-
-def _products_saved(context: Context, names: Ints, back: Ints, count: int) -> Floats:
-    """How many products one of each operator's kernels stands for: more than one where its algorithm is Winograd's."""
-    times = np.ones(len(context.names))
-    for code in np.unique(names).tolist():
-        if _WINOGRAD.search(context.names[code]):
-            times[code] = _SAVED_SMALL if _SMALL_TILES.search(context.names[code]) else _SAVED
-    out = np.ones(count)
-    np.maximum.at(out, back, times[names])
-    return out
 
 
 def _compute_ns(rates: Rates, kinds: npt.NDArray[np.str_], flops: Floats) -> tuple[Floats, Floats]:
