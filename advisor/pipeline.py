@@ -33,7 +33,7 @@ from advisor.results.analysis import (
 )
 from advisor.results.ranks import Across
 from advisor.results.version import __version__
-from advisor.views import build, headline
+from advisor.views import build, headline, limits
 from advisor.views.metrics import collect
 from advisor.views.startup import lead, startup_parts
 
@@ -71,7 +71,7 @@ def analyze(
     outcome = run(trace, rules, only=only, skip=skip)
     plan = plans.make(trace, outcome, safe=safe, what_if=what_if)
     notes = [QualityNote(code=note.code, message=note.message, advice=note.advice) for note in trace.quality]
-    summary, quality = _summary(trace), _distinct([*notes, *outcome.quality])
+    summary, quality = _summary(trace, plan), _distinct([*notes, *outcome.quality])
     return Analysis(
         schema_version=SCHEMA_VERSION,
         advisor=Advisor(version=__version__, rules=len(rules.rules)),
@@ -222,7 +222,7 @@ def _device(row: dict[str, Any]) -> DeviceInfo:
     )
 
 
-def _summary(trace: Trace) -> Summary:
+def _summary(trace: Trace, plan: plans.Plan) -> Summary:
     facts = trace.facts
     devices = records(trace.frame("devices"))
     first = devices[0] if devices else {}
@@ -231,7 +231,7 @@ def _summary(trace: Trace) -> Summary:
     counted_ns, total_ns = ledger.counted_ns, sum(extent.values())
     lead_ms, lead_parts = lead(trace.context)
     first_ns, work_ns = ledger.beside_startup()
-    bare = trace.unprofiled
+    bare, known, floor = trace.unprofiled, limits.figures(trace.context), plan.limits
     return Summary(
         steps=trace.steps_recorded,
         window_ms=trace.window_ns / 1e6,
@@ -268,5 +268,11 @@ def _summary(trace: Trace) -> Summary:
         counted_steps=min(len(ledger.counted_steps()), trace.steps_recorded),
         median_ms={name: ns / 1e6 for name, ns in trace.context.median_causes().items() if ns},
         silent_ms=(trace.context.silent_ns / counted_ns * trace.whole_ms or None) if counted_ns else None,
+        modelled_share=known.modelled_share,
+        mfu=known.mfu,
+        bandwidth_share=known.bandwidth_share,
+        limit_ms=floor.limit_ms if floor else None,
+        reachable_ms=floor.reachable_ms if floor else None,
+        distance=known.distance,
         replays_whole=not trace.context.graphs_underrecorded,
     )
