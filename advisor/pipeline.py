@@ -268,7 +268,11 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
         counted_steps=min(len(ledger.counted_steps()), trace.steps_recorded),
         median_ms={name: ns / 1e6 for name, ns in trace.context.median_causes().items() if ns},
         silent_ms=(trace.context.silent_ns / counted_ns * trace.whole_ms or None) if counted_ns else None,
-        **known._asdict(),
-        **plan.limits_ms,
+        modelled_share=known.modelled_share,
+        mfu=known.mfu,
+        bandwidth_share=known.bandwidth_share,
+        distance=known.distance,
+        limit_ms=plan.limits_ms.get("limit_ms"),
+        reachable_ms=plan.limits_ms.get("reachable_ms"),
         replays_whole=not trace.context.graphs_underrecorded,
     )
