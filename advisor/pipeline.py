@@ -33,7 +33,7 @@ from advisor.results.analysis import (
 )
 from advisor.results.ranks import Across
 from advisor.results.version import __version__
-from advisor.views import build, headline
+from advisor.views import build, elsewhere, headline
 from advisor.views.metrics import collect
 from advisor.views.startup import lead, startup_parts
 
@@ -72,6 +72,8 @@ def analyze(
     plan = plans.make(trace, outcome, safe=safe, what_if=what_if)
     notes = [QualityNote(code=note.code, message=note.message, advice=note.advice) for note in trace.quality]
     summary, quality = _summary(trace), _distinct([*notes, *outcome.quality])
+    # What a finding without a price owns it only counts: where it lies is still to be said.
+    claimed = [match.segments for match in outcome.matches.values() if match.rule.replay is not None]
     return Analysis(
         schema_version=SCHEMA_VERSION,
         advisor=Advisor(version=__version__, rules=len(rules.rules)),
@@ -86,6 +88,7 @@ def analyze(
         samples=collect(trace, outcome.rows) if samples else None,
         views=build(trace, outcome.matches, [finding.rule for finding in plan.findings]) if views else None,
         program=_program(trace),
+        elsewhere=elsewhere.build(trace.context, trace.whole_ms, claimed),
     )
 
 

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from advisor.results.encoding import to_json
+from advisor.results.elsewhere import Elsewhere
 from advisor.results.field import Cells, CodeLine, FilePath, Name, Text, Wording, doc
 from advisor.results.headline import Headline
 from advisor.results.samples import Samples
@@ -492,6 +493,10 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     samples: Annotated[Samples | None, doc("What the gate compares; None where it was not asked for.")] = None
     views: Annotated[Views | None, doc("Tables and pictures; None where they were not asked for (--views).")] = None
     program: Annotated[Program | None, doc("What the program is; None in older analyses.")] = None
+    elsewhere: Annotated[
+        list[Elsewhere],
+        doc("Where steady time lies that no finding claims: a twentieth of it or more each; empty in older analyses."),
+    ] = []
 
     def to_json(self) -> bytes:
         """Encode as indented JSON, the contract of ``-f json``."""
