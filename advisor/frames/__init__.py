@@ -28,6 +28,7 @@ _NAMES = (
     "gaps",
     "optimizers",
     "syncs",
+    "stalls",
     "loader",
     "collectives",
     "arrivals",

@@ -107,6 +107,11 @@ def stopped(context: Context) -> Spans:
     return union(found.start, found.end)
 
 
+def found_stalls(context: Context) -> stalls.Stalls:
+    """Return those stretches, with the call of each."""
+    return context.once(_nodes).stalls
+
+
 @dataclass
 class Neighbours:
     """Operators of Python's between which a stretch's middle lies, on one thread: forest nodes, -1 where it is inside of one.
