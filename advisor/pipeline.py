@@ -11,6 +11,7 @@ import numpy as np
 
 from advisor import rulebook
 from advisor.engine.run import Outcome, chosen, run
+from advisor.frames.rank_waits import rank_waits
 from advisor.frames.values import records
 from advisor.ranks.difference import differences
 from advisor.ranks.digest import digest
@@ -234,7 +235,7 @@ def _summary(trace: Trace) -> Summary:
     counted_ns, total_ns = ledger.counted_ns, sum(extent.values())
     lead_ms, lead_parts = lead(trace.context)
     first_ns, work_ns = ledger.beside_startup()
-    bare = trace.unprofiled
+    bare, late = trace.unprofiled, trace.context.once(rank_waits)
     return Summary(
         steps=trace.steps_recorded,
         window_ms=trace.window_ns / 1e6,
@@ -270,6 +271,7 @@ def _summary(trace: Trace) -> Summary:
         occupancy_share=first.get("occupancy_share"),
         counted_steps=min(len(ledger.counted_steps()), trace.steps_recorded),
         median_ms={name: ns / 1e6 for name, ns in trace.context.median_causes().items() if ns},
+        rank_wait_ms=(late.wait_share * trace.whole_ms or None) if late is not None else None,
         silent_ms=(trace.context.silent_ns / counted_ns * trace.whole_ms or None) if counted_ns else None,
         replays_whole=not trace.context.graphs_underrecorded,
     )

@@ -40,6 +40,8 @@ SCHEMA = Schema(
         flag("per_parameter", "an all-reduce of one of very many a step, as one for each parameter is, without DDP's buckets"),
         flag("accumulating", "reduced in a backward pass after which DDP ran forward again before the optimizer stepped"),
         integer("exposed_ns", "ns", "what no other kernel hides"),
+        integer("waited_ns", "ns", "of that, what it lasts beyond the fastest of its kind, size and group: waiting for other "
+                "ranks; NULL where fewer than five are alike"),
     ),
 )  # fmt: skip
 _KINDS = (
@@ -106,6 +108,8 @@ def communication(context: Context) -> Ints:
 
 def build(context: Context) -> pd.DataFrame:
     """The frame."""
+    from advisor.frames.rank_waits import beyond  # it asks this module what collectives there are
+
     work, rows = context.recording.work, communication(context)
     launch = work.launch[rows]
     texts = context.recording.recorded.texts
@@ -127,7 +131,8 @@ def build(context: Context) -> pd.DataFrame:
         "phase": context.phase(launch),
         "per_parameter": _per_parameter(context, rows, codes == 0),
         "accumulating": _accumulating(context, launch, phase),
-        "exposed_ns": exposed(context, rows),
+        "exposed_ns": (alone := exposed(context, rows)),
+        "waited_ns": context.known(np.minimum(context.once(beyond)[rows], alone)),
     }
     return pd.DataFrame(frame)
 
@@ -167,6 +172,12 @@ def kinds(context: Context) -> Ints:
         for code, op, name in sorts.T.tolist()
     ]
     of_row: Ints = np.array(codes, np.int64)[inverse.reshape(-1)]
+    # Older NCCL runs every collective in a kernel of one name: where launches of that name say different things, it says nothing.
+    by_op = (called >= 0) | (ops >= 0)
+    named = recording.work.name[rows]
+    plain = np.array([kind(context.names[code]) for code in named.tolist()], np.int64)
+    unlike = np.unique(named[by_op & (of_row != plain)])
+    of_row[~by_op & np.isin(named, unlike)] = len(_KINDS)
     return of_row
 
 

@@ -77,6 +77,15 @@ def told(context: Context) -> Told:
     return Told(rows[here], fastest, dur[here] <= _LAST * fastest, rows[smaller], at_most)
 
 
+def beyond(context: Context) -> Ints:
+    """Return for each piece of work the ns that it lasts beyond the exchange itself; -1 where nothing tells, as for no collective."""
+    work, known = context.recording.work, context.once(told)
+    out = np.full(len(work), -1, np.int64)
+    for rows, exchange in ((known.work, known.fastest), (known.smaller, known.at_most)):
+        out[rows] = np.maximum((work.end - work.start)[rows] - exchange, 0)
+    return out
+
+
 def _bounded(here: Ints, keys: Ints, fastest: Ints) -> tuple[Ints, Ints]:
     """Return those of some collectives whose own length is not told, and what larger ones of their kind and group allow them."""
     found, limits = [], []

@@ -229,6 +229,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         float | None,
         doc("What of `host` passes without any recorded event of it, in ms of steady_ms; None where there is none."),
     ] = None
+    rank_wait_ms: Annotated[
+        float | None,
+        doc(
+            "What of `communication` this rank waits for others, in ms of steady_ms: what collectives last beyond the fastest of "
+            "their kind, size and group. None where it waits for none, and where fewer than five are alike."
+        ),
+    ] = None
     replays_whole: Annotated[
         bool,
         doc(
