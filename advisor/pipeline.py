@@ -271,7 +271,8 @@ def _summary(trace: Trace) -> Summary:
         occupancy_share=first.get("occupancy_share"),
         counted_steps=min(len(ledger.counted_steps()), trace.steps_recorded),
         median_ms={name: ns / 1e6 for name, ns in trace.context.median_causes().items() if ns},
-        rank_wait_ms=(late.wait_share * trace.whole_ms or None) if late is not None else None,
+        rank_wait_ms=(late.waited_ns / counted_ns * trace.whole_ms or None) if late is not None else None,
+        exchange_ms=(late.exchanged_ns / counted_ns * trace.whole_ms or None) if late is not None else None,
         silent_ms=(trace.context.silent_ns / counted_ns * trace.whole_ms or None) if counted_ns else None,
         replays_whole=not trace.context.graphs_underrecorded,
     )

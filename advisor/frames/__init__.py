@@ -31,6 +31,7 @@ _NAMES = (
     "stalls",
     "loader",
     "collectives",
+    "cpu_collectives",
     "arrivals",
     "allocations",
     "memory",

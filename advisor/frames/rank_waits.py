@@ -23,12 +23,15 @@ _LAST = 1.25
 class RankWaits(NamedTuple):
     """Steady time in which this rank waits in collectives for others, as ns and share; and the share in which it came last.
 
+    ``exchanged_ns`` is what is left of the same collectives, the exchange itself.
+
     ``waited_ns`` is only what no other work hides.
     """
 
     waited_ns: int
     wait_share: float
     last_share: float
+    exchanged_ns: int = 0
 
     @property
     def holds(self) -> bool:
@@ -111,7 +114,8 @@ def rank_waits(context: Context) -> RankWaits | None:
     owned = summed(ledger.row[counted], ledger.dur_ns[counted], len(work))[timed]
     beyond = np.maximum((work.end - work.start)[timed] - np.concatenate([known.fastest, known.at_most]), 0)
     waited = int(np.minimum(beyond, owned).sum())
-    return RankWaits(waited, waited / ledger.counted_ns, float(known.last.mean()))
+    exchanged = int(owned.sum()) - waited
+    return RankWaits(waited, waited / ledger.counted_ns, float(known.last.mean()), exchanged)
 
 
 def _exposed_kind(context: Context) -> str | None:

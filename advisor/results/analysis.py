@@ -236,6 +236,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             "their kind, size and group. None where it waits for none, and where fewer than five are alike."
         ),
     ] = None
+    exchange_ms: Annotated[
+        float | None, doc("What is left of the same collectives, the exchange itself, in ms of steady_ms; None likewise.")
+    ] = None
     replays_whole: Annotated[
         bool,
         doc(
