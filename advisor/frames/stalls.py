@@ -60,7 +60,8 @@ def _queued(context: Context, at: Ints) -> Ints:
     launched = fetch(host.start, work.launch[here], np.iinfo(np.int64).min)
     before = np.searchsorted(np.sort(launched), at)
     begun = np.searchsorted(np.sort(work.start[here]), at)
-    return np.maximum(before - begun, 0)
+    ahead: Ints = np.maximum(before - begun, 0)
+    return ahead
 
 
 FRAME = Frame(

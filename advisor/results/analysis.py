@@ -12,8 +12,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from advisor.results.encoding import to_json
 from advisor.results.elsewhere import Elsewhere
+from advisor.results.encoding import to_json
 from advisor.results.field import Cells, CodeLine, FilePath, Name, Text, Wording, doc
 from advisor.results.headline import Headline
 from advisor.results.samples import Samples
@@ -237,7 +237,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     exchange_ms: Annotated[
-        float | None, doc("What is left of the same collectives, the exchange itself, in ms of steady_ms; None likewise.")
+        float | None,
+        doc("What is left of the same collectives, the exchange itself, in ms of steady_ms; None likewise."),
     ] = None
     replays_whole: Annotated[
         bool,

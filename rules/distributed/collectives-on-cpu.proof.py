@@ -5,7 +5,9 @@ from advisor.testing.incomplete import kernels_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 
-def training(us: int = 5000, *, name: str = "gloo:all_reduce", hidden: bool = False, device: str | None = None) -> TraceBuilder:
+def training(
+    us: int = 5000, *, name: str = "gloo:all_reduce", hidden: bool = False, device: str | None = None
+) -> TraceBuilder:
     """Four steps of 10 ms and a collective of *us* behind them, on a thread of its own; or beside them."""
     b = TraceBuilder(device, world_size=4, rank=1, backend="gloo")
     for _ in range(4):
