@@ -235,7 +235,8 @@ def _summary(trace: Trace) -> Summary:
     counted_ns, total_ns = ledger.counted_ns, sum(extent.values())
     lead_ms, lead_parts = lead(trace.context)
     first_ns, work_ns = ledger.beside_startup()
-    bare, late = trace.unprofiled, trace.context.once(rank_waits)
+    bare = trace.unprofiled
+    waited_ms, exchange_ms = _of_collectives(trace)
     return Summary(
         steps=trace.steps_recorded,
         window_ms=trace.window_ns / 1e6,
@@ -271,8 +272,17 @@ def _summary(trace: Trace) -> Summary:
         occupancy_share=first.get("occupancy_share"),
         counted_steps=min(len(ledger.counted_steps()), trace.steps_recorded),
         median_ms={name: ns / 1e6 for name, ns in trace.context.median_causes().items() if ns},
-        rank_wait_ms=(late.waited_ns / counted_ns * trace.whole_ms or None) if late is not None else None,
-        exchange_ms=(late.exchanged_ns / counted_ns * trace.whole_ms or None) if late is not None else None,
+        rank_wait_ms=waited_ms,
+        exchange_ms=exchange_ms,
         silent_ms=(trace.context.silent_ns / counted_ns * trace.whole_ms or None) if counted_ns else None,
         replays_whole=not trace.context.graphs_underrecorded,
     )
+
+
+def _of_collectives(trace: Trace) -> tuple[float | None, float | None]:
+    """Return the ms of a step that this rank waits for others in collectives, and the ms of the exchange; None where unknown."""
+    found, whole_ns = trace.context.once(rank_waits), trace.ledger.counted_ns
+    if found is None or not whole_ns:
+        return None, None
+    ms = trace.whole_ms / whole_ns
+    return found.waited_ns * ms or None, found.exchanged_ns * ms or None

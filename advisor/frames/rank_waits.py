@@ -81,7 +81,7 @@ def told(context: Context) -> Told:
 
 
 def beyond(context: Context) -> Ints:
-    """Return for each piece of work the ns that it lasts beyond the exchange itself; -1 where nothing tells, as for no collective."""
+    """Return for each piece of work the ns that it lasts beyond the exchange itself; -1 where nothing tells."""
     work, known = context.recording.work, context.once(told)
     out = np.full(len(work), -1, np.int64)
     for rows, exchange in ((known.work, known.fastest), (known.smaller, known.at_most)):

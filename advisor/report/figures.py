@@ -291,7 +291,7 @@ def tenths(parts: Sequence[Part]) -> str:
 
 
 def elsewhere(parts: Sequence[Elsewhere]) -> str:
-    """Say where time lies that no finding speaks of: ``In no finding: compute, 8.03 ms in aten::mm; sync, 4.7 ms in aten::item.``."""
+    """Say where time lies without a finding: ``In no finding: compute, 8.03 ms in aten::mm; sync, 4.7 ms in aten::item.``"""
     by_cause: dict[str, list[str]] = {}
     for part in parts:
         by_cause.setdefault(part.cause, []).append(f"{milliseconds(part.ms)} in {clean(shorten(part.where))}")
