@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from advisor import files
 from advisor.errors import UsageError, excerpt, nearest
+from advisor.hardware import Hardware
 from advisor.results.analysis import Severity
 from advisor.results.judgement import Level
 from advisor.rulebook.former import note, renamed
@@ -34,6 +35,7 @@ MOST_BYTES = 1 << 20
 _LONGEST = 550
 _BARE_ID = re.compile(r"^[ \t[]*(?:tool\.advisor\.)?limits\.([\w-]+/[\w-]+)", re.MULTILINE)
 _FORM = r"^\s*([a-z_][a-z0-9_.\-/]*)\s*(>=|<=|==|>|<)\s*(-?\d+(?:\.\d+)?(?:e-?\d+)?)\s*$"
+_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e\d+)?")
 _SUMMARY = (
     "gpu_busy_share", "sm_efficiency", "achieved_occupancy", "tensor_core_share", "peak_memory_bytes", "step_ms", "steps",
 )  # fmt: skip
@@ -239,6 +241,28 @@ def _config(path: Path, table: dict[str, Any]) -> Config:
             reader.report("gate.assert", problem)
     _refuse(path, reader.texts())
     return config
+
+
+def given_rates(texts: Iterable[str]) -> Hardware:
+    """Read rates of a device as an option names them: ``bf16=989``, ``memory=3.35TB/s``, ``reachable.bf16=780``.
+
+    Raises ``UsageError`` that names each that is not understood.
+    """
+    table: dict[str, Any] = {}
+    reader = Reader()
+    for text in texts:
+        key, sign, value = (part.strip() for part in text.partition("="))
+        outer, _, inner = key.partition(".")
+        within = table.setdefault(outer, {}) if inner else table
+        if not sign or not isinstance(within, dict):
+            reader.report(key, "must be of the form RATE=NUMBER, such as bf16=989 or memory=3.35TB/s")
+            continue
+        within[inner or outer] = float(value) if _NUMBER.fullmatch(value) else value
+    rates = reader.struct(Hardware, table)
+    for key, problem in rates.problems():
+        reader.report(key, problem)
+    _refuse(None, reader.texts("--peak"))
+    return rates
 
 
 def _refuse(path: Path | None, problems: list[str]) -> None:

@@ -181,6 +181,7 @@ def reports(analysis: Analysis, schema: Any = None) -> None:
     if schema is not None:
         schema.validate(msgspec.json.decode(outputs["json"]))
     texts(outputs)
+    texts({"text": render("text", analysis, Options(verbosity=1))})
 
 
 def texts(outputs: dict[str, bytes]) -> None:

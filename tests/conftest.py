@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 pytest.register_assert_rewrite("support")
+os.environ.pop("COLUMNS", None)  # reports are as wide as where nothing says how wide the terminal is
 os.environ["ADVISOR_CACHE"] = "off"  # a test that wants a cache names its own
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process that a test starts compiles all modules anew
 sys.dont_write_bytecode = False

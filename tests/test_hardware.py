@@ -12,7 +12,7 @@ from advisor.rulebook.rule import Replay
     ("name", "half", "tf32"),
     [
         ("Tesla V100-SXM2-16GB", 125 / 15.7, None),
-        ("Tesla V100S-PCIE-32GB", 125 / 15.7, None),
+        ("Tesla V100S-PCIE-32GB", 130 / 16.4, None),
         ("Tesla T4", 65 / 8.1, None),
         ("NVIDIA A100-SXM4-80GB", 16.0, 8.0),
         ("NVIDIA A100 80GB PCIe", 16.0, 8.0),
@@ -24,7 +24,7 @@ from advisor.rulebook.rule import Replay
         ("NVIDIA GH200 480GB", 989.4 / 66.9, 494.7 / 66.9),
         ("NVIDIA GeForce RTX 4090", 2.0, 1.0),
         ("NVIDIA GeForce RTX 3090 Ti", 2.0, 1.0),
-        ("NVIDIA GeForce RTX 3080", 59.5 / 29.8, 1.0),
+        ("NVIDIA GeForce RTX 3080", 2.0, 1.0),
         ("NVIDIA L40S", 362.1 / 91.6, 2.0),
         ("NVIDIA L40", 2.0, 1.0),
         ("NVIDIA L4", 121 / 30.3, 2.0),
@@ -39,7 +39,7 @@ def test_a_gpu_is_known_by_the_name_that_the_trace_gives_it(name: str, half: flo
 
 
 @pytest.mark.parametrize(
-    "name", [None, "", "AMD Instinct MI300X", "NVIDIA A1000", "L4000", "RTX 40900", "GA100X1", "NVIDIA RTX A4000"]
+    "name", [None, "", "AMD Instinct MI300X", "NVIDIA A1000", "L4000", "RTX 40900", "GA100X1", "NVIDIA RTX A3000"]
 )
 def test_a_gpu_that_the_table_does_not_have_is_not_guessed(name: str | None) -> None:
     assert peaks(name) is None

@@ -46,6 +46,8 @@ def complain(message: str, kind: str = "error") -> None:
     click.echo(f"advisor: {kind}: " + "\n".join(clean(line) for line in lines), err=True)
 
 
+_TRACES = (".json", ".json.gz")
+"""Ends of names that are traces to analyze, where a command was expected."""
 ALONE = "analyze"
 """The command that does without the garbage collector while it analyzes one trace."""
 
@@ -57,6 +59,12 @@ class Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args:
+            click.echo(ctx.get_help())
+            ctx.exit()
+        return super().parse_args(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
@@ -70,6 +78,8 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            if os.path.exists(args[0]) or args[0].endswith(_TRACES):
+                return super().resolve_command(ctx, ["analyze", *args])
             raise click.UsageError(f'no command "{args[0]}"{nearest(args[0], COMMANDS)}', ctx)
         return super().resolve_command(ctx, args)
 
@@ -141,6 +151,9 @@ def _print_version(ctx: click.Context, _option: click.Parameter, wanted: bool) -
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print it.")
 def main() -> None:
     """Read the trace that torch.profiler wrote: what slows the program down, where, what to change, what it is worth.
+
+    \b
+      advisor trace.json.gz            one screen; the same as advisor analyze trace.json.gz
 
     Exit codes: 0 done; 1 the gate failed or --fail-on was reached; 2 usage, configuration or rule error; 3 the trace
     cannot be read; 4 inconclusive.

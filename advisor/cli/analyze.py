@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from advisor.cli import complain, options
-from advisor.cli.outputs import write
+from advisor.cli.outputs import Output, write
 from advisor.cli.terminal import progress
 from advisor.errors import AdvisorError, TraceError, UsageError
 from advisor.report import FORMATS
@@ -37,6 +38,7 @@ class Choices:
     views: bool
     what_if: tuple[str, ...]
     safe: bool
+    explain: str | None
 
     @property
     def questions(self) -> list[str]:
@@ -52,6 +54,20 @@ class Choices:
             raise UsageError("--source-root shows lines of the source, and --redact takes them out; give one of them")
         if self.source_root is not None and not Path(self.source_root).is_dir():
             raise UsageError(f"--source-root {self.source_root}: no such folder")
+
+    def check_outputs(self, outputs: Sequence[Output]) -> None:
+        """Raise ``UsageError`` where a finding is to be explained in another format than text."""
+        if self.explain is not None and any(output.format.name != "text" for output in outputs):
+            raise UsageError("--explain prints text; leave out the other formats")
+
+    def explained(self, document: Analysis | Several) -> str:
+        """Return the finding to explain, or an empty text. Raises ``UsageError`` where there is no such finding."""
+        if self.explain is None:
+            return ""
+        from advisor.report.documents.explain import choose
+
+        choose(document, self.explain)
+        return self.explain
 
 
 choices = options.group(
@@ -72,6 +88,13 @@ choices = options.group(
         multiple=True,
         metavar="RULE[,RULE...]",
         help="Predict the step with the fixes of these rules together.",
+    ),
+    click.option(
+        "--explain",
+        metavar="[N|RULE]",
+        is_flag=False,
+        flag_value="all",
+        help="Print everything about a finding, by its number or rule, or about each (after TRACE).",
     ),
     click.option("--safe", is_flag=True, help="Plan without fixes that change training: batch size, precision."),
 )
@@ -97,12 +120,13 @@ def command(
     """Say what slows a program down, from the trace that torch.profiler wrote.
 
     TRACE is a .json or .json.gz file, a folder of such files (one of each rank), or a URL that fsspec knows; - reads
-    standard input. Findings come first things first, each with its price, its places in the source and the fix. With
+    standard input. One screen says what to do first, what it is worth and where; --explain tells all about a finding. With
     several traces, one that cannot be read does not keep the others from being reported; the exit code is 3 then. With
     --fail-on a trace that cannot be judged (cut off, empty, start-up alone) comes to 4, and the reason is said.
 
     \b
       advisor analyze trace.json.gz
+      advisor analyze trace.json.gz --explain 1
       advisor analyze trace.json -f json -o report.json --fail-on high
       advisor analyze traces/ -o report.html
       advisor analyze 's3://bucket/run/*.json.gz' --scheduler tcp://host:8786
@@ -119,6 +143,7 @@ def command(
     if files.several:
         gc.enable()  # each trace is let go of before the next
     outputs = reports.check(FORMATS, files.addresses)
+    choices.check_outputs(outputs)
     config = catalogue.settings()
     arguments = reading.arguments(config)
     if reading.window is not None and files.several:
@@ -139,7 +164,8 @@ def command(
         from advisor.report.redact import redact
 
         document = redact(document)
-    write(outputs, document, FORMATS, look.color, verbosity, choices.source_root)
+    explained = choices.explained(document)
+    write(outputs, document, FORMATS, look.color, verbosity, choices.source_root, explained)
     for text in unanswered(document, choices.questions):
         options.note(f"--what-if {text}")
     if isinstance(document, Several):  # of one trace the report itself says it at its head

@@ -66,11 +66,12 @@ def write(
     color: str,
     verbosity: int = 0,
     source_root: str | None = None,
+    explain: str = "",
 ) -> None:
     """Render each report once and put it where it belongs."""
     for form, path in outputs:
         colored = wants_color(color) if path is None else color == "always"
-        options = Options(width() if path is None else PIPED_WIDTH, colored, verbosity, source_root)
+        options = Options(width() if path is None else PIPED_WIDTH, colored, verbosity, source_root, explain)
         report = render(form.name, document, options, known)
         if path is None:
             put(report, binary=form.binary, color=colored)

@@ -45,10 +45,10 @@ def wants_color(choice: str) -> bool:
 
 
 def width() -> int:
-    """Return the columns of the terminal, within what still reads well; 100 when piped."""
-    if not _is_terminal(sys.stdout):
-        return PIPED_WIDTH
-    return min(140, max(60, shutil.get_terminal_size((PIPED_WIDTH, 24)).columns))
+    """Return the columns of the terminal, within what still reads well; when piped those that COLUMNS says, or 100."""
+    piped = not _is_terminal(sys.stdout) and not os.environ.get("COLUMNS", "").isdigit()
+    columns = PIPED_WIDTH if piped else shutil.get_terminal_size((PIPED_WIDTH, 24)).columns
+    return min(200, max(60, columns))
 
 
 def put(content: bytes, *, binary: bool = False, color: bool = False) -> None:

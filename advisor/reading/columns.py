@@ -106,6 +106,7 @@ class Columns:
         self.names = Codes()
         self.stacks = Codes()
         self.raws = Codes()
+        self.inputs = Codes()
         self.texts = Codes()
         self.threads = Threads()
         self.programs: set[int] = set()  # processes that run operators or make calls
@@ -310,13 +311,15 @@ class Columns:
 
     def _op(self, events: list[Event]) -> Table:
         args = [e.args or _NO_ARGS for e in events]
-        stacks, raws, texts = self.stacks, self.raws, self.texts
+        stacks, raws, inputs, texts = self.stacks, self.raws, self.inputs, self.texts
         table = self._host(events)
         self._keep_external(table, args)
         table["sequence"] = self._ints([a.sequence for a in args], -1)
         table["forward_thread"] = self._ints([a.forward_thread for a in args], -1)
         table["dims"] = np.array([raws[bytes(a.dims) or bytes(a.dims_old)] for a in args], np.int32)
         table["types"] = np.array([raws[bytes(a.types)] for a in args], np.int32)
+        table["strides"] = np.array([inputs[bytes(a.strides)] for a in args], np.int32)
+        table["concrete"] = np.array([inputs[bytes(a.concrete)] for a in args], np.int32)
         table["stack"] = np.array([stacks[a.stack or ""] for a in args], np.int32)
         table["collective"] = np.array([texts[a.collective or ""] for a in args], np.int32)
         return table | self._collective(args)

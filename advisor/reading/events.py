@@ -37,6 +37,8 @@ class Args(Struct, gc=False):
     types: Raw = field(default=NO_TEXT, name="Input type")
     dims: Raw = field(default=NO_TEXT, name="Input Dims")
     dims_old: Raw = field(default=NO_TEXT, name="Input dims")
+    strides: Raw = field(default=NO_TEXT, name="Input Strides")
+    concrete: Raw = field(default=NO_TEXT, name="Concrete Inputs")
     stack: str | None = field(default=None, name="Call stack")
     reserved: Number = field(default=None, name="Total Reserved")
     allocated: Number = field(default=None, name="Total Allocated")

@@ -39,7 +39,9 @@ def check_size(path: str, columns: Columns) -> None:
     """Raise TraceError where what has been read so far is more than is kept of any trace."""
     if columns.events > MOST_EVENTS:
         raise TraceError(f"{path}: more than {MOST_EVENTS:,} events, the limit for one file. Record fewer steps.")
-    characters = sum(codes.characters for codes in (columns.names, columns.stacks, columns.raws, columns.texts))
+    characters = sum(
+        codes.characters for codes in (columns.names, columns.stacks, columns.raws, columns.inputs, columns.texts)
+    )
     if characters > MOST_CHARACTERS:
         raise TraceError(
             f"{path}: names and shapes of more than {MOST_CHARACTERS >> 20:,} MB that are all different, the limit for one "

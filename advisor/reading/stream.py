@@ -51,6 +51,8 @@ class Recorded:
     names: list[str]
     stacks: list[str]
     raws: list[bytes]
+    inputs: list[bytes]
+    """Strides and values of operands, as written."""
     texts: list[str]
     metadata: metadata.Metadata
     events: int
@@ -109,6 +111,7 @@ class Reader:
             names=[name[:_MOST_NAME] for name in columns.names],
             stacks=[stack[:_MOST_STACK] for stack in columns.stacks],
             raws=[raw[:_MOST_NAME] for raw in columns.raws],
+            inputs=[raw[:_MOST_NAME] for raw in columns.inputs],
             texts=[text[:_MOST_NAME] for text in columns.texts],
             metadata=meta,
             events=columns.events,

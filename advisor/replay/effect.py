@@ -169,8 +169,12 @@ def waiting(context: Context, graph: Graph, *, driver: bool = False) -> Floats:
     waits = context.waits
     tables = [waits.loader, waits.compile, waits.gc, waits.profiler]
     if driver:
-        tables += [waits.allocator, stopped(context)]
-    spans = union(np.concatenate([t.start for t in tables]), np.concatenate([t.end for t in tables]))
+        tables.append(waits.allocator)
+    begun, ended = [table.start for table in tables], [table.end for table in tables]
+    if driver:
+        stops = stopped(context)
+        begun, ended = [*begun, stops.start], [*ended, stops.end]
+    spans = union(np.concatenate(begun), np.concatenate(ended))
     spans = context.once(clock).spans(spans)
     begin = graph.start - np.maximum(graph.think, 0)
     return np.clip(covered(spans, begin, graph.start) / np.maximum(graph.think, 1), 0.0, 1.0)
@@ -246,8 +250,13 @@ def launches_of_model(context: Context, graph: Graph) -> Bools:
     host = context.recording.host
     gradient = np.array([name.endswith(_GRADIENT_NODE) for name in context.names], np.bool_)
     nodes = np.flatnonzero((host.group == OP) & gradient[host.name]) if gradient.any() else graph.node[:0]
-    adds = inside(union(host.start[nodes], host.end[nodes]), host.start[np.maximum(graph.node, 0)]) & (graph.node >= 0)
-    return (graph.kind == PLAIN) & ~np.isin(context.phases(graph.node), other) & ~adds & ~_talking(context, graph)
+    adds: Bools = inside(union(host.start[nodes], host.end[nodes]), host.start[np.maximum(graph.node, 0)]) & (
+        graph.node >= 0
+    )
+    flags: Bools = (
+        (graph.kind == PLAIN) & ~np.isin(context.phases(graph.node), other) & ~adds & ~_talking(context, graph)
+    )
+    return flags
 
 
 def _talking(context: Context, graph: Graph) -> Bools:

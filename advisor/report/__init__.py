@@ -19,9 +19,11 @@ class Options(NamedTuple):
     width: int = 100
     color: bool = False
     verbosity: int = 0
-    """-1: headline and a line a finding; 0: the report; 1: everything."""
+    """-1: headline and a line a finding; 0: the report, on a terminal one screen of it; 1: everything."""
     source_root: str | None = None
     """The folder below which reports may look up lines of the user's source."""
+    explain: str = ""
+    """The number or rule of the finding that is explained, ``all`` for each; empty for the report."""
 
 
 class Format(NamedTuple):
@@ -44,6 +46,7 @@ FORMATS = registry(
     Format("json", ".json", False, "advisor.report.json:render"),
     Format("html", ".html", False, "advisor.report.html:render", views=True),
     Format("markdown", ".md", False, "advisor.report.markdown:render"),
+    Format("concise", "", False, "advisor.report.concise:render"),
 )
 
 

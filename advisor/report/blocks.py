@@ -115,11 +115,18 @@ class Detail(NamedTuple):
     """True where bars can be drawn."""
     wide: bool = False
     """True where there is room for columns that only add to the others."""
+    width: int = 0
+    """Columns of a terminal, which shows one screen unless more is asked for; 0 for all other formats."""
 
     @property
     def quiet(self) -> bool:
         """True where the least is asked for; a format that folds has its short form on top."""
         return self.verbosity < 0 and not self.folds
+
+    @property
+    def screen(self) -> bool:
+        """True where one screen is to hold what matters most."""
+        return self.verbosity == 0 and self.width > 0
 
     @property
     def everything(self) -> bool:

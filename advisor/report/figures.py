@@ -324,7 +324,7 @@ def price(finding: Finding, summary: Summary | None, others: Sequence[Finding] =
     ms, share = _range(saving)
     same = _listed([clean(other.rule) for other in others if other.done_by == finding.rule])
     together = f", together with {same}" if same else ""
-    return f"saves {ms}{basis} {per(summary)} ({share}){together}" + (", perhaps nothing" if saving.low_ms <= 0 else "")
+    return f"saves {ms}{basis} {per(summary)} ({share}){together}"
 
 
 def gain(finding: Finding, others: Sequence[Finding]) -> str:
@@ -342,8 +342,8 @@ def gained_share(finding: Finding, others: Sequence[Finding]) -> str:
 def _range(saving: Saving) -> tuple[str, str]:
     """Return a saving in ms and as a share, from the cautious to the hopeful figure."""
     high = milliseconds(saving.high_ms), percent(saving.high_share)
-    if saving.low_ms <= 0:
-        return f"at most {high[0]}", f"at most {high[1]}"
+    if saving.low_ms == 0:
+        return f"0 to {high[0]}", f"0 to {high[1]}"
     low = milliseconds(saving.low_ms), percent(saving.low_share)
     ms, share = (
         most
@@ -371,7 +371,7 @@ def nothing_left(finding: Finding, findings: Sequence[Finding]) -> str:
         return f"done by fix {place.get(finding.done_by) or f'of {clean(finding.done_by)}'}"
     numbers = [str(place[rule]) for rule in finding.after or () if rule in place]
     if not finding.after:
-        return "nothing to gain: other work sets the pace"
+        return "nothing to gain: not the bottleneck"
     if not numbers:
         return f"after {', '.join(map(clean, finding.after))}: nothing left"
     if len(numbers) > 2 and numbers == [str(n) for n in range(int(numbers[0]), int(numbers[-1]) + 1)]:
@@ -431,13 +431,13 @@ def advice(setting: Setting) -> str:
 
 
 BOUND_BY = {
-    "work": "then the GPU's own work sets the pace",
-    "waits": "then the GPU waits behind synchronizations and blocking copies",
-    "loader": "then the wait for data sets the pace",
-    "launches": "then the GPU waits for the host: Python and launches",
-    "operators": "then the CPU's own operators set the pace",
-    "collectives": "then the collectives set the pace",
-    "python": "then Python between the operators sets the pace",
+    "work": "next bottleneck: GPU compute",
+    "waits": "next bottleneck: synchronizations and blocking copies",
+    "loader": "next bottleneck: the DataLoader",
+    "launches": "next bottleneck: the CPU (Python and kernel launches)",
+    "operators": "next bottleneck: operators on the CPU",
+    "collectives": "next bottleneck: collectives",
+    "python": "next bottleneck: Python between operators",
     "unpriced": "its gain is in the time per sample, which this trace cannot price",
 }
 """The bottleneck of the program after a step of the plan."""

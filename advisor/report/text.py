@@ -10,9 +10,11 @@ from itertools import groupby
 
 from advisor.report import Options
 from advisor.report import blocks as doc
-from advisor.report.documents import build
+from advisor.report.documents import build, explain
 from advisor.report.plain import NAME_WIDTH, clean, clean_lines, pad, shorten, wrap
 from advisor.report.table import GAP, layout
+from advisor.results.analysis import Analysis
+from advisor.results.several import Several
 
 BAR = 30
 """Columns of a bar of the whole, where a quarter of a line is as wide."""
@@ -23,8 +25,10 @@ _SGR: dict[str, str] = {
 
 
 def render(document: object, options: Options) -> str:
-    """Render the report of a document."""
-    return draw(build(document, doc.Detail(options.verbosity, bars=True)), options)
+    """Render the report of a document, or what is to be explained of it."""
+    if options.explain and isinstance(document, Analysis | Several):
+        return draw(list(explain.blocks(document, doc.Detail(1, bars=True), options.explain)), options)
+    return draw(build(document, doc.Detail(options.verbosity, bars=True, width=options.width)), options)
 
 
 def draw(blocks: Sequence[doc.Block], options: Options) -> str:

@@ -145,7 +145,7 @@ def _problem(analysis: Analysis | Across, rule: Rule, expected: Expected | None)
     if verdict == "not_run" and expected.need:
         needs = next(unmet.needs for unmet in analysis.verdicts.not_run if unmet.rule == rule.id)
         if expected.need not in needs:
-            return f"is not run for want of {', '.join(needs)}, not of {expected.need}"
+            return f"is not run: {', '.join(needs)} is missing, not {expected.need}"
     if expected.note is not None:
         code = rule.id.partition("/")[2]
         message = next((note.message for note in analysis.quality if note.code == code), "")

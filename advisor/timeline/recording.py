@@ -57,9 +57,13 @@ def clean(recorded: Recorded) -> None:
     recorded.names = scrub_all(recorded.names)
     recorded.stacks = scrub_all(recorded.stacks)
     recorded.texts = scrub_all(recorded.texts)
-    raws = [raw.decode("utf-8", "surrogateescape") for raw in recorded.raws]
-    recorded.raws = [raw.encode("utf-8", "surrogateescape") for raw in scrub_all(raws)]
+    recorded.raws, recorded.inputs = _clean_bytes(recorded.raws), _clean_bytes(recorded.inputs)
     recorded.notes = [(code, scrub(text)) for code, text in recorded.notes]
+
+
+def _clean_bytes(raws: list[bytes]) -> list[bytes]:
+    texts = [raw.decode("utf-8", "surrogateescape") for raw in raws]
+    return [text.encode("utf-8", "surrogateescape") for text in scrub_all(texts)]
 
 
 class Recording:

@@ -220,8 +220,8 @@ def test_one_broken_trace_does_not_hide_the_others(fake: Fake) -> None:
 
 def test_several_traces_in_text(fake: Fake) -> None:
     result = run("analyze", "one", "two")
-    assert result.stdout.startswith("2 traces\n")
-    assert result.stdout.count("Pageable copies") == 2
+    assert result.stdout.startswith("2 traces · window 100 ms · no GPU in the trace\none\n")
+    assert run("analyze", "one", "two", "-v").stdout.count("Pageable copies") == 2
 
 
 def test_nothing_readable_prints_nothing(fake: Fake) -> None:
@@ -233,7 +233,8 @@ def test_a_rule_that_fails_on_a_trace(fake: Fake) -> None:
     result = run("analyze", "failing")
     assert result.exit_code == 2
     assert "1 rule failed on a trace and judged nothing there: a/b" in result.stderr
-    assert "failed: a/b: no" in result.stdout
+    assert "1 failed: a/b" in result.stdout
+    assert "failed: a/b: no" in run("analyze", "failing", "-v").stdout
 
 
 def test_malformed_rules(fake: Fake) -> None:

@@ -55,12 +55,8 @@ def test_analyze_diagnoses_it_and_has_no_verdict(
     path = make(tmp_path)
     code, report, said = run("analyze", path)
     assert (code, said) == (0, "")
-    assert report.splitlines()[1][:20] in (
-        "The profiler ran for",
-        "A graph capture: for",
-        "Start-up only, 5 of ",
-        "The file is cut off:",
-    )
+    starts = ("The profiler ran for", "A graph capture: for", "Start-up only, 5 of ", "The file is cut off:")
+    assert any(line.startswith(starts) for line in report.splitlines()[1:3])
     code, _, said = run("analyze", path, "--fail-on", level)
     assert code == 4
     assert f"advisor: error: inconclusive: {tmp_path}/{reason}" in said

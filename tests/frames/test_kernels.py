@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import advisor
-from advisor.report import render
+from advisor.report import Options, render
 from advisor.testing import TraceBuilder
 from advisor.timeline.launch_origin import alone_ns, place_shares
 from advisor.timeline.program import optimizers
@@ -292,5 +292,5 @@ def test_an_occupancy_says_of_how_much_of_the_kernels_time_it_is(tmp_path: Path)
     # Two of three kernels of 100 us have one.
     found = occupancies(tmp_path, figures(40, 76), figures(0, 76), figures(0, 0.037))
     assert found.frame("devices")["occupancy_share"][0] == pytest.approx(2 / 3)
-    text = " ".join(render("text", advisor.analyze(found)).decode().split())
+    text = " ".join(render("text", advisor.analyze(found), Options(verbosity=1)).decode().split())
     assert "known for 66.7 % of kernel time" in text

@@ -67,7 +67,7 @@ def test_an_analysis_of_then_is_read_and_lacks_what_came_later() -> None:
     assert [step.speedup_low for step in earlier.plan] == [None] * len(earlier.plan)
     from advisor.report import Options, render
 
-    text = render("text", earlier, Options())
+    text = render("text", earlier, Options(verbosity=1))
     assert "up to" in str(text)  # where only the hopeful speed-up was written, that is what is said
 
 

@@ -105,7 +105,7 @@ def unjudged(judgement: Judgement) -> int:
 def test_loading_in_the_training_process_again_is_the_first_line() -> None:
     found = judge(loop(), loop(wait_us=4000, workers=0))
     assert found.verdict == "failed"
-    assert found.headline.startswith("Batches are loaded in the training process again: 0 → ")
+    assert found.headline.startswith("DataLoader runs in the main process (num_workers=0) again: 0 → ")
     assert "at train.py:11 in train (data-loading/single-process-loader)" in found.headline
     assert {RULE, "loader_ms", "step_ms"} <= failing(found)
     check = named(found, "loader_ms")
@@ -414,7 +414,10 @@ def test_the_command_and_its_exit_codes(tmp_path: Path, monkeypatch: pytest.Monk
     assert run("baseline", workers, "-q") == (0, "", "")
     assert run("gate", workers, "-b", "advisor-baseline.json")[0] == 0
     code, out, _ = run("gate", without_, "-b", "advisor-baseline.json")
-    assert (code, out.splitlines()[0].startswith("FAILED: Batches are loaded in the training process again:")) == (
+    assert (
+        code,
+        out.splitlines()[0].startswith("FAILED: DataLoader runs in the main process (num_workers=0) again:"),
+    ) == (
         1,
         True,
     )
@@ -473,7 +476,7 @@ def test_workers4_to_workers0_fails_and_says_that_the_training_process_loads_aga
     code, out, _ = run("gate", real_trace("v100_resnet50_workers0.json.gz"), "-b", str(base))
     assert code == 1
     assert out.splitlines()[0].startswith(
-        "FAILED: Batches are loaded in the training process again: 0 → 31.8 ms a step"
+        "FAILED: DataLoader runs in the main process (num_workers=0) again: 0 → 31.8 ms a step"
     )
 
 

@@ -375,7 +375,7 @@ def test_the_plugin_passes_fails_and_skips(pytester: pytest.Pytester, plugin: tu
     )
     found = pytester.runpytest_inprocess(*plugin)
     found.assert_outcomes(passed=1, failed=1, skipped=1)
-    found.stdout.fnmatch_lines(["*FAILED: Batches are loaded in the training process again: *"])
+    found.stdout.fnmatch_lines(["*FAILED: DataLoader runs in the main process (num_workers=0) again: *"])
     for choice, outcome in (("pass", {"passed": 1}), ("fail", {"failed": 1})):
         pytester.runpytest_inprocess(*plugin, "-k", "short", "--advisor-inconclusive", choice).assert_outcomes(
             **outcome

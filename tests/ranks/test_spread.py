@@ -188,7 +188,7 @@ def test_of_many_ranks_the_telling_ones_are_shown_at_length(tmp_path: Path) -> N
     assert len(told) == AT_LENGTH
     assert 17 in told
     document = Several(traces=analyses, across=across)
-    text = render("text", document, Options(100, False, 0, None)).decode()
+    text = render("markdown", document).decode()
     assert "8 of 24 traces are shown at length" in text
     assert "and 8 more ranks" in text
     assert text.count("Where a step's") == AT_LENGTH
@@ -211,7 +211,7 @@ def test_few_are_all_shown(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["text", "markdown", "html"])
 def test_every_report_shows_what_lies_across(tmp_path: Path, form: str) -> None:
     analyses, across = together(tmp_path, ranks({2: 10_000}))
-    made = render(form, Several(traces=analyses, across=across), Options()).decode()
+    made = render(form, Several(traces=analyses, across=across), Options(verbosity=1)).decode()
     for heading in (
         "How the ranks differ",
         "Who waits for whom",

@@ -94,10 +94,13 @@ def test_one_change_for_two_findings_is_one_step_with_both_prices(tmp_path: Path
 def test_a_folded_finding_has_a_line_and_no_price(tmp_path: Path) -> None:
     result = analyzed(chain(), tmp_path)
     for form in ("text", "markdown", "html"):
-        text = re.sub(r"<[^>]*>|\\s+", " ", render(form, result, Options()).decode())
+        text = re.sub(r"<[^>]*>|\\s+", " ", render(form, result, Options(verbosity=1)).decode())
         assert "done by fix 1" in text, form
         assert "nothing left" not in text, form
-    assert "91.9 %), together with kernels/elementwise-chain\n" in render("text", result, Options(width=200)).decode()
+    assert (
+        "91.9 %), together with kernels/elementwise-chain\n"
+        in render("text", result, Options(width=200, verbosity=1)).decode()
+    )
 
 
 def test_what_each_is_worth_alone_can_be_asked(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from support.traces import analysis
 import advisor
 from advisor.replay.effect import Keep
 from advisor.replay.pricing import Replay
-from advisor.report import render
+from advisor.report import Options, render
 from advisor.results.analysis import Finding
 from advisor.testing import TraceBuilder
 from advisor.trace import Trace, read
@@ -179,7 +179,7 @@ def test_a_stopped_thread_is_priced_with_the_ranks_that_are_stopped_alike() -> N
     assert found.saving is not None
     assert found.saving.low_ms <= found.cost_ms
     assert 239 < found.saving.high_ms <= found.cost_ms + found.late_ms
-    assert "364 ms of waiting for other ranks" in render("text", made).decode()
+    assert "364 ms of waiting for other ranks" in render("text", made, Options(verbosity=1)).decode()
 
 
 def test_collectives_without_length_hide_nothing() -> None:

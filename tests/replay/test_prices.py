@@ -12,7 +12,7 @@ from advisor import hardware
 from advisor.replay.effect import launches_of_model
 from advisor.replay.graph import build
 from advisor.replay.pricing import Rung, joined
-from advisor.report import render
+from advisor.report import Options, render
 from advisor.results.analysis import Analysis, Finding
 from advisor.testing import TraceBuilder
 from advisor.trace import Trace, read
@@ -305,7 +305,10 @@ def test_an_optimizer_behind_a_busy_gpu_returns_its_host_time_once_the_gpu_has_l
     assert found.host_ms == pytest.approx(20.0, rel=0.01)
     assert found.cost_ms == pytest.approx(2.0, rel=0.01)
     assert found.cost_ms < found.saving.high_ms <= found.cost_ms + found.host_ms
-    assert f"{found.host_ms:.1f} ms of the host behind the GPU's work" in render("text", result).decode()
+    assert (
+        f"{found.host_ms:.1f} ms of the host behind the GPU's work"
+        in render("text", result, Options(verbosity=1)).decode()
+    )
 
 
 def test_the_copies_of_a_batch_are_copied_without_blocking_together() -> None:

@@ -71,7 +71,7 @@ def test_a_step_that_the_profiler_made_longer(device: str, tmp_path: Path) -> No
     assert mine.saving.high_share == pytest.approx(mine.saving.high_ms / 6.0)
     assert found.plan[0].step_ms_before == 6.0
     assert found.plan[0].step_ms_after["low"] >= 1.2  # the kernels
-    assert "of 6.00 ms a step" in str(render("text", found, Options()))
+    assert "of 6.00 ms a step" in str(render("text", found, Options(verbosity=1)))
     assert found.headline is not None
     assert "(6 ms without the profiler)" in found.headline.text
 

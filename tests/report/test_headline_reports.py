@@ -9,7 +9,7 @@ import pytest
 from support.analyses import REPLACE, analysis, finding
 from support.pages import Page
 
-from advisor.report import figures, render
+from advisor.report import Options, figures, render
 from advisor.report.redact import redact
 from advisor.results.analysis import Analysis, StartupPart, StepTimes, Summary
 from advisor.results.headline import Headline
@@ -113,7 +113,7 @@ def test_it_names_no_folder_where_that_is_asked_for() -> None:
 
 
 def test_an_older_analysis_has_a_report_without_it() -> None:
-    report = render("text", analysis(finding())).decode()
+    report = render("text", analysis(finding()), Options(verbosity=1)).decode()
     assert report.splitlines()[1] == ""
     assert "step time" in report
 
@@ -122,7 +122,7 @@ def test_an_older_analysis_has_a_report_without_it() -> None:
 
 
 def test_causes_are_of_steady_time_and_the_rest_is_said_in_a_line() -> None:
-    report = render("text", opened()).decode()
+    report = render("text", opened(), Options(verbosity=1)).decode()
     assert "Where the steady 30.0 ms go (GPU 0)" in report
     rows = re.findall(r"^  (\w+) +█+[▏▎▍▌▋▊▉]? +([\d.]+) ms +([\d.]+) %", report, re.MULTILINE)
     assert rows == [("host", "24.0", "80.0"), ("compute", "6.00", "20.0")]

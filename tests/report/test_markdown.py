@@ -48,7 +48,7 @@ def test_it_says_first_things_first() -> None:
         "step time",
         "### Where a step's 121 ms go",
         "### 1 finding",
-        "### In this order",
+        "### Fix plan",
         "<details>",
         "### Quality",
         "Rules:",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 
+import pytest
 from click.testing import CliRunner
 from support.paths import ROOT
 
@@ -12,40 +13,15 @@ from advisor.cli import main
 
 README = ROOT / "README.md"
 SAMPLE = "sample_traces/article/rung0_baseline.json.gz"
-SHOWN = ("price", "cost", "where", "fix", "before", "after", "verify")
 
 
-def first_finding(text: str) -> str:
-    """The first finding of a report in short: the parts of SHOWN and the table; three dots where parts are left out."""
-    lines = text.splitlines()
-    start = next(at for at, line in enumerate(lines) if line.startswith(" 1. "))
-    end = next(at for at, line in enumerate(lines) if line.startswith(" 2. "))
-    out = lines[start : start + 2]
-    part, left_out = "price", False
-    for line in lines[start + 2 : end]:
-        label = re.match(r"    (price|cost|got by|where|why|fix|before|after|caveat|verify)\b", line)
-        if not line.strip():
-            part = "table" if part == "where" else part
-            if part not in SHOWN and part != "table":
-                continue
-        elif label:
-            part, left_out = label[1], False
-        if part in SHOWN or part == "table":
-            out.append(line)
-        elif not left_out:
-            left_out = True
-            out.append(f"    {part:8} ...")
-    while out and not out[-1].strip():
-        out.pop()
-    return "\n".join(out)
-
-
-def test_the_readmes_finding_is_what_the_command_prints() -> None:
-    result = CliRunner().invoke(main, ["analyze", str(ROOT / SAMPLE), "--color", "never"])
+def test_the_readmes_screen_is_what_the_command_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    result = CliRunner().invoke(main, [SAMPLE, "--color", "never"])
     assert result.exit_code == 0, result.output
-    block = f"<!-- finding -->\n```text\n{first_finding(result.output)}\n```"
+    block = f"<!-- screen -->\n```text\n{result.output}```"
     text = README.read_text()
-    renewed = re.sub(r"<!-- finding -->\n```text\n.*?```", lambda _: block, text, count=1, flags=re.DOTALL)
+    renewed = re.sub(r"<!-- screen -->\n```text\n.*?```", lambda _: block, text, count=1, flags=re.DOTALL)
     if os.environ.get("UPDATE_DOCS"):
         README.write_text(renewed)
     assert README.read_text() == renewed

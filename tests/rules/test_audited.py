@@ -24,7 +24,7 @@ def read(name: str) -> Analysis:
 
 
 def text(result: Analysis) -> str:
-    return render("text", result, Options()).decode()
+    return render("text", result, Options(verbosity=1)).decode().partition("\nRules: ")[0]
 
 
 def found(result: Analysis, rule: str) -> Finding:

@@ -22,7 +22,7 @@ _DDP = re.compile(r"DistributedDataParallel|\bDDP\b|comm_hook|no_sync\(\)")
 
 
 def shown(result: Analysis) -> str:
-    return render("text", result, Options()).decode()
+    return render("text", result, Options(verbosity=1)).decode().partition("\nRules: ")[0]
 
 
 def calls_cover(name: str) -> bool:

@@ -18,6 +18,8 @@ CODED = {
     "stack": "stacks",
     "dims": "raws",
     "types": "raws",
+    "strides": "inputs",
+    "concrete": "inputs",
     "grid": "raws",
     "block": "raws",
     "collective": "texts",

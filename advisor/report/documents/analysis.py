@@ -8,11 +8,11 @@ from typing import cast
 from advisor.report import blocks as doc
 from advisor.report import figures
 from advisor.report.causes import breakdown, on_cpu
+from advisor.report.documents import screen
 from advisor.report.plain import number, percent
 from advisor.report.table import ABSENT, evidence
 from advisor.results.analysis import Analysis, Finding, PlanStep, QualityNote, RuleFailure, Summary
 
-FULL_FINDINGS = 8
 PLACES = 5
 ORDER = (
     "In the order in which to fix them: each returns most beside those before it, weighed by confidence. "
@@ -24,6 +24,9 @@ _WORDS = ("peak memory", "on the CPU")
 
 def blocks(analysis: Analysis, detail: doc.Detail) -> Iterator[doc.Block]:
     """Yield the whole report; a headline and a line a finding where the least is asked for."""
+    if detail.screen:
+        yield from screen.one(analysis, detail.width)
+        return
     trace, summary = analysis.trace, analysis.summary
     yield doc.Heading(doc.Span(trace.path, "code"), 1, " · ".join(figures.circumstances(analysis)))
     yield from opening(analysis)
@@ -38,7 +41,7 @@ def blocks(analysis: Analysis, detail: doc.Detail) -> Iterator[doc.Block]:
     shown = [finding for finding in analysis.findings if finding.after is None] if detail.folds else real
     rest = [finding for finding in analysis.findings if finding not in shown]
     plan = [*_plan(analysis.plan), *_what_if(analysis.what_if)]
-    yield doc.Heading(figures.tally(analysis.findings) + (", first things first" if real else ""))
+    yield doc.Heading(figures.tally(analysis.findings) + (", most valuable first" if real else ""))
     if len(real) > 1:
         yield doc.Paragraph(ORDER)
     if not analysis.findings and analysis.verdicts.not_run:
@@ -145,26 +148,24 @@ def _first_place(finding: Finding) -> doc.Text:
 def findings(
     findings: Sequence[Finding], summary: Summary | None, detail: doc.Detail, every: Sequence[Finding] = ()
 ) -> Iterator[doc.Block]:
-    """Yield findings, each under its title; *summary* is None where they speak of many ranks. Of many, the last ones in short.
+    """Yield findings, each under its title; *summary* is None where they speak of many ranks.
 
     *every* holds them and those beside them that are shown elsewhere.
     """
-    full = len(findings) if detail.everything or summary is None else FULL_FINDINGS
     for index, finding in enumerate(findings, 1):
-        level = doc.Span(f"{finding.severity.upper():6}", finding.severity)
-        title = (f"{index:>2}. ", level, "  ", doc.Span(finding.title))
-        price = doc.Span(figures.price(finding, summary, every or findings))
-        facts: list[tuple[str, doc.Text]] = [("price", price), ("cost", figures.cost(finding, summary))]
-        rule = doc.Paragraph((doc.Span(finding.rule, "code"), f" · {finding.confidence}"))
-        body = _full(finding, facts, summary, detail) if index <= full else _brief(finding, facts)
-        yield doc.Fold(title, [rule, *body])
-    if len(findings) > full:
-        yield doc.Paragraph(doc.Span(f"From number {full + 1} on in short; -v shows them whole.", "dim"))
+        yield from whole(finding, index, summary, detail, every or findings)
 
 
-def _brief(finding: Finding, facts: list[tuple[str, doc.Text]]) -> list[doc.Block]:
-    where = [("where", figures.describe(place)) for place in finding.where[:1]]
-    return [doc.Facts([*facts, *where, ("fix", finding.fix.title)])]
+def whole(
+    finding: Finding, number: int, summary: Summary | None, detail: doc.Detail, every: Sequence[Finding]
+) -> Iterator[doc.Block]:
+    """Yield one finding under its title; *every* holds it and those beside it."""
+    level = doc.Span(f"{finding.severity.upper():6}", finding.severity)
+    title = (f"{number:>2}. ", level, "  ", doc.Span(finding.title))
+    price = doc.Span(figures.price(finding, summary, every))
+    facts: list[tuple[str, doc.Text]] = [("saving", price), ("cost", figures.cost(finding, summary))]
+    rule = doc.Paragraph((doc.Span(finding.rule, "code"), f" · {finding.confidence}"))
+    yield doc.Fold(title, [rule, *_full(finding, facts, summary, detail)])
 
 
 def _full(
@@ -172,7 +173,7 @@ def _full(
 ) -> Iterator[doc.Block]:
     fix, most = finding.fix, len(finding.where) if detail.verbosity > 0 else PLACES
     if finding.saving is not None:
-        facts.append(("got by", finding.saving.basis))
+        facts.append(("estimate", finding.saving.basis))
     places = [figures.describe(place) for place in finding.where[:most]]
     if len(finding.where) > most:
         places.append(f"and {len(finding.where) - most} more{detail.hint}")
@@ -213,7 +214,7 @@ def _notes_in_short(findings: Sequence[Finding], others: Sequence[Finding], deta
 
 def _plan(plan: Sequence[PlanStep]) -> Iterator[doc.Block]:
     if plan:
-        yield doc.Heading("In this order")
+        yield doc.Heading("Fix plan")
         rows = [
             (str(index), step.title, figures.plan_step(step.step_ms_before, step.step_ms_after), figures.times(step))
             for index, step in enumerate(plan, 1)
@@ -249,7 +250,7 @@ def _rules(analysis: Analysis, detail: doc.Detail) -> Iterator[doc.Text]:
     verdicts, verbose = analysis.verdicts, detail.verbosity > 0
     for group in figures.not_run(verdicts):
         rules = f" ({', '.join(group.rules)})" if verbose else ""
-        yield f"{len(group.rules)} not run, for want of {', '.join(group.needs)}: {group.how}{rules}"
+        yield f"{len(group.rules)} not run, {', '.join(group.needs)} missing: {group.how}{rules}"
     yield from failed(verdicts.error)
     if verbose:
         for label, names in (("noted on the profile", verdicts.noted), ("passed", verdicts.passes)):

@@ -8,6 +8,7 @@ from advisor.ranks.summary import at_length
 from advisor.report import figures, ranks
 from advisor.report.blocks import Block, Detail, Heading, Items, Paragraph, Span, Table
 from advisor.report.documents import analysis as single
+from advisor.report.documents import screen
 from advisor.report.plain import percent
 from advisor.results.analysis import Analysis
 from advisor.results.ranks import Across
@@ -16,6 +17,9 @@ from advisor.results.several import Several
 
 def blocks(document: Several, detail: Detail) -> Iterator[Block]:
     """Yield the whole report; where details fold away, what lies across comes before the traces."""
+    if detail.screen:
+        yield from screen.several(document, detail.width)
+        return
     many = document.traces
     lengthy = at_length(many, document.across)
     listed = list(range(len(many))) if detail.verbosity > 0 and not detail.folds else lengthy
@@ -58,7 +62,7 @@ def _across(across: Across, detail: Detail) -> Iterator[Block]:
         yield Heading(title)
         yield table
     if across.findings:
-        yield Heading(f"{figures.tally(across.findings)}, first things first")
+        yield Heading(f"{figures.tally(across.findings)}, most valuable first")
         yield from single.short(across.findings) if detail.folds else ()
         yield from single.findings(across.findings, None, detail)
     elif across.verdicts.passes:

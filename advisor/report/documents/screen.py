@@ -1,0 +1,349 @@
+"""One screen: what was recorded, what to do first, what it is worth and where; for a terminal, at most a page of lines.
+
+Lines are composed here, as wide as the terminal: nothing is cut in its middle, and only a place may run over the edge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from advisor.report import blocks as doc
+from advisor.report import figures
+from advisor.report.plain import clean, columns, number, wrap
+from advisor.results.analysis import Analysis, Finding, PlanStep, Summary
+from advisor.results.ranks import Across
+from advisor.results.several import Several
+
+LINES, LINES_OF_RANKS = 30, 40
+MOST = 10
+"""Findings that are listed; of more, the rest is counted."""
+_MARGIN = 10
+_NARROW = 80
+"""Columns from which on the page keeps its number of lines; below, half as many more are allowed."""
+_DOT = " · "
+
+Line = tuple[doc.Piece, ...]
+
+
+class _Entry(NamedTuple):
+    """A finding's lines: all of them, those without the fix, and those with the saving alone."""
+
+    forms: tuple[list[Line], ...]
+
+
+def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
+    """Yield the screen of one trace."""
+    head = [*_title(analysis, width), *_state(analysis, width)]
+    shown = _leading(analysis.findings)
+    lead: list[Line] = _before(analysis, width) if shown else [("No findings.",)]
+    foot = _left_out(analysis, shown, width) + _next(analysis.trace.path, bool(shown), width)
+    yield from _page(head, lead, _entries(analysis, shown, width), foot, _most(LINES, width))
+
+
+def _most(lines: int, width: int) -> int:
+    return lines if width >= _NARROW else lines + lines // 2
+
+
+def _page(
+    head: list[Line], lead: list[Line], entries: list[_Entry], foot: list[Line], most: int
+) -> Iterator[doc.Block]:
+    """Yield lines; where they are too many, the last findings lose their fixes, then their places, and then their lines."""
+    form = [0] * len(entries)
+    room = most - len(head) - len(lead) - len(foot)
+
+    def taken() -> int:
+        return sum(len(entry.forms[at]) for entry, at in zip(entries, form, strict=True))
+
+    for less in (1, 2):
+        for at in reversed(range(1, len(entries))):
+            if taken() > room:
+                form[at] = less
+    while len(entries) > 1 and taken() > room:
+        entries, form = entries[:-1], form[:-1]
+    body = [line for entry, at in zip(entries, form, strict=True) for line in entry.forms[at]]
+    parts = [part for part in (head, [*lead, *body], foot) if part]
+    spare = most - sum(map(len, parts))
+    for index, part in enumerate(parts):
+        if index and spare > 0:
+            spare -= 1
+            yield doc.Paragraph("")
+        for line in part:
+            yield doc.Paragraph(line, wrap=False)
+
+
+# ---- what was recorded
+
+
+def _title(analysis: Analysis, width: int) -> list[Line]:
+    """Return the trace's name, devices and steps."""
+    name = clean(analysis.trace.path)
+    aside = _DOT.join(figures.circumstances(analysis))
+    if columns(name) + len(_DOT) + columns(aside) <= width:
+        return [(doc.Span(name), _DOT + aside)]
+    return [(doc.Span(name),), *_wrapped(aside, width)]
+
+
+def _state(analysis: Analysis, width: int) -> list[Line]:
+    """Return the headline, where the time goes, and what reading lost."""
+    lines = _wrapped(analysis.headline.text, width, "strong") if analysis.headline is not None else []
+    if causes := _causes(analysis.summary, width):
+        lines.append((causes,))
+    if damage := [note.message for note in analysis.quality if note.code in figures.DAMAGE]:
+        lines += _wrapped(f"Incomplete, figures speak of what is left: {'. '.join(damage)}", width, "bad")
+    if (prediction := analysis.what_if) is not None:
+        lines += _wrapped(f"What if {', '.join(prediction.rules)}: {_all_fixes(analysis.summary, [prediction])}", width)
+    return lines
+
+
+def _causes(summary: Summary, width: int) -> str:
+    """Return ``step 126 ms: compute 49.8 %, host 23.1 %, other 2.0 %``, as much as fits a line."""
+    parts = [(part.cause.replace("_", " "), part.percent) for part in figures.causes(summary)]
+    if not parts:
+        return figures.span(summary)
+    steady = " steady" if figures.unsteady(summary) else ""
+    first = f"{'step' if summary.step_ms else 'window'}{steady} {duration(figures.whole_ms(summary))}: "
+    for count in range(len(parts), 0, -1):
+        rest = sum(part for _, part in parts[count:])
+        shown = [f"{name} {part:.1f} %" for name, part in parts[:count]] + ([f"other {rest:.1f} %"] if rest else [])
+        text = first + ", ".join(shown)
+        if columns(text) <= width:
+            return text
+    return first.rstrip(": ")
+
+
+# ---- what to do
+
+
+def _leading(findings: Sequence[Finding]) -> list[Finding]:
+    """Choose the findings that are listed: those that return something, or have no price."""
+    return [finding for finding in findings if finding.severity != "note" and finding.after is None][:MOST]
+
+
+def _before(analysis: Analysis, width: int) -> list[Line]:
+    """Return the line above the findings: all fixes together."""
+    if not analysis.plan:
+        return []
+    together = _all_fixes(analysis.summary, analysis.plan)
+    order = "; each saving beside the fixes above it" if len(analysis.plan) > 1 else ""
+    text = f"All fixes: {together}{order}:"
+    return _wrapped(text, width)
+
+
+def _all_fixes(summary: Summary, plan: Sequence[PlanStep]) -> str:
+    """Return ``126 → 28–106 ms a step (1.2–4.5× as fast)``."""
+    after, first, last = plan[-1].step_ms_after, plan[0], plan[-1]
+    least, most = after.get("low", last.step_ms_before), after.get("high", last.step_ms_before)
+    unit = "step" if summary.step_ms else "window"
+    return f"{unit} {number(first.step_ms_before)} → {_span(least, most)} ms ({_times(last)} as fast)"
+
+
+def _times(step: PlanStep) -> str:
+    ends = [step.speedup] if step.speedup_low is None else [step.speedup_low, step.speedup]
+    return "–".join(dict.fromkeys(f"{times:.1f}" for times in ends)) + "×"
+
+
+def _entries(analysis: Analysis, findings: Sequence[Finding], width: int) -> list[_Entry]:
+    training = {rule for step in analysis.plan if step.changes_training for rule in step.rules}
+    place = {finding.rule: index for index, finding in enumerate(analysis.findings, 1)}
+    return [
+        entry(finding, place[finding.rule], width, saving(finding, analysis.findings), finding.rule in training)
+        for finding in findings
+    ]
+
+
+def entry(finding: Finding, index: int, width: int, worth: str, training: bool = False) -> _Entry:
+    """Compose the lines of a finding: its title and what it saves, its place, and its fix."""
+    level = doc.Span(f"{finding.severity.upper():6}", finding.severity)
+    title = wrap(clean(finding.title), width - _MARGIN)
+    head: list[Line] = [(f"{index:>2} ", level, " ", doc.Span(title[0]))]
+    head += [(" " * _MARGIN, doc.Span(line)) for line in title[1:]]
+    last = columns(title[-1])
+    beside = _MARGIN + last + 2 + columns(worth) <= width
+    if beside:
+        blanks = min(width, 100) - _MARGIN - last - columns(worth)
+        head[-1] = (*head[-1], " " * max(blanks, 2), worth)
+    place, fix = where(finding), words(finding) + (", may affect accuracy" if training else "")
+    saved = [] if beside else [worth]
+    full = _packed([*saved, place, f"→ {fix}"], width, place)
+    return _Entry((head + full, head + _packed([*saved, place], width, place), head + _packed(saved, width, "")))
+
+
+def _packed(parts: Sequence[str], width: int, place: str) -> list[Line]:
+    """Pack texts into lines behind the margin; a place that does not fit stands alone, from the first column."""
+    room, lines, text = width - _MARGIN, list[Line](), ""
+    for part in filter(None, parts):
+        between = " " if part.startswith("→") else _DOT
+        if text and columns(text) + len(between) + columns(part) <= room:
+            text += between + part
+            continue
+        if text:
+            lines.append((" " * _MARGIN + text,))
+        text = part
+        if part == place and columns(part) > room:
+            lines.append((part,))
+            text = ""
+        elif columns(part) > room:
+            *whole, text = wrap(part, room)
+            lines += [(" " * _MARGIN + line,) for line in whole]
+    return [*lines, (" " * _MARGIN + text,)] if text else lines
+
+
+def where(finding: Finding) -> str:
+    """Return the place to look at first: the user's own line, else the library's, the module or the operator; may be empty."""
+    place = next(iter(finding.where), None)
+    return "" if place is None else clean(figures.user_frame(place) or place.library or place.module or place.op or "")
+
+
+def words(finding: Finding) -> str:
+    """Return the fix in a few words: the settings to change where they were recorded, else its title."""
+    advised = [setting for setting in finding.settings if setting.advice]
+    if advised:
+        return clean(", ".join(f"{setting.name} {setting.value} → {setting.advice}" for setting in advised[:2]))
+    return clean(finding.fix.title)
+
+
+def saving(finding: Finding, others: Sequence[Finding]) -> str:
+    """Return ``saves 22–44 ms (27–55 %)``; what is known instead where nothing is promised."""
+    if finding.saving is None:
+        if not finding.cost_ms:
+            for index, other in enumerate(others, 1):
+                if finding.category == other.category == "data-loading" and other.cost_ms:
+                    return f"part of {index}"
+            return "costs no time of its own"
+        return f"takes {duration(finding.cost_ms)} ({share(finding.cost_share)} %), saving not known"
+    low, high = finding.saving.low_ms, finding.saving.high_ms
+    shares = dict.fromkeys((share(finding.saving.low_share), share(finding.saving.high_share)))
+    return f"saves {durations(low, high)} ({'–'.join(shares)} %)"
+
+
+def share(part: float) -> str:
+    """Return a share in percent, without the sign: whole from 10 on, one decimal below."""
+    percent = 100 * max(part, 0.0)
+    return f"{percent:.0f}" if percent >= 9.95 or percent == 0 else f"{percent:.1f}"
+
+
+def duration(ms: float) -> str:
+    """Return ``12.3 ms``, ``87 µs`` or ``2.4 s``."""
+    return durations(ms, ms)
+
+
+_UNITS = ((1000.0, 10_000.0, "s"), (1.0, 1.0, "ms"), (0.001, 0.0, "µs"))
+"""Units by ms in one of them, and by the ms from which on they are used."""
+
+
+def durations(low_ms: float, high_ms: float) -> str:
+    """Return ``22–44 ms``: both ends in the unit of the upper one."""
+    scale, unit = next((size, unit) for size, least, unit in _UNITS if high_ms >= least)
+    return f"{_span(low_ms / scale, high_ms / scale)} {unit}"
+
+
+def _span(low: float, high: float) -> str:
+    return "–".join(dict.fromkeys((number(max(low, 0.0)), number(high))))
+
+
+# ---- what else there is
+
+
+def _left_out(analysis: Analysis, shown: Sequence[Finding], width: int) -> list[Line]:
+    """Return in a line what the screen leaves out."""
+    real = [finding for finding in analysis.findings if finding.severity != "note"]
+    names = {finding.rule for finding in shown}
+    levels = [finding.severity for finding in real if finding.rule not in names]
+    verdicts = analysis.verdicts
+    counts = [(levels.count(level), level) for level in ("high", "medium", "low")]
+    parts = [f"{count} more {level}" for count, level in counts if count]
+    notes = len(analysis.findings) - len(real)
+    parts += [f"{notes} note{'s' * (notes > 1)}"] if notes else []
+    if about := sum(note.code not in figures.DAMAGE for note in analysis.quality):
+        parts.append(f"{about} about the recording")
+    parts.append(f"{len(verdicts.passes)} rules passed")
+    if verdicts.not_run:
+        parts.append(f"{len(verdicts.not_run)} not run (data missing)")
+    if verdicts.error:
+        parts.append(f"{len(verdicts.error)} failed: {', '.join(error.rule for error in verdicts.error)}")
+    return _wrapped("Also: " + ", ".join(parts) + ".", width)
+
+
+def _next(path: str, findings: bool, width: int) -> list[Line]:
+    """Return what to type next."""
+    parts = ["--explain 1"] if findings else []
+    parts += ["-v (everything)", "-o report.html (page)", "advisor gate (CI)"]
+    return _wrapped("Next: " + _DOT.join(parts), width, "dim")
+
+
+# ---- several traces
+
+
+def several(document: Several, width: int) -> Iterator[doc.Block]:
+    """Yield the screen of several traces: what all ranks show together comes first, then a line a trace."""
+    many, across = document.traces, document.across
+    head = _several_title(document, width)
+    most = _most(LINES_OF_RANKS, width)
+    entries: list[_Entry] = []
+    if across is not None:
+        entries = [
+            entry(finding, index, width, saving(finding, across.findings))
+            for index, finding in enumerate(across.findings[:MOST], 1)
+            if finding.severity != "note"
+        ]
+    table = list(_each(many, across, width, most // 2 if entries else most - len(head) - 4))
+    lead: list[Line] = [("Across the ranks:",)] if entries else []
+    foot = [*table, *_next("", False, width)]
+    yield from _page(head, lead, entries, foot, most)
+
+
+def _several_title(document: Several, width: int) -> list[Line]:
+    many, across = document.traces, document.across
+    count = f"{len(many):,} traces" if across is None else f"{len(across.ranks):,} ranks of one run"
+    if across is not None and across.world_size and across.world_size != len(across.ranks):
+        count = f"{len(across.ranks):,} of the {across.world_size:,} ranks of one run"
+    steps = [figures.whole_ms(analysis.summary) for analysis in many]
+    unit = "step" if all(analysis.summary.step_ms for analysis in many) else "window"
+    names = sorted({name for analysis in many for name in figures.devices(analysis)})
+    lines = _wrapped(_DOT.join([count, f"{unit} {durations(min(steps), max(steps))}", *names[:2]]), width, "strong")
+    if across is not None and (waits := [row.wait_share for row in across.ranks if row.wait_share is not None]):
+        lines += _wrapped(f"Ranks wait for others for {share(min(waits))}–{share(max(waits))} % of their step.", width)
+    return lines
+
+
+def _each(many: Sequence[Analysis], across: Across | None, width: int, most: int) -> Iterator[Line]:
+    """Yield a line a trace, in their order: its time, and what leads its own report; of a few traces their headlines."""
+    if across is None and sum(map(len, told := [_told(analysis, width) for analysis in many])) <= most:
+        yield from (line for lines in told for line in lines)
+        return
+    names = [
+        f"rank {analysis.trace.rank}" if across is not None and analysis.trace.rank is not None else analysis.trace.path
+        for analysis in many
+    ]
+    shown = list(zip(names, many, strict=True))[:most]
+    wide = max((columns(clean(name)) for name, _ in shown), default=0)
+    yield ("Each by itself:" if across is not None else "Each trace:",)
+    for name, analysis in shown:
+        time = duration(figures.whole_ms(analysis.summary))
+        lead = next(iter(_leading(analysis.findings)), None)
+        first = "no findings" if lead is None else f"{lead.rule} {saving(lead, analysis.findings)}"
+        label = clean(name) + " " * (min(wide, 40) - columns(clean(name)))
+        line = f"  {label}  {time:>8}  {first}"
+        if columns(line) <= width:
+            yield (line,)
+        elif columns(clean(name)) > 40:
+            yield (clean(name),)
+            yield from ((f"    {time:>8}  {text}",) for text in wrap(first, width - 14))
+        else:
+            yield (f"  {label}  {time:>8}  {'no findings' if lead is None else lead.rule}",)
+    if len(many) > len(shown):
+        yield (f"  and {len(many) - len(shown):,} more: -v",)
+
+
+def _told(analysis: Analysis, width: int) -> list[Line]:
+    headline = analysis.headline.text if analysis.headline is not None else figures.span(analysis.summary)
+    return [(doc.Span(analysis.trace.path),), *(("  ", *line) for line in _wrapped(headline, width - 2))]
+
+
+def _wrapped(text: str, width: int, style: doc.Style | None = None) -> list[Line]:
+    """Wrap a text; the lines behind its first are set in."""
+    text = clean(text)
+    first, *rest = wrap(text, width) or [""]
+    lines = [first, *(f"    {line}" for line in wrap(" ".join(rest), width - 4))]
+    return [(doc.Span(line, style) if style else line,) for line in lines]

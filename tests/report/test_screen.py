@@ -1,0 +1,154 @@
+"""One screen: at most thirty lines, nothing cut, and the first thing to do at its head."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from msgspec.structs import replace
+from support.analyses import analysis, finding
+from support.real import AUDITED, NAMES
+from support.traces import analysis as analyzed
+
+from advisor.cli import main
+from advisor.errors import UsageError
+from advisor.report import FORMATS, Options, render
+from advisor.report.documents import screen
+from advisor.report.documents.explain import choose
+from advisor.report.plain import columns
+from advisor.results.analysis import Analysis, Place, Saving, Setting
+from advisor.results.several import Several
+
+WIDTHS = (60, 80, 100, 200)
+
+
+def lines(made: object, width: int = 80) -> list[str]:
+    return render("text", made, Options(width=width)).decode().splitlines()
+
+
+def check(made: Analysis, width: int) -> None:
+    """Lines are few, fit the width but for places and the trace's name, and say early what to do first."""
+    shown = lines(made, width)
+    assert len(shown) <= (screen.LINES if width >= 80 else 45)
+    places = {screen.where(found) for found in made.findings} | {made.trace.path}
+    assert [line for line in shown if columns(line) > width and line not in places] == []
+    assert not any("…" in line for line in shown if "…" not in str(made.headline))
+    leading = [found for found in made.findings if found.severity != "note" and found.after is None]
+    if leading:
+        text = " ".join(" ".join(shown[:12]).split())
+        assert leading[0].title in text
+        assert screen.saving(leading[0], made.findings) in text
+
+
+@pytest.mark.parametrize("name", [*NAMES, *AUDITED])
+def test_every_real_trace_fits_a_screen(name: str) -> None:
+    made = analyzed(name)
+    for width in WIDTHS:
+        check(made, width)
+
+
+def many(count: int, **changes: object) -> Analysis:
+    return analysis(*(finding(f"a/r{at}", title=f"Title {at} " + "long " * 11, **changes) for at in range(count)))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("count", [1, 6, 10, 40])
+def test_findings_give_up_their_fix_and_their_place_before_their_line(count: int, width: int) -> None:
+    place = Place(file="a/" * 110 + "train.py", line=7, function="f", library=None, module=None, op=None, share=1.0)
+    made = many(count, where=[place])
+    check(made, width)
+    shown = lines(made, width)
+    listed = [line for line in shown if re.match(r" ?\d+ (HIGH|MEDIUM|LOW)", line)]
+    assert len(listed) == min(count, 10)
+    assert sum(line.startswith("a/a/") for line in shown) >= 1
+    assert any("→ Load in workers" in line for line in shown)
+    if count > 10:
+        assert any(f"{count - 10} more" in line for line in shown)
+
+
+def test_recorded_settings_are_the_fix_in_few_words() -> None:
+    setting = Setting(
+        of="DataLoader", name="num_workers", value="0", advice="8", because="so many keep up", file=None, line=None
+    )
+    assert screen.words(finding(settings=[setting])) == "num_workers 0 → 8"
+    assert screen.words(finding(settings=[replace(setting, advice=None)])) == finding().fix.title
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        (22.3, 34.31, "22.3–34.3 ms"),
+        (0.0, 29.1, "0–29.1 ms"),
+        (0.0023, 0.0871, "2.30–87.1 µs"),
+        (5.0, 5.0, "5.00 ms"),
+        (900.0, 12_000.0, "0.900–12.0 s"),
+        (0.0, 0.0, "0 µs"),
+    ],
+)
+def test_durations_are_in_the_unit_of_their_upper_end(low: float, high: float, text: str) -> None:
+    assert screen.durations(low, high) == text
+
+
+def test_a_saving_says_what_is_known_where_nothing_is_promised() -> None:
+    plain = finding(saving=Saving(low_ms=0.0, high_ms=38.0, low_share=0.0, high_share=0.0949, basis="x"))
+    assert screen.saving(plain, []) == "saves 0–38.0 ms (0–9.5 %)"
+    unpriced = finding(saving=None)
+    assert screen.saving(unpriced, []).endswith("saving not known")
+    assert screen.saving(replace(unpriced, category="memory", cost_ms=0.0), [finding()]) == "costs no time of its own"
+    assert screen.saving(replace(unpriced, cost_ms=0.0), [finding()]) == "part of 1"
+
+
+def test_of_unlike_traces_each_has_its_headline_and_of_very_many_a_line() -> None:
+    one = analysis(finding())
+    few = lines(Several(traces=[one, one]), 100)
+    assert few[0].startswith("2 traces · ")
+    crowd = lines(Several(traces=[one] * 300), 100)
+    assert len(crowd) <= screen.LINES_OF_RANKS
+    assert any("more: -v" in line for line in crowd)
+
+
+# ---- what is asked for beside it
+
+
+def test_explain_finds_a_finding_by_its_number_its_rule_and_its_name() -> None:
+    made = analysis(finding("a/one"), finding("b/two"))
+    for what in ("2", "b/two", "two"):
+        (group,) = choose(made, what)
+        assert [found.rule for found in group.findings] == ["b/two"]
+    text = render("text", made, Options(explain="2")).decode()
+    assert "b/two" in text
+    assert "a/one" not in text
+    assert "why" in text
+    assert len(choose(made, "all")[0].findings) == 2
+
+
+@pytest.mark.parametrize(
+    ("what", "said"), [("3", "there are 2 here"), ("0", "there are 2 here"), ("b/tow", "nearest: b/two")]
+)
+def test_explain_says_what_there_is_where_it_finds_nothing(what: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        choose(analysis(finding("a/one"), finding("b/two")), what)
+
+
+def test_concise_is_a_line_a_finding_with_place_and_fix() -> None:
+    made = analysis(finding(), finding("b/b", severity="note", saving=None))
+    (line,) = render("concise", made).decode().splitlines()
+    assert re.fullmatch(
+        r"train\.py:54: high data-loading/single-process-loader: Batches are loaded in the training process "
+        r"\(saves 21\.0–28\.1 ms \(17–23 %\)\) → Load in workers",
+        line,
+    )
+    assert set(FORMATS) == {"text", "json", "html", "markdown", "concise"}
+
+
+def test_a_trace_alone_is_analyzed_and_nothing_at_all_is_helped(tmp_path: Path) -> None:
+    runner = CliRunner()
+    helped = runner.invoke(main, [])
+    assert helped.exit_code == 0
+    assert "Commands:" in helped.output
+    missing = runner.invoke(main, [str(tmp_path / "t.json.gz")])
+    assert missing.exit_code == 3
+    assert "no command" not in missing.output
+    assert runner.invoke(main, ["analyse"]).exit_code == 2

@@ -1,0 +1,55 @@
+"""Words that users read: titles are short, and reports keep to the field's own terms."""
+
+from __future__ import annotations
+
+import re
+
+from support.paths import ROOT
+from support.traces import rules
+
+MOST_TITLE = 70
+_UNUSUAL = (
+    "got by", "for want of", "first things first", "perhaps nothing", "sets the pace", "gives back", "hopefully",
+    "do away with", "takes down", "for ever", "thrice", "nobody knows",
+)  # fmt: skip
+"""Phrases that a reader stumbles over; a test here keeps what users read free of them."""
+
+
+def texts() -> dict[str, str]:
+    """Every text of a rule that a report shows, by rule."""
+    shown = {}
+    for rule in rules().rules:
+        parts = [rule.title, rule.why, *(part for fix in rule.variants for part in (fix.title, fix.caveat, fix.verify))]
+        shown[rule.id] = "\n".join(parts)
+    return shown
+
+
+def test_titles_are_short() -> None:
+    long = {
+        rule.id: rule.title for rule in rules().rules if len(re.sub(r"\{[^}]*\}", "100 %", rule.title)) > MOST_TITLE
+    }
+    assert long == {}
+
+
+def test_titles_are_told_apart() -> None:
+    titles = [rule.title for rule in rules().rules]
+    assert sorted(set(titles)) == sorted(titles)
+
+
+def test_rules_say_it_in_usual_words() -> None:
+    found = {
+        rule: [words for words in _UNUSUAL if re.search(rf"\b{words}\b", text.lower())]
+        for rule, text in texts().items()
+    }
+    assert {rule: words for rule, words in found.items() if words} == {}
+
+
+def test_reports_say_it_in_usual_words() -> None:
+    """In strings of the reports' code and templates; comments and docstrings are for its readers alone."""
+    found = []
+    for path in sorted((ROOT / "advisor" / "report").rglob("*")):
+        if path.suffix not in (".py", ".j2", ".js"):
+            continue
+        code = re.sub(r'""".*?"""|#[^\n]*', "", path.read_text(encoding="utf-8"), flags=re.DOTALL).lower()
+        found += [f"{path.name}: {words}" for words in _UNUSUAL if re.search(rf"\b{words}\b", code)]
+    assert found == []
