@@ -89,6 +89,7 @@ def _state(analysis: Analysis, width: int) -> list[Line]:
     lines = _wrapped(analysis.headline.text, width, "strong") if analysis.headline is not None else []
     if causes := _causes(analysis.summary, width):
         lines.append((causes,))
+    lines += _wrapped(told, width) if (told := figures.elsewhere(analysis.elsewhere)) else []
     if damage := [note.message for note in analysis.quality if note.code in figures.DAMAGE]:
         lines += _wrapped(f"Incomplete, figures speak of what is left: {'. '.join(damage)}", width, "bad")
     if (prediction := analysis.what_if) is not None:
