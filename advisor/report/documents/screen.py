@@ -38,6 +38,7 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
     shown = _leading(analysis.findings)
     lead: list[Line] = _before(analysis, width) if shown else [("No findings.",)]
     foot = _left_out(analysis, shown, width) + _next(analysis.trace.path, bool(shown), width)
+    foot = _elsewhere(analysis, width) + foot
     yield from _page(head, lead, _entries(analysis, shown, width), foot, _most(LINES, width))
 
 
@@ -89,7 +90,6 @@ def _state(analysis: Analysis, width: int) -> list[Line]:
     lines = _wrapped(analysis.headline.text, width, "strong") if analysis.headline is not None else []
     if causes := _causes(analysis.summary, width):
         lines.append((causes,))
-    lines += _wrapped(told, width) if (told := figures.elsewhere(analysis.elsewhere)) else []
     if damage := [note.message for note in analysis.quality if note.code in figures.DAMAGE]:
         lines += _wrapped(f"Incomplete, figures speak of what is left: {'. '.join(damage)}", width, "bad")
     if (prediction := analysis.what_if) is not None:
@@ -244,6 +244,12 @@ def _span(low: float, high: float) -> str:
 
 
 # ---- what else there is
+
+
+def _elsewhere(analysis: Analysis, width: int) -> list[Line]:
+    """Return where time lies that no finding claims. A name is not cut: the whole report has what is longer than a line."""
+    named = [part for part in analysis.elsewhere if columns(clean(part.where)) + _MARGIN <= width]
+    return _wrapped(told, width) if (told := figures.elsewhere(named)) else []
 
 
 def _left_out(analysis: Analysis, shown: Sequence[Finding], width: int) -> list[Line]:

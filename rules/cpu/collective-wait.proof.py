@@ -1,4 +1,4 @@
-"""Proof of distributed/collectives-on-cpu: traces on which it fires, and traces on which it does not."""
+"""Proof of cpu/collective-wait: traces on which it fires, and traces on which it does not."""
 
 from advisor.testing import TraceBuilder
 from advisor.testing.incomplete import kernels_alone
