@@ -21,8 +21,9 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from advisor import files
-from advisor.errors import UsageError, excerpt, nearest
+from advisor.errors import UsageError, nearest
 from advisor.hardware import Hardware
+from advisor.privacy import excerpt, without_home
 from advisor.results.analysis import Severity
 from advisor.results.judgement import Level
 from advisor.rulebook.former import note, renamed
@@ -209,13 +210,17 @@ def _parse(path: Path) -> dict[str, Any]:
         text = files.read(path, MOST_BYTES).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
         return files.toml(text)
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from error
+        raise UsageError(f"{without_home(str(path))}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: is not UTF-8, from byte {error.start} on; save it as UTF-8") from error
+        raise UsageError(
+            f"{without_home(str(path))}: is not UTF-8, from byte {error.start} on; save it as UTF-8"
+        ) from error
     except ValueError as error:
         bare = _BARE_ID.search(text)
         quoted = f'. The id of a rule goes in quotes: limits."{bare[1]}"' if bare else ""
-        raise UsageError(f"{path}: {excerpt(f'not valid TOML: {error}{quoted}', _LONGEST)}") from error
+        raise UsageError(
+            f"{without_home(str(path))}: {excerpt(f'not valid TOML: {error}{quoted}', _LONGEST)}"
+        ) from error
 
 
 def _section(path: Path, document: dict[str, Any]) -> dict[str, Any] | None:
@@ -225,7 +230,7 @@ def _section(path: Path, document: dict[str, Any]) -> dict[str, Any] | None:
     tool = document.get("tool", {})
     section = tool.get("advisor") if isinstance(tool, dict) else None
     if section is not None and not isinstance(section, dict):
-        raise UsageError(f"{path}: tool.advisor must be a table, not {excerpt(repr(section), 60)}")
+        raise UsageError(f"{without_home(str(path))}: tool.advisor must be a table, not {excerpt(repr(section), 60)}")
     return section
 
 
@@ -267,8 +272,8 @@ def given_rates(texts: Iterable[str]) -> Hardware:
 
 def _refuse(path: Path | None, problems: list[str]) -> None:
     if problems:
-        told = [excerpt(problem, _LONGEST) for problem in problems]
-        raise UsageError("\n".join(f"{path}: {problem}" if path else problem for problem in told))
+        at = f"{without_home(str(path))}: " if path else ""
+        raise UsageError("\n".join(f"{at}{excerpt(problem, _LONGEST)}" for problem in problems))
 
 
 def parse(text: str) -> Assertion:

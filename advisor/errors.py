@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 
@@ -45,16 +44,3 @@ def nearest(word: str, known: Iterable[str], cutoff: float = 0.5) -> str:
 
     matches = get_close_matches(word, list(known), n=1, cutoff=cutoff)
     return f"; nearest: {matches[0]}" if matches else ""
-
-
-_HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
-
-
-def excerpt(text: str, most: int) -> str:
-    """Make text of somebody's file fit for a message: on one line, nothing that steers a terminal, of *most* characters or so.
-
-    What is longer loses its middle: its end often says what is wrong.
-    """
-    if not (text.isascii() and text.isprintable()):
-        text = _HIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
-    return text if len(text) <= most else f"{text[: most * 2 // 3]}…{text[-(most // 3) :]}"

@@ -34,7 +34,7 @@ from advisor.results.analysis import (
 )
 from advisor.results.ranks import Across
 from advisor.results.version import __version__
-from advisor.views import build, elsewhere, headline
+from advisor.views import build, elsewhere, headline, limits
 from advisor.views.metrics import collect
 from advisor.views.startup import lead, startup_parts
 
@@ -72,7 +72,7 @@ def analyze(
     outcome = run(trace, rules, only=only, skip=skip)
     plan = plans.make(trace, outcome, safe=safe, what_if=what_if)
     notes = [QualityNote(code=note.code, message=note.message, advice=note.advice) for note in trace.quality]
-    summary, quality = _summary(trace), _distinct([*notes, *outcome.quality])
+    summary, quality = _summary(trace, plan), _distinct([*notes, *outcome.quality])
     # What a finding without a price owns it only counts: where it lies is still to be said.
     claimed = [match.segments for match in outcome.matches.values() if match.rule.replay is not None]
     return Analysis(
@@ -226,7 +226,7 @@ def _device(row: dict[str, Any]) -> DeviceInfo:
     )
 
 
-def _summary(trace: Trace) -> Summary:
+def _summary(trace: Trace, plan: plans.Plan) -> Summary:
     facts = trace.facts
     devices = records(trace.frame("devices"))
     first = devices[0] if devices else {}
@@ -235,7 +235,7 @@ def _summary(trace: Trace) -> Summary:
     counted_ns, total_ns = ledger.counted_ns, sum(extent.values())
     lead_ms, lead_parts = lead(trace.context)
     first_ns, work_ns = ledger.beside_startup()
-    bare = trace.unprofiled
+    bare, known = trace.unprofiled, limits.figures(trace.context)
     waited_ms, exchange_ms = _of_collectives(trace)
     return Summary(
         steps=trace.steps_recorded,
@@ -275,6 +275,8 @@ def _summary(trace: Trace) -> Summary:
         rank_wait_ms=waited_ms,
         exchange_ms=exchange_ms,
         silent_ms=(trace.context.silent_ns / counted_ns * trace.whole_ms or None) if counted_ns else None,
+        **known._asdict(),
+        **plan.limits_ms,
         replays_whole=not trace.context.graphs_underrecorded,
     )
 

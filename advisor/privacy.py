@@ -1,7 +1,8 @@
 """Privacy of texts that somebody else wrote: no credential is shown, and no person's name in a path or an address.
 
 :func:`scrub` cleans any text of a trace (names, stacks, groups, devices), :func:`clean_path` a path, :func:`address` a URL or
-what else a user names to be read; :func:`without_secrets` also what libraries and the advisor itself put into errors.
+what else a user names to be read; :func:`without_secrets` also what libraries and the advisor itself put into errors;
+:func:`excerpt` what a message quotes of a file.
 """
 
 from __future__ import annotations
@@ -290,6 +291,27 @@ def scrub_all(texts: Sequence[str]) -> list[str]:
     return [
         ";".join(map(frame, text.split(";"))) if ";" in text and "://" not in text else frame(text) for text in texts
     ]
+
+
+# ---- quotations
+
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+_QUOTED_MOST = 20_000
+
+
+def excerpt(text: str, most: int) -> str:
+    """Make text of somebody's file fit for a message: cleaned, on one line, nothing that steers a terminal, of *most* characters.
+
+    What is longer loses its middle: its end often says what is wrong.
+    """
+    text = scrub(_ends(text, _QUOTED_MOST))
+    if not (text.isascii() and text.isprintable()):
+        text = _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
+    return _ends(text, most)
+
+
+def _ends(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most * 2 // 3]}…{text[-(most // 3) :]}"
 
 
 # ---- paths of the source

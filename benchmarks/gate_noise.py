@@ -7,6 +7,7 @@ spiked) or between its runs, and judged by the whole gate against itself and aga
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -31,11 +32,15 @@ Noise = Callable[[int, np.random.Generator], np.ndarray]
 
 
 class Model(NamedTuple):
-    """A kind of noise, and of runs that differ as a whole by a standard deviation of *between*."""
+    """A kind of noise, and of runs that differ as a whole by a standard deviation of *between*.
+
+    Where *parts* is given, causes of idle time differ from run to run by that share of theirs, each by itself.
+    """
 
     name: str
     noise: Noise
     between: float = 0.0
+    parts: float = 0.0
 
 
 def independent(spread: float) -> Noise:
@@ -74,10 +79,14 @@ OF_STEPS = (
     Model("drift of up to 5 % in a run, 1 %", drifting(0.05)),
     Model("one step of 20 takes twice as long, 1 %", spiked(0.05, 2.0)),
 )
-BETWEEN_RUNS = tuple(
-    Model(f"{100 * spread:g} % between runs", independent(0.01), spread) for spread in (0.0, 0.01, 0.02, 0.05)
+BETWEEN_RUNS = (
+    *(Model(f"{100 * spread:g} % between runs", independent(0.01), spread) for spread in (0.0, 0.01, 0.02, 0.05)),
+    Model("1 % between runs, causes of idle time 30 %", independent(0.01), 0.01, 0.3),
 )
+IDLE, IDLE_MS = ("loader_ms", "sync_ms", "host_ms", "exposed_communication_ms"), 5.0
 RUNS = ((1, 1), (3, 1), (3, 3), (5, 5))
+OFTEN = 3
+"""Times as many comparisons of several runs with themselves: what they promise is rare."""
 
 
 @cache
@@ -92,8 +101,11 @@ def program() -> Analysis:
         return advisor.analyze(advisor.read(str(path), source="program"), only=["sync/*"], samples=True)
 
 
-def run(factors: Sequence[float] | np.ndarray, grown: float = 0.0) -> Analysis:
-    """A run of the program whose steps take *factors* of the usual, and whose kernels take longer by a share of the step."""
+def run(factors: Sequence[float] | np.ndarray, grown: float = 0.0, parts: Sequence[float] = ()) -> Analysis:
+    """A run of the program whose steps take *factors* of the usual, and whose kernels take longer by a share of the step.
+
+    Causes of idle time take *parts* of what they usually do.
+    """
     times, whole = np.asarray(factors, np.float64), program()
     samples = whole.samples
     assert samples is not None
@@ -102,6 +114,7 @@ def run(factors: Sequence[float] | np.ndarray, grown: float = 0.0) -> Analysis:
         "step_ms": times * STEP_MS + more,
         "kernel_ms": times * KERNEL_MS + more,
     }
+    figures |= {name: times * IDLE_MS * part for name, part in zip(IDLE, parts, strict=False)}
     count = len(times)
     metrics = {name: np.round(values, 6).tolist() for name, values in figures.items()}
     made = msgspec.structs.replace(samples, steps=count, metrics=metrics, rules={})
@@ -115,11 +128,12 @@ def verdict(base: Sequence[Analysis], now: Sequence[Analysis]) -> str:
 
 def drawn(model: Model, steps: int, runs: tuple[int, int], grown: float, rng: np.random.Generator) -> str:
     """The gate's answer to one comparison by chance."""
-    sides = [
-        [run(model.noise(steps, rng) * (1 + rng.normal(0, model.between)), more) for _ in range(count)]
-        for count, more in zip(runs, (0.0, grown), strict=True)
-    ]
-    return verdict(*sides)
+
+    def one(more: float) -> Analysis:
+        parts = np.maximum(0.0, 1 + rng.normal(0, model.parts, len(IDLE))) if model.parts else ()
+        return run(model.noise(steps, rng) * (1 + rng.normal(0, model.between)), more, parts)
+
+    return verdict(*([one(more) for _ in range(count)] for count, more in zip(runs, (0.0, grown), strict=True)))
 
 
 class Row(NamedTuple):
@@ -132,10 +146,10 @@ class Row(NamedTuple):
     grown: dict[float, Counter[str]]
 
 
-def row(model: Model, steps: int, runs: tuple[int, int], draws: int, seed: int) -> Row:
-    """One row: *draws* comparisons with itself, a fifth as many of each size of regression."""
+def row(model: Model, steps: int, runs: tuple[int, int], draws: int, seed: int, times: int = 1) -> Row:
+    """One row: *draws* comparisons with itself, *times* over, and a fifth as many of each size of regression."""
     rng = np.random.default_rng(seed)
-    same = Counter(drawn(model, steps, runs, 0.0, rng) for _ in range(draws))
+    same = Counter(drawn(model, steps, runs, 0.0, rng) for _ in range(times * draws))
     grown = {
         share: Counter(drawn(model, steps, runs, share, rng) for _ in range(max(1, draws // 5))) for share in GROWN
     }
@@ -153,7 +167,7 @@ def between_runs(draws: int) -> Iterator[Row]:
     """Runs of ten steps, by how far runs differ and how many there are."""
     for number, model in enumerate(BETWEEN_RUNS):
         for runs in RUNS:
-            yield row(model, 10, runs, draws, 2000 + 100 * number + 10 * runs[0] + runs[1])
+            yield row(model, 10, runs, draws, 2000 + 100 * number + 10 * runs[0] + runs[1], OFTEN)
 
 
 class Spikes(NamedTuple):
@@ -207,13 +221,32 @@ def share(counts: Counter[str], word: str) -> str:
     return f"{part:.1f}" if part in (0, 100) or part >= 10 else f"{part:.2g}"
 
 
+def at_most(hits: int, of: int, sure: float = 0.95) -> float:
+    """Return the highest rate that gives no more *hits* with a chance of 1 - *sure*: Clopper and Pearson's upper end."""
+    low, high = hits / of, 1.0
+    for _ in range(50):
+        rate = (low + high) / 2
+        chance = sum(
+            math.exp(math.lgamma(of + 1) - math.lgamma(k + 1) - math.lgamma(of - k + 1) + k * math.log(rate)
+                     + (of - k) * math.log1p(-rate))
+            for k in range(hits + 1)
+        )  # fmt: skip
+        low, high = (rate, high) if chance > 1 - sure else (low, rate)
+    return high
+
+
+def false_alarms(counts: Counter[str]) -> str:
+    """The share that failed in per cent, and what it is at most, with 95 %."""
+    return f"{share(counts, 'failed')} (≤ {100 * at_most(counts['failed'], sum(counts.values())):.2g})"
+
+
 HEADS = ["A/A failed", "A/A passed", *(f"+{100 * grown:g} % failed" for grown in GROWN), "+10 % passed"]
 
 
 def cells(found: Row) -> list[str]:
     """The figures of a row."""
     failed = [share(found.grown[grown], "failed") for grown in GROWN]
-    return [share(found.same, "failed"), share(found.same, "passed"), *failed, share(found.grown[0.10], "passed")]
+    return [false_alarms(found.same), share(found.same, "passed"), *failed, share(found.grown[0.10], "passed")]
 
 
 def page(table: Callable[[list[str], list[list[str]]], str], draws: int) -> list[str]:
@@ -234,10 +267,11 @@ def page(table: Callable[[list[str], list[list[str]]], str], draws: int) -> list
         "By noise and number of steps, one run a side. Simulated: a step of 100 ms, 80 of them kernels, that vary as said (by "
         "standard deviations); the gate judges it against itself (A/A: what failed is a false alarm) and against itself with "
         f"kernels that are longer by a share of the step. Per cent of {draws} comparisons A/A and of {max(1, draws // 5)} of "
-        "each regression; what neither failed nor passed is inconclusive.",
+        "each regression; what neither failed nor passed is inconclusive. In brackets: what the rate is at most, with 95 %.",
         table(["noise of the steps", "steps", *HEADS], steps),
-        "By what differs between runs, and number of runs (baseline / candidate), ten steps each that vary by 1 %. One run a "
-        "side does not show what differs between runs: there it is the tolerance alone that stands for it.",
+        "By what differs between runs, and number of runs (baseline / candidate), ten steps each that vary by 1 %. Per cent of "
+        f"{OFTEN * draws} comparisons A/A. One run a side does not show what differs between runs, so that nobody can tell it "
+        "from a change: there the tolerance alone stands for it. Take three.",
         table(["spread", "runs", *HEADS], runs),
         f"Single slow steps put into a program whose steps vary by 1 %, at places that chance chooses; per cent of "
         f"{max(1, draws // 5)} comparisons.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from tempfile import TemporaryDirectory
@@ -20,10 +21,13 @@ from support import traces  # noqa: E402
 
 # Files whose few tests wait long for servers and browsers: begun first, so that none is waited for at the end.
 FIRST = ("tests/execution/test_cluster.py", "tests/report/test_browser.py")
+# Tests make millions of objects that live as long as they: looking for cycles at each 700th is a tenth of the run.
+RARELY = (50_000, 20, 50)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the folder by which the processes of this run share analyses of real traces."""
+    """Make the folder by which the processes of this run share analyses of real traces, and collect garbage rarely."""
+    gc.set_threshold(*RARELY)
     if not hasattr(config, "workerinput"):
         folder = TemporaryDirectory(prefix="advisor-tests-")
         os.environ[traces.SHARED] = folder.name

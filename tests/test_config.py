@@ -8,6 +8,7 @@ import pytest
 
 from advisor.config import Config, load
 from advisor.errors import UsageError
+from advisor.privacy import excerpt
 
 
 def write(path: Path, text: str) -> Path:
@@ -149,3 +150,32 @@ def test_an_assertion_whose_bound_no_number_holds_is_refused(tmp_path: Path) -> 
         UsageError, match=r"advisor\.toml: gate\.assert: the bound of 'summary.step_ms <= 999.*' is beyond"
     ):
         load(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('skip = ["/home/alice/rules/slow"]', 'skip: "rules/slow" fits no rule'),
+        ('only = ["sync/*", "/nfs/homes/alice/x"]', 'only: "x" fits no rule'),
+        ('fail_on = "https://alice:hunter2@host/x"', "fail_on: 'https://host/x' is none of low, medium, high"),
+        ('rules = ["/home/alice/team/rules"]', "rules: no folder team/rules"),
+        ("token = 'hf_abcdefgh1234567890abcdef", "not valid TOML"),
+    ],
+)
+def test_a_mistake_is_quoted_without_persons_and_secrets(text: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as found:
+        load(write(tmp_path / "advisor.toml", text + "\n")).require_fit(["sync/item"])
+    assert said in str(found.value)
+    assert not any(hidden in str(found.value) for hidden in ("alice", "hunter2", "hf_abcdefgh"))
+
+
+def test_what_is_cut_out_of_the_middle_uncovers_nothing() -> None:
+    # Cut to 30 characters first, the end would be `alice/rules`, and no longer look like a home directory.
+    assert excerpt("x" * 60 + " /home/alice/rules", 30) == "x" * 20 + "…xxxx rules"
+
+
+def test_the_settings_own_path_names_nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write(tmp_path / "work" / "pyproject.toml", '[tool.advisor]\nskip = ["nothing"]\n')
+    with pytest.raises(UsageError, match=r"^~/work/pyproject.toml: skip: \"nothing\" fits no rule"):
+        load(start=tmp_path / "work").require_fit(["sync/item"])

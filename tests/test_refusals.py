@@ -40,11 +40,14 @@ def test_ctrl_c_ends_a_query(tmp_path: Path) -> None:
     b.write(tmp_path / "t.json")
     heavy = "SELECT sum((a.range * b.range) % 7) FROM range(1000000) a, range(1000000) b, kernels"
     handed = threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGINT))
+    # Where a shell begins this run in the background, Ctrl-C is ignored, and the query would not end before its result.
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
     handed.start()
     try:
         done = command("query", "t.json", heavy, cwd=tmp_path)
     finally:
         handed.cancel()
+        signal.signal(signal.SIGINT, usual)
     assert done.returncode == 130
     assert "Traceback" not in done.stderr
 

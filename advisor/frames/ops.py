@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from advisor.frames.frame import COUNT, SELF, TIME, Frame, Rows
+from advisor.frames.limits import LIMITS, limit_columns
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Bools, Ints, covered, fetch, summed
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP
@@ -39,6 +40,7 @@ SCHEMA = Schema(
         flag("top", "no operator around it"),
         flag("view", "gives another view of its operand, and computes nothing"),
         text("kind", "matmul, convolution, recurrent, attention, normalization, pooling, indexing; else its own name"),
+        *LIMITS,
         real("kind_share", "share", "of the counted time: what all operators of its kind own; 0 unless the program ran "
              "on the CPU"),
     ),
@@ -105,7 +107,8 @@ def build(context: Context) -> pd.DataFrame:
         "kind": context.labels(kind, kinds),
         "kind_share": _kind_share(context, kind) if context.cpu_program else np.zeros(len(rows)),
     }
-    return pd.DataFrame(frame)
+    frame |= limit_columns(context, rows)
+    return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
 
 
 def _cost(context: Context) -> Ints:

@@ -14,8 +14,9 @@ from pathlib import Path
 import msgspec
 
 from advisor import files
-from advisor.errors import UsageError, excerpt
+from advisor.errors import UsageError
 from advisor.gating.alike import unlike
+from advisor.privacy import excerpt
 from advisor.results.analysis import Analysis
 from advisor.results.encoding import inert
 from advisor.results.samples import Samples, Work

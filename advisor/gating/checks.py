@@ -7,11 +7,21 @@ import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from advisor.gating.baseline import Baseline, RuleRecord
-from advisor.gating.significance import LEAST_STEPS, Decision, Runs, Statistic, decide, summed_up, usable
+from advisor.gating.significance import (
+    LEAST_STEPS,
+    LEVEL,
+    QUIET_RUNS,
+    Decision,
+    Runs,
+    Statistic,
+    decide,
+    summed_up,
+    usable,
+)
 from advisor.gating.significance import Outcome as Answer
 from advisor.results.analysis import Analysis, Finding, Place
 from advisor.results.judgement import Check, Level, Outcome
@@ -21,6 +31,8 @@ _RULE_TOLERANCE = 0.10
 _RULE_FLOOR_MS = 0.05
 _RULE_FLOOR_SHARE = 0.01
 _LONG = 1.25
+_LOOKS = 2
+"""The step is judged twice, by its median and its mean; its parts together may err as often."""
 _RAN = {"fires", "passes", "not_applicable"}
 OUTCOMES: Mapping[Answer, Outcome] = {
     "worse": "regression",
@@ -56,11 +68,31 @@ class Comparison:
         threshold = min(max(tolerance * abs(self._typical(metric)), floor), sys.float_info.max)
         runs = [_runs(side, metric) for side in (self.base, self.now)]
         exact = metric.unit in ("", "MB")
+        whole = metric.source == STEP.name
         decision = decide(
             runs[0], runs[1], threshold=threshold, worse=metric.worse, exact=exact, name=metric.name,
-            statistic=metric.statistic,
+            statistic=metric.statistic, quiet=self._quiet(metric), level=LEVEL if whole else self._level,
         )  # fmt: skip
         return decision, threshold
+
+    def _quiet(self, metric: Metric) -> float | None:
+        """Return the spread between runs that a metric hardly exceeds: a part's moves the step; None for a share of its own."""
+        if metric is STEP or metric is MEAN_STEP or not metric.of_step:
+            return None
+        return QUIET_RUNS * (1.0 if metric.unit == "share" else self._typical(STEP))
+
+    @cached_property
+    def _level(self) -> float:
+        """The chance of a false alarm that each part of the step is allowed: all share those of the step."""
+        sides = (self.base, self.now)
+        parts = {name for side in sides for name in side.metrics if name in METRICS and METRICS[name].of_step}
+        costly = {
+            rule
+            for side in sides
+            for rule, record in side.rules.items()
+            if any(cost for run in record.runs for cost in run)
+        }
+        return _LOOKS * LEVEL / max(1, len(parts) + len(costly))
 
     def _typical(self, metric: Metric) -> float:
         """Return the baseline's figure; 0 where it has none that can be used."""
@@ -194,8 +226,19 @@ class Comparison:
         threshold = max(_RULE_TOLERANCE * typical, _RULE_FLOOR_MS, _RULE_FLOOR_SHARE * self._typical(STEP))
         if quiet[0] and not any(costs):
             threshold = 0.0  # what the rule calls a symptom was not there at all, and now is
-        decision, statistic = _decide_cost(rule, was, now, threshold)
+        decision, statistic = self._decide_cost(rule, was, now, threshold)
         return self._priced(rule, decision, statistic, threshold, quiet, finding)
+
+    def _decide_cost(self, rule: str, was: RuleRecord, now: RuleRecord, threshold: float) -> tuple[Decision, Statistic]:
+        """Decide on a rule's cost by its median; where its rows are in single steps, so that this says nothing, by its mean."""
+        quiet, level = QUIET_RUNS * self._typical(STEP), self._level
+        decided = partial(decide, was.runs, now.runs, threshold=threshold, name=rule, quiet=quiet, level=level)
+        typical = decided()
+        if typical.outcome != "same":
+            return typical, "median"
+        mean = decided(statistic="mean")
+        rare = typical.base == 0.0 and typical.now == 0.0
+        return (mean, "mean") if rare or mean.outcome == "worse" else (typical, "median")
 
     def _priced(
         self,
@@ -267,16 +310,6 @@ def _runs(side: Baseline, metric: Metric) -> Runs:
     """Return the samples of a metric, a list a run; none where that side lacks them."""
     series = side.metrics.get(metric.source)
     return series.runs if series else []
-
-
-def _decide_cost(rule: str, was: RuleRecord, now: RuleRecord, threshold: float) -> tuple[Decision, Statistic]:
-    """Decide on the cost of a rule by its median; where its rows are in single steps, so that this says nothing, by its mean."""
-    typical = decide(was.runs, now.runs, threshold=threshold, name=rule)
-    if typical.outcome != "same":
-        return typical, "median"
-    mean = decide(was.runs, now.runs, threshold=threshold, name=rule, statistic="mean")
-    rare = typical.base == 0.0 and typical.now == 0.0
-    return (mean, "mean") if rare or mean.outcome == "worse" else (typical, "median")
 
 
 def _cost_message(rule: str, decision: Decision, quiet: Sequence[bool], finding: Finding | None, figures: str) -> str:

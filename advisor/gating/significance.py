@@ -17,6 +17,8 @@ import math
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from statistics import NormalDist
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -35,23 +37,25 @@ _HOPEFUL = 0.10
 _CHANCE = 0.015
 _ALIKE = 0.7
 """Autocorrelation of neighbouring steps that bounds allow for."""
-_QUIET_RUNS = 0.05
+QUIET_RUNS = 0.05
 """Spread between runs, as a share: two or three runs hardly show theirs, but it is hardly over this where they show less."""
-_FAR = 3.2
+_REFUTED = 2.326
+"""Where the runs show more than one in a hundred of such would, they are believed. A quantile of the normal distribution."""
 _PLAUSIBLE = 1e15
 """No step has a figure beyond it, in ms, MB or calls."""
-_T = {
-    0.999: (127.3, 14.09, 10.21, 7.173, 5.893, 5.208, 4.785, 4.501),
-    0.995: (63.66, 9.925, 5.841, 4.604, 4.032, 3.707, 3.499, 3.355),
-}
-"""Quantiles of Student's t, by degrees of freedom from 1; of one and two, which know next to nothing, those of 0.9975."""
-_NORMAL = {0.999: 3.09, 0.995: 2.576}
+LEVEL = 0.001
+"""Chance of several runs to put one figure as far up, where nothing changed."""
 _MARGIN, _SPREADS = 2.326, 1.6
 """By how much a regression must pass the threshold: standard errors of steps that are alike; at most so many spreads."""
 _HIDES = (3.5, 2.5)
 """Change that noise may hide: standard errors of steps that are alike; but no more spreads, or few steps would never pass."""
 _SLACK = 1.2
 _FEW_STEPS = 0.05
+_HARDLY = 0.0025
+"""Chance to pass a regression of twice the threshold, of several runs."""
+_FEWEST = 2
+"""Times the chance for two or three runs in all, which know next to nothing of their spread: else no answer were ever had."""
+_NORMAL = NormalDist()
 _DRAWN_IN = 2.0
 
 
@@ -88,11 +92,15 @@ def decide(
     exact: bool = False,
     name: str = "",
     statistic: Statistic = "median",
+    quiet: float | None = None,
+    level: float = LEVEL,
 ) -> Decision:
     """Compare the samples of some runs with those of others; each run is a list of steps.
 
     *threshold* is the least change that matters, in the figure's unit. *exact* figures (counts, bytes) repeat: where all
-    steps of each side agree, two are enough. *name* seeds the draws, so that the same samples give the same answer.
+    steps of each side agree, two are enough. *name* seeds the draws, so that the same samples give the same answer. Of several
+    runs a side, *quiet* is the spread that they hardly exceed (without it a share of the figure), and *level* the chance of a
+    false alarm that is allowed: who asks for several figures at once shares it out among them.
     """
     left, right = [run for run in base if len(run)], [run for run in now if len(run)]
     if lacking := _lacking(left, right, statistic):
@@ -109,9 +117,11 @@ def decide(
         return Decision("inconclusive", was, is_now, because=_too_few(len(before), len(after)))
     if statistic == "peak":
         return _of_peaks(before, after, threshold, sign)
-    bounds = _of_runs if len(left) > 1 or len(right) > 1 else _of_steps
-    rng = np.random.default_rng(zlib.crc32(f"{name}{statistic}".encode() if statistic == "mean" else name.encode()))
-    found = bounds(left, right, threshold, sign, statistic, rng)
+    if len(left) > 1 or len(right) > 1:
+        found = _of_runs(left, right, sign, statistic, quiet, level)
+    else:
+        rng = np.random.default_rng(zlib.crc32(f"{name}{statistic}".encode() if statistic == "mean" else name.encode()))
+        found = _of_steps(left, right, threshold, sign, statistic, rng)
     outcome, because = found.judge(worsening, threshold)
     edges = (found.low, found.high) if sign > 0 else (-found.high, -found.low)
     return Decision(outcome, was, is_now, *edges, because=because, likely=found.likely)
@@ -276,32 +286,61 @@ def _of_deals(before: Floats, after: Floats, rng: np.random.Generator, *, upward
 # ---- several runs
 
 
-def _of_runs(
-    left: Runs, right: Runs, threshold: float, sign: float, statistic: Statistic, rng: np.random.Generator
-) -> Bounds:
+def _of_runs(left: Runs, right: Runs, sign: float, statistic: Statistic, quiet: float | None, level: float) -> Bounds:
     """Take each run as one figure: how far the sides lie apart, beside how far runs of one side do."""
     sides = [np.array([summed_up(run, statistic) for run in runs]) for runs in (left, right)]
     grown = sign * float(sides[1].mean() - sides[0].mean())
     freedom = len(left) + len(right) - 2
     between = _squares(sides) / freedom
     lengths = [len(run) for run in (*left, *right)]
-    within = _squares([*left, *right]) / max(1, sum(lengths) - len(lengths)) * float(np.mean([1 / n for n in lengths]))
-    spread = math.sqrt(max(between, within if statistic == "mean" else 0.0))
-    least = _QUIET_RUNS * abs(float(sides[0].mean()))
+    steps, within = max(1, sum(lengths) - len(lengths)), 0.0
+    if (
+        statistic == "mean"
+    ):  # what single steps make of it is known from all of them, and the runs cannot differ by less
+        within = _squares([*left, *right]) / steps * float(np.mean([1 / n for n in lengths]))
+    least = QUIET_RUNS * abs(float(sides[0].mean())) if quiet is None else quiet
+    hardly_more = math.sqrt(least**2 + within)
+    known = math.sqrt(between) <= hardly_more * _shown_at_most(freedom)
     error = math.sqrt(1 / len(left) + 1 / len(right))
-    certain, hardly = (
-        error * min(_student(level, freedom) * spread, _FAR * max(spread, least)) for level in (0.999, 0.995)
-    )
+
+    def far(chance: float) -> float:
+        """How far chance puts the sides apart: by the spread that the runs show, or by what runs hardly exceed."""
+        most = -_NORMAL.inv_cdf(chance / 2) * max(math.sqrt(between), hardly_more) if known else math.inf
+        shown = min(_student(chance, freedom) * math.sqrt(between), most)
+        return error * max(shown, _student(chance, steps) * math.sqrt(within))
+
+    certain, hardly = far(level * (_FEWEST if freedom <= 2 else 1)), far(_HARDLY)
     return Bounds(grown - certain, grown + certain, grown + hardly, grown, True, 0.0)
 
 
-def _student(level: float, freedom: int) -> float:
-    """Return a quantile of Student's t."""
-    table = _T[level]
-    if freedom <= len(table):
-        return table[freedom - 1]
-    z = _NORMAL[level]
-    return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+def _shown_at_most(freedom: int) -> float:
+    """Return the spread that so many runs hardly show, in their true one: by Wilson and Hilferty's cube root."""
+    part = 2 / (9 * freedom)
+    return math.sqrt((1 - part + _REFUTED * math.sqrt(part)) ** 3)
+
+
+@cache
+def _student(chance: float, freedom: int) -> float:
+    """Return what Student's t exceeds with this chance."""
+    low, high = 0.0, 1.0
+    while _beyond(high, freedom) > chance:
+        low, high = high, 2 * high
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _beyond(middle, freedom) > chance else (low, middle)
+    return high
+
+
+def _beyond(t: float, freedom: int) -> float:
+    """Return the chance of Student's t to exceed *t*: the finite sums for whole degrees of freedom."""
+    angle = math.atan2(t, math.sqrt(freedom))
+    square, odd = math.cos(angle) ** 2, freedom % 2
+    term = total = 1.0 if freedom > 1 else 0.0
+    for index in range(2 + odd, freedom - 1, 2):
+        term *= square * (index - 1) / index
+        total += term
+    total *= math.sin(angle) * (math.cos(angle) if odd else 1.0)
+    return 0.5 * (1 - (2 / math.pi * (angle + total) if odd else total))
 
 
 def _chance(before: Floats, after: Floats, *, upward: bool) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 from advisor.engine import ranking
 from advisor.engine.claims import priced, ranked_bundles
 from advisor.results.analysis import Finding, PlanStep, Saving
+from advisor.roofline.limits import limits
 from advisor.timeline.unprofiled import unprofiled
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from advisor.engine.claims import Claim
     from advisor.engine.run import Outcome
     from advisor.replay.cpu import Thread
+    from advisor.replay.limits import StepLimits
     from advisor.replay.pricing import Priced, Replay, Rung
     from advisor.rulebook import Rulebook
     from advisor.trace import Trace
@@ -41,6 +43,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     steps: list[PlanStep]
     reason: str
     what_if: PlanStep | None = None
+    limits: StepLimits | None = None
+    """The step with each kernel at its limit."""
+
+    @property
+    def limits_ms(self) -> dict[str, float]:
+        """The figures of ``limits``, by name; none where there are none."""
+        return {} if self.limits is None else self.limits._asdict()
 
 
 def make(trace: Trace, outcome: Outcome, *, safe: bool = False, what_if: Sequence[str] = ()) -> Plan:
@@ -50,11 +59,16 @@ def make(trace: Trace, outcome: Outcome, *, safe: bool = False, what_if: Sequenc
     recording cannot be trusted to be run again, prices stay bounds, and say why.
     """
     claims = [claim for claim in outcome.matches.values() if claim.rule.replay is not None and len(claim.segments)]
-    if not claims:
+    if not claims and not trace.context.once(limits).known.any():
         return Plan(findings=outcome.findings, steps=[], reason="")
     from advisor.replay import pace
+    from advisor.replay.limits import step_limits
+    from advisor.replay.pricing import Replay
 
     replay = _replay(trace)
+    floor = step_limits(replay, trace.priced_ms) if isinstance(replay, Replay) else None
+    if not claims:
+        return Plan(findings=outcome.findings, steps=[], reason="", limits=floor)
     if replay.reason:
         return Plan(findings=_bounded(trace, outcome, claims, replay.reason), steps=[], reason=replay.reason)
     whole_ms = trace.priced_ms
@@ -74,6 +88,7 @@ def make(trace: Trace, outcome: Outcome, *, safe: bool = False, what_if: Sequenc
         steps=steps,
         reason="",
         what_if=_what_if(replay, claims, what_if, whole_ms) if what_if else None,
+        limits=floor,
     )
 
 

@@ -20,6 +20,8 @@ APART = 0.10
 UNSTEADY = 0.01
 # A cause's own median is said where it differs from its part of the mean step by so much, and so much of the step.
 _UNLIKE = 0.05
+_MOSTLY = 0.5
+"""Share of the kernels' time whose work is known, from which on figures of it stand for the step."""
 _NEARLY_ALL = 0.95
 """Share of the kernels' time from which on a figure speaks of the kernels."""
 # What reading lost: codes of quality notes that a reader in a hurry must see too.
@@ -228,8 +230,28 @@ def headline(summary: Summary) -> list[Figure]:
         ("Tensor Cores", summary.tensor_core_share, "of kernel time", "summary.tensor_core_share"),
     )
     rows += [Figure(name, None if share is None else percent(share), hint, key) for name, share, hint, key in shares]
+    rows += _limits(summary)
     peak = None if summary.peak_memory_bytes is None else memory(summary)
     return [*rows, Figure("peak memory", peak, "", "summary.peak_memory_bytes")]
+
+
+def modelled(summary: Summary) -> bool:
+    """Tell whether the limits of most of the kernels' time are known: else figures of them say little of the step."""
+    return (summary.modelled_share or 0.0) >= _MOSTLY and summary.limit_ms is not None
+
+
+def _limits(summary: Summary) -> list[Figure]:
+    """Return how far the step is from what the device can do, where most of its kernels' work is known."""
+    if not modelled(summary) or summary.limit_ms is None:
+        return []
+    known = f"; {percent(summary.modelled_share)} of kernel time is modelled"
+    rows = []
+    if summary.mfu is not None:
+        hint = f"matrix products, convolutions, attention: their time at peak rates, of the step{known}"
+        rows.append(Figure("MFU", percent(summary.mfu), hint, "summary.mfu"))
+    reached = f"; {milliseconds(summary.reachable_ms)} at rates that programs reach" if summary.reachable_ms else ""
+    hint = f"the step with each kernel as fast as the device allows in its number format, the host as recorded{reached}"
+    return [*rows, Figure("hardware limit", milliseconds(summary.limit_ms), hint, "summary.limit_ms")]
 
 
 def _occupancy_hint(summary: Summary) -> str:

@@ -124,6 +124,15 @@ class StartupPart(msgspec.Struct, frozen=True, kw_only=True):
         return self.where_ms is None or self.where_ms >= 0.95 * self.ms
 
 
+class Distance(msgspec.Struct, frozen=True, kw_only=True):
+    """An operator's kernels, and the least time in which the device could do their work, per step (per window without steps)."""
+
+    op: Annotated[Text, doc("The operator whose work its kernels do.")]
+    ms: Annotated[float, doc("The time that they own.")]
+    limit_ms: Annotated[float, doc("At the device's peak rates: arithmetic or bytes, whichever takes longer.")]
+    reachable_ms: Annotated[float, doc("At the rates that programs reach.")]
+
+
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """Headline figures. ``None`` where the trace does not hold what is needed, never 0."""
 
@@ -240,6 +249,41 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         float | None,
         doc("What is left of the same collectives, the exchange itself, in ms of steady_ms; None likewise."),
     ] = None
+    modelled_share: Annotated[
+        float | None,
+        doc(
+            "Of the time that kernels other than communication own: of kernels whose work and device are known. None without "
+            "kernels, and in older analyses."
+        ),
+    ] = None
+    mfu: Annotated[
+        float | None,
+        doc(
+            "Model FLOPs utilization: the time that the arithmetic of matrix products, convolutions and attention takes at the "
+            "device's peak rate of the format that each ran in, as a share of steady_ms; recomputed work counts. None where no "
+            "such work is known."
+        ),
+    ] = None
+    bandwidth_share: Annotated[
+        float | None,
+        doc(
+            "Of kernels that memory bounds: what they must move at the least, at the device's peak bandwidth, as a share of "
+            "their time. None where there are none."
+        ),
+    ] = None
+    limit_ms: Annotated[
+        float | None,
+        doc(
+            "The step (the window without steps) replayed with each kernel of known work at the hardware's limit, the host and "
+            "all else as recorded: no faster kernels make it shorter. None where no limit is known or no replay is possible."
+        ),
+    ] = None
+    reachable_ms: Annotated[
+        float | None, doc("The same with each kernel in the time that programs reach; None likewise.")
+    ] = None
+    distance: Annotated[
+        list[Distance], doc("Operators by the time that lies between them and what is reachable, the most first.")
+    ] = []
     replays_whole: Annotated[
         bool,
         doc(

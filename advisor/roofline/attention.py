@@ -180,6 +180,10 @@ _LAYOUTS = {
     "flash_attn::_flash_attn_varlen_backward": Layout(
         query=1, grad=0, causal=15, heads_first=False, lengths=9, window=16, aligned=_BOTTOM_RIGHT
     ),
+    **{
+        f"aiter::{name}": Layout(causal=5, heads_first=False, window=6, aligned=_BOTTOM_RIGHT)
+        for name in ("mha_fwd", "fmha_v3_fwd", "_flash_attn_forward")
+    },
     "xformers::efficient_attention_forward_cutlass": Layout(causal=7, kind=True, heads_first=False, lengths=4, mask=3),
 }
 FORMULAS: dict[str, Formula] = {name: _formula(layout) for name, layout in _LAYOUTS.items()}

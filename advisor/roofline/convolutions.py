@@ -4,17 +4,40 @@ Sources: torch.utils.flop_counter (conv_flop_count) and the schemas in aten/src/
 weight of [K, C/groups, R, S] that is 2·N·P·Q·K·(C/groups)·R·S = 2·N·P·Q·(elements of the weight), so neither groups,
 dilation nor the kind (depthwise is groups = C) have to be asked; a transposed convolution, [C, K/groups, R, S], scatters and has
 2·N·H·W·(elements of the weight). Products with padding are counted. The gradient of the input and that of the weight take as
-many each. These are the operations of the direct algorithm: Winograd's takes up to 2.25 times fewer for 3×3, so a kernel
-of it may exceed a peak rate by as much.
+many each. These are the operations of the direct algorithm; Winograd's takes fewer, by the tile in its kernel's name (``share``).
+Source: Lavin and Gray, https://arxiv.org/abs/1509.09308: F(m×m, r×r) multiplies (m + r - 1)² times for m²·r².
 """
 
 from __future__ import annotations
 
 import math
+import re
 from typing import NamedTuple
 
 from advisor.roofline.signature import Operand, Shape, Signature, Tensor
 from advisor.roofline.work import UNSIZED, Formula, Hints, Work, dense, finish
+
+_FFT = re.compile(r"\bfft[12]d_[rc]2[rc]")
+_TILE = re.compile(r"winograd\w*?(?<!\d)(\d)x\1(?!\d)|_f(\d)x(\d)(?!\d)", re.IGNORECASE)
+_WINOGRAD = re.compile(r"winograd|sp3asmconv", re.IGNORECASE)
+
+
+def share(kernel: str) -> float:
+    """The part of the direct algorithm's multiplications that a kernel does; 0 where it transforms (FFT), 1 for other names.
+
+    cuDNN names the outputs of a tile for 3×3 weights (``4x4``), 9×9 its transformed tile for 5×5; MIOpen names both (``f2x3``).
+    """
+    if _FFT.search(kernel):
+        return 0.0
+    if not _WINOGRAD.search(kernel):
+        return 1.0
+    tile = _TILE.search(kernel)
+    outputs, weights = 2, 3
+    if tile and tile[1]:
+        outputs, weights = (5, 5) if tile[1] == "9" else (int(tile[1]), 3)
+    elif tile:
+        outputs, weights = int(tile[2]), int(tile[3])
+    return ((outputs + weights - 1) / (outputs * weights)) ** 2
 
 
 class Layout(NamedTuple):

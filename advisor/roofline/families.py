@@ -21,6 +21,7 @@ from advisor.roofline import (
     reductions,
     serving,
     softmax,
+    transforms,
 )
 from advisor.roofline.signature import Signature
 from advisor.roofline.work import NO_HINTS, Formula, Hints, Work
@@ -40,6 +41,7 @@ _FAMILIES = (
     copies,
     reductions,
     serving,
+    transforms,
     pointwise,
 )
 # No call computes or moves as much; what says so is damaged, and would not fit an int64.
@@ -51,7 +53,7 @@ FORMULAS: dict[str, Formula] = {name: formula for family in _FAMILIES for name, 
 @lru_cache(maxsize=4096)
 def find(name: str) -> Formula | None:
     """The formula of an operator; None for one that is not known, or that computes nothing."""
-    return FORMULAS.get(name) or fused.find(name)
+    return FORMULAS.get(name) or fused.find(name) or serving.find(name)
 
 
 def work(signature: Signature, hints: Hints = NO_HINTS) -> Work | None:

@@ -91,6 +91,15 @@ def _elements(signature: Signature, hints: Hints) -> Work | None:
     return finish("normalization", 5 * read[0].elements, tensors, hints, arithmetic=read[0].type)
 
 
+def _weight(signature: Signature, hints: Hints) -> Work | None:
+    """_weight_norm_interface(v, g, dim): square, add, multiply; and the norms."""
+    source, gain = signature.tensor(0), signature.tensor(1)
+    if source is None or gain is None:
+        return None
+    tensors = [source, gain, dense(source.shape, source.type), dense(gain.shape, gain.type)]
+    return finish("normalization", 3 * source.elements, tensors, hints, arithmetic=source.type)
+
+
 def _apex(signature: Signature, hints: Hints) -> Work | None:
     """FusedLayerNormAffineFunction(input, weight, bias) of Apex and Megatron, an autograd function."""
     return _forward(_FULL, (1, 2))(signature, hints)
@@ -119,6 +128,7 @@ FORMULAS: dict[str, Formula] = {
     "aten::batch_norm_backward": _backward(0, 1, (5, 6, 2), 9, _FULL_BACK),
     "aten::cudnn_batch_norm_backward": _backward(1, 0, (5, 6, 2), None, _FULL_BACK),
     "aten::miopen_batch_norm_backward": _backward(1, 0, (5, 6, 2), None, _FULL_BACK),
+    "aten::_weight_norm_interface": _weight,
     "FusedLayerNormAffineFunction": _apex,
     "FusedRMSNormAffineFunction": _forward(_RMS, (1,)),
     "MixedFusedLayerNorm": _apex,

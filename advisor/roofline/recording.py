@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.intervals import Bools, Ints, fetch
-from advisor.roofline import families, pointwise
+from advisor.roofline import convolutions, families, pointwise
 from advisor.roofline.signature import Shape, Signature, Tensor, read
 from advisor.roofline.work import UNLISTED, UNSIZED, UNTYPED, Hints, Work
 from advisor.timeline.calls import OP
@@ -61,7 +61,10 @@ class Modelled:
     form: Ints
     """Per node: an index into ``works``; -1 for what has no shapes or no formula."""
     owner: Ints
-    """Per piece of GPU work: the node of the innermost operator around its launch whose work is known; -1 for none."""
+    """Per piece of GPU work: the node of the innermost operator around its launch whose work is known; -1 for none.
+
+    Communication has none. A transfer between host and device has its ``aten::copy_``: its bytes move over the link.
+    """
 
     def work_of(self, node: int) -> Work | None:
         """The work of the operator at a node, as its own operands tell it."""
@@ -97,7 +100,7 @@ def _distinct(keys: list[Ints]) -> tuple[Ints, Ints]:
     combined = np.zeros(len(keys[0]), np.int64)
     for key in keys:
         span = int(key.max(initial=-1)) + 2
-        combined = combined * span + key + 1
+        combined = combined * span + key.astype(np.int64) + 1
         _, combined = np.unique(combined, return_inverse=True)
     _, first, back = np.unique(combined, return_index=True, return_inverse=True)
     return first, back.ravel()
@@ -113,7 +116,9 @@ def modelled(recording: Recording) -> Modelled:
     works = [None if signature is None else families.work(signature) for signature in known.table]
     _resolve(recording, known, works, form)
     own = np.where(_flags([work is not None and work.known for work in works], form), np.arange(host.size), -1)
-    return Modelled(works, form, fetch(host.flow(own), recording.work.launch))
+    owner = fetch(host.flow(own), recording.work.launch)
+    owner[recording.work.communication] = -1  # moves what it moves over the link
+    return Modelled(works, form, owner)
 
 
 def _flags(values: list[bool], form: Ints) -> Bools:
@@ -136,14 +141,15 @@ def _resolve(recording: Recording, known: Signatures, works: list[Work | None], 
     shapes: dict[int, tuple[Shape, ...]] = {}
     base, added = len(works), []
     for at in first.tolist():
-        signature = known.table[form[wanted[at]]]
-        assert signature is not None  # it has a work
-        outer = tuple(_shapes(recording, int(near[at, 0]), shapes))
+        signature, before = known.table[form[wanted[at]]], works[form[wanted[at]]]
+        if signature is None:
+            added.append(before)
+            continue
+        outer = _shapes(recording, int(near[at, 0]), shapes)
         others = [shape for code in near[at, 1:].tolist() for shape in _shapes(recording, code, shapes)[:1]]
         signature = _expanded(signature, _shapes(recording, int(expanded[wanted[at]]), shapes))
         hints = Hints((*outer, *others), _element_type(recording, int(kernel[at])))
         found = families.work(signature, hints)
-        before = works[form[wanted[at]]]
         added.append(found if found is not None and _more(found, before) else before)
     works.extend(added)
     form[wanted] = base + back
@@ -208,15 +214,12 @@ def _neighbours(recording: Recording, nodes: Ints) -> Ints:
     out = np.full((len(nodes), _BEHIND + 2), -1, np.int64)
     # The operator around one says what it works on where it is the whole of which that is a part (…_backward_weight).
     outer = host.parent[nodes]
-    part = np.array(
-        [
-            up >= 0
-            and host.group[up] == OP
-            and recording.names[host.name[node]].startswith(recording.names[host.name[up]] + "_")
-            for node, up in zip(nodes.tolist(), outer.tolist(), strict=True)
-        ],
-        np.bool_,
-    )
+    part = (outer >= 0) & (fetch(host.group, outer) == OP)
+    first, back = _distinct([host.name[nodes], np.where(part, fetch(host.name, outer), -1)])
+    names, around = recording.names, fetch(host.name, outer)
+    part &= np.array(
+        [names[host.name[nodes[at]]].startswith(names[around[at]] + "_") for at in first.tolist()], np.bool_
+    )[back]
     out[part, 0] = dims[outer[part]]
     out[:, 1] = _gradients(recording, nodes, dims)
     ops = np.flatnonzero(host.group == OP)
@@ -269,11 +272,14 @@ def _element_type(recording: Recording, name: int) -> str | None:
     return _FORMATS[word[0]] if word else None
 
 
-def divided(recording: Recording, known: Modelled, active: Bools | None = None) -> tuple[Floats, Floats]:
+def divided(
+    recording: Recording, known: Modelled, active: Bools | None = None, *, least: bool = False
+) -> tuple[Floats, Floats]:
     """FLOPs and bytes of each node's own work, NaN where unknown: what operators inside it own is not counted again.
 
     *active* flags the nodes that do something themselves; by default those that own GPU work. Only products take off the work
-    of products: the sums, copies and fills inside these prepare operands or add to what is counted there.
+    of products: the sums, copies and fills inside these prepare operands or add to what is counted there. With *least*
+    a convolution counts what the algorithm takes that ran, which may be less than the direct one (NaN for an FFT).
     """
     host = recording.host
     if active is None:
@@ -283,6 +289,8 @@ def divided(recording: Recording, known: Modelled, active: Bools | None = None) 
     known_node = _flags([work is not None and work.known for work in known.works], known.form)
     counts = known_node & active
     flops[~known_node], moved[~known_node] = np.nan, np.nan
+    if least:
+        flops *= _algorithms(recording, known)
     total = flops.copy(), moved.copy()
     around = fetch(host.flow(np.where(counts, np.arange(host.size), -1)), host.parent)
     preparing = _flags([work is not None and work.kind in _PREPARING for work in known.works], known.form)
@@ -292,6 +300,19 @@ def divided(recording: Recording, known: Modelled, active: Bools | None = None) 
         np.subtract.at(left, around[inner], np.nan_to_num(whole[inner]))
         np.maximum(left, 0, out=left)
     return flops, moved
+
+
+def _algorithms(recording: Recording, known: Modelled) -> Floats:
+    """Return per node the part of the direct convolution's operations that its kernels' algorithm takes; NaN for an FFT."""
+    out = np.ones(recording.host.size)
+    code, back = np.unique(recording.work.name, return_inverse=True)
+    shares = np.array([convolutions.share(recording.names[name]) for name in code.tolist()])[back.ravel()]
+    rows = np.flatnonzero((known.owner >= 0) & (shares < 1))
+    np.minimum.at(out, known.owner[rows], shares[rows])
+    direct = _flags([work is None or work.kind != "convolution" for work in known.works], known.form)
+    out[direct] = 1
+    out[out == 0] = np.nan
+    return out
 
 
 def _values(known: Modelled, which: str) -> Floats:

@@ -2,7 +2,7 @@
 
 Sources: torch.nn.LSTM, GRU and RNN (a layer multiplies its input and its hidden state: 2·gates·hidden·(inputs + hidden)
 operations a step), the schemas of _cudnn_rnn, miopen_rnn and mkldnn_rnn_layer in native_functions.yaml. Backward, the gradients
-of inputs and weights take as many each. The gates' pointwise arithmetic, some ten operations an element, is not counted.
+of inputs and weights take as many each. The gates' pointwise arithmetic is counted only where a kernel of its own does it.
 Bytes: input, weights, hidden states and output; the hidden state between steps may stay on the chip.
 """
 
@@ -77,11 +77,28 @@ def _mkldnn_backward(signature: Signature, hints: Hints) -> Work | None:
     return finish("recurrent", 2 * forward.flops, moved, hints, arithmetic=source.type)
 
 
+def _cell(states: int) -> Formula:
+    """Return the formula of _thnn_fused_lstm_cell(input_gates, hidden_gates, cx, …) and its like: the gates' arithmetic alone."""
+
+    def formula(signature: Signature, hints: Hints) -> Work | None:
+        gates, hidden, state = (signature.tensor(at) for at in range(3))
+        if gates is None or hidden is None or state is None:
+            return None
+        # The states are written, and the gates as the backward pass needs them.
+        written = [dense(state.shape, state.type)] * states + [dense(gates.shape, gates.type)]
+        tensors = [gates, hidden, state, *written]
+        return finish("pointwise", 4 * gates.elements, tensors, hints, arithmetic=gates.type, exact=False)
+
+    return formula
+
+
 FORMULAS: dict[str, Formula] = {
     "aten::_cudnn_rnn": _layer(False),
     "aten::miopen_rnn": _layer(False),
     "aten::_cudnn_rnn_backward": _layer(True),
     "aten::miopen_rnn_backward": _layer(True),
+    "aten::_thnn_fused_lstm_cell": _cell(2),
+    "aten::_thnn_fused_gru_cell": _cell(1),
     "aten::mkldnn_rnn_layer": _mkldnn,
     "aten::mkldnn_rnn_layer_backward": _mkldnn_backward,
 }

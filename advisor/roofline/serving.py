@@ -18,6 +18,15 @@ _CACHE = "the lengths of the cached sequences, which are values of a tensor"
 _EXPERTS = "the experts' weights, which are no operands"
 _TABLES = "the width of each table, and how often each is asked"
 
+_COMPILED = "the operators inside the compiled function"
+# FBGEMM names an operator for each optimizer and device.
+_TABLE_OPERATORS = ("fbgemm::split_embedding_", "torch::autograd::CppNode<SplitLookupFunction_")
+
+
+def find(name: str) -> Formula | None:
+    """The formula of an operator that goes by the beginning of its name; None for others."""
+    return _unknown("indexing", _TABLES) if name.startswith(_TABLE_OPERATORS) else None
+
 
 def _unknown(kind: str, reason: str) -> Formula:
     """Return the formula of an operator whose work its operands do not tell."""
@@ -174,8 +183,8 @@ FORMULAS: dict[str, Formula] = {
     "fbgemm::asynchronous_complete_cumsum": _both_ways(0),
     "fb::asynchronous_complete_cumsum": _both_ways(0),
     "fbgemm::block_bucketize_sparse_features": _both_ways(1),
-    "fbgemm::split_embedding_codegen_lookup_rowwise_adagrad_function": _unknown("indexing", _TABLES),
-    "torch::autograd::CppNode<SplitLookupFunction_rowwise_adagrad_Op>": _unknown("indexing", _TABLES),
+    "CompiledFunction": _unknown("fused", _COMPILED),
+    "CompiledFunctionBackward": _unknown("fused", _COMPILED),
 }
 for _space in _KERNELS:
     # (out, input, weight, eps); (input, residual, weight, eps), both in place; (out, input) where the input holds two halves.

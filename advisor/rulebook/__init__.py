@@ -14,9 +14,10 @@ from typing import Any
 
 import msgspec
 
-from advisor.errors import RuleError, excerpt, nearest
+from advisor.errors import RuleError, nearest
 from advisor.frames import SCHEMAS
 from advisor.frames.schema import Schema
+from advisor.privacy import excerpt
 from advisor.rulebook import shipped
 from advisor.rulebook.conditions import ConditionError, compile_all
 from advisor.rulebook.draft import Draft, limit_problem

@@ -16,7 +16,8 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
-from advisor.errors import excerpt, nearest
+from advisor.errors import nearest
+from advisor.privacy import excerpt
 
 S = TypeVar("S", bound=msgspec.Struct)
 

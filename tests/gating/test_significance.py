@@ -139,3 +139,39 @@ def test_false_alarms_of_a_noisy_figure_are_rare(count: int) -> None:
     drawn = [rng.normal(100, 8, (2, count)).tolist() for _ in range(400)]
     alarms = [decide([first], [second], threshold=5).outcome == "worse" for first, second in drawn]
     assert sum(alarms) <= 0.02 * len(alarms)
+
+
+def test_the_quantiles_of_student_are_those_of_the_tables() -> None:
+    tables = {0.005: (63.66, 9.925, 5.841, 4.604, 4.032), 0.001: (318.3, 22.33, 10.21, 7.173, 5.893)}
+    for chance, table in tables.items():
+        found = [significance._student(chance, freedom) for freedom in range(1, 6)]
+        assert found == pytest.approx(table, rel=1e-3)
+    assert significance._student(0.001, 4000) == pytest.approx(
+        3.092, abs=1e-3
+    )  # nearly the normal distribution's 3.090
+    # The most that four degrees of freedom show of a spread of 1, by the table of chi-square: 13.28 at 99 %.
+    assert significance._shown_at_most(4) == pytest.approx((13.28 / 4) ** 0.5, rel=2e-3)
+
+
+@pytest.mark.parametrize(("sides", "spread"), [((3, 3), 3.0), ((5, 5), 3.0), ((3, 3), 5.0)])
+def test_a_part_that_differs_much_from_run_to_run_seldom_fails(sides: tuple[int, int], spread: float) -> None:
+    # A part of 10 ms, of a step of 100: what is known of its runs is that they hardly move the step by more than 5 %.
+    rng = np.random.default_rng(7)
+    alarms = 0
+    for _ in range(1500):
+        base, now = (
+            [(centre + rng.normal(0, 0.1, 5)).tolist() for centre in rng.normal(10, spread, count)] for count in sides
+        )
+        alarms += decide(base, now, threshold=1.0, quiet=5.0).outcome == "worse"
+    assert alarms <= 6  # 1.5 to 2.5 are to be expected; 25 of three runs a side, were their spread believed to be known
+
+
+def test_a_figure_that_is_asked_for_beside_others_has_to_be_surer() -> None:
+    # Runs of 9, 10 and 11 beside 17, 18 and 19: spread 1, error sqrt(2/3), so 9.8 errors of t with four degrees of freedom.
+    sides = [[[centre] * 4 for centre in centres] for centres in ((9.0, 10.0, 11.0), (17.0, 18.0, 19.0))]
+    assert significance._student(0.0005, 4) < 9.8 < significance._student(0.0002, 4)
+    assert decide(*sides, threshold=1.0, quiet=0.0, level=0.0005).outcome == "worse"
+    assert decide(*sides, threshold=1.0, quiet=0.0, level=0.0002).outcome == "inconclusive"
+    assert decide(*sides, threshold=1.0, quiet=5.0, level=0.0002).outcome == "inconclusive"
+    # Known to differ by 2 at most, they lie 4.9 errors apart.
+    assert decide(*sides, threshold=1.0, quiet=2.0, level=0.0002).outcome == "worse"

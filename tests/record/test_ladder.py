@@ -24,6 +24,7 @@ from ladder.machine import Machine
 from ladder.states import Article, Measurement, Settings, State, Task, change, on_cpu, on_cuda
 from msgspec import json, structs
 from support.paths import ROOT
+from support.traces import sample
 
 import advisor
 from advisor.cli import main
@@ -409,6 +410,6 @@ def test_the_sample_ladder_was_climbed_and_names_nobody() -> None:
         body = gzip.decompress(path.read_bytes()).decode("utf-8")
         assert not re.findall(r"/(?:tmp|work|root|home|Users)\b[^\"]{0,40}", body), path.name
         assert "Call stack" in body
-        analysis = advisor.analyze(advisor.read(str(path)))
+        analysis = sample(path)
         assert rung.number or "cpu/loader-wait" in [finding.rule for finding in analysis.findings]
         assert analysis.summary.causes.get("loader", 0.0) == pytest.approx(rung.loader_share)

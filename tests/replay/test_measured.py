@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from support.paths import ROOT
+from support.traces import sample
 
-import advisor
 from advisor.hardware import Peaks, peaks
 from advisor.rulebook import builtin_rules_dir, load
 
@@ -92,7 +92,7 @@ PROGRAMS = ("surrogate_numpy", "segmentation_eval")
 def test_the_range_holds_what_the_repair_returned(program: str, rules: list[str]) -> None:
     gain = gained(program)
     place = f"programs/{program}.trace.json.gz" if program in PROGRAMS else f"known/{program}.json.gz"
-    found = advisor.analyze(advisor.read(str(MEASURED / place)))
+    found = sample(MEASURED / place)
     savings = [one.saving for one in found.findings if one.rule in rules and one.saving is not None]
     assert sum(one.low_ms for one in savings) <= gain <= sum(one.high_ms for one in savings)
 
@@ -102,7 +102,7 @@ def test_fused_attention_behind_a_slow_host_is_worth_much_of_its_cost_at_least()
 
     Without the profiler the host takes at most 30 / 1.28 = 23.4 ms: cautiously 7 go, two fifths.
     """
-    found = advisor.analyze(advisor.read(str(MEASURED / "known" / "attention_by_hand.json.gz")))
+    found = sample(MEASURED / "known" / "attention_by_hand.json.gz")
     (attention,) = [one for one in found.findings if one.rule == "kernels/unfused-attention"]
     assert attention.saving is not None
     assert 0.4 * attention.cost_ms <= attention.saving.low_ms <= attention.saving.high_ms <= attention.cost_ms

@@ -10,7 +10,7 @@ import pytest
 from support.paths import ROOT
 from support.real import NAMES
 from support.traces import analysis as analyzed
-from support.traces import rules
+from support.traces import rules, sample
 from support.traces import trace as real
 
 from advisor.engine import run as engine
@@ -333,5 +333,5 @@ def test_what_if_in_python_gives_the_step_and_the_timeline() -> None:
     ],
 )
 def test_the_plan_of_each_state_of_the_article_names_its_fix(rung: str, rule: str) -> None:
-    plan = analyze(read(str(ROOT / "sample_traces" / "article" / f"{rung}.json.gz")), rules()).plan
+    plan = sample(ROOT / "sample_traces" / "article" / f"{rung}.json.gz").plan
     assert rule in [name for step in plan for name in step.rules]

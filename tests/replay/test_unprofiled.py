@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from support.paths import ROOT
-from support.traces import rules
+from support.traces import rules, sample
 
 from advisor.pipeline import analyze
 from advisor.report import Options, render
@@ -114,7 +114,7 @@ def test_recorded_programs_promise_no_more_than_their_step_takes(path: Path) -> 
     import json
 
     measured = json.loads((path.parent / "measured.json").read_text())[path.name.partition(".")[0]]
-    found = analyze(read(str(path)), rules())
+    found = sample(path)
     assert found.summary.priced_ms == pytest.approx(measured["before_ms"], rel=0.35)
     promised = sum(one.saving.high_ms for one in found.findings if one.saving)
     assert promised <= found.summary.priced_ms * (1 + 1e-9)

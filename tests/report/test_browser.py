@@ -13,6 +13,7 @@ from support.hostile import write_hostile
 from support.paths import ROOT
 from support.real import NAMES
 from support.traces import analysis, real_trace
+from support.traces import sample as sampled
 
 from advisor.pipeline import analyze, analyze_many
 from advisor.report import Options, render
@@ -54,7 +55,7 @@ def written(folder: Path, name: str, document: Analysis | Several, **options: An
 
 @pytest.fixture(scope="module")
 def sample(folder: Path) -> Path:
-    made = analyze(read(str(SAMPLE)), views=True)
+    made = sampled(SAMPLE, views=True)
     return written(folder, "sample", made, source_root=str(SAMPLE.parent))
 
 

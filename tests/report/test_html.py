@@ -19,7 +19,7 @@ from support.pages import Page, policy
 from support.paths import ROOT
 from support.real import TRACES
 from support.traces import analysis as real_analysis
-from support.traces import real_trace
+from support.traces import real_trace, sample
 
 from advisor import views as viewing
 from advisor.cli import main as advisor_command
@@ -153,7 +153,7 @@ def test_the_package_holds_the_page() -> None:
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
 def test_samples_render_within_the_budget_and_say_what_the_json_says(path: Path) -> None:
-    rendered(analyze(read(str(path)), views=True))
+    rendered(sample(path, views=True))
 
 
 @pytest.mark.parametrize("name", REAL)
@@ -281,7 +281,7 @@ def test_links_are_http_or_no_links(url: str, kept: bool) -> None:
 
 
 def test_none_is_never_printed() -> None:
-    made = analyze(read(str(SAMPLES[0])), views=True)
+    made = sample(SAMPLES[0], views=True)
     words = re.sub(r"<script.*?</script>|<style.*?</style>", "", html(made), flags=re.DOTALL)
     assert not re.search(r">\s*(?:None|nan|True|False|Undefined)\s*<|=\"None\"", words)
 
@@ -404,14 +404,14 @@ def test_a_notebook_shows_an_analysis_and_a_finding() -> None:
 
 
 def test_an_analysis_writes_its_report(tmp_path: Path) -> None:
-    made = analyze(read(str(SAMPLES[0])), views=True)
+    made = sample(SAMPLES[0], views=True)
     made.to_html(tmp_path / "r.html")
     assert (tmp_path / "r.html").read_bytes() == render("html", made)
 
 
 def test_views_are_made_of_what_the_page_shows() -> None:
     """Each table of the contract has a place on the page."""
-    made = analyze(read(str(SAMPLES[0])), views=True)
+    made = sample(SAMPLES[0], views=True)
     page = Page(html(made))
     labels = {attrs.get("aria-label") for attrs, _ in page.all("table")}
     assert {"Operators", "Kernels", "Modules", "Copies", "Waits of the host for the device"} <= labels

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 
 import pytest
 from support.signatures import HALF, signature, tensor, value, work_of
 
+from advisor.roofline.convolutions import share
 from advisor.roofline.families import work
 
 
-def counted(n: int, c: int, k: int, size: int, span: int, stride: int, groups: int, places: int) -> int:
-    """Multiply–adds of a direct convolution, one by one (those on padding too)."""
-    count = 0
-    for _, _, _, _ in itertools.product(range(n), range(k), range(places), range(places)):
-        count += (c // groups) * span * span
-    return count
+def counted(n: int, c: int, k: int, span: int, groups: int, places: int) -> Counter[str]:
+    """Multiply–adds of a direct convolution and of its two gradients, one by one (those on padding too)."""
+    terms: Counter[str] = Counter()
+    for _, out, _, _ in itertools.product(range(n), range(k), range(places), range(places)):
+        for source in range(c):
+            # A channel of the output sees the channels of its own group.
+            if out // (k // groups) == source // (c // groups):
+                for _ in itertools.product(range(span), range(span)):
+                    terms["forward"] += 1  # out[n, out, p, q] += in[n, source, …] · weight[out, source, r, s]
+                    terms["weight"] += 1  # d weight[out, source, r, s] += d out[n, out, p, q] · in[n, source, …]
+                    terms["input"] += 1  # d in[n, source, …] += d out[n, out, p, q] · weight[out, source, r, s]
+    return terms
 
 
 @pytest.mark.parametrize(
@@ -38,7 +46,7 @@ def test_plain_grouped_depthwise_dilated_strided(
         value([0, 0]),
         value(groups),
     )
-    assert found.flops == 2 * counted(2, c, k, 8, 3, stride, groups, out)
+    assert found.flops == 2 * counted(2, c, k, 3, groups, out)["forward"]
     assert found.bytes == 4 * (2 * c * 64 + k * (c // groups) * 9 + k + 2 * k * out * out)
     assert (found.kind, found.missing) == ("convolution", None)
 
@@ -116,22 +124,22 @@ def test_backward_without_values_tells_transposed_by_the_channels_and_says_what_
     assert backward([True, True, True], transposed=True, valued=False)["flops"] == 4 * 2 * 16 * 216
 
 
-def test_depthwise_weight_gradients_are_no_larger_than_the_forward() -> None:
-    found = work_of(
-        "aten::convolution_backward",
-        tensor(2, 32, 8, 8),
-        tensor(2, 32, 8, 8),
-        tensor(32, 1, 3, 3),
+@pytest.mark.parametrize(("c", "k", "groups", "out"), [(8, 8, 8, 8), (8, 16, 8, 4), (8, 4, 2, 8), (6, 4, 1, 4)])
+def test_gradients_of_depthwise_and_grouped_convolutions(c: int, k: int, groups: int, out: int) -> None:
+    """torch.utils.flop_counter counts the weight's gradient as if there were no groups."""
+    stride = 8 // out
+    call = [
+        tensor(2, k, out, out),
+        tensor(2, c, 8, 8),
+        tensor(k, c // groups, 3, 3),
         value([0]),
-        value([1, 1]),
-        value([1, 1]),
-        value([1, 1]),
-        value(False),
-        value([0, 0]),
-        value(32),
-        value([False, True, False]),
-    )
-    assert found.flops == 2 * 2 * 32 * 64 * 9
+        value([stride, stride]),
+    ]
+    call += [value([1, 1]), value([1, 1]), value(False), value([0, 0]), value(groups)]
+    terms = counted(2, c, k, 3, groups, out)
+    for mask, parts in (([False, True], ["weight"]), ([True, False], ["input"]), ([True, True], ["weight", "input"])):
+        found = work_of("aten::convolution_backward", *call, value([*mask, False]))
+        assert found.flops == 2 * sum(terms[part] for part in parts)
 
 
 def test_without_strides_the_output_comes_from_what_stands_beside() -> None:
@@ -154,6 +162,22 @@ def test_parts_of_the_backward_pass_of_2021() -> None:
     assert (found.flops, found.bytes) == (2 * 2 * 16 * 216, 4 * (192 + 512 + 216))
     alone = work_of(f"{name}_weight", value(None), grad, source, *rest, valued=False)
     assert (alone.flops, alone.missing) == (None, "the output's size")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "part"),
+    [
+        ("volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1", 16 / 36),
+        ("void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>(cudnn::winograd_nonfused", 36 / 144),
+        ("void cudnn::winograd_nonfused::winogradForwardOutput9x9_5x5<float, float>", 81 / 625),
+        ("miopenSp3AsmConv_v21_1_3_gfx9_fp16_dot2_edc_stride1_f2x3", 16 / 36),
+        ("void fft2d_r2c_32x32<float, false, 1u, false>(float2*, float const*, int)", 0),
+        ("volta_scudnn_128x64_relu_interior_nn_v1", 1),
+        ("ampere_sgemm_128x64_nn", 1),
+    ],
+)
+def test_algorithms_that_multiply_less(kernel: str, part: float) -> None:
+    assert share(kernel) == pytest.approx(part)
 
 
 def test_operands_that_are_no_convolution() -> None:

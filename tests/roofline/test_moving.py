@@ -96,6 +96,13 @@ N = 8192
         ("aten::upsample_nearest2d", [X, value([32, 32]), NONE, NONE], 0, 20 * N),
         ("aten::upsample_bilinear2d", [X, value([32, 32]), FALSE, NONE, NONE], 32 * N, 20 * N),
         ("aten::mse_loss", [tensor(4, 5), tensor(4, 5), value(1)], 60, 164),
+        ("aten::_fft_c2c", [tensor(3, 8, type="c10::complex<float>"), value([1]), value(0), TRUE], 5 * 24 * 3, 16 * 24),
+        ("aten::_fft_r2c", [tensor(3, 8), value([1]), value(0), TRUE], 5 * 24 * 3 // 2, 8 * 24),
+        ("aten::_cdist_forward", [tensor(4, 8), tensor(5, 8), value(2), NONE], 3 * 4 * 5 * 8, 4 * (32 + 40 + 20)),
+        ("aten::linalg_cholesky_ex", [tensor(2, 6, 6), FALSE, FALSE], 144, 8 * 72),
+        ("aten::linalg_solve_triangular", [tensor(6, 6), tensor(6, 3), TRUE, TRUE, FALSE], 108, 4 * (18 + 36)),
+        ("aten::_weight_norm_interface", [tensor(4, 5), tensor(4, 1), value(0)], 60, 4 * 48),
+        ("aten::_thnn_fused_lstm_cell", [tensor(2, 12), tensor(2, 12), tensor(2, 3)], 96, 4 * (48 + 6 + 12 + 24)),
         ("aten::mse_loss", [tensor(4, 5), tensor(4, 5), value(0)], 40, 240),
         ("aten::nll_loss_forward", [tensor(6, 100), tensor(6, type="long int"), NONE, value(1), value(-100)], 12, 72),
         (

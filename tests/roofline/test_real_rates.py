@@ -85,6 +85,13 @@ def test_kernel_time_whose_work_is_known(real: Callable[[str], str], name: str) 
 
 
 @pytest.mark.real
+def test_tables_of_embeddings_are_said_to_be_unknown(real: Callable[[str], str]) -> None:
+    known = read(real("a100_dlrm_rank3of8"))[1]
+    reasons = {work.missing for work in known.works if work is not None and not work.known}
+    assert "the width of each table, and how often each is asked" in reasons
+
+
+@pytest.mark.real
 def test_experts_without_their_weights_are_said_to_be_unknown(real: Callable[[str], str]) -> None:
     known = read(real("audited/b200_vllm_gptoss_eager"))[1]
     reasons = {work.missing for work in known.works if work is not None and not work.known}

@@ -50,7 +50,7 @@ def holds(text: str, **changes: object) -> bool | None:
     row = ROW | changes
     items = ", ".join(f'CAST(? AS {COLUMNS[name]}) AS "{name}"' for name in row)
     sql = f"SELECT {compiled(text).sql} FROM (SELECT {items})"
-    ((answer,),) = connect().execute(sql, list(row.values())).fetchall()
+    ((answer,),) = session().execute(sql, list(row.values())).fetchall()
     return answer
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import pytest
 from support.paths import ROOT
+from support.traces import sample
 
-from advisor.pipeline import analyze
 from advisor.results.analysis import Analysis, Finding
 from advisor.trace import read
 
@@ -27,9 +25,8 @@ FIXES = {
 PUBLISHED = {0: (0.3165, 80.0), 1: (0.7281, 37.0), 2: (0.9237, None), 3: (None, 512 / 1.584), 4: (0.9751, 512 / 1.670)}
 
 
-@cache
 def analysis(rung: int) -> Analysis:
-    return analyze(read(str(FOLDER / STATES[rung])))
+    return sample(FOLDER / STATES[rung])
 
 
 def fired(rung: int) -> dict[str, Finding]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 from support.paths import ROOT
 from support.real import NAMES
@@ -137,6 +138,23 @@ def test_the_message_names_what_grew_by_how_much_and_where(plants: list[Any]) ->
                 check.message for check in found.judgement.checks if check.outcome == "regression" and check.counts
             ]
             assert any(re.search(SAID[found.plant], message) for message in grown), (found.trace, found.plant, grown)
+
+
+def test_causes_that_differ_from_run_to_run_are_no_regression(study: ModuleType) -> None:
+    noise = study.gate_noise
+    model = noise.BETWEEN_RUNS[-1]
+    assert model.parts == 0.3
+    rng = np.random.default_rng(20261123)
+    for runs, draws in (((3, 1), 150), ((3, 3), 300)):
+        counts = Counter(noise.drawn(model, 10, runs, 0.0, rng) for _ in range(draws))
+        assert counts["failed"] <= 1  # 17 and 12, where the spread of few runs is believed to be that of all
+        assert noise.drawn(model, 10, runs, 0.3, rng) == "failed"
+
+
+def test_the_rate_is_at_most_what_makes_so_few_alarms_unlikely(study: ModuleType) -> None:
+    # No alarm in n comparisons: (1 - p)^n = 0.05, which is nearly 3 / n. Five of 600: by Clopper and Pearson's table 1.74 %.
+    assert study.gate_noise.at_most(0, 2000) == pytest.approx(1 - 0.05 ** (1 / 2000), rel=1e-6)
+    assert study.gate_noise.at_most(5, 600) == pytest.approx(0.0174, abs=5e-5)
 
 
 def test_the_page_publishes_what_was_measured() -> None:

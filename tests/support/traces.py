@@ -112,5 +112,13 @@ def trace(name: str) -> Trace:
 
 def analysis(name: str, *, views: bool = False, samples: bool = False) -> Analysis:
     """Analyze a real trace by the rules that ship. It is shared: change nothing."""
-    result = _analyzed(real_trace(name))
+    return _chosen(_analyzed(real_trace(name)), views, samples)
+
+
+def sample(path: Path, *, views: bool = False, samples: bool = False) -> Analysis:
+    """Analyze a trace of ``sample_traces``, as :func:`analysis` does."""
+    return _chosen(_analyzed(str(path)), views, samples)
+
+
+def _chosen(result: Analysis, views: bool, samples: bool) -> Analysis:
     return replace(result, views=result.views if views else None, samples=result.samples if samples else None)

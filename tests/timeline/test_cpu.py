@@ -220,7 +220,7 @@ def test_the_report_speaks_of_the_cpu_and_not_of_what_a_gpu_lacks(tmp_path: Path
             with b.op("aten::mkldnn_convolution", us=7000):
                 pass
     analysis = analyze(trace_of(b, tmp_path))
-    text = render(analysis, Options())
+    text = render(analysis, Options(verbosity=1))
     assert "compute 70 %, loader 20 %, Python 10 %" in text
     assert "GPU" not in "".join(text.splitlines()[1:4])
     assert "kernels that compute" not in text

@@ -35,6 +35,7 @@ def blocks(analysis: Analysis, detail: doc.Detail) -> Iterator[doc.Block]:
         return
     yield from headline(analysis)
     yield from causes(summary, detail)
+    yield from distance(summary)
     if unsaid := figures.elsewhere(analysis.elsewhere):
         yield doc.Paragraph(unsaid)
     real = [finding for finding in analysis.findings if finding.severity != "note"]
@@ -128,6 +129,26 @@ def causes(summary: Summary, detail: doc.Detail) -> Iterator[doc.Block]:
     yield doc.Table(("cause", *blank, "time", "share", "meaning"), rows, "<" + "|" * len(blank) + ">>~", silent=True)
     if left_out := figures.not_steady(summary):
         yield doc.Paragraph(left_out)
+
+
+def distance(summary: Summary) -> Iterator[doc.Block]:
+    """Yield the operators whose kernels are furthest from what the device can do, where most kernels' work is known."""
+    parts = [part for part in summary.distance if part.ms > part.reachable_ms]
+    if not figures.modelled(summary) or not parts:
+        return
+    yield doc.Heading("Distance from the hardware's limit")
+    rows: list[tuple[doc.Text, ...]] = [
+        (
+            doc.Span(part.op, "name"),
+            f"{number(part.ms)} ms",
+            f"{number(part.limit_ms)} ms",
+            f"{number(part.reachable_ms)} ms",
+            percent(part.reachable_ms / part.ms),
+        )
+        for part in parts
+    ]
+    head = ("operator", f"time {figures.per(summary)}", "limit", "reachable", "of reachable")
+    yield doc.Table(head, rows, "<>>>>")
 
 
 def short(findings: Sequence[Finding]) -> Iterator[doc.Block]:

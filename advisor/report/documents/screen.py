@@ -21,6 +21,8 @@ MOST = 10
 _MARGIN = 10
 _NARROW = 80
 """Columns from which on the page keeps its number of lines; below, half as many more are allowed."""
+_NO_SHORTER = 0.98
+"""Share of the step from which on one with faster kernels is no shorter."""
 _DOT = " · "
 
 Line = tuple[doc.Piece, ...]
@@ -37,7 +39,9 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
     head = [*_title(analysis, width), *_state(analysis, width)]
     shown = _leading(analysis.findings)
     lead: list[Line] = _before(analysis, width) if shown else [("No findings.",)]
-    foot = _left_out(analysis, shown, width) + _next(analysis.trace.path, bool(shown), width)
+    limit = _limit(analysis.summary)
+    foot = _wrapped(limit, width) if limit else []
+    foot += _left_out(analysis, shown, width) + _next(analysis.trace.path, bool(shown), width)
     foot = _elsewhere(analysis, width) + foot
     yield from _page(head, lead, _entries(analysis, shown, width), foot, _most(LINES, width))
 
@@ -111,6 +115,17 @@ def _causes(summary: Summary, width: int) -> str:
         if columns(text) <= width:
             return text
     return first.rstrip(": ")
+
+
+def _limit(summary: Summary) -> str:
+    """Return how far the step is from what the device can do; nothing where too little of its kernels' work is known."""
+    if not figures.modelled(summary) or summary.limit_ms is None or summary.reachable_ms is None:
+        return ""
+    mfu = f", MFU {share(summary.mfu)} %" if summary.mfu is not None else ""
+    if summary.reachable_ms > _NO_SHORTER * summary.priced_ms:
+        return f"Hardware limit: faster kernels alone would not shorten the step{mfu}"
+    limit, reached = duration(summary.limit_ms), duration(summary.reachable_ms)
+    return f"Hardware limit: {limit} with every kernel at its limit in its format ({reached} reachable){mfu}"
 
 
 # ---- what to do

@@ -161,6 +161,19 @@ def test_without_strides_an_expansion_just_before_tells_it(tmp_path: Path) -> No
     assert divided(recording, known)[1][known.owner[0]] == 4 * (20 + 120)
 
 
+def test_damaged_shapes_beside_an_expansion_are_passed_over(tmp_path: Path) -> None:
+    events = [
+        shaped("aten::expand", 1, 5, [[4, 5, 1], [], []], [F, "ScalarList", "Scalar"]),
+        shaped("aten::div", 10, 5, {"4": 5}, [F, "Scalar"]),
+        shaped("aten::mul", 20, 5, [[4, 5, 7], [2, 2]], [F, F]),
+        launch(1, 11),
+        launch(2, 21),
+        kernel(50, 3, 1),
+        kernel(60, 3, 2),
+    ]
+    assert modelled(recorded(tmp_path, events)).owner.tolist() == [-1, -1]
+
+
 def test_the_output_of_a_convolution_comes_from_its_gradient_or_the_next_operator(tmp_path: Path) -> None:
     convolution = shaped("aten::cudnn_convolution", 0, 10, [[2, 4, 8, 8], [6, 4, 3, 3], []], [F, F, "Scalar"])
     behind = shaped("aten::relu", 20, 10, [[2, 6, 4, 4]], [F])
@@ -173,6 +186,24 @@ def test_the_output_of_a_convolution_comes_from_its_gradient_or_the_next_operato
     known = modelled(recording)
     # The gradient is as large as the output; what comes next may be of another branch.
     assert divided(recording, known)[0][known.owner[0]] == 2 * 2 * 64 * 216
+
+
+def test_winograd_takes_fewer_operations_than_the_operator_has(tmp_path: Path) -> None:
+    dims, types = [[2, 6, 8, 8], [2, 4, 8, 8], [6, 4, 3, 3], [], [], [], [], [], [], [], []], [F, F, F]
+    types += [*["ScalarList"] * 4, "Scalar", "ScalarList", "Scalar", "ScalarList"]
+    texts = ["", "", "", "[6]", "[1, 1]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1", "[False, True, False]"]
+    backward = shaped("aten::convolution_backward", 0, 90, dims, types, None, texts)
+    direct = 2 * 2 * 64 * 216
+    for name, least in (
+        ("sgemm", direct),
+        ("winogradForwardData4x4<float>", direct / 4),
+        ("fft2d_r2c_32x32<float>", np.nan),
+    ):
+        recording = recorded(tmp_path, [backward, launch(1, 5), gpu("kernel", name, 100, 9, 1)])
+        known = modelled(recording)
+        node = known.owner[0]
+        assert divided(recording, known)[0][node] == direct
+        np.testing.assert_equal(divided(recording, known, least=True)[0][node], least)
 
 
 @pytest.mark.parametrize(
@@ -207,6 +238,14 @@ def test_operators_whose_work_is_unknown_leave_the_kernel_to_nobody(tmp_path: Pa
     work = known.work_of(int(np.flatnonzero(known.form >= 0)[0]))
     assert work is not None
     assert work.missing == "the experts' weights, which are no operands"
+
+
+def test_communication_inside_an_operator_is_none_of_its_work(tmp_path: Path) -> None:
+    product = shaped("aten::mm", 0, 30, [[2, 3], [3, 4]], [F, F])
+    names = ("ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "sgemm")
+    kernels = [gpu("kernel", name, 50 + 20 * at, 10, at) for at, name in enumerate(names, 1)]
+    recording = recorded(tmp_path, [product, launch(1, 5), launch(2, 15), *kernels])
+    assert owners(recording, modelled(recording)) == ["", "aten::mm"]
 
 
 def test_a_recording_without_operators_or_shapes_has_no_work(tmp_path: Path) -> None:

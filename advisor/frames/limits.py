@@ -1,0 +1,48 @@
+"""Columns of limits, which `kernels` and `ops` share: what work there is, and the least time in which the device could do it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from advisor.frames.schema import real, text
+from advisor.intervals import Ints
+from advisor.roofline.limits import BOUNDS, limits, spread
+from advisor.timeline.context import Context
+
+LIMITS = (
+    real("flops", "", "arithmetic of the operator, a multiply-add as two, divided over its kernels by their time; NULL where its "
+         "operands were not recorded or no formula is known", "args.Input Dims"),
+    real("min_bytes", "bytes", "what it must move at the least: each input read once, each output written once; NULL likewise",
+         "args.Input Dims"),
+    text("bound", "compute or memory: which of the two takes longer at the device's peak rates; NULL where unknown"),
+    real("limit_ns", "ns", "the longer of the two: no kernel of the same work is faster on this device; NULL where the work or "
+         "the device is unknown"),
+    real("reachable_ns", "ns", "the same with the rates that programs reach; NULL where those are unknown"),
+)  # fmt: skip
+
+
+def limit_columns(context: Context, nodes: Ints | None) -> dict[str, object]:
+    """The columns for each kernel, or for each operator at *nodes* of the forest: the sums over the kernels that it owns."""
+    found = context.once(limits)
+    if nodes is None:
+        flops, moved, limit, reachable, bound = (
+            found.flops,
+            found.bytes,
+            found.limit_ns,
+            found.reachable_ns,
+            found.bound,
+        )
+    else:
+        size = context.recording.host.size
+        figures = (found.flops, found.bytes, found.limit_ns, found.reachable_ns)
+        flops, moved, limit, reachable = (spread(context, values, size)[nodes] for values in figures)
+        kinds = np.full(size, -1, np.int64)
+        kinds[found.owner[found.owner >= 0]] = found.bound[found.owner >= 0]
+        bound = kinds[nodes]
+    return {
+        "flops": flops,
+        "min_bytes": moved,
+        "bound": context.labels(bound, BOUNDS),
+        "limit_ns": limit,
+        "reachable_ns": reachable,
+    }

@@ -1,0 +1,48 @@
+"""The step with each kernel at its limit: what the trace's own dependencies leave of it when no kernel can be faster."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from advisor.replay.effect import Keep
+from advisor.replay.pricing import Replay
+from advisor.roofline.limits import limits
+from advisor.timeline.context import Context
+
+
+class StepLimits(NamedTuple):
+    """The step (the window without steps) in ms with each modelled kernel at the hardware's limit, and at what is reachable.
+
+    The host, copies, communication and kernels of unknown work take as long as recorded.
+    """
+
+    limit_ms: float
+    reachable_ms: float
+
+
+def step_limits(replay: Replay, whole_ms: float) -> StepLimits | None:
+    """Replay the trace with faster kernels; None where no kernel's limit is known, or where it cannot be run again."""
+    found = replay.context.once(limits)
+    if replay.graph is None or replay.reason or not found.known.any():
+        return None
+    base = replay.step_ns(replay.base)
+    at_limit, reached = (_step_ns(replay, times) for times in (found.limit_ns, found.reachable_ns))
+    scale = whole_ms / base if base else 0.0
+    return StepLimits(min(at_limit * scale, whole_ms), min(max(at_limit, reached) * scale, whole_ms))
+
+
+def _step_ns(replay: Replay, times: npt.NDArray[np.float64]) -> float:
+    """Replay the step with each kernel in the time given for it, where that is known and shorter."""
+    assert replay.graph is not None
+    context: Context = replay.context
+    work = context.recording.work
+    left = np.ones(len(work))
+    rows = context.kernel_rows
+    dur = np.maximum(work.end[rows] - work.start[rows], 1)
+    left[rows] = np.where(np.isnan(times), 1.0, np.minimum(times / dur, 1.0))
+    keep = Keep.all_of(replay.graph)
+    keep.dur = left[replay.graph.work]
+    return replay.step_ns(replay.run(keep)[1])
