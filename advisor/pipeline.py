@@ -11,6 +11,7 @@ import numpy as np
 
 from advisor import rulebook
 from advisor.engine.run import Outcome, chosen, run
+from advisor.frames.rank_waits import rank_waits
 from advisor.frames.values import records
 from advisor.ranks.difference import differences
 from advisor.ranks.digest import digest
@@ -33,7 +34,7 @@ from advisor.results.analysis import (
 )
 from advisor.results.ranks import Across
 from advisor.results.version import __version__
-from advisor.views import build, headline, limits
+from advisor.views import build, elsewhere, headline, limits
 from advisor.views.metrics import collect
 from advisor.views.startup import lead, startup_parts
 
@@ -72,6 +73,8 @@ def analyze(
     plan = plans.make(trace, outcome, safe=safe, what_if=what_if)
     notes = [QualityNote(code=note.code, message=note.message, advice=note.advice) for note in trace.quality]
     summary, quality = _summary(trace, plan), _distinct([*notes, *outcome.quality])
+    # What a finding without a price owns it only counts: where it lies is still to be said.
+    claimed = [match.segments for match in outcome.matches.values() if match.rule.replay is not None]
     return Analysis(
         schema_version=SCHEMA_VERSION,
         advisor=Advisor(version=__version__, rules=len(rules.rules)),
@@ -86,6 +89,7 @@ def analyze(
         samples=collect(trace, outcome.rows) if samples else None,
         views=build(trace, outcome.matches, [finding.rule for finding in plan.findings]) if views else None,
         program=_program(trace),
+        elsewhere=elsewhere.build(trace.context, trace.whole_ms, claimed),
     )
 
 
@@ -232,6 +236,7 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
     lead_ms, lead_parts = lead(trace.context)
     first_ns, work_ns = ledger.beside_startup()
     bare, known = trace.unprofiled, limits.figures(trace.context)
+    waited_ms, exchange_ms = _of_collectives(trace)
     return Summary(
         steps=trace.steps_recorded,
         window_ms=trace.window_ns / 1e6,
@@ -267,6 +272,8 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
         occupancy_share=first.get("occupancy_share"),
         counted_steps=min(len(ledger.counted_steps()), trace.steps_recorded),
         median_ms={name: ns / 1e6 for name, ns in trace.context.median_causes().items() if ns},
+        rank_wait_ms=waited_ms,
+        exchange_ms=exchange_ms,
         silent_ms=(trace.context.silent_ns / counted_ns * trace.whole_ms or None) if counted_ns else None,
         modelled_share=known.modelled_share,
         mfu=known.mfu,
@@ -276,3 +283,12 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
         reachable_ms=plan.limits_ms.get("reachable_ms"),
         replays_whole=not trace.context.graphs_underrecorded,
     )
+
+
+def _of_collectives(trace: Trace) -> tuple[float | None, float | None]:
+    """Return the ms of a step that this rank waits for others in collectives, and the ms of the exchange; None where unknown."""
+    found, whole_ns = trace.context.once(rank_waits), trace.ledger.counted_ns
+    if found is None or not whole_ns:
+        return None, None
+    ms = trace.whole_ms / whole_ns
+    return found.waited_ns * ms or None, found.exchanged_ns * ms or None

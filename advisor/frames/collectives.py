@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +41,8 @@ SCHEMA = Schema(
         flag("per_parameter", "an all-reduce of one of very many a step, as one for each parameter is, without DDP's buckets"),
         flag("accumulating", "reduced in a backward pass after which DDP ran forward again before the optimizer stepped"),
         integer("exposed_ns", "ns", "what no other kernel hides"),
+        integer("waited_ns", "ns", "of that, what it lasts beyond the fastest of its kind, size and group: waiting for other "
+                "ranks; NULL where fewer than five are alike"),
     ),
 )  # fmt: skip
 _KINDS = (
@@ -82,6 +85,12 @@ _LOOPED = 0.8
 _AT_ONCE_NS = 50_000
 _GRADIENT = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
 _SHAPE = re.compile(r"^\[+([\d,]*)\]")
+_ENOUGH = 5
+"""Collectives of one sort from which on the fastest of them says what the exchange itself takes."""
+_FASTEST = 5
+"""Percentile that stands for the fastest: one alone may be cut off."""
+_LAST = 1.25
+"""Times the fastest that a collective may last in which the rank waits for nobody: it came last."""
 
 
 # Kernels that add up gradients, and the number format in their names.
@@ -127,7 +136,8 @@ def build(context: Context) -> pd.DataFrame:
         "phase": context.phase(launch),
         "per_parameter": _per_parameter(context, rows, codes == 0),
         "accumulating": _accumulating(context, launch, phase),
-        "exposed_ns": exposed(context, rows),
+        "exposed_ns": (alone := exposed(context, rows)),
+        "waited_ns": context.known(np.minimum(context.once(beyond)[rows], alone)),
     }
     return pd.DataFrame(frame)
 
@@ -167,6 +177,12 @@ def kinds(context: Context) -> Ints:
         for code, op, name in sorts.T.tolist()
     ]
     of_row: Ints = np.array(codes, np.int64)[inverse.reshape(-1)]
+    # Older NCCL runs every collective in a kernel of one name: where launches of that name say different things, it says nothing.
+    by_op = (called >= 0) | (ops >= 0)
+    named = recording.work.name[rows]
+    plain = np.array([kind(context.names[code]) for code in named.tolist()], np.int64)
+    unlike = np.unique(named[by_op & (of_row != plain)])
+    of_row[~by_op & np.isin(named, unlike)] = len(_KINDS)
     return of_row
 
 
@@ -293,6 +309,70 @@ def _accumulating(context: Context, launch: Ints, phase: Ints) -> Bools:
     known = (following < len(forwards)) & (stepping < len(steps)) & (phase == BACKWARD)
     out[known] = forwards[following[known]] < steps[stepping[known]]
     return out
+
+
+class Told(NamedTuple):
+    """Collectives of which others of one kind, size and group tell the length of the exchange.
+
+    ``work`` is an index into `Recording.work`, ``fastest`` the ns of the exchange itself, ``last`` flags those in which this
+    rank waited for nobody. ``smaller`` are others of their kind and group, too few of their size to tell, that send no more than
+    some of these: their exchange takes ``at_most`` so many ns.
+    """
+
+    work: Ints
+    fastest: Ints
+    last: Bools
+    smaller: Ints
+    at_most: Ints
+
+
+def exchange(context: Context) -> Told:
+    """Tell waiting from exchanging, collective by collective, on the busiest device, in order of start.
+
+    A collective's kernel starts when its own rank arrives and ends when the last one has: the rank that comes last sees
+    only the exchange, and all others their waiting too.
+    """
+    work, rows = context.recording.work, communication(context)
+    here = np.flatnonzero(work.device[rows] == context.device)
+    teller, sent, _ = context.once(told)
+    keys = np.stack([context.once(kinds), sent, context.op_column(teller, "group_name")], axis=1)
+    # Without a size nothing says that two take the same.
+    here = here[sent[here] >= 0]
+    if not len(here):
+        return Told(here, here, np.zeros(0, np.bool_), here, here)
+    dur = work.end[rows] - work.start[rows]
+    sort = np.unique(keys[here], axis=0, return_inverse=True)[1].reshape(-1)
+    fastest = np.full(len(here), -1, np.int64)
+    for code in np.flatnonzero(np.bincount(sort) >= _ENOUGH).tolist():
+        fastest[sort == code] = round(float(np.percentile(dur[here[sort == code]], _FASTEST)))
+    smaller, at_most = _bounded(here, keys, fastest)
+    here, fastest = here[fastest >= 0], fastest[fastest >= 0]
+    order = np.argsort(work.start[rows[here]], kind="stable")
+    here, fastest = here[order], fastest[order]
+    return Told(rows[here], fastest, dur[here] <= _LAST * fastest, rows[smaller], at_most)
+
+
+def beyond(context: Context) -> Ints:
+    """Return for each piece of work the ns that it lasts beyond the exchange itself; -1 where nothing tells."""
+    work, known = context.recording.work, context.once(exchange)
+    out = np.full(len(work), -1, np.int64)
+    for rows, least in ((known.work, known.fastest), (known.smaller, known.at_most)):
+        out[rows] = np.maximum((work.end - work.start)[rows] - least, 0)
+    return out
+
+
+def _bounded(here: Ints, keys: Ints, fastest: Ints) -> tuple[Ints, Ints]:
+    """Return those of some collectives whose own length is not told, and what larger ones of their kind and group allow them."""
+    found, limits = [], []
+    tellers = np.flatnonzero(fastest >= 0)
+    for at in np.flatnonzero(fastest < 0).tolist():
+        kind, sent, group = keys[here[at]].tolist()
+        like = keys[here[tellers]]
+        larger = (like[:, 0] == kind) & (like[:, 2] == group) & (like[:, 1] >= sent)
+        if larger.any():
+            found.append(int(here[at]))
+            limits.append(int(fastest[tellers[larger]].min()))
+    return np.array(found, np.int64), np.array(limits, np.int64)
 
 
 FRAME = Frame(

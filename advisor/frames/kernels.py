@@ -64,6 +64,8 @@ SCHEMA = Schema(
         text("dtypes", "the same: its older name, which pandas has for something else", "args.Input type"),
         integer("exposed_ns", "ns", "for communication: what no other kernel hides; otherwise the duration"),
         text("outer_op", "outermost operator around the launch: the one that the program or autograd called"),
+        integer("host_ns", "ns", "host's time in what that operator called to launch it, as aten::to in aten::linear, divided "
+                "among its launches; 0 without an operator"),
         flag("in_attention", "of attention computed in steps (a pattern of that kind), its products included"),
         flag("math_attention", "in the unfused form of scaled_dot_product_attention, or in the backward of it"),
         flag("odd_sizes", "a matrix product with rows of an operand or of the result no multiple of 8 long; NULL where unknown",
@@ -222,6 +224,7 @@ def _origins(context: Context, products: Bools) -> dict[str, object]:
     return {
         "added_to_zeros": added_to_zeros(context, rows, outer),
         "outer_op": context.labels(outer, context.names),
+        "host_ns": origin.host_time(context, launch),
         "in_attention": _in_attention(context, rows),
         "math_attention": origin.in_math_attention(context, launch),
         "odd_sizes": context.boolean(odd, ~known),

@@ -7,21 +7,21 @@ from typing import NamedTuple
 import numpy as np
 
 from advisor.frames import collectives
-from advisor.intervals import Bools, Ints, summed
+from advisor.intervals import summed
 from advisor.timeline.context import Context
 
 MUCH = 0.15
 """Share of the steady time from which on a rank waits so much that what it does itself hardly sets the pace."""
-_ENOUGH = 5
-"""Collectives of one sort from which on the fastest of them says what the exchange itself takes."""
-_FASTEST = 5
-"""Percentile that stands for the fastest: one alone may be cut off."""
-_LAST = 1.25
-"""Times the fastest that a collective may last in which the rank waits for nobody: it came last."""
+
+
+told = collectives.exchange
+"""Of the collectives, what tells waiting from exchanging."""
 
 
 class RankWaits(NamedTuple):
     """Steady time in which this rank waits in collectives for others, as ns and share; and the share in which it came last.
+
+    ``exchanged_ns`` is what is left of the same collectives, the exchange itself.
 
     ``waited_ns`` is only what no other work hides.
     """
@@ -29,66 +29,12 @@ class RankWaits(NamedTuple):
     waited_ns: int
     wait_share: float
     last_share: float
+    exchanged_ns: int = 0
 
     @property
     def holds(self) -> bool:
         """True where a fix of this rank's own work returns only what it delays the others by."""
         return self.wait_share >= MUCH
-
-
-class Told(NamedTuple):
-    """Collectives of which others of one kind, size and group tell the length of the exchange.
-
-    ``work`` is an index into `Recording.work`, ``fastest`` the ns of the exchange itself, ``last`` flags those in which this
-    rank waited for nobody. ``smaller`` are others of their kind and group, too few of their size to tell, that send no more than
-    some of these: their exchange takes ``at_most`` so many ns.
-    """
-
-    work: Ints
-    fastest: Ints
-    last: Bools
-    smaller: Ints
-    at_most: Ints
-
-
-def told(context: Context) -> Told:
-    """Tell waiting from exchanging, collective by collective, on the busiest device, in order of start.
-
-    A collective's kernel starts when its own rank arrives and ends when the last one has: the rank that comes last sees
-    only the exchange, and all others their waiting too.
-    """
-    work, rows = context.recording.work, collectives.communication(context)
-    here = np.flatnonzero(work.device[rows] == context.device)
-    teller, sent, _ = context.once(collectives.told)
-    keys = np.stack([context.once(collectives.kinds), sent, context.op_column(teller, "group_name")], axis=1)
-    # Without a size nothing says that two take the same.
-    here = here[sent[here] >= 0]
-    if not len(here):
-        return Told(here, here, np.zeros(0, np.bool_), here, here)
-    dur = work.end[rows] - work.start[rows]
-    sort = np.unique(keys[here], axis=0, return_inverse=True)[1].reshape(-1)
-    fastest = np.full(len(here), -1, np.int64)
-    for code in np.flatnonzero(np.bincount(sort) >= _ENOUGH).tolist():
-        fastest[sort == code] = round(float(np.percentile(dur[here[sort == code]], _FASTEST)))
-    smaller, at_most = _bounded(here, keys, fastest)
-    here, fastest = here[fastest >= 0], fastest[fastest >= 0]
-    order = np.argsort(work.start[rows[here]], kind="stable")
-    here, fastest = here[order], fastest[order]
-    return Told(rows[here], fastest, dur[here] <= _LAST * fastest, rows[smaller], at_most)
-
-
-def _bounded(here: Ints, keys: Ints, fastest: Ints) -> tuple[Ints, Ints]:
-    """Return those of some collectives whose own length is not told, and what larger ones of their kind and group allow them."""
-    found, limits = [], []
-    tellers = np.flatnonzero(fastest >= 0)
-    for at in np.flatnonzero(fastest < 0).tolist():
-        kind, sent, group = keys[here[at]].tolist()
-        like = keys[here[tellers]]
-        larger = (like[:, 0] == kind) & (like[:, 2] == group) & (like[:, 1] >= sent)
-        if larger.any():
-            found.append(int(here[at]))
-            limits.append(int(fastest[tellers[larger]].min()))
-    return np.array(found, np.int64), np.array(limits, np.int64)
 
 
 def rank_waits(context: Context) -> RankWaits | None:
@@ -102,7 +48,8 @@ def rank_waits(context: Context) -> RankWaits | None:
     owned = summed(ledger.row[counted], ledger.dur_ns[counted], len(work))[timed]
     beyond = np.maximum((work.end - work.start)[timed] - np.concatenate([known.fastest, known.at_most]), 0)
     waited = int(np.minimum(beyond, owned).sum())
-    return RankWaits(waited, waited / ledger.counted_ns, float(known.last.mean()))
+    exchanged = int(owned.sum()) - waited
+    return RankWaits(waited, waited / ledger.counted_ns, float(known.last.mean()), exchanged)
 
 
 def _exposed_kind(context: Context) -> str | None:

@@ -109,7 +109,8 @@ SCHEMA = Schema(
         integer("skipped_events", "", "damaged events that were left out"),
         real("launches_per_step", "", "calls that launched work, per step"),
         real("small_gaps_share", "share", "of the window: idle for which the host is the cause"),
-        real("blocking_launch_share", "share", "of kernels of 20 us or more: over when their launch returned; NULL under ten"),
+        real("blocking_launch_share", "share", "of kernels of 20 us or more: past their middle when their launch returned; NULL "
+             "under ten"),
         integer("anomaly_checks", "", "nodes of the backward pass whose gradients autograd's anomaly mode checks for NaN"),
         flag("anomaly_mode", "it checks half of all nodes or more"),
         flag("grad_enabled", "50 operators or more carry autograd's numbers, and nothing runs backward: on in inference"),

@@ -54,8 +54,19 @@ def meaning(cause: str, summary: Summary) -> str:
         return _SILENT
     if cause == "host" and (silent := unseen(summary)):
         return silent
+    if cause == "communication" and (waiting := _late(summary)):
+        return waiting
     words = CAUSES.get(cause, "")
     return ON_CPU.get(cause, words) if on_cpu(summary) else words
+
+
+def _late(summary: Summary) -> str:
+    """Divide the time in collectives into waiting for other ranks and the exchange itself, where either is known and matters."""
+    whole, waited = summary.shown_causes.get("communication", 0.0) * summary.whole_ms, summary.rank_wait_ms or 0.0
+    rest = f", {milliseconds(summary.exchange_ms)} the exchange" if summary.exchange_ms else ""
+    if on_cpu(summary) or waited < max(_SAID * whole, _LEAST * summary.whole_ms):
+        return ""
+    return f"{CAUSES['communication']}: {milliseconds(waited)} waiting for other ranks{rest}"
 
 
 def unseen(summary: Summary) -> str:

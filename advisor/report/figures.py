@@ -10,6 +10,7 @@ from advisor.report.blocks import Span, Text, joined
 from advisor.report.causes import breakdown, meaning, on_cpu
 from advisor.report.plain import clean, milliseconds, number, percent, percents, size
 from advisor.results.analysis import Analysis, Finding, Place, PlanStep, Saving, Setting, StartupPart, Summary, Verdicts
+from advisor.results.elsewhere import Elsewhere
 
 # Below so many steps a spread says less than the steps themselves.
 FEW = 5
@@ -309,6 +310,15 @@ def _usually(cause: str, ms: float, summary: Summary) -> str:
 def tenths(parts: Sequence[Part]) -> str:
     """Sum some parts, in percent as each is shown."""
     return f"{sum(part.percent for part in parts):.1f}"
+
+
+def elsewhere(parts: Sequence[Elsewhere]) -> str:
+    """Say where time lies without a finding: ``In no finding: compute, 8.03 ms in aten::mm; sync, 4.7 ms in aten::item.``"""
+    by_cause: dict[str, list[str]] = {}
+    for part in parts:
+        by_cause.setdefault(part.cause, []).append(f"{milliseconds(part.ms)} in {clean(part.where)}")
+    told = [f"{cause.replace('_', ' ')}, {_listed(places)}" for cause, places in by_cause.items()]
+    return f"In no finding: {'; '.join(told)}." if told else ""
 
 
 def whose_time(summary: Summary) -> str:

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from advisor.results.elsewhere import Elsewhere
 from advisor.results.encoding import to_json
 from advisor.results.field import Cells, CodeLine, FilePath, Name, Text, Wording, doc
 from advisor.results.headline import Headline
@@ -236,6 +237,17 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     silent_ms: Annotated[
         float | None,
         doc("What of `host` passes without any recorded event of it, in ms of steady_ms; None where there is none."),
+    ] = None
+    rank_wait_ms: Annotated[
+        float | None,
+        doc(
+            "What of `communication` this rank waits for others, in ms of steady_ms: what collectives last beyond the fastest of "
+            "their kind, size and group. None where it waits for none, and where fewer than five are alike."
+        ),
+    ] = None
+    exchange_ms: Annotated[
+        float | None,
+        doc("What is left of the same collectives, the exchange itself, in ms of steady_ms; None likewise."),
     ] = None
     modelled_share: Annotated[
         float | None,
@@ -536,6 +548,10 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     samples: Annotated[Samples | None, doc("What the gate compares; None where it was not asked for.")] = None
     views: Annotated[Views | None, doc("Tables and pictures; None where they were not asked for (--views).")] = None
     program: Annotated[Program | None, doc("What the program is; None in older analyses.")] = None
+    elsewhere: Annotated[
+        list[Elsewhere],
+        doc("Where steady time lies that no finding claims: a twentieth of it or more each; empty in older analyses."),
+    ] = []
 
     def to_json(self) -> bytes:
         """Encode as indented JSON, the contract of ``-f json``."""

@@ -115,14 +115,20 @@ def ledger(recording: Recording, waits: HostWaits) -> Ledger:
         for cause, table in (("compile", waits.compile), ("gc", waits.gc), ("loader", waits.loader))
     ]
     layers += _operators(recording, thread)
-    flying = np.array([_COLLECTIVE.match(name) is not None for name in recording.names], np.bool_)
-    nodes = np.flatnonzero(flying[host.name] & (host.group != RUNTIME))
+    nodes = flying(recording)
     layers.append(layer_of("communication", host.start[nodes], host.end[nodes]))
     low, high = host_extent(recording)
     # Of a thread that recorded nothing in the whole extent, nobody knows that it was in Python.
     rest = "host" if _records(recording, thread) else "unknown"
     layers.append(layer_of(rest, np.array([low], np.int64), np.array([high], np.int64)))
     return partition(recording, -1, layers)
+
+
+def flying(recording: Recording) -> Ints:
+    """Forest nodes of the collectives that a backend runs on the CPU, on a thread of its own."""
+    host = recording.host
+    named = np.array([_COLLECTIVE.match(name) is not None for name in recording.names], np.bool_)
+    return np.flatnonzero(named[host.name] & (host.group != RUNTIME)) if host.size else np.zeros(0, np.int64)
 
 
 def _records(recording: Recording, thread: int) -> bool:

@@ -15,7 +15,7 @@ from advisor.timeline.source import parse_frame
 # So many functions are taken apart: those that hold most of the time.
 _MOST = 16
 # A child that takes so much of a function's time stands for it, and its own children are looked at.
-_NEARLY_ALL = 0.8
+_NEARLY_ALL = 0.9
 _PARTS, _LEAST = 3, 0.05
 _DEEPEST = 12
 

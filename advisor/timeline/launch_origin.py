@@ -47,6 +47,30 @@ def outermost_ops(context: Context, node: Ints) -> Ints:
     return fetch(host.name, fetch(outer, node))
 
 
+def host_time(context: Context, node: Ints) -> Ints:
+    """The host's ns in what the outermost operator around each launch called for it, divided among its launches.
+
+    That is the operator right below the outermost one, as aten::to inside aten::linear; the outermost itself where none is
+    between. 0 without an operator.
+    """
+    host = context.recording.host
+    marks = np.array([name.startswith(_MARKS) for name in context.names], np.bool_)
+    is_op = (host.group == OP) & ~marks[host.name] if host.size else np.zeros(0, np.bool_)
+    every = np.arange(host.size, dtype=np.int64)
+    outer, below = np.where(is_op, every, -1), np.full(host.size, -1, np.int64)
+    for level in host.levels[1:]:
+        above = outer[host.parent[level]]
+        inner = below[host.parent[level]]
+        outer[level] = np.where(above >= 0, above, outer[level])
+        below[level] = np.where(inner >= 0, inner, np.where((above >= 0) & is_op[level], level, -1))
+    called = fetch(np.where(below >= 0, below, outer), node)
+    known = called >= 0
+    each = np.bincount(called[known], minlength=host.size)
+    time = np.zeros(len(node), np.int64)
+    time[known] = (host.end - host.start)[called[known]] // np.maximum(each[called[known]], 1)
+    return time
+
+
 def in_math_attention(context: Context, node: Ints) -> Bools:
     """Flag the forest nodes inside the unfused form of scaled_dot_product_attention, or in the backward of it."""
     host, table = context.recording.host, context.tables.get("op")

@@ -24,6 +24,7 @@ STALL, SELECTION, BUFFERS, OPTIMIZER, PROCESSOR, COLLECTIVE, FUNCTION, FIRST_CAL
 # A function is looked for in what is no launch's price any more.
 _LONG_NS = 1_000_000
 _FIRST_TIMES = 10
+_MOST_OF_IT = 0.9
 # Optimizers whose steps torch itself groups or loops over: they take fused=True, foreach=True or capturable=True.
 _OPTIMIZERS = re.compile(
     r"^Optimizer\.(?:step#(?:SGD|Adam|AdamW|NAdam|RAdam|Adagrad|Adadelta|Adamax|ASGD|RMSprop|Rprop)\.step|zero_grad#\w+\.zero_grad)$"
@@ -96,15 +97,39 @@ def find(context: Context, thread: int, start: Ints, end: Ints, chosen: Bools) -
     if not (context.recording.host.group[context.recording.host.thread == thread] == PYTHON).any():
         around = neighbours(context, thread, low, high)
         kind[(kind < 0) & long & (actor < 0) & around.holds] = PYTHON_CODE
+    prepared = np.flatnonzero((kind == PROCESSOR) & held)
+    node[prepared] = _whole_preparation(context, node[prepared], low[prepared], high[prepared])
     owner[rows] = kind
     holder[rows] = np.where(held & (kind >= 0) & (kind != STALL), node, -1)
     return Stretches(owner, holder)
+
+
+def _whole_preparation(context: Context, node: Ints, start: Ints, end: Ints) -> Ints:
+    """The outermost function of a processor around each, where the function itself leaves a tenth of its stretch to others.
+
+    A pipeline's stage reads a file in one function and resizes in the next: the stage is what holds the host.
+    """
+    host = context.recording.host
+    flags = np.zeros(host.size, np.bool_)
+    flags[context.once(_nodes).processor] = True
+    taken = np.minimum(host.end[node], end) - np.maximum(host.start[node], start)
+    climbing = taken < _MOST_OF_IT * (end - start)
+    while climbing.any():
+        above = np.where(climbing, host.above(node, flags), -1)
+        node = np.where(above >= 0, above, node)
+        climbing = above >= 0
+    return node
 
 
 def stopped(context: Context) -> Spans:
     """Stretches in which a thread was stopped, whether the device waited meanwhile or not."""
     found = context.once(_nodes).stalls
     return union(found.start, found.end)
+
+
+def found_stalls(context: Context) -> stalls.Stalls:
+    """Return those stretches, with the call of each."""
+    return context.once(_nodes).stalls
 
 
 @dataclass

@@ -21,7 +21,7 @@ _QUEUED = "front of queued work"
 _MOST = 1 / 3
 # Of idle time that nothing explains: a call that holds the host for less of it is beside the point.
 _HOLDS = 1 / 2
-_KINDS = {
+KINDS = {
     "gemm": "matrix products",
     "conv": "convolutions",
     "attention": "attention",
@@ -66,7 +66,7 @@ def owner(context: Context, cause: str, segments: Bools) -> Owner | None:
     chosen = np.flatnonzero(segments & ledger.through(cause))
     if not len(chosen) or not context.recording.host.size:
         return _of_work(context, ledger.row[chosen], ledger.dur_ns[chosen]) if len(chosen) else None
-    if (mine := _of_harness(context, chosen)) is not None:
+    if (mine := of_harness(context, chosen)) is not None:
         return mine
     if cause == "host":
         return _of_host(context, chosen)
@@ -88,7 +88,7 @@ def owner(context: Context, cause: str, segments: Bools) -> Owner | None:
     return None
 
 
-def _of_harness(context: Context, segments: Ints) -> Owner | None:
+def of_harness(context: Context, segments: Ints) -> Owner | None:
     """Return the benchmark whose own work most of some time is; None where it is the program's."""
     spans = union(context.ledger.start_ns[segments], context.ledger.end_ns[segments])
     own = intersect(spans, context.once(harness))
@@ -140,8 +140,8 @@ def _of_work(context: Context, row: Ints, dur: Ints) -> Owner | None:
     for code, name in context.kernel_names.items():
         kinds[name.kind] = kinds.get(name.kind, 0) + int(total[code])
     kind = max(kinds, key=lambda kind: kinds[kind], default="")
-    if kind in _KINDS and kinds[kind] >= _MOST * dur.sum():
-        return Owner(_KINDS[kind], kinds[kind])
+    if kind in KINDS and kinds[kind] >= _MOST * dur.sum():
+        return Owner(KINDS[kind], kinds[kind])
     return found or _named(context, work.name[row], dur)
 
 

@@ -32,6 +32,49 @@ def every_launch_waits() -> TraceBuilder:
     return training()
 
 
+# Clocks 4 us apart, as an accelerator's are from the host's: each call seems to return 1 us before its kernel's end.
+@fires(severity="high", fix="Let launches return before their work is done, or hand over fewer and larger pieces")
+def an_accelerator_whose_runtime_hands_over_piece_by_piece() -> TraceBuilder:
+    b = TraceBuilder("Intel(R) Data Center GPU Max 1550", vendor="intel")
+    for _ in range(4):
+        with b.step():
+            for _ in range(20):
+                with b.op("aten::mm"):
+                    b.idle(30)
+                    start = b.now_ns / 1000
+                    b.kernel("fc-dtype_Float", us=50, at_us=start + 4, host_us=53)
+            b.idle(10)
+    return b
+
+
+# A stream that is full: each launch returns when the first of a thousand others has ended, long before its own kernel begins.
+@quiet
+def launches_that_wait_for_room_in_the_queue() -> TraceBuilder:
+    b = TraceBuilder("NVIDIA A100-PCIE-40GB")
+    for _ in range(4):
+        with b.step():
+            b.kernel("ampere_sgemm_128x64_tn", us=3000, host_us=6)
+            for _ in range(20):
+                with b.op("aten::mm"):
+                    b.kernel("ampere_sgemm_128x64_tn", us=50, host_us=50)
+            b.sync()
+    return b
+
+
+# Long calls with a copy between them: the calls last, but their kernels begin when the device gets to them.
+@quiet
+def a_slow_host_that_launches_ahead_of_a_busy_device() -> TraceBuilder:
+    b = TraceBuilder("AMD Instinct MI300X")
+    for _ in range(4):
+        with b.step():
+            for _ in range(20):
+                with b.op("aten::mm"):
+                    b.idle(20)
+                    b.kernel("Cijk_Ailk_Bljk_HHS_BH", us=60, host_us=25)
+            b.sync()
+    return b
+
+
 @quiet
 def launches_that_return_at_once() -> TraceBuilder:
     return training(0)

@@ -36,6 +36,8 @@ def blocks(analysis: Analysis, detail: doc.Detail) -> Iterator[doc.Block]:
     yield from headline(analysis)
     yield from causes(summary, detail)
     yield from distance(summary)
+    if unsaid := figures.elsewhere(analysis.elsewhere):
+        yield doc.Paragraph(unsaid)
     real = [finding for finding in analysis.findings if finding.severity != "note"]
     shown = [finding for finding in analysis.findings if finding.after is None] if detail.folds else real
     rest = [finding for finding in analysis.findings if finding not in shown]

@@ -42,6 +42,7 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
     limit = _limit(analysis.summary)
     foot = _wrapped(limit, width) if limit else []
     foot += _left_out(analysis, shown, width) + _next(analysis.trace.path, bool(shown), width)
+    foot = _elsewhere(analysis, width) + foot
     yield from _page(head, lead, _entries(analysis, shown, width), foot, _most(LINES, width))
 
 
@@ -258,6 +259,12 @@ def _span(low: float, high: float) -> str:
 
 
 # ---- what else there is
+
+
+def _elsewhere(analysis: Analysis, width: int) -> list[Line]:
+    """Return where time lies that no finding claims. A name is not cut: the whole report has what is longer than a line."""
+    named = [part for part in analysis.elsewhere if columns(clean(part.where)) + _MARGIN <= width]
+    return _wrapped(told, width) if (told := figures.elsewhere(named)) else []
 
 
 def _left_out(analysis: Analysis, shown: Sequence[Finding], width: int) -> list[Line]:

@@ -40,16 +40,18 @@ def habits(context: Context) -> dict[str, Any]:
 
 
 def blocking_launch_share(context: Context) -> float | None:
-    """Share of kernels of 20 us or more that had ended when their launch call returned; None for fewer than ten.
+    """Share of kernels of 20 us or more that were past their middle when their launch call returned; None for fewer than ten.
 
-    A launch returns at once, unless CUDA_LAUNCH_BLOCKING makes it wait for its kernel.
+    A launch returns at once, unless CUDA_LAUNCH_BLOCKING, or a runtime that knows no queue, makes it wait for its kernel. The
+    middle and not the end, as the clocks of host and device may be some microseconds apart.
     """
     work, host, rows = context.recording.work, context.recording.host, context.kernel_rows
     launch = work.launch[rows]
     keep = (launch >= 0) & (work.end[rows] - work.start[rows] >= _LONG_NS) & ~np.isin(launch, context.graph_nodes)
     if int(keep.sum()) < _ENOUGH:
         return None
-    return float((host.end[launch[keep]] >= work.end[rows[keep]]).mean())
+    middle = (work.start[rows] + work.end[rows]) // 2
+    return float((host.end[launch[keep]] >= middle[keep]).mean())
 
 
 def _grad_enabled(context: Context) -> bool:

@@ -1,0 +1,116 @@
+"""Steady time that no finding speaks of: what of each cause lies where, so that nothing large goes without a name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from advisor.intervals import Ints, covered, fetch, summed, union
+from advisor.results.elsewhere import Elsewhere
+from advisor.timeline.calls import ANNOTATION, OP, PHASES
+from advisor.timeline.context import Context
+from advisor.timeline.cpu import main_thread
+from advisor.timeline.launch_origin import launch_behind
+from advisor.timeline.ledger import BUSY
+from advisor.views import owners
+from advisor.views.owners import Owner
+
+# Of the steady time: less is not worth a line, and of one cause so many places are.
+_LEAST, _MOST = 0.05, 3
+_MARK = "ProfilerStep#"
+_IN_PHASE = {
+    "forward": "launches of the forward pass",
+    "backward": "launches of the backward pass",
+    "optimizer": "the optimizer's step",
+    "zero_grad": "zero_grad",
+}
+
+
+def build(context: Context, whole_ms: float, claims: Iterable[Ints]) -> list[Elsewhere]:
+    """Say of each cause, the longest first, where what of it no finding claims lies; *claims* hold each finding's segments."""
+    ledger = context.ledger
+    whole = ledger.counted_ns
+    free = owners.unclaimed(ledger, claims)
+    out: list[Elsewhere] = []
+    for cause, ns in sorted(owners.by_cause(ledger, free).items(), key=lambda pair: -pair[1]):
+        # What replays hold that was not recorded lies wherever the host happened to be.
+        if ns < _LEAST * whole or (cause == "unknown" and context.graphs_underrecorded):
+            continue
+        chosen = np.flatnonzero(free & ledger.through(cause))
+        found = _parts(context, cause, chosen)
+        if not found and (one := owners.owner(context, cause, free)) is not None:
+            found = [one]
+        large = sorted((part for part in found if part.ns >= _LEAST * whole), key=lambda part: -part.ns)[:_MOST]
+        out += [Elsewhere(cause=cause, where=part.name, ms=part.ns / whole * whole_ms) for part in large]
+    return out
+
+
+def _parts(context: Context, cause: str, segments: Ints) -> list[Owner]:
+    """Divide some time of one cause among operators and kinds of kernels, or ranges of the program; nothing where none is known."""
+    if (mine := owners.of_harness(context, segments)) is not None:
+        return [mine]
+    if cause in BUSY and not context.cpu_program and context.recording.devices:
+        return _of_work(context, segments)
+    if cause in ("host", "unknown", "operator"):
+        return _of_ranges(context, segments) or (_of_phases(context, segments) if cause == "host" else [])
+    return []
+
+
+def _of_work(context: Context, segments: Ints) -> list[Owner]:
+    """Divide the device's time by the operator that launched the work; what replays launched, or nothing, by kind and name."""
+    ledger, work, host = context.ledger, context.recording.work, context.recording.host
+    row, dur = ledger.row[segments], ledger.dur_ns[segments]
+    row, dur = row[row >= 0], dur[row >= 0]
+    operator = fetch(host.attributes.op, work.launch[row]) if host.size else np.full(len(row), -1, np.int64)
+    replayed = np.isin(work.launch[row], context.graph_nodes)
+    known = (operator >= 0) & ~replayed
+    known[known] = host.group[operator[known]] == OP
+    total: dict[str, int] = {}
+    _add(total, context.names, host.name[operator[known]], dur[known])
+    sums = summed(work.name[row[~known]], dur[~known], len(context.names))
+    for code in np.flatnonzero(sums).tolist():
+        name = context.kernel_names.get(code)
+        label = (owners.KINDS.get(name.kind) if name is not None else None) or _short(context.names[code])
+        total[label] = total.get(label, 0) + int(sums[code])
+    return [Owner(name, ns) for name, ns in total.items()]
+
+
+def _of_ranges(context: Context, segments: Ints) -> list[Owner]:
+    """Divide idle time by the outermost ranges of the main thread that the program marked; nothing where these hold little."""
+    ledger, host = context.ledger, context.recording.host
+    if not host.size:
+        return []
+    marks = np.array([name.startswith(_MARK) for name in context.names], np.bool_)
+    ranges = (host.group == ANNOTATION) & ~marks[host.name]
+    nodes = np.flatnonzero(ranges & (host.thread == main_thread(context.recording)))
+    nodes = nodes[host.above(nodes, ranges) < 0]
+    within = covered(union(ledger.start_ns[segments], ledger.end_ns[segments]), host.start[nodes], host.end[nodes])
+    if 2 * int(within.sum()) < int(ledger.dur_ns[segments].sum()):
+        return []
+    total: dict[str, int] = {}
+    _add(total, context.names, host.name[nodes], within)
+    return [Owner(name, ns) for name, ns in total.items()]
+
+
+def _of_phases(context: Context, segments: Ints) -> list[Owner]:
+    """Divide idle time by the part of a training step that the work behind it was launched in."""
+    if not context.training() or not context.recording.host.size:
+        return []
+    ledger = context.ledger
+    following = launch_behind(context, ledger.end_ns[segments])
+    phase = context.phases(following)
+    known = (following >= 0) & (phase >= 0)
+    total = summed(phase[known], ledger.dur_ns[segments][known], len(PHASES))
+    return [Owner(_IN_PHASE[name], int(ns)) for name, ns in zip(PHASES, total, strict=True) if ns and name in _IN_PHASE]
+
+
+def _add(total: dict[str, int], names: Sequence[str], codes: Ints, dur: Ints) -> None:
+    sums = summed(codes, dur, len(names))
+    for code in np.flatnonzero(sums).tolist():
+        total[names[code]] = total.get(names[code], 0) + int(sums[code])
+
+
+def _short(kernel: str) -> str:
+    """Cut a kernel's name before its template and its parameters."""
+    return kernel.removeprefix("void ").partition("<")[0].partition("(")[0].strip() or kernel

@@ -1,0 +1,103 @@
+"""Where steady time lies that no finding claims, worked out by hand; and how reports say it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from support.analyses import analysis as by_hand
+from support.traces import analysis as real
+
+from advisor.pipeline import analyze
+from advisor.report import Options, render
+from advisor.report.figures import elsewhere
+from advisor.results.analysis import Analysis
+from advisor.results.elsewhere import Elsewhere
+from advisor.testing import TraceBuilder
+from advisor.trace import read
+
+
+def of(b: TraceBuilder, folder: Path) -> list[tuple[str, str, float]]:
+    made = analyze(read(str(b.write(folder / "trace.json"))))
+    return [(part.cause, part.where, round(part.ms, 2)) for part in made.elsewhere]
+
+
+def test_work_lies_in_the_operators_that_launched_it_and_a_twentieth_is_worth_a_word(tmp_path: Path) -> None:
+    # Of 10 ms: 6 in mm, 3.2 in attention, 0.4 (4 %) in a sort, which is not worth it, and the rest in kernels of no operator.
+    b = TraceBuilder("AMD Instinct MI300X")
+    for _ in range(3):
+        with b.step():
+            for op, us in (("aten::mm", 6000), ("aten::_flash_attention_forward", 3200), ("aten::sort", 400)):
+                with b.op(op):
+                    b.kernel("Cijk_Ailk_Bljk_HHS_BH", us=us)
+            b.kernel("my_own_kernel<float>(float*, int)", us=400)
+            b.sync()
+    found = of(b, tmp_path)
+    assert found[:2] == [("compute", "aten::mm", 6.0), ("compute", "aten::_flash_attention_forward", 3.2)]
+    assert len(found) == 2
+
+
+def test_kernels_without_an_operator_are_told_by_their_kind(tmp_path: Path) -> None:
+    b = TraceBuilder(host_us=0, latency_us=0)
+    for _ in range(3):
+        with b.step():
+            for name, us in (("volta_sgemm_128x64_nn", 6000), ("my_own_kernel<float>(float*, int)", 3000)):
+                b.kernel(name, us=us)
+            b.sync()
+    assert ("compute", "my_own_kernel", 3.0) in of(b, tmp_path)
+
+
+def test_idle_time_lies_in_the_ranges_that_the_program_marked(tmp_path: Path) -> None:
+    # Kernels of 1 ms behind 4 ms of the host in one range and 2 in the other, no launch in either: 6 of 8 ms are the host's.
+    b = TraceBuilder(host_us=0, latency_us=0, with_stack=False)
+    for _ in range(3):
+        with b.step():
+            for name, us in (("## forward ##", 4000), ("## backward ##", 2000)):
+                with b.annotation(name):
+                    b.idle(us)
+                    with b.op("aten::sort", us=1000):
+                        b.kernel("my_own_kernel", us=1000)
+    found = {(cause, where): ms for cause, where, ms in of(b, tmp_path) if cause == "host"}
+    assert found == {
+        ("host", "## forward ##"): pytest.approx(4.0, abs=0.02),
+        ("host", "## backward ##"): pytest.approx(2.0, abs=0.02),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "cause", "where", "ms"),
+    [
+        # By the raw files: kernels' time by the operator around their launch, calls by their own length.
+        ("mi300_compile_triton", "compute", "aten::_flash_attention_forward", 3.68),
+        ("rank_without_gpu", "sync", "aten::_local_scalar_dense", 4.72),
+        ("audited/mtia_inference_rank0", "compute", "aten::addmm", 1926),
+        ("audited/mi300_xdit_flux", "compute", "Triton's kernels", 38.8),
+        ("v100_resnet50_workers0", "host", "launches of the forward pass", 9.17),
+    ],
+)
+def test_what_blind_audits_expected_is_said(name: str, cause: str, where: str, ms: float) -> None:
+    found = {(part.cause, part.where): part.ms for part in real(name).elsewhere}
+    assert found[cause, where] == pytest.approx(ms, rel=0.01)
+
+
+def test_what_was_not_recorded_of_replays_lies_nowhere() -> None:
+    assert [part for part in real("audited/a100_dlrm_rank0of16").elsewhere if part.cause == "unknown"] == []
+
+
+def parted(made: Analysis, *parts: Elsewhere) -> Analysis:
+    return msgspec.structs.replace(made, elsewhere=list(parts))
+
+
+def test_reports_say_it_in_one_line_a_cause_after_the_other() -> None:
+    parts = [
+        Elsewhere(cause="compute", where="aten::mm", ms=8.03),
+        Elsewhere(cause="compute", where="attention", ms=3.68),
+        Elsewhere(cause="blocking_copy", where="aten::to", ms=1.0),
+    ]
+    text = "In no finding: compute, 8.03 ms in aten::mm and 3.68 ms in attention; blocking copy, 1.00 ms in aten::to."
+    assert elsewhere(parts) == text
+    assert elsewhere([]) == ""
+    shown = render("text", parted(by_hand(), *parts), Options(width=200)).decode()
+    assert text in shown
+    assert Analysis.from_json(parted(by_hand(), *parts).to_json()).elsewhere == parts
