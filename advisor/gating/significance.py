@@ -40,7 +40,7 @@ _ALIKE = 0.7
 QUIET_RUNS = 0.05
 """Spread between runs, as a share: two or three runs hardly show theirs, but it is hardly over this where they show less."""
 _REFUTED = 2.326
-"""Where the runs show more than one in a hundred of such would, they are believed. A quantile of the normal distribution."""
+"""Runs that show more than one in a hundred of such would are believed. A quantile of the normal distribution."""
 _PLAUSIBLE = 1e15
 """No step has a figure beyond it, in ms, MB or calls."""
 LEVEL = 0.001
@@ -304,7 +304,7 @@ def _of_runs(left: Runs, right: Runs, sign: float, statistic: Statistic, quiet: 
     error = math.sqrt(1 / len(left) + 1 / len(right))
 
     def far(chance: float) -> float:
-        """How far chance puts the sides apart: by the spread that the runs show, or by what runs hardly exceed."""
+        """Return the distance that chance puts between the sides: by the spread that the runs show, or by what runs hardly exceed."""
         most = -_NORMAL.inv_cdf(chance / 2) * max(math.sqrt(between), hardly_more) if known else math.inf
         shown = min(_student(chance, freedom) * math.sqrt(between), most)
         return error * max(shown, _student(chance, steps) * math.sqrt(within))

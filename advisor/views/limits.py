@@ -1,4 +1,4 @@
-"""How far kernels are from what the device can do: figures of a report, weighed by the time that each owns on the ledger."""
+"""Distance of kernels from what the device can do: figures of a report, weighed by the time that each owns on the ledger."""
 
 from __future__ import annotations
 

@@ -16,27 +16,27 @@ def training(**recorded: Any) -> TraceBuilder:
     return b
 
 
-@fires(note="shapes: no, stacks: yes, memory: yes")
+@fires(note="shapes no, stacks yes, memory yes")
 def no_shapes() -> TraceBuilder:
     return training(record_shapes=False)
 
 
-@fires(note="shapes: yes, stacks: no, memory: yes")
+@fires(note="shapes yes, stacks no, memory yes")
 def no_stacks() -> TraceBuilder:
     return training(with_stack=False)
 
 
-@fires(note="shapes: yes, stacks: yes, memory: no")
+@fires(note="shapes yes, stacks yes, memory no")
 def no_memory() -> TraceBuilder:
     return training(profile_memory=False)
 
 
-@fires(note="shapes: no, stacks: no, memory: no")
+@fires(note="shapes no, stacks no, memory no")
 def none_of_them() -> TraceBuilder:
     return training(record_shapes=False, with_stack=False, profile_memory=False)
 
 
-@fires(note="memory: no")
+@fires(note="memory no")
 def memory_asked_for_and_no_event_of_it_recorded() -> TraceBuilder:
     b = TraceBuilder()
     with b.step(), b.python("train.py(54): train"), b.op("aten::mm", shapes=[[64, 64], [64, 64]]):
@@ -49,7 +49,7 @@ def all_of_them() -> TraceBuilder:
     return training()
 
 
-@fires(note="shapes: yes, stacks: yes, memory: no")
+@fires(note="shapes yes, stacks yes, memory no")
 def a_file_of_2021_which_holds_no_totals() -> TraceBuilder:
     return training(dialect="2021")
 

@@ -15,7 +15,7 @@ def calls(*names: str, device: str | None = "Tesla V100-SXM2-16GB") -> TraceBuil
     return b
 
 
-@fires(note="holds no event of it")
+@fires(note="has no event of it")
 def launches_and_no_kernels() -> TraceBuilder:
     return calls("cudaLaunchKernel")
 

@@ -16,7 +16,7 @@ def training(early_us: int) -> TraceBuilder:
     return b
 
 
-@fires(note="20 % of the GPU time")
+@fires(note="20 % of GPU time")
 def a_kernel_from_before_the_recording() -> TraceBuilder:
     return training(10_000)
 
