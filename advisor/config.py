@@ -135,6 +135,9 @@ class ConfigFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         ),
     ] = DEFAULT_CACHE_GB
     gate: Annotated[Gate, Meta(description="what the gate asks")] = Gate()
+    hardware: Annotated[
+        Hardware, Meta(description="rates of the device, for one that the advisor does not know or knows less well")
+    ] = Hardware()
 
 
 class Config(ConfigFile, frozen=True, kw_only=True):
@@ -241,6 +244,8 @@ def _config(path: Path, table: dict[str, Any]) -> Config:
     for folder in config.folders:
         if not os.path.isdir(folder):  # which also answers where no file can have that name
             reader.report("rules", f"no folder {folder}. Paths are relative to the file's own folder.")
+    for key, problem in file.hardware.problems():
+        reader.report(f"hardware.{key}", problem)
     for text in file.gate.assertions:
         if text and (problem := _unfit(parse(text))):
             reader.report("gate.assert", problem)

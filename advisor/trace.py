@@ -13,6 +13,7 @@ import numpy as np
 
 from advisor.errors import UsageError
 from advisor.frames import FRAMES
+from advisor.hardware import Hardware
 from advisor.intervals import Bools, Ints
 from advisor.reading import stream
 from advisor.reading.metadata import Metadata
@@ -58,11 +59,16 @@ class Trace:
     """A recording as frames. ``trace.kernels`` is ``trace.frame("kernels")``."""
 
     def __init__(
-        self, recorded: stream.Recorded, path: str, libraries: Iterable[str] = (), kept: Kept | None = None
+        self,
+        recorded: stream.Recorded,
+        path: str,
+        libraries: Iterable[str] = (),
+        kept: Kept | None = None,
+        rates: Iterable[Hardware] = (),
     ) -> None:
         self.path = path
         self._kept = kept
-        self._recording = Recording(recorded, libraries, kept.host if kept is not None else None)
+        self._recording = Recording(recorded, libraries, kept.host if kept is not None else None, rates)
         self._context = Context(self._recording)
         self._frames: dict[str, pd.DataFrame] = {}
 
@@ -284,6 +290,7 @@ def read(
     *,
     source: str | None = None,
     libraries: Iterable[str] = (),
+    rates: Iterable[Hardware] = (),
     steps: Ends | None = None,
     window_ms: Ends | None = None,
     cache: bool | float = False,
@@ -291,7 +298,8 @@ def read(
 ) -> Trace:
     """Read a trace: ``.json`` or ``.json.gz`` by content, a URL, ``-`` for standard input. Raises TraceError.
 
-    *source* is the name to show for it; *libraries* are top-level packages whose frames are not the user's own. *steps*
+    *source* is the name to show for it; *libraries* are top-level packages whose frames are not the user's own; *rates* are those
+    of devices, which come before the advisor's table. *steps*
     ``(3, 6)`` reads ProfilerStep#3 to #5 alone, *window_ms* ``(10.0, 20.0)`` that stretch of the window; None leaves an end
     open. *cache* looks for what ``Trace.keep`` left of the same file; a number is the most GB that the cache may take.
     *progress* is called, as the file is read, with how many bytes are done, and of how many (None for a pipe).
@@ -317,4 +325,4 @@ def read(
             from advisor.timeline.selection import take
 
             recorded, kept = take(recorded, public(path), steps=steps, window_ms=window_ms), None
-    return Trace(recorded, source or public(path), libraries, kept)
+    return Trace(recorded, source or public(path), libraries, kept, rates)

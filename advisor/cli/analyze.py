@@ -39,6 +39,7 @@ class Choices:
     what_if: tuple[str, ...]
     safe: bool
     explain: str | None
+    peak: tuple[str, ...]
 
     @property
     def questions(self) -> list[str]:
@@ -95,6 +96,12 @@ choices = options.group(
         is_flag=False,
         flag_value="all",
         help="Print everything about a finding, by its number or rule, or about each (after TRACE).",
+    ),
+    click.option(
+        "--peak",
+        multiple=True,
+        metavar="RATE=NUMBER",
+        help="A rate of the device, such as bf16=989, memory=3.35TB/s or reachable.bf16=780.",
     ),
     click.option("--safe", is_flag=True, help="Plan without fixes that change training: batch size, precision."),
 )
@@ -179,6 +186,7 @@ def _settings(
     choices: Choices, catalogue: options.Catalogue, config: Config, reading: dict[str, object], views: bool
 ) -> Settings:
     """Make the settings of the analysis from those of the project and the command line, which comes first."""
+    from advisor.config import given_rates
     from advisor.execution.task import Settings
 
     rules = catalogue.rules(config)
@@ -191,6 +199,7 @@ def _settings(
         safe=choices.safe,
         what_if=options.expand(choices.questions, rules, "--what-if"),
         libraries=config.library,
+        rates=(config.hardware, given_rates(choices.peak)),
         reading=reading,
     )
 

@@ -56,7 +56,13 @@ def command(
     chosen = options.expand(only or settings.only, rules, "--only")
     with progress(quiet) as say:
         say(f"reading {trace}")
-        recorded = read(trace, libraries=settings.library, progress=say.advance, **reading.arguments(settings))
+        recorded = read(
+            trace,
+            libraries=settings.library,
+            rates=[settings.hardware],
+            progress=say.advance,
+            **reading.arguments(settings),
+        )
         outcome = run(recorded, rules, only=chosen, skip=settings.skip)
         analysis = analyze(recorded, rules, only=chosen, skip=settings.skip)
         pieces = evidence(recorded, outcome, analysis.findings)

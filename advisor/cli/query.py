@@ -61,7 +61,9 @@ def command(trace: str | None, sql: str | None, schema: str | None, reading: opt
     arguments = reading.arguments(settings)
     with progress() as say:
         say(f"reading {trace}")
-        frames = advisor.read(trace, libraries=settings.library, progress=say.advance, **arguments)
+        frames = advisor.read(
+            trace, libraries=settings.library, rates=[settings.hardware], progress=say.advance, **arguments
+        )
         names, rows = run(frames, sql)
     put(show(names, rows, form, width()).encode("utf-8", "backslashreplace"))
     options.keep(frames)

@@ -14,6 +14,7 @@ import msgspec
 from advisor.cache import codec
 from advisor.errors import NotATrace, TraceError
 from advisor.frames import SCHEMAS
+from advisor.hardware import Hardware
 from advisor.pipeline import analyze
 from advisor.ranks.digest import Digest, digest
 from advisor.reading.remote import public
@@ -34,6 +35,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     safe: bool = False
     what_if: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
+    rates: tuple[Hardware, ...] = ()
     reading: Mapping[str, Any] = {}
     """Further arguments of ``advisor.read``."""
 
@@ -46,7 +48,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """Read the trace at *address*. Raises ``TraceError`` where it cannot be read."""
         # Pairs arrive from another process as lists.
         reading: Any = {name: tuple(arg) if isinstance(arg, list) else arg for name, arg in self.reading.items()}
-        return read(address, libraries=self.libraries, **reading, **more)
+        return read(address, libraries=self.libraries, rates=self.rates, **reading, **more)
 
     def analyze(self, trace: Trace) -> Analysis:
         """Analyze a trace as the settings say."""

@@ -113,7 +113,7 @@ def analyses(
         else:
             say(f"analyzing {item}" + (f" ({number} of {len(items)})" if len(items) > 1 else ""))
             try:
-                trace = read(str(item), libraries=settings.library, **(reading or {}))
+                trace = read(str(item), libraries=settings.library, rates=[settings.hardware], **(reading or {}))
             except OSError as error:
                 raise TraceError(f"{item}: {error.strerror or error}") from error
         results.append(analyze(trace, rulebook, only=settings.only, skip=settings.skip, views=views, samples=True))

@@ -304,7 +304,7 @@ def _of_runs(left: Runs, right: Runs, sign: float, statistic: Statistic, quiet: 
     error = math.sqrt(1 / len(left) + 1 / len(right))
 
     def far(chance: float) -> float:
-        """Return the distance that chance puts between the sides: by the spread that the runs show, or by what runs hardly exceed."""
+        """Return the distance that chance puts between the sides, by the spread that runs show or hardly exceed."""
         most = -_NORMAL.inv_cdf(chance / 2) * max(math.sqrt(between), hardly_more) if known else math.inf
         shown = min(_student(chance, freedom) * math.sqrt(between), most)
         return error * max(shown, _student(chance, steps) * math.sqrt(within))

@@ -487,7 +487,9 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True):
     speedup_low: Annotated[float | None, doc("The same by the cautious assumptions; None in older analyses.")] = None
     bound_by: Annotated[
         Name,
-        doc("What holds the program back after it: work, waits, loader or launches; empty in `what_if`."),
+        doc(
+            "What holds the program back after it: work, waits, loader or launches; on the CPU operators, collectives or python; empty in `what_if`."
+        ),
     ] = ""
     changes_training: Annotated[bool, doc("Whether it changes what is learned: batch or precision.")] = False
 

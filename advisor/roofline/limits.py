@@ -113,7 +113,10 @@ def rates_of(context: Context, device: int) -> Rates | None:
     """The rates of a device of the trace; None where it is not in the table."""
     entry = context.recording.device_properties(device)
     return hardware.limits(
-        context.recording.device_name(device), entry.sms if entry else None, entry.memory_bytes if entry else None
+        context.recording.device_name(device),
+        entry.sms if entry else None,
+        entry.memory_bytes if entry else None,
+        *context.recording.rates,
     )
 
 

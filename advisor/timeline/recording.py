@@ -74,8 +74,11 @@ class Recording:
         recorded: Recorded,
         libraries: Iterable[str] = (),
         kept: Callable[[Recorded], Host | None] | None = None,
+        rates: Iterable[hardware.Hardware] = (),
     ) -> None:
         self.recorded = recorded
+        self.rates = tuple(rates)
+        """Rates of devices that somebody gave, the later before the earlier."""
         self.libraries = tuple(libraries)
         self._kept = kept  # may know the host's forest from last time
         self.part = recorded.part
