@@ -2,10 +2,10 @@
 
     import advisor
 
+    analysis = advisor.analyze("trace.json.gz")
+    analysis.findings                  # what to do, the most worthwhile first
     trace = advisor.read("trace.json.gz")
     trace.kernels                      # a DataFrame; also copies, gaps, ops, steps, ...
-    analysis = advisor.analyze(trace)
-    analysis.findings                  # what to do, the most worthwhile first
 
 Names are imported when they are used: ``import advisor`` alone is cheap.
 """

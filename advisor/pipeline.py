@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -34,6 +35,7 @@ from advisor.results.analysis import (
 )
 from advisor.results.ranks import Across
 from advisor.results.version import __version__
+from advisor.trace import read
 from advisor.views import build, elsewhere, headline, limits
 from advisor.views.metrics import collect
 from advisor.views.startup import lead, startup_parts
@@ -52,7 +54,7 @@ def _shipped() -> Rulebook:
 
 
 def analyze(
-    trace: Trace,
+    trace: Trace | str | Path,
     rules: Rulebook | None = None,
     *,
     only: Sequence[str] = (),
@@ -62,13 +64,16 @@ def analyze(
     safe: bool = False,
     what_if: Sequence[str] = (),
 ) -> Analysis:
-    """Run every rule over a trace. Without *rules*, the built-in catalogue. *only* and *skip* are globs on rule ids.
+    """Run every rule over a trace, or over the file at a path. Without *rules*, the built-in catalogue.
 
+    *only* and *skip* are globs on rule ids.
     *views* adds what the pictures and tables of a report show, *samples* the per-step figures that the gate compares;
     *safe* keeps fixes that change training out of the plan, *what_if* names rules whose fixes are priced together.
     Raises RuleError if the catalogue is malformed; a rule that fails on this trace is a verdict, not an exception.
     """
     rules = rules if rules is not None else _shipped()
+    if isinstance(trace, str | Path):
+        trace = read(str(trace))
     outcome = run(trace, rules, only=only, skip=skip)
     plan = plans.make(trace, outcome, safe=safe, what_if=what_if)
     notes = [QualityNote(code=note.code, message=note.message, advice=note.advice) for note in trace.quality]

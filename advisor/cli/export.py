@@ -50,6 +50,8 @@ def command(
     from advisor.views.evidence import evidence
 
     path = Path(output)
+    if not path.name.lower().endswith((".json", ".json.gz")):
+        raise UsageError(f"{path}: a trace is written; name it .json or .json.gz")
     check_outputs([path], [trace], force)
     settings = catalogue.settings()
     rules = catalogue.rules(settings)

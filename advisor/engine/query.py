@@ -14,6 +14,8 @@ from advisor.frames import SCHEMAS
 from advisor.rulebook.conditions import connect
 from advisor.trace import Trace
 
+_TABLES = re.compile(r"\s*show\s+(?:all\s+)?tables\s*;?\s*", re.IGNORECASE)
+
 
 def run(trace: Trace, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Column names and rows of one SELECT. Only the frames that it names are built.
@@ -24,6 +26,8 @@ def run(trace: Trace, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
         sql.encode("utf-8")
     except UnicodeEncodeError:
         raise UsageError("SQL: is not valid UTF-8") from None
+    if _TABLES.fullmatch(sql):
+        return ["frame", "one row is"], [(name, schema.row) for name, schema in SCHEMAS.items()]
     words = set(re.findall(r"\w+", sql.lower()))
     named = [name for name in SCHEMAS if name in words]
     with _explain_errors(named):

@@ -473,7 +473,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         """Return the finding as a notebook shows it."""
         from advisor.report import notebook
 
-        return notebook.finding(self)
+        return str(notebook.finding(self))
 
 
 class PlanStep(msgspec.Struct, frozen=True, kw_only=True):
@@ -556,6 +556,12 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
         doc("Where steady time lies that no finding claims: a twentieth of it or more each; empty in older analyses."),
     ] = []
 
+    def __repr__(self) -> str:
+        """Return the analysis in a line: its fields are long."""
+        real = [finding for finding in self.findings if finding.severity != "note"]
+        first = f", first {real[0].rule}" if real else ""
+        return f"<Analysis of {self.trace.path}: {len(real)} finding{'s' * (len(real) != 1)}{first}>"
+
     def to_json(self) -> bytes:
         """Encode as indented JSON, the contract of ``-f json``."""
         return to_json(self)
@@ -574,7 +580,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
         """Return the analysis as a notebook shows it."""
         from advisor.report import notebook
 
-        return notebook.analysis(self)
+        return str(notebook.analysis(self))
 
     @classmethod
     def from_json(cls, text: bytes | str) -> Analysis:

@@ -9,11 +9,15 @@ import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
 from support.analyses import analysis, finding
+from support.paths import ROOT
 from support.real import AUDITED, NAMES
 from support.traces import analysis as analyzed
 
+import advisor
 from advisor.cli import main
+from advisor.engine.query import run
 from advisor.errors import UsageError
+from advisor.frames import SCHEMAS
 from advisor.report import FORMATS, Options, render
 from advisor.report.documents import screen
 from advisor.report.documents.explain import choose
@@ -152,3 +156,38 @@ def test_a_trace_alone_is_analyzed_and_nothing_at_all_is_helped(tmp_path: Path) 
     assert missing.exit_code == 3
     assert "no command" not in missing.output
     assert runner.invoke(main, ["analyse"]).exit_code == 2
+
+
+# ---- in a program
+
+
+def test_an_analysis_is_a_line_in_a_shell() -> None:
+    made = analysis(finding(), finding("b/b", severity="note", saving=None))
+    assert repr(made) == (
+        "<Analysis of /home/someone/runs/trace.json.gz: 1 finding, first data-loading/single-process-loader>"
+    )
+    assert repr(analysis()) == "<Analysis of /home/someone/runs/trace.json.gz: 0 findings>"
+    assert type(made._repr_html_()) is str
+
+
+def test_analyze_takes_a_path() -> None:
+    path = ROOT / "sample_traces" / "gate" / "workers.json.gz"
+    assert advisor.analyze(path, only=["data-loading/*"]) == advisor.analyze(
+        advisor.read(str(path)), only=["data-loading/*"]
+    )
+
+
+def test_show_tables_lists_the_frames() -> None:
+    trace = advisor.read(str(ROOT / "sample_traces" / "gate" / "workers.json.gz"))
+    names, rows = run(trace, " SHOW TABLES ;")
+    assert names == ["frame", "one row is"]
+    assert ("kernels", "a GPU kernel") in rows
+    assert len(rows) == len(SCHEMAS)
+
+
+def test_an_export_is_a_trace_and_not_called_otherwise(tmp_path: Path) -> None:
+    path = str(ROOT / "sample_traces" / "gate" / "workers.json.gz")
+    done = CliRunner().invoke(main, ["export", path, "-o", str(tmp_path / "x.html")])
+    assert done.exit_code == 2
+    assert "name it .json or .json.gz" in done.output
+    assert not (tmp_path / "x.html").exists()

@@ -183,6 +183,10 @@ DATA: dict[str, type[Images]] = {
 OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "transfer/copy-through-host": lambda scope: {name: torch.rand(4) for name in "hwb"},
     "cpu/python-time": lambda scope: {"log": io.StringIO()},
+    "cpu/collective-wait": lambda scope: {
+        "tensors": [torch.ones(4), torch.ones(2, 3)],
+        "prepare_next_batch": lambda: None,
+    },
     "distributed/exposed-communication": lambda scope: {
         "sent": torch.rand(4, 16),
         "received": torch.zeros(4, 16),
