@@ -180,5 +180,5 @@ _NUMBER: msgspec.json.Decoder[int | float | str | None] = msgspec.json.Decoder(i
 _TIME: msgspec.json.Decoder[Decimal | None] = msgspec.json.Decoder(Decimal | None)
 _STRING: msgspec.json.Decoder[str | None] = msgspec.json.Decoder(str | None)
 _ARGS = list(zip(Args.__struct_fields__, Args.__struct_encode_fields__, strict=True))
-_RAW = {"grid", "block", "types", "dims", "dims_old", "group_ranks"}
+_RAW = {field.name for field in msgspec.structs.fields(Args) if field.type is msgspec.Raw}
 _TEXT = {"stack", "collective", "comm_dtype", "group_name"}
