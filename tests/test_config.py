@@ -176,6 +176,6 @@ def test_what_is_cut_out_of_the_middle_uncovers_nothing() -> None:
 
 def test_the_settings_own_path_names_nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    write(tmp_path / "work" / "pyproject.toml", '[tool.advisor]\nskip = ["nothing"]\n')
-    with pytest.raises(UsageError, match=r"^~/work/pyproject.toml: skip: \"nothing\" fits no rule"):
-        load(start=tmp_path / "work").require_fit(["sync/item"])
+    write(tmp_path / "project" / "pyproject.toml", '[tool.advisor]\nskip = ["nothing"]\n')
+    with pytest.raises(UsageError, match=r"^~/project/pyproject.toml: skip: \"nothing\" fits no rule"):
+        load(start=tmp_path / "project").require_fit(["sync/item"])

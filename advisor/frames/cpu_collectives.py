@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 
 from advisor.frames.collectives import NAMES, kind
-from advisor.frames.frame import COUNT, TIME, Frame, Rows
+from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
 from advisor.frames.schema import COMMON, Schema, text
-from advisor.intervals import Bools, Ints, summed
+from advisor.intervals import Ints, summed
 from advisor.timeline.context import Context
 from advisor.timeline.cpu import flying
 
@@ -63,9 +63,8 @@ def _parts(context: Context) -> tuple[Ints, Ints]:
     return segments[owner >= 0], owner[owner >= 0]
 
 
-def _claims(context: Context, mask: Bools) -> Ints:
-    segments, row = context.once(_parts)
-    return segments[mask[row]]
+def _owned(context: Context) -> tuple[Ints, Ints]:
+    return context.once(_parts)
 
 
 FRAME = Frame(
@@ -73,6 +72,6 @@ FRAME = Frame(
     build,
     evidence=("name", COUNT, *TIME),
     rows=Rows(nodes=lambda context: context.once(nodes)),
-    owns=_claims,
-    parts=lambda context: context.once(_parts),
+    owns=owns_parts(_owned),
+    parts=_owned,
 )

@@ -117,6 +117,16 @@ def owns_work(work: Index) -> Pick:
     return lambda context, mask: context.ledger.owned(work(context)[mask], *BUSY)
 
 
+def owns_parts(parts: Callable[[Context], tuple[Ints, Ints]]) -> Pick:
+    """Ownership of rows that share no segment: those that *parts* gives to the chosen ones."""
+
+    def owned(context: Context, mask: Bools) -> Ints:
+        segments, row = parts(context)
+        return segments[mask[row]]
+
+    return owned
+
+
 def owns_waits(*causes: str) -> Pick:
     """Ownership of rows that are the rows of a table of waits: the idle time for which they are the *causes*."""
     return lambda context, mask: context.ledger.owned(np.flatnonzero(mask), *causes)

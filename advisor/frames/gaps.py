@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pandas as pd
 
-from advisor.frames.frame import COUNT, IN_PYTHON, TIME, Frame, Rows
+from advisor.frames.frame import COUNT, IN_PYTHON, TIME, Frame, Rows, owns_parts
 from advisor.frames.schema import COMMON, Schema, flag, integer, text
 from advisor.intervals import Bools, Ints, covered, fetch, starts_run, subtract, summed, union
 from advisor.timeline.calls import OP, PYTHON, RUNTIME
@@ -181,18 +181,16 @@ def python_outside_operators(context: Context, thread: int, start: Ints, end: In
     return covered(subtract(python, union(host.start[operators], host.end[operators])), start, end)
 
 
-def _claims(context: Context, mask: Bools) -> Ints:
-    """The segments that the rows are."""
-    segments, row = context.once(_segments)
-    return segments[mask[row]]
+def _owned(context: Context) -> tuple[Ints, Ints]:
+    return context.once(_segments)
 
 
 FRAME = Frame(
     SCHEMA,
     build,
     evidence=("cause", "op", "next_op", COUNT, *TIME),
-    rows=Rows(segments=_claims),
-    owns=_claims,
-    parts=lambda context: context.once(_segments),
+    rows=Rows(segments=owns_parts(_owned)),
+    owns=owns_parts(_owned),
+    parts=_owned,
     no_op=IN_PYTHON,
 )

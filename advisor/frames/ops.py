@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from advisor.frames.frame import COUNT, SELF, TIME, Frame, Rows
+from advisor.frames.frame import COUNT, SELF, TIME, Frame, Rows, owns_parts
 from advisor.frames.limits import LIMITS, limit_columns
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
-from advisor.intervals import Bools, Ints, covered, fetch, summed
+from advisor.intervals import Ints, covered, fetch, summed
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP
 from advisor.timeline.context import Context
 from advisor.timeline.launch_origin import thread_behind
@@ -180,10 +180,8 @@ def _parts(context: Context) -> tuple[Ints, Ints]:
     return idle[row >= 0], row[row >= 0]
 
 
-def _claims(context: Context, mask: Bools) -> Ints:
-    """The segments that the chosen rows own."""
-    segments, row = context.once(_parts)
-    return segments[mask[row]]
+def _owned(context: Context) -> tuple[Ints, Ints]:
+    return context.once(_parts)
 
 
 FRAME = Frame(
@@ -191,6 +189,6 @@ FRAME = Frame(
     build,
     evidence=("name", COUNT, SELF, *TIME),
     rows=Rows(nodes=nodes),
-    owns=_claims,
-    parts=lambda context: context.once(_parts),
+    owns=owns_parts(_owned),
+    parts=_owned,
 )

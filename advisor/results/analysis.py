@@ -553,7 +553,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     program: Annotated[Program | None, doc("What the program is; None in older analyses.")] = None
     elsewhere: Annotated[
         list[Elsewhere],
-        doc("Where steady time lies that no finding claims: a twentieth of it or more each; empty in older analyses."),
+        doc("Steady time that no finding claims, by place: a twentieth of it or more each; empty in older analyses."),
     ] = []
 
     def __repr__(self) -> str:

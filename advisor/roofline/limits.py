@@ -68,8 +68,6 @@ def limits(context: Context) -> Limits:
     out = Limits(nan, nan.copy(), nan.copy(), nan.copy(), none, off, nan.copy(), none.copy())
     known = context.once(_modelled)
     owner = known.owner[rows] if len(rows) else none
-    # Communication moves what its own frame says; its time is not the memory's.
-    owner = np.where(work.communication[rows], -1, owner)
     mine = np.flatnonzero(owner >= 0)
     if not len(mine):
         return out

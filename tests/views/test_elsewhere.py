@@ -1,4 +1,4 @@
-"""Where steady time lies that no finding claims, worked out by hand; and how reports say it."""
+"""Steady time that no finding claims, by place, worked out by hand; and the reports' words for it."""
 
 from __future__ import annotations
 

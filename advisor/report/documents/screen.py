@@ -123,9 +123,9 @@ def _limit(summary: Summary) -> str:
         return ""
     mfu = f", MFU {share(summary.mfu)} %" if summary.mfu is not None else ""
     if summary.reachable_ms > _NO_SHORTER * summary.priced_ms:
-        return f"Hardware limit: faster kernels alone would not shorten the step{mfu}"
-    limit, reached = duration(summary.limit_ms), duration(summary.reachable_ms)
-    return f"Hardware limit: {limit} with every kernel at its limit in its format ({reached} reachable){mfu}"
+        return f"Faster kernels alone would not shorten the step{mfu}"
+    first, least, most = (number(ms) for ms in (summary.priced_ms, summary.limit_ms, summary.reachable_ms))
+    return f"Faster kernels alone: {first} → {least} ms at the hardware's limit, {most} ms at what is reachable{mfu}"
 
 
 # ---- what to do
