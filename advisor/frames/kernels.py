@@ -12,7 +12,7 @@ import pandas as pd
 from advisor.frames.chains import Sorts, chains
 from advisor.frames.frame import COUNT, IN_PYTHON, NOT_LINKED, TIME, Frame, Rows, owns_work
 from advisor.frames.gradients import added_to_zeros
-from advisor.frames.limits import LIMITS, limit_columns
+from advisor.frames.limits import LIMITS, REASON_COLUMNS, limit_columns, reason_columns
 from advisor.frames.patterns.find import find
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Bools, Ints, covered, fetch, union
@@ -72,6 +72,7 @@ SCHEMA = Schema(
              "args.Input Dims"),
         integer("alone_ns", "ns", "of dur_ns: with no other kernel on the device"),
         *LIMITS,
+        *REASON_COLUMNS,
         real("place_share", "share", "of all kernel time: in kernels of the same operator and place in the source; 0 without one"),
     ),
 )  # fmt: skip
@@ -86,7 +87,9 @@ def build(context: Context) -> pd.DataFrame:
     """The frame."""
     frame = context.common_of_work(kernels(context))
     frame |= _by_name(context) | _event_columns(context)
-    frame |= limit_columns(context, None) | _origins(context, np.asarray(frame["kind"]) == "gemm")
+    frame |= (
+        limit_columns(context, None) | reason_columns(context) | _origins(context, np.asarray(frame["kind"]) == "gemm")
+    )
     return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
 
 

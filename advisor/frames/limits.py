@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from advisor.frames.schema import real, text
+from advisor.frames.schema import integer, real, text
 from advisor.intervals import Ints
 from advisor.roofline.limits import BOUNDS, limits, spread
+from advisor.roofline.reasons import REASONS, told
 from advisor.timeline.context import Context
 
 LIMITS = (
@@ -19,6 +20,30 @@ LIMITS = (
          "the device is unknown"),
     real("reachable_ns", "ns", "the same with the rates that programs reach; NULL where those are unknown"),
 )  # fmt: skip
+
+
+REASON_COLUMNS = (
+    real("efficiency", "share", "the reachable time over the operator's kernels' time: 1 is as fast as programs get; NULL where "
+         "that time is unknown"),
+    text("reason", "what its sizes say of a kernel under 0.8 of that: misaligned, matrix-vector, tiny, few-tiles, thin, partial-wave; "
+         "of convolutions depthwise, grouped, patches, few-channels, channels-first, odd-channels, transposed, dilated, "
+         "uneven-window; of attention wide-numbers, mask, head-size, dropout, one-query; of others strided, mixed-types, narrow-rows; '' for none of these; NULL near the limit and where "
+         "that is unknown"),
+    integer("narrow_side", "", "smaller side of a product's result: 1 for a matrix times a vector; NULL for other work"),
+    real("remedied_ns", "ns", "the time that the same work takes without that reason: by its tiles, or as an H100 reached it; NULL "
+         "without a reason"),
+)  # fmt: skip
+
+
+def reason_columns(context: Context) -> dict[str, object]:
+    """The columns of reasons for each kernel."""
+    found = context.once(told)
+    return {
+        "efficiency": found.efficiency,
+        "reason": context.labels(found.reason, REASONS),
+        "narrow_side": context.known(found.narrow_side),
+        "remedied_ns": found.remedied_ns,
+    }
 
 
 def limit_columns(context: Context, nodes: Ints | None) -> dict[str, object]:

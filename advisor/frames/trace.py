@@ -14,6 +14,7 @@ from advisor.frames.frame import Frame
 from advisor.frames.schema import Schema, flag, integer, real, text
 from advisor.frames.values import plain, typed
 from advisor.intervals import Bools
+from advisor.roofline.limits import rates_of
 from advisor.timeline import memory
 from advisor.timeline.context import Context
 from advisor.timeline.cpu import shows_device
@@ -74,6 +75,7 @@ SCHEMA = Schema(
         real("half_gemm_time_share", "share", "of gemm, conv and attention time: in 16 bits or fewer"),
         real("tf32_gemm_time_share", "share", "of gemm, conv and attention time: in tf32"),
         real("fp32_gemm_time_share", "share", "of gemm, conv and attention time: in plain fp32"),
+        flag("rates_known", "the device's peak rates are known, from a table or as given; false without a device"),
         real("half_times", "", "16-bit Tensor Cores' peak rate over that of fp32 units, by a table; NULL for a GPU not in it"),
         real("tf32_times", "", "the same of TF32; NULL also where the GPU has none"),
         real("half_times_tf32", "", "16-bit peak rate over that of TF32; NULL likewise"),
@@ -182,6 +184,7 @@ def _device(context: Context) -> dict[str, Any]:
         "device_name": first.get("name"),
         "capability": first.get("capability") or proven_capability(context),
         "sms": first.get("sms"),
+        "rates_known": bool(has_gpu and rates_of(context, first["device"]) is not None),
         "half_times": rates.half_times if rates else None,
         "tf32_times": rates.tf32_times if rates else None,
         "half_times_tf32": rates.half_times_tf32 if rates else None,

@@ -13,8 +13,11 @@ import math
 from typing import NamedTuple
 
 from advisor.roofline.signature import Operand, Signature, Tensor
-from advisor.roofline.work import Formula, Hints, Work, dense, finish
+from advisor.roofline.types import SIZES
+from advisor.roofline.work import Formula, Hints, Sizes, Work, dense, finish
 
+_LOADED = 8
+"""Numbers of a head that one load takes in 16 bits: torch pads other sizes with kernels of their own."""
 _UNRECORDED = 99
 _NO_MASK, _TOP_LEFT, _BOTTOM_RIGHT = range(3)
 _LENGTHS = "the lengths of the packed sequences"
@@ -34,6 +37,8 @@ class Layout(NamedTuple):
     """The place of the offsets at which packed sequences start (cu_seqlens of the queries, the keys' behind it)."""
     mask: int = -1
     """The place of a mask or bias, which is read."""
+    dropout: int = -1
+    """The place of the probability with which scores are dropped."""
     window: int = -1
     """The place of the window's size to the left, that to the right behind it."""
     aligned: int = _TOP_LEFT
@@ -126,9 +131,20 @@ def _formula(layout: Layout) -> Formula:
         if layout.grad >= 0:
             tensors += [signature.tensor(layout.grad), *(dense(x.shape, x.type) for x in (q, k, v))]
         flops = forward if layout.grad < 0 else backward
-        return finish("attention", flops, tensors, hints, arithmetic=q.type, missing=missing)
+        found = finish("attention", flops, tensors, hints, arithmetic=q.type, missing=missing)
+        drop = signature.operand(layout.dropout).number if layout.dropout >= 0 else None
+        traits = _traits(sizes, SIZES.get(q.type or "", 0), masked=bias is not None, dropped=bool(drop))
+        heads = sizes.batch * sizes.heads
+        return found._replace(sizes=Sizes(heads, sizes.queries, sizes.keys, sizes.size, traits))
 
     return formula
+
+
+def _traits(sizes: _Sizes, size: int, *, masked: bool, dropped: bool) -> tuple[str, ...]:
+    """Return what fused kernels are known to suffer from: 32-bit numbers, a mask that is read, dropout, heads of odd sizes."""
+    odd = any(width % _LOADED for width in (sizes.size, sizes.value_size))
+    found = {"wide-numbers": size == 4, "mask": masked, "head-size": odd, "dropout": dropped}
+    return tuple(name for name, holds in found.items() if holds)
 
 
 def _window(signature: Signature, layout: Layout) -> tuple[int, int]:
@@ -147,28 +163,30 @@ def _packed_pairs(sizes: _Sizes, sequences: int, mask: int) -> int:
 
 _SDPA = "aten::_scaled_dot_product_"
 _LAYOUTS = {
-    "aten::scaled_dot_product_attention": Layout(causal=5, mask=3),
-    f"{_SDPA}attention_math": Layout(causal=5, mask=3),
+    "aten::scaled_dot_product_attention": Layout(causal=5, mask=3, dropout=4),
+    f"{_SDPA}attention_math": Layout(causal=5, mask=3, dropout=4),
     f"{_SDPA}attention_math_for_mps": Layout(causal=5, mask=3),
-    f"{_SDPA}flash_attention": Layout(causal=4),
+    f"{_SDPA}flash_attention": Layout(causal=4, dropout=3),
     f"{_SDPA}flash_attention_for_cpu": Layout(causal=4, mask=5),
-    f"{_SDPA}efficient_attention": Layout(causal=6, mask=3),
-    f"{_SDPA}cudnn_attention": Layout(causal=6, mask=3),
+    f"{_SDPA}efficient_attention": Layout(causal=6, mask=3, dropout=5),
+    f"{_SDPA}cudnn_attention": Layout(causal=6, mask=3, dropout=5),
     f"{_SDPA}fused_attention_overrideable": Layout(causal=5, mask=3),
-    f"{_SDPA}flash_attention_backward": Layout(query=1, grad=0, causal=11),
+    f"{_SDPA}flash_attention_backward": Layout(query=1, grad=0, causal=11, dropout=10),
     f"{_SDPA}flash_attention_for_cpu_backward": Layout(query=1, grad=0, causal=7, mask=8),
-    f"{_SDPA}efficient_attention_backward": Layout(query=1, grad=0, causal=10, mask=4),
+    f"{_SDPA}efficient_attention_backward": Layout(query=1, grad=0, causal=11, mask=4, dropout=9),
     f"{_SDPA}cudnn_attention_backward": Layout(query=1, grad=0, causal=14, mask=8),
     f"{_SDPA}fused_attention_overrideable_backward": Layout(query=1, grad=0, causal=13, mask=4),
-    "aten::_flash_attention_forward": Layout(causal=8, heads_first=False, lengths=3, window=11, aligned=_BOTTOM_RIGHT),
+    "aten::_flash_attention_forward": Layout(
+        causal=8, dropout=7, heads_first=False, lengths=3, window=11, aligned=_BOTTOM_RIGHT
+    ),
     "aten::_flash_attention_backward": Layout(
-        query=1, grad=0, causal=11, heads_first=False, lengths=6, window=15, aligned=_BOTTOM_RIGHT
+        query=1, grad=0, causal=11, dropout=10, heads_first=False, lengths=6, window=15, aligned=_BOTTOM_RIGHT
     ),
     "aten::_efficient_attention_forward": Layout(causal=9, kind=True, heads_first=False, lengths=4, mask=3),
     "aten::_efficient_attention_backward": Layout(
         query=1, grad=0, causal=14, kind=True, heads_first=False, lengths=6, mask=4
     ),
-    "aten::_cudnn_attention_forward": Layout(causal=10, mask=3),
+    "aten::_cudnn_attention_forward": Layout(causal=10, mask=3, dropout=9),
     "aten::_cudnn_attention_backward": Layout(query=1, grad=0, causal=14, mask=8),
     "flash_attn::_flash_attn_forward": Layout(causal=5, heads_first=False, window=6, aligned=_BOTTOM_RIGHT),
     "flash_attn::_flash_attn_backward": Layout(

@@ -15,7 +15,14 @@ import re
 from typing import NamedTuple
 
 from advisor.roofline.signature import Operand, Shape, Signature, Tensor
-from advisor.roofline.work import UNSIZED, Formula, Hints, Work, dense, finish
+from advisor.roofline.traits import channels_first
+from advisor.roofline.types import SIZES
+from advisor.roofline.work import UNSIZED, Formula, Hints, Sizes, Work, dense, finish
+
+ALIGNED = 16
+"""Bytes of channels that one load of a matrix unit takes."""
+_FEW_CHANNELS = 8
+"""Channels under which a matrix unit has less than one load of them."""
 
 _FFT = re.compile(r"\bfft[12]d_[rc]2[rc]")
 _TILE = re.compile(r"winograd\w*?(?<!\d)(\d)x\1(?!\d)|_f(\d)x(\d)(?!\d)", re.IGNORECASE)
@@ -138,9 +145,65 @@ def _forward(layout: Layout) -> Formula:
         flops = None if steps is None else 2 * math.prod(batch) * math.prod(steps) * weight.elements
         read = [source, weight, *(signature.tensor(at) for at in (layout.bias, layout.added) if at >= 0)]
         missing = None if result is not None else UNSIZED
-        return finish("convolution", flops, [*read, result], hints, arithmetic=source.type, missing=missing)
+        found = finish("convolution", flops, [*read, result], hints, arithmetic=source.type, missing=missing)
+        stride = _argument(signature, layout.stride, rank, 1)
+        dilation = _argument(signature, layout.dilation, rank, 1)
+        shape = _Form(groups or 1, transposed, stride, dilation)
+        return found._replace(sizes=_as_product(source, weight, math.prod(batch) * math.prod(steps or (0,)), shape))
 
     return formula
+
+
+class _Form(NamedTuple):
+    """Arguments of a convolution that its kernels depend on; None where they were not recorded."""
+
+    groups: int
+    transposed: bool
+    stride: Shape | None = None
+    dilation: Shape | None = None
+
+
+def _as_product(source: Tensor, weight: Tensor, places: int, form: _Form) -> Sizes | None:
+    """Return a convolution as the product that it is computed as (implicit GEMM), forward."""
+    if not places:
+        return None
+    groups = form.groups
+    inner = math.prod(weight.shape[1:]) if not form.transposed else weight.shape[0] // groups
+    columns = weight.shape[0] // groups if not form.transposed else math.prod(weight.shape[1:])
+    return Sizes(groups, places, columns, inner, traits(source, weight, form))
+
+
+def traits(source: Tensor, weight: Tensor, form: _Form) -> tuple[str, ...]:
+    """Properties of a convolution that its kernels are known to suffer from."""
+    window = weight.shape[2:]
+    inputs = weight.shape[1] if not form.transposed else weight.shape[0] // form.groups
+    outputs = weight.shape[0] // form.groups if not form.transposed else weight.shape[1]
+    size = SIZES.get(source.type or "", 0)
+    found = {
+        "depthwise": form.groups > 1 and inputs == 1,
+        "grouped": form.groups > 1 and inputs > 1,
+        "patches": not form.transposed and form.stride == window and math.prod(window) > 1,
+        "few-channels": form.groups == 1 and min(inputs, outputs) < _FEW_CHANNELS,
+        "odd-channels": form.groups == 1 and bool(size) and any(n * size % ALIGNED for n in (inputs, outputs)),
+        "uneven-window": len(set(window)) > 1,
+        "dilated": form.dilation is not None and max(form.dilation, default=1) > 1,
+        "transposed": form.transposed,
+        # A window of one is a product, which libraries compute in either layout.
+        "channels-first": channels_first(source) and math.prod(window) > 1,
+    }
+    return tuple(name for name, holds in found.items() if holds)
+
+
+def _of_gradients(signature: Signature, source: Tensor, weight: Tensor, places: int) -> Sizes | None:
+    """Return the forward convolution of a backward operator as a product: its gradients are products of the same numbers."""
+    rank, full = len(weight.shape) - 2, signature.name.startswith("aten::convolution_backward")
+    transposed = "transpose" in signature.name or (full and _is_transposed(signature.operand(7), source, weight))
+    groups = signature.operand(9).numbers if full else None
+    number = groups[0] if groups and groups[0] > 0 else max(source.shape[1] // max(weight.shape[1], 1), 1)
+    stride, dilation = (_argument(signature, at, rank, 1) if full else None for at in (4, 6))
+    return _as_product(
+        source, weight, places, _Form(1 if transposed and not groups else number, transposed, stride, dilation)
+    )
 
 
 def _is_transposed(operand: Operand, source: Tensor, weight: Tensor) -> bool:
@@ -167,7 +230,8 @@ def _backward(grad: int, source: int, weight: int, mask: int, bias: bool = True)
         moved += [given, dense(kernel.shape, kernel.type)] if for_weight else []
         moved += [dense((out.shape[1],), out.type)] if bias and rest and rest[0] else []
         missing = None if wanted else "the gradients that were asked for: the first layer needs none of its input"
-        return finish("convolution", flops, moved, hints, arithmetic=out.type, missing=missing)
+        found = finish("convolution", flops, moved, hints, arithmetic=out.type, missing=missing)
+        return found._replace(sizes=_of_gradients(signature, given, kernel, math.prod(steps)))
 
     return formula
 
@@ -201,7 +265,12 @@ def _input_gradient(grad: int, weight: int, size: int) -> Formula:
         result = None if shape is None else dense(shape, out.type)
         flops = 2 * math.prod(steps) * kernel.elements if steps else None
         missing = None if result else UNSIZED
-        return finish("convolution", flops, [out, kernel, result], hints, arithmetic=out.type, missing=missing)
+        found = finish("convolution", flops, [out, kernel, result], hints, arithmetic=out.type, missing=missing)
+        return (
+            found
+            if result is None
+            else found._replace(sizes=_of_gradients(signature, result, kernel, math.prod(steps)))
+        )
 
     return formula
 
@@ -227,7 +296,8 @@ def _weight_gradient(grad: int, source: int, size: int) -> Formula:
         flops = None if shape is None else 2 * places * math.prod(shape)
         result = None if shape is None else dense(shape, out.type)
         missing = None if result else UNSIZED
-        return finish("convolution", flops, [out, given, result], hints, arithmetic=out.type, missing=missing)
+        found = finish("convolution", flops, [out, given, result], hints, arithmetic=out.type, missing=missing)
+        return found if result is None else found._replace(sizes=_of_gradients(signature, given, result, places))
 
     return formula
 

@@ -24,6 +24,7 @@ from advisor.roofline import (
     transforms,
 )
 from advisor.roofline.signature import Signature
+from advisor.roofline.traits import of_memory
 from advisor.roofline.work import NO_HINTS, Formula, Hints, Work
 
 _FAMILIES = (
@@ -70,4 +71,6 @@ def work(signature: Signature, hints: Hints = NO_HINTS) -> Work | None:
         return None  # operands of another schema, or damaged ones: too few dimensions, lists of another length
     if found is None or any(not 0 <= number < _MOST for number in (found.flops or 0, found.bytes or 0)):
         return None
+    if not found.matrix and (sizes := of_memory(found.kind, signature)) is not None:
+        found = found._replace(sizes=sizes)
     return found if found.known or found.missing else None

@@ -66,7 +66,7 @@ def limits(context: Context) -> Limits:
     none = np.full(len(rows), -1, np.int64)
     off = np.zeros(len(rows), np.bool_)
     out = Limits(nan, nan.copy(), nan.copy(), nan.copy(), none, off, nan.copy(), none.copy())
-    known = context.once(_modelled)
+    known = context.once(modelled_work)
     owner = known.owner[rows] if len(rows) else none
     mine = np.flatnonzero(owner >= 0)
     if not len(mine):
@@ -118,7 +118,8 @@ def rates_of(context: Context, device: int) -> Rates | None:
     )
 
 
-def _modelled(context: Context) -> Modelled:
+def modelled_work(context: Context) -> Modelled:
+    """The work of the recording's operators."""
     return modelled(context.recording)
 
 

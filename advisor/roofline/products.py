@@ -10,7 +10,11 @@ from __future__ import annotations
 import math
 
 from advisor.roofline.signature import Signature, Tensor
-from advisor.roofline.work import Formula, Hints, Work, dense, finish
+from advisor.roofline.types import SIZES
+from advisor.roofline.work import Formula, Hints, Sizes, Work, dense, finish
+
+ALIGNED = 16
+"""Bytes of which the addresses of rows have to be multiples for the loads of matrix units (cuBLAS, CUTLASS)."""
 
 
 def product(a: Tensor, b: Tensor, others: list[Tensor | None], hints: Hints, out: Tensor | None = None) -> Work | None:
@@ -27,7 +31,29 @@ def product(a: Tensor, b: Tensor, others: list[Tensor | None], hints: Hints, out
         return None
     count = math.prod(batch) * rows * columns
     result = out or dense((count,), a.type)
-    return finish("matmul", 2 * count * inner, [a, b, *others, result], hints, arithmetic=a.type or hints.type)
+    found = finish("matmul", 2 * count * inner, [a, b, *others, result], hints, arithmetic=a.type or hints.type)
+    traits = ("misaligned",) if _misaligned(a, b, columns, hints) else ()
+    return found._replace(sizes=Sizes(math.prod(batch), rows, columns, inner, traits))
+
+
+def _misaligned(a: Tensor, b: Tensor, columns: int, hints: Hints) -> bool:
+    """Tell whether rows of a factor or of the product start at addresses that are no multiples of 16 bytes.
+
+    Which dimension of a factor lies along its rows only strides tell; the product's rows are its columns, one behind another.
+    """
+    kind = a.type or hints.type
+    size = SIZES.get(kind or "", 0)
+    if not size or size >= ALIGNED:
+        return False
+    if columns > 1 and columns * size % ALIGNED:
+        return True
+    return any(
+        stride * size % ALIGNED
+        for factor in (a, b)
+        if factor.strides is not None and len(factor.strides) == len(factor.shape) >= 2
+        for stride, length in zip(factor.strides[-2:], factor.shape[-2:], strict=True)
+        if stride > 1 and length > 1
+    )
 
 
 def _broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -65,7 +91,8 @@ def _linear(signature: Signature, hints: Hints) -> Work | None:
     rows, outputs = math.prod(a.shape[:-1]), weight.elements // max(weight.shape[-1], 1)
     result = dense((rows, outputs), a.type)
     tensors = [a, weight, signature.tensor(2), result]
-    return finish("matmul", 2 * rows * weight.elements, tensors, hints, arithmetic=a.type or hints.type)
+    found = finish("matmul", 2 * rows * weight.elements, tensors, hints, arithmetic=a.type or hints.type)
+    return found._replace(sizes=Sizes(1, rows, outputs, weight.shape[-1]))
 
 
 def _linear_backward(signature: Signature, hints: Hints) -> Work | None:

@@ -9,6 +9,21 @@ from advisor.roofline.signature import Shape, Signature, Tensor
 from advisor.roofline.types import SIZES
 
 
+class Sizes(NamedTuple):
+    """The sizes of sums of products: *batch* independent ones of *rows* by *inner* times *inner* by *columns*.
+
+    A convolution is the product that it is computed as: a row an output position, a column an output channel of its group.
+    Of attention the rows are queries, the columns keys, and the products are of each sequence and head.
+    """
+
+    batch: int
+    rows: int
+    columns: int
+    inner: int
+    traits: tuple[str, ...] = ()
+    """Properties of the call that kernels are known to suffer from, by :mod:`advisor.roofline.reasons`."""
+
+
 class Work(NamedTuple):
     """The work of one call. What cannot be told from its operands is None, never 0."""
 
@@ -24,6 +39,8 @@ class Work(NamedTuple):
     """False where ``flops`` or ``bytes`` is only known not to be less."""
     missing: str | None = None
     """Facts that were not recorded, in words; None where nothing is missing."""
+    sizes: Sizes | None = None
+    """The sizes of its sums of products; None for other work, and where they do not follow."""
 
     @property
     def known(self) -> bool:

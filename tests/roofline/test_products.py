@@ -7,7 +7,7 @@ from support.signatures import BF16, HALF, signature, tensor, value, work_of
 
 from advisor.roofline.families import work
 from advisor.roofline.signature import read
-from advisor.roofline.work import Work
+from advisor.roofline.work import Sizes, Work
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_an_expanded_factor_is_read_as_it_is_stored() -> None:
 def test_without_types_the_arithmetic_is_known_and_the_bytes_are_not() -> None:
     untyped = read("aten::mm", b"[[2, 3], [3, 4]]", b"[]")
     assert untyped is not None
-    assert work(untyped) == Work("matmul", 48, None, None, False, "the operands' types")
+    assert work(untyped) == Work("matmul", 48, None, None, False, "the operands' types", Sizes(1, 2, 4, 3))
 
 
 def test_factors_that_do_not_fit_have_no_work() -> None:

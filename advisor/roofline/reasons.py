@@ -1,0 +1,177 @@
+"""Reasons for which sums of products stay far from what the device reaches, by their sizes; and the time without them.
+
+A reason is a property of the call, not a guess from its speed: it is only asked for where a kernel is far from its limit. Of
+several the first in the order below is named, that which a change of the call removes best. The time that is left once it is
+removed follows from the sizes (tiles, waves), or is what the same work reached on an H100 without it
+(``sample_traces/h100``), as a share of the reachable rate.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from advisor.intervals import Ints
+from advisor.roofline.limits import Floats, limits, modelled_work
+from advisor.roofline.work import Sizes, Work
+from advisor.timeline.context import Context
+
+NEAR = 0.8
+"""Share of the reachable rate from which on a kernel is near its limit: nobody has to be told of it."""
+TILE = 128
+"""Rows and columns of the result that one block of a large product computes (cuBLAS, CUTLASS, Tensile: 64 to 256)."""
+_FILLED = 0.5
+"""Blocks for each multiprocessor under which more than half of them have none."""
+_WAVES = 4
+"""Waves from which on what the last one leaves idle is a small part."""
+_WASTED = 1.25
+_VECTOR, _THIN, _TINY = 8, 64, 64
+
+REASONS = (
+    "",
+    "misaligned",
+    "matrix-vector",
+    "tiny",
+    "few-tiles",
+    "thin",
+    "partial-wave",
+    "depthwise",
+    "grouped",
+    "patches",
+    "few-channels",
+    "channels-first",
+    "odd-channels",
+    "transposed",
+    "dilated",
+    "uneven-window",
+    "wide-numbers",
+    "mask",
+    "head-size",
+    "dropout",
+    "one-query",
+    "strided",
+    "mixed-types",
+    "narrow-rows",
+)
+"""All reasons; the first is none that the sizes tell."""
+
+_CONVOLUTION = (
+    "depthwise",
+    "grouped",
+    "patches",
+    "few-channels",
+    "channels-first",
+    "odd-channels",
+    "transposed",
+    "dilated",
+    "uneven-window",
+)
+_OTHERS = ("wide-numbers", "mask", "head-size", "dropout", "channels-first", "strided", "mixed-types", "narrow-rows")
+
+ALIGNED = 0.95
+"""Share of the reachable rate that products reached on an H100 once their rows were aligned."""
+LEFT = {
+    "depthwise": 0.25,
+    "grouped": 0.5,
+    "patches": 0.2,
+    "channels-first": 0.6,
+    "odd-channels": 0.5,
+    "dilated": 0.65,
+    "mask": 0.45,
+    "head-size": 0.5,
+    "dropout": 0.45,
+    "strided": 0.25,
+    "mixed-types": 0.55,
+}
+"""Part of its time that a call took on an H100 without the reason, in 16 bits: channels_last for the forms of convolutions, a
+product for patches, padded channels and heads, a causal flag for a mask, one layout, one type."""
+
+
+def blocks(kind: str, sizes: Sizes) -> int:
+    """Blocks that compute the result, each a tile of 128 by 128; of attention each 128 queries of a head."""
+    columns = 1 if kind == "attention" else math.ceil(sizes.columns / TILE)
+    return sizes.batch * math.ceil(sizes.rows / TILE) * columns
+
+
+def reason(work: Work, multiprocessors: int | None) -> str:
+    """The reason for which kernels of some work are slow, given that they are; '' where its sizes tell none."""
+    sizes = work.sizes
+    if sizes is None:
+        return ""
+    named = _CONVOLUTION if work.kind == "convolution" else _OTHERS
+    found = next((name for name in named if name in sizes.traits), "")
+    least = min(sizes.rows, sizes.columns)
+    if work.kind == "attention" and sizes.rows <= _VECTOR:
+        found = "one-query"
+    elif work.kind == "matmul" and least <= _VECTOR:
+        found = "matrix-vector"
+    elif work.kind == "matmul" and "misaligned" in sizes.traits:
+        found = "misaligned"
+    elif work.kind == "matmul" and max(sizes.rows, sizes.columns, sizes.inner) <= _TINY:
+        found = "tiny"
+    if found or multiprocessors is None or not work.matrix:
+        return found
+    waves = blocks(work.kind, sizes) / multiprocessors
+    if waves < _FILLED:
+        return "few-tiles"
+    if work.kind == "matmul" and min(least, sizes.inner) <= _THIN:
+        return "thin"
+    # Libraries choose their tiles to avoid it: on an H100 none of the products tried with such sizes was under 0.95.
+    return "partial-wave" if 1 < waves < _WAVES and math.ceil(waves) / waves >= _WASTED else ""
+
+
+def left(name: str, work: Work, multiprocessors: int | None, efficiency: float) -> float:
+    """The part of its time that work takes once a reason is removed: 1 where nobody knows, at least what is reachable."""
+    if name == "misaligned":
+        return min(efficiency / ALIGNED, 1.0)
+    if name == "few-tiles" and work.sizes is not None and multiprocessors:
+        return max(blocks(work.kind, work.sizes) / multiprocessors, efficiency)
+    return max(LEFT.get(name, 1.0), min(efficiency, 1.0))
+
+
+class Told(NamedTuple):
+    """Of each row of ``kernels``: the part of the reachable rate, the reason's number, and the ns without that reason."""
+
+    efficiency: Floats
+    """NaN where the limit is not known."""
+    reason: Ints
+    """An index into ``REASONS``; -1 where the limit is not known or the kernel is near it."""
+    remedied_ns: Floats
+    """NaN without a reason."""
+    narrow_side: Ints
+    """The smaller side of a product's result; -1 for other work."""
+
+
+def told(context: Context) -> Told:
+    """The reasons of all kernels. Those of one operator share its efficiency, as they share its work."""
+    found, known = context.once(limits), context.once(modelled_work)
+    work, rows = context.recording.work, context.kernel_rows
+    dur = np.maximum(work.end[rows] - work.start[rows], 1).astype(np.float64)
+    efficiency = np.fmax(found.reachable_ns, found.limit_ns) / dur
+    numbers, remedied = np.full(len(rows), -1, np.int64), np.full(len(rows), np.nan)
+    far = np.flatnonzero(efficiency < NEAR)
+    if len(far):
+        forms = known.form[found.owner[far]]
+        pairs, back = np.unique(np.stack([forms, work.device[rows[far]]]), axis=1, return_inverse=True)
+        sizes = {device: _multiprocessors(context, device) for device in np.unique(pairs[1]).tolist()}
+        for at, (form, device) in enumerate(pairs.T.tolist()):
+            here = far[back.ravel() == at]
+            one = known.works[form]
+            name = reason(one, sizes[device]) if one is not None else ""
+            numbers[here] = REASONS.index(name)
+            if name and one is not None:
+                parts = [left(name, one, sizes[device], share) for share in efficiency[here].tolist()]
+                remedied[here] = dur[here] * parts
+    sides = [
+        min(one.sizes.rows, one.sizes.columns) if one is not None and one.kind == "matmul" and one.sizes else -1
+        for one in known.works
+    ]
+    forms = np.where(found.owner >= 0, known.form[found.owner], -1)
+    return Told(efficiency, numbers, remedied, np.array([*sides, -1], np.int64)[forms])
+
+
+def _multiprocessors(context: Context, device: int) -> int | None:
+    entry = context.recording.device_properties(device)
+    return entry.sms if entry and entry.sms else None

@@ -1,0 +1,80 @@
+"""Traits of calls that move memory: the layouts and types of their operands, and the width of what they normalize."""
+
+from __future__ import annotations
+
+import math
+
+from advisor.roofline.signature import Signature, Tensor
+from advisor.roofline.types import is_floating
+from advisor.roofline.work import Sizes
+
+_NARROW = 128
+"""Elements of a row up to which a block that normalizes it has more threads than loads."""
+_ROWS = 4096
+_NORMALIZED = {
+    "aten::native_layer_norm": (1, 2),
+    "aten::_fused_rms_norm": (1, 2),
+    "aten::native_layer_norm_backward": (2, 5),
+    "aten::_fused_rms_norm_backward": (2, 4),
+}
+"""Places of the sizes that are normalized over, as numbers, and of the weight."""
+
+
+def of_memory(kind: str, signature: Signature) -> Sizes | None:
+    """The traits of a call that is no sum of products, as sizes of so many rows; None where it has none."""
+    source = next((tensor for tensor in signature.tensors if tensor.shape), None)
+    if source is None:
+        return None
+    found = {
+        "strided": kind in ("pointwise", "copy") and _differently_ordered(signature),
+        "mixed-types": kind == "pointwise" and _mixed(signature),
+        "narrow-rows": kind == "normalization" and _narrow(signature, source),
+        "channels-first": kind == "normalization" and "batch_norm" in signature.name and channels_first(source),
+    }
+    traits = tuple(name for name, holds in found.items() if holds)
+    return Sizes(1, source.elements, 1, 1, traits) if traits else None
+
+
+def channels_first(source: Tensor) -> bool:
+    """Tell whether a batch of several channels and positions lies with its channels apart (NCHW), by its strides."""
+    shape, strides = source.shape, source.strides
+    if strides is None or len(strides) != len(shape) or len(shape) < 4 or shape[1] == 1 or math.prod(shape[2:]) == 1:
+        return False
+    return strides[1] != 1
+
+
+def _order(tensor: Tensor) -> tuple[int, ...] | None:
+    """Return the dimensions of a tensor from the widest stride to the closest; None where strides are unknown or one is 0."""
+    shape, strides = tensor.shape, tensor.strides
+    if strides is None or len(strides) != len(shape) or not all(strides):
+        return None
+    kept = [at for at, size in enumerate(shape) if size > 1]
+    return tuple(sorted(kept, key=lambda at: -strides[at]))
+
+
+def _differently_ordered(signature: Signature) -> bool:
+    """Tell whether two operands of one shape lie in memory in different orders, so that one is read or written across rows."""
+    largest = max((tensor.elements for tensor in signature.tensors), default=0)
+    whole = [tensor for tensor in signature.tensors if tensor.elements == largest and len(tensor.shape) > 1]
+    orders = {order for tensor in whole if (order := _order(tensor)) is not None}
+    return len(orders) > 1 and len({tensor.shape for tensor in whole}) == 1
+
+
+def _mixed(signature: Signature) -> bool:
+    """Tell whether whole operands are of different floating types: kernels then load element by element, and convert."""
+    largest = max((tensor.elements for tensor in signature.tensors), default=0)
+    kinds = {
+        tensor.type
+        for tensor in signature.tensors
+        if tensor.elements == largest and tensor.type and is_floating(tensor.type)
+    }
+    return len(kinds) > 1
+
+
+def _narrow(signature: Signature, source: Tensor) -> bool:
+    places = _NORMALIZED.get(signature.name)
+    if places is None:
+        return False
+    numbers, weight = signature.operand(places[0]).numbers, signature.tensor(places[1])
+    width = weight.elements if weight is not None else math.prod(numbers) if numbers else 0
+    return 0 < width <= _NARROW and source.elements // width >= _ROWS

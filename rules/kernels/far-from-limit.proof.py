@@ -1,0 +1,68 @@
+"""Proof of kernels/far-from-limit: traces on which it fires, and traces on which it does not."""
+
+from advisor.testing import TraceBuilder
+from advisor.testing.incomplete import launches_alone
+from advisor.testing.proof import edge, fires, lacks, quiet
+
+H100 = "NVIDIA H100 80GB HBM3"
+NAME = "void mylib::row_sums_kernel<float>(float const*, float*, int)"
+
+
+def training(us: float = 1000, *, device: str = H100, name: str = NAME, shapes: bool = True) -> TraceBuilder:
+    """Steps of a softmax over 268 MB, which takes 175 us at what an H100's memory reaches, and of a product of 1 ms."""
+    b = TraceBuilder(device, record_shapes=shapes)
+    for _ in range(4):
+        with b.step():
+            with b.op("aten::_softmax", shapes=[[4096, 16384], [], []], dtypes=["float", "Scalar", "Scalar"]):
+                b.kernel(name, us=us)
+            with b.op("aten::mm"):
+                b.kernel("nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT", us=1000)
+            b.sync()
+    return b
+
+
+@fires(cost_ms=1.0, occurrences=4, severity="low", op="aten::_softmax")
+def a_softmax_at_a_sixth_of_the_memory_s_rate() -> TraceBuilder:
+    return training()
+
+
+@fires(cost_ms=1.0)
+def on_a_gpu_of_amd() -> TraceBuilder:
+    return training(device="AMD Instinct MI300X")
+
+
+@quiet
+def one_at_85_percent() -> TraceBuilder:
+    return training(us=206)
+
+
+# 536 MB read and written take 175 us.
+@edge
+def half_of_what_the_device_reaches(over: bool) -> TraceBuilder:
+    return training(us=370 if over else 330)
+
+
+@edge
+def kernels_of_20_us(over: bool) -> TraceBuilder:
+    b = TraceBuilder(H100)
+    for _ in range(4):
+        with b.step():
+            for _ in range(20):
+                with b.op("aten::_softmax", shapes=[[4096, 128], [], []], dtypes=["float", "Scalar", "Scalar"]):
+                    b.kernel(NAME, us=20 if over else 19.9)
+    return b
+
+
+@quiet("not_applicable")
+def a_gpu_whose_rates_are_not_known() -> TraceBuilder:
+    return training(device="Accelerator 9000")
+
+
+@lacks("shapes")
+def no_shapes_recorded() -> TraceBuilder:
+    return training(shapes=False)
+
+
+@lacks("gpu")
+def no_gpu_recorded() -> TraceBuilder:
+    return launches_alone("aten::_softmax", shapes=[[64, 65]], device=H100)
