@@ -7,7 +7,9 @@ from typing import Any
 
 from gpu_parts.bench import read_log, short
 
-PARTS = ("rates", "traces", "operators", "settings")
+PARTS = ("rates", "traces", "operators", "settings", "cases")
+USUAL = PARTS[:4]
+"""Parts that run unless some are named."""
 
 
 def reachable(rates: dict[str, dict[str, Any]]) -> dict[str, float]:
