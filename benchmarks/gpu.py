@@ -2,7 +2,8 @@
 
 Measures reachable rates, records sample traces with known faults, times operators against the reachable rates, and what
 changes of settings return. Each part is a process of its own that logs every figure at once: what fails costs its own figure,
-and the end of the budget what comes last. Writes gpu.json, gpu.md and traces/ below DIR. Without a GPU: small sizes, a minute.
+and the end of the budget what comes last. ``--only cases`` times and records slow kernels beside their remedies. Writes
+gpu.json, gpu.md, traces/ and cases/ below DIR. Without a GPU: small sizes, a minute.
 """
 
 from __future__ import annotations
