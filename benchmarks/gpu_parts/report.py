@@ -7,7 +7,9 @@ from typing import Any
 
 from gpu_parts.bench import read_log, short
 
-PARTS = ("rates", "traces", "operators", "settings")
+PARTS = ("rates", "traces", "operators", "settings", "cases")
+USUAL = PARTS[:4]
+"""Parts that run unless some are named."""
 
 
 def reachable(rates: dict[str, dict[str, Any]]) -> dict[str, float]:
@@ -71,6 +73,28 @@ def failures(log: dict[str, dict[str, Any]]) -> list[str]:
 def plain(row: dict[str, Any]) -> str:
     """Its scalar figures in one cell."""
     return ", ".join(f"{key} {short(value)}" for key, value in row.items() if not isinstance(value, (dict, list)))
+
+
+def cases(log: dict[str, dict[str, Any]]) -> list[str]:
+    """Slow kernels beside their remedies; the gain is that of one row of work, where the remedy does more of them."""
+    head = ["case", "reason", "remedy", "operator", "shapes", "type", "ms", "remedy ms", "gain", "first kernel"]
+    rows = [
+        [
+            name.removeprefix("case/"),
+            row["reason"] or "none",
+            row["fix"],
+            row.get("op"),
+            " ".join("x".join(map(str, shape)) for shape in row.get("shapes", [])[:3]),
+            row.get("dtype"),
+            row["ms"],
+            row.get("fixed_ms"),
+            row.get("gain"),
+            (row.get("kernels") or [[""]])[0][0][:90].replace("|", "/"),
+        ]
+        for name, row in log.items()
+        if "ms" in row
+    ]
+    return ["## Cases", "", *table(head, rows), *failures(log)]
 
 
 def markdown(found: dict[str, Any]) -> str:
@@ -158,4 +182,4 @@ def markdown(found: dict[str, Any]) -> str:
     lines += table(
         ["trace", "what"], [[name, plain(row)] for name, row in found["traces"].items() if "error" not in row]
     )
-    return "\n".join([*lines, *failures(found["traces"])])
+    return "\n".join([*lines, *failures(found["traces"]), *cases(found["cases"])])
