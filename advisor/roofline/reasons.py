@@ -168,7 +168,9 @@ def told(context: Context) -> Told:
         min(one.sizes.rows, one.sizes.columns) if one is not None and one.kind == "matmul" and one.sizes else -1
         for one in known.works
     ]
-    forms = np.where(found.owner >= 0, known.form[found.owner], -1)
+    forms = np.full(len(rows), -1, np.int64)
+    owned = found.owner >= 0
+    forms[owned] = known.form[found.owner[owned]]
     return Told(efficiency, numbers, remedied, np.array([*sides, -1], np.int64)[forms])
 
 

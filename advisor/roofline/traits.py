@@ -8,7 +8,7 @@ from advisor.roofline.signature import Signature, Tensor
 from advisor.roofline.types import is_floating
 from advisor.roofline.work import Sizes
 
-_NARROW = 128
+_NARROW = 256
 """Elements of a row up to which a block that normalizes it has more threads than loads."""
 _ROWS = 4096
 _NORMALIZED = {

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import triton
 import triton.language as tl
 
 
 @triton.jit
-def naive_matmul_kernel(a: Any, b: Any, c: Any, n, tile: tl.constexpr):  # type: ignore[no-untyped-def]
+def naive_matmul_kernel(a, b, c, n, tile: tl.constexpr):  # type: ignore[no-untyped-def]
     """Compute one tile of c, each step of the shared dimension as wide as the tile."""
     row, column = tl.program_id(0), tl.program_id(1)
     rows, columns, inner = row * tile + tl.arange(0, tile), column * tile + tl.arange(0, tile), tl.arange(0, tile)
@@ -32,7 +30,7 @@ def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 @triton.jit
-def half_matmul_kernel(a: Any, b: Any, c: Any, n, tile: tl.constexpr):  # type: ignore[no-untyped-def]
+def half_matmul_kernel(a, b, c, n, tile: tl.constexpr):  # type: ignore[no-untyped-def]
     """Compute one tile of c from factors of 16 bits."""
     row, column = tl.program_id(0), tl.program_id(1)
     rows, columns, inner = row * tile + tl.arange(0, tile), column * tile + tl.arange(0, tile), tl.arange(0, tile)
@@ -54,7 +52,7 @@ def half_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 @triton.jit
-def row_softmax_kernel(x: Any, out: Any, width: tl.constexpr):  # type: ignore[no-untyped-def]
+def row_softmax_kernel(x, out, width: tl.constexpr):  # type: ignore[no-untyped-def]
     """Compute the softmax of one row."""
     places = tl.program_id(0) * width + tl.arange(0, width)
     row = tl.load(x + places).to(tl.float32)
