@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from advisor.intervals import Ints
+from advisor.intervals import Bools, Ints
 from advisor.roofline.limits import Floats, limits, modelled_work
+from advisor.roofline.recording import Modelled
 from advisor.roofline.work import Sizes, Work
 from advisor.timeline.context import Context
 
@@ -151,27 +152,41 @@ def told(context: Context) -> Told:
     dur = np.maximum(work.end[rows] - work.start[rows], 1).astype(np.float64)
     efficiency = np.fmax(found.reachable_ns, found.limit_ns) / dur
     numbers, remedied = np.full(len(rows), -1, np.int64), np.full(len(rows), np.nan)
+    forms = np.full(len(rows), -1, np.int64)
+    owned = found.owner >= 0
+    forms[owned] = known.form[found.owner[owned]]
     far = np.flatnonzero(efficiency < NEAR)
-    if len(far):
-        forms = known.form[found.owner[far]]
-        pairs, back = np.unique(np.stack([forms, work.device[rows[far]]]), axis=1, return_inverse=True)
-        sizes = {device: _multiprocessors(context, device) for device in np.unique(pairs[1]).tolist()}
-        for at, (form, device) in enumerate(pairs.T.tolist()):
-            here = far[back.ravel() == at]
+    devices = work.device[rows[far]]
+    for device in np.unique(devices).tolist():
+        sms = _multiprocessors(context, device)
+        here = far[devices == device]
+        distinct, back = np.unique(forms[here], return_inverse=True)
+        for at, form in enumerate(distinct.tolist()):
             one = known.works[form]
-            name = reason(one, sizes[device]) if one is not None else ""
-            numbers[here] = REASONS.index(name)
+            name = reason(one, sms) if one is not None else ""
+            same = here[back == at]
+            numbers[same] = REASONS.index(name)
             if name and one is not None:
-                parts = [left(name, one, sizes[device], share) for share in efficiency[here].tolist()]
-                remedied[here] = dur[here] * parts
+                remedied[same] = dur[same] * [left(name, one, sms, share) for share in efficiency[same].tolist()]
+    padded = far[_padded(context, known, found.owner[far])]
+    numbers[padded], remedied[padded] = REASONS.index("head-size"), dur[padded] * LEFT["head-size"]
     sides = [
         min(one.sizes.rows, one.sizes.columns) if one is not None and one.kind == "matmul" and one.sizes else -1
         for one in known.works
     ]
-    forms = np.full(len(rows), -1, np.int64)
-    owned = found.owner >= 0
-    forms[owned] = known.form[found.owner[owned]]
     return Told(efficiency, numbers, remedied, np.array([*sides, -1], np.int64)[forms])
+
+
+def _padded(context: Context, known: Modelled, owner: Ints) -> Bools:
+    """Flag the operators inside an attention whose heads torch pads: the operators that it calls see padded ones."""
+    host = context.recording.host
+    odd = np.array([one is not None and one.kind == "attention" and one.sizes is not None and "head-size" in one.sizes.traits
+                    for one in known.works] + [False], np.bool_)  # fmt: skip
+    if not odd.any():
+        return np.zeros(len(owner), np.bool_)
+    inside = host.flow(np.where(odd[known.form], np.arange(host.size), -1))
+    flags: Bools = inside[owner] >= 0
+    return flags
 
 
 def _multiprocessors(context: Context, device: int) -> int | None:

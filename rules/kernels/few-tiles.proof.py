@@ -65,12 +65,12 @@ def half_a_block_per_multiprocessor(over: bool) -> TraceBuilder:
 
 
 @edge
-def kernels_of_10_us(over: bool) -> TraceBuilder:
+def kernels_of_4_us(over: bool) -> TraceBuilder:
     b = TraceBuilder(H100)
     for _ in range(4):
         with b.step(), b.op("aten::mm", shapes=[[512, 1024], [1024, 512]], dtypes=HALF):
             for _ in range(20):
-                b.kernel(NAME, us=10 if over else 9.9)
+                b.kernel(NAME, us=4 if over else 3.9)
     return b
 
 
