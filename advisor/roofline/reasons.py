@@ -83,7 +83,7 @@ LEFT = {
     "mask": 0.45,
     "head-size": 0.5,
     "dropout": 0.45,
-    "strided": 0.25,
+    "strided": 0.2,
     "mixed-types": 0.55,
 }
 """Part of its time that a call took on an H100 without the reason, in 16 bits: channels_last for the forms of convolutions, a
@@ -123,12 +123,12 @@ def reason(work: Work, multiprocessors: int | None) -> str:
     return "partial-wave" if 1 < waves < _WAVES and math.ceil(waves) / waves >= _WASTED else ""
 
 
-def left(name: str, work: Work, multiprocessors: int | None, efficiency: float) -> float:
+def left(name: str, efficiency: float) -> float:
     """The part of its time that work takes once a reason is removed: 1 where nobody knows, at least what is reachable."""
     if name == "misaligned":
         return min(efficiency / ALIGNED, 1.0)
-    if name == "few-tiles" and work.sizes is not None and multiprocessors:
-        return max(blocks(work.kind, work.sizes) / multiprocessors, efficiency)
+    if name == "few-tiles":
+        return min(efficiency, 1.0)  # with more rows, libraries come near what the device reaches
     return max(LEFT.get(name, 1.0), min(efficiency, 1.0))
 
 
@@ -166,8 +166,8 @@ def told(context: Context) -> Told:
             name = reason(one, sms) if one is not None else ""
             same = here[back == at]
             numbers[same] = REASONS.index(name)
-            if name and one is not None:
-                remedied[same] = dur[same] * [left(name, one, sms, share) for share in efficiency[same].tolist()]
+            if name:
+                remedied[same] = dur[same] * [left(name, share) for share in efficiency[same].tolist()]
     padded = far[_padded(context, known, found.owner[far])]
     numbers[padded], remedied[padded] = REASONS.index("head-size"), dur[padded] * LEFT["head-size"]
     sides = [

@@ -43,21 +43,23 @@ def channels_first(source: Tensor) -> bool:
     return strides[1] != 1
 
 
-def _order(tensor: Tensor) -> tuple[int, ...] | None:
-    """Return the dimensions of a tensor from the widest stride to the closest; None where strides are unknown or one is 0."""
+def _innermost(tensor: Tensor) -> int | None:
+    """Return the dimension along which neighbours in memory lie; None where strides are unknown, and of an expanded tensor."""
     shape, strides = tensor.shape, tensor.strides
     if strides is None or len(strides) != len(shape) or not all(strides):
         return None
-    kept = [at for at, size in enumerate(shape) if size > 1]
-    return tuple(sorted(kept, key=lambda at: -strides[at]))
+    return min((at for at, size in enumerate(shape) if size > 1), key=lambda at: strides[at], default=None)
 
 
 def _differently_ordered(signature: Signature) -> bool:
-    """Tell whether two operands of one shape lie in memory in different orders, so that one is read or written across rows."""
+    """Tell whether neighbours in memory lie along different dimensions in two operands of one shape.
+
+    Then one of them is read or written across its rows. Orders that differ further out cost little: rows stay whole.
+    """
     largest = max((tensor.elements for tensor in signature.tensors), default=0)
     whole = [tensor for tensor in signature.tensors if tensor.elements == largest and len(tensor.shape) > 1]
-    orders = {order for tensor in whole if (order := _order(tensor)) is not None}
-    return len(orders) > 1 and len({tensor.shape for tensor in whole}) == 1
+    found = {at for tensor in whole if (at := _innermost(tensor)) is not None}
+    return len(found) > 1 and len({tensor.shape for tensor in whole}) == 1
 
 
 def _mixed(signature: Signature) -> bool:

@@ -39,7 +39,7 @@ def nothing_dropped() -> TraceBuilder:
     return training(dropped="0.")
 
 
-@quiet("not_applicable")
+@fires(cost_ms=0.39)
 def inference_in_which_nobody_switched_it_off() -> TraceBuilder:
     return training(backward=False)
 

@@ -1,6 +1,7 @@
-"""Takes home what was recorded on a rented GPU: ``python sample_traces/h100/keep.py BENCH PAIRS LADDER``.
+"""Takes home what was recorded on a rented GPU: ``python sample_traces/h100/keep.py BENCH PAIRS LADDER``, or ``… CASES``.
 
-BENCH is the folder that ``benchmarks/gpu.py`` wrote, PAIRS that of ``benchmarks/pairs.py``, LADDER that of ``advisor ladder``.
+BENCH is the folder that ``benchmarks/gpu.py`` wrote, PAIRS that of ``benchmarks/pairs.py``, LADDER that of ``advisor ladder``. CASES is
+the folder of cases that ``benchmarks/gpu.py --only cases`` wrote.
 Traces are packed anew without the name of the file they were first written to; of temporary folders the name goes. Nothing
 else is changed. Traces of over a megabyte stay behind.
 """
@@ -28,6 +29,16 @@ def keep(source: Path, target: Path) -> bool:
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(packed)
     return True
+
+
+def keep_cases(folder: Path) -> None:
+    """Copy the cases and what was measured of each."""
+    for source in sorted(folder.glob("*.json.gz")):
+        if keep(source, HERE / "cases" / source.name):
+            truth = json.loads(source.with_name(source.name.removesuffix(".gz")).read_text())
+            (HERE / "cases" / source.name.removesuffix(".gz")).write_text(
+                json.dumps(truth, separators=(",", ":")) + "\n"
+            )
 
 
 def main(bench: Path, pairs: Path, ladder: Path) -> None:
@@ -58,4 +69,8 @@ def main(bench: Path, pairs: Path, ladder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+    folders = [Path(name) for name in sys.argv[1:]]
+    if len(folders) == 1:
+        keep_cases(folders[0])
+    else:
+        main(*folders)
