@@ -8,6 +8,7 @@ factors and the bias as they are stored, and the product. A product in a format 
 from __future__ import annotations
 
 import math
+import re
 
 from advisor.roofline.signature import Signature, Tensor
 from advisor.roofline.types import SIZES
@@ -138,6 +139,27 @@ def _addbmm(signature: Signature, hints: Hints) -> Work | None:
     flops = 2 * a.elements * b.shape[2]
     result = dense((a.shape[1], b.shape[2]), a.type)
     return finish("matmul", flops, [added, a, b, result], hints, arithmetic=a.type or hints.type)
+
+
+_NAMED = re.compile(r"^(?!aten::)(?:\w+::)?_?(?:\w+_)?(?:mat_?mul|gemm|bmm|mm)(?:_\w+)?$", re.IGNORECASE)
+_SCALED = re.compile(
+    r"scale|quant|fp8|fp4|int8|int4|w8|w4|moe|expert|group|sparse|backward|reduce|gather|all_", re.IGNORECASE
+)
+
+
+def named(name: str) -> Formula | None:
+    """The formula of an operator that is no library's, and whose name says that it multiplies its first two operands.
+
+    None for other names, and for products whose operands hold more than their factors.
+    """
+    return _own if _NAMED.match(name) and not _SCALED.search(name) else None
+
+
+def _own(signature: Signature, hints: Hints) -> Work | None:
+    a, b = signature.tensor(0), signature.tensor(1)
+    if a is None or b is None or len(a.shape) < 2 or len(b.shape) < 2:
+        return None
+    return product(a, b, [], hints)
 
 
 FORMULAS: dict[str, Formula] = {
