@@ -53,11 +53,15 @@ def kernels_of_10_us(over: bool) -> TraceBuilder:
     for _ in range(4):
         with b.step():
             for _ in range(20):
-                with b.op(
-                    "aten::scaled_dot_product_attention", shapes=outer, dtypes=[*["c10::BFloat16"] * 3, "", "", "", ""]
+                with (
+                    b.op(
+                        "aten::scaled_dot_product_attention",
+                        shapes=outer,
+                        dtypes=[*["c10::BFloat16"] * 3, "", "", "", ""],
+                    ),
+                    b.op(OP, shapes=[q, q, q], dtypes=["c10::BFloat16"] * 3),
                 ):
-                    with b.op(OP, shapes=[q, q, q], dtypes=["c10::BFloat16"] * 3):
-                        b.kernel(NAME, us=10 if over else 9.9)
+                    b.kernel(NAME, us=10 if over else 9.9)
     return b
 
 

@@ -58,10 +58,9 @@ def half_of_what_the_device_reaches(over: bool) -> TraceBuilder:
 
 @edge
 def volta_is_the_first(over: bool) -> TraceBuilder:
-    b = training(
+    return training(
         us=900, device="Tesla V100-SXM2-16GB" if over else "Tesla P100-PCIE-16GB", capability=(7, 0) if over else (6, 0)
     )
-    return b
 
 
 @edge

@@ -5,7 +5,9 @@ from advisor.testing.incomplete import launches_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
 
 H100 = "NVIDIA H100 80GB HBM3"
-SOFTMAX = "void at::native::(anonymous namespace)::cunn_SoftMaxForward<4, float, float, float, at::native::LogSoftMaxForwardEpilogue>"
+SOFTMAX = (
+    "void at::native::(anonymous namespace)::cunn_SoftMaxForward<4, float, float, float, LogSoftMaxForwardEpilogue>"
+)
 CAST = "void at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda>"
 
 

@@ -1,7 +1,7 @@
 """Takes home what was recorded on a rented GPU: ``python sample_traces/h100/keep.py BENCH PAIRS LADDER``, or ``… CASES``.
 
-BENCH is the folder that ``benchmarks/gpu.py`` wrote, PAIRS that of ``benchmarks/pairs.py``, LADDER that of ``advisor ladder``. CASES is
-the folder of cases that ``benchmarks/gpu.py --only cases`` wrote.
+BENCH is the folder that ``benchmarks/gpu.py`` wrote, PAIRS that of ``benchmarks/pairs.py``, LADDER that of ``advisor ladder``.
+CASES is the folder of cases that ``benchmarks/gpu.py --only cases`` wrote.
 Traces are packed anew without the name of the file they were first written to; of temporary folders the name goes. Nothing
 else is changed. Traces of over a megabyte stay behind.
 """

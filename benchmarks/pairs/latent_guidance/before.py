@@ -84,7 +84,7 @@ class Sampler:
     @torch.inference_mode()
     def __call__(self, noise, labels):
         latents = noise
-        for t, following in zip(self.times, self.times[1:] + [None]):
+        for t, following in zip(self.times, [*self.times[1:], None], strict=False):
             alpha = self.alphas[t]
             after = self.alphas[following] if following is not None else 1.0
             eps = self.predict(latents, t, labels)

@@ -46,7 +46,7 @@ class Flow:
         self.cys = torch.tensor(CYS, dtype=torch.float32, device=device)
 
     def drift(self):
-        for i, (cx, cy) in enumerate(zip(CXS, CYS)):
+        for i, (cx, cy) in enumerate(zip(CXS, CYS, strict=False)):
             if cx or cy:
                 self.f[:, :, i] = torch.roll(self.f[:, :, i], (cy, cx), (0, 1))
 
@@ -59,7 +59,7 @@ class Flow:
     def collide(self):
         rho, ux, uy = self.moments()
         square = 1.5 * (ux**2 + uy**2)
-        for i, (cx, cy, w) in enumerate(zip(CXS, CYS, WEIGHTS)):
+        for i, (cx, cy, w) in enumerate(zip(CXS, CYS, WEIGHTS, strict=False)):
             cu = 3 * (cx * ux + cy * uy)
             self.feq[:, :, i] = rho * w * (1 + cu + 0.5 * cu**2 - square)
         bounced = self.f.clone()

@@ -75,7 +75,7 @@ class RankMetrics:
     def compute(self):
         return {
             "mrr": self.reciprocal.item() / self.seen,
-            "recall": dict(zip(self.depths.tolist(), (self.hits / self.seen).tolist())),
+            "recall": dict(zip(self.depths.tolist(), (self.hits / self.seen).tolist(), strict=False)),
         }
 
 

@@ -58,7 +58,7 @@ class Decoder(nn.Module):
 
     def forward(self, ids, cache, start):
         x = self.tokens(ids) + self.position.weight[start : start + ids.shape[1]]
-        for block, part in zip(self.blocks, cache):
+        for block, part in zip(self.blocks, cache, strict=False):
             x = block(x, part, start)
         return F.linear(self.norm(x[:, -1]), self.tokens.weight).float()
 
