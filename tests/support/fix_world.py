@@ -109,6 +109,12 @@ class Net(nn.Module):
         return out
 
 
+def writer(model: nn.Module) -> nn.Module:
+    """A language model as far as a fix calls it."""
+    model.generate = lambda **batch: batch["input_ids"]  # type: ignore[assignment]
+    return model
+
+
 def names(rule: str, code: str) -> dict[str, Any]:
     """Return the names given to a snippet: imports that anyone would guess, a model, its data, and functions of one's own."""
     ranks = RANKS.get(rule, 1)
@@ -232,6 +238,60 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "bottom_mlp": nn.Linear(3, 16),
         "interact": torch.mul,
     },
+    "kernels/attention-backend": lambda scope: {
+        "model": lambda x: x,
+        "batch": {"x": torch.rand(BATCH, 4)},
+        **{name: torch.rand(BATCH, 2, 8, 8) for name in "qkv"},
+    },
+    "kernels/attention-dropout": lambda scope: {
+        "self": SimpleNamespace(training=True),
+        **{name: torch.rand(BATCH, 2, 8, 8) for name in "qkv"},
+    },
+    "kernels/attention-head-size": lambda scope: {
+        "Transformer": lambda width, heads: scope["model"],
+    },
+    "kernels/attention-mask": lambda scope: {"n": 8, **{name: torch.rand(BATCH, 2, 8, 8) for name in "qkv"}},
+    "kernels/few-tiles": lambda scope: {
+        "self": SimpleNamespace(
+            qkv=nn.Linear(8, 24), query=nn.Linear(8, 8), key=nn.Linear(8, 8), value=nn.Linear(8, 8)
+        ),
+        "model": nn.Linear(8, 8),
+        "x": torch.rand(BATCH, 8),
+        "samples": [torch.rand(8) for _ in range(BATCH)],
+    },
+    "kernels/narrow-normalization": lambda scope: {"x": torch.rand(BATCH, 64)},
+    "kernels/odd-channels": lambda scope: {"self": SimpleNamespace()},
+    "kernels/own-product": lambda scope: {
+        "mylib": SimpleNamespace(matmul=torch.matmul),
+        "x": torch.rand(BATCH, 8),
+        "w": torch.rand(8, 8),
+    },
+    "kernels/patch-convolution": lambda scope: {
+        "self": SimpleNamespace(),
+        "width": 8,
+        "patch": 4,
+        "images": torch.rand(BATCH, 3, 8, 8),
+    },
+    "kernels/strided-access": lambda scope: {
+        "scores": torch.rand(BATCH, 8, 8),
+        "distances": torch.rand(BATCH, 8, 8),
+        "x": torch.rand(BATCH, 8, 8, 3),
+    },
+    "kernels/vocabulary-loss": lambda scope: {
+        "logits": torch.rand(BATCH, 3, 16, requires_grad=True),
+        "targets": torch.zeros(BATCH, 3, dtype=torch.long),
+    },
+    "inference/memory-bound-decode": lambda scope: {
+        **engines(scope),
+        "path": "model",
+        "prompt": "a cat",
+        "prompts": ["a cat", "a dog"],
+        "TorchAoConfig": lambda kind: kind,
+        "AutoModelForCausalLM": SimpleNamespace(
+            from_pretrained=lambda path, dtype, quantization_config=None: writer(scope["model"])
+        ),
+        "tokenizer": lambda texts, padding=False, return_tensors="pt": {"input_ids": torch.zeros(1, 3)},
+    },
     "precision/float64": lambda scope: {"values_of": lambda x: torch.ones(4)},
     "kernels/slow-operator": lambda scope: {"scores": torch.rand(BATCH, 16)},
     "kernels/small-grid": lambda scope: {
@@ -345,6 +405,7 @@ def engines(scope: dict[str, Any]) -> dict[str, Any]:
         attention_backend: str | None = None,
         compilation_config: Any = None,
         cuda_graph_config: Any = None,
+        quantization: str | None = None,
     ) -> Any: ...
 
     def sglang(
