@@ -44,9 +44,11 @@ class Volumes(Dataset):
 class Double(nn.Sequential):
     def __init__(self, inside, outside):
         super().__init__(
-            nn.Conv3d(inside, outside, 3, padding=1, bias=False), nn.InstanceNorm3d(outside, affine=True),
+            nn.Conv3d(inside, outside, 3, padding=1, bias=False),
+            nn.InstanceNorm3d(outside, affine=True),
             nn.LeakyReLU(0.01, inplace=True),
-            nn.Conv3d(outside, outside, 3, padding=1, bias=False), nn.InstanceNorm3d(outside, affine=True),
+            nn.Conv3d(outside, outside, 3, padding=1, bias=False),
+            nn.InstanceNorm3d(outside, affine=True),
             nn.LeakyReLU(0.01, inplace=True),
         )
 
@@ -81,8 +83,13 @@ def dice_loss(logits, masks):
 
 def make_loader(dataset, batch, workers, device):
     return DataLoader(
-        dataset, batch, shuffle=True, num_workers=workers, drop_last=True,
-        pin_memory=device.type == "cuda", persistent_workers=True,
+        dataset,
+        batch,
+        shuffle=True,
+        num_workers=workers,
+        drop_last=True,
+        pin_memory=device.type == "cuda",
+        persistent_workers=True,
     )
 
 

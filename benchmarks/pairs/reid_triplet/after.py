@@ -25,9 +25,7 @@ class Residual(nn.Module):
         self.bn1, self.bn2 = nn.BatchNorm2d(outside), nn.BatchNorm2d(outside)
         self.skip = nn.Identity()
         if stride > 1 or inside != outside:
-            self.skip = nn.Sequential(
-                nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside)
-            )
+            self.skip = nn.Sequential(nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside))
 
     def forward(self, x):
         y = F.relu(self.bn1(self.conv1(x)))
@@ -39,9 +37,7 @@ class Embedder(nn.Module):
 
     def __init__(self, widths, size, people):
         super().__init__()
-        self.stem = nn.Sequential(
-            nn.Conv2d(3, widths[0], 5, 2, 2, bias=False), nn.BatchNorm2d(widths[0]), nn.ReLU()
-        )
+        self.stem = nn.Sequential(nn.Conv2d(3, widths[0], 5, 2, 2, bias=False), nn.BatchNorm2d(widths[0]), nn.ReLU())
         stages = zip(widths, widths[1:])
         self.stages = nn.Sequential(*[Residual(a, b, 2) for a, b in stages])
         self.project = nn.Linear(widths[-1], size)
