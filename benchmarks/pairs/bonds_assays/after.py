@@ -74,7 +74,7 @@ class MoleculeNet(nn.Module):
 
     def forward(self, batch):
         x = self.atom(batch["atom"])
-        for layer, norm in zip(self.layers, self.norms):
+        for layer, norm in zip(self.layers, self.norms, strict=False):
             x = x + F.relu(norm(layer(x, batch["source"], batch["target"], batch["kind"])))
         pooled = x.new_zeros(len(batch["sizes"]), x.shape[1]).index_add(0, batch["graph"], x)
         return self.head(pooled / batch["sizes"].unsqueeze(1))

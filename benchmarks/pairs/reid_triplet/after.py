@@ -1,6 +1,7 @@
 """Train person re-identification: identities and a batch-hard triplet loss on the embeddings."""
 
 import argparse
+import itertools
 import json
 import time
 
@@ -38,7 +39,7 @@ class Embedder(nn.Module):
     def __init__(self, widths, size, people):
         super().__init__()
         self.stem = nn.Sequential(nn.Conv2d(3, widths[0], 5, 2, 2, bias=False), nn.BatchNorm2d(widths[0]), nn.ReLU())
-        stages = zip(widths, widths[1:])
+        stages = itertools.pairwise(widths)
         self.stages = nn.Sequential(*[Residual(a, b, 2) for a, b in stages])
         self.project = nn.Linear(widths[-1], size)
         self.neck = nn.BatchNorm1d(size)
