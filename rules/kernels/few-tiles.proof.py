@@ -53,6 +53,17 @@ def one_near_its_limit() -> TraceBuilder:
     return b
 
 
+@edge
+def a_gpu_at_work_for_half_of_the_time(over: bool) -> TraceBuilder:
+    b = TraceBuilder(H100)
+    for _ in range(4):
+        with b.step(), b.op("aten::mm", shapes=[[512, 1024], [1024, 512]], dtypes=HALF):
+            for _ in range(20):
+                b.kernel(NAME, us=20)
+            b.idle(us=200 if over else 900)
+    return b
+
+
 @quiet("not_applicable")
 def a_gpu_whose_rates_are_not_known() -> TraceBuilder:
     return inference(device="Accelerator 9000")

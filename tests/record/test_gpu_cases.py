@@ -15,7 +15,6 @@ from support.paths import ROOT
 from support.recording import needs_torch
 
 sys.path.append(str(ROOT / "benchmarks"))
-from gpu_parts.report import markdown
 
 pytestmark = needs_torch
 
@@ -132,6 +131,8 @@ def test_a_case_leaves_a_trace_and_its_truth(bench: Any, tmp_path: Path) -> None
     products = [event for event in events if event["ph"] == "X" and event["name"] == "aten::mm"]
     assert (len(steps), len(products)) == (3, 3 * truth["calls_a_step"])
     assert products[0]["args"]["Input Dims"] == [[24, 24], [24, 24]]
+    from gpu_parts.report import markdown
+
     empty = {part: {} for part in ("device", "reachable", "rates", "operators", "settings", "traces")}
     text = markdown({**empty, "cases": {"case/mm_few_tiles_long": found, "case/other": {"error": "no memory"}}})
     assert "| mm_few_tiles_long | few-tiles | eight times the rows | aten::mm | 24x24 24x24 | bfloat16 |" in text

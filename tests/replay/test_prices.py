@@ -211,11 +211,14 @@ def test_products_inside_an_attention_that_is_fused_are_not_padded_as_well() -> 
 
 
 def test_products_beside_it_are() -> None:
-    """Of the 7 ms that misaligned products take, 3 lie outside of the attention: a fifth to half of these."""
+    """Of the 7 ms that misaligned products take, 3 lie outside of the attention: 27 to 45 % of these."""
     padded = finding(analyzed(attention(beside_us=3000)), "precision/misaligned-matmul")
     assert padded.saving is not None
     assert padded.cost_ms == pytest.approx(7.0, rel=0.02)
-    assert (padded.saving.low_ms, padded.saving.high_ms) == (pytest.approx(0.6, rel=0.03), pytest.approx(1.5, rel=0.03))
+    assert (padded.saving.low_ms, padded.saving.high_ms) == (
+        pytest.approx(0.81, rel=0.03),
+        pytest.approx(1.35, rel=0.03),
+    )
 
 
 def test_gradients_in_inference_are_worth_a_fifth_of_the_host_at_most_and_nothing_behind_the_gpu() -> None:

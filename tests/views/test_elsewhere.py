@@ -69,7 +69,6 @@ def test_idle_time_lies_in_the_ranges_that_the_program_marked(tmp_path: Path) ->
     ("name", "cause", "where", "ms"),
     [
         # By the raw files: kernels' time by the operator around their launch, calls by their own length.
-        ("mi300_compile_triton", "compute", "aten::_flash_attention_forward", 3.68),
         ("rank_without_gpu", "sync", "aten::_local_scalar_dense", 4.72),
         ("audited/mtia_inference_rank0", "compute", "aten::addmm", 1926),
         ("audited/mi300_xdit_flux", "compute", "Triton's kernels", 38.8),
@@ -79,6 +78,14 @@ def test_idle_time_lies_in_the_ranges_that_the_program_marked(tmp_path: Path) ->
 def test_what_blind_audits_expected_is_said(name: str, cause: str, where: str, ms: float) -> None:
     found = {(part.cause, part.where): part.ms for part in real(name).elsewhere}
     assert found[cause, where] == pytest.approx(ms, rel=0.01)
+
+
+def test_what_a_finding_owns_lies_nowhere_else() -> None:
+    """Attention takes 3.68 ms, at two fifths of what an MI300X reaches."""
+    made = real("mi300_compile_triton")
+    (found,) = [finding for finding in made.findings if finding.rule == "kernels/far-from-limit"]
+    assert found.cost_ms > 3.68
+    assert not [part for part in made.elsewhere if part.where == "aten::_flash_attention_forward"]
 
 
 def test_what_was_not_recorded_of_replays_lies_nowhere() -> None:
