@@ -34,6 +34,19 @@ REAL = [
 ]
 SAMPLE = ROOT / "sample_traces" / "article" / "rung0_baseline.json.gz"
 TOP = "(name) => document.querySelector(name).getBoundingClientRect().top"
+# Cells whose text lies outside of them, or over their own bar.
+SPILLED = """(cells) => cells.filter((cell) => {
+  const range = document.createRange();
+  range.selectNodeContents(cell.lastChild);
+  const [text, box] = [range.getBoundingClientRect(), cell.getBoundingClientRect()];
+  const bar = cell.querySelector("svg")?.getBoundingClientRect();
+  return text.left < (bar ? bar.right : box.left) - 0.5 || text.right > box.right + 0.5;
+}).map((cell) => cell.textContent)"""
+LINES = """(cells) => cells.map((cell) => {
+  const range = document.createRange();
+  range.selectNodeContents(cell);
+  return new Set([...range.getClientRects()].map((line) => line.top)).size;
+})"""
 IN_VIEW = "() => { const box = document.querySelector('.timeline'); return box.getBoundingClientRect().top }"
 
 
@@ -329,6 +342,22 @@ def test_tables_sort_and_filter_by_mouse_and_keyboard(chrome: Any, sample: Path)
         names = table.locator("tbody tr:visible td:first-child").all_inner_texts()
         assert names
         assert all("gemm" in name for name in names)
+
+
+@pytest.mark.parametrize("width", [1280, 1680, 1920])
+def test_cells_hold_what_they_show(chrome: Any, sample: Path, width: int) -> None:
+    """No figure is printed over the next column, no bar lies behind its figure, and no operator breaks inside its name."""
+    with Visit(chrome, sample, viewport={"width": width, "height": 900}) as visit:
+        page = visit.page
+        page.locator("#kernels > summary").click()
+        heads = page.locator("#kernels th").all_inner_texts()
+        assert {"share", "occupancy", "operator"} <= set(heads)
+        cells = page.locator("#kernels td.n")
+        assert cells.count() > 50
+        assert cells.evaluate_all(SPILLED) == []
+        operators = page.locator(f"#kernels td:nth-child({heads.index('operator') + 1})")
+        assert operators.evaluate_all(LINES) == [1] * operators.count()
+        assert no_sideways(page)
 
 
 def test_modules_are_a_tree(chrome: Any, sample: Path) -> None:
