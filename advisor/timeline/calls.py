@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,6 +22,8 @@ PYTHON, ANNOTATION, OP, RUNTIME = range(4)
 GROUPS = ("python", "annotation", "op", "runtime")
 FORWARD, BACKWARD, OPTIMIZER, ZERO_GRAD = range(4)
 _MOST_ATTEMPTS = 6
+_AT_ONCE_NS = 1_000_000
+"""Frames that were open before a recording begin in it one after the other, within this."""
 # No program nests so deep; what does is taken in one pass, node by node, rather than level by level again and again.
 _DEEPEST = 2000
 # Nodes of the autograd graph, which the autograd profiler of 2021 records without the engine around them.
@@ -138,7 +140,7 @@ class Host:
         is_python = self.group == PYTHON
         if is_python.any():
             codes = self._place_codes(np.unique(self.name[is_python]))
-            place = np.where(is_python, codes[self.name], -1)
+            place = self._without_lines(np.where(is_python, codes[self.name], -1))
             by_user = np.array([p.user for p in self.places], np.bool_)
             is_user = (place >= 0) & by_user[np.maximum(place, 0)] if len(by_user) else np.zeros(self.size, np.bool_)
             user = np.where(is_user, place, -1)
@@ -160,6 +162,28 @@ class Host:
         phase = self._phases()
         user, library, module = self._backward_inherits(user, library, module, phase)
         return Attributes(user, library, module, op, phase)
+
+    def _without_lines(self, place: Ints) -> Ints:
+        """Places in which frames that were open all the time have no line.
+
+        Of a function that was called while the profiler ran, torch writes the line where it is defined; of those that had been
+        called before, the line at which the recording began, which is where the program starts it: no place of what it does.
+        """
+        open_before = np.zeros(self.size, np.bool_)
+        for thread in np.unique(self.thread[place >= 0]).tolist():
+            mine = np.flatnonzero((self.group == PYTHON) & (self.thread == thread))
+            first, last = int(self.start[mine].min()), int(self.end[mine].max())
+            slack = min((last - first) // 100, _AT_ONCE_NS)
+            others = self.start[(self.group != PYTHON) & (self.thread == thread)]
+            begun = min(first + slack, int(others.min()) - 1 if len(others) else first + slack)
+            open_before[mine] = (self.start[mine] <= begun) & (self.end[mine] >= last - slack)
+        open_before &= place >= 0
+        lineless = {
+            code: self._place(replace(self.places[code], line=-1)) for code in np.unique(place[open_before]).tolist()
+        }
+        out = place.copy()
+        out[open_before] = [lineless[code] for code in place[open_before].tolist()]
+        return out
 
     def _place(self, place: Place) -> int:
         code = self._place_index.get(place)

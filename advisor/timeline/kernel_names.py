@@ -115,7 +115,8 @@ class KernelName:
 def classify(name: str, vendor: str) -> KernelName:
     """Read a kernel's name. Tensor Cores are judged for NVIDIA alone: other makers' matrix units go by no such names."""
     name = name[:_MOST]
-    pointwise = "elementwise" in name or name.startswith("triton_poi_")
+    # Kernels that scatter add to what others add to, too: no compiler makes them part of a pointwise kernel.
+    pointwise = ("elementwise" in name and "scatter" not in name) or name.startswith("triton_poi_")
     if communicates(name):
         return KernelName("communication", None, None, None, False, False)
     kind = next((label for label, pattern in _COMPILED if pattern.search(name)), "other")
