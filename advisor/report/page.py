@@ -32,8 +32,9 @@ def environment(package: str, folder: str) -> Environment:
 
 
 def asset(package: str, name: str) -> str:
-    """Return the text of a style or a script that lies in *package*."""
-    return files(package).joinpath(name).read_text("utf-8")
+    """Return a style or a script that lies in *package*, without indentation and lines of comment: every page carries it."""
+    lines = map(str.strip, files(package).joinpath(name).read_text("utf-8").splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith("//")) + "\n"
 
 
 def digest(text: str) -> str:

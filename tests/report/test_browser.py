@@ -33,6 +33,20 @@ REAL = [
     "cpu_only.json.gz",
 ]
 SAMPLE = ROOT / "sample_traces" / "article" / "rung0_baseline.json.gz"
+TOP = "(name) => document.querySelector(name).getBoundingClientRect().top"
+# Cells whose text lies outside of them, or over their own bar.
+SPILLED = """(cells) => cells.filter((cell) => {
+  const range = document.createRange();
+  range.selectNodeContents(cell.lastChild);
+  const [text, box] = [range.getBoundingClientRect(), cell.getBoundingClientRect()];
+  const bar = cell.querySelector("svg")?.getBoundingClientRect();
+  return text.left < (bar ? bar.right : box.left) - 0.5 || text.right > box.right + 0.5;
+}).map((cell) => cell.textContent)"""
+LINES = """(cells) => cells.map((cell) => {
+  const range = document.createRange();
+  range.selectNodeContents(cell);
+  return new Set([...range.getClientRects()].map((line) => line.top)).size;
+})"""
 IN_VIEW = "() => { const box = document.querySelector('.timeline'); return box.getBoundingClientRect().top }"
 
 
@@ -164,6 +178,60 @@ def test_reports_of_many_ranks(chrome: Any, ranks: Path) -> None:
         axe(visit)
 
 
+# ---- findings, and the way to them
+
+
+def shown(page: Any) -> list[bool]:
+    return list(page.locator("article > details.whole").evaluate_all("(found) => found.map((one) => one.open)"))
+
+
+def test_findings_fold_and_links_open_them(chrome: Any, sample: Path) -> None:
+    with Visit(chrome, sample) as visit:
+        page = visit.page
+        assert shown(page) == [True] + [False] * (len(shown(page)) - 1)
+        assert not page.locator("#finding-2 .fix").is_visible()
+        assert "saves" in page.locator("#finding-2 .worth").inner_text()  # folded, it still says what it is worth
+        row = page.locator("#plan a.what", has_text="Pin the host memory")
+        name = str(row.get_attribute("href"))
+        assert "pageable memory" in page.locator(f"{name} h3").inner_text()
+        row.click()
+        page.locator(f"{name} .fix").wait_for(state="visible")
+        assert 30 < page.evaluate(TOP, name) < 120  # below the contents, which stay
+        page.locator(f"{name} summary").first.press("Enter")
+        assert not page.locator(f"{name} .fix").is_visible()
+        page.evaluate("() => scrollTo(0, 0)")
+        row.click()  # a second time, when the address stays what it was
+        page.locator(f"{name} .fix").wait_for(state="visible")
+        page.goto(sample.as_uri() + "#finding-2")
+        page.locator("#finding-2 .fix").wait_for(state="visible")
+        page.reload()
+        assert shown(page)[:3] == [True, True, False]
+
+
+def test_a_link_opens_a_finding_without_scripts(chrome: Any, sample: Path) -> None:
+    with Visit(chrome, sample, java_script_enabled=False) as visit:
+        before = visit.page.locator("#finding-2").bounding_box()["height"]
+        visit.page.locator(".short a[href='#finding-2']").click()
+        assert visit.page.locator("#finding-2").bounding_box()["height"] > before + 100
+
+
+@pytest.mark.parametrize("width", [390, 1024, 1440])
+def test_the_contents_stay_in_view(chrome: Any, sample: Path, ranks: Path, width: int) -> None:
+    for path, last in ((sample, "#quality"), (ranks, "#trace-2-quality")):
+        with Visit(chrome, path, viewport={"width": width, "height": 800}) as visit:
+            page = visit.page
+            assert no_sideways(page)
+            link = page.locator(f"nav.contents a[href='{last}']")
+            link.scroll_into_view_if_needed()
+            link.click()
+            page.wait_for_timeout(100)
+            assert page.evaluate("() => scrollY") > 1000
+            nav = link.locator("..").bounding_box()
+            assert -1 <= nav["y"] <= 1
+            assert nav["height"] < 48  # one line, whatever the width
+            assert no_sideways(page)
+
+
 # ---- the timeline
 
 
@@ -211,6 +279,7 @@ def test_a_finding_lights_up_its_evidence(chrome: Any, sample: Path) -> None:
         page = visit.page
         whole = span(visit)
         article = page.locator("article", has_text="pageable memory").first
+        article.locator("summary").first.click()
         article.locator("button.show").click()
         assert 0 < int(visit.data("lit")) < 20
         assert span(visit) < whole / 2
@@ -273,6 +342,22 @@ def test_tables_sort_and_filter_by_mouse_and_keyboard(chrome: Any, sample: Path)
         names = table.locator("tbody tr:visible td:first-child").all_inner_texts()
         assert names
         assert all("gemm" in name for name in names)
+
+
+@pytest.mark.parametrize("width", [1280, 1680, 1920])
+def test_cells_hold_what_they_show(chrome: Any, sample: Path, width: int) -> None:
+    """No figure is printed over the next column, no bar lies behind its figure, and no operator breaks inside its name."""
+    with Visit(chrome, sample, viewport={"width": width, "height": 900}) as visit:
+        page = visit.page
+        page.locator("#kernels > summary").click()
+        heads = page.locator("#kernels th").all_inner_texts()
+        assert {"share", "occupancy", "operator"} <= set(heads)
+        cells = page.locator("#kernels td.n")
+        assert cells.count() > 50
+        assert cells.evaluate_all(SPILLED) == []
+        operators = page.locator(f"#kernels td:nth-child({heads.index('operator') + 1})")
+        assert operators.evaluate_all(LINES) == [1] * operators.count()
+        assert no_sideways(page)
 
 
 def test_modules_are_a_tree(chrome: Any, sample: Path) -> None:

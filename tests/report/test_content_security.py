@@ -68,6 +68,14 @@ def test_a_page_allows_its_own_style_and_script_by_their_hashes_and_nothing_else
         assert allowed.get("script-src", "") == digests(scripts), name
 
 
+def test_a_page_carries_its_script_without_what_is_for_its_authors(shown: dict[str, str]) -> None:
+    (script,) = [text for attrs, text in Page(shown["a report"]).all("script") if "type" not in attrs]
+    lines = script.splitlines()
+    assert "const root = document.documentElement;" in lines
+    assert "// On paper everything is open." not in lines
+    assert 'closed = all("details:not([open])");' in lines  # the line below that comment's, without its indentation
+
+
 def test_a_notebooks_pieces_need_no_style_and_no_script(tmp_path: Any) -> None:
     trace = advisor.analyze(advisor.read(str(write_hostile(tmp_path / "hostile.json"))))
     for made in (analysis(finding()), hostile_analysis(), trace):

@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from support.analyses import REPLACE, analysis, finding
+from support.analyses import REPLACE, analysis, finding, together
 from support.pages import Page
 
 from advisor.report import Options, figures, render
@@ -76,9 +76,23 @@ def test_markdown_opens_with_it() -> None:
 
 def test_the_page_opens_with_it() -> None:
     page = Page(render("html", opened(finding())).decode())
+    assert [text for _, text in page.all("h1")] == [TEXT]
     paragraphs = [text for _, text in page.all("p")]
-    assert paragraphs[2] == TEXT  # below the page's own line, the name and the circumstances
-    assert ("headline", TEXT) in [(attrs.get("class"), text) for attrs, text in page.all("p")]
+    assert paragraphs[1] == opened().trace.path  # below the page's own line: the name, which is no heading then
+
+
+def test_the_page_of_an_older_analysis_is_headed_by_its_trace() -> None:
+    page = Page(render("html", analysis(finding())).decode())
+    assert [text for _, text in page.all("h1")] == [analysis().trace.path]
+
+
+def test_the_page_of_several_traces_is_headed_by_what_only_the_ranks_together_show() -> None:
+    across = together(analysis(finding()))
+    page = Page(render("html", Several(traces=[opened(), opened()], across=across)).decode())
+    assert [text.partition(":")[0] for _, text in page.all("h1")] == [across.findings[0].title]
+    assert [text for attrs, text in page.all("p") if attrs.get("class") == "headline"] == [TEXT, TEXT]
+    page = Page(render("html", Several(traces=[opened(), opened()], across=None)).decode())
+    assert [text for _, text in page.all("h1")] == ["2 traces"]
 
 
 def test_a_notebook_opens_with_it() -> None:

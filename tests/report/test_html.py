@@ -215,6 +215,23 @@ def test_a_plan_is_a_ladder() -> None:
     assert figures(page, made) > 5
 
 
+def test_a_step_of_the_plan_links_to_the_finding_that_it_fixes() -> None:
+    """The rule that leads decides; what has no place of its own on the page, as nothing is left of it, is no link."""
+    folded = finding(rule="sync/scalar-readback", after=["transfer/pageable-copy"], saving=None)
+    shown = finding(rule="transfer/pageable-copy")
+    step = PlanStep(
+        rules=["transfer/pageable-copy"], title="Pin", step_ms_before=9.0, step_ms_after={"low": 8.0}, speedup=1.1
+    )
+    spent = REPLACE(step, rules=["sync/scalar-readback"], title="Read later")
+    both = REPLACE(step, rules=["sync/scalar-readback", "transfer/pageable-copy"], title="Both")
+    made = analysis(finding(rule="data-loading/no-workers"), shown, folded, plan=[step, spent, both])
+    for document, prefix in ((made, ""), (Several(traces=[made, made], across=None), "trace-2-")):
+        page = check(html(document))
+        rows = [(attrs["href"], text) for attrs, text in page.all("a") if attrs.get("class") == "what"]
+        assert rows[-2:] == [(f"#{prefix}finding-2", "Pin"), (f"#{prefix}finding-2", "Both")]
+        assert len(rows) == 2 * (1 + bool(prefix))
+
+
 # ---- text is data
 
 

@@ -61,6 +61,7 @@ def _environment() -> Environment:
         "diff": diff.lines,
         "evidence": evidence,
         "embed": embed.timeline,
+        "anchor": embed.anchor,
         "embed_marks": embed.marks,
         "link": link,
         "resolve": cells.resolve,

@@ -25,7 +25,8 @@ def data(value: object) -> Markup:
 
 def timeline(line: Timeline, findings: Sequence[Finding], prefix: str) -> Markup:
     """Return the timeline for the page's script, its text made safe to draw; each finding by its place on the page."""
-    numbers = {finding.rule: index for index, finding in reversed(list(enumerate(findings, 1)))}
+    numbers = places(findings)
+    titles = {finding.rule: finding.title for finding in reversed(findings)}
 
     def safe(text: str) -> str:
         return shorten(clean(text[: 2 * LONGEST_NAME]), LONGEST_NAME)
@@ -37,7 +38,7 @@ def timeline(line: Timeline, findings: Sequence[Finding], prefix: str) -> Markup
             "names": [safe(name) for name in line.names],
             "categories": [safe(name) for name in line.categories],
             "findings": [
-                [f"{prefix}finding-{numbers[rule]}", f"{numbers[rule]}. {safe(findings[numbers[rule] - 1].title)}"]
+                [f"{prefix}finding-{numbers[rule]}", f"{numbers[rule]}. {safe(titles[rule])}"]
                 if rule in numbers
                 else None
                 for rule in line.rules
@@ -52,6 +53,18 @@ def timeline(line: Timeline, findings: Sequence[Finding], prefix: str) -> Markup
             "finding": line.finding,
         }
     )
+
+
+def places(findings: Sequence[Finding]) -> dict[str, int]:
+    """Number the rules whose finding has a place of its own on the page: those that the fixes before leave something of."""
+    told = enumerate((finding for finding in findings if finding.after is None), 1)
+    return {finding.rule: number for number, finding in reversed(list(told))}
+
+
+def anchor(findings: Sequence[Finding], rules: Sequence[str], prefix: str) -> str:
+    """Return the id of the first finding of *rules* that has a place on the page, or an empty text."""
+    numbers = places(findings)
+    return next((f"{prefix}finding-{numbers[rule]}" for rule in rules if rule in numbers), "")
 
 
 def marks(line: Timeline | None) -> dict[str, int]:

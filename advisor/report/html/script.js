@@ -51,6 +51,21 @@ document.addEventListener("click", (event) => {
   if (cell && !String(getSelection())) cell.classList.toggle("open");
 });
 
+// A link to a finding opens it, be it on the page, in the address, or followed a second time.
+const reveal = () => {
+  const place = document.getElementById(location.hash.slice(1));
+  const whole = place && place.querySelector(":scope > details.whole");
+  if (!whole || whole.open) return;
+  whole.open = true;
+  place.scrollIntoView();
+};
+addEventListener("hashchange", reveal);
+document.addEventListener("click", (event) => {
+  const link = event.target.closest && event.target.closest("a[href^='#']");
+  if (link && link.hash === location.hash) reveal();
+});
+reveal();
+
 // On paper everything is open.
 let closed = [];
 addEventListener("beforeprint", () => {
