@@ -118,6 +118,8 @@ SCHEMA = Schema(
         flag("grad_enabled", "50 operators or more carry autograd's numbers, and nothing runs backward: on in inference"),
         text("selects", "what most selections of kernels that go on behind the first steps are for: attention, recurrent, "
              "convolution or product; NULL where none go on"),
+        real("dynamic_sizes", "", "operators a step (in all, without steps) whose output's size depends on data: nonzero, unique, "
+             "masked_select; NULL without operators"),
         flag("cells", "cells of a recurrent layer were called one by one: LSTMCell, GRUCell, RNNCell"),
         text("copy_memory", "host memory that copies use, as pageable, pinned; empty without copies; NULL where none says"),
         integer("bytes_copied", "bytes", "copied between host and device; NULL where no copy says its size"),
@@ -265,7 +267,20 @@ def _habits(context: Context) -> dict[str, Any]:
         "amp_scaler": any("_amp_foreach_non_finite_check" in name or "_amp_update_scale" in name for name in names),
         "compiled": any(name.startswith(_COMPILED) for name in names),
         "stack_recorded": "python" in context.tables,
+        "dynamic_sizes": _dynamic_sizes(context),
     }
+
+
+_DYNAMIC = ("aten::nonzero", "aten::masked_select", "aten::_unique2", "aten::unique_dim", "aten::unique_consecutive")
+
+
+def _dynamic_sizes(context: Context) -> float | None:
+    """Count the operators of a step, each outside of others of them, whose output is as large as the data says."""
+    table = context.tables.get("op")
+    if table is None:
+        return None
+    codes = [code for code, name in enumerate(context.names) if name in _DYNAMIC]
+    return float(np.isin(table["name"], codes).sum()) / context.recording.step_count
 
 
 def _links(context: Context) -> dict[str, Any]:

@@ -44,6 +44,29 @@ def small_kernels() -> TraceBuilder:
     return steps()
 
 
+def gathered(calls: int) -> TraceBuilder:
+    """Steps as before, with so many masks turned into indices."""
+    b = TraceBuilder(host_us=0, latency_us=0)
+    for _ in range(4):
+        with b.step():
+            for number in range(20):
+                with b.op("aten::nonzero" if number < calls else "aten::relu"):
+                    b.idle(us=10)
+                b.kernel("elementwise_kernel", us=10)
+                b.idle(us=10)
+    return b
+
+
+@fires(fix="Take out sizes that depend on data, then compile what is between")
+def experts_whose_tokens_a_mask_finds() -> TraceBuilder:
+    return gathered(4)
+
+
+@fires(fix="Launch less: compile the model, with CUDA graphs where shapes are fixed")
+def a_few_masks() -> TraceBuilder:
+    return gathered(3)
+
+
 @quiet
 def kernels_longer_than_their_launches() -> TraceBuilder:
     b = TraceBuilder(host_us=10, latency_us=0)

@@ -230,7 +230,13 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "ys": [torch.tensor([0, 1])],
     },
     "transfer/cpu-created-tensor": lambda scope: {"batch": BATCH},
-    "gpu-idle/launch-bound": lambda scope: {"model": Hub()},
+    "gpu-idle/launch-bound": lambda scope: {
+        "model": Hub(),
+        "experts": [nn.Linear(8, 8), nn.Linear(8, 8)],
+        "chosen": torch.tensor([0, 1, 0, 1]),
+        "tokens": torch.rand(4, 8),
+        "mixed": torch.zeros(4, 8),
+    },
     "distributed/exposed-forward-communication": lambda scope: {
         "sent": torch.rand(16, 16),
         "received": torch.zeros(16, 16),
