@@ -24,8 +24,6 @@ STALL, SELECTION, BUFFERS, OPTIMIZER, PROCESSOR, COLLECTIVE, FUNCTION, FIRST_CAL
 # A function is looked for in what is no launch's price any more.
 _LONG_NS = 1_000_000
 _FIRST_TIMES = 10
-_LONGER = 4
-"""Times that a call may last as long as the stretch of idle that it owns."""
 _MOST_OF_IT = 0.9
 # Optimizers whose steps torch itself groups or loops over: they take fused=True, foreach=True or capturable=True.
 _OPTIMIZERS = re.compile(
@@ -92,9 +90,7 @@ def find(context: Context, thread: int, start: Ints, end: Ints, chosen: Bools) -
     long = high - low >= _LONG_NS
     node[long], actor[long] = _holders(context, thread, low[long], high[long])
     held = node >= 0
-    # A call that goes on long before or behind the stretch launches work there: it is no function that launches nothing.
-    length = (context.recording.host.end - context.recording.host.start)[np.maximum(node, 0)]
-    kind[(kind < 0) & held & (actor < 0) & (length <= _LONGER * (high - low))] = FUNCTION
+    kind[(kind < 0) & held & (actor < 0)] = FUNCTION
     for found, nodes in ((((kind == FUNCTION) | (kind == PROCESSOR)) & held, node), ((kind < 0) & (actor >= 0), actor)):
         named = np.flatnonzero(found)
         kind[named[_first_calls(context, nodes[named])]] = FIRST_CALL

@@ -75,12 +75,8 @@ class CommandNet(nn.Module):
         super().__init__()
         self.features, self.augment = LogMel(mels), SpecAugment()
         self.conv = nn.Sequential(
-            nn.Conv2d(1, width, 3, 2, 1),
-            nn.BatchNorm2d(width),
-            nn.ReLU(),
-            nn.Conv2d(width, 2 * width, 3, 2, 1),
-            nn.BatchNorm2d(2 * width),
-            nn.ReLU(),
+            nn.Conv2d(1, width, 3, 2, 1), nn.BatchNorm2d(width), nn.ReLU(),
+            nn.Conv2d(width, 2 * width, 3, 2, 1), nn.BatchNorm2d(2 * width), nn.ReLU(),
         )
         self.gru = nn.GRU(2 * width * (mels // 4), 4 * width, 2, batch_first=True, bidirectional=True)
         self.score = nn.Linear(8 * width, 1)

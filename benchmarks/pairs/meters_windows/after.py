@@ -82,12 +82,8 @@ def main():
     history, ahead, patch = 168, 24, 12
 
     loader = DataLoader(
-        Meters(meters, hours, history, ahead),
-        batch,
-        shuffle=True,
-        collate_fn=collate,
-        pin_memory=device.type == "cuda",
-        drop_last=True,
+        Meters(meters, hours, history, ahead), batch, shuffle=True, collate_fn=collate,
+        pin_memory=device.type == "cuda", drop_last=True,
     )
     model = Forecaster(meters, history, ahead, patch, width, depth, 8).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-4, fused=device.type == "cuda")

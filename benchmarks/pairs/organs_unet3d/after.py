@@ -44,11 +44,9 @@ class Volumes(Dataset):
 class Double(nn.Sequential):
     def __init__(self, inside, outside):
         super().__init__(
-            nn.Conv3d(inside, outside, 3, padding=1, bias=False),
-            nn.InstanceNorm3d(outside, affine=True),
+            nn.Conv3d(inside, outside, 3, padding=1, bias=False), nn.InstanceNorm3d(outside, affine=True),
             nn.LeakyReLU(0.01, inplace=True),
-            nn.Conv3d(outside, outside, 3, padding=1, bias=False),
-            nn.InstanceNorm3d(outside, affine=True),
+            nn.Conv3d(outside, outside, 3, padding=1, bias=False), nn.InstanceNorm3d(outside, affine=True),
             nn.LeakyReLU(0.01, inplace=True),
         )
 
@@ -57,8 +55,8 @@ class UNet3d(nn.Module):
     def __init__(self, base, levels):
         super().__init__()
         widths = [base * 2**level for level in range(levels)]
-        self.encode = nn.ModuleList(Double(a, b) for a, b in zip([1, *widths], widths, strict=False))
-        pairs = list(zip(widths[1:], widths, strict=False))[::-1]
+        self.encode = nn.ModuleList(Double(a, b) for a, b in zip([1] + widths, widths))
+        pairs = list(zip(widths[1:], widths))[::-1]
         self.up = nn.ModuleList(nn.ConvTranspose3d(a, b, 2, 2) for a, b in pairs)
         self.decode = nn.ModuleList(Double(2 * b, b) for _, b in pairs)
         self.head = nn.Conv3d(base, CLASSES, 1)
@@ -69,7 +67,7 @@ class UNet3d(nn.Module):
             x = block(F.max_pool3d(x, 2) if level else x)
             skips.append(x)
         skips.pop()
-        for up, block in zip(self.up, self.decode, strict=False):
+        for up, block in zip(self.up, self.decode):
             x = block(torch.cat((up(x), skips.pop()), 1))
         return self.head(x)
 
@@ -83,13 +81,8 @@ def dice_loss(logits, masks):
 
 def make_loader(dataset, batch, workers, device):
     return DataLoader(
-        dataset,
-        batch,
-        shuffle=True,
-        num_workers=workers,
-        drop_last=True,
-        pin_memory=device.type == "cuda",
-        persistent_workers=True,
+        dataset, batch, shuffle=True, num_workers=workers, drop_last=True,
+        pin_memory=device.type == "cuda", persistent_workers=True,
     )
 
 

@@ -1,7 +1,6 @@
 """Train person re-identification: identities and a batch-hard triplet loss on the embeddings."""
 
 import argparse
-import itertools
 import json
 import time
 
@@ -26,7 +25,9 @@ class Residual(nn.Module):
         self.bn1, self.bn2 = nn.BatchNorm2d(outside), nn.BatchNorm2d(outside)
         self.skip = nn.Identity()
         if stride > 1 or inside != outside:
-            self.skip = nn.Sequential(nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside))
+            self.skip = nn.Sequential(
+                nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside)
+            )
 
     def forward(self, x):
         y = F.relu(self.bn1(self.conv1(x)))
@@ -38,8 +39,10 @@ class Embedder(nn.Module):
 
     def __init__(self, widths, size, people):
         super().__init__()
-        self.stem = nn.Sequential(nn.Conv2d(3, widths[0], 5, 2, 2, bias=False), nn.BatchNorm2d(widths[0]), nn.ReLU())
-        stages = itertools.pairwise(widths)
+        self.stem = nn.Sequential(
+            nn.Conv2d(3, widths[0], 5, 2, 2, bias=False), nn.BatchNorm2d(widths[0]), nn.ReLU()
+        )
+        stages = zip(widths, widths[1:])
         self.stages = nn.Sequential(*[Residual(a, b, 2) for a, b in stages])
         self.project = nn.Linear(widths[-1], size)
         self.neck = nn.BatchNorm1d(size)
