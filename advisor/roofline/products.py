@@ -8,7 +8,6 @@ factors and the bias as they are stored, and the product. A product in a format 
 from __future__ import annotations
 
 import math
-import re
 
 from advisor.roofline.signature import Signature, Tensor
 from advisor.roofline.types import SIZES
@@ -141,10 +140,27 @@ def _addbmm(signature: Signature, hints: Hints) -> Work | None:
     return finish("matmul", flops, [added, a, b, result], hints, arithmetic=a.type or hints.type)
 
 
-_NAMED = re.compile(r"^(?!aten::)(?:\w+::)?_?(?:\w+_)?(?:mat_?mul|gemm|bmm|mm)(?:_\w+)?$", re.IGNORECASE)
-_SCALED = re.compile(
-    r"scale|quant|fp8|fp4|int8|int4|w8|w4|moe|expert|group|sparse|backward|reduce|gather|all_", re.IGNORECASE
-)
+_NAMES = frozenset({"mm", "bmm", "matmul", "gemm"})
+_OTHERS = [
+    "scale",
+    "quant",
+    "fp8",
+    "fp4",
+    "int8",
+    "int4",
+    "w8",
+    "w4",
+    "moe",
+    "expert",
+    "group",
+    "sparse",
+    "backward",
+    "reduce",
+    "gather",
+    "all_",
+]
+"""Parts of names of products whose operands hold more than their factors."""
+_LONGEST = 200
 
 
 def named(name: str) -> Formula | None:
@@ -152,7 +168,10 @@ def named(name: str) -> Formula | None:
 
     None for other names, and for products whose operands hold more than their factors.
     """
-    return _own if _NAMED.match(name) and not _SCALED.search(name) else None
+    short = name.lower()
+    if len(short) > _LONGEST or short.startswith("aten::") or any(part in short for part in _OTHERS):
+        return None
+    return _own if _NAMES & set(short.rpartition("::")[2].split("_")) else None
 
 
 def _own(signature: Signature, hints: Hints) -> Work | None:

@@ -63,3 +63,10 @@ def test_factors_that_do_not_fit_have_no_work() -> None:
 def test_an_unknown_operator_has_no_work() -> None:
     assert work(signature("my::op", tensor(2, 3))) is None
     assert work(signature("aten::view", tensor(2, 3))) is None
+
+
+def test_an_operator_of_ones_own_that_is_named_as_a_product_is_one() -> None:
+    for name in ("mylib::matmul", "MyLib::naive_matmul_fp16", "ops::batched_mm", "gemm"):
+        assert work_of(name, tensor(2, 3, type=HALF), tensor(3, 4, type=HALF)).flops == 48
+    for name in ("mylib::matmul_scaled", "mylib::grouped_gemm", "mylib::compare", "mylib::mmap", "a" * 300 + "_mm"):
+        assert work(signature(name, tensor(2, 3, type=HALF), tensor(3, 4, type=HALF))) is None
