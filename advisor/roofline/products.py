@@ -141,24 +141,10 @@ def _addbmm(signature: Signature, hints: Hints) -> Work | None:
 
 
 _NAMES = frozenset({"mm", "bmm", "matmul", "gemm"})
-_OTHERS = [
-    "scale",
-    "quant",
-    "fp8",
-    "fp4",
-    "int8",
-    "int4",
-    "w8",
-    "w4",
-    "moe",
-    "expert",
-    "group",
-    "sparse",
-    "backward",
-    "reduce",
-    "gather",
-    "all_",
-]
+_OTHERS = (
+    "scale", "quant", "fp8", "fp4", "int8", "int4", "w8", "w4", "moe", "expert", "group", "sparse", "backward", "reduce",
+    "gather", "all_",
+)  # fmt: skip
 """Parts of names of products whose operands hold more than their factors."""
 _LONGEST = 200
 
