@@ -9,7 +9,7 @@ from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_waits
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Bools, Ints, Spans, union
 from advisor.timeline.context import Context
-from advisor.timeline.waits import LOADER
+from advisor.timeline.waits import LOADER, unpickling
 
 # A rhythm is told from chance by so many of its periods, and by how alike they are.
 _PREFETCHED = 2
@@ -27,6 +27,7 @@ SCHEMA = Schema(
         text("iterator", "single-process (the main process loads), multi-process (workers load) or other"),
         text("iterator_class", "class of the DataLoader's iterator"),
         integer("idle_ns", "ns", "what of it the device idles"),
+        integer("unpickling_ns", "ns", "what of it takes the batch apart that a worker sent; NULL where no Python was recorded"),
         flag("on_launching_thread", "whether the waiting thread also launches the device's work"),
         flag("restart", "at the end of an epoch, where workers end and new ones start: the last wait, and the first of "
              "the next"),
@@ -58,6 +59,7 @@ def build(context: Context) -> pd.DataFrame:
         "iterator": context.labels(inverse, kinds),
         "iterator_class": context.labels(inverse, classes),
         "idle_ns": idle,
+        "unpickling_ns": context.known(unpickling(context.recording, waits)),
         "on_launching_thread": host.thread[waits.node] == host.launching_thread(),
         "restart": waits.restart,
         "burst": context.known(np.where(several, burst, -1)),

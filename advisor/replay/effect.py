@@ -18,7 +18,7 @@ from advisor.frames import FRAMES
 from advisor.frames.frame import Frame
 from advisor.intervals import EMPTY, Bools, Ints, Spans, covered, inside, union
 from advisor.replay import batch, link
-from advisor.replay.graph import BLOCKING, PLAIN, WAIT, Graph
+from advisor.replay.graph import BATCH, BLOCKING, PLAIN, WAIT, Graph
 from advisor.replay.simulate import Change
 from advisor.replay.steady import clock
 from advisor.timeline.calls import OP, PHASES
@@ -315,3 +315,4 @@ def _on_host(graph: Graph, keep: Keep, spans: Spans, share: float) -> None:
     call = np.maximum(graph.length, 1)
     inside = share * covered(spans, graph.start, graph.end) / call
     keep.call = np.minimum(keep.call, 1 - np.where(graph.kind == PLAIN, inside, 0.0))
+    keep.free = np.maximum(keep.free, np.where(graph.kind == BATCH, inside, 0.0))

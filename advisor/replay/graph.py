@@ -22,6 +22,7 @@ import numpy.typing as npt
 from advisor.frames.rank_waits import rank_waits, told
 from advisor.intervals import Bools, Ints, starts_run
 from advisor.replay import threads
+from advisor.replay.batches import late
 from advisor.replay.steady import clock
 from advisor.timeline.calls import RUNTIME
 from advisor.timeline.context import Context
@@ -37,7 +38,8 @@ _QUEUE = 900
 """A queue this deep is taken to have been full: NVIDIA's takes 1,024 launches."""
 _LONG_CALL = 10
 """A launch call this many times as long as the median did something else first: lazy loading, a search, a full queue."""
-PLAIN, WAIT, BLOCKING, MARK = range(4)
+PLAIN, WAIT, BLOCKING, MARK, BATCH = range(5)
+"""Kinds of nodes. A ``BATCH`` is a wait for workers' batch: it ends when that comes."""
 Floats = npt.NDArray[np.float64]
 
 
@@ -141,17 +143,20 @@ def build(context: Context) -> Graph | None:
 
 
 def _host_line(context: Context, calls: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-    """The nodes in order of recorded time: calls, and a mark where each step begins and the last one ends."""
+    """The nodes in order of recorded time: calls, waits for late batches, and a mark where each step begins and the last ends."""
     recording, host = context.recording, context.recording.host
     steps = recording.steps[: recording.step_count]
     marks = np.array([step.start for step in steps] + ([max(step.end for step in steps)] if steps else []), np.int64)
     if not steps and recording.extent != recording.window:
         marks = np.array(recording.ends, np.int64)  # the host's span is what is priced
     waiting = np.isin(calls, context.waits.syncs.node)
-    nodes = np.concatenate([calls, np.full(len(marks), -1, np.int64)])
-    start = np.concatenate([host.start[calls], marks])
-    end = np.concatenate([host.end[calls], marks])
-    kind = np.concatenate([np.where(waiting, WAIT, PLAIN), np.full(len(marks), MARK, np.int64)])
+    loader = context.waits.loader
+    batches = late(context, calls, marks)
+    nodes = np.concatenate([calls, loader.node[batches], np.full(len(marks), -1, np.int64)])
+    start = np.concatenate([host.start[calls], loader.start[batches], marks])
+    end = np.concatenate([host.end[calls], loader.end[batches], marks])
+    kind = np.repeat([PLAIN, BATCH, MARK], [len(calls), len(batches), len(marks)])
+    kind[: len(calls)][waiting] = WAIT
     # A mark comes before a call of the same moment.
     order = np.lexsort((kind != MARK, start))
     return nodes[order], start[order], end[order], kind[order]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.intervals import Ints, covered, union
-from advisor.replay.graph import BLOCKING, MARK, WAIT, Graph
+from advisor.replay.graph import BATCH, BLOCKING, MARK, WAIT, Graph
 from advisor.replay.simulate import Timeline
 from advisor.timeline.context import Context
 
@@ -71,9 +71,10 @@ def bound_by(context: Context, graph: Graph, timeline: Timeline, loader: Ints) -
     think = np.maximum(timeline.start - begin, 1)
     of_loader = np.minimum(loader, think) / think
     waits = (graph.kind == WAIT) | (graph.kind == BLOCKING)
+    batches = graph.kind == BATCH
     parts = {
         "waits": float(calling[waits].sum()),
-        "loader": float((thinking * of_loader).sum()),
-        "launches": float((thinking * (1 - of_loader)).sum() + calling[~waits].sum()),
+        "loader": float((thinking * of_loader).sum() + calling[batches].sum()),
+        "launches": float((thinking * (1 - of_loader)).sum() + calling[~waits & ~batches].sum()),
     }
     return max(parts, key=lambda name: parts[name])

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.intervals import Ints
-from advisor.replay.graph import BLOCKING, WAIT, Floats, Graph
+from advisor.replay.batches import AT_WILL
+from advisor.replay.graph import BATCH, BLOCKING, WAIT, Floats, Graph
 
 
 @dataclass
@@ -55,6 +56,7 @@ class Prepared:
         self.waits = bool((graph.peers != -1).any())
         self.arrival, self.exchange = graph.arrival.tolist(), graph.exchange.tolist()
         self.no_free = [0.0] * len(graph)
+        self.came = graph.end.tolist()  # of a batch
 
 
 def run(prepared: Prepared, change: Change | None = None) -> Timeline:
@@ -95,7 +97,7 @@ def run(prepared: Prepared, change: Change | None = None) -> Timeline:
         begun[at] = begin
         lanes[stream[at]] = ended[at] = begin + dur[at]
     nows = [int(graph.start[0]) if len(graph) else low] * (max(prepared.line, default=0) + 1)
-    at = prepared.before
+    at, sooner = prepared.before, 0
     # One pass over plain numbers, a few hundred thousand a second: it is run a dozen times a report, so no calls in it.
     columns = zip(think, length, prepared.kind, prepared.last, prepared.line, prepared.tied, strict=True)
     for node, (pause, call, kind, until, line, tied) in enumerate(columns):
@@ -138,6 +140,11 @@ def run(prepared: Prepared, change: Change | None = None) -> Timeline:
             end = max(max(ended[first:at]) + after[node], least)
             if free[node]:
                 end -= int((end - least) * free[node])
+        elif kind == BATCH:
+            # Workers go on meanwhile: it comes when it came, and as much sooner as their batches got faster so far.
+            sooner += int(call * free[node])
+            come = prepared.came[node] - sooner
+            end = come if come > ready and free[node] < AT_WILL else ready
         if queue and at > queue and at > first and ended[at - 1 - queue] > end:
             end = ended[at - 1 - queue]  # the queue is full
         ends[node] = end

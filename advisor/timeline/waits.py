@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, Spans, union
+from advisor.intervals import Bools, Ints, Spans, covered, union
 from advisor.timeline.calls import ANNOTATION, OP, PYTHON, RUNTIME
 from advisor.timeline.recording import COPY, Recording
 
@@ -29,6 +29,7 @@ _COMPILE = re.compile(
     r"|AsyncCompile|async_compile|fx_codegen|pad_mm_benchmark|TritonBundler|dynamo$)"
     r"|torch/_dynamo/convert_frame\.py\(\d+\): _compile\b|\(dynamo_timed\)$"
 )
+_LOADS = re.compile(r"^<built-in function loads>$")
 _ITERATOR = re.compile(r"torch/utils/data/dataloader\.py\(\d+\): __iter__$")
 # Seeding a new iterator and its sampler takes a few operators; a training step takes more.
 _RESTART_OPS = 20
@@ -143,6 +144,20 @@ def _first_of_new_workers(recording: Recording, waits: Waits) -> Bools:
         ops = (host.group[between] == OP) & (host.start[between] >= waits.end[at])
         first[at + 1] = ops.sum() <= _RESTART_OPS
     return first
+
+
+def unpickling(recording: Recording, waits: Waits) -> Ints:
+    """Return the ns of each wait in which what a worker sent is unpickled; -1 where no Python was recorded."""
+    host = recording.host
+    if not (host.group == PYTHON).any():
+        return np.full(len(waits.start), -1, np.int64)
+    loads = nodes_by_name(recording, _LOADS, (PYTHON,))
+    out = np.zeros(len(waits.start), np.int64)
+    for thread in np.unique(host.thread[waits.node]).tolist() if len(loads) else ():
+        here, own = host.thread[waits.node] == thread, loads[host.thread[loads] == thread]
+        spans = union(host.start[own], host.end[own])
+        out[here] = covered(spans, waits.start[here], waits.end[here])
+    return out
 
 
 def allocator_calls(recording: Recording) -> Waits:

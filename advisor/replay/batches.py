@@ -1,0 +1,39 @@
+"""Batches that came late: waits of the loop for worker processes that had none ready.
+
+Workers go on whatever the loop does meanwhile. Such a batch therefore comes when it came, however early the loop asks for it:
+what is saved elsewhere lengthens the wait, until the loader itself gets faster.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from advisor.intervals import Ints
+from advisor.timeline.context import Context
+from advisor.timeline.waits import unpickling
+
+LATE_NS = 3_000_000
+"""A wait longer than this, but for unpickling, was for a batch: taking one that is ready takes a millisecond or two."""
+AT_WILL = 0.95
+"""A fix that takes so much of the wait makes a loader that delivers when it is asked."""
+
+
+def late(context: Context, calls: Ints, marks: Ints) -> Ints:
+    """Return the waits (rows of the loader's) for a batch that workers had not ready.
+
+    *calls* are the nodes of the host's calls, *marks* the starts of steps: a wait with one inside is no plain wait. Neither is
+    that for the first batch of new workers, who begin when they are asked.
+    """
+    waits, recording = context.waits.loader, context.recording
+    if not len(waits.node):
+        return waits.node
+    host = recording.host
+    workers = np.array(["MultiProcessing" in name for name in recording.names], np.bool_)[host.name[waits.node]]
+    taken = waits.end - waits.start - np.maximum(unpickling(recording, waits), 0)
+    thread = host.thread[waits.node]
+    long = workers & ~waits.restart & (taken > LATE_NS) & np.isin(thread, host.thread[calls])
+    for at in np.flatnonzero(long).tolist():
+        inner = np.append(host.start[calls[host.thread[calls] == thread[at]]], marks)
+        long[at] = not ((inner > waits.start[at]) & (inner < waits.end[at])).any()
+    rows: Ints = np.flatnonzero(long)
+    return rows
