@@ -100,7 +100,11 @@ def output(command: str) -> str:
 def project_settings(schema: Mapping[str, Any]) -> str:
     """Write the page on settings, with its table of keys renewed."""
     rows = [
-        [f"`{name}`", entry["description"], f"`{entry['default']:g}`" if isinstance(entry.get("default"), float) else ""]
+        [
+            f"`{name}`",
+            entry["description"],
+            f"`{entry['default']:g}`" if isinstance(entry.get("default"), float) else "",
+        ]
         for name, entry in schema["properties"].items()
     ]
     text = (DOCS / "settings.md").read_text(encoding="utf-8")

@@ -18,7 +18,16 @@ DOCS = ROOT / "docs"
 _LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s#]+)(?:#[^()\s]*)?\)")
 _FENCE = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 # What a browser loads unasked. A link in <a> loads nothing; <link> loads, but for these relations.
-_LOADED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src", "embed": "src", "object": "data", "use": "href"}
+_LOADED = {
+    "script": "src",
+    "img": "src",
+    "iframe": "src",
+    "source": "src",
+    "video": "src",
+    "embed": "src",
+    "object": "data",
+    "use": "href",
+}
 _NAMED = {"canonical", "next", "prev", "author", "license", "alternate", "edit"}
 _CSS = re.compile(r"(?:url\(\s*|@import\s+)[\"']?\s*((?:https?:)?//[^\"')\s]+)", re.IGNORECASE)
 
