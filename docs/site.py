@@ -29,6 +29,8 @@ _LOADED = {
     "use": "href",
 }
 _NAMED = {"canonical", "next", "prev", "author", "license", "alternate", "edit"}
+# Hosts of libraries and fonts, in a script: the theme's would load drawings' and old browsers' libraries from one.
+_SCRIPTED = re.compile(r"""(["'`])(https?://(?:unpkg|cdn|cdnjs|fonts|[\w.-]*jsdelivr)\.[^"'`]*)\1""")
 _CSS = re.compile(r"(?:url\(\s*|@import\s+)[\"']?\s*((?:https?:)?//[^\"')\s]+)", re.IGNORECASE)
 
 
@@ -51,11 +53,20 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 def on_post_build(config: Any) -> None:
     """Refuse a site that loads anything of another host."""
-    from mkdocs.exceptions import PluginError
+    site = Path(config["site_dir"])
+    cut(site)
+    if found := list(foreign(site)):
+        from mkdocs.exceptions import PluginError
 
-    found = list(foreign(Path(config["site_dir"])))
-    if found:
         raise PluginError("the site asks other hosts:\n" + "\n".join(found))
+
+
+def cut(site: Path) -> None:
+    """Take the addresses of libraries out of the scripts below *site*; nothing on these pages needs one."""
+    for path in site.rglob("*.js"):
+        text = path.read_text(encoding="utf-8")
+        if _SCRIPTED.search(text):
+            path.write_text(_SCRIPTED.sub(r"\1data:,\1", text), encoding="utf-8")
 
 
 def inside(markdown: str, name: str) -> str:
@@ -79,12 +90,14 @@ def inside(markdown: str, name: str) -> str:
 
 
 def foreign(site: Path) -> Iterator[str]:
-    """Yield each address of another host that a page or a style sheet below *site* loads, with the file."""
+    """Yield each address of another host that a page, a style sheet or a script below *site* loads, with the file."""
     for path in sorted(site.rglob("*")):
         if path.suffix == ".html":
             found = _Loaded.of(path.read_text(encoding="utf-8"))
         elif path.suffix == ".css":
             found = _CSS.findall(path.read_text(encoding="utf-8"))
+        elif path.suffix == ".js":
+            found = [address for _, address in _SCRIPTED.findall(path.read_text(encoding="utf-8"))]
         else:
             continue
         for address in found:

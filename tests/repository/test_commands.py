@@ -20,7 +20,7 @@ PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "sample_traces/README.md", "benchmarks/README.md")),
     *sorted(path for path in (ROOT / "docs").glob("*.md") if path.name not in ("proofs.md", "frames.md")),
 ]  # fmt: skip
-NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
 # Blocks that are run elsewhere: by .ci/run and tests/gating/test_gate_ci.py, and by docs/renew.py.
 ELSEWHERE = re.compile(r"<!-- (?:ci:[\w-]+|output) -->\n$")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -48,7 +48,7 @@ def lines(page: Path) -> Iterator[str]:
     for line in FENCE.sub("", page.read_text(encoding="utf-8")).splitlines():
         if line.startswith("    advisor "):
             yield line.strip()
-        if page.name == "README.md" and line.startswith("| "):
+        if page == ROOT / "README.md" and line.startswith("| "):
             yield from re.findall(r"`(advisor [^`]+)`", line)
 
 

@@ -39,7 +39,7 @@ def leaves(entry: Any) -> list[str]:
 def test_every_page_stands_in_the_navigation_once(hooks: dict[str, Any], settings: dict[str, Any]) -> None:
     pages = leaves(hooks["on_config"](settings)["nav"])
     docs = ROOT / "docs"
-    there = {str(page.relative_to(docs)) for page in docs.rglob("*.md") if not page.name.endswith(".intro.md")}
+    there = {page.relative_to(docs).as_posix() for page in docs.rglob("*.md") if not page.name.endswith(".intro.md")}
     assert sorted(pages) == sorted(there)
 
 
@@ -83,6 +83,7 @@ def test_a_link_to_a_file_that_is_not_there_fails(hooks: dict[str, Any]) -> None
         ("a.html", '<img alt="" src="http://x.org/a.png">'),
         ("a.html", '<img alt="" src="a.png" srcset="b.png 1x, https://x.org/a.png 2x">'),
         ("a.html", "<style>@import 'https://x.org/a.css'</style>"),
+        ("a.js", 'load("https://unpkg.com/mermaid@11/dist/mermaid.min.js")'),
         ("a.css", "@font-face { src: url(https://x.org/a.woff2) }"),
         ("a.css", 'b { background: url( "//x.org/a.png" ) }'),
     ],
@@ -94,6 +95,12 @@ def test_what_a_page_would_load_of_another_host_is_found(
     found = list(hooks["foreign"](tmp_path))
     assert len(found) == 1, found
     assert found[0].startswith(f"{name}: ")
+
+
+def test_libraries_that_the_themes_script_would_load_are_cut_out(hooks: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "a.js").write_text('a("https://unpkg.com/b@1/b.js"),c="https://clipboardjs.com/";')
+    hooks["cut"](tmp_path)
+    assert (tmp_path / "a.js").read_text() == 'a("data:,"),c="https://clipboardjs.com/";'
 
 
 def test_links_to_other_hosts_are_no_loads(hooks: dict[str, Any], tmp_path: Path) -> None:
