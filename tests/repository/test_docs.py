@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from click.testing import CliRunner
 from support.paths import ROOT
@@ -75,3 +76,35 @@ def test_the_settings_of_the_gates_page_fit_the_schema_for_editors() -> None:
     assert [error.message for error in schema.iter_errors(table)] == []
     for broken in ({"fail_on": "hgh"}, {"colour": 1}, {"cache_gb": -1}, {"gate": {"tolerance": {"step": 0.1}}}):
         assert not schema.is_valid(table | broken)
+
+
+def test_the_examples_on_the_settings_page_are_accepted(tmp_path: Path) -> None:
+    from advisor import config, rulebook
+
+    rules = {rule.id: rule for rule in rulebook.load([ROOT / "rules"]).rules}
+    (tmp_path / "my_rules").mkdir()
+    examples = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "settings.md").read_text(), re.DOTALL)
+    assert len(examples) == 2
+    for example in examples:
+        (tmp_path / "pyproject.toml").write_text(example)
+        settings = config.load(tmp_path / "pyproject.toml")
+        settings.require_fit(rules, gate=True)
+        for rule, limits in settings.limits.items():
+            assert set(limits) <= set(rules[rule].limits)
+    assert settings.hardware.rates()["bf16"] == 989  # the second example's, in TFLOP/s
+
+
+def test_every_setting_stands_on_the_settings_page() -> None:
+    from advisor.config import ConfigFile
+
+    page = (ROOT / "docs" / "settings.md").read_text()
+    assert [name for name in ConfigFile.__struct_fields__ if f"| `{name}` |" not in page] == []
+
+
+def test_every_exit_code_stands_on_the_settings_page() -> None:
+    from advisor.cli import EXIT_INTERRUPTED
+    from advisor.errors import AdvisorError, TraceError
+
+    page = (ROOT / "docs" / "settings.md").read_text()
+    codes = {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)}
+    assert codes == {0, 1, AdvisorError.exit_code, TraceError.exit_code, 4, EXIT_INTERRUPTED}
