@@ -199,7 +199,8 @@ def not_steady(summary: Summary) -> str:
         ]
         parts.append(f"{shown['startup']} of start-up" + (f" ({', '.join(kinds)})" if kinds else ""))
     if (summary.first_step_ms or 0.0) >= UNSTEADY * whole > 0:
-        parts.append(f"{milliseconds(summary.first_step_ms)} that are left of the first step")
+        filled = "that are left of the first step" if "startup" in shown else "of a first step unlike the others"
+        parts.append(f"{milliseconds(summary.first_step_ms)} {filled}")
     if (summary.startup_work_ms or 0.0) >= UNSTEADY * whole > 0:
         parts.append(f"{milliseconds(summary.startup_work_ms)} of GPU work that start-up launched")
     if "before" in shown:
