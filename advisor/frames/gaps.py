@@ -38,6 +38,7 @@ SCHEMA = Schema(
         text("holder_function", "its name alone"),
         integer("holder_calls", "", "calls of that function in the recording"),
         integer("holder_ns", "ns", "time in that function, all its calls together"),
+        integer("held_ns", "ns", "what of the stretch that call covers"),
         text("holder_parts", "what took most of that function's time, with the share of it"),
         integer("next_work_ns", "ns", "length of the GPU work that ends the stretch; NULL where there is none"),
         text("phase", "phase that the launching thread was in: forward, backward, optimizer, zero_grad or other"),
@@ -106,6 +107,7 @@ def build(context: Context) -> pd.DataFrame:
         "holder_function": holders.function,
         "holder_calls": context.known(holders.calls),
         "holder_ns": context.known(holders.dur_ns),
+        "held_ns": context.known(_held(context, held.holder, start, start + dur)),
         "holder_parts": holders.parts,
         "next_work_ns": context.known(_next_work(context, start + dur)),
         "phase": context.phase(node),
@@ -116,6 +118,13 @@ def build(context: Context) -> pd.DataFrame:
         "cpu_work_ns": computing,
     }
     return pd.DataFrame(frame)
+
+
+def _held(context: Context, holder: Ints, start: Ints, end: Ints) -> Ints:
+    """ns of each stretch that its holder's call covers, -1 where there is none."""
+    host = context.recording.host
+    within = np.minimum(fetch(host.end, holder), end) - np.maximum(fetch(host.start, holder), start)
+    return np.where(holder >= 0, np.maximum(within, 0), -1)
 
 
 def _next_work(context: Context, end: Ints) -> Ints:

@@ -206,7 +206,8 @@ def not_steady(summary: Summary) -> str:
     if "before" in shown:
         parts.append(f"{shown['before']} of work queued before the recording")
     if "after" in shown:
-        parts.append(f"{shown['after']} behind the last work")
+        last = "work" if summary.step_ms is None else "step"
+        parts.append(f"{shown['after']} behind the last {last}")
     sentences = [f"Not counted, of {milliseconds(whole)}: {'; '.join(parts)}."] if parts else []
     if summary.lead_ms is not None and summary.lead_ms >= UNSTEADY * whole:
         begins = f"The window begins with the device's first work, {milliseconds(summary.lead_ms)} behind the host's"
