@@ -199,13 +199,15 @@ def not_steady(summary: Summary) -> str:
         ]
         parts.append(f"{shown['startup']} of start-up" + (f" ({', '.join(kinds)})" if kinds else ""))
     if (summary.first_step_ms or 0.0) >= UNSTEADY * whole > 0:
-        parts.append(f"{milliseconds(summary.first_step_ms)} that are left of the first step")
+        filled = "that are left of the first step" if "startup" in shown else "of a first step unlike the others"
+        parts.append(f"{milliseconds(summary.first_step_ms)} {filled}")
     if (summary.startup_work_ms or 0.0) >= UNSTEADY * whole > 0:
         parts.append(f"{milliseconds(summary.startup_work_ms)} of GPU work that start-up launched")
     if "before" in shown:
         parts.append(f"{shown['before']} of work queued before the recording")
     if "after" in shown:
-        parts.append(f"{shown['after']} behind the last work")
+        last = "work" if summary.step_ms is None else "step"
+        parts.append(f"{shown['after']} behind the last {last}")
     sentences = [f"Not counted, of {milliseconds(whole)}: {'; '.join(parts)}."] if parts else []
     if summary.lead_ms is not None and summary.lead_ms >= UNSTEADY * whole:
         begins = f"The window begins with the device's first work, {milliseconds(summary.lead_ms)} behind the host's"

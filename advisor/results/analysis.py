@@ -197,7 +197,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     first_step_ms: Annotated[
         float | None,
         doc(
-            "The rest of a first step that start-up fills: neither steady nor start-up, in `causes` by what owns it. "
+            "The rest of a first step that start-up fills, or one unlike the others: neither steady nor start-up, in "
+            "`causes` by what owns it. "
             "None where there is none."
         ),
     ] = None

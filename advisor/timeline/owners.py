@@ -24,6 +24,8 @@ STALL, SELECTION, BUFFERS, OPTIMIZER, PROCESSOR, COLLECTIVE, FUNCTION, FIRST_CAL
 # A function is looked for in what is no launch's price any more.
 _LONG_NS = 1_000_000
 _FIRST_TIMES = 10
+_DRIVES = 10
+"""Launches in a call from which on it drives the device, and is not what keeps it waiting."""
 _MOST_OF_IT = 0.9
 # Optimizers whose steps torch itself groups or loops over: they take fused=True, foreach=True or capturable=True.
 _OPTIMIZERS = re.compile(
@@ -90,7 +92,9 @@ def find(context: Context, thread: int, start: Ints, end: Ints, chosen: Bools) -
     long = high - low >= _LONG_NS
     node[long], actor[long] = _holders(context, thread, low[long], high[long])
     held = node >= 0
-    kind[(kind < 0) & held & (actor < 0)] = FUNCTION
+    function = (kind < 0) & held & (actor < 0)
+    # Of a loop, or of a step, that launches work before and behind the stretch, a stretch is code between two operators.
+    kind[function] = np.where(_launches(context, thread, node[function]) < _DRIVES, FUNCTION, PYTHON_CODE)
     for found, nodes in ((((kind == FUNCTION) | (kind == PROCESSOR)) & held, node), ((kind < 0) & (actor >= 0), actor)):
         named = np.flatnonzero(found)
         kind[named[_first_calls(context, nodes[named])]] = FIRST_CALL
@@ -337,6 +341,15 @@ def _holders(context: Context, thread: int, start: Ints, end: Ints) -> tuple[Int
             break
         node = np.where(climb, host.parent[at], node)
     return node, actor
+
+
+def _launches(context: Context, thread: int, nodes: Ints) -> Ints:
+    """Count the launches of device work in some calls on one thread."""
+    host, launch = context.recording.host, context.recording.work.launch
+    calls = np.unique(launch[launch >= 0])
+    begun = np.sort(host.start[calls[host.thread[calls] == thread]])
+    counts: Ints = np.searchsorted(begun, host.end[nodes]) - np.searchsorted(begun, host.start[nodes])
+    return counts
 
 
 def _first_calls(context: Context, nodes: Ints) -> Bools:
