@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.reading import trace_of
+from support.reading import trace_of
 
 import advisor
 from advisor.testing import TraceBuilder
