@@ -32,7 +32,9 @@ def on_an_older_gpu() -> TraceBuilder:
 
 @quiet
 def the_comparison_of_all_boxes() -> TraceBuilder:
-    return training(name="void (anonymous namespace)::nms_kernel_impl<float>(int, double, float const*, unsigned long long*)")
+    return training(
+        name="void (anonymous namespace)::nms_kernel_impl<float>(int, double, float const*, unsigned long long*)"
+    )
 
 
 @edge
