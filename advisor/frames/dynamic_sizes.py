@@ -1,4 +1,4 @@
-"""Operators whose output's size the data decides: each makes the host wait, and breaks what a compiler could take in one piece."""
+"""Operators that need the data on the host, for a size or a value: each breaks what a compiler could take in one piece."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def unbroken(context: Context, at: Ints, phase: Ints) -> npt.NDArray[np.float64]
     Forward that is all or nothing: 1 in a stretch of many launches between two operators that need the data. A backward pass is
     compiled with the forward pass that it belongs to, so it has the part of that. Without such operators it is 1.
     """
-    sized = _nodes(context, _SIZED)
-    if len(sized) < _FEW * context.recording.step_count:
+    breaking = _nodes(context, (*_SIZED, _READ))
+    if len(breaking) < _FEW * context.recording.step_count:
         return np.ones(len(at))
     host, work = context.recording.host, context.recording.work
-    breaks = np.sort(host.start[np.concatenate([sized, _nodes(context, (_READ,))])])
+    breaks = np.sort(host.start[breaking])
     calls = np.unique(work.launch[work.launch >= 0])
     backward = fetch(host.attributes.phase, calls, len(PHASES) - 1) == PHASES.index("backward")
     forward = host.start[calls[~backward]]

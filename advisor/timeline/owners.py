@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.intervals import EMPTY, Bools, Ints, Spans, covered, intersect, subtract, union
-from advisor.timeline import stalls
-from advisor.timeline.calls import ANNOTATION, OP, PYTHON, RUNTIME
+from advisor.timeline import closures, stalls
+from advisor.timeline.calls import ANNOTATION, OP, PHASES, PYTHON, RUNTIME
 from advisor.timeline.context import Context
 from advisor.timeline.source import parse_frame
 
@@ -183,7 +183,7 @@ def _spans(context: Context, thread: int) -> list[Spans]:
         nodes = nodes[host.thread[nodes] == thread]
         return union(host.start[nodes], host.end[nodes])
 
-    optimizer = time(known.optimizer)
+    optimizer = subtract(time(known.optimizer), known.closures)
     stopped = known.stalls
     here = host.thread[stopped.node] == thread
     selection = context.waits.selection
@@ -223,6 +223,7 @@ class _Known:
     buffer_start: Ints
     buffer_end: Ints
     optimizer: Ints
+    closures: Spans
     processor: Ints
     collective: Ints
 
@@ -257,9 +258,19 @@ def _nodes(context: Context) -> _Known:
         buffer_start=np.concatenate([start, first]),
         buffer_end=np.concatenate([end, last]),
         optimizer=optimizer,
+        closures=_closures(context),
         processor=processor,
         collective=nodes([_COLLECTIVE.match(name) is not None for name in marks], noted),
     )
+
+
+def _closures(context: Context) -> Spans:
+    """Time of forward and backward passes inside of optimizers' steps."""
+    host = context.recording.host
+    step = np.array([name.startswith("Optimizer.step") for name in context.names], np.bool_)
+    steps = np.flatnonzero(step[host.name] & np.isin(host.group, (ANNOTATION, OP)))
+    backward = context.phases(np.arange(host.size)) == PHASES.index("backward")
+    return union(host.start[steps], closures.begun(host, steps, backward))
 
 
 def _codes(used: Ints, size: int) -> Bools:

@@ -25,7 +25,7 @@ def program(*pieces: int, sized: str = "aten::nonzero", steps: int = 2) -> Trace
                     with b.op("aten::relu", us=50, seq=sequence):
                         b.kernel("vectorized_elementwise_kernel<relu>", us=5)
                 with b.op(sized, us=10):
-                    b.item()
+                    b.copy("DtoH", 8, us=1, op=None)
             with b.thread(77):
                 for number in reversed(made):
                     with b.backward("ReluBackward0", number, us=50):
@@ -67,3 +67,7 @@ def test_the_price_of_launches_counts_a_fifth_of_what_is_broken() -> None:
     assert whole[LAUNCH_BOUND] is not None
     assert broken[LAUNCH_BOUND] is not None
     assert broken[LAUNCH_BOUND].high_ms == pytest.approx(whole[LAUNCH_BOUND].high_ms / 5, rel=0.1)
+
+
+def test_values_read_back_in_the_middle_break_it_as_well() -> None:
+    assert parts(program(10, 10, 10, 10, sized="aten::_local_scalar_dense"))["forward"] == {0.0}
