@@ -15,6 +15,8 @@ _PIECE = 30
 """Launches between two such operators that are worth compiling: fewer leave little to fuse, and no graph to speak of."""
 _FEW = 4
 """Operators a step, from which on they are the program's way and no accident of its end."""
+_MANY = 16
+"""Values read back a step, likewise: metrics and logging read ten, and lie around the model."""
 
 
 def count(context: Context) -> float | None:
@@ -28,9 +30,11 @@ def unbroken(context: Context, at: Ints, phase: Ints) -> npt.NDArray[np.float64]
     Forward that is all or nothing: 1 in a stretch of many launches between two operators that need the data. A backward pass is
     compiled with the forward pass that it belongs to, so it has the part of that. Without such operators it is 1.
     """
-    breaking = _nodes(context, (*_SIZED, _READ))
-    if len(breaking) < _FEW * context.recording.step_count:
+    steps = context.recording.step_count
+    sized, reads = _nodes(context, _SIZED), _nodes(context, (_READ,))
+    if len(sized) < _FEW * steps and len(reads) < _MANY * steps:
         return np.ones(len(at))
+    breaking = np.concatenate([sized, reads])
     host, work = context.recording.host, context.recording.work
     breaks = np.sort(host.start[breaking])
     calls = np.unique(work.launch[work.launch >= 0])

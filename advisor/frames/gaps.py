@@ -43,7 +43,7 @@ SCHEMA = Schema(
         integer("next_work_ns", "ns", "length of the GPU work that ends the stretch; NULL where there is none"),
         text("phase", "phase that the launching thread was in: forward, backward, optimizer, zero_grad or other"),
         real("unbroken", "", "part of what is launched around it that a compiler can take in one piece: 0 between operators that "
-             "read a value or a size back, of which a step has four or more, with few launches between; in a backward pass "
+             "read sizes back (four a step or more) or values (sixteen), with few launches between; in a backward pass "
              "the forward pass's part"),
         flag("startup", "it is start-up, its cause: loading, selection of an algorithm, specialization, first calls"),
         integer("call_ns", "ns", "length of the one runtime call that the launching thread was in at its middle; 0 if in none"),

@@ -186,7 +186,7 @@ def _place(part: StartupPart) -> str:
 
 
 def _left_out(summary: Summary, whole: float) -> list[str]:
-    """What is no steady time, in words: start-up by kind, a first step, the ends of the recording."""
+    """List what is no steady time, in words: start-up by kind, a first step, the ends of the recording."""
     share = {name: summary.causes.get(name, 0.0) for name in ("startup", "before", "after")}
     shown = {name: milliseconds(part * whole) for name, part in share.items() if part >= UNSTEADY}
     parts = []
