@@ -8,7 +8,12 @@ OP = "aten::_cudnn_rnn"
 
 
 def steps(
-    launches: int = 100, *, op: str = OP, every_us: float = 10, kernel_us: float = 5, device: str = "Tesla V100-SXM2-16GB"
+    launches: int = 100,
+    *,
+    op: str = OP,
+    every_us: float = 10,
+    kernel_us: float = 5,
+    device: str = "Tesla V100-SXM2-16GB",
 ) -> TraceBuilder:
     """Steps of a layer that launches so many kernels of 5 us, one every 10, and a product of 1 ms."""
     b = TraceBuilder(device, host_us=0, latency_us=0)

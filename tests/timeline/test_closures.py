@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.reading import trace_of
 
 from advisor.testing import TraceBuilder
 from advisor.trace import Trace
+from tests.support.reading import trace_of
 
 
 def trained(*, closure: bool = True, engine_thread: bool = True) -> Trace:
