@@ -13,15 +13,15 @@ from advisor.intervals import Bools, Ints
 
 
 class Nodes(Protocol):
-    """What a forest tells of its nodes."""
+    """Times of a forest's nodes."""
 
     @property
     def start(self) -> Ints:
-        """When each begins."""
+        """Start of each."""
 
     @property
     def end(self) -> Ints:
-        """When each ends."""
+        """End of each."""
 
 
 def begun(host: Nodes, steps: Ints, backward: Bools) -> Ints:
