@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from advisor.results.field import Cells, EventName, Name, Text, Wording, doc
+from advisor.results.field import Cells, CodeLine, EventName, Name, Text, Wording, doc
 
 TrackKind = Literal["thread", "stream", "cause"]
 
@@ -50,6 +50,28 @@ class Track(msgspec.Struct, frozen=True, kw_only=True):
     depth: Annotated[int, doc("Its rows, one below the other.")]
 
 
+class Origin(msgspec.Struct, frozen=True, array_like=True):
+    """Origin of an event of the timeline, of GPU work that of the call which launched it: indices, -1 for what is not known."""
+
+    operator: Annotated[int, doc("Into `texts`: the innermost operator around it.")]
+    shapes: Annotated[int, doc("Into `texts`: shapes of that operator's inputs.")]
+    module: Annotated[int, doc("Into `texts`: the nn.Module it is in, below its parent.")]
+    stack: Annotated[
+        list[int], doc("Into `lines`: lines of the user's own source around it, innermost first, at most 4.")
+    ]
+
+
+class Launch(msgspec.Struct, frozen=True, array_like=True):
+    """Launch of an item of the timeline, of the longest of its events; track and row are -1 where no call around it is shown."""
+
+    item: Annotated[int, doc("Index of the item.")]
+    start: Annotated[
+        int, doc("Start of the call that launched it since the start of the step, in ns; below 0 before it.")
+    ]
+    track: Annotated[int, doc("Track of that call, or of the nearest around it that is shown.")]
+    row: Annotated[int, doc("Row of that call in its track.")]
+
+
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     """A representative step, event by event: the one nearest to the median.
 
@@ -77,6 +99,15 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     category: Annotated[list[int], doc("Of each item: index into `categories`.")]
     count: Annotated[list[int], doc("Of each item: how many events it stands for.")]
     finding: Annotated[list[int], doc("Of each item: index into `rules`, whose evidence it is; -1 for none.")]
+    texts: Annotated[list[Text], doc("Operators, shapes and modules that `origins` point into.")] = []
+    lines: Annotated[list[CodeLine], doc("Lines of the source that `origins` point into.")] = []
+    origins: Annotated[list[Origin], doc("What `origin` points into.")] = []
+    origin: Annotated[
+        list[int], doc("Of each item of one event: index into `origins`; -1 where nothing is known of it.")
+    ] = []
+    launches: Annotated[
+        list[Launch], doc("Launches of items on streams, where the call that launched them was recorded.")
+    ] = []
 
 
 class MemoryCurve(msgspec.Struct, frozen=True, kw_only=True):

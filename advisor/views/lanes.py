@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints
+from advisor.intervals import Bools, Ints, fetch
 from advisor.results.views import Track
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, PYTHON, RUNTIME
 from advisor.timeline.ledger import CAUSES
@@ -42,6 +42,16 @@ class Lanes:
     tracks: list[Track] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     labels: dict[int, str] = field(default_factory=dict)
+    track: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    """Of each forest node its track, -1 where it is not shown; ``row`` is its row there."""
+    row: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def shown(self, node: Ints, parent: Ints) -> Ints:
+        """The nearest call around each forest node that is shown, or itself; -1 where there is none."""
+        node = node.copy()
+        while len(hidden := np.flatnonzero((node >= 0) & (fetch(self.track, node) < 0))):
+            node[hidden] = parent[node[hidden]]
+        return node
 
 
 def host_lanes(trace: Trace, extent: Extent, marks: Marks, first_track: int) -> Lanes:
@@ -49,6 +59,7 @@ def host_lanes(trace: Trace, extent: Extent, marks: Marks, first_track: int) -> 
     context = trace.context
     host = context.recording.host
     lanes = Lanes()
+    lanes.track, lanes.row = (np.full(host.size, -1, np.int64) for _ in range(2))
     low, high = extent.low, extent.high
     inside = within(host.start, host.end, low, high)
     if not inside.any():
@@ -81,6 +92,7 @@ def host_lanes(trace: Trace, extent: Extent, marks: Marks, first_track: int) -> 
         row, fits = _rows([depth[here] for depth in depths], category[here])
         _pass_on(host, here, fits, marks)
         visible, row = here[fits], row[fits]
+        lanes.track[visible], lanes.row[visible] = first_track + len(lanes.tracks), row
         start, end = np.clip(host.start[visible], low, high), np.clip(host.end[visible], low, high)
         lanes.parts.append(
             Spans(
@@ -92,6 +104,7 @@ def host_lanes(trace: Trace, extent: Extent, marks: Marks, first_track: int) -> 
                 category=category[visible] + _FIRST,
                 finding=marks.node[visible],
                 count=np.ones(len(visible), np.int64),
+                event=visible,
             )
         )
         outer = int((around & (host.thread == threads[index])).sum())

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from advisor.intervals import Ints, starts_run
+from advisor.intervals import Ints, fetch, starts_run
 from advisor.results.views import Timeline, Track
 from advisor.timeline.ledger import CAUSES, CODE
 from advisor.timeline.recording import COPY, MEMSET
 from advisor.views.grid import counting, short
 from advisor.views.lanes import HOST_CATEGORIES, host_lanes, rows_of
 from advisor.views.marks import Marks
+from advisor.views.origins import Origins, launches
 from advisor.views.steps import Extent
 from advisor.views.thinning import Spans, fit
 
@@ -57,6 +59,8 @@ def timeline(trace: Trace, extent: Extent, marks: Marks) -> Timeline | None:
     spans = spans.take(np.lexsort((spans.row, spans.start, spans.track)))
     used, code = np.unique(spans.name, return_inverse=True)
     kinds, kind = np.unique(spans.category, return_inverse=True)
+    node, launch = _sources(trace, spans, tracks)
+    sources = Origins(trace.context, np.where(spans.count == 1, node, -1))
     title = f"{extent.name}, {length / 1e6:,.1f} ms"
     if trace.step_count > 1:
         title += f", of {trace.step_count} steps the one nearest to the median"
@@ -81,7 +85,20 @@ def timeline(trace: Trace, extent: Extent, marks: Marks) -> Timeline | None:
         category=kind.tolist(),
         count=spans.count.tolist(),
         finding=spans.finding.tolist(),
+        texts=sources.texts,
+        lines=sources.lines,
+        origins=sources.found,
+        origin=sources.index.tolist(),
+        launches=launches(trace.context, lanes, launch, low),
     )
+
+
+def _sources(trace: Trace, spans: Spans, tracks: Sequence[Track]) -> tuple[Ints, Ints]:
+    """Forest node that each span belongs to, and that of the call which launched it; -1 for none."""
+    work = trace.context.recording.work
+    kinds = np.array([("cause", "stream", "thread").index(track.kind) for track in tracks], np.int64)[spans.track]
+    launch = fetch(work.launch, np.where(kinds == 1, spans.event, -1))
+    return np.where(kinds == 2, spans.event, launch), launch
 
 
 def _owner(trace: Trace) -> str:
@@ -145,6 +162,7 @@ def _streams(trace: Trace, extent: Extent, marks: Marks, tracks: list[Track], le
                 category=category[rows],
                 finding=marks.work[rows],
                 count=np.ones(len(here), np.int64),
+                event=rows,
             )
         )
         label = f"GPU {trace.device}, stream {streams[stream]}"

@@ -51,6 +51,47 @@ def test_the_timeline_holds_a_built_step_event_by_event(made: tuple[Trace, Views
     assert "Net_0" in names
 
 
+def test_spans_tell_their_launch_and_where_they_come_from(made: tuple[Trace, Views]) -> None:
+    line = made[1].timeline
+    assert line is not None
+    names = [line.names[code] for code in line.name]
+    told = {}
+    for launch in line.launches:
+        origin = line.origins[line.origin[launch.item]]
+        texts = [line.texts[at] if at >= 0 else None for at in (origin.operator, origin.shapes, origin.module)]
+        told[names[launch.item]] = (
+            launch.start,
+            launch.track,
+            launch.row,
+            *texts,
+            [line.lines[at] for at in origin.stack],
+        )
+    here = ["work/deep/train.py:54 train"]
+    assert told == {
+        "Memcpy HtoD (Pageable -> Device)": (2_000_000, 2, 3, "aten::copy_", None, None, here),
+        "volta_sgemm_128x64_nn": (3_662_000, 2, 5, "aten::addmm", "[[512],[8,512]]", "Net_0", here),
+        "void at::native::vectorized_elementwise_kernel<4, relu>": (
+            3_668_000, 2, 5, "aten::relu", "[[8,512]]", "Net_0/ReLU_0", here,
+        ),
+        # On autograd's thread, from the forward operator's line and module.
+        "volta_sgemm_128x64_nt": (3_674_000, 3, 3, "aten::mm", "[[8,512]]", "Net_0", here),
+        "Memcpy DtoH (Device -> Pageable)": (3_680_000, 2, 4, "aten::_local_scalar_dense", None, None, here),
+    }  # fmt: skip
+    assert [line.origin[at] for at, name in enumerate(names) if name in ("loader", "compute")] == [-1, -1]
+
+
+def test_a_stack_is_the_lines_of_the_users_from_within(tmp_path: Path) -> None:
+    b = TraceBuilder()
+    with b.step(), b.python("/home/someone/work/train.py(9): main"), b.python("/home/someone/work/train.py(5): step"):
+        with b.python("torch/nn/functional.py(1): relu"), b.op("aten::relu"):
+            b.kernel("k", us=5)
+    line = viewing.build(traced(b, tmp_path), {}, []).timeline
+    assert line is not None
+    (launch,) = line.launches
+    stack = line.origins[line.origin[launch.item]].stack
+    assert [line.lines[at].split("/")[-1] for at in stack] == ["train.py:5 step", "train.py:9 main"]
+
+
 def test_the_step_shown_is_the_one_nearest_the_median(tmp_path: Path) -> None:
     b = TraceBuilder()
     for ms in (50, 10, 30, 11, 12, 90):

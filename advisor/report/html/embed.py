@@ -33,6 +33,13 @@ def timeline(line: Timeline, findings: Sequence[Finding], prefix: str) -> Markup
 
     return data(
         {
+            "texts": [safe(text) for text in line.texts],
+            "lines": [safe(text) for text in line.lines],
+            "origins": [[one.operator, one.shapes, one.module, *one.stack] for one in line.origins],
+            "origin": line.origin,
+            "launches": [
+                [one.item, one.start, 100 * one.track + one.row if one.track >= 0 else -1] for one in line.launches
+            ],
             "dur": line.dur_ns,
             "tracks": [[safe(track.label), track.kind, max(1, track.depth)] for track in line.tracks],
             "names": [safe(name) for name in line.names],

@@ -5,6 +5,7 @@ const all = (selector, from) => [...(from || document).querySelectorAll(selector
 const make = (tag, name = "", text = "") => Object.assign(document.createElement(tag), { className: name, textContent: text });
 const many = (count) => count.toLocaleString("en");
 const redraw = [];
+const near = (event, selector) => event.target.closest?.(selector);
 
 // Theme: as the system has it, until it is switched; forgotten with the page.
 const dark = () =>
@@ -43,11 +44,11 @@ for (const button of all("button.copy")) {
 
 // Long names are cut to two lines until they are clicked; the whole is their title.
 document.addEventListener("mouseover", (event) => {
-  const cell = event.target.closest && event.target.closest(".clip");
+  const cell = near(event, ".clip");
   if (cell && !cell.title && cell.scrollHeight > cell.clientHeight + 1) cell.title = cell.textContent;
 });
 document.addEventListener("click", (event) => {
-  const cell = event.target.closest && event.target.closest(".clip");
+  const cell = near(event, ".clip");
   if (cell && !String(getSelection())) cell.classList.toggle("open");
 });
 
@@ -61,8 +62,7 @@ const reveal = () => {
 };
 addEventListener("hashchange", reveal);
 document.addEventListener("click", (event) => {
-  const link = event.target.closest && event.target.closest("a[href^='#']");
-  if (link && link.hash === location.hash) reveal();
+  if (near(event, "a[href^='#']")?.hash === location.hash) reveal();
 });
 reveal();
 
@@ -198,19 +198,12 @@ for (const box of all(".timeline")) {
   const total = data.start.length;
   const every = [...Array(total).keys()];
   const pane = box.querySelector(".pane");
-  const canvas = make("canvas");
-  const tip = make("div", "tip");
+  const canvas = pane.querySelector("canvas");
+  const tip = pane.querySelector(".tip");
   const readout = box.querySelector(".readout");
   const search = box.querySelector("input");
   const said = box.querySelector(".said");
   const context = canvas.getContext("2d");
-  canvas.tabIndex = 0;
-  canvas.setAttribute("role", "application");
-  canvas.setAttribute("aria-label", box.dataset.label);
-  canvas.setAttribute("aria-describedby", box.querySelector(".keys").id);
-  tip.setAttribute("aria-hidden", "true");
-  tip.hidden = true;
-  pane.append(canvas, tip);
 
   let height = AXIS;
   const tracks = data.tracks.map(([label, , depth]) => {
@@ -322,20 +315,42 @@ for (const box of all(".timeline")) {
 
   const what = (i) => {
     const name = data.names[data.name[i]], count = data.count[i];
-    const about = data.findings[data.finding[i]];
-    const lines = [count > 1 ? `${many(count)} events, merged; the longest is ${name}` : name];
-    lines.push(`${data.categories[data.category[i]].replace("_", " ")} · ${spoken(data.len[i])} · from ${spoken(data.start[i])}`);
-    if (about) lines.push("evidence of " + about[1]);
-    return lines;
+    const kind = data.categories[data.category[i]].replace("_", " ");
+    return [
+      count > 1 ? `${many(count)} events, merged; the longest is ${name}` : name,
+      `${kind} · ${data.len[i] ? spoken(data.len[i]) : "recorded as 0"}${count > 1 ? " together" : ""} · from ${spoken(data.start[i])} · ${tracks[data.track[i]].label}`,
+    ];
+  };
+  // Of work its launch, of a call those inside it: what was launched, when, and in which lane.
+  const launches = (i) => {
+    const low = data.track[i] * 100 + data.row[i], high = data.track[i] * 100 + 99;
+    const begin = data.start[i], end = begin + data.len[i];
+    return data.launches.filter(([k, at, lane]) => k === i || (lane >= low && lane <= high && at >= begin && (at < end || at === begin)));
+  };
+  // Where a span comes from, as far as the trace says it.
+  const origin = (i) => {
+    const [operator, shapes, module, ...stack] = data.origins[data.origin[i]] || [];
+    const name = data.texts[operator], kind = data.tracks[data.track[i]][1], found = [], calls = launches(i);
+    if (kind === "stream") {
+      const late = data.count[i] < 2 && data.start[i] && calls.length ? spoken(data.start[i] - calls[0][1]) + " before" : "";
+      found.push(calls.length ? `launched ${late}${name ? " by " + name : ""}` : "its launch was not recorded");
+    } else {
+      if (calls.length) found.push(`launches ${many(calls.length)} of the GPU's spans`);
+      if (name && name !== data.names[data.name[i]]) found.push("in " + name);
+    }
+    if (shapes >= 0) found.push("shapes " + data.texts[shapes]);
+    if (module >= 0) found.push("module " + data.texts[module]);
+    if (stack.length) found.push("at " + stack.map((at) => data.lines[at]).join(" ← "));
+    return found.join(" · ");
   };
   const choose = (i, move) => {
     chosen = i;
-    readout.textContent = i < 0 ? "" : what(i).slice(0, 2).join(" · ");
+    readout.replaceChildren(...(i < 0 ? [] : [...what(i), origin(i)].map((line) => make("div", "", line))));
     const about = i >= 0 && data.findings[data.finding[i]];
     if (about) {
       const link = make("a", "", about[1]);
       link.href = "#" + about[0];
-      readout.append(" · evidence of ", link);
+      readout.append("evidence of ", link);
     }
     if (i >= 0 && move) {
       const span = Math.max(data.len[i] * 6, Math.min(to - from, data.dur / 20));
@@ -447,7 +462,8 @@ for (const box of all(".timeline")) {
     over = hit(here);
     tip.hidden = over < 0 || touches.size > 0;
     if (!tip.hidden) {
-      tip.replaceChildren(...what(over).map((line) => make("div", "", line)));
+      const about = data.findings[data.finding[over]];
+      tip.replaceChildren(...[...what(over), about ? "evidence of " + about[1] : ""].map((line) => make("div", "", line)));
       const left = Math.min(here[0] + 14, width - tip.offsetWidth - 4);
       const below = here[1] + 18 + tip.offsetHeight < pane.scrollTop + pane.clientHeight;
       tip.style.transform = `translate(${Math.max(2, left)}px, ${below ? here[1] + 16 : here[1] - tip.offsetHeight - 10}px)`;
