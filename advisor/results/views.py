@@ -50,26 +50,36 @@ class Track(msgspec.Struct, frozen=True, kw_only=True):
     depth: Annotated[int, doc("Its rows, one below the other.")]
 
 
-class Origin(msgspec.Struct, frozen=True, array_like=True):
-    """Origin of an event of the timeline, of GPU work that of the call which launched it: indices, -1 for what is not known."""
+class Origins(msgspec.Struct, frozen=True, kw_only=True):
+    """Origins of events of the timeline, of GPU work those of the calls which launched it: columns of one table, -1 for unknown."""
 
-    operator: Annotated[int, doc("Into `texts`: the innermost operator around it.")]
-    shapes: Annotated[int, doc("Into `texts`: shapes of that operator's inputs.")]
-    module: Annotated[int, doc("Into `texts`: the nn.Module it is in, below its parent.")]
+    operator: Annotated[list[int], doc("Of each origin: index into `texts`, the innermost operator around it.")] = []
+    shapes: Annotated[list[int], doc("Of each origin: index into `texts`, shapes of that operator's inputs.")] = []
+    module: Annotated[
+        list[int], doc("Of each origin: index into `texts`, the nn.Module around it, below its parent.")
+    ] = []
     stack: Annotated[
-        list[int], doc("Into `lines`: lines of the user's own source around it, innermost first, at most 4.")
-    ]
+        list[list[int]],
+        doc("Of each origin: indices into `lines`, the user's own lines around it, innermost first, at most 4."),
+    ] = []
+    texts: Annotated[list[Text], doc("Operators, shapes and modules.")] = []
+    lines: Annotated[list[CodeLine], doc("Lines of the source.")] = []
 
 
-class Launch(msgspec.Struct, frozen=True, array_like=True):
-    """Launch of an item of the timeline, of the longest of its events; track and row are -1 where no call around it is shown."""
+class Launches(msgspec.Struct, frozen=True, kw_only=True):
+    """Launches of items on streams, where the call that launched them was recorded: columns of one table.
 
-    item: Annotated[int, doc("Index of the item.")]
+    Of an item of several events it is the launch of the longest.
+    """
+
+    item: Annotated[list[int], doc("Of each launch: index of the item.")] = []
     start: Annotated[
-        int, doc("Start of the call that launched it since the start of the step, in ns; below 0 before it.")
-    ]
-    track: Annotated[int, doc("Track of that call, or of the nearest around it that is shown.")]
-    row: Annotated[int, doc("Row of that call in its track.")]
+        list[int], doc("Of each launch: start of the call since the start of the step, in ns; below 0 before it.")
+    ] = []
+    track: Annotated[
+        list[int], doc("Of each launch: track of the call, or of the nearest around it that is shown; -1 for none.")
+    ] = []
+    row: Annotated[list[int], doc("Of each launch: row of that call in its track; -1 for none.")] = []
 
 
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,15 +109,11 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     category: Annotated[list[int], doc("Of each item: index into `categories`.")]
     count: Annotated[list[int], doc("Of each item: how many events it stands for.")]
     finding: Annotated[list[int], doc("Of each item: index into `rules`, whose evidence it is; -1 for none.")]
-    texts: Annotated[list[Text], doc("Operators, shapes and modules that `origins` point into.")] = []
-    lines: Annotated[list[CodeLine], doc("Lines of the source that `origins` point into.")] = []
-    origins: Annotated[list[Origin], doc("What `origin` points into.")] = []
+    origins: Annotated[Origins, doc("Origins that `origin` points into.")] = Origins()
     origin: Annotated[
         list[int], doc("Of each item of one event: index into `origins`; -1 where nothing is known of it.")
     ] = []
-    launches: Annotated[
-        list[Launch], doc("Launches of items on streams, where the call that launched them was recorded.")
-    ] = []
+    launches: Annotated[Launches, doc("Launches of items on streams.")] = Launches()
 
 
 class MemoryCurve(msgspec.Struct, frozen=True, kw_only=True):

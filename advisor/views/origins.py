@@ -1,4 +1,4 @@
-"""Origins of events: the operator, the shapes, the module and the lines of the source that they come from, each combination once."""
+"""Origins of events: operator, shapes, module and lines of the source that they come from, each combination once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from advisor.intervals import Ints, fetch
-from advisor.results.views import Launch, Origin
+from advisor.results.views import Launches, Origins
 from advisor.timeline.calls import OP
 from advisor.views.grid import short
 
@@ -20,56 +20,47 @@ _LONGEST = 200
 _MODULES = 2
 
 
-class Origins:
-    """Origins of forest nodes, and the texts that they point into; ``index`` is each node's, -1 where nothing is known."""
-
-    def __init__(self, context: Context, node: Ints) -> None:
-        self._texts: dict[str, int] = {}
-        self._lines: dict[str, int] = {}
-        self.found: list[Origin] = []
-        self.index = np.full(len(node), -1, np.int64)
-        if not (node >= 0).any():
-            return
-        host = context.recording.host
-        wanted, back = np.unique(node, return_inverse=True)
-        op = fetch(host.attributes.op, wanted)
-        keys = [
-            fetch(host.name, np.where((op >= 0) & (host.group[np.maximum(op, 0)] == OP), op, -1)),
-            context.op_column(wanted, "dims"),
-            fetch(host.attributes.module, wanted),
-            *_places(context, wanted),
-        ]
-        rows, code = np.unique(np.stack(keys, axis=1), axis=0, return_inverse=True)
-        index = np.full(len(rows), -1, np.int64)
-        shapes, paths, places = context.shape_texts, host.module_paths, host.places
-        for at, (name, dims, module, *lines) in enumerate(rows.tolist()):
-            origin = Origin(
-                self._text(context.names[name] if name >= 0 else ""),
-                self._text(shapes[dims] if dims >= 0 else ""),
-                self._text("/".join(paths[module].split("/")[-_MODULES:]) if module >= 0 else ""),
-                [_number(self._lines, places[line].text) for line in lines if line >= 0],
-            )
-            if max(origin.operator, origin.shapes, origin.module) >= 0 or origin.stack:
-                index[at] = len(self.found)
-                self.found.append(origin)
-        self.index = index[code.ravel()][back.ravel()]
-
-    @property
-    def texts(self) -> list[str]:
-        """Operators, shapes and modules."""
-        return list(self._texts)
-
-    @property
-    def lines(self) -> list[str]:
-        """Lines of the source."""
-        return list(self._lines)
-
-    def _text(self, text: str) -> int:
-        return _number(self._texts, text) if text else -1
+def origins(context: Context, node: Ints) -> tuple[Origins, Ints]:
+    """Origins of forest nodes, and the index of each node's; -1 for a negative node, and where nothing is known."""
+    found, index = Origins(), np.full(len(node), -1, np.int64)
+    if not (node >= 0).any():
+        return found, index
+    host = context.recording.host
+    wanted, back = np.unique(node, return_inverse=True)
+    op = fetch(host.attributes.op, wanted)
+    keys = [
+        fetch(host.name, np.where((op >= 0) & (host.group[np.maximum(op, 0)] == OP), op, -1)),
+        context.op_column(wanted, "dims"),
+        fetch(host.attributes.module, wanted),
+        *_places(context, wanted),
+    ]
+    rows, code = np.unique(np.stack(keys, axis=1), axis=0, return_inverse=True)
+    place = np.full(len(rows), -1, np.int64)
+    shapes, paths, places = context.shape_texts, host.module_paths, host.places
+    texts: dict[str, int] = {"": -1}
+    lines: dict[str, int] = {}
+    for at, (name, dims, module, *around) in enumerate(rows.tolist()):
+        told = (
+            _number(texts, context.names[name] if name >= 0 else ""),
+            _number(texts, shapes[dims] if dims >= 0 else ""),
+            _number(texts, "/".join(paths[module].split("/")[-_MODULES:]) if module >= 0 else ""),
+        )
+        stack = [_number(lines, places[line].text) for line in around if line >= 0]
+        if max(told) < 0 and not stack:
+            continue
+        place[at] = len(found.stack)
+        for column, value in zip((found.operator, found.shapes, found.module), told, strict=True):
+            column.append(value)
+        found.stack.append(stack)
+    del texts[""]
+    found.texts.extend(texts)
+    found.lines.extend(lines)
+    return found, place[code.ravel()][back.ravel()]
 
 
 def _number(known: dict[str, int], text: str) -> int:
-    return known.setdefault(short(text, _LONGEST), len(known))
+    """The number of a text, given at its first use; *known* may hold one that has a number of its own."""
+    return known.setdefault(short(text, _LONGEST), len(known) - ("" in known))
 
 
 def _places(context: Context, node: Ints) -> list[Ints]:
@@ -94,11 +85,14 @@ def _places(context: Context, node: Ints) -> list[Ints]:
     return columns
 
 
-def launches(context: Context, lanes: Lanes, launch: Ints, low: int) -> list[Launch]:
+def launches(context: Context, lanes: Lanes, launch: Ints, low: int) -> Launches:
     """Launches of items, given the forest node that launched each, -1 for none, and the start of the step."""
     host = context.recording.host
     items = np.flatnonzero(launch >= 0)
-    start = host.start[launch[items]] - low
     shown = lanes.shown(launch[items], host.parent)
-    columns = (items, start, fetch(lanes.track, shown), fetch(lanes.row, shown))
-    return [Launch(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+    return Launches(
+        item=items.tolist(),
+        start=(fetch(host.start, launch[items]) - low).tolist(),
+        track=fetch(lanes.track, shown).tolist(),
+        row=fetch(lanes.row, shown).tolist(),
+    )

@@ -14,7 +14,7 @@ from advisor.timeline.recording import COPY, MEMSET
 from advisor.views.grid import counting, short
 from advisor.views.lanes import HOST_CATEGORIES, host_lanes, rows_of
 from advisor.views.marks import Marks
-from advisor.views.origins import Origins, launches
+from advisor.views.origins import launches, origins
 from advisor.views.steps import Extent
 from advisor.views.thinning import Spans, fit
 
@@ -60,7 +60,7 @@ def timeline(trace: Trace, extent: Extent, marks: Marks) -> Timeline | None:
     used, code = np.unique(spans.name, return_inverse=True)
     kinds, kind = np.unique(spans.category, return_inverse=True)
     node, launch = _sources(trace, spans, tracks)
-    sources = Origins(trace.context, np.where(spans.count == 1, node, -1))
+    found, origin = origins(trace.context, np.where(spans.count == 1, node, -1))
     title = f"{extent.name}, {length / 1e6:,.1f} ms"
     if trace.step_count > 1:
         title += f", of {trace.step_count} steps the one nearest to the median"
@@ -85,10 +85,8 @@ def timeline(trace: Trace, extent: Extent, marks: Marks) -> Timeline | None:
         category=kind.tolist(),
         count=spans.count.tolist(),
         finding=spans.finding.tolist(),
-        texts=sources.texts,
-        lines=sources.lines,
-        origins=sources.found,
-        origin=sources.index.tolist(),
+        origins=found,
+        origin=origin.tolist(),
         launches=launches(trace.context, lanes, launch, low),
     )
 

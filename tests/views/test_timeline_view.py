@@ -54,18 +54,13 @@ def test_the_timeline_holds_a_built_step_event_by_event(made: tuple[Trace, Views
 def test_spans_tell_their_launch_and_where_they_come_from(made: tuple[Trace, Views]) -> None:
     line = made[1].timeline
     assert line is not None
-    names = [line.names[code] for code in line.name]
+    names, calls, origins = [line.names[code] for code in line.name], line.launches, line.origins
     told = {}
-    for launch in line.launches:
-        origin = line.origins[line.origin[launch.item]]
-        texts = [line.texts[at] if at >= 0 else None for at in (origin.operator, origin.shapes, origin.module)]
-        told[names[launch.item]] = (
-            launch.start,
-            launch.track,
-            launch.row,
-            *texts,
-            [line.lines[at] for at in origin.stack],
-        )
+    for item, start, track, row in zip(calls.item, calls.start, calls.track, calls.row, strict=True):
+        at = line.origin[item]
+        known = [column[at] for column in (origins.operator, origins.shapes, origins.module)]
+        texts = [origins.texts[code] if code >= 0 else None for code in known]
+        told[names[item]] = (start, track, row, *texts, [origins.lines[code] for code in origins.stack[at]])
     here = ["work/deep/train.py:54 train"]
     assert told == {
         "Memcpy HtoD (Pageable -> Device)": (2_000_000, 2, 3, "aten::copy_", None, None, here),
@@ -82,14 +77,14 @@ def test_spans_tell_their_launch_and_where_they_come_from(made: tuple[Trace, Vie
 
 def test_a_stack_is_the_lines_of_the_users_from_within(tmp_path: Path) -> None:
     b = TraceBuilder()
-    with b.step(), b.python("/home/someone/work/train.py(9): main"), b.python("/home/someone/work/train.py(5): step"):
-        with b.python("torch/nn/functional.py(1): relu"), b.op("aten::relu"):
-            b.kernel("k", us=5)
+    outer, inner = "/home/someone/work/train.py(9): main", "/home/someone/work/train.py(5): step"
+    with b.step(), b.python(outer), b.python(inner), b.python("torch/nn/functional.py(1): relu"), b.op("aten::relu"):
+        b.kernel("k", us=5)
     line = viewing.build(traced(b, tmp_path), {}, []).timeline
     assert line is not None
-    (launch,) = line.launches
-    stack = line.origins[line.origin[launch.item]].stack
-    assert [line.lines[at].split("/")[-1] for at in stack] == ["train.py:5 step", "train.py:9 main"]
+    (item,) = line.launches.item
+    stack = line.origins.stack[line.origin[item]]
+    assert [line.origins.lines[at].split("/")[-1] for at in stack] == ["train.py:5 step", "train.py:9 main"]
 
 
 def test_the_step_shown_is_the_one_nearest_the_median(tmp_path: Path) -> None:
