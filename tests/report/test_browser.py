@@ -352,6 +352,36 @@ def test_a_clicked_span_tells_where_it_comes_from(chrome: Any, built: Path) -> N
         ]
 
 
+def test_an_arrow_joins_a_launch_and_its_work_from_either_end(chrome: Any, built: Path) -> None:
+    with Visit(chrome, built) as visit:
+        page = visit.page
+        arrow = page.locator(".pane line")
+        click(page, 1, 0.9)  # the kernel from 7.17 to 9.17 ms, which autograd's thread launched at 3.674 ms
+        arrow.wait_for(state="attached")
+        wide = page.locator(".timeline canvas").bounding_box()["width"]
+        ends = [float(arrow.get_attribute(name)) for name in ("x1", "x2", "y1", "y2")]
+        # Tracks: causes, stream, the main thread of six rows, autograd's, where the call is in the fourth row.
+        launch, work = 20 + 40 + 40 + (18 + 6 * 17 + 5) + 18 + 3 * 17, 20 + 40 + 18 + 15
+        assert ends == pytest.approx([3.674 / 9.175 * wide, 7.17 / 9.175 * wide, launch, work], abs=0.5)
+        page.locator(".timeline canvas").focus()
+        page.keyboard.press("l")
+        readout = page.locator(".readout")
+        assert readout.inner_text().startswith("cudaLaunchKernel\nruntime · 6 µs · from 3.67 ms · autograd thread 77\n")
+        page.wait_for_timeout(50)
+        assert arrow.count() == 1
+        page.keyboard.press("l")
+        assert readout.inner_text().startswith("volta_sgemm_128x64_nt\n")
+        search = page.locator(".timeline input")
+        for name, count in (("train (work/deep", 4), ("Net_0", 1), ("enumerate", 0)):
+            search.fill(name)
+            search.press("Enter")
+            page.wait_for_timeout(50)
+            assert arrow.count() == count, name
+        search.press("Escape")
+        page.wait_for_timeout(50)
+        assert arrow.count() == 0
+
+
 def test_merged_spans_say_how_many_and_how_long_together(chrome: Any, folder: Path) -> None:
     b = TraceBuilder()
     for at in range(20_000):

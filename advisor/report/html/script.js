@@ -200,6 +200,7 @@ for (const box of all(".timeline")) {
   const pane = box.querySelector(".pane");
   const canvas = pane.querySelector("canvas");
   const tip = pane.querySelector(".tip");
+  const arrows = pane.querySelector("g");
   const readout = box.querySelector(".readout");
   const search = box.querySelector("input");
   const said = box.querySelector(".said");
@@ -218,7 +219,7 @@ for (const box of all(".timeline")) {
     lanes.get(key).push(i); // the columns are in order of start
   }
 
-  let from = 0, to = data.dur, width = 0, lit = null, chosen = -1, over = -1, paint = {}, waiting = 0;
+  let from = 0, to = data.dur, width = 0, lit = null, chosen = -1, over = -1, calls = [], paint = {}, waiting = 0;
   const style = () => {
     const kinds = data.categories.map((name) => "c-" + name);
     const [text, muted, line, page, accent, ...fills] = colours(["ink", "muted", "line", "card", "accent", ...kinds]);
@@ -249,7 +250,8 @@ for (const box of all(".timeline")) {
     context.setTransform(scale, 0, 0, scale, 0, 0);
     later();
   };
-  const top = (i) => tracks[data.track[i]].top + HEAD + data.row[i] * ROW;
+  const level = (lane) => tracks[Math.floor(lane / 100)].top + HEAD + (lane % 100) * ROW;
+  const top = (i) => level(data.track[i] * 100 + data.row[i]);
 
   function draw() {
     waiting = 0;
@@ -304,6 +306,13 @@ for (const box of all(".timeline")) {
       context.lineWidth = 2;
       context.strokeRect(x - 1, top(i) - 1, Math.max(2, data.len[i] * scale) + 1, ROW);
     }
+    // From a launch to what it launched.
+    arrows.replaceChildren(...calls.slice(0, 200).map(([k, when, lane]) => {
+      const line = document.createElementNS(arrows.namespaceURI, "line");
+      const ends = { x1: (when - from) * scale, y1: level(lane), x2: (data.start[k] - from) * scale, y2: top(k) + ROW - 2 };
+      for (const end in ends) line.setAttribute(end, ends[end]);
+      return line;
+    }));
     context.fillStyle = paint.muted;
     for (const track of tracks) context.fillText(track.label, 4, track.top + HEAD / 2 + 1);
     const up = pane.scrollTop;
@@ -345,6 +354,7 @@ for (const box of all(".timeline")) {
   };
   const choose = (i, move) => {
     chosen = i;
+    calls = i < 0 ? [] : launches(i).filter((call) => call[2] >= 0);
     readout.replaceChildren(...(i < 0 ? [] : [...what(i), origin(i)].map((line) => make("div", "", line))));
     const about = i >= 0 && data.findings[data.finding[i]];
     if (about) {
@@ -374,6 +384,11 @@ for (const box of all(".timeline")) {
     search.value = "";
     light(null);
     choose(-1);
+  };
+  const follow = () => {
+    if (!calls.length) return;
+    const [k, when, lane] = calls[0];
+    choose(k === chosen ? lanes.get(lane).findLast((i) => data.start[i] <= when) ?? k : k, true);
   };
   const next = (way) => {
     const order = every.filter((i) => (lit ? lit[i] : chosen < 0 || data.track[i] === data.track[chosen]));
@@ -496,7 +511,7 @@ for (const box of all(".timeline")) {
     ArrowLeft: () => view(from - (to - from) * 0.15, to - (to - from) * 0.15),
     ArrowRight: () => view(from + (to - from) * 0.15, to + (to - from) * 0.15),
     ArrowUp: () => (pane.scrollTop -= 60), ArrowDown: () => (pane.scrollTop += 60),
-    n: () => next(1), p: () => next(-1), Escape: clear,
+    n: () => next(1), p: () => next(-1), l: follow, Escape: clear,
   };
   canvas.addEventListener("keydown", (event) => {
     const act = keys[event.key];
