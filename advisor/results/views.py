@@ -83,7 +83,7 @@ class Launches(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):
-    """A representative step, event by event: the one nearest to the median.
+    """A step, event by event: in `timeline` the one nearest to the median, in `others` further ones, in less detail.
 
     Spans too short to draw are merged with their neighbours of the same row and category: such an item lasts as long as
     they do together, so no time is lost, and bears the name of the longest. The lists of items (``track`` to ``finding``)
@@ -93,6 +93,9 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
 
     title: Annotated[Text, doc("Which step it is, and what is left out.")]
     step: Annotated[int, doc("Index of the step, as in the frames; 0 for the window.")]
+    role: Annotated[
+        Wording, doc("Place of the step among all: nearest to the median, first, slowest or last; empty for one.")
+    ] = ""
     start_ms: Annotated[float, doc("Start of the step since the first event of the trace.")]
     dur_ns: Annotated[int, doc("Length of the step, in ns.")]
     events: Annotated[int, doc("Events of threads and streams that the items stand for.")]
@@ -143,6 +146,10 @@ class Views(msgspec.Struct, frozen=True, kw_only=True):
 
     steps: Annotated[list[StepBar], doc('The first 500; without steps, one bar named "window".')]
     timeline: Annotated[Timeline | None, doc("One step, event by event; None where it has no length.")]
+    others: Annotated[
+        list[Timeline],
+        doc("The first step, the slowest and the last, in order of time, in less detail than that of `timeline`."),
+    ] = []
     memory: Annotated[list[MemoryCurve], doc("A curve a GPU, the busiest first; else the host's.")]
     queue: Annotated[QueueCurve | None, doc("Launched work over the step; None where launches are not known.")]
     classes: Annotated[Grid, doc("Kernels by class.")]

@@ -23,13 +23,18 @@ if TYPE_CHECKING:
 
 MOST_EVENTS = 4600
 MOST_CAUSES = 1400
+# Of each further step: all of them together stay as small as the first.
+MOST_EVENTS_OF_OTHERS = 800
+MOST_CAUSES_OF_OTHERS = 250
 _MOST_STREAMS = 12
 _LONGEST_NAME = 160
 CATEGORIES = (*CAUSES, *HOST_CATEGORIES)
 
 
-def timeline(trace: Trace, extent: Extent, marks: Marks) -> Timeline | None:
-    """The shown step; None where it has no length."""
+def timeline(
+    trace: Trace, extent: Extent, marks: Marks, most_events: int = MOST_EVENTS, most_causes: int = MOST_CAUSES
+) -> Timeline | None:
+    """A step event by event, of which about so many are drawn apart; None where it has no length."""
     low, high = extent.low, extent.high
     if high <= low:
         return None
@@ -53,22 +58,23 @@ def timeline(trace: Trace, extent: Extent, marks: Marks) -> Timeline | None:
     events = Spans.join(parts) if parts else causes.take(np.zeros(0, np.int64))
     total = int(events.count.sum())
     length = high - low
-    items = fit(events, MOST_EVENTS, length)
+    items = fit(events, most_events, length)
     merged = int(items.count[items.count > 1].sum())
-    spans = Spans.join([fit(causes, MOST_CAUSES, length), items])
+    spans = Spans.join([fit(causes, most_causes, length), items])
     spans = spans.take(np.lexsort((spans.row, spans.start, spans.track)))
     used, code = np.unique(spans.name, return_inverse=True)
     kinds, kind = np.unique(spans.category, return_inverse=True)
     node, launch = _sources(trace, spans, tracks)
     found, origin = origins(trace.context, np.where(spans.count == 1, node, -1))
     title = f"{extent.name}, {length / 1e6:,.1f} ms"
-    if trace.step_count > 1:
-        title += f", of {trace.step_count} steps the one nearest to the median"
+    if extent.role:
+        title += f", of {trace.step_count} steps the {'one ' * extent.role.startswith('nearest')}{extent.role}"
     if left_out:
         title += f". Left out: {'; '.join(left_out)}"
     return Timeline(
         title=title,
         step=extent.step,
+        role=extent.role,
         start_ms=low / 1e6,
         dur_ns=length,
         events=total,

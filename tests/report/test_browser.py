@@ -382,6 +382,53 @@ def test_an_arrow_joins_a_launch_and_its_work_from_either_end(chrome: Any, built
         assert arrow.count() == 0
 
 
+def test_steps_are_chosen_by_links(chrome: Any, folder: Path) -> None:
+    b = TraceBuilder()
+    for ms in (50, 10, 30, 11, 12, 90):
+        with b.step():
+            b.kernel(f"kernel_of_{ms}", ms=ms)
+            b.sync()
+    path = written(folder, "steps", analyze(traced(b, folder), views=True))
+    with Visit(chrome, path) as visit:
+        page = visit.page
+        links = page.locator(".steps-shown a")
+        chosen = page.locator(".steps-shown [aria-current=true]")
+        assert [text.replace("\xa0", " ") for text in links.all_inner_texts()] == [
+            "ProfilerStep#0 50.0 ms, first",
+            "ProfilerStep#4 12.0 ms, nearest to the median",
+            "ProfilerStep#5 90.0 ms, slowest and last",
+        ]
+        assert chosen.inner_text().startswith("ProfilerStep#4 ")
+        links.last.focus()
+        page.keyboard.press("Enter")
+        page.wait_for_function("() => document.querySelector('.timeline').dataset.to === '90008000'")
+        assert chosen.inner_text().startswith("ProfilerStep#5 ")
+        assert page.locator("canvas").get_attribute("aria-label").startswith("Timeline of ProfilerStep#5, ")
+        search = page.locator(".timeline input")
+        search.fill("kernel_of_90")
+        search.press("Enter")
+        assert page.locator(".readout").inner_text().startswith("kernel_of_90\ncompute · 90 ms · ")
+        page.locator("#steps a", has_text="ProfilerStep#0").click()  # the bar of a step leads to it
+        page.wait_for_function("() => document.querySelector('.timeline').dataset.to === '50008000'")
+        axe(visit)
+        page.go_back()
+        page.wait_for_function("() => document.querySelector('.timeline').dataset.to === '90008000'")
+
+
+def test_an_address_leads_to_a_step_and_evidence_back(chrome: Any, built: Path) -> None:
+    with Visit(chrome, built) as visit:
+        page = visit.page
+        chosen = page.locator(".steps-shown [aria-current=true]")
+        assert chosen.inner_text().startswith("ProfilerStep#1 ")
+        page.goto(built.as_uri() + "#timeline-step-0")
+        page.reload()
+        assert chosen.inner_text().startswith("ProfilerStep#0 ")
+        assert not visit.data("lit")
+        page.locator("button.show").first.click()
+        assert chosen.inner_text().startswith("ProfilerStep#1 ")
+        assert int(visit.data("lit")) > 0
+
+
 def test_merged_spans_say_how_many_and_how_long_together(chrome: Any, folder: Path) -> None:
     b = TraceBuilder()
     for at in range(20_000):

@@ -98,7 +98,24 @@ def test_the_step_shown_is_the_one_nearest_the_median(tmp_path: Path) -> None:
     assert views.timeline is not None
     # Without the first step: 10, 11, 12, 30, 90 ms.
     assert views.timeline.step == 4
-    assert "ProfilerStep#4" in views.timeline.title
+    assert views.timeline.title == "ProfilerStep#4, 12.0 ms, of 6 steps the one nearest to the median"
+    # Beside it, in order of time, each once: the first, the slowest and the last.
+    assert [(line.step, line.role) for line in views.others] == [(0, "first"), (5, "slowest and last")]
+    assert views.others[1].title.endswith("of 6 steps the slowest and last")
+    for line in views.others:
+        assert sums(line, "track")[(0,)] == line.dur_ns
+        assert [line.names[line.name[at]] for at in line.launches.item] == ["k"]
+
+
+def test_one_step_leaves_no_choice(tmp_path: Path) -> None:
+    b = TraceBuilder()
+    with b.step():
+        b.kernel("k", ms=3)
+        b.sync()
+    views = analyze(traced(b, tmp_path), views=True).views
+    assert views is not None
+    assert views.timeline is not None
+    assert (views.timeline.role, views.others) == ("", [])
 
 
 def test_evidence_is_marked_and_marked_apart(made: tuple[Trace, Views]) -> None:

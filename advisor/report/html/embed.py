@@ -45,6 +45,7 @@ def timeline(line: Timeline, findings: Sequence[Finding], prefix: str) -> Markup
                 [item, start, 100 * track + row if track >= 0 else -1]
                 for item, start, track, row in zip(calls.item, calls.start, calls.track, calls.row, strict=True)
             ],
+            "title": safe(line.title),
             "dur": line.dur_ns,
             "tracks": [[safe(track.label), track.kind, max(1, track.depth)] for track in line.tracks],
             "names": [safe(name) for name in line.names],
