@@ -68,13 +68,13 @@ def host_lanes(trace: Trace, extent: Extent, marks: Marks, first_track: int) -> 
     shown = inside & (category >= 0)
     if not shown.any():
         return lanes
-    depths = _depths(context, category, shown)
+    depths = _depths(context, category, inside, shown)
     around = np.zeros(host.size, np.bool_)
     if int(np.sum(depths, axis=0)[shown].max()) >= _MOST_ROWS:
         # What goes on all through the step says nothing of it.
         around = shown & (category <= 2) & (host.start <= low) & (host.end >= high) & (marks.node < 0)
         shown &= ~around
-        depths = _depths(context, category, shown)
+        depths = _depths(context, category, inside, shown)
     if not shown.any():
         return lanes
     threads, at = np.unique(host.thread[shown], return_inverse=True)
@@ -160,9 +160,19 @@ def _categories(context: Context, inside: Bools, marks: Marks) -> tuple[Ints, di
     return category, labels
 
 
-def _depths(context: Context, category: Ints, shown: Bools) -> list[Ints]:
-    """For each kind, how many calls of it that are shown are around each node."""
-    return [context.depth(shown & np.isin(category, kinds)) for kinds in _KINDS]
+def _depths(context: Context, category: Ints, inside: Bools, shown: Bools) -> list[Ints]:
+    """For each kind, how many calls of it that are shown are around each node of the step, in which all around it lie, too."""
+    host = context.recording.host
+    nodes = np.flatnonzero(inside)
+    nodes = nodes[np.argsort(host.depth[nodes], kind="stable")]
+    levels = np.split(nodes, np.flatnonzero(np.diff(host.depth[nodes])) + 1)
+    counted = np.stack([shown & np.isin(category, kinds) for kinds in _KINDS])
+    depth = np.zeros((len(_KINDS), host.size), np.int64)
+    for level in levels:
+        level = level[host.parent[level] >= 0]
+        above = host.parent[level]
+        depth[:, level] = depth[:, above] + counted[:, above]
+    return list(depth)
 
 
 def _rows(depths: list[Ints], category: Ints) -> tuple[Ints, Bools]:
