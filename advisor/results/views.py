@@ -12,6 +12,7 @@ import msgspec
 
 from advisor.results.field import Cells, CodeLine, EventName, Name, Text, Wording, doc
 
+FlameKind = Literal["host", "gpu"]
 TrackKind = Literal["thread", "stream", "cause"]
 
 
@@ -132,6 +133,19 @@ class MemoryCurve(msgspec.Struct, frozen=True, kw_only=True):
     holders: Annotated[Grid, doc("What was allocated at the peak, by owner.")]
 
 
+class Flame(msgspec.Struct, frozen=True, kw_only=True):
+    """A flame graph: paths of calls, each inside the one around it. The lists are columns of one table, parents before children."""
+
+    kind: Annotated[FlameKind, doc("Time of the host, summed over its threads, or of the busiest GPU's work.")]
+    note: Annotated[Wording, doc("By what time is divided, over which part of the trace, and what is merged.")]
+    total_ms: Annotated[float, doc("Time of all paths that have no parent.")]
+    names: Annotated[list[EventName], doc("Of each path: the last call of it.")]
+    categories: Annotated[list[Name], doc("Of each path: a kind of call, as in the timeline, or other.")]
+    parents: Annotated[list[int], doc("Of each path: index of the one around it; -1 at the root.")]
+    ms: Annotated[list[float], doc("Of each path: its time, with all inside it.")]
+    calls: Annotated[list[int], doc("Of each path: how many calls, or pieces of GPU work; of a thread its operators.")]
+
+
 class QueueCurve(msgspec.Struct, frozen=True, kw_only=True):
     """GPU work that was launched and had not ended, over the timeline's step: where it is 0 the GPU waits for the host."""
 
@@ -149,6 +163,9 @@ class Views(msgspec.Struct, frozen=True, kw_only=True):
     others: Annotated[
         list[Timeline],
         doc("The first step, the slowest and the last, in order of time, in less detail than that of `timeline`."),
+    ] = []
+    flames: Annotated[
+        list[Flame], doc("Flame graphs of the host's time and of the GPU's, as far as they were recorded.")
     ] = []
     memory: Annotated[list[MemoryCurve], doc("A curve a GPU, the busiest first; else the host's.")]
     queue: Annotated[QueueCurve | None, doc("Launched work over the step; None where launches are not known.")]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from advisor.results.views import Views
+from advisor.views.flame import flames
 from advisor.views.marks import Marks
 from advisor.views.memory import curves
 from advisor.views.modules import modules
@@ -31,6 +32,7 @@ def build(trace: Trace, matches: Mapping[str, Claim], order: Sequence[str]) -> V
         steps=bars(trace),
         timeline=timeline(trace, extent, Marks(trace, extent, matches, order)),
         others=[line for line in more if line is not None],
+        flames=flames(trace),
         memory=curves(trace),
         queue=queue(trace, extent),
         classes=classes(trace),

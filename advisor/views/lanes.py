@@ -64,7 +64,9 @@ def host_lanes(trace: Trace, extent: Extent, marks: Marks, first_track: int) -> 
     inside = within(host.start, host.end, low, high)
     if not inside.any():
         return lanes
-    category, lanes.labels = _categories(context, inside, marks)
+    category, lanes.labels = host_categories(context, inside)
+    evidence = np.flatnonzero(inside & (host.group == PYTHON) & (marks.node >= 0))
+    category[evidence] = np.maximum(category[evidence], 0)
     shown = inside & (category >= 0)
     if not shown.any():
         return lanes
@@ -128,10 +130,10 @@ def rows_of(start: Ints, end: Ints) -> Ints:
     return row
 
 
-def _categories(context: Context, inside: Bools, marks: Marks) -> tuple[Ints, dict[int, str]]:
+def host_categories(context: Context, inside: Bools) -> tuple[Ints, dict[int, str]]:
     """Index into HOST_CATEGORIES of every node, -1 for what is not shown; and names of the source's frames.
 
-    Of Python, the user's own frames, nn.Module calls, collections of garbage and evidence are shown.
+    Of Python, the user's own frames, nn.Module calls and collections of garbage are shown.
     """
     host, names = context.recording.host, context.names
     category = np.full(host.size, -1, np.int64)
@@ -155,8 +157,6 @@ def _categories(context: Context, inside: Bools, marks: Marks) -> tuple[Ints, di
             labels[code] = f"{place.function} ({place.file}:{place.line})"
             kind[code] = 0 if place.user else -1
     category[python] = kind[host.name[python]]
-    evidence = python[marks.node[python] >= 0]
-    category[evidence] = np.maximum(category[evidence], 0)
     return category, labels
 
 

@@ -429,6 +429,22 @@ def test_an_address_leads_to_a_step_and_evidence_back(chrome: Any, built: Path) 
         assert int(visit.data("lit")) > 0
 
 
+@pytest.mark.parametrize("scripts", [True, False])
+def test_flame_graphs_need_no_script(chrome: Any, built: Path, scripts: bool) -> None:
+    with Visit(chrome, built, java_script_enabled=scripts) as visit:
+        page = visit.page
+        graphs = page.locator("svg.flame")
+        assert graphs.count() == 2
+        named = graphs.last.locator("svg", has_text="Net_0")
+        # 16.5 of 21.453 ms.
+        wide = named.first.bounding_box()["width"] / graphs.last.bounding_box()["width"]
+        assert wide == pytest.approx(16.5 / 21.453, abs=0.01)
+        assert named.locator("title").first.text_content().replace("\xa0", " ") == "Net_0: 16.5 ms, 76.9 %, 9×"
+        page.set_viewport_size({"width": 390, "height": 800})
+        assert graphs.last.bounding_box()["width"] == 640  # it scrolls in its own frame
+        assert no_sideways(page)
+
+
 def test_merged_spans_say_how_many_and_how_long_together(chrome: Any, folder: Path) -> None:
     b = TraceBuilder()
     for at in range(20_000):
