@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from advisor.timeline.context import Context
     from advisor.trace import Trace
 
-MOST = 64
+MOST = 56
 LEAST = 0.002
 _DEEPEST = 24
 _LONGEST = 100

@@ -429,6 +429,28 @@ def test_an_address_leads_to_a_step_and_evidence_back(chrome: Any, built: Path) 
         assert int(visit.data("lit")) > 0
 
 
+def test_the_heaviest_operators_and_kernels_stand_where_nothing_was_found(chrome: Any, folder: Path) -> None:
+    b = TraceBuilder()
+    for _ in range(4):
+        with b.step():
+            for at in range(7):
+                with b.op(f"aten::op{at}"):
+                    b.kernel(f"kernel_{at}", ms=10 + at)
+            b.sync()
+    made = analyze(traced(b, folder), views=True)
+    assert not made.findings
+    with Visit(chrome, written(folder, "nothing", made)) as visit:
+        tables = visit.page.locator("#heaviest table")
+        for table, kind, name in zip(tables.all(), ("Operators", "Kernels"), ("aten::op", "kernel_"), strict=True):
+            assert table.locator("tr").first.inner_text().startswith(kind)
+            # Four steps: 4 calls of 16, 15, 14, 13 and 12 ms, and no more than five rows.
+            assert [row.split() for row in table.locator("tbody tr").all_inner_texts()] == [
+                [f"{name}{at}", "4", f"{4 * (10 + at):.1f}", "ms"] for at in (6, 5, 4, 3, 2)
+            ]
+        visit.page.locator("#heaviest a", has_text="Kernels").click()
+        visit.page.locator("#kernels table").wait_for(state="visible")
+
+
 @pytest.mark.parametrize("scripts", [True, False])
 def test_flame_graphs_need_no_script(chrome: Any, built: Path, scripts: bool) -> None:
     with Visit(chrome, built, java_script_enabled=scripts) as visit:

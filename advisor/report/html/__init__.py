@@ -65,6 +65,7 @@ def _environment() -> Environment:
         "anchor": embed.anchor,
         "embed_marks": embed.marks,
         "link": link,
+        "heaviest": cells.heaviest,
         "resolve": cells.resolve,
         "base_name": base_name,
     }

@@ -12,7 +12,7 @@ TITLES = {"host": "Host time", "gpu": "GPU time"}
 _HIGH = 18
 _NAMED = 0.035
 """Share of the width from which on a path has room for a part of its name."""
-_LONGEST = 72
+_LONGEST = 60
 
 
 def places(flame: Flame) -> list[tuple[int, float]]:
@@ -44,9 +44,9 @@ def chart(flame: Flame) -> Markup:
             drawn = shape % (kind, span(left), span(share), title)
         else:
             shape = Shape(
-                '<svg x="%s" width="%s"><title>%s</title><rect class="%s"/><text class="ink-%s" x="4" y="12">%s</text></svg>'
+                '<svg x="%s" width="%s"><title>%s</title><rect class="%s"/><text x="4" y="12">%s</text></svg>'
             )
-            drawn = shape % (span(left), span(share), title, kind, kind, told[: int(200 * share)])
+            drawn = shape % (span(left), span(share), title, kind, told[: int(200 * share)])
         rows.setdefault(row, []).append(drawn)
     if not rows:
         return Markup("")

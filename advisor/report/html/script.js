@@ -57,7 +57,7 @@ const arrivals = [];
 const reveal = () => {
   arrivals.forEach((arrive) => arrive());
   const place = document.getElementById(location.hash.slice(1));
-  const whole = place && place.querySelector(":scope > details.whole");
+  const whole = place && (place.localName === "details" ? place : place.querySelector(":scope > details.whole"));
   if (!whole || whole.open) return;
   whole.open = true;
   place.scrollIntoView();
