@@ -172,7 +172,7 @@ def command(
 
         document = redact(document)
     explained = choices.explained(document)
-    write(outputs, document, FORMATS, look.color, verbosity, choices.source_root, explained)
+    write(outputs, document, FORMATS, look.color, verbosity, choices.source_root, explained, reports.show)
     for text in unanswered(document, choices.questions):
         options.note(f"--what-if {text}")
     if isinstance(document, Several):  # of one trace the report itself says it at its head

@@ -45,5 +45,5 @@ def command(
         arguments = {**reading.arguments(settings), "progress": say.advance}
         rules = catalogue.rules(settings)
         first, second = analyses([before, after], settings, rules, views=True, say=say, reading=arguments)
-    write(outputs, compare(first, second), FORMATS, look.color, look.verbosity)
+    write(outputs, compare(first, second), FORMATS, look.color, look.verbosity, show=reports.show)
     return 0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from advisor.cli import complain
-from advisor.cli.outputs import Output, check_outputs, pair
+from advisor.cli.outputs import Output, check_outputs, check_pages, pair
 from advisor.errors import UsageError, nearest
 
 if TYPE_CHECKING:
@@ -59,17 +59,21 @@ class Reports:
     formats: tuple[str, ...]
     outputs: tuple[str, ...]
     force: bool
+    show: bool = False
 
     def check(self, known: Mapping[str, Format], inputs: Sequence[str]) -> list[Output]:
         """Pair formats with files, and find before the work what would keep a report from being written."""
         outputs = pair(self.formats, self.outputs, known)
         check_outputs([output.path for output in outputs], inputs, self.force)
+        if self.show:
+            check_pages(outputs)
         return outputs
 
 
 def reports(formats: Iterable[str]) -> Callable[[Command], Command]:
     """Declare where reports go; they come in one of *formats*."""
     chosen = click.Choice(list(formats))
+    pages = [click.option("--open", "show", is_flag=True, help="Open the page that -o FILE.html wrote.")]
     return group(
         "reports",
         Reports,
@@ -83,6 +87,7 @@ def reports(formats: Iterable[str]) -> Callable[[Command], Command]:
             help="Write to FILE, in the format of its suffix; - is stdout. Several -f and -o pair up in order.",
         ),
         force,
+        *(pages if "html" in chosen.choices else []),
     )
 
 

@@ -10,8 +10,9 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from advisor.results.field import Cells, EventName, Name, Text, Wording, doc
+from advisor.results.field import Cells, CodeLine, EventName, Name, Text, Wording, doc
 
+FlameKind = Literal["host", "gpu"]
 TrackKind = Literal["thread", "stream", "cause"]
 
 
@@ -50,8 +51,40 @@ class Track(msgspec.Struct, frozen=True, kw_only=True):
     depth: Annotated[int, doc("Its rows, one below the other.")]
 
 
+class Origins(msgspec.Struct, frozen=True, kw_only=True):
+    """Origins of events of the timeline, of GPU work those of the calls which launched it: columns of one table, -1 for unknown."""
+
+    operator: Annotated[list[int], doc("Of each origin: index into `texts`, the innermost operator around it.")] = []
+    shapes: Annotated[list[int], doc("Of each origin: index into `texts`, shapes of that operator's inputs.")] = []
+    module: Annotated[
+        list[int], doc("Of each origin: index into `texts`, the nn.Module around it, below its parent.")
+    ] = []
+    stack: Annotated[
+        list[list[int]],
+        doc("Of each origin: indices into `lines`, the user's own lines around it, innermost first, at most 4."),
+    ] = []
+    texts: Annotated[list[Text], doc("Operators, shapes and modules.")] = []
+    lines: Annotated[list[CodeLine], doc("Lines of the source.")] = []
+
+
+class Launches(msgspec.Struct, frozen=True, kw_only=True):
+    """Launches of items on streams, where the call that launched them was recorded: columns of one table.
+
+    Of an item of several events it is the launch of the longest.
+    """
+
+    item: Annotated[list[int], doc("Of each launch: index of the item.")] = []
+    start: Annotated[
+        list[int], doc("Of each launch: start of the call since the start of the step, in ns; below 0 before it.")
+    ] = []
+    track: Annotated[
+        list[int], doc("Of each launch: track of the call, or of the nearest around it that is shown; -1 for none.")
+    ] = []
+    row: Annotated[list[int], doc("Of each launch: row of that call in its track; -1 for none.")] = []
+
+
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):
-    """A representative step, event by event: the one nearest to the median.
+    """A step, event by event: in `timeline` the one nearest to the median, in `others` further ones, in less detail.
 
     Spans too short to draw are merged with their neighbours of the same row and category: such an item lasts as long as
     they do together, so no time is lost, and bears the name of the longest. The lists of items (``track`` to ``finding``)
@@ -61,6 +94,9 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
 
     title: Annotated[Text, doc("Which step it is, and what is left out.")]
     step: Annotated[int, doc("Index of the step, as in the frames; 0 for the window.")]
+    role: Annotated[
+        Wording, doc("Place of the step among all: nearest to the median, first, slowest or last; empty for one.")
+    ] = ""
     start_ms: Annotated[float, doc("Start of the step since the first event of the trace.")]
     dur_ns: Annotated[int, doc("Length of the step, in ns.")]
     events: Annotated[int, doc("Events of threads and streams that the items stand for.")]
@@ -77,6 +113,11 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     category: Annotated[list[int], doc("Of each item: index into `categories`.")]
     count: Annotated[list[int], doc("Of each item: how many events it stands for.")]
     finding: Annotated[list[int], doc("Of each item: index into `rules`, whose evidence it is; -1 for none.")]
+    origins: Annotated[Origins, doc("Origins that `origin` points into.")] = Origins()
+    origin: Annotated[
+        list[int], doc("Of each item of one event: index into `origins`; -1 where nothing is known of it.")
+    ] = []
+    launches: Annotated[Launches, doc("Launches of items on streams.")] = Launches()
 
 
 class MemoryCurve(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +131,19 @@ class MemoryCurve(msgspec.Struct, frozen=True, kw_only=True):
     peak_ms: Annotated[float, doc("When most was allocated, since the first event of the trace.")]
     peak_bytes: Annotated[int, doc("The most that was allocated.")]
     holders: Annotated[Grid, doc("What was allocated at the peak, by owner.")]
+
+
+class Flame(msgspec.Struct, frozen=True, kw_only=True):
+    """A flame graph: paths of calls, each inside the one around it. The lists are columns of one table, parents before children."""
+
+    kind: Annotated[FlameKind, doc("Time of the host, summed over its threads, or of the busiest GPU's work.")]
+    note: Annotated[Wording, doc("By what time is divided, over which part of the trace, and what is merged.")]
+    total_ms: Annotated[float, doc("Time of all paths that have no parent.")]
+    names: Annotated[list[EventName], doc("Of each path: the last call of it.")]
+    categories: Annotated[list[Name], doc("Of each path: a kind of call, as in the timeline, or other.")]
+    parents: Annotated[list[int], doc("Of each path: index of the one around it; -1 at the root.")]
+    ms: Annotated[list[float], doc("Of each path: its time, with all inside it.")]
+    calls: Annotated[list[int], doc("Of each path: how many calls, or pieces of GPU work; of a thread its operators.")]
 
 
 class QueueCurve(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,6 +160,13 @@ class Views(msgspec.Struct, frozen=True, kw_only=True):
 
     steps: Annotated[list[StepBar], doc('The first 500; without steps, one bar named "window".')]
     timeline: Annotated[Timeline | None, doc("One step, event by event; None where it has no length.")]
+    others: Annotated[
+        list[Timeline],
+        doc("The first step, the slowest and the last, in order of time, in less detail than that of `timeline`."),
+    ] = []
+    flames: Annotated[
+        list[Flame], doc("Flame graphs of the host's time and of the GPU's, as far as they were recorded.")
+    ] = []
     memory: Annotated[list[MemoryCurve], doc("A curve a GPU, the busiest first; else the host's.")]
     queue: Annotated[QueueCurve | None, doc("Launched work over the step; None where launches are not known.")]
     classes: Annotated[Grid, doc("Kernels by class.")]

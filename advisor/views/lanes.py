@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints
+from advisor.intervals import Bools, Ints, fetch
 from advisor.results.views import Track
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, PYTHON, RUNTIME
 from advisor.timeline.ledger import CAUSES
@@ -42,6 +42,16 @@ class Lanes:
     tracks: list[Track] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     labels: dict[int, str] = field(default_factory=dict)
+    track: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    """Of each forest node its track, -1 where it is not shown; ``row`` is its row there."""
+    row: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def shown(self, node: Ints, parent: Ints) -> Ints:
+        """The nearest call around each forest node that is shown, or itself; -1 where there is none."""
+        node = node.copy()
+        while len(hidden := np.flatnonzero((node >= 0) & (fetch(self.track, node) < 0))):
+            node[hidden] = parent[node[hidden]]
+        return node
 
 
 def host_lanes(trace: Trace, extent: Extent, marks: Marks, first_track: int) -> Lanes:
@@ -49,21 +59,24 @@ def host_lanes(trace: Trace, extent: Extent, marks: Marks, first_track: int) -> 
     context = trace.context
     host = context.recording.host
     lanes = Lanes()
+    lanes.track, lanes.row = (np.full(host.size, -1, np.int64) for _ in range(2))
     low, high = extent.low, extent.high
     inside = within(host.start, host.end, low, high)
     if not inside.any():
         return lanes
-    category, lanes.labels = _categories(context, inside, marks)
+    category, lanes.labels = host_categories(context, inside)
+    evidence = np.flatnonzero(inside & (host.group == PYTHON) & (marks.node >= 0))
+    category[evidence] = np.maximum(category[evidence], 0)
     shown = inside & (category >= 0)
     if not shown.any():
         return lanes
-    depths = _depths(context, category, shown)
+    depths = _depths(context, category, inside, shown)
     around = np.zeros(host.size, np.bool_)
     if int(np.sum(depths, axis=0)[shown].max()) >= _MOST_ROWS:
         # What goes on all through the step says nothing of it.
         around = shown & (category <= 2) & (host.start <= low) & (host.end >= high) & (marks.node < 0)
         shown &= ~around
-        depths = _depths(context, category, shown)
+        depths = _depths(context, category, inside, shown)
     if not shown.any():
         return lanes
     threads, at = np.unique(host.thread[shown], return_inverse=True)
@@ -81,6 +94,7 @@ def host_lanes(trace: Trace, extent: Extent, marks: Marks, first_track: int) -> 
         row, fits = _rows([depth[here] for depth in depths], category[here])
         _pass_on(host, here, fits, marks)
         visible, row = here[fits], row[fits]
+        lanes.track[visible], lanes.row[visible] = first_track + len(lanes.tracks), row
         start, end = np.clip(host.start[visible], low, high), np.clip(host.end[visible], low, high)
         lanes.parts.append(
             Spans(
@@ -92,6 +106,7 @@ def host_lanes(trace: Trace, extent: Extent, marks: Marks, first_track: int) -> 
                 category=category[visible] + _FIRST,
                 finding=marks.node[visible],
                 count=np.ones(len(visible), np.int64),
+                event=visible,
             )
         )
         outer = int((around & (host.thread == threads[index])).sum())
@@ -115,10 +130,10 @@ def rows_of(start: Ints, end: Ints) -> Ints:
     return row
 
 
-def _categories(context: Context, inside: Bools, marks: Marks) -> tuple[Ints, dict[int, str]]:
+def host_categories(context: Context, inside: Bools) -> tuple[Ints, dict[int, str]]:
     """Index into HOST_CATEGORIES of every node, -1 for what is not shown; and names of the source's frames.
 
-    Of Python, the user's own frames, nn.Module calls, collections of garbage and evidence are shown.
+    Of Python, the user's own frames, nn.Module calls and collections of garbage are shown.
     """
     host, names = context.recording.host, context.names
     category = np.full(host.size, -1, np.int64)
@@ -142,14 +157,22 @@ def _categories(context: Context, inside: Bools, marks: Marks) -> tuple[Ints, di
             labels[code] = f"{place.function} ({place.file}:{place.line})"
             kind[code] = 0 if place.user else -1
     category[python] = kind[host.name[python]]
-    evidence = python[marks.node[python] >= 0]
-    category[evidence] = np.maximum(category[evidence], 0)
     return category, labels
 
 
-def _depths(context: Context, category: Ints, shown: Bools) -> list[Ints]:
-    """For each kind, how many calls of it that are shown are around each node."""
-    return [context.depth(shown & np.isin(category, kinds)) for kinds in _KINDS]
+def _depths(context: Context, category: Ints, inside: Bools, shown: Bools) -> list[Ints]:
+    """For each kind, how many calls of it that are shown are around each node of the step, in which all around it lie, too."""
+    host = context.recording.host
+    nodes = np.flatnonzero(inside)
+    nodes = nodes[np.argsort(host.depth[nodes], kind="stable")]
+    levels = np.split(nodes, np.flatnonzero(np.diff(host.depth[nodes])) + 1)
+    counted = np.stack([shown & np.isin(category, kinds) for kinds in _KINDS])
+    depth = np.zeros((len(_KINDS), host.size), np.int64)
+    for level in levels:
+        level = level[host.parent[level] >= 0]
+        above = host.parent[level]
+        depth[:, level] = depth[:, above] + counted[:, above]
+    return list(depth)
 
 
 def _rows(depths: list[Ints], category: Ints) -> tuple[Ints, Bools]:

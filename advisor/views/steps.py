@@ -10,18 +10,22 @@ from advisor.results.views import StepBar
 from advisor.timeline.ledger import OF_STEPS
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from advisor.trace import Trace
 
 MOST_STEPS = 500
+_MEDIAN = "nearest to the median"
 
 
 class Extent(NamedTuple):
-    """The step to be shown: its index in `steps`, its name, and its bounds in ns since the first event."""
+    """A step to be shown: its index in `steps`, its name, its bounds in ns since the first event, and which of the steps it is."""
 
     step: int
     name: str
     low: int
     high: int
+    role: str = ""
 
 
 def bars(trace: Trace) -> list[StepBar]:
@@ -51,7 +55,26 @@ def representative(trace: Trace) -> Extent:
         low, high = (int(edge) for edge in trace.context.recording.bounds[[0, -1]])
         return Extent(0, "window", low, high)
     off = np.abs(length[chosen] - np.median(length[chosen]))
-    step = int(chosen[np.argmin(off)])
-    low = int(frame["start_ns"].iloc[step])
-    name = frame["name"].iloc[step]
-    return Extent(step, name if isinstance(name, str) else "window", low, low + int(length[step]))
+    return _extent(frame, int(chosen[np.argmin(off)]), _MEDIAN if trace.step_count > 1 else "")
+
+
+def others(trace: Trace, shown: Extent) -> list[Extent]:
+    """The first step, the slowest and the last, in order of time, without the one that is *shown*."""
+    frame = trace.frame("steps")
+    if trace.step_count < 2 or not shown.role:
+        return []
+    length = frame["dur_ns"].to_numpy()
+    roles: dict[int, list[str]] = {}
+    for step, role in ((0, "first"), (int(np.argmax(length)), "slowest"), (len(frame) - 1, "last")):
+        roles.setdefault(step, []).append(role)
+    return [
+        _extent(frame, step, " and ".join(names))
+        for step, names in sorted(roles.items())
+        if step != shown.step and length[step] > 0
+    ]
+
+
+def _extent(frame: pd.DataFrame, step: int, role: str) -> Extent:
+    low, name = int(frame["start_ns"].iloc[step]), frame["name"].iloc[step]
+    high = low + int(frame["dur_ns"].iloc[step])
+    return Extent(step, name if isinstance(name, str) else "window", low, high, role)

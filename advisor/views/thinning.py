@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
@@ -14,7 +14,10 @@ _WIDER = 1.4
 
 @dataclass
 class Spans:
-    """Spans to draw, as columns. Times are ns; ``name`` and ``category`` are codes, ``finding`` a rule's index or -1."""
+    """Spans to draw, as columns. Times are ns; ``name`` and ``category`` are codes, ``finding`` a rule's index or -1.
+
+    ``event`` is what the recording calls it: the index of a piece of GPU work, or a node of the host's forest; -1 for neither.
+    """
 
     track: Ints
     row: Ints
@@ -24,25 +27,30 @@ class Spans:
     category: Ints
     finding: Ints
     count: Ints
+    event: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def __post_init__(self) -> None:
+        if len(self.event) != len(self.start):
+            self.event = np.full(len(self.start), -1, np.int64)
 
     def __len__(self) -> int:
         return len(self.start)
 
     def take(self, index: Ints) -> Spans:
         """Some of the spans, or all in another order."""
-        return Spans(*(getattr(self, field.name)[index] for field in fields(self)))
+        return Spans(*(getattr(self, column.name)[index] for column in fields(self)))
 
     @staticmethod
     def join(parts: list[Spans]) -> Spans:
         """All spans of several."""
-        return Spans(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Spans)))
+        return Spans(*(np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(Spans)))
 
 
 def fit(spans: Spans, most: int, length: int) -> Spans:
     """At most about *most* spans of a picture that is *length* ns long, sorted by track and start.
 
     Spans of one row and category that are shorter than a pixel's worth and begin in the same one become one: its start
-    is the first's, its length theirs together, its name the longest's. Longer spans stay as they are. The pixel grows
+    is the first's, its length theirs together, its name and event the longest's. Longer spans stay as they are. The pixel grows
     from 1/4000 of the picture until what is left fits.
     """
     if len(spans) <= most:
@@ -70,7 +78,7 @@ def _merge(spans: Spans, fresh: Bools) -> Spans:
     out = spans.take(first)
     out.dur = np.add.reduceat(spans.dur, first)
     out.count = np.add.reduceat(spans.count, first)
-    out.name = spans.name[longest]
+    out.name, out.event = spans.name[longest], spans.event[longest]
     return out
 
 

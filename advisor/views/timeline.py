@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from advisor.intervals import Ints, starts_run
+from advisor.intervals import Ints, fetch, starts_run
 from advisor.results.views import Timeline, Track
 from advisor.timeline.ledger import CAUSES, CODE
 from advisor.timeline.recording import COPY, MEMSET
 from advisor.views.grid import counting, short
 from advisor.views.lanes import HOST_CATEGORIES, host_lanes, rows_of
 from advisor.views.marks import Marks
+from advisor.views.origins import launches, origins
 from advisor.views.steps import Extent
 from advisor.views.thinning import Spans, fit
 
@@ -21,13 +23,18 @@ if TYPE_CHECKING:
 
 MOST_EVENTS = 4600
 MOST_CAUSES = 1400
+# Of each further step: all of them together stay as small as the first.
+MOST_EVENTS_OF_OTHERS = 800
+MOST_CAUSES_OF_OTHERS = 250
 _MOST_STREAMS = 12
 _LONGEST_NAME = 160
 CATEGORIES = (*CAUSES, *HOST_CATEGORIES)
 
 
-def timeline(trace: Trace, extent: Extent, marks: Marks) -> Timeline | None:
-    """The shown step; None where it has no length."""
+def timeline(
+    trace: Trace, extent: Extent, marks: Marks, most_events: int = MOST_EVENTS, most_causes: int = MOST_CAUSES
+) -> Timeline | None:
+    """A step event by event, of which about so many are drawn apart; None where it has no length."""
     low, high = extent.low, extent.high
     if high <= low:
         return None
@@ -51,20 +58,23 @@ def timeline(trace: Trace, extent: Extent, marks: Marks) -> Timeline | None:
     events = Spans.join(parts) if parts else causes.take(np.zeros(0, np.int64))
     total = int(events.count.sum())
     length = high - low
-    items = fit(events, MOST_EVENTS, length)
+    items = fit(events, most_events, length)
     merged = int(items.count[items.count > 1].sum())
-    spans = Spans.join([fit(causes, MOST_CAUSES, length), items])
+    spans = Spans.join([fit(causes, most_causes, length), items])
     spans = spans.take(np.lexsort((spans.row, spans.start, spans.track)))
     used, code = np.unique(spans.name, return_inverse=True)
     kinds, kind = np.unique(spans.category, return_inverse=True)
+    node, launch = _sources(trace, spans, tracks)
+    found, origin = origins(trace.context, np.where(spans.count == 1, node, -1))
     title = f"{extent.name}, {length / 1e6:,.1f} ms"
-    if trace.step_count > 1:
-        title += f", of {trace.step_count} steps the one nearest to the median"
+    if extent.role:
+        title += f", of {trace.step_count} steps the {'one ' * extent.role.startswith('nearest')}{extent.role}"
     if left_out:
         title += f". Left out: {'; '.join(left_out)}"
     return Timeline(
         title=title,
         step=extent.step,
+        role=extent.role,
         start_ms=low / 1e6,
         dur_ns=length,
         events=total,
@@ -81,7 +91,18 @@ def timeline(trace: Trace, extent: Extent, marks: Marks) -> Timeline | None:
         category=kind.tolist(),
         count=spans.count.tolist(),
         finding=spans.finding.tolist(),
+        origins=found,
+        origin=origin.tolist(),
+        launches=launches(trace.context, lanes, launch, low),
     )
+
+
+def _sources(trace: Trace, spans: Spans, tracks: Sequence[Track]) -> tuple[Ints, Ints]:
+    """Forest node that each span belongs to, and that of the call which launched it; -1 for none."""
+    work = trace.context.recording.work
+    kinds = np.array([("cause", "stream", "thread").index(track.kind) for track in tracks], np.int64)[spans.track]
+    launch = fetch(work.launch, np.where(kinds == 1, spans.event, -1))
+    return np.where(kinds == 2, spans.event, launch), launch
 
 
 def _owner(trace: Trace) -> str:
@@ -145,6 +166,7 @@ def _streams(trace: Trace, extent: Extent, marks: Marks, tracks: list[Track], le
                 category=category[rows],
                 finding=marks.work[rows],
                 count=np.ones(len(here), np.int64),
+                event=rows,
             )
         )
         label = f"GPU {trace.device}, stream {streams[stream]}"

@@ -282,6 +282,9 @@ def test_outputs_by_suffix_and_paired(fake: Fake, tmp_path: Path) -> None:
         (["-o", "a.json", "-o", "./a.json"], "two reports would go to the same place"),
         (["-o", "nowhere/a.json"], "no folder nowhere"),
         (["-f", "jsn"], "jsn"),
+        (["--open"], "--open: nothing is written to a file; give -o report.html"),
+        (["--open", "-o", "a.json"], "--open: a.json is no page; give -o report.html"),
+        (["--open", "-f", "html"], "--open: the page goes to stdout; give -o report.html"),
         (["-", "-"], "standard input (-) can be read once only"),
         (["--config", "none.toml"], "none.toml: No such file"),
     ],
@@ -291,6 +294,31 @@ def test_usage_errors_come_before_the_work(fake: Fake, args: list[str], message:
     assert result.exit_code == 2
     assert message in result.stderr
     assert "read" not in fake.asked
+
+
+def test_a_written_page_says_its_headline_and_its_path(fake: Fake) -> None:
+    result = run("analyze", "x", "-o", "a.html")
+    assert (result.stdout, result.stderr) == ("1 finding\na.html\n", "")
+    result = run("analyze", "x", "-f", "html", "-f", "json", "-o", "b.html", "-o", "-")
+    assert json.loads(result.stdout)["trace"]["path"] == "x"  # what stdout holds is data, and stays whole
+    assert result.stderr == "1 finding\nb.html\n"
+    result = run("analyze", "x", "-o", "c.html", "-q")
+    assert (result.stdout, result.stderr) == ("", "")
+    result = run("analyze", "x", "-o", "d.json")
+    assert (result.stdout, result.stderr) == ("", "")
+
+
+def test_open_shows_the_written_page(fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", lambda url: not opened.append(url))
+    result = run("analyze", "x", "-o", "a page.html", "-o", "a.json", "--open")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert opened == [(tmp_path / "a page.html").as_uri()]
+    assert Path("a page.html").stat().st_size > 10_000
+    monkeypatch.setattr("webbrowser.open", lambda url: False)
+    result = run("analyze", "x", "-o", "b.html", "--open")
+    assert result.exit_code == 0
+    assert "no browser was found; the page is b.html" in result.stderr
 
 
 def test_what_exists_is_not_overwritten_unasked(fake: Fake) -> None:

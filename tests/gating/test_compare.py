@@ -117,6 +117,8 @@ def test_the_command_never_fails_a_build(tmp_path: Path) -> None:
         main, ["compare", before, after, "-o", str(tmp_path / "c.html"), "-o", str(tmp_path / "c.json")]
     )
     assert (result.exit_code, len(list(tmp_path.iterdir()))) == (0, 2)
+    headline, path = result.stdout.splitlines()
+    assert (headline.startswith("slower: "), path) == (True, str(tmp_path / "c.html"))
     assert CliRunner().invoke(main, ["compare", "-", "-"]).exit_code == 2
 
 

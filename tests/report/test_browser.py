@@ -14,11 +14,13 @@ from support.paths import ROOT
 from support.real import NAMES
 from support.traces import analysis, real_trace
 from support.traces import sample as sampled
+from support.views import traced, training
 
 from advisor.pipeline import analyze, analyze_many
 from advisor.report import Options, render
 from advisor.results.analysis import Analysis
 from advisor.results.several import Several
+from advisor.testing import TraceBuilder
 from advisor.trace import read
 
 pytestmark = pytest.mark.browser
@@ -79,6 +81,12 @@ def ranks(folder: Path) -> Path:
     paths = [first, first.replace("rank0", "rank1")]
     made, across = analyze_many([read(path) for path in paths], views=True)
     return written(folder, "ranks", Several(traces=made, across=across))
+
+
+@pytest.fixture(scope="module")
+def built(folder: Path) -> Path:
+    """Three small steps of which every time is known."""
+    return written(folder, "built", analyze(traced(training(), folder), views=True))
 
 
 def reports(folder: Path) -> dict[str, Path]:
@@ -313,6 +321,171 @@ def test_hovering_and_searching_tell_what_a_span_is(chrome: Any, sample: Path) -
         assert visit.data("lit") == "0"
         page.locator(".timeline .clear").click()
         assert visit.data("lit") == ""
+
+
+def click(page: Any, row: int, share: float) -> str:
+    """Click the timeline of a page in a row of spans, counted over tracks of one row each, at a share of its width."""
+    canvas = page.locator(".timeline canvas")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    page.mouse.click(box["x"] + share * box["width"], box["y"] + 20 + 40 * row + 18 + 8)
+    return str(page.locator(".readout").inner_text())
+
+
+def test_a_clicked_span_tells_where_it_comes_from(chrome: Any, built: Path) -> None:
+    with Visit(chrome, built) as visit:
+        page = visit.page
+        # A step of 9.175 ms: the product runs from 3.67 to 6.67 ms, and was launched at 3.662 ms.
+        lines = click(page, 1, 0.5).splitlines()
+        assert lines[:3] == [
+            "volta_sgemm_128x64_nn",
+            "compute · 3 ms · from 3.67 ms · GPU 0, stream 7",
+            "launched 8 µs before by aten::addmm · shapes [[512],[8,512]] · module Net_0 · at work/deep/train.py:54 train",
+        ]
+        search = page.locator(".timeline input")
+        search.fill("aten::linear")
+        search.press("Enter")
+        lines = page.locator(".readout").inner_text().splitlines()
+        assert lines[1:3] == [
+            "operator · 6 µs · from 3.66 ms · host thread 4000",
+            "launches 1 of the GPU's spans · shapes [[8,512],[512,512]] · module Net_0 · at work/deep/train.py:54 train",
+        ]
+
+
+def test_an_arrow_joins_a_launch_and_its_work_from_either_end(chrome: Any, built: Path) -> None:
+    with Visit(chrome, built) as visit:
+        page = visit.page
+        arrow = page.locator(".pane line")
+        click(page, 1, 0.9)  # the kernel from 7.17 to 9.17 ms, which autograd's thread launched at 3.674 ms
+        arrow.wait_for(state="attached")
+        wide = page.locator(".timeline canvas").bounding_box()["width"]
+        ends = [float(arrow.get_attribute(name)) for name in ("x1", "x2", "y1", "y2")]
+        # Tracks: causes, stream, the main thread of six rows, autograd's, where the call is in the fourth row.
+        launch, work = 20 + 40 + 40 + (18 + 6 * 17 + 5) + 18 + 3 * 17, 20 + 40 + 18 + 15
+        assert ends == pytest.approx([3.674 / 9.175 * wide, 7.17 / 9.175 * wide, launch, work], abs=0.5)
+        page.locator(".timeline canvas").focus()
+        page.keyboard.press("l")
+        readout = page.locator(".readout")
+        assert readout.inner_text().startswith("cudaLaunchKernel\nruntime · 6 µs · from 3.67 ms · autograd thread 77\n")
+        page.wait_for_timeout(50)
+        assert arrow.count() == 1
+        page.keyboard.press("l")
+        assert readout.inner_text().startswith("volta_sgemm_128x64_nt\n")
+        search = page.locator(".timeline input")
+        for name, count in (("train (work/deep", 4), ("Net_0", 1), ("enumerate", 0)):
+            search.fill(name)
+            search.press("Enter")
+            page.wait_for_timeout(50)
+            assert arrow.count() == count, name
+        search.press("Escape")
+        page.wait_for_timeout(50)
+        assert arrow.count() == 0
+
+
+def test_steps_are_chosen_by_links(chrome: Any, folder: Path) -> None:
+    b = TraceBuilder()
+    for ms in (50, 10, 30, 11, 12, 90):
+        with b.step():
+            b.kernel(f"kernel_of_{ms}", ms=ms)
+            b.sync()
+    path = written(folder, "steps", analyze(traced(b, folder), views=True))
+    with Visit(chrome, path) as visit:
+        page = visit.page
+        links = page.locator(".steps-shown a")
+        chosen = page.locator(".steps-shown [aria-current=true]")
+        assert [text.replace("\xa0", " ") for text in links.all_inner_texts()] == [
+            "ProfilerStep#0 50.0 ms, first",
+            "ProfilerStep#4 12.0 ms, nearest to the median",
+            "ProfilerStep#5 90.0 ms, slowest and last",
+        ]
+        assert chosen.inner_text().startswith("ProfilerStep#4 ")
+        links.last.focus()
+        page.keyboard.press("Enter")
+        page.wait_for_function("() => document.querySelector('.timeline').dataset.to === '90008000'")
+        assert chosen.inner_text().startswith("ProfilerStep#5 ")
+        assert page.locator("canvas").get_attribute("aria-label").startswith("Timeline of ProfilerStep#5, ")
+        search = page.locator(".timeline input")
+        search.fill("kernel_of_90")
+        search.press("Enter")
+        assert page.locator(".readout").inner_text().startswith("kernel_of_90\ncompute · 90 ms · ")
+        page.locator("#steps a", has_text="ProfilerStep#0").click()  # the bar of a step leads to it
+        page.wait_for_function("() => document.querySelector('.timeline').dataset.to === '50008000'")
+        axe(visit)
+        page.go_back()
+        page.wait_for_function("() => document.querySelector('.timeline').dataset.to === '90008000'")
+
+
+def test_an_address_leads_to_a_step_and_evidence_back(chrome: Any, built: Path) -> None:
+    with Visit(chrome, built) as visit:
+        page = visit.page
+        chosen = page.locator(".steps-shown [aria-current=true]")
+        assert chosen.inner_text().startswith("ProfilerStep#1 ")
+        page.goto(built.as_uri() + "#timeline-step-0")
+        page.reload()
+        assert chosen.inner_text().startswith("ProfilerStep#0 ")
+        assert not visit.data("lit")
+        page.locator("button.show").first.click()
+        assert chosen.inner_text().startswith("ProfilerStep#1 ")
+        assert int(visit.data("lit")) > 0
+
+
+def test_the_heaviest_operators_and_kernels_stand_where_nothing_was_found(chrome: Any, folder: Path) -> None:
+    b = TraceBuilder()
+    for _ in range(4):
+        with b.step():
+            for at in range(7):
+                with b.op(f"aten::op{at}"):
+                    b.kernel(f"kernel_{at}", ms=10 + at)
+            b.sync()
+    made = analyze(traced(b, folder), views=True)
+    assert not made.findings
+    with Visit(chrome, written(folder, "nothing", made)) as visit:
+        tables = visit.page.locator("#heaviest table")
+        for table, kind, name in zip(tables.all(), ("Operators", "Kernels"), ("aten::op", "kernel_"), strict=True):
+            assert table.locator("tr").first.inner_text().startswith(kind)
+            # Four steps: 4 calls of 16, 15, 14, 13 and 12 ms, and no more than five rows.
+            assert [row.split() for row in table.locator("tbody tr").all_inner_texts()] == [
+                [f"{name}{at}", "4", f"{4 * (10 + at):.1f}", "ms"] for at in (6, 5, 4, 3, 2)
+            ]
+        visit.page.locator("#heaviest a", has_text="Kernels").click()
+        visit.page.locator("#kernels table").wait_for(state="visible")
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_flame_graphs_need_no_script(chrome: Any, built: Path, scripts: bool) -> None:
+    with Visit(chrome, built, java_script_enabled=scripts) as visit:
+        page = visit.page
+        graphs = page.locator("svg.flame")
+        assert graphs.count() == 2
+        named = graphs.last.locator("svg", has_text="Net_0")
+        # 16.5 of 21.453 ms.
+        wide = named.first.bounding_box()["width"] / graphs.last.bounding_box()["width"]
+        assert wide == pytest.approx(16.5 / 21.453, abs=0.01)
+        assert named.locator("title").first.text_content().replace("\xa0", " ") == "Net_0: 16.5 ms, 76.9 %, 9×"
+        page.set_viewport_size({"width": 390, "height": 800})
+        assert graphs.last.bounding_box()["width"] == 640  # it scrolls in its own frame
+        assert no_sideways(page)
+
+
+def test_merged_spans_say_how_many_and_how_long_together(chrome: Any, folder: Path) -> None:
+    b = TraceBuilder()
+    for at in range(20_000):
+        b.kernel(f"k{at % 7}", us=1 if at % 2 else 0, at_us=2 * at, launched=False)
+    made = analyze(traced(b, folder), views=True)
+    assert made.views is not None
+    assert made.views.timeline is not None
+    line = made.views.timeline
+    at = next(at for at, count in enumerate(line.count) if count > 1 and line.tracks[line.track[at]].kind == "stream")
+    count, together = line.count[at], line.dur[at]
+    assert together == count // 2 * 1000  # every other kernel ran for 1 us
+    with Visit(chrome, written(folder, "merged", made)) as visit:
+        search = visit.page.locator(".timeline input")
+        search.fill(line.names[line.name[at]])
+        search.press("Enter")
+        said = visit.page.locator(".readout").inner_text().splitlines()
+        assert said[0].startswith(f"{count} events, merged; the longest is k")
+        assert said[1].startswith(f"compute · {count // 2} µs together · from ")
+        assert said[2] == "its launch was not recorded"
 
 
 # ---- tables, theme, paper

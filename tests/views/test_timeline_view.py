@@ -51,6 +51,42 @@ def test_the_timeline_holds_a_built_step_event_by_event(made: tuple[Trace, Views
     assert "Net_0" in names
 
 
+def test_spans_tell_their_launch_and_where_they_come_from(made: tuple[Trace, Views]) -> None:
+    line = made[1].timeline
+    assert line is not None
+    names, calls, origins = [line.names[code] for code in line.name], line.launches, line.origins
+    told = {}
+    for item, start, track, row in zip(calls.item, calls.start, calls.track, calls.row, strict=True):
+        at = line.origin[item]
+        known = [column[at] for column in (origins.operator, origins.shapes, origins.module)]
+        texts = [origins.texts[code] if code >= 0 else None for code in known]
+        told[names[item]] = (start, track, row, *texts, [origins.lines[code] for code in origins.stack[at]])
+    here = ["work/deep/train.py:54 train"]
+    assert told == {
+        "Memcpy HtoD (Pageable -> Device)": (2_000_000, 2, 3, "aten::copy_", None, None, here),
+        "volta_sgemm_128x64_nn": (3_662_000, 2, 5, "aten::addmm", "[[512],[8,512]]", "Net_0", here),
+        "void at::native::vectorized_elementwise_kernel<4, relu>": (
+            3_668_000, 2, 5, "aten::relu", "[[8,512]]", "Net_0/ReLU_0", here,
+        ),
+        # On autograd's thread, from the forward operator's line and module.
+        "volta_sgemm_128x64_nt": (3_674_000, 3, 3, "aten::mm", "[[8,512]]", "Net_0", here),
+        "Memcpy DtoH (Device -> Pageable)": (3_680_000, 2, 4, "aten::_local_scalar_dense", None, None, here),
+    }  # fmt: skip
+    assert [line.origin[at] for at, name in enumerate(names) if name in ("loader", "compute")] == [-1, -1]
+
+
+def test_a_stack_is_the_lines_of_the_users_from_within(tmp_path: Path) -> None:
+    b = TraceBuilder()
+    outer, inner = "/home/someone/work/train.py(9): main", "/home/someone/work/train.py(5): step"
+    with b.step(), b.python(outer), b.python(inner), b.python("torch/nn/functional.py(1): relu"), b.op("aten::relu"):
+        b.kernel("k", us=5)
+    line = viewing.build(traced(b, tmp_path), {}, []).timeline
+    assert line is not None
+    (item,) = line.launches.item
+    stack = line.origins.stack[line.origin[item]]
+    assert [line.origins.lines[at].split("/")[-1] for at in stack] == ["train.py:5 step", "train.py:9 main"]
+
+
 def test_the_step_shown_is_the_one_nearest_the_median(tmp_path: Path) -> None:
     b = TraceBuilder()
     for ms in (50, 10, 30, 11, 12, 90):
@@ -62,7 +98,24 @@ def test_the_step_shown_is_the_one_nearest_the_median(tmp_path: Path) -> None:
     assert views.timeline is not None
     # Without the first step: 10, 11, 12, 30, 90 ms.
     assert views.timeline.step == 4
-    assert "ProfilerStep#4" in views.timeline.title
+    assert views.timeline.title == "ProfilerStep#4, 12.0 ms, of 6 steps the one nearest to the median"
+    # Beside it, in order of time, each once: the first, the slowest and the last.
+    assert [(line.step, line.role) for line in views.others] == [(0, "first"), (5, "slowest and last")]
+    assert views.others[1].title.endswith("of 6 steps the slowest and last")
+    for line in views.others:
+        assert sums(line, "track")[(0,)] == line.dur_ns
+        assert [line.names[line.name[at]] for at in line.launches.item] == ["k"]
+
+
+def test_one_step_leaves_no_choice(tmp_path: Path) -> None:
+    b = TraceBuilder()
+    with b.step():
+        b.kernel("k", ms=3)
+        b.sync()
+    views = analyze(traced(b, tmp_path), views=True).views
+    assert views is not None
+    assert views.timeline is not None
+    assert (views.timeline.role, views.others) == ("", [])
 
 
 def test_evidence_is_marked_and_marked_apart(made: tuple[Trace, Views]) -> None:

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from advisor.ranks.summary import at_length
 from advisor.report import figures, page, ranks
 from advisor.report.causes import on_cpu
-from advisor.report.html import bars, cells, charts, diff, embed, source, svg
+from advisor.report.html import bars, cells, charts, diff, embed, flame, source, svg
 from advisor.report.plain import link, milliseconds, number, percent, size
 from advisor.report.redact import base_name
 from advisor.report.table import evidence
@@ -56,6 +56,7 @@ def _environment() -> Environment:
         "bars": bars,
         "svg": svg,
         "charts": charts,
+        "flame": flame,
         "cells": cells,
         "on_cpu": on_cpu,
         "diff": diff.lines,
@@ -64,6 +65,7 @@ def _environment() -> Environment:
         "anchor": embed.anchor,
         "embed_marks": embed.marks,
         "link": link,
+        "heaviest": cells.heaviest,
         "resolve": cells.resolve,
         "base_name": base_name,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -70,6 +71,34 @@ def rows(grid: Grid) -> list[Row]:
         cells = [cell(value, unit) for value, unit in zip(row, units, strict=True)]
         lines.append(Row(cells, parent, min(depth[index], DEEPEST)))
     return lines
+
+
+class Heavy(NamedTuple):
+    """A row of a table that takes much time: its name, how often it ran, its time, and where both stand in the table."""
+
+    name: str
+    calls: int
+    ms: float
+    row: int
+    column: int
+
+
+def heaviest(grid: Grid, times: Sequence[str], most: int = 5) -> tuple[str, list[Heavy]]:
+    """Return the heaviest rows of a table by the first of the columns *times* that holds any time, and what that is called."""
+    names = [heading.name for heading in grid.columns]
+    for name in times:
+        if name not in names or "calls" not in names:
+            continue
+        column, calls = names.index(name), names.index("calls")
+        found = []
+        for at, row in enumerate(grid.rows):
+            ms, count = row[column], row[calls]
+            root = at >= len(grid.parents) or grid.parents[at] < 0
+            if root and isinstance(ms, float) and ms > 0 and isinstance(count, int):
+                found.append(Heavy(str(row[0]), count, ms, at, column))
+        if found:
+            return name, sorted(found, key=lambda one: (-one.ms, one.row))[:most]
+    return "", []
 
 
 def resolve(root: Any, key: str) -> Any:

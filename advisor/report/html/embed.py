@@ -31,8 +31,21 @@ def timeline(line: Timeline, findings: Sequence[Finding], prefix: str) -> Markup
     def safe(text: str) -> str:
         return shorten(clean(text[: 2 * LONGEST_NAME]), LONGEST_NAME)
 
+    told, calls = line.origins, line.launches
     return data(
         {
+            "texts": [safe(text) for text in told.texts],
+            "lines": [safe(text) for text in told.lines],
+            "origins": [
+                [*known, *stack]
+                for *known, stack in zip(told.operator, told.shapes, told.module, told.stack, strict=True)
+            ],
+            "origin": line.origin,
+            "launches": [
+                [item, start, 100 * track + row if track >= 0 else -1]
+                for item, start, track, row in zip(calls.item, calls.start, calls.track, calls.row, strict=True)
+            ],
+            "title": safe(line.title),
             "dur": line.dur_ns,
             "tracks": [[safe(track.label), track.kind, max(1, track.depth)] for track in line.tracks],
             "names": [safe(name) for name in line.names],

@@ -5,6 +5,7 @@ const all = (selector, from) => [...(from || document).querySelectorAll(selector
 const make = (tag, name = "", text = "") => Object.assign(document.createElement(tag), { className: name, textContent: text });
 const many = (count) => count.toLocaleString("en");
 const redraw = [];
+const near = (event, selector) => event.target.closest?.(selector);
 
 // Theme: as the system has it, until it is switched; forgotten with the page.
 const dark = () =>
@@ -43,26 +44,27 @@ for (const button of all("button.copy")) {
 
 // Long names are cut to two lines until they are clicked; the whole is their title.
 document.addEventListener("mouseover", (event) => {
-  const cell = event.target.closest && event.target.closest(".clip");
+  const cell = near(event, ".clip");
   if (cell && !cell.title && cell.scrollHeight > cell.clientHeight + 1) cell.title = cell.textContent;
 });
 document.addEventListener("click", (event) => {
-  const cell = event.target.closest && event.target.closest(".clip");
+  const cell = near(event, ".clip");
   if (cell && !String(getSelection())) cell.classList.toggle("open");
 });
 
 // A link to a finding opens it, be it on the page, in the address, or followed a second time.
+const arrivals = [];
 const reveal = () => {
+  arrivals.forEach((arrive) => arrive());
   const place = document.getElementById(location.hash.slice(1));
-  const whole = place && place.querySelector(":scope > details.whole");
+  const whole = place && (place.localName === "details" ? place : place.querySelector(":scope > details.whole"));
   if (!whole || whole.open) return;
   whole.open = true;
   place.scrollIntoView();
 };
 addEventListener("hashchange", reveal);
 document.addEventListener("click", (event) => {
-  const link = event.target.closest && event.target.closest("a[href^='#']");
-  if (link && link.hash === location.hash) reveal();
+  if (near(event, "a[href^='#']")?.hash === location.hash) reveal();
 });
 reveal();
 
@@ -194,38 +196,12 @@ const ink = (colour) => {
 };
 
 for (const box of all(".timeline")) {
-  const data = JSON.parse(document.getElementById(box.dataset.of).textContent);
-  const total = data.start.length;
-  const every = [...Array(total).keys()];
-  const pane = box.querySelector(".pane");
-  const canvas = make("canvas");
-  const tip = make("div", "tip");
-  const readout = box.querySelector(".readout");
-  const search = box.querySelector("input");
-  const said = box.querySelector(".said");
-  const context = canvas.getContext("2d");
-  canvas.tabIndex = 0;
-  canvas.setAttribute("role", "application");
-  canvas.setAttribute("aria-label", box.dataset.label);
-  canvas.setAttribute("aria-describedby", box.querySelector(".keys").id);
-  tip.setAttribute("aria-hidden", "true");
-  tip.hidden = true;
-  pane.append(canvas, tip);
-
-  let height = AXIS;
-  const tracks = data.tracks.map(([label, , depth]) => {
-    const top = height;
-    height += HEAD + depth * ROW + GAP;
-    return { label, depth, top };
-  });
+  const find = (name) => box.querySelector(name);
+  const [pane, canvas, tip, arrows, readout, search, said] = [".pane", "canvas", ".tip", "g", ".readout", "input", ".said"].map(find);
+  const pen = canvas.getContext("2d");
   const lanes = new Map();
-  for (const i of every) {
-    const key = data.track[i] * 100 + data.row[i];
-    if (!lanes.has(key)) lanes.set(key, []);
-    lanes.get(key).push(i); // the columns are in order of start
-  }
-
-  let from = 0, to = data.dur, width = 0, lit = null, chosen = -1, over = -1, paint = {}, waiting = 0;
+  let data, start, len, every, tracks, height;
+  let from = 0, to = 0, width = 0, lit = null, chosen = -1, over = -1, calls = [], paint = {}, waiting = 0;
   const style = () => {
     const kinds = data.categories.map((name) => "c-" + name);
     const [text, muted, line, page, accent, ...fills] = colours(["ink", "muted", "line", "card", "accent", ...kinds]);
@@ -253,105 +229,137 @@ for (const box of all(".timeline")) {
     canvas.height = Math.round(height * scale);
     canvas.style.width = width + "px";
     canvas.style.height = height + "px";
-    context.setTransform(scale, 0, 0, scale, 0, 0);
+    pen.setTransform(scale, 0, 0, scale, 0, 0);
     later();
   };
-  const top = (i) => tracks[data.track[i]].top + HEAD + data.row[i] * ROW;
+  const stop = (i) => start[i] + len[i];
+  const level = (lane) => tracks[Math.floor(lane / 100)].top + HEAD + (lane % 100) * ROW;
+  const top = (i) => level(data.track[i] * 100 + data.row[i]);
 
   function draw() {
     waiting = 0;
-    context.clearRect(0, 0, width, height);
-    context.font = "11px ui-monospace, Menlo, Consolas, monospace";
-    context.textBaseline = "middle";
-    const letter = context.measureText("M").width;
+    pen.clearRect(0, 0, width, height);
+    pen.font = "11px ui-monospace, Menlo, Consolas, monospace";
+    pen.textBaseline = "middle";
+    const letter = pen.measureText("M").width;
     const scale = width / (to - from);
     const raw = (to - from) / Math.max(2, width / 110);
     const power = 10 ** Math.floor(Math.log10(raw));
     const tick = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= raw);
-    context.strokeStyle = paint.line;
-    context.lineWidth = 1;
+    pen.strokeStyle = paint.line;
+    pen.lineWidth = 1;
     const marks = [];
     for (let at = Math.ceil(from / tick) * tick; at <= to; at += tick) {
       const x = Math.round((at - from) * scale) + 0.5;
       marks.push([x, at]);
-      context.beginPath();
-      context.moveTo(x, AXIS);
-      context.lineTo(x, height);
-      context.stroke();
+      pen.beginPath();
+      pen.moveTo(x, AXIS);
+      pen.lineTo(x, height);
+      pen.stroke();
     }
     for (let pass = 0; pass < 2; pass++) {
-      for (let i = 0; i < total; i++) {
-        const end = data.start[i] + data.len[i];
+      for (const i of every) {
+        const end = stop(i);
         // What is lit is drawn after, and so above, the rest.
-        if (end < from || data.start[i] > to || Number(lit && lit[i]) !== pass) continue;
-        const x = Math.max(-2, (data.start[i] - from) * scale);
+        if (end < from || start[i] > to || Number(lit && lit[i]) !== pass) continue;
+        const x = Math.max(-2, (start[i] - from) * scale);
         const wide = Math.max(0.7, Math.min(width + 2, (end - from) * scale) - x);
         const y = top(i), kind = data.category[i], dim = lit && !lit[i];
-        context.globalAlpha = dim ? 0.25 : 1;
-        context.fillStyle = paint.fills[kind];
-        context.fillRect(x, y, wide > 3 ? wide - 0.5 : wide, ROW - 2);
+        pen.globalAlpha = dim ? 0.25 : 1;
+        pen.fillStyle = paint.fills[kind];
+        pen.fillRect(x, y, wide > 3 ? wide - 0.5 : wide, ROW - 2);
         const room = Math.floor((wide - 6) / letter);
         if (room >= 3) {
           const name = data.count[i] > 1 ? many(data.count[i]) + " events" : data.names[data.name[i]];
-          context.fillStyle = dim ? paint.text : paint.inks[kind];
-          if (dim) context.globalAlpha = 0.6;
-          context.fillText(name.length > room ? name.slice(0, room - 1) + "…" : name, Math.max(0, x) + 3, y + ROW / 2 - 0.5);
+          pen.fillStyle = dim ? paint.text : paint.inks[kind];
+          if (dim) pen.globalAlpha = 0.6;
+          pen.fillText(name.length > room ? name.slice(0, room - 1) + "…" : name, Math.max(0, x) + 3, y + ROW / 2 - 0.5);
         }
         if (pass && wide > 4) {
-          context.strokeStyle = paint.text;
-          context.strokeRect(x + 0.5, y + 0.5, wide - 1.5, ROW - 3);
+          pen.strokeStyle = paint.text;
+          pen.strokeRect(x + 0.5, y + 0.5, wide - 1.5, ROW - 3);
         }
       }
     }
-    context.globalAlpha = 1;
+    pen.globalAlpha = 1;
     for (const i of [over, chosen]) {
       if (i < 0) continue;
-      const x = (data.start[i] - from) * scale;
-      context.strokeStyle = paint.accent;
-      context.lineWidth = 2;
-      context.strokeRect(x - 1, top(i) - 1, Math.max(2, data.len[i] * scale) + 1, ROW);
+      const x = (start[i] - from) * scale;
+      pen.strokeStyle = paint.accent;
+      pen.lineWidth = 2;
+      pen.strokeRect(x - 1, top(i) - 1, Math.max(2, len[i] * scale) + 1, ROW);
     }
-    context.fillStyle = paint.muted;
-    for (const track of tracks) context.fillText(track.label, 4, track.top + HEAD / 2 + 1);
+    // From a launch to what it launched.
+    arrows.replaceChildren(...calls.slice(0, 200).map(([k, when, lane]) => {
+      const line = document.createElementNS(arrows.namespaceURI, "line");
+      const ends = { x1: (when - from) * scale, y1: level(lane), x2: (start[k] - from) * scale, y2: top(k) + ROW - 2 };
+      for (const end in ends) line.setAttribute(end, ends[end]);
+      return line;
+    }));
+    pen.fillStyle = paint.muted;
+    for (const track of tracks) pen.fillText(track.label, 4, track.top + HEAD / 2 + 1);
     const up = pane.scrollTop;
-    context.fillStyle = paint.page;
-    context.fillRect(0, up, width, AXIS - 2);
-    context.fillStyle = paint.muted;
-    for (const [x, at] of marks) context.fillText(spoken(at), Math.min(x + 3, width - 60), up + 9);
+    pen.fillStyle = paint.page;
+    pen.fillRect(0, up, width, AXIS - 2);
+    pen.fillStyle = paint.muted;
+    for (const [x, at] of marks) pen.fillText(spoken(at), Math.min(x + 3, width - 60), up + 9);
   }
 
   const what = (i) => {
     const name = data.names[data.name[i]], count = data.count[i];
-    const about = data.findings[data.finding[i]];
-    const lines = [count > 1 ? `${many(count)} events, merged; the longest is ${name}` : name];
-    lines.push(`${data.categories[data.category[i]].replace("_", " ")} · ${spoken(data.len[i])} · from ${spoken(data.start[i])}`);
-    if (about) lines.push("evidence of " + about[1]);
-    return lines;
+    const kind = data.categories[data.category[i]].replace("_", " ");
+    return [
+      count > 1 ? `${many(count)} events, merged; the longest is ${name}` : name,
+      `${kind} · ${len[i] ? spoken(len[i]) : "recorded as 0"}${count > 1 ? " together" : ""} · from ${spoken(start[i])} · ${tracks[data.track[i]].label}`,
+    ];
+  };
+  // Of work its launch, of a call those inside it: what was launched, when, and in which lane.
+  const launches = (i) => {
+    const low = data.track[i] * 100 + data.row[i], high = data.track[i] * 100 + 99;
+    const begin = start[i], end = stop(i);
+    return data.launches.filter(([k, at, lane]) => k === i || (lane >= low && lane <= high && at >= begin && (at < end || at === begin)));
+  };
+  // Where a span comes from, as far as the trace says it.
+  const origin = (i) => {
+    const [operator, shapes, module, ...stack] = data.origins[data.origin[i]] || [];
+    const name = data.texts[operator], kind = data.tracks[data.track[i]][1], found = [], calls = launches(i);
+    if (kind === "stream") {
+      const late = data.count[i] < 2 && start[i] && calls.length ? spoken(start[i] - calls[0][1]) + " before" : "";
+      found.push(calls.length ? `launched ${late}${name ? " by " + name : ""}` : "its launch was not recorded");
+    } else {
+      if (calls.length) found.push(`launches ${many(calls.length)} of the GPU's spans`);
+      if (name && name !== data.names[data.name[i]]) found.push("in " + name);
+    }
+    if (shapes >= 0) found.push("shapes " + data.texts[shapes]);
+    if (module >= 0) found.push("module " + data.texts[module]);
+    if (stack.length) found.push("at " + stack.map((at) => data.lines[at]).join(" ← "));
+    return found.join(" · ");
   };
   const choose = (i, move) => {
     chosen = i;
-    readout.textContent = i < 0 ? "" : what(i).slice(0, 2).join(" · ");
+    calls = i < 0 ? [] : launches(i).filter((call) => call[2] >= 0);
+    readout.replaceChildren(...(i < 0 ? [] : [...what(i), origin(i)].map((line) => make("div", "", line))));
     const about = i >= 0 && data.findings[data.finding[i]];
     if (about) {
       const link = make("a", "", about[1]);
       link.href = "#" + about[0];
-      readout.append(" · evidence of ", link);
+      readout.append("evidence of ", link);
     }
     if (i >= 0 && move) {
-      const span = Math.max(data.len[i] * 6, Math.min(to - from, data.dur / 20));
-      if (data.start[i] < from || data.start[i] + data.len[i] > to || data.len[i] < (to - from) / 200)
-        view(data.start[i] + data.len[i] / 2 - span / 2, data.start[i] + data.len[i] / 2 + span / 2);
+      const span = Math.max(len[i] * 6, Math.min(to - from, data.dur / 20));
+      if (start[i] < from || stop(i) > to || len[i] < (to - from) / 200)
+        view(start[i] + len[i] / 2 - span / 2, start[i] + len[i] / 2 + span / 2);
       const y = top(i);
       if (y < pane.scrollTop + AXIS || y > pane.scrollTop + pane.clientHeight - ROW) pane.scrollTop = y - pane.clientHeight / 2;
     }
     later();
   };
   const light = (test, words) => {
-    lit = test && Uint8Array.from({ length: total }, (_, i) => test(i));
+    lit = test && every.map((i) => Number(test(i)));
     const count = lit ? lit.reduce((sum, one) => sum + one, 0) : 0;
     box.dataset.lit = lit ? count : "";
     said.textContent = lit ? words(count) : "";
-    box.querySelector(".clear").hidden = !lit;
+    find(".clear").hidden = !lit;
     later();
     return count;
   };
@@ -360,18 +368,23 @@ for (const box of all(".timeline")) {
     light(null);
     choose(-1);
   };
+  const follow = () => {
+    if (!calls.length) return;
+    const [k, when, lane] = calls[0];
+    choose(k === chosen ? lanes.get(lane).findLast((i) => start[i] <= when) ?? k : k, true);
+  };
   const next = (way) => {
     const order = every.filter((i) => (lit ? lit[i] : chosen < 0 || data.track[i] === data.track[chosen]));
     if (!order.length) return;
-    order.sort((a, b) => data.start[a] - data.start[b]);
+    order.sort((a, b) => start[a] - start[b]);
     const at = order.indexOf(chosen);
     choose(order[at < 0 ? (way > 0 ? 0 : order.length - 1) : (at + way + order.length) % order.length], true);
   };
   const show = (index) => {
-    search.value = "";
+    pick(main);
     const mine = every.filter((i) => data.finding[i] === index);
-    const begin = Math.min(...mine.map((i) => data.start[i]));
-    const end = Math.max(...mine.map((i) => data.start[i] + data.len[i]));
+    const begin = Math.min(...mine.map((i) => start[i]));
+    const end = Math.max(...mine.map(stop));
     const events = mine.reduce((sum, i) => sum + data.count[i], 0);
     light((i) => data.finding[i] === index, () => `${many(events)} ${events === 1 ? "event" : "events"}: evidence of ${data.findings[index][1]}`);
     choose(-1);
@@ -385,7 +398,7 @@ for (const box of all(".timeline")) {
     const text = search.value.trim().toLowerCase();
     if (!text) return light(null);
     const names = data.names.map((name) => name.toLowerCase().includes(text));
-    return light((i) => names[data.name[i]], (count) => `${many(count)} of ${many(total)} spans`);
+    return light((i) => names[data.name[i]], (count) => `${many(count)} of ${many(every.length)} spans`);
   });
   search.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && lit) next(event.shiftKey ? -1 : 1);
@@ -398,7 +411,7 @@ for (const box of all(".timeline")) {
     ["before", () => next(-1)],
     ["after", () => next(1)],
     ["clear", clear],
-  ]) box.querySelector("." + name).addEventListener("click", act);
+  ]) find("." + name).addEventListener("click", act);
   for (const button of all(`button.show[data-of="${box.dataset.of}"]`)) {
     const index = Number(button.dataset.finding);
     button.addEventListener("click", () => show(index));
@@ -416,11 +429,11 @@ for (const box of all(".timeline")) {
     let low = 0, high = lane.length;
     while (low < high) {
       const middle = (low + high) >> 1;
-      if (data.start[lane[middle]] <= when + slack) low = middle + 1;
+      if (start[lane[middle]] <= when + slack) low = middle + 1;
       else high = middle;
     }
     for (let k = low - 1; k >= Math.max(0, low - 4); k--)
-      if (data.start[lane[k]] + data.len[lane[k]] >= when - slack) return lane[k];
+      if (stop(lane[k]) >= when - slack) return lane[k];
     return -1;
   };
   const touches = new Map();
@@ -447,7 +460,8 @@ for (const box of all(".timeline")) {
     over = hit(here);
     tip.hidden = over < 0 || touches.size > 0;
     if (!tip.hidden) {
-      tip.replaceChildren(...what(over).map((line) => make("div", "", line)));
+      const about = data.findings[data.finding[over]];
+      tip.replaceChildren(...[...what(over), about ? "evidence of " + about[1] : ""].map((line) => make("div", "", line)));
       const left = Math.min(here[0] + 14, width - tip.offsetWidth - 4);
       const below = here[1] + 18 + tip.offsetHeight < pane.scrollTop + pane.clientHeight;
       tip.style.transform = `translate(${Math.max(2, left)}px, ${below ? here[1] + 16 : here[1] - tip.offsetHeight - 10}px)`;
@@ -480,7 +494,7 @@ for (const box of all(".timeline")) {
     ArrowLeft: () => view(from - (to - from) * 0.15, to - (to - from) * 0.15),
     ArrowRight: () => view(from + (to - from) * 0.15, to + (to - from) * 0.15),
     ArrowUp: () => (pane.scrollTop -= 60), ArrowDown: () => (pane.scrollTop += 60),
-    n: () => next(1), p: () => next(-1), Escape: clear,
+    n: () => next(1), p: () => next(-1), l: follow, Escape: clear,
   };
   canvas.addEventListener("keydown", (event) => {
     const act = keys[event.key];
@@ -489,13 +503,40 @@ for (const box of all(".timeline")) {
     act();
   });
   pane.addEventListener("scroll", later);
-  new ResizeObserver(size).observe(pane);
   redraw.push(() => {
     style();
     later();
   });
-  style();
-  size();
-  view(0, data.dur);
+  // Steps to choose from: the one of the median, whose evidence is marked, unless the address asks for another.
+  const steps = all("a[data-of]", box);
+  const pick = (link) => {
+    for (const one of steps) one.ariaCurrent = String(one === link);
+    data = JSON.parse(document.getElementById(link ? link.dataset.of : box.dataset.of).textContent);
+    ({ start, len } = data);
+    every = [...start.keys()];
+    over = -1;
+    canvas.ariaLabel = "Timeline of " + data.title;
+    lanes.clear();
+    height = AXIS;
+    tracks = data.tracks.map(([label, , depth]) => {
+      const top = height;
+      height += HEAD + depth * ROW + GAP;
+      return { label, depth, top };
+    });
+    for (const i of every) {
+      const key = data.track[i] * 100 + data.row[i];
+      lanes.set(key, lanes.get(key) || []);
+      lanes.get(key).push(i); // the columns are in order of start
+    }
+    style();
+    size();
+    clear();
+    view(0, data.dur);
+  };
+  const asked = () => steps.find((link) => link.hash === location.hash);
+  arrivals.push(() => asked() && pick(asked()));
+  const main = steps.find((link) => link.dataset.of === box.dataset.of);
+  pick(asked() || main);
+  new ResizeObserver(size).observe(pane);
 }
 named();
