@@ -21,6 +21,7 @@ from advisor.privacy import without_secrets
 # Name to module; the module holds a click command of the name `command`. The order is that of the help.
 COMMANDS = {
     "analyze": "advisor.cli.analyze",
+    "watch": "advisor.cli.watch",
     "compare": "advisor.cli.compare",
     "gate": "advisor.cli.gate",
     "baseline": "advisor.cli.baseline",

@@ -156,7 +156,7 @@ def command(
     if reading.window is not None and files.several:
         raise UsageError("--window: each trace has a window of its own; give one trace, or --steps")
     views = choices.views or any(output.format.views for output in outputs)
-    settings = _settings(choices, catalogue, config, arguments, views)
+    settings = settings_of(choices, catalogue, config, arguments, views)
     from advisor.execution.run import run
     from advisor.results.decision import unanswered, untelling
     from advisor.results.several import Several
@@ -182,7 +182,15 @@ def command(
     return TraceError.exit_code if results.failed else _exit_code(document, choices.fail_on or config.fail_on)
 
 
-def _settings(
+def defaults() -> Choices:
+    """Return the choices of a command that is asked for nothing in particular."""
+    return Choices(
+        fail_on=None, only=(), skip=(), source_root=None, redact=False, views=False, what_if=(), safe=False, explain=None,
+        peak=(),
+    )  # fmt: skip
+
+
+def settings_of(
     choices: Choices, catalogue: options.Catalogue, config: Config, reading: dict[str, object], views: bool
 ) -> Settings:
     """Make the settings of the analysis from those of the project and the command line, which comes first."""

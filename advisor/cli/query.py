@@ -46,7 +46,7 @@ def command(trace: str | None, sql: str | None, schema: str | None, reading: opt
             raise UsageError("--schema needs no trace and no SQL")
         from advisor.report.rows import describe
 
-        put(describe(schema or trace, form, width()).encode())
+        put(describe(schema or trace, form).encode())
         return
     if trace is None or sql is None:
         raise UsageError(

@@ -58,6 +58,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     incomparable: Annotated[list[Text], doc("Why the recordings cannot be compared; empty where they can.")]
     checks: Annotated[list[Check], doc("By outcome, regressions first; of each what counts, and the largest, first.")]
     update: Annotated[Text, doc("The command that makes this the new baseline; may be empty.")] = ""
+    settings: Annotated[FilePath, doc("The file of the settings that were used; empty where there is none.")] = ""
 
     def to_json(self) -> bytes:
         """Encode as indented JSON, the contract of ``-f json``."""

@@ -339,6 +339,8 @@ def test_gitlabs_script(checkout: Path) -> None:
     trace = "sample_traces/gate/no_workers.json.gz"
     found = shell("\n".join(lines), checkout, ADVISOR_TRACE=trace, ADVISOR_BASELINE="advisor-baseline.json")
     assert (found.returncode, (checkout / "gate.xml").is_file()) == (1, True)
+    issues = json.loads((checkout / "gl-code-quality-report.json").read_text())
+    assert "data-loading/single-process-loader" in {issue["check_name"] for issue in issues}
 
 
 # ---- pytest
