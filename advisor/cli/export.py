@@ -66,7 +66,7 @@ def command(
             **reading.arguments(settings),
         )
         outcome = run(recorded, rules, only=chosen, skip=settings.skip)
-        analysis = analyze(recorded, rules, only=chosen, skip=settings.skip)
+        analysis = analyze(recorded, rules, only=chosen, skip=settings.skip, views=False)
         pieces = evidence(recorded, outcome, analysis.findings)
         _write(path, pieces)
     put(f"{path}: {size(path.stat().st_size)}, {tally(analysis.findings)}\n".encode())
