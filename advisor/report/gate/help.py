@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from advisor import rulebook
+from advisor.report.markdown import plain
 from advisor.report.plain import clean, clean_lines
 from advisor.results.judgement import Check
 from advisor.rulebook import Rule
@@ -14,15 +15,11 @@ from advisor.views.metrics import METRICS, Metric
 
 @dataclass(frozen=True)
 class Help:
-    """Help of one check: in a line, in a paragraph, in full, and the page on it.
-
-    ``page`` is a path below the root of the advisor's repository; empty for a rule of the user's own, which has none.
-    """
+    """Help of one check: in a sentence, in a paragraph, and in full."""
 
     short: str
     full: str
     sections: tuple[tuple[str, str], ...]
-    page: str = ""
 
     @property
     def text(self) -> str:
@@ -32,7 +29,7 @@ class Help:
     @property
     def markdown(self) -> str:
         """The help in Markdown."""
-        return "\n\n".join(f"**{heading}**\n\n{body}" if heading else body for heading, body in self.sections)
+        return "\n\n".join((f"**{heading}**\n\n" if heading else "") + _marked(body) for heading, body in self.sections)
 
 
 def of(check: Check) -> Help:
@@ -58,38 +55,38 @@ def _rule(rule: Rule) -> Help:
     ]
     sections.append(("More", f"advisor rules show {rule.id}"))
     title = re.sub(r"\{\w+(?::[^}]*)?\}", "…", rule.title)
-    why = _prose(rule.why)
-    return Help(clean(title), why.partition("\n\n")[0], tuple(sections), f"docs/rules/{rule.id}.md")
+    return Help(_sentence(title), _prose(rule.why).partition("\n\n")[0], tuple(sections))
+
+
+def _sentence(text: str) -> str:
+    return clean(text).rstrip(".") + "."
 
 
 def _own(check: Check) -> Help:
-    short = clean(check.title or check.name)
-    return Help(
-        short, f"{short}: a rule of your own.", (("", short), ("More", f"advisor rules show {clean(check.name)}"))
-    )
+    short = _sentence(check.title or check.name)
+    full = f"{short} This is a rule of the project's own."
+    return Help(short, full, (("", full), ("More", f"advisor rules show {clean(check.name)}")))
 
 
 def _metric(metric: Metric) -> Help:
-    unit = metric.unit or "count"
-    meaning = f"share {metric.meaning}" if unit == "share" else metric.meaning
+    share = metric.unit == "share"
+    meaning = f"share {metric.meaning}" if share else metric.meaning
+    kind = "share" if share else f"figure in {metric.unit}" if metric.unit else "count"
     full = (
-        f"{metric.name} is a figure of each step: {meaning}"
-        + ("." if unit == "share" else f" ({unit}).")
-        + f" It may grow by {100 * metric.margin.tolerance:g} % of the baseline: {metric.margin.basis}."
+        f"{metric.name} is a {kind} of each step: {meaning}. It may {'change' if share else 'grow'} by "
+        f"{100 * metric.margin.tolerance:g} % of the baseline: {metric.margin.basis}."
     )
-    if unit == "share":
-        full = full.replace("may grow", "may change")
     ways = (
-        "Find what grew: advisor compare BASELINE CANDIDATE. If the change is meant, write the baseline anew with "
-        "advisor baseline, with its reason."
+        "Find what grew: advisor compare BEFORE AFTER. If the change is meant, write the baseline anew with "
+        "advisor baseline, and its reason."
     )
-    return Help(f"Regression of {metric.name}: {meaning}", full, (("", full), ("What to do", ways)), "docs/gate.md")
+    return Help(f"{metric.name} ({meaning}) has regressed.", full, (("", full), ("What to do", ways)))
 
 
 def _assertion(check: Check) -> Help:
-    full = "An assertion of the project's settings (assert in [tool.advisor.gate]): it needs no baseline."
-    short = f"Assertion: {clean(check.title or check.name)}"
-    return Help(short, full, (("", f"{short}. {full}"),), "docs/gate.md")
+    full = "The project's settings state it (assert in [tool.advisor.gate]); it needs no baseline."
+    short = f"The assertion {clean(check.title or check.name)} does not hold."
+    return Help(short, full, (("", f"{short} {full}"),))
 
 
 def _prose(text: str) -> str:
@@ -103,3 +100,8 @@ def _code(text: str) -> str:
 
 def _plain(text: str) -> str:
     return "\n".join(line for line in text.splitlines() if not line.startswith("```"))
+
+
+def _marked(text: str) -> str:
+    """Return code as it is, and prose so that nothing of it is markup."""
+    return text if text.startswith("```") else "\n\n".join(plain(part) for part in text.split("\n\n"))

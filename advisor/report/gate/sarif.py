@@ -40,15 +40,12 @@ def render(judgement: Judgement, _options: Options) -> bytes:
 def _rule(check: Check) -> dict[str, Any]:
     """Describe a check: alerts show its help, so that nobody needs the advisor to understand one."""
     help_ = of(check)
-    rule: dict[str, Any] = {
+    return {
         "id": clean(check.name),
         "shortDescription": {"text": help_.short},
         "fullDescription": {"text": help_.full},
         "help": {"text": help_.text, "markdown": help_.markdown},
     }
-    if help_.page:
-        rule["helpUri"] = help_.page
-    return rule
 
 
 def _result(check: Check, index: int, judgement: Judgement) -> dict[str, Any]:
