@@ -58,7 +58,10 @@ def blocks(comparison: Comparison, detail: Detail) -> Iterator[Block]:
             more = comparison.hidden.get(kind)
             rest = [f"… and {more} more that changed less"] if more else []
             listed = Items([*names, *rest], [_change(item) for item in items])
-            yield from ([Fold(heading, [listed])] if detail.folds and not detail.wide else [Heading(heading), listed])
+            if detail.folds and not detail.wide:  # as Markdown has them
+                yield Fold(heading, [listed])
+            else:
+                yield from (Heading(heading), listed)
 
 
 def _claims(comparison: Comparison) -> Iterator[Block]:
@@ -78,7 +81,13 @@ def _claims(comparison: Comparison) -> Iterator[Block]:
     ]
     rest = [Span(claim.rule, "code") for claim in comparison.claims if claim.answer == "not applied"]
     if rest:
-        items.append((Span("not applied", "dim"), " (the rule fires, at a cost that is the same within noise): ", *joined(rest, ", ")))
+        items.append(
+            (
+                Span("not applied", "dim"),
+                " (the rule fires, at a cost that is the same within noise): ",
+                *joined(rest, ", "),
+            )
+        )
     yield Items(items)
 
 
