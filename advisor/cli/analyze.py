@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from advisor.cli import complain, options
+from advisor.cli import complain, completion, options
 from advisor.cli.outputs import Output, write
 from advisor.cli.terminal import progress
 from advisor.errors import AdvisorError, TraceError, UsageError
@@ -77,22 +77,45 @@ choices = options.group(
     click.option(
         "--fail-on",
         type=click.Choice(["low", "medium", "high"]),
-        help="Exit with 1 from this severity on; with 4 where a recording cannot be judged.",
+        help="Exit 1 if any finding is at least this severe, 4 where a recording cannot be judged.",
     ),
-    click.option("--only", multiple=True, metavar="GLOB", help="Run only rules whose id fits, such as 'precision/*'."),
-    click.option("--skip", multiple=True, metavar="GLOB", help="Leave out rules whose id fits."),
-    click.option("--source-root", metavar="DIR", help="Show the lines of your source, from files below DIR (HTML)."),
+    click.option(
+        "--only",
+        multiple=True,
+        metavar="GLOB",
+        shell_complete=completion.globs,
+        help="Run only rules whose id matches, such as 'precision/*'.",
+    ),
+    click.option(
+        "--skip",
+        multiple=True,
+        metavar="GLOB",
+        shell_complete=completion.globs,
+        help="Leave out rules whose id matches.",
+    ),
+    click.option(
+        "--source-root",
+        metavar="DIR",
+        shell_complete=completion.folders,
+        help="Show the lines of your source, from files below DIR (HTML).",
+    ),
     click.option("--redact", is_flag=True, help="Name no folders: paths become base names."),
-    click.option("--views", is_flag=True, help="Add to JSON what the HTML report shows: timeline, tables, curves."),
+    click.option(
+        "--views",
+        is_flag=True,
+        help="Add to JSON the timeline, tables and curves of the HTML page, which always has them.",
+    ),
     click.option(
         "--what-if",
         multiple=True,
         metavar="RULE[,RULE...]",
+        shell_complete=completion.globs,
         help="Predict the step with the fixes of these rules together.",
     ),
     click.option(
         "--explain",
         metavar="[N|RULE]",
+        shell_complete=completion.rules,
         is_flag=False,
         flag_value="all",
         help="Print everything about a finding, by its number or rule, or about each (after TRACE).",
@@ -103,12 +126,14 @@ choices = options.group(
         metavar="RATE=NUMBER",
         help="A rate of the device, such as bf16=989, memory=3.35TB/s or reachable.bf16=780.",
     ),
-    click.option("--safe", is_flag=True, help="Plan without fixes that change training: batch size, precision."),
+    click.option(
+        "--safe", is_flag=True, help="Leave fixes out of the plan that can change convergence: batch size, precision."
+    ),
 )
 
 
 @click.command("analyze", short_help="What slows a program down, where, and what to change.")
-@click.argument("traces", metavar="TRACE...", nargs=-1, required=True)
+@click.argument("traces", metavar="TRACE...", nargs=-1, required=True, shell_complete=completion.files)
 @options.reports(FORMATS)
 @options.catalogue
 @choices

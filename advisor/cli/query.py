@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from advisor.cli import options
+from advisor.cli import completion, options
 from advisor.cli.terminal import progress, put, width
 from advisor.errors import UsageError
 
 
 @click.command("query", short_help="Run any SELECT over the frames of a trace.")
-@click.argument("trace", required=False)
+@click.argument("trace", required=False, shell_complete=completion.files)
 @click.argument("sql", required=False)
 @click.option(
     "--schema",
@@ -18,6 +18,7 @@ from advisor.errors import UsageError
     flag_value="",
     default=None,
     metavar="[FRAME]",
+    shell_complete=completion.frames,
     help="List the frames, or the columns of FRAME with their units. Needs no trace.",
 )
 @options.reading

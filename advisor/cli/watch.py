@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
-from advisor.cli import complain, options
+from advisor.cli import complain, completion, options
 from advisor.cli.outputs import write_file
 from advisor.cli.terminal import progress, put, wants_color, width
 from advisor.errors import NotATrace, TraceError, UsageError
-from advisor.execution.inputs import RECORDING
 from advisor.report.plain import clean
 
 if TYPE_CHECKING:
@@ -126,13 +124,15 @@ class Watch:
 
     def _print(self, path: str, analysis: Analysis) -> None:
         """Print the screen of a trace and what changed, and write its page."""
+        from msgspec.structs import replace
+
         from advisor.report import Options, render
 
         look = self.look
         options_ = Options(width(), wants_color(look.color), look.verbosity)
         lines = render("concise" if look.quiet else "text", analysis, options_).decode()
         changed = change(self.told.get(worker_of(path)), analysis)
-        self.told[worker_of(path)] = msgspec.structs.replace(analysis, views=None, findings=[])
+        self.told[worker_of(path)] = replace(analysis, views=None, findings=[])
         text = (
             f"{clean(path)}: {clean(analysis.headline.text if analysis.headline else '')}\n{lines}"
             if look.quiet
@@ -155,6 +155,8 @@ class Watch:
 
 def worker_of(path: str) -> str:
     """Return the part of a path that all recordings of one program share: torch writes WORKER.TIME.pt.trace.json."""
+    from advisor.execution.inputs import RECORDING
+
     match = RECORDING.match(os.path.basename(path))
     return os.path.join(os.path.dirname(path), match["worker"] if match else "")
 
@@ -186,10 +188,16 @@ def change(before: Analysis | None, now: Analysis) -> str:
 
 
 @click.command("watch", short_help="Analyze each trace that appears in a folder.")
-@click.argument("folder", metavar="DIR", type=click.Path())
+@click.argument("folder", metavar="DIR", shell_complete=completion.folders)
 @click.option("--once", is_flag=True, help="Analyze the traces that are there, and end.")
 @click.option("--every", type=click.FloatRange(min=0.05), default=2.0, metavar="SECONDS", help="How often to look [2].")
-@click.option("-o", "--output", metavar="DIR", help="Write an HTML page of each trace into DIR.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="DIR",
+    shell_complete=completion.folders,
+    help="Write an HTML page of each trace into DIR.",
+)
 @options.force
 @options.catalogue
 @options.look("A headline, and one line a finding.")
