@@ -17,6 +17,8 @@ from advisor.errors import AdvisorError, TraceError, UsageError
 from advisor.report import FORMATS
 
 INCONCLUSIVE = 4
+_NAMED = 5
+"""Rules that --fail-on names; of more, the rest is counted."""
 
 if TYPE_CHECKING:
     from advisor.config import Config
@@ -253,7 +255,7 @@ def _exit_code(document: Analysis | Several, fail_on: str | None) -> int:
 
     What is incomplete comes first: a verdict on part of the evidence must not look like one on all of it.
     """
-    from advisor.results.decision import failed_rules, judged, reaches, untelling
+    from advisor.results.decision import failed_rules, judged, reaching, untelling
     from advisor.results.several import Several
 
     if failed := failed_rules(document):
@@ -263,7 +265,12 @@ def _exit_code(document: Analysis | Several, fail_on: str | None) -> int:
     if fail_on is None:
         return 0
     reasons = untelling(document)
-    if reaches(judged(document), fail_on):
+    if found := reaching(judged(document), fail_on):
+        rules = list(dict.fromkeys(finding.rule for finding in found))
+        many = "1 finding is" if len(found) == 1 else f"{len(found)} findings are"
+        worse = "" if fail_on == "high" else " or worse"
+        more = f" and {len(rules) - _NAMED} more" if len(rules) > _NAMED else ""
+        options.note(f"fail-on {fail_on}: {many} {fail_on}{worse}: {', '.join(rules[:_NAMED])}{more}; exit code 1")
         return 1
     if reasons and isinstance(document, Several):  # each has been named
         reasons = [f"{len(reasons)} of {len(document.traces)} recordings cannot be judged"]
