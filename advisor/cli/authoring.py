@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from advisor.cli import options
+from advisor.cli import completion, options
 from advisor.cli.terminal import put
 from advisor.errors import UsageError, nearest
 from advisor.files import write
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from advisor.rulebook import Rule, Rulebook
 
 
-@click.command("check")
-@click.argument("folders", metavar="[DIR]...", nargs=-1)
+@click.command("check", short_help="Check rules of your own, or all that ship.")
+@click.argument("folders", metavar="[DIR]...", nargs=-1, shell_complete=completion.folders)
 def check(folders: tuple[str, ...]) -> None:
     """Check the rules in DIR together with those that ship with the advisor, or these alone.
 
@@ -59,9 +59,11 @@ def _rules_in(folders: Sequence[str]) -> tuple[list[Rule], Rulebook]:
     return rules, rulebook
 
 
-@click.command("test")
-@click.argument("folders", metavar="[DIR]...", nargs=-1)
-@click.option("--only", multiple=True, metavar="GLOB", help="Only rules whose id fits GLOB.")
+@click.command("test", short_help="Run the proofs of rules.")
+@click.argument("folders", metavar="[DIR]...", nargs=-1, shell_complete=completion.folders)
+@click.option(
+    "--only", multiple=True, metavar="GLOB", shell_complete=completion.globs, help="Only rules whose id matches GLOB."
+)
 @click.option("-v", "--verbose", is_flag=True, help="Name every case, not only those that fail.")
 def test(folders: tuple[str, ...], only: tuple[str, ...], verbose: bool) -> int:
     """Run the proofs of the rules in DIR, or of those that ship with the advisor.
@@ -113,10 +115,17 @@ _EXAMPLES = {
 }
 
 
-@click.command("new")
+@click.command("new", short_help="Begin a rule and its proof from a template.")
 @click.argument("rule_id", metavar="ID")
-@click.option("--dir", "folder", default="rules", metavar="DIR", help="Where to write it.  [rules]")
-@click.option("--frame", default="kernels", metavar="FRAME", help="Begin with kernels, copies or memsets.  [kernels]")
+@click.option(
+    "--dir",
+    "folder",
+    default="rules",
+    metavar="DIR",
+    shell_complete=completion.folders,
+    help="Where to write it [rules].",
+)
+@click.option("--frame", default="kernels", metavar="FRAME", help="Begin with kernels, copies or memsets [kernels].")
 def new(rule_id: str, folder: str, frame: str) -> None:
     """Begin a rule: DIR/CATEGORY/NAME.toml and its proof beside it, for the id CATEGORY/NAME.
 

@@ -33,7 +33,7 @@ def public(address: str | os.PathLike[str]) -> str:
 
 def _nameless(match: re.Match[str]) -> str:
     rank = _RANK.search(match[0])
-    return f"*{rank[0]}*" if rank else "*"
+    return f"HOST-{rank[0]}" if rank else "HOST"
 
 
 def file_system(address: str) -> tuple[Any, str]:

@@ -354,6 +354,12 @@ class Saving(msgspec.Struct, frozen=True, kw_only=True):
     high_share: Annotated[float, doc("high_ms as a share of the step (of the window without steps).")]
     basis: Annotated[Wording, doc("How the two figures were got.")]
 
+    def __str__(self) -> str:
+        """Return ``22–44 ms (27–55 %)``, as reports write it; ``repr`` holds all digits and the basis."""
+        from advisor.report.documents.screen import durations, shares
+
+        return f"{durations(self.low_ms, self.high_ms)} ({shares(self)} %)"
+
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
     """A place in the source, and its share of the finding's cost. None where the rows have nothing in common there."""
@@ -470,6 +476,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
 
+    def __repr__(self) -> str:
+        """Return the finding in a line: its texts are long."""
+        gain = f", saves {self.saving}" if self.saving is not None else ""
+        return f"<Finding {self.severity} {self.rule}: {self.title!r}{gain}>"
+
     def _repr_html_(self) -> str:
         """Return the finding as a notebook shows it."""
         from advisor.report import notebook
@@ -568,7 +579,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
         return to_json(self)
 
     def to_html(self, path: str | Path, *, source_root: str | None = None) -> None:
-        """Write the report of ``-f html`` to *path*. Its pictures and tables need ``analyze(trace, views=True)``.
+        """Write the page of ``-f html`` to *path*, whole unless ``analyze(trace, views=False)`` left its pictures and tables out.
 
         Lines of the source are shown of files below *source_root*.
         """
