@@ -470,7 +470,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     more: Annotated[
-        Wording, doc("What the rule rests on, when its symptom is harmless, and background; empty where `why` says all.")
+        Wording,
+        doc("What the rule rests on, when its symptom is harmless, and background; empty where `why` says all."),
     ] = ""
 
     def _repr_html_(self) -> str:

@@ -100,7 +100,9 @@ def test_rules_check(book: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     book(rule(why="word " * 61), rule(why="word " * 60))
     warned = run("rules", "check")
     assert (warned.exit_code, warned.stdout) == (0, "2 rules, no problem, 1 warning\n")
-    assert warned.stderr.startswith("advisor: warning: rules/transfer/pageable-copy.toml: why: has 61 words, more than 60;")
+    assert warned.stderr.startswith(
+        "advisor: warning: rules/transfer/pageable-copy.toml: why: has 61 words, more than 60;"
+    )
 
     def problems(*_: Any) -> Any:
         raise RuleError(["x.toml: one", "y.toml: two"])
