@@ -192,6 +192,8 @@ def page(rule: Rule) -> str:
     frame = f"frame [`{match.frame}`](../../frames.md#{match.frame})"
     parts = [f"# {rule.id}", GENERATED, f"**{title(rule)}**", f"Since {rule.since} · {kind} · {frame}"]
     parts += ["## Why it matters", rule.why.strip()]
+    if rule.more.strip():
+        parts += ["## More", rule.more.strip()]
     conditions = [
         ("of programs where", rule.given),
         ("when", match.when),

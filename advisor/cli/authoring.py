@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from importlib.resources import files
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from advisor.cli import completion, options
+from advisor.cli import complain, completion, options
 from advisor.cli.terminal import put
 from advisor.errors import UsageError, nearest
 from advisor.files import write
@@ -27,10 +27,24 @@ def check(folders: tuple[str, ...]) -> None:
     """Check the rules in DIR together with those that ship with the advisor, or these alone.
 
     A DIR that holds a whole catalogue, every file that ships and perhaps more, is checked by itself. Every problem is
-    named on stderr with its file, and the exit code is 2 then.
+    named on stderr with its file, and the exit code is 2 then. A warning, as of a `why` that is too long, changes nothing
+    of the exit code.
     """
     rules, _ = _rules_in(folders)
-    put(f"{len(rules)} rule{'s' * (len(rules) != 1)}, no problem\n".encode())
+    warned = [f"{rule.path}: {text}" for rule in rules for text in _warnings(rule)]
+    for text in warned:
+        complain(text, "warning")
+    also = f", {len(warned)} warning{'s' * (len(warned) != 1)}" if warned else ""
+    put(f"{len(rules)} rule{'s' * (len(rules) != 1)}, no problem{also}\n".encode())
+
+
+def _warnings(rule: Rule) -> Iterator[str]:
+    """Yield what a rule may do and still should not."""
+    from advisor.rulebook.rule import MOST_WHY
+
+    words = len(rule.why.split())
+    if words > MOST_WHY:
+        yield f"why: has {words} words, more than {MOST_WHY}; leave what costs and why, and move the rest to `more`"
 
 
 def _rules_in(folders: Sequence[str]) -> tuple[list[Rule], Rulebook]:

@@ -99,6 +99,7 @@ def explain(rule: Rule, wide: int) -> str:
             lines.extend(["", heading, *("  " + line if line else "" for line in body)])
 
     section("Why it matters", _prose(rule.why, wide - 2))
+    section("More", _prose(rule.more, wide - 2))
     section("When it fires", _condition(rule))
     section(
         "Limits",

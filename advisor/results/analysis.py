@@ -443,7 +443,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     saving: Annotated[Saving | None, doc("None for a risk that costs no time, or where nothing is promised.")]
     where: Annotated[list[Place], doc("The places that carry most of the cost, at most three.")]
     evidence: Annotated[Evidence, doc("The rows that weigh most.")]
-    why: Annotated[Wording, doc("What happens and why it costs; and what the other ranks show of it.")]
+    why: Annotated[Wording, doc("What costs and why, in a few sentences; and what the other ranks show of it.")]
     fix: Annotated[Fix, doc("What to change.")]
     references: Annotated[list[Reference], doc("Further reading.")]
     settings: Annotated[list[Setting], doc("What the program ran with, where `advisor record` wrote it down.")] = []
@@ -475,6 +475,10 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
             "for all others."
         ),
     ] = None
+    more: Annotated[
+        Wording,
+        doc("What the rule rests on, when its symptom is harmless, and background; empty where `why` says all."),
+    ] = ""
 
     def __repr__(self) -> str:
         """Return the finding in a line: its texts are long."""

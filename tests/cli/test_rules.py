@@ -35,7 +35,8 @@ def rule(**change: Any) -> Any:
         id="transfer/pageable-copy",
         title="Pageable copies",
         category="transfer",
-        why="It blocks.\n\nHarmless when small.",
+        why="It blocks.",
+        more="Measured on one GPU.\n\nHarmless when small.",
         needs=("gpu",),
         given="vendor = 'nvidia'",
         confidence="certain",
@@ -98,6 +99,7 @@ def test_rules_show(book: Any) -> None:
         page.index("The fix 1 of 2\n  Do nothing (one line)"),
         page.index("The fix 2 of 2\n  Pin (one line)"),
     )
+    assert "Why it matters\n  It blocks.\n\nMore\n  Measured on one GPU.\n\n  Harmless when small.\n" in page
     assert first < page.index("Shown of programs where\n  engine\n") < second
     assert page.count("Shown of programs where") == 1  # the last is for programs that no other fits
     wrong = run("rules", "show", "transfer/pageable")
@@ -112,6 +114,14 @@ def test_rules_check(book: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "mine/a/b.toml").touch()
     book(rule(), rule(path=str(tmp_path / "mine/a/b.toml")))
     assert run("rules", "check", "mine").stdout == "1 rule, no problem\n"
+
+    assert run("rules", "check", "mine").stderr == ""
+    book(rule(why="word " * 61), rule(why="word " * 60))
+    warned = run("rules", "check")
+    assert (warned.exit_code, warned.stdout) == (0, "2 rules, no problem, 1 warning\n")
+    assert warned.stderr.startswith(
+        "advisor: warning: rules/transfer/pageable-copy.toml: why: has 61 words, more than 60;"
+    )
 
     def problems(*_: Any) -> Any:
         raise RuleError(["x.toml: one", "y.toml: two"])

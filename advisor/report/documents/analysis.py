@@ -211,6 +211,7 @@ def _full(
         if code.strip():
             yield doc.Code(code, label, cast(doc.Style, style), "python")
     facts = [*doc.prose("caveat", fix.caveat), *doc.prose("verify", fix.verify)]
+    facts += doc.prose("more", finding.more)
     if detail.everything:
         facts += doc.labelled(
             "see", [doc.Span(reference.title, "link", reference.url) for reference in finding.references]
