@@ -31,6 +31,10 @@ studies:
 renew:
     python docs/renew.py
 
+# The site of docs/, in site/: open site/index.html. `pip install -c .ci/constraints.txt '.[docs]'` has what it needs.
+docs:
+    NO_MKDOCS_2_WARNING=1 mkdocs build --strict
+
 # Compare the JSON of the real traces with another checkout: `just identity ../before ../shared/traces`.
 identity before +folders:
     python tests/studies/identity.py {{before}} . {{folders}}
@@ -42,7 +46,7 @@ lines:
 # Renew the versions that CI installs, and the hashes of those that the action does.
 lock:
     pip install -q uv
-    uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --no-header --no-annotate -q -o .ci/constraints.txt
+    uv pip compile pyproject.toml --extra dev --extra docs --universal --python-version 3.11 --no-header --no-annotate -q -o .ci/constraints.txt
     echo 'hatchling==1.33.0' >> .ci/constraints.txt
     echo hatchling | uv pip compile pyproject.toml - --universal --python-version 3.11 -c .ci/constraints.txt --generate-hashes --no-header --no-annotate -q -o .ci/runtime.txt
 

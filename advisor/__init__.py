@@ -6,6 +6,9 @@
     analysis.findings                  # what to do, the most worthwhile first
     trace = advisor.read("trace.json.gz")
     trace.kernels                      # a DataFrame; also copies, gaps, ops, steps, ...
+    trace.query("SELECT ...")          # SQL over them, as a DataFrame
+
+In a notebook ``%load_ext advisor``, then ``%advisor trace.json.gz``.
 
 Names are imported when they are used: ``import advisor`` alone is cheap.
 """
@@ -49,6 +52,7 @@ _HOMES = {
     "analyze": "advisor.pipeline",
     "analyze_many": "advisor.pipeline",
     "gate": "advisor.gating.run",
+    "load_ipython_extension": "advisor.cli.magic",
     "profile": "advisor.record.block",
     "read": "advisor.trace",
     "what_if": "advisor.replay.plan",

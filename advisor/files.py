@@ -30,7 +30,7 @@ _NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)
 _DEVICES = ("/dev/", "/proc/")
 _PARTS = 64
 _PART = r"(?:[\w-]+|\"[^\"\n]*\"|'[^'\n]*')"
-# A dotted key costs tomllib the square of its parts, in time and in memory: 40 kB of dots are 2 GB.
+# A dotted key costs a parser the square of its parts, in time and in memory: 40 kB of dots are 2 GB.
 _LONG_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*\.[ \t]*{_PART}){{{_PARTS}}}")
 
 
@@ -227,15 +227,15 @@ def read(path: str | os.PathLike[str], most_bytes: int) -> bytes:
 
 def toml(text: str) -> dict[str, object]:
     """Parse TOML. Raises ``ValueError`` with the reason, also for what the parser itself would take all memory for."""
-    import tomllib
+    import tomli
 
     if key := _LONG_KEY.search(text):
         raise ValueError(f"a key of more than {_PARTS} parts: {key[0][:40]}…")
     try:
-        return tomllib.loads(text)
+        return tomli.loads(text)
     except RecursionError:
         raise ValueError("brackets are nested too deeply") from None
-    except tomllib.TOMLDecodeError:
+    except tomli.TOMLDecodeError:
         raise
     except ValueError:  # Python refuses to make a number of thousands of digits
         raise ValueError("a number has too many digits") from None

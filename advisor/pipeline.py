@@ -59,7 +59,7 @@ def analyze(
     *,
     only: Sequence[str] = (),
     skip: Sequence[str] = (),
-    views: bool = False,
+    views: bool = True,
     samples: bool = False,
     safe: bool = False,
     what_if: Sequence[str] = (),
@@ -67,7 +67,7 @@ def analyze(
     """Run every rule over a trace, or over the file at a path. Without *rules*, the built-in catalogue.
 
     *only* and *skip* are globs on rule ids.
-    *views* adds what the pictures and tables of a report show, *samples* the per-step figures that the gate compares;
+    *views* are what the pictures and tables of a page show, *samples* the per-step figures that the gate compares;
     *safe* keeps fixes that change training out of the plan, *what_if* names rules whose fixes are priced together.
     Raises RuleError if the catalogue is malformed; a rule that fails on this trace is a verdict, not an exception.
     """
@@ -104,7 +104,7 @@ def analyze_many(
     *,
     only: Sequence[str] = (),
     skip: Sequence[str] = (),
-    views: bool = False,
+    views: bool = True,
     safe: bool = False,
     what_if: Sequence[str] = (),
 ) -> tuple[list[Analysis], Across | None]:

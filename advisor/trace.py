@@ -233,6 +233,15 @@ class Trace:
             self._frames[name] = FRAMES[name].build(self._context)
         return self._frames[name]
 
+    def query(self, sql: str) -> pd.DataFrame:
+        """Rows of one SELECT of DuckDB over the frames, as ``advisor query`` runs it: files and the network are out of reach.
+
+        Raises UsageError with the nearest frame or column for what cannot be run.
+        """
+        from advisor.engine import query
+
+        return query.table(self, sql)
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name not in FRAMES:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

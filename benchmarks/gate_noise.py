@@ -2,7 +2,7 @@
 
 One program, a step of 100 ms of which 80 are kernels, is put under noise of its steps (independent, autocorrelated, drifting,
 spiked) or between its runs, and judged by the whole gate against itself and against itself with longer kernels.
-``benchmarks/gate_study.py`` writes the tables into docs/gate.md.
+``benchmarks/gate_study.py`` writes the tables into docs/gate-study.md.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Four questions. A/A: the same program on both sides (two runs of it; the two hal
 is a false alarm. Resampled: the steps of each trace with four or more, drawn with replacement for both sides. Planted: a
 regression of known size put into each step of a trace, against the trace as it was, and with the steps of both drawn anew.
 And simulated, in ``benchmarks/gate_noise.py``: noise of known kind, by steps and runs. ``--write`` puts the tables into
-docs/gate.md.
+docs/gate-study.md.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def table(heads: list[str], rows: list[list[str]]) -> str:
 
 
 def page(traces: Path, draws: int, redraws: int, simulated: int) -> str:
-    """The tables of docs/gate.md."""
+    """The tables of docs/gate-study.md."""
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
         pairs = Counter(judged(pair.base, pair.now).verdict for pair in halves(traces, scratch))
@@ -225,7 +225,7 @@ def main() -> int:
     if not arguments.write:
         print(study)
         return 0
-    target = ROOT / "docs" / "gate.md"
+    target = ROOT / "docs" / "gate-study.md"
     text = target.read_text(encoding="utf-8")
     block = f"<!-- study -->\n\n{study}\n\n<!-- /study -->"
     target.write_text(

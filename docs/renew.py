@@ -1,4 +1,4 @@
-"""Writes what is generated in ``docs/``: the frames column by column, a page a rule, the proofs, the JSON Schemas.
+"""Writes what is generated: frames column by column, a page a rule, proofs, JSON Schemas, and what commands on pages print.
 
 ``python docs/renew.py`` renews it; ``tests/repository/test_docs.py`` fails where it is not current.
 """
@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from advisor import rulebook
 from advisor.config import ConfigFile
@@ -43,6 +45,9 @@ def pages() -> Iterator[tuple[Path, str]]:
     settings = schema_text(ConfigFile, "Settings of advisor", "advisor.toml, or [tool.advisor].")
     yield DOCS / "config.schema.json", settings
     yield DOCS / "frames.md", frames()
+    yield ROOT / "README.md", readme()
+    yield DOCS / "first-analysis.md", printed((DOCS / "first-analysis.md").read_text(encoding="utf-8"))
+    yield DOCS / "settings.md", project_settings(json.loads(settings))
     yield DOCS / "gate.md", gate()
     yield DOCS / "rules" / "README.md", index(rules)
     yield DOCS / "proofs.md", proofs(rules)
@@ -52,8 +57,63 @@ def pages() -> Iterator[tuple[Path, str]]:
         yield DOCS / "rules" / f"{rule.id}.md", page(rule)
 
 
+def readme() -> str:
+    """Write the README, with what the command after its mark ci:analyze prints."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    command = re.search(r"<!-- ci:analyze -->\n```sh\n.*(advisor analyze .*)\n```", text)
+    if command is None:
+        raise ValueError("README.md has no command marked ci:analyze")
+    block = f"<!-- screen -->\n```text\n{output(command[1])}```"
+    return re.sub(r"<!-- screen -->\n```text\n.*?```", lambda _: block, text, count=1, flags=re.DOTALL)
+
+
+def printed(page: str) -> str:
+    """Renew what stands below each block of commands that is marked ``<!-- output -->``."""
+
+    def renewed(found: re.Match[str]) -> str:
+        return f"{found[1]}```text\n{''.join(map(output, found[2].splitlines()))}```"
+
+    form = r"(<!-- output -->\n```sh\n(.*?)```\n\n)```text\n.*?```"
+    return re.sub(form, renewed, page, flags=re.DOTALL)
+
+
+def output(command: str) -> str:
+    """Run a command of the advisor in the root of the checkout; return what it prints."""
+    from click.testing import CliRunner
+
+    from advisor.cli import main as advisor
+
+    name, *words = shlex.split(command)
+    if name != "advisor":
+        raise ValueError(f"not a command of the advisor: {command}")
+    before = os.getcwd()
+    os.chdir(ROOT)
+    try:
+        result = CliRunner().invoke(advisor, words, env={"COLUMNS": "100", "NO_COLOR": "1", "ADVISOR_CACHE": "off"})
+    finally:
+        os.chdir(before)
+    if result.exit_code:
+        raise ValueError(f"{command}: exit code {result.exit_code}: {result.output}")
+    return result.stdout
+
+
+def project_settings(schema: Mapping[str, Any]) -> str:
+    """Write the page on settings, with its table of keys renewed."""
+    rows = [
+        [
+            f"`{name}`",
+            entry["description"],
+            f"`{entry['default']:g}`" if isinstance(entry.get("default"), float) else "",
+        ]
+        for name, entry in schema["properties"].items()
+    ]
+    text = (DOCS / "settings.md").read_text(encoding="utf-8")
+    block = f"<!-- settings -->\n\n{table(['key', 'meaning', 'default'], rows)}\n\n<!-- /settings -->"
+    return re.sub(r"<!-- settings -->.*<!-- /settings -->", lambda _: block, text, flags=re.DOTALL)
+
+
 def gate() -> str:
-    """Write the page on the gate, with its table of figures renewed; the study's figures are benchmarks/gate_study.py's."""
+    """Write the page on the gate, with its table of figures renewed."""
     rows = [
         [f"`{m.name}`", m.unit or "count", m.meaning, f"{100 * m.margin.tolerance:g} %", floor(m), m.margin.basis]
         for m in METRICS.values()
@@ -132,6 +192,8 @@ def page(rule: Rule) -> str:
     frame = f"frame [`{match.frame}`](../../frames.md#{match.frame})"
     parts = [f"# {rule.id}", GENERATED, f"**{title(rule)}**", f"Since {rule.since} · {kind} · {frame}"]
     parts += ["## Why it matters", rule.why.strip()]
+    if rule.more.strip():
+        parts += ["## More", rule.more.strip()]
     conditions = [
         ("of programs where", rule.given),
         ("when", match.when),

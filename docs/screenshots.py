@@ -22,7 +22,7 @@ def main() -> int:
 
     import advisor
 
-    names = ("chromium", "chromium-browser", "google-chrome")
+    names = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
     executable = next((path for name in names if (path := shutil.which(name))), None)
     if executable is None:
         sys.exit("no Chromium here: install the system's")

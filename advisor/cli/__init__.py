@@ -11,16 +11,20 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from advisor.errors import AdvisorError, nearest
 from advisor.privacy import without_secrets
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 # Name to module; the module holds a click command of the name `command`. The order is that of the help.
 COMMANDS = {
     "analyze": "advisor.cli.analyze",
+    "watch": "advisor.cli.watch",
     "compare": "advisor.cli.compare",
     "gate": "advisor.cli.gate",
     "baseline": "advisor.cli.baseline",
@@ -61,10 +65,16 @@ class Commands(click.Group):
         return list(COMMANDS)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args:
+        if not args and not ctx.resilient_parsing:  # a shell that completes asks without arguments, too
             click.echo(ctx.get_help())
             ctx.exit()
         return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        found = super().shell_complete(ctx, incomplete)
+        return found or [CompletionItem(incomplete, type="file")]  # a trace stands for its analysis
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
@@ -157,4 +167,8 @@ def main() -> None:
 
     Exit codes: 0 done; 1 the gate failed or --fail-on was reached; 2 usage, configuration or rule error; 3 the trace
     cannot be read; 4 inconclusive.
+
+    \b
+    The shell completes commands, rules, frames and files after (or with zsh_source, fish_source):
+      eval "$(_ADVISOR_COMPLETE=bash_source advisor)"
     """

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from advisor.cli import complain, options
+from advisor.cli import complain, completion, options
 from advisor.cli.outputs import Output, write
 from advisor.cli.terminal import progress
 from advisor.errors import AdvisorError, TraceError, UsageError
 from advisor.report import FORMATS
 
 INCONCLUSIVE = 4
+_NAMED = 5
+"""Rules that --fail-on names; of more, the rest is counted."""
 
 if TYPE_CHECKING:
     from advisor.config import Config
@@ -77,22 +79,45 @@ choices = options.group(
     click.option(
         "--fail-on",
         type=click.Choice(["low", "medium", "high"]),
-        help="Exit with 1 from this severity on; with 4 where a recording cannot be judged.",
+        help="Exit 1 if any finding is at least this severe, 4 where a recording cannot be judged.",
     ),
-    click.option("--only", multiple=True, metavar="GLOB", help="Run only rules whose id fits, such as 'precision/*'."),
-    click.option("--skip", multiple=True, metavar="GLOB", help="Leave out rules whose id fits."),
-    click.option("--source-root", metavar="DIR", help="Show the lines of your source, from files below DIR (HTML)."),
+    click.option(
+        "--only",
+        multiple=True,
+        metavar="GLOB",
+        shell_complete=completion.globs,
+        help="Run only rules whose id matches, such as 'precision/*'.",
+    ),
+    click.option(
+        "--skip",
+        multiple=True,
+        metavar="GLOB",
+        shell_complete=completion.globs,
+        help="Leave out rules whose id matches.",
+    ),
+    click.option(
+        "--source-root",
+        metavar="DIR",
+        shell_complete=completion.folders,
+        help="Show the lines of your source, from files below DIR (HTML).",
+    ),
     click.option("--redact", is_flag=True, help="Name no folders: paths become base names."),
-    click.option("--views", is_flag=True, help="Add to JSON what the HTML report shows: timeline, tables, curves."),
+    click.option(
+        "--views",
+        is_flag=True,
+        help="Add to JSON the timeline, tables and curves of the HTML page, which always has them.",
+    ),
     click.option(
         "--what-if",
         multiple=True,
         metavar="RULE[,RULE...]",
+        shell_complete=completion.globs,
         help="Predict the step with the fixes of these rules together.",
     ),
     click.option(
         "--explain",
         metavar="[N|RULE]",
+        shell_complete=completion.rules,
         is_flag=False,
         flag_value="all",
         help="Print everything about a finding, by its number or rule, or about each (after TRACE).",
@@ -103,12 +128,14 @@ choices = options.group(
         metavar="RATE=NUMBER",
         help="A rate of the device, such as bf16=989, memory=3.35TB/s or reachable.bf16=780.",
     ),
-    click.option("--safe", is_flag=True, help="Plan without fixes that change training: batch size, precision."),
+    click.option(
+        "--safe", is_flag=True, help="Leave fixes out of the plan that can change convergence: batch size, precision."
+    ),
 )
 
 
 @click.command("analyze", short_help="What slows a program down, where, and what to change.")
-@click.argument("traces", metavar="TRACE...", nargs=-1, required=True)
+@click.argument("traces", metavar="TRACE...", nargs=-1, required=True, shell_complete=completion.files)
 @options.reports(FORMATS)
 @options.catalogue
 @choices
@@ -156,7 +183,7 @@ def command(
     if reading.window is not None and files.several:
         raise UsageError("--window: each trace has a window of its own; give one trace, or --steps")
     views = choices.views or any(output.format.views for output in outputs)
-    settings = _settings(choices, catalogue, config, arguments, views)
+    settings = settings_of(choices, catalogue, config, arguments, views)
     from advisor.execution.run import run
     from advisor.results.decision import unanswered, untelling
     from advisor.results.several import Several
@@ -182,7 +209,15 @@ def command(
     return TraceError.exit_code if results.failed else _exit_code(document, choices.fail_on or config.fail_on)
 
 
-def _settings(
+def defaults() -> Choices:
+    """Return the choices of a command that is asked for nothing in particular."""
+    return Choices(
+        fail_on=None, only=(), skip=(), source_root=None, redact=False, views=False, what_if=(), safe=False, explain=None,
+        peak=(),
+    )  # fmt: skip
+
+
+def settings_of(
     choices: Choices, catalogue: options.Catalogue, config: Config, reading: dict[str, object], views: bool
 ) -> Settings:
     """Make the settings of the analysis from those of the project and the command line, which comes first."""
@@ -220,7 +255,7 @@ def _exit_code(document: Analysis | Several, fail_on: str | None) -> int:
 
     What is incomplete comes first: a verdict on part of the evidence must not look like one on all of it.
     """
-    from advisor.results.decision import failed_rules, judged, reaches, untelling
+    from advisor.results.decision import failed_rules, judged, reaching, untelling
     from advisor.results.several import Several
 
     if failed := failed_rules(document):
@@ -230,7 +265,12 @@ def _exit_code(document: Analysis | Several, fail_on: str | None) -> int:
     if fail_on is None:
         return 0
     reasons = untelling(document)
-    if reaches(judged(document), fail_on):
+    if found := reaching(judged(document), fail_on):
+        rules = list(dict.fromkeys(finding.rule for finding in found))
+        many = "1 finding is" if len(found) == 1 else f"{len(found)} findings are"
+        worse = "" if fail_on == "high" else " or worse"
+        more = f" and {len(rules) - _NAMED} more" if len(rules) > _NAMED else ""
+        options.note(f"fail-on {fail_on}: {many} {fail_on}{worse}: {', '.join(rules[:_NAMED])}{more}; exit code 1")
         return 1
     if reasons and isinstance(document, Several):  # each has been named
         reasons = [f"{len(reasons)} of {len(document.traces)} recordings cannot be judged"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from importlib.resources import files
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from advisor.cli import options
+from advisor.cli import complain, completion, options
 from advisor.cli.terminal import put
 from advisor.errors import UsageError, nearest
 from advisor.files import write
@@ -21,16 +21,30 @@ if TYPE_CHECKING:
     from advisor.rulebook import Rule, Rulebook
 
 
-@click.command("check")
-@click.argument("folders", metavar="[DIR]...", nargs=-1)
+@click.command("check", short_help="Check rules of your own, or all that ship.")
+@click.argument("folders", metavar="[DIR]...", nargs=-1, shell_complete=completion.folders)
 def check(folders: tuple[str, ...]) -> None:
     """Check the rules in DIR together with those that ship with the advisor, or these alone.
 
     A DIR that holds a whole catalogue, every file that ships and perhaps more, is checked by itself. Every problem is
-    named on stderr with its file, and the exit code is 2 then.
+    named on stderr with its file, and the exit code is 2 then. A warning, as of a `why` that is too long, changes nothing
+    of the exit code.
     """
     rules, _ = _rules_in(folders)
-    put(f"{len(rules)} rule{'s' * (len(rules) != 1)}, no problem\n".encode())
+    warned = [f"{rule.path}: {text}" for rule in rules for text in _warnings(rule)]
+    for text in warned:
+        complain(text, "warning")
+    also = f", {len(warned)} warning{'s' * (len(warned) != 1)}" if warned else ""
+    put(f"{len(rules)} rule{'s' * (len(rules) != 1)}, no problem{also}\n".encode())
+
+
+def _warnings(rule: Rule) -> Iterator[str]:
+    """Yield what a rule may do and still should not."""
+    from advisor.rulebook.rule import MOST_WHY
+
+    words = len(rule.why.split())
+    if words > MOST_WHY:
+        yield f"why: has {words} words, more than {MOST_WHY}; leave what costs and why, and move the rest to `more`"
 
 
 def _rules_in(folders: Sequence[str]) -> tuple[list[Rule], Rulebook]:
@@ -59,9 +73,11 @@ def _rules_in(folders: Sequence[str]) -> tuple[list[Rule], Rulebook]:
     return rules, rulebook
 
 
-@click.command("test")
-@click.argument("folders", metavar="[DIR]...", nargs=-1)
-@click.option("--only", multiple=True, metavar="GLOB", help="Only rules whose id fits GLOB.")
+@click.command("test", short_help="Run the proofs of rules.")
+@click.argument("folders", metavar="[DIR]...", nargs=-1, shell_complete=completion.folders)
+@click.option(
+    "--only", multiple=True, metavar="GLOB", shell_complete=completion.globs, help="Only rules whose id matches GLOB."
+)
 @click.option("-v", "--verbose", is_flag=True, help="Name every case, not only those that fail.")
 def test(folders: tuple[str, ...], only: tuple[str, ...], verbose: bool) -> int:
     """Run the proofs of the rules in DIR, or of those that ship with the advisor.
@@ -113,10 +129,17 @@ _EXAMPLES = {
 }
 
 
-@click.command("new")
+@click.command("new", short_help="Begin a rule and its proof from a template.")
 @click.argument("rule_id", metavar="ID")
-@click.option("--dir", "folder", default="rules", metavar="DIR", help="Where to write it.  [rules]")
-@click.option("--frame", default="kernels", metavar="FRAME", help="Begin with kernels, copies or memsets.  [kernels]")
+@click.option(
+    "--dir",
+    "folder",
+    default="rules",
+    metavar="DIR",
+    shell_complete=completion.folders,
+    help="Where to write it [rules].",
+)
+@click.option("--frame", default="kernels", metavar="FRAME", help="Begin with kernels, copies or memsets [kernels].")
 def new(rule_id: str, folder: str, frame: str) -> None:
     """Begin a rule: DIR/CATEGORY/NAME.toml and its proof beside it, for the id CATEGORY/NAME.
 

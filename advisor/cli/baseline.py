@@ -6,14 +6,21 @@ from pathlib import Path
 
 import click
 
-from advisor.cli import options
+from advisor.cli import completion, options
 from advisor.cli.terminal import progress
 from advisor.errors import UsageError
 
 
 @click.command("baseline", short_help="Write down what a workload costs, for the gate.")
-@click.argument("traces", metavar="TRACE...", nargs=-1, required=True)
-@click.option("-o", "--output", default="advisor-baseline.json", metavar="FILE", help="[advisor-baseline.json]")
+@click.argument("traces", metavar="TRACE...", nargs=-1, required=True, shell_complete=completion.files)
+@click.option(
+    "-o",
+    "--output",
+    default="advisor-baseline.json",
+    metavar="FILE",
+    shell_complete=completion.files,
+    help="Where to write it [advisor-baseline.json].",
+)
 @click.option("--update", is_flag=True, help="Replace the figures of a baseline that exists; its history stays.")
 @click.option("--reason", default="", metavar="TEXT", help="Why it changes; --update needs one.")
 @click.option("--workload", metavar="NAME", help="What was run; only recordings of the same name are compared.")

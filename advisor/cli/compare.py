@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from advisor.cli import options
+from advisor.cli import completion, options
 from advisor.cli.outputs import write
 from advisor.cli.terminal import progress
 from advisor.errors import UsageError
@@ -12,8 +12,8 @@ from advisor.report.comparison import FORMATS
 
 
 @click.command("compare", short_help="Two traces side by side, for people.")
-@click.argument("before")
-@click.argument("after")
+@click.argument("before", shell_complete=completion.files)
+@click.argument("after", shell_complete=completion.files)
 @options.reports(FORMATS)
 @options.catalogue
 @options.look("One line.")

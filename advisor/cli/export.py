@@ -9,21 +9,25 @@ from typing import BinaryIO
 import click
 
 from advisor import files
-from advisor.cli import options
+from advisor.cli import completion, options
 from advisor.cli.outputs import check_outputs
 from advisor.cli.terminal import progress, put
 from advisor.errors import UsageError
 
 
 @click.command("export", short_help="The evidence as a small annotated trace, for Perfetto.")
-@click.argument("trace", metavar="TRACE")
-@click.option(
-    "--findings", is_flag=True, help="The representative step with the findings' evidence marked (the default)."
-)
+@click.argument("trace", metavar="TRACE", shell_complete=completion.files)
+@click.option("--findings", is_flag=True, hidden=True, help="What is written anyway; scripts may still ask for it.")
 @click.option("-o", "--output", required=True, metavar="FILE", help="Where to write it: .json, or .json.gz.")
 @options.force
 @options.catalogue
-@click.option("--only", multiple=True, metavar="GLOB", help="Only findings of rules whose id fits.")
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="GLOB",
+    shell_complete=completion.globs,
+    help="Only findings of rules whose id matches.",
+)
 @options.cached_reading
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 def command(
@@ -66,7 +70,7 @@ def command(
             **reading.arguments(settings),
         )
         outcome = run(recorded, rules, only=chosen, skip=settings.skip)
-        analysis = analyze(recorded, rules, only=chosen, skip=settings.skip)
+        analysis = analyze(recorded, rules, only=chosen, skip=settings.skip, views=False)
         pieces = evidence(recorded, outcome, analysis.findings)
         _write(path, pieces)
     put(f"{path}: {size(path.stat().st_size)}, {tally(analysis.findings)}\n".encode())

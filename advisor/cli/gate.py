@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from advisor.cli import options
+from advisor.cli import completion, options
 from advisor.cli.outputs import write
 from advisor.cli.terminal import progress
 from advisor.errors import UsageError
@@ -16,14 +16,20 @@ EXIT = {"passed": 0, "failed": 1, "inconclusive": 4}
 
 
 @click.command("gate", short_help="Fail on a regression against a baseline.")
-@click.argument("traces", metavar="TRACE...", nargs=-1, required=True)
-@click.option("-b", "--baseline", metavar="FILE", help="What `advisor baseline` wrote; none: assertions only.")
+@click.argument("traces", metavar="TRACE...", nargs=-1, required=True, shell_complete=completion.files)
+@click.option(
+    "-b",
+    "--baseline",
+    metavar="FILE",
+    shell_complete=completion.files,
+    help="What `advisor baseline` wrote; none: assertions only.",
+)
 @options.reports(FORMATS)
 @click.option(
     "--inconclusive",
     type=click.Choice(["exit", "pass", "fail"]),
     default="exit",
-    help="What no answer comes to: exit code 4, 0 or 1 [exit].",
+    help="Exit code where there is no answer: 4, 0 or 1 [exit].",
 )
 @options.catalogue
 @options.look("Two lines at most.", "Every check, also what stayed the same.")
@@ -35,7 +41,7 @@ def command(
     catalogue: options.Catalogue,
     look: options.Look,
 ) -> int:
-    """Fail on a regression: per metric and per rule, past a tolerance and a floor, and no noise.
+    """Fail on a regression in any figure or rule that is past its tolerance and its floor, and is no noise.
 
     Several traces are repeated runs of the same workload. Exit codes: 0 no regression; 1 a regression, or an assertion
     that does not hold; 4 inconclusive: too few steps, or recordings that are not alike.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from advisor.cli import complain, options
+from advisor.cli import complain, completion, options
 from advisor.cli.outputs import write_file
 from advisor.cli.terminal import progress, put, width
 from advisor.errors import UsageError
@@ -19,7 +19,16 @@ EXIT_INCONCLUSIVE = 4
 @click.option("--device", type=click.Choice(["cuda", "cpu"]), help="Where to train [a GPU if there is one].")
 @click.option("--steps", type=click.IntRange(2, 10_000), default=40, help="Steps to time in each state [40].")
 @click.option("--states", type=click.IntRange(1), help="Climb the first so many states only.")
-@click.option("--out", metavar="DIR", default="advisor-ladder", help="Where traces and tables go [advisor-ladder].")
+@click.option(
+    "-o",
+    "--output",
+    "--out",
+    "out",
+    metavar="DIR",
+    default="advisor-ladder",
+    shell_complete=completion.folders,
+    help="Where traces and tables go [advisor-ladder].",
+)
 @options.force
 @click.option("-q", "--quiet", is_flag=True, help="Write the files, and print nothing.")
 def command(device: str | None, steps: int, states: int | None, out: str, force: bool, quiet: bool) -> int:
@@ -32,7 +41,7 @@ def command(device: str | None, steps: int, states: int | None, out: str, force:
 
     \b
       advisor ladder
-      advisor ladder --device cpu --steps 20 --out ladder
+      advisor ladder --device cpu --steps 20 -o ladder
     """
     from advisor.record import require_torch
     from advisor.rulebook import shipped
@@ -42,7 +51,7 @@ def command(device: str | None, steps: int, states: int | None, out: str, force:
 
     folder = Path(out)
     if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not force)):
-        raise UsageError(f"{out}: exists. Give --force to write into it, or name another --out.")
+        raise UsageError(f"{out}: exists. Give --force to write into it, or name another --output.")
     require_torch()
     machine = running.machine(device)
     try:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from advisor.cli import complain
+from advisor.cli import complain, completion
 from advisor.cli.outputs import Output, check_outputs, check_pages, pair
 from advisor.errors import UsageError, nearest
 
@@ -84,6 +84,7 @@ def reports(formats: Iterable[str]) -> Callable[[Command], Command]:
             "outputs",
             multiple=True,
             metavar="FILE",
+            shell_complete=completion.files,
             help="Write to FILE, in the format of its suffix; - is stdout. Several -f and -o pair up in order.",
         ),
         force,
@@ -149,8 +150,20 @@ class Catalogue:
 catalogue = group(
     "catalogue",
     Catalogue,
-    click.option("--rules", "folders", multiple=True, metavar="DIR", help="Add the rules in DIR."),
-    click.option("--config", metavar="FILE", help="Read settings from FILE, not from the nearest pyproject.toml."),
+    click.option(
+        "--rules",
+        "folders",
+        multiple=True,
+        metavar="DIR",
+        shell_complete=completion.folders,
+        help="Add the rules in DIR.",
+    ),
+    click.option(
+        "--config",
+        metavar="FILE",
+        shell_complete=completion.files,
+        help="Read settings from FILE, not from the nearest pyproject.toml.",
+    ),
 )
 
 

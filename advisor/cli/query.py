@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from advisor.cli import options
+from advisor.cli import completion, options
 from advisor.cli.terminal import progress, put, width
 from advisor.errors import UsageError
 
 
 @click.command("query", short_help="Run any SELECT over the frames of a trace.")
-@click.argument("trace", required=False)
+@click.argument("trace", required=False, shell_complete=completion.files)
 @click.argument("sql", required=False)
 @click.option(
     "--schema",
@@ -18,6 +18,7 @@ from advisor.errors import UsageError
     flag_value="",
     default=None,
     metavar="[FRAME]",
+    shell_complete=completion.frames,
     help="List the frames, or the columns of FRAME with their units. Needs no trace.",
 )
 @options.reading
@@ -46,7 +47,7 @@ def command(trace: str | None, sql: str | None, schema: str | None, reading: opt
             raise UsageError("--schema needs no trace and no SQL")
         from advisor.report.rows import describe
 
-        put(describe(schema or trace, form, width()).encode())
+        put(describe(schema or trace, form).encode())
         return
     if trace is None or sql is None:
         raise UsageError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from advisor.cli import completion
 from advisor.cli.options import force
 from advisor.record import STACKS, require_torch
 
@@ -16,7 +17,9 @@ _UNITS = ("optimizer", "batches", "calls")
     context_settings={"allow_interspersed_args": False},
 )
 @click.option("-m", "--module", is_flag=True, help="SCRIPT is a module, as in python -m.")
-@click.option("-o", "--output", metavar="FILE", help="The trace to write [SCRIPT.trace.json.gz].")
+@click.option(
+    "-o", "--output", metavar="FILE", shell_complete=completion.files, help="The trace to write [SCRIPT.trace.json.gz]."
+)
 @click.option("--steps", type=click.IntRange(1, 1000), default=5, help="Steps to record [5].")
 @click.option("--skip", type=click.IntRange(1), default=5, help="Steps to leave out before: they warm up [5].")
 @click.option("--stop", is_flag=True, help="End the script once the recording is done.")
@@ -29,7 +32,7 @@ _UNITS = ("optimizer", "batches", "calls")
 )
 @click.option("--no-stacks", is_flag=True, help="The same as --stacks none.")
 @force
-@click.argument("script")
+@click.argument("script", shell_complete=completion.files)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(
     module: bool,

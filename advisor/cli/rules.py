@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from advisor.cli import options
+from advisor.cli import completion, options
 from advisor.cli.authoring import check, new, test
 from advisor.cli.terminal import put, width
 from advisor.errors import UsageError, nearest
@@ -22,23 +22,37 @@ def command() -> None:
     """List, explain, check, test and write rules."""
 
 
-@command.command("list")
+@command.command("list", short_help="List the rules by category.")
 @options.catalogue
 @click.option("-f", "--format", "form", type=click.Choice(["text", "json"]), default="text", help="[text]")
 def list_(catalogue: options.Catalogue, form: str) -> None:
-    """List the rules, by category: id, confidence, what a trace must hold, title."""
+    """List the rules by category, each with its title; in JSON also with confidence, needs and limits."""
     rules = sorted(catalogue.rules(catalogue.settings()).rules, key=lambda rule: rule.id)
     if form == "json":
         import msgspec
 
         put(msgspec.json.format(msgspec.json.encode([summary(rule) for rule in rules]), indent=2) + b"\n")
         return
-    from advisor.report.plain import clean
-    from advisor.report.table import align
+    put(
+        "\n".join(
+            [*_listed(rules, width()), "", f"{len(rules)} rules; advisor rules show RULE explains one", ""]
+        ).encode()
+    )
 
-    cells = [[clean(text) for text in (rule.id, rule.confidence, " ".join(rule.needs), _title(rule))] for rule in rules]
-    lines = align(["rule", "confidence", "needs", "title"], cells, [False] * 4, widest=200)
-    put("\n".join([*lines, "", f"{len(rules)} rules; advisor rules show RULE explains one", ""]).encode())
+
+def _listed(rules: Sequence[Rule], wide: int) -> list[str]:
+    """Return the rules with their titles beside them, within *wide* columns; below them where an id is long."""
+    from advisor.report.plain import clean, wrap
+
+    first = min(2 + max((len(rule.id) for rule in rules), default=0), max(24, 2 * wide // 5))
+    lines = []
+    for rule in rules:
+        name, title = clean(rule.id), wrap(clean(_title(rule)), wide - first)
+        if len(name) > first - 2:
+            lines.append(name)
+            name = ""
+        lines += [f"{name if not at else '':<{first}}{part}" for at, part in enumerate(title)]
+    return lines
 
 
 def _title(rule: Rule) -> str:
@@ -62,8 +76,8 @@ def summary(rule: Rule) -> dict[str, Any]:
     }
 
 
-@command.command("show")
-@click.argument("rule_id", metavar="RULE")
+@command.command("show", short_help="Explain one rule: why, when, limits, fix.")
+@click.argument("rule_id", metavar="RULE", shell_complete=completion.rules)
 @options.catalogue
 def show(rule_id: str, catalogue: options.Catalogue) -> None:
     """Explain one rule: why it matters, when it fires, with which limits and on what basis, and the fix."""
@@ -85,6 +99,7 @@ def explain(rule: Rule, wide: int) -> str:
             lines.extend(["", heading, *("  " + line if line else "" for line in body)])
 
     section("Why it matters", _prose(rule.why, wide - 2))
+    section("More", _prose(rule.more, wide - 2))
     section("When it fires", _condition(rule))
     section(
         "Limits",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
 
@@ -14,7 +14,12 @@ from advisor.frames import SCHEMAS
 from advisor.rulebook.conditions import connect
 from advisor.trace import Trace
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+Answer = TypeVar("Answer")
 _TABLES = re.compile(r"\s*show\s+(?:all\s+)?tables\s*;?\s*", re.IGNORECASE)
+_FRAMES = ["frame", "one row is"]
 
 
 def run(trace: Trace, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
@@ -22,12 +27,30 @@ def run(trace: Trace, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
 
     Raises ``UsageError`` with the nearest frame or column for what DuckDB cannot run.
     """
+    if _TABLES.fullmatch(sql):
+        return _FRAMES, _frames()
+    return _run(trace, sql, lambda answer: ([str(column[0]) for column in answer.description or ()], answer.fetchall()))
+
+
+def table(trace: Trace, sql: str) -> pd.DataFrame:
+    """The rows of one SELECT as a DataFrame; NULL is pandas' missing value. Raises ``UsageError`` as :func:`run`."""
+    import pandas as pd
+
+    if _TABLES.fullmatch(sql):
+        return pd.DataFrame(_frames(), columns=_FRAMES)
+    return _run(trace, sql, lambda answer: answer.df())
+
+
+def _frames() -> list[tuple[Any, ...]]:
+    return [(name, schema.row) for name, schema in SCHEMAS.items()]
+
+
+def _run(trace: Trace, sql: str, fetch: Callable[[duckdb.DuckDBPyConnection], Answer]) -> Answer:
+    """Run one SELECT and *fetch* what it comes to."""
     try:
         sql.encode("utf-8")
     except UnicodeEncodeError:
         raise UsageError("SQL: is not valid UTF-8") from None
-    if _TABLES.fullmatch(sql):
-        return ["frame", "one row is"], [(name, schema.row) for name, schema in SCHEMAS.items()]
     words = set(re.findall(r"\w+", sql.lower()))
     named = [name for name in SCHEMAS if name in words]
     with _explain_errors(named):
@@ -40,7 +63,7 @@ def run(trace: Trace, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
             connection.register(name, trace.frame(name))
         with _explain_errors(named):
             connection.execute(sql)
-            return [str(column[0]) for column in connection.description or ()], connection.fetchall()
+            return fetch(connection)
     finally:
         connection.close()
 

@@ -425,6 +425,7 @@ class _Run:
             where=places(self.evaluator.frame(frame, cost), rows, self.evaluator.weight(frame, rows)),
             evidence=evidence,
             why=rule.why,
+            more=rule.more,
             fix=msgspec.convert(self.fixes[rule.id], Fix, from_attributes=True),
             references=msgspec.convert(rule.references, list[Reference], from_attributes=True),
             settings=self.settings(rule),

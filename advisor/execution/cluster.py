@@ -84,7 +84,7 @@ def _result(future: object, address: str, shown: str) -> task.Result:
     except ImportError as error:
         raise UsageError(
             f"--scheduler {shown}: the workers cannot run the advisor ({remote.message_of(error, address)}). "
-            f"Install it there: pip install 'trace-advisor[cluster]=={__version__}'"
+            f"Install it there: in a checkout of version {__version__}, pip install '.[cluster]'"
         ) from None
     except Exception as error:  # noqa: BLE001  (whatever went wrong over there is this one trace's loss)
         reason = f"{type(error).__name__}: {remote.message_of(error, address)}"

@@ -17,7 +17,7 @@ SUFFIXES = (".json", ".json.gz")
 _NAMED = 5
 _MAGIC = re.compile(r"[*?\[]")
 # What torch's tensorboard_trace_handler writes: WORKER.TIME.pt.trace.json, a file for each recording of a worker.
-_RECORDING = re.compile(r"^(?P<worker>.+)\.(?P<time>\d{9,})\.pt\.trace\.json(?:\.gz)?$")
+RECORDING = re.compile(r"^(?P<worker>.+)\.(?P<time>\d{9,})\.pt\.trace\.json(?:\.gz)?$")
 
 
 @dataclass
@@ -131,11 +131,11 @@ def _newest(names: Sequence[str], inputs: Inputs) -> list[str]:
     latest: dict[tuple[str, str], tuple[int, str]] = {}
     for name in names:
         folder, file = re.split(r"[\\/](?=[^\\/]*$)", name) if re.search(r"[\\/]", name) else ("", name)
-        if recording := _RECORDING.match(file):
+        if recording := RECORDING.match(file):
             key, entry = (folder, recording["worker"]), (int(recording["time"]), name)
             latest[key] = max(latest.get(key, entry), entry)
     newest = {name for _, name in latest.values()}
-    chosen = [name for name in names if name in newest or not _RECORDING.match(re.split(r"[\\/]", name)[-1])]
+    chosen = [name for name in names if name in newest or not RECORDING.match(re.split(r"[\\/]", name)[-1])]
     if older := len(names) - len(chosen):
         files = "1 older recording" if older == 1 else f"{older:,} older recordings"
         workers = "1 process" if len(latest) == 1 else f"{len(latest):,} processes"

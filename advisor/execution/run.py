@@ -135,7 +135,9 @@ class _Sharing:
 
     def share(self, analysis: Analysis) -> Analysis:
         """Replace the texts of *analysis* by equal ones of those before it."""
-        findings = [self._replace(finding, "title", "why", "fix", "references") for finding in analysis.findings]
+        findings = [
+            self._replace(finding, "title", "why", "more", "fix", "references") for finding in analysis.findings
+        ]
         return self._replace(msgspec.structs.replace(analysis, findings=findings), "verdicts")
 
     def _replace(self, result: Result, *fields: str) -> Result:

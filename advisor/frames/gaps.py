@@ -7,8 +7,9 @@ import re
 import numpy as np
 import pandas as pd
 
+from advisor.frames import dynamic_sizes
 from advisor.frames.frame import COUNT, IN_PYTHON, TIME, Frame, Rows, owns_parts
-from advisor.frames.schema import COMMON, Schema, flag, integer, text
+from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Bools, Ints, covered, fetch, starts_run, subtract, summed, union
 from advisor.timeline.calls import OP, PYTHON, RUNTIME
 from advisor.timeline.context import Context
@@ -37,9 +38,13 @@ SCHEMA = Schema(
         text("holder_function", "its name alone"),
         integer("holder_calls", "", "calls of that function in the recording"),
         integer("holder_ns", "ns", "time in that function, all its calls together"),
+        integer("held_ns", "ns", "what of the stretch that call covers"),
         text("holder_parts", "what took most of that function's time, with the share of it"),
         integer("next_work_ns", "ns", "length of the GPU work that ends the stretch; NULL where there is none"),
         text("phase", "phase that the launching thread was in: forward, backward, optimizer, zero_grad or other"),
+        real("unbroken", "", "part of what is launched around it that a compiler can take in one piece: 0 between operators that "
+             "read sizes back (four a step or more) or values (sixteen), with few launches between; in a backward pass "
+             "the forward pass's part"),
         flag("startup", "it is start-up, its cause: loading, selection of an algorithm, specialization, first calls"),
         integer("call_ns", "ns", "length of the one runtime call that the launching thread was in at its middle; 0 if in none"),
         integer("python_ns", "ns", "what of it the launching thread spent in Python outside any operator; NULL without "
@@ -102,15 +107,24 @@ def build(context: Context) -> pd.DataFrame:
         "holder_function": holders.function,
         "holder_calls": context.known(holders.calls),
         "holder_ns": context.known(holders.dur_ns),
+        "held_ns": context.known(_held(context, held.holder, start, start + dur)),
         "holder_parts": holders.parts,
         "next_work_ns": context.known(_next_work(context, start + dur)),
         "phase": context.phase(node),
+        "unbroken": dynamic_sizes.unbroken(context, start, context.phases(node)),
         "startup": ledger.cause[head] == CODE["startup"],
         "call_ns": np.where(in_call, fetch(host.end - host.start, node), 0),
         "python_ns": context.known(python),
         "cpu_work_ns": computing,
     }
     return pd.DataFrame(frame)
+
+
+def _held(context: Context, holder: Ints, start: Ints, end: Ints) -> Ints:
+    """ns of each stretch that its holder's call covers, -1 where there is none."""
+    host = context.recording.host
+    within = np.minimum(fetch(host.end, holder), end) - np.maximum(fetch(host.start, holder), start)
+    return np.where(holder >= 0, np.maximum(within, 0), -1)
 
 
 def _next_work(context: Context, end: Ints) -> Ints:

@@ -10,7 +10,8 @@ import pandas as pd
 from advisor.frames.frame import COUNT, TIME, Frame, Rows
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Bools, Ints, inside, summed, union
-from advisor.timeline.calls import ANNOTATION, OP
+from advisor.timeline import closures
+from advisor.timeline.calls import ANNOTATION, OP, PHASES
 from advisor.timeline.context import Context
 from advisor.timeline.waits import nodes_by_name
 
@@ -50,10 +51,20 @@ def _steps(context: Context) -> Ints:
     return found[np.argsort(host.start[found], kind="stable")]
 
 
+def begun(context: Context) -> Ints:
+    """When each row's own work begins: behind its closure, where it has one."""
+    return context.once(_begun)
+
+
+def _begun(context: Context) -> Ints:
+    host = context.recording.host
+    return closures.begun(host, nodes(context), context.phases(np.arange(host.size)) == PHASES.index("backward"))
+
+
 def _row_of(context: Context, points: Ints) -> Ints:
     """Row of the step that each point of time lies in, -1 for none; other threads work for the step that waits for them."""
     host, rows = context.recording.host, nodes(context)
-    at = np.searchsorted(host.start[rows], points, side="right") - 1
+    at = np.searchsorted(begun(context), points, side="right") - 1
     node = rows[np.maximum(at, 0)]
     found: Ints = np.where((at >= 0) & (points < host.end[node]), at, -1)
     return found
@@ -106,14 +117,16 @@ def build(context: Context) -> pd.DataFrame:
     if count and len(fusing):
         holders = _row_of(context, host.start[fusing])
         fused[holders[holders >= 0]] = True
+    start = begun(context)
     below = np.flatnonzero((host.group == OP) & np.isin(host.parent, rows)) if count else rows
-    ops = summed(np.searchsorted(host.start[rows], host.start[below], side="right") - 1, 1, count)
-    frame = context.common(start=host.start[rows], dur=(host.end - host.start)[rows], cost=cost, node=rows)
+    below = below[host.start[below] >= start[np.searchsorted(host.start[rows], host.start[below], side="right") - 1]]
+    ops = summed(np.searchsorted(start, host.start[below], side="right") - 1, 1, count)
+    frame = context.common(start=start, dur=host.end[rows] - start, cost=cost, node=rows)
     frame |= {
         "name": context.labels(inverse, classes),
         "gpu_ns": context.known(time),
         "kernel_count": pieces,
-        "host_share": (host.end - host.start)[rows] / max(context.ledger.counted_ns, 1),
+        "host_share": (host.end[rows] - start) / max(context.ledger.counted_ns, 1),
         "op_count": ops,
         "fused": fused,
     }
@@ -131,8 +144,9 @@ def _segments(context: Context) -> tuple[Ints, Ints]:
     if not len(rows):
         return none, none
     middle, own = ledger.start_ns + ledger.dur_ns // 2, ledger.counted & ~ledger.through("communication")
-    during = np.flatnonzero(own & inside(union(host.start[rows], host.end[rows]), middle))
-    held = np.searchsorted(host.start[rows], middle[during], side="right") - 1
+    start = begun(context)
+    during = np.flatnonzero(own & inside(union(start, host.end[rows]), middle))
+    held = np.searchsorted(start, middle[during], side="right") - 1
     launch = context.recording.work.launch
     if not len(launch) or not (launch >= 0).any():
         return during, held

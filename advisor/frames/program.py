@@ -38,7 +38,7 @@ COLUMNS = (
     flag("compile_possible", "Triton makes code for the device (CUDA: capability 7.0); NULL where unknown"),
     flag("train_mode", "dropout or batch norms in training mode, in inference"),
     flag("model_on_cpu", "the model runs on the CPU beside a GPU that does next to nothing"),
-    flag("generates", "transformers' loop that generates a text token by token was seen"),
+    flag("generates", "a text was generated token by token: transformers' loop, or a cache that is concatenated with each token"),
     flag("slow_image_processor", "one of Hugging Face's image processors on arrays ran: not a fast one"),
     flag("hf_pipeline", "one of transformers' pipelines ran the model: it makes its DataLoader and its copies itself"),
 )  # fmt: skip

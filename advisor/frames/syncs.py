@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, nothing, owns_waits
 from advisor.frames.schema import COMMON, Schema, flag, integer, text
 from advisor.intervals import Bools, Ints, fetch
+from advisor.timeline.calls import ANNOTATION, OP
 from advisor.timeline.context import Context
-from advisor.timeline.waits import SYNC_KINDS
+from advisor.timeline.waits import SCALAR, SYNC_KINDS
+
+_LOOKS = "aten::_amp_foreach_non_finite_check_and_unscale_"
+_STEP = re.compile(r"^Optimizer\.step#")
 
 SCHEMA = Schema(
     "syncs",
@@ -22,6 +28,7 @@ SCHEMA = Schema(
         integer("call_ns", "ns", "host time from issuing what is waited for to the end of the wait"),
         integer("bubble_ns", "ns", "idle of the device that follows, until its next work"),
         integer("copy_bytes", "bytes", "size of the copy waited for; NULL where there is none"),
+        flag("of_scaler", "it reads the flag by which a GradScaler decides whether the optimizer steps"),
         flag("pending", "it had something to wait for: work launched before it had not ended when it began"),
     ),
 )  # fmt: skip
@@ -43,6 +50,7 @@ def build(context: Context) -> pd.DataFrame:
         "call_ns": syncs.end - syncs.begin,
         "bubble_ns": context.waits.bubble,
         "copy_bytes": context.known(size),
+        "of_scaler": _of_scaler(context),
         "pending": _pending(context),
     }
     return pd.DataFrame(frame)
@@ -60,6 +68,39 @@ def _pending(context: Context) -> Bools:
     before = np.searchsorted(launched[order], syncs.start, side="right") - 1
     pending: Bools = (before >= 0) & (latest[np.maximum(before, 0)] > syncs.begin)
     return pending
+
+
+def _looks(name: str) -> bool:
+    return name == _LOOKS
+
+
+def _is_step(name: str) -> bool:
+    return _STEP.match(name) is not None
+
+
+def _of_scaler(context: Context) -> Bools:
+    """Flag the last value read before each optimizer's step, behind the operator that looks for gradients out of range."""
+    syncs, host = context.waits.syncs, context.recording.host
+    flags = np.zeros(len(syncs.start), np.bool_)
+    looks, steps = (
+        np.flatnonzero(
+            np.array([test(name) for name in context.names], np.bool_)[host.name] & np.isin(host.group, kinds)
+        )
+        if host.size
+        else np.zeros(0, np.int64)
+        for test, kinds in ((_looks, (OP,)), (_is_step, (OP, ANNOTATION)))
+    )
+    if not len(looks):
+        return flags
+    for step in steps.tolist():
+        same = host.thread[syncs.node] == host.thread[step]
+        looked = host.start[looks[(host.thread[looks] == host.thread[step]) & (host.start[looks] < host.start[step])]]
+        if not len(looked):
+            continue
+        reads = np.flatnonzero(same & (syncs.start >= looked.max()) & (syncs.end <= host.start[step]))
+        reads = reads[syncs.kind[reads] == SCALAR]
+        flags[reads[-1:]] = True
+    return flags
 
 
 def _waits_to_free(context: Context, mask: Bools) -> Ints:

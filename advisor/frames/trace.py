@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from advisor import hardware
-from advisor.frames import collectives, copies, devices, optimizers, program, rank_waits, settings
+from advisor.frames import collectives, copies, devices, dynamic_sizes, optimizers, program, rank_waits, settings
 from advisor.frames.frame import Frame
 from advisor.frames.schema import Schema, flag, integer, real, text
 from advisor.frames.values import plain, typed
@@ -267,20 +267,8 @@ def _habits(context: Context) -> dict[str, Any]:
         "amp_scaler": any("_amp_foreach_non_finite_check" in name or "_amp_update_scale" in name for name in names),
         "compiled": any(name.startswith(_COMPILED) for name in names),
         "stack_recorded": "python" in context.tables,
-        "dynamic_sizes": _dynamic_sizes(context),
+        "dynamic_sizes": dynamic_sizes.count(context),
     }
-
-
-_DYNAMIC = ("aten::nonzero", "aten::masked_select", "aten::_unique2", "aten::unique_dim", "aten::unique_consecutive")
-
-
-def _dynamic_sizes(context: Context) -> float | None:
-    """Count the operators of a step, each outside of others of them, whose output is as large as the data says."""
-    table = context.tables.get("op")
-    if table is None:
-        return None
-    codes = [code for code, name in enumerate(context.names) if name in _DYNAMIC]
-    return float(np.isin(table["name"], codes).sum()) / context.recording.step_count
 
 
 def _links(context: Context) -> dict[str, Any]:

@@ -87,14 +87,19 @@ def _headline(step: Shift) -> str:
     if step.before is None or step.after is None or not step.before:
         return "the step cannot be compared"
     ratio = step.before / step.after if step.after else 0.0
-    moved = f"{step.before:.4g} → {step.after:.4g} ms a step ({100 * (step.after / step.before - 1):+.1f} %)"
+    moved = f"{step.before:.4g} → {step.after:.4g} ms a step ({_signed(100 * (step.after / step.before - 1))} %)"
     words = {
-        "better": f"faster by {ratio:.2f} times",
+        "better": f"{ratio:.2f}× as fast",
         "worse": "slower",
         "same": "probably faster" if step.note else "no slower",
         "inconclusive": "not certain",
     }
     return f"{words[step.outcome]}: {moved}" + (f"; {step.note}" if step.note else "")
+
+
+def _signed(percent: float) -> str:
+    """Return a change with its sign; what rounds to nothing has none."""
+    return f"{percent:+.1f}" if abs(percent) >= 0.05 else "±0.0"
 
 
 def _causes(base: Baseline, now: Baseline) -> Iterator[Shift]:
@@ -160,7 +165,9 @@ def _claims(before: Analysis, after: Analysis, checks: Mapping[str, Check]) -> l
         cost = check.base if check and check.base is not None else finding.cost_ms
         answer: Answer = "holds"
         if now is not None:
-            answer = "does not hold"
+            # Nobody can tell a fix that did nothing from one that nobody tried: what costs as before accuses none.
+            changed = check is not None and check.outcome in ("regression", "improvement")
+            answer = "does not hold" if changed else "not applied"
             costs = check.now if check and check.now is not None else now.cost_ms
             reason = "the rule still fires" + (f": it cost {cost:.3g} ms a step and costs {costs:.3g}" if cost else "")
         elif verdict == "passes":
@@ -172,7 +179,7 @@ def _claims(before: Analysis, after: Analysis, checks: Mapping[str, Check]) -> l
         claims.append(
             Claim(rule=finding.rule, fix=finding.fix.title, verify=finding.fix.verify, answer=answer, because=reason)
         )
-    order = ("holds", "does not hold", "cannot be told")
+    order = ("holds", "does not hold", "cannot be told", "not applied")
     return sorted(claims, key=lambda claim: order.index(claim.answer))
 
 

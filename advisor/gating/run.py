@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from advisor.errors import TraceError, UsageError
 
 if TYPE_CHECKING:
@@ -62,7 +64,18 @@ def judge_traces(
         note(text)
     settings.require_fit((rule.id for rule in rulebook.rules), gate=True)
     candidates = runs(traces, settings, rulebook, say=say, note=note)
-    return judge(candidates, baseline, settings.gate, baseline_name=name, today=today(), heirs=rulebook.former)
+    judgement = judge(candidates, baseline, settings.gate, baseline_name=name, today=today(), heirs=rulebook.former)
+    return msgspec.structs.replace(judgement, settings=_relative(settings.path))
+
+
+def _relative(path: Path | None) -> str:
+    """Return the path from the working folder, where reports look for it; empty without one."""
+    if path is None:
+        return ""
+    try:
+        return Path(os.path.relpath(path)).as_posix()
+    except ValueError:  # another drive
+        return path.name
 
 
 def settings_of(config: str | Path | Config | None) -> Config:

@@ -157,11 +157,11 @@ def _verdict(grown: float, threshold: float, likely: float, *, clear: bool) -> t
     if clear:
         return ("worse" if grown > 0 else "better"), ""
     if grown > threshold:
-        return "inconclusive", "it got worse, but by no more than its noise can"
+        return "inconclusive", "worse, but within its noise"
     if likely > 2 * threshold:
         return "inconclusive", "its noise would hide a regression that matters"
     # Here a regression is excluded, and that is what is asked: an improvement that is not certain is no question.
-    return "same", "" if -grown <= threshold else "it got better, but by no more than its noise can"
+    return "same", "" if -grown <= threshold else "better, but within its noise"
 
 
 def _too_few(before: int, after: int) -> str:

@@ -41,6 +41,9 @@ _FOREIGN = (
 )
 
 
+_TAR = (".tar", ".tgz", ".tar.gz")
+
+
 class Source:
     """A readable trace file: ``blocks()`` yields its uncompressed bytes; ``notes`` says what was wrong with it."""
 
@@ -99,6 +102,11 @@ class Source:
         for magic, what in _FOREIGN:
             if head.startswith(magic):
                 raise TraceError(f"{self.path}: is {what}.")
+        named = self.path.lower().endswith(_TAR) and not head.lstrip().startswith((b"{", b"["))
+        if named or head[257:262] == b"ustar":  # where a header of tar says what it is
+            raise TraceError(
+                f"{self.path}: is a tar archive. Unpack it (tar xf) and pass the .json or .json.gz inside."
+            )
 
     def _inflate(self, block: bytes, handle: Readable) -> Iterator[bytes]:
         """Inflate gzip members one after another; a stream cut off or damaged gives what it holds, and a note."""

@@ -19,7 +19,7 @@ _WORKER = re.compile(r"^(?!rank[-_ ]?\d+\.)[^/\\]+(?=_\d+\.\d{9,}\.pt\.trace\.js
 _RANK = re.compile(r"rank[-_ ]?\d{1,9}", re.IGNORECASE)
 BLOCK = 8 << 20
 __all__ = ["NEEDS", "Remote", "file_system", "is_url", "message_of", "public", "shown"]
-NEEDS = "pip install 'trace-advisor[cluster]'"
+NEEDS = "in a checkout of the advisor, pip install '.[cluster]'"
 
 
 def public(address: str | os.PathLike[str]) -> str:
@@ -33,7 +33,7 @@ def public(address: str | os.PathLike[str]) -> str:
 
 def _nameless(match: re.Match[str]) -> str:
     rank = _RANK.search(match[0])
-    return f"*{rank[0]}*" if rank else "*"
+    return f"HOST-{rank[0]}" if rank else "HOST"
 
 
 def file_system(address: str) -> tuple[Any, str]:

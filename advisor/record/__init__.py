@@ -17,4 +17,7 @@ def require_torch() -> None:
     from importlib.util import find_spec
 
     if find_spec("torch") is None:
-        raise UsageError("recording needs torch, which is not installed here: pip install 'trace-advisor[record]'")
+        raise UsageError(
+            "recording needs torch, which is not installed here: pip install torch, or in a checkout of the advisor "
+            "pip install '.[record]'"
+        )

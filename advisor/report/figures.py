@@ -185,9 +185,8 @@ def _place(part: StartupPart) -> str:
     )
 
 
-def not_steady(summary: Summary) -> str:
-    """Say in one line what is left out of the steady time: start-up by kind, and the ends of the recording; else nothing."""
-    whole = summary.extent_ms or summary.window_ms
+def _left_out(summary: Summary, whole: float) -> list[str]:
+    """List what is no steady time, in words: start-up by kind, a first step, the ends of the recording."""
     share = {name: summary.causes.get(name, 0.0) for name in ("startup", "before", "after")}
     shown = {name: milliseconds(part * whole) for name, part in share.items() if part >= UNSTEADY}
     parts = []
@@ -199,13 +198,21 @@ def not_steady(summary: Summary) -> str:
         ]
         parts.append(f"{shown['startup']} of start-up" + (f" ({', '.join(kinds)})" if kinds else ""))
     if (summary.first_step_ms or 0.0) >= UNSTEADY * whole > 0:
-        parts.append(f"{milliseconds(summary.first_step_ms)} that are left of the first step")
+        filled = "that are left of the first step" if "startup" in shown else "of a first step unlike the others"
+        parts.append(f"{milliseconds(summary.first_step_ms)} {filled}")
     if (summary.startup_work_ms or 0.0) >= UNSTEADY * whole > 0:
         parts.append(f"{milliseconds(summary.startup_work_ms)} of GPU work that start-up launched")
     if "before" in shown:
         parts.append(f"{shown['before']} of work queued before the recording")
     if "after" in shown:
-        parts.append(f"{shown['after']} behind the last work")
+        parts.append(f"{shown['after']} behind the last {'work' if summary.step_ms is None else 'step'}")
+    return parts
+
+
+def not_steady(summary: Summary) -> str:
+    """Say in one line what is left out of the steady time: start-up by kind, and the ends of the recording; else nothing."""
+    whole = summary.extent_ms or summary.window_ms
+    parts = _left_out(summary, whole)
     sentences = [f"Not counted, of {milliseconds(whole)}: {'; '.join(parts)}."] if parts else []
     if summary.lead_ms is not None and summary.lead_ms >= UNSTEADY * whole:
         begins = f"The window begins with the device's first work, {milliseconds(summary.lead_ms)} behind the host's"

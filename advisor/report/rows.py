@@ -65,8 +65,8 @@ def _cell(value: object) -> str:
     return clean(str(value))
 
 
-def describe(frame: str | None, form: str, width: int) -> str:
-    """Show the frames, or the columns of one of them."""
+def describe(frame: str | None, form: str) -> str:
+    """Show the frames, or the columns of one of them: no line is cut, for a definition without its end is none."""
     if form == "csv":
         raise UsageError("--schema comes as text or json")
     if frame is not None and frame not in SCHEMAS:
@@ -76,11 +76,11 @@ def describe(frame: str | None, form: str, width: int) -> str:
         return msgspec.json.format(msgspec.json.encode(list(chosen.values())), indent=2).decode() + "\n"
     if frame is None:
         rows = [[name, schema.row] for name, schema in chosen.items()]
-        lines = align(["frame", "one row is"], rows, [False, False], width)
+        wide = max(len(name) for name in chosen)
+        lines = [f"{name:<{wide}}  {row}" for name, row in [("frame", "one row is"), *rows]]
         return "\n".join(lines) + "\n\nThe columns of one: advisor query --schema FRAME\n"
     (schema,) = chosen.values()
     cells = [[column.name, column.type, column.unit, column.meaning] for column in schema.columns]
-    # Meanings come last and are not cut: a definition without its end is none.
     lines = align(["column", "type", "unit"], [row[:3] for row in cells], [False] * 3)
     wide = max(len(line) for line in lines)
     body = [

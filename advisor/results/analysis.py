@@ -197,7 +197,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     first_step_ms: Annotated[
         float | None,
         doc(
-            "The rest of a first step that start-up fills: neither steady nor start-up, in `causes` by what owns it. "
+            "The rest of a first step that start-up fills, or one unlike the others: neither steady nor start-up, in "
+            "`causes` by what owns it. "
             "None where there is none."
         ),
     ] = None
@@ -353,6 +354,12 @@ class Saving(msgspec.Struct, frozen=True, kw_only=True):
     high_share: Annotated[float, doc("high_ms as a share of the step (of the window without steps).")]
     basis: Annotated[Wording, doc("How the two figures were got.")]
 
+    def __str__(self) -> str:
+        """Return ``22–44 ms (27–55 %)``, as reports write it; ``repr`` holds all digits and the basis."""
+        from advisor.report.documents.screen import durations, shares
+
+        return f"{durations(self.low_ms, self.high_ms)} ({shares(self)} %)"
+
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
     """A place in the source, and its share of the finding's cost. None where the rows have nothing in common there."""
@@ -436,7 +443,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     saving: Annotated[Saving | None, doc("None for a risk that costs no time, or where nothing is promised.")]
     where: Annotated[list[Place], doc("The places that carry most of the cost, at most three.")]
     evidence: Annotated[Evidence, doc("The rows that weigh most.")]
-    why: Annotated[Wording, doc("What happens and why it costs; and what the other ranks show of it.")]
+    why: Annotated[Wording, doc("What costs and why, in a few sentences; and what the other ranks show of it.")]
     fix: Annotated[Fix, doc("What to change.")]
     references: Annotated[list[Reference], doc("Further reading.")]
     settings: Annotated[list[Setting], doc("What the program ran with, where `advisor record` wrote it down.")] = []
@@ -468,6 +475,15 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
             "for all others."
         ),
     ] = None
+    more: Annotated[
+        Wording,
+        doc("What the rule rests on, when its symptom is harmless, and background; empty where `why` says all."),
+    ] = ""
+
+    def __repr__(self) -> str:
+        """Return the finding in a line: its texts are long."""
+        gain = f", saves {self.saving}" if self.saving is not None else ""
+        return f"<Finding {self.severity} {self.rule}: {self.title!r}{gain}>"
 
     def _repr_html_(self) -> str:
         """Return the finding as a notebook shows it."""
@@ -567,7 +583,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
         return to_json(self)
 
     def to_html(self, path: str | Path, *, source_root: str | None = None) -> None:
-        """Write the report of ``-f html`` to *path*. Its pictures and tables need ``analyze(trace, views=True)``.
+        """Write the page of ``-f html`` to *path*, whole unless ``analyze(trace, views=False)`` left its pictures and tables out.
 
         Lines of the source are shown of files below *source_root*.
         """

@@ -14,7 +14,7 @@ SCHEMA_VERSION = 1
 Turn = Literal["fixed", "new", "better", "worse", "same", "untold"]
 Fate = Literal["appeared", "vanished", "more", "less"]
 Kind = Literal["kernel", "operator", "module"]
-Answer = Literal["holds", "does not hold", "cannot be told"]
+Answer = Literal["holds", "does not hold", "cannot be told", "not applied"]
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +62,9 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     rule: Annotated[Name, doc("Id of the rule.")]
     fix: Annotated[Wording, doc("The fix in one line.")]
     verify: Annotated[Wording, doc("What a new trace should show once it is done.")]
-    answer: Annotated[Answer, doc("Whether the second trace shows it.")]
+    answer: Annotated[
+        Answer, doc("Whether the second trace shows it; not applied where the rule fires and its cost is as before.")
+    ]
     because: Annotated[Text, doc("What the answer follows from.")]
 
 

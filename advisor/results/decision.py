@@ -43,10 +43,10 @@ def failed_rules(document: Analysis | Several) -> list[str]:
     return sorted({failure.rule for failure in _findings_and_failures(document)[1]})
 
 
-def reaches(document: Analysis | Several, severity: str) -> bool:
-    """Tell if a finding is of *severity* or worse."""
+def reaching(document: Analysis | Several, severity: str) -> list[Finding]:
+    """List the findings of *severity* or worse."""
     reached = _SEVERITIES[: _SEVERITIES.index(severity) + 1]
-    return any(finding.severity in reached for finding in _findings_and_failures(document)[0])
+    return [finding for finding in _findings_and_failures(document)[0] if finding.severity in reached]
 
 
 def _findings_and_failures(document: Analysis | Several) -> tuple[list[Finding], list[RuleFailure]]:

@@ -40,6 +40,10 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     note: Annotated[Text, doc("Why there is no answer, or what to know of it; part of the message.")] = ""
     waiver: Annotated[Text, doc("Reason of the waiver that keeps it from counting; may be empty.")] = ""
 
+    def __repr__(self) -> str:
+        """Return the check in a line."""
+        return f"<Check {self.outcome} {self.name!r}: {self.message!r}>"
+
     @property
     def counts(self) -> bool:
         """True where the check bears on the verdict."""
@@ -58,6 +62,12 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     incomparable: Annotated[list[Text], doc("Why the recordings cannot be compared; empty where they can.")]
     checks: Annotated[list[Check], doc("By outcome, regressions first; of each what counts, and the largest, first.")]
     update: Annotated[Text, doc("The command that makes this the new baseline; may be empty.")] = ""
+    settings: Annotated[FilePath, doc("The file of the settings that were used; empty where there is none.")] = ""
+
+    def __repr__(self) -> str:
+        """Return the judgement in a line: its checks are many."""
+        told = [check for check in self.checks if check.outcome == "regression"]
+        return f"<Judgement {self.verdict}: {len(told)} of {len(self.checks)} checks regressed; {self.headline!r}>"
 
     def to_json(self) -> bytes:
         """Encode as indented JSON, the contract of ``-f json``."""

@@ -35,6 +35,8 @@ TIMES = {
 _RATES = frozenset({"half_times", "tf32_times", "half_times_tf32"})
 """Those that are ratios of the device's rates: they give the price, where the others only limit it."""
 PROFILE = "profile"
+MOST_WHY = 60
+"""Words of a `why`, at most; what is beyond them belongs in `more`."""
 PLACEHOLDER = re.compile(r"\{(\w+)(?::(\.\d[%f]|,|d))?\}")
 """A figure of `trace` in the title of a profile rule: ``{overhead_share:.0%}``."""
 
@@ -194,7 +196,8 @@ class RuleFile(Table, frozen=True, kw_only=True):
     id: Annotated[RuleId, Meta(description="the folder and the name of the file")]
     since: Annotated[Text, Meta(description="the version that brought it")]
     title: Annotated[Text, Meta(description="one line; in profile rules {column:.0%} is a figure of `trace`")]
-    why: Annotated[Text, Meta(description="what happens and why it costs; then when it is harmless")]
+    why: Annotated[Text, Meta(description=f"what costs and why, by itself, in at most {MOST_WHY} words")]
+    more: Annotated[str, Meta(description="what it is measured by, when it is harmless, background")] = ""
     needs: Annotated[Needs, Meta(description="what the trace must hold, else the rule is not run")] = ()
     given: Annotated[str, Meta(description=f"over `trace`: of which programs it speaks{_SQL}")] = ""
     confidence: Annotated[Confidence, Meta(description="how sure the finding is; it weighs the saving in the ranking")]

@@ -112,8 +112,8 @@ def _analysis(sources: list[Source], rule: Rule, rulebook: Rulebook) -> Analysis
     with tempfile.TemporaryDirectory() as folder:
         paths = [_file(source, Path(folder) / f"{number}.json") for number, source in enumerate(sources)]
         if len(paths) == 1:
-            return analyze(read(str(paths[0])), rulebook, only=[rule.id])
-        analyses, across = analyze_many((read(str(path)) for path in paths), rulebook, only=[rule.id])
+            return analyze(read(str(paths[0])), rulebook, only=[rule.id], views=False)
+        analyses, across = analyze_many((read(str(path)) for path in paths), rulebook, only=[rule.id], views=False)
         return across if across is not None and "ranks" in rule.needs else analyses[0]
 
 

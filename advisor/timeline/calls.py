@@ -16,6 +16,7 @@ import numpy as np
 from advisor.intervals import Bools, Ints, summed
 from advisor.reading.columns import Table
 from advisor.reading.stream import Recorded
+from advisor.timeline import closures
 from advisor.timeline.source import LIBRARIES, Place, parse_frame
 
 PYTHON, ANNOTATION, OP, RUNTIME = range(4)
@@ -274,7 +275,19 @@ class Host:
             late = self._recorded.tables["op"]["forward_thread"] > 0
             phase[nodes[late]] = np.where(phase[nodes[late]] < 0, BACKWARD, phase[nodes[late]])
         phase = self.flow(phase)
+        self._closures_are_none_of_the_step(phase, (own[self.name] == OPTIMIZER) if len(names) else phase == OPTIMIZER)
         return np.where(phase < 0, FORWARD, phase)
+
+    def _closures_are_none_of_the_step(self, phase: Ints, steps: Bools) -> None:
+        """Take what an optimizer's closure does for the forward pass that it is, in place; *steps* flags names of steps."""
+        nodes = np.flatnonzero(((self.group == OP) | (self.group == ANNOTATION)) & steps)
+        for step, begun in zip(nodes.tolist(), closures.begun(self, nodes, phase == BACKWARD).tolist(), strict=True):
+            if begun <= self.start[step]:
+                continue
+            high = int(self._bounds[self._thread_ids.index(int(self.thread[step])) + 1])
+            until = step + 1 + int(np.searchsorted(self.start[step + 1 : high], begun))
+            inside = phase[step + 1 : until]
+            inside[inside == OPTIMIZER] = FORWARD
 
     def _backward_inherits(self, user: Ints, library: Ints, module: Ints, phase: Ints) -> tuple[Ints, Ints, Ints]:
         """Backward operators take the place of the forward operator with their sequence number."""

@@ -27,6 +27,7 @@ from advisor.intervals import (
     summed,
     union,
 )
+from advisor.results.analysis import typical_ms
 from advisor.timeline import waits as w
 from advisor.timeline.calls import OP, RUNTIME
 from advisor.timeline.recording import COPY, KERNEL, MEMSET, Recording
@@ -47,6 +48,9 @@ CODE = {name: code for code, name in enumerate(CAUSES)}
 _LAUNCHES = re.compile(r"Launch|Memset|Memcpy")
 # Of more steps than these the first is left out where start-up takes so much of it.
 _FEW_STEPS, _STARTED_SHARE = 2, 0.10
+_UNLIKE = 0.10
+"""Part of their median by which a first step is longer or shorter than any other where it is none of them. One of three that
+differs by less shifts no figure by more than 4 %."""
 
 
 @dataclass
@@ -253,9 +257,27 @@ def partition(recording: Recording, device: int, layers: list[Layer], early: Boo
         # A first step that start-up fills is none like the others, not even in what is left of it.
         first = step == 0
         lost = int(dur[first & ~counted].sum())
-        if lost >= _STARTED_SHARE * int(dur[first].sum()) and (counted & ~first).any():
+        filled = lost >= _STARTED_SHARE * int(dur[first].sum())
+        steady = summed(step[counted], dur[counted], recording.step_count)
+        if (filled or _unlike_the_others(recording, steady)) and (counted & ~first).any():
             counted &= ~first
     return Ledger(device, start, dur, cause, row, step, counted, gap, int(dur[counted].sum()))
+
+
+def _unlike_the_others(recording: Recording, steady: Ints) -> bool:
+    """Tell whether the first of some steps is none of them by its length, while those after it are alike.
+
+    The profiler has just begun, and queues fill or were full: what such a step is made of, no other is. Where steps end with
+    the GPU's work, the first is longer by the host's lead, and holds calls of two: it counts.
+    """
+    begun = np.array([step.start for step in recording.steps], np.int64)
+    if not np.isin(recording.bounds[1:-1], begun).all():
+        return False
+    first, others = float(steady[0]), steady[1:].astype(np.float64)
+    median = float(np.median(others))
+    even = typical_ms(median, float(others.mean())) == median
+    beyond = max(first - float(others.max()), float(others.min()) - first)
+    return even and beyond > _UNLIKE * median
 
 
 def _ends(low: int, first: int, last: int, high: int) -> list[Layer]:

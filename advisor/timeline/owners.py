@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.intervals import EMPTY, Bools, Ints, Spans, covered, intersect, subtract, union
-from advisor.timeline import stalls
-from advisor.timeline.calls import ANNOTATION, OP, PYTHON, RUNTIME
+from advisor.timeline import closures, stalls
+from advisor.timeline.calls import ANNOTATION, OP, PHASES, PYTHON, RUNTIME
 from advisor.timeline.context import Context
 from advisor.timeline.source import parse_frame
 
@@ -24,6 +24,8 @@ STALL, SELECTION, BUFFERS, OPTIMIZER, PROCESSOR, COLLECTIVE, FUNCTION, FIRST_CAL
 # A function is looked for in what is no launch's price any more.
 _LONG_NS = 1_000_000
 _FIRST_TIMES = 10
+_DRIVES = 10
+"""Launches in a call from which on it drives the device, and is not what keeps it waiting."""
 _MOST_OF_IT = 0.9
 # Optimizers whose steps torch itself groups or loops over: they take fused=True, foreach=True or capturable=True.
 _OPTIMIZERS = re.compile(
@@ -90,7 +92,9 @@ def find(context: Context, thread: int, start: Ints, end: Ints, chosen: Bools) -
     long = high - low >= _LONG_NS
     node[long], actor[long] = _holders(context, thread, low[long], high[long])
     held = node >= 0
-    kind[(kind < 0) & held & (actor < 0)] = FUNCTION
+    function = (kind < 0) & held & (actor < 0)
+    # Of a loop, or of a step, that launches work before and behind the stretch, a stretch is code between two operators.
+    kind[function] = np.where(_launches(context, thread, node[function]) < _DRIVES, FUNCTION, PYTHON_CODE)
     for found, nodes in ((((kind == FUNCTION) | (kind == PROCESSOR)) & held, node), ((kind < 0) & (actor >= 0), actor)):
         named = np.flatnonzero(found)
         kind[named[_first_calls(context, nodes[named])]] = FIRST_CALL
@@ -179,7 +183,7 @@ def _spans(context: Context, thread: int) -> list[Spans]:
         nodes = nodes[host.thread[nodes] == thread]
         return union(host.start[nodes], host.end[nodes])
 
-    optimizer = time(known.optimizer)
+    optimizer = subtract(time(known.optimizer), known.closures)
     stopped = known.stalls
     here = host.thread[stopped.node] == thread
     selection = context.waits.selection
@@ -219,6 +223,7 @@ class _Known:
     buffer_start: Ints
     buffer_end: Ints
     optimizer: Ints
+    closures: Spans
     processor: Ints
     collective: Ints
 
@@ -253,9 +258,19 @@ def _nodes(context: Context) -> _Known:
         buffer_start=np.concatenate([start, first]),
         buffer_end=np.concatenate([end, last]),
         optimizer=optimizer,
+        closures=_closures(context),
         processor=processor,
         collective=nodes([_COLLECTIVE.match(name) is not None for name in marks], noted),
     )
+
+
+def _closures(context: Context) -> Spans:
+    """Time of forward and backward passes inside of optimizers' steps."""
+    host = context.recording.host
+    step = np.array([name.startswith("Optimizer.step") for name in context.names], np.bool_)
+    steps = np.flatnonzero(step[host.name] & np.isin(host.group, (ANNOTATION, OP)))
+    backward = context.phases(np.arange(host.size)) == PHASES.index("backward")
+    return union(host.start[steps], closures.begun(host, steps, backward))
 
 
 def _codes(used: Ints, size: int) -> Bools:
@@ -337,6 +352,15 @@ def _holders(context: Context, thread: int, start: Ints, end: Ints) -> tuple[Int
             break
         node = np.where(climb, host.parent[at], node)
     return node, actor
+
+
+def _launches(context: Context, thread: int, nodes: Ints) -> Ints:
+    """Count the launches of device work in some calls on one thread."""
+    host, launch = context.recording.host, context.recording.work.launch
+    calls = np.unique(launch[launch >= 0])
+    begun = np.sort(host.start[calls[host.thread[calls] == thread]])
+    counts: Ints = np.searchsorted(begun, host.end[nodes]) - np.searchsorted(begun, host.start[nodes])
+    return counts
 
 
 def _first_calls(context: Context, nodes: Ints) -> Bools:

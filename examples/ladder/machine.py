@@ -38,7 +38,7 @@ def look(device: str | None) -> Machine | str:
     try:
         import PIL  # noqa: F401
     except ImportError:
-        return "the ladder's pictures need Pillow, which is not installed here: pip install 'trace-advisor[record]'"
+        return "the ladder's pictures need Pillow, which is not installed here: pip install pillow"
     has_gpu = torch.cuda.is_available()
     if device == "cuda" and not has_gpu:
         return "--device cuda: torch sees no GPU here. Take --device cpu, or install a build of torch for your GPU."

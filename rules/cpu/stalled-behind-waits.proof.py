@@ -84,7 +84,8 @@ def no_stops() -> TraceBuilder:
 
 @edge
 def three_stops(over: bool) -> TraceBuilder:
-    return rank(STALLS[:3] if over else STALLS[:2], us=9000)
+    stalls = ((1, 8), (2, 21), (3, 37))
+    return rank(stalls if over else stalls[:2], us=9000)
 
 
 @lacks("gpu", verdict="not_applicable")

@@ -46,6 +46,22 @@ def one_wait_holds_four_fifths(over: bool) -> TraceBuilder:
 
 
 @edge
+def one_that_was_there_and_is_unpickled(over: bool) -> TraceBuilder:
+    b = TraceBuilder(host_us=0, latency_us=0, with_stack=True)
+    loads = 44 if over else 46
+    for number in range(4):
+        with b.step(), b.python("train.py(9): main"):
+            with b.loader(us=100, workers=4):
+                if number == 2:
+                    b.idle(ms=90 - loads)
+                    with b.python("<built-in function loads>"):
+                        b.idle(ms=loads)
+            with b.op("aten::mm", us=30_000):
+                b.kernel("volta_sgemm_128x64_nn", us=30_000)
+    return b
+
+
+@edge
 def sixteen_steps(over: bool) -> TraceBuilder:
     return steps((100, 300_000, *(100,) * (14 if over else 15)))
 

@@ -54,6 +54,21 @@ def an_operator_that_computes_on_the_cpu() -> TraceBuilder:
     return behind(calling(op="aten::sort"))
 
 
+# The loop's own code, between launches of its own: gpu-idle/python-code's.
+@quiet
+def a_loop_that_launches_before_and_behind() -> TraceBuilder:
+    b = TraceBuilder()
+    with b.python("loop.py(9): epoch"):
+        for _ in range(6):
+            with b.step():
+                for _ in range(3):
+                    with b.op("aten::mm"):
+                        b.kernel("volta_sgemm_128x64_nn", us=4000)
+                b.sync()
+                b.idle(us=6000)
+    return b
+
+
 # One call of 30 ms sets something up; the others take a hundredth of the step.
 @quiet
 def the_first_call() -> TraceBuilder:

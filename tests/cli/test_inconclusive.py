@@ -47,6 +47,18 @@ REASONS: list[tuple[Callable[[Path], Path], str]] = [
 ]
 
 
+def test_a_level_that_is_reached_says_by_what(tmp_path: Path) -> None:
+    path = built.launch_bound(4).write(tmp_path / "t.json")
+    code, report, said = run("analyze", path, "-f", "json", "--fail-on", "low")
+    found = [finding for finding in json.loads(report)["findings"] if finding["severity"] != "note"]
+    many = "1 finding is" if len(found) == 1 else f"{len(found)} findings are"
+    assert code == 1
+    assert said.startswith(f"advisor: note: fail-on low: {many} low or worse: {found[0]['rule']}")
+    assert said.endswith("; exit code 1")
+    other = "precision/*"
+    assert run("analyze", path, "--fail-on", "low", "--only", other)[::2] == (0, "")
+
+
 @pytest.mark.parametrize(("make", "reason"), REASONS)
 @pytest.mark.parametrize("level", ["low", "medium", "high"])
 def test_analyze_diagnoses_it_and_has_no_verdict(

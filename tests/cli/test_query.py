@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -11,7 +12,10 @@ from click.testing import CliRunner, Result
 import advisor
 from advisor.cli import main
 from advisor.engine.query import explain
+from advisor.errors import UsageError
+from advisor.frames import SCHEMAS
 from advisor.report.rows import show, unique
+from advisor.testing import TraceBuilder
 
 
 def run(*args: str) -> Result:
@@ -100,3 +104,33 @@ def test_cells_that_json_and_text_must_agree_on() -> None:
 
 def test_an_error_that_is_not_ours_is_passed_on() -> None:
     assert explain("Out of Memory Error: no", []) == "SQL: Out of Memory Error: no"
+
+
+def test_no_line_of_the_schema_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    listed = run("query", "--schema").stdout
+    for name, schema in SCHEMAS.items():
+        assert f"{name} " in listed
+        assert f"  {schema.row}\n" in listed
+        shown = run("query", "--schema", name).stdout.splitlines()
+        assert [column.meaning for column in schema.columns if not any(c.endswith(column.meaning) for c in shown)] == []
+
+
+def test_a_trace_is_asked_in_python_as_on_the_command_line(tmp_path: Path) -> None:
+    """Two kernels of 30 and 20 µs by one name, one of 5 µs by another, worked out by hand."""
+    built = TraceBuilder()
+    for name, us in (("gemm", 30), ("gemm", 20), ("add", 5)):
+        built.kernel(name, us)
+    trace = advisor.read(str(built.write(tmp_path / "trace.json")))
+    table = trace.query("SELECT name, sum(dur_ns)/1e3 AS us, count(*) AS n FROM kernels GROUP BY 1 ORDER BY 2 DESC")
+    assert table.columns.to_list() == ["name", "us", "n"]
+    assert table.values.tolist() == [["gemm", 50.0, 2], ["add", 5.0, 1]]
+    assert trace.query("SELECT NULL::BIGINT AS unknown")["unknown"].isna().all()
+    assert "kernels" in trace.query("SHOW TABLES")["frame"].to_list()
+    for sql, message in (
+        ("SELECT dur FROM kernels", "nearest: dur_ns"),
+        ("SELECT 1; SELECT 2", "exactly one SELECT"),
+        ("SELECT * FROM read_csv('/etc/passwd')", "disabled by configuration"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            trace.query(sql)

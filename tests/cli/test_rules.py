@@ -35,7 +35,8 @@ def rule(**change: Any) -> Any:
         id="transfer/pageable-copy",
         title="Pageable copies",
         category="transfer",
-        why="It blocks.\n\nHarmless when small.",
+        why="It blocks.",
+        more="Measured on one GPU.\n\nHarmless when small.",
         needs=("gpu",),
         given="vendor = 'nvidia'",
         confidence="certain",
@@ -65,10 +66,29 @@ def book(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]
 
 def test_rules_list(book: Any) -> None:
     lines = run("rules", "list").stdout.splitlines()
-    assert lines[1].split() == ["a/b", "certain", "Another"]
-    assert lines[2].split() == ["transfer/pageable-copy", "certain", "gpu", "Pageable", "copies"]
+    assert lines[0].split() == ["a/b", "Another"]
+    assert lines[1].split() == ["transfer/pageable-copy", "Pageable", "copies"]
+    assert lines[0].index("Another") == lines[1].index("Pageable")
     listed = json.loads(run("rules", "list", "-f", "json").stdout)
     assert listed[1]["limits"]["min_bytes"]["basis"] == "smaller ones are staged"
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_the_list_fits_its_columns_and_cuts_nothing(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = run("rules", "list").stdout.splitlines()
+    assert max(map(len, lines)) <= width
+    rules = json.loads(run("rules", "list", "-f", "json").stdout)
+    text = " ".join(" ".join(lines).split())
+    for one in rules:
+        assert f"{one['id']} " in text
+    words = "DataLoader runs in the main process (num_workers=0)"
+    assert f"data-loading/single-process-loader {words}" in text
+
+
+def test_no_command_cuts_its_own_help() -> None:
+    for group in ((), ("rules",)):
+        assert "..." not in run(*group, "-h").stdout.partition("Commands:")[2]
 
 
 def test_rules_show(book: Any) -> None:
@@ -79,6 +99,7 @@ def test_rules_show(book: Any) -> None:
         page.index("The fix 1 of 2\n  Do nothing (one line)"),
         page.index("The fix 2 of 2\n  Pin (one line)"),
     )
+    assert "Why it matters\n  It blocks.\n\nMore\n  Measured on one GPU.\n\n  Harmless when small.\n" in page
     assert first < page.index("Shown of programs where\n  engine\n") < second
     assert page.count("Shown of programs where") == 1  # the last is for programs that no other fits
     wrong = run("rules", "show", "transfer/pageable")
@@ -93,6 +114,14 @@ def test_rules_check(book: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "mine/a/b.toml").touch()
     book(rule(), rule(path=str(tmp_path / "mine/a/b.toml")))
     assert run("rules", "check", "mine").stdout == "1 rule, no problem\n"
+
+    assert run("rules", "check", "mine").stderr == ""
+    book(rule(why="word " * 61), rule(why="word " * 60))
+    warned = run("rules", "check")
+    assert (warned.exit_code, warned.stdout) == (0, "2 rules, no problem, 1 warning\n")
+    assert warned.stderr.startswith(
+        "advisor: warning: rules/transfer/pageable-copy.toml: why: has 61 words, more than 60;"
+    )
 
     def problems(*_: Any) -> Any:
         raise RuleError(["x.toml: one", "y.toml: two"])

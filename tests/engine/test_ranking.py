@@ -15,7 +15,7 @@ from advisor.engine import ranking
 from advisor.engine.ranking import Standing, arrange, falling, severity_of
 from advisor.report import Options, render
 from advisor.results.analysis import Analysis, Finding, Saving
-from advisor.results.decision import reaches
+from advisor.results.decision import reaching
 from advisor.rulebook.rule import Match, Replay, Rule, RuleFile
 
 LEVELS = {"low": 0.01, "medium": 0.03, "high": 0.10}
@@ -170,8 +170,8 @@ def test_fail_on_compares_severities_as_shown(share: float, level: str, reached:
     """A severity by what the fix returns, not by the half of the step that it costs; a note where nothing is left of it."""
     book = {name: Standing(rule(name)) for name in ("a/first", "a/spent")}
     shown = arrange([found("a/first", share), found("a/spent", None, after=["a/first"])], book, ["a/first"])
-    assert reaches(made(*shown), level) is reached
-    assert not reaches(made(shown[1]), "low")
+    assert bool(reaching(made(*shown), level)) is reached
+    assert not reaching(made(shown[1]), "low")
 
 
 def test_fields_of_older_analyses_may_be_missing() -> None:

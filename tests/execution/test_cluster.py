@@ -323,7 +323,7 @@ def test_without_the_packages_the_command_to_install_them_is_said(
     for words in ([str(folder), "--scheduler", "tcp://127.0.0.1:1"], ["s3://traces/x.json"]):
         done = command("analyze", *words, cwd=folder)
         assert done.returncode == 2, done.stderr
-        assert "pip install 'trace-advisor[cluster]'" in done.stderr
+        assert "pip install '.[cluster]'" in done.stderr
 
 
 def test_secrets_of_an_address_are_not_shown(environment: dict[str, str]) -> None:

@@ -34,7 +34,7 @@ def fixed() -> Comparison:
 
 
 def test_the_step_and_its_causes(fixed: Comparison) -> None:
-    assert fixed.headline.startswith("faster by 1.66 times: 52.3")
+    assert fixed.headline.startswith("1.66× as fast: 52.3")
     assert (fixed.step.outcome, fixed.before.steps, fixed.after.steps) == ("better", 8, 8)
     causes = {shift.name: shift for shift in fixed.causes}
     assert sum(shift.before or 0 for shift in fixed.causes) == pytest.approx(52.4, abs=0.3)
@@ -50,7 +50,7 @@ def test_what_became_of_the_findings_and_of_their_fixes(fixed: Comparison) -> No
     assert "multi-process iterator" in claims[LOADER].verify
     still = [claim for claim in fixed.claims if turns[claim.rule] == "same"]
     assert still
-    assert {claim.answer for claim in still} == {"does not hold"}
+    assert {claim.answer for claim in still} == {"not applied"}  # these fixes nobody tried
 
 
 def test_the_other_way_round_it_is_new() -> None:
@@ -121,6 +121,37 @@ def test_the_command_never_fails_a_build(tmp_path: Path) -> None:
     headline, path = result.stdout.splitlines()
     assert (headline.startswith("slower: "), path) == (True, str(tmp_path / "c.html"))
     assert CliRunner().invoke(main, ["compare", "-", "-"]).exit_code == 2
+
+
+def test_fixes_that_nobody_tried_are_one_line_and_accuse_nobody(fixed: Comparison) -> None:
+    shown = render("text", fixed, Options(), FORMATS).decode()
+    assert "DOES NOT HOLD" not in shown
+    assert shown.count("not applied (the rule fires") == 1
+    grown = msgspec.structs.replace(fixed.claims[0], answer="does not hold")
+    shown = render("text", msgspec.structs.replace(fixed, claims=[grown]), Options(), FORMATS).decode()
+    assert "  - DOES NOT HOLD: Load the batches" in shown
+
+
+def test_a_comparison_in_markdown_folds_what_ran(fixed: Comparison) -> None:
+    shown = render("markdown", fixed, Options(), FORMATS).decode()
+    assert shown.startswith("## 1.66× as fast: 52.3")
+    assert "| loader | 21" in shown
+    assert "<details><summary>Changed operators</summary>" in shown
+    assert len(shown.encode()) <= 60_000
+    assert "<details" not in render("text", fixed, Options(), FORMATS).decode()
+
+
+def test_a_cause_that_hardly_differs_has_no_colour(fixed: Comparison) -> None:
+    """0.3 ms of a step of 52 ms are neither good nor bad, 21 ms are good."""
+    causes = [shift for shift in fixed.causes if shift.name == "loader"]
+    small = msgspec.structs.replace(causes[0], name="other", before=31.0, after=31.3, outcome="worse")
+    shown = render(
+        "text", msgspec.structs.replace(fixed, causes=[causes[0], small]), Options(color=True), FORMATS
+    ).decode()
+    (loader,) = [line for line in shown.splitlines() if line.lstrip().startswith("loader ")]
+    (other,) = [line for line in shown.splitlines() if line.lstrip().startswith("other ")]
+    assert "\x1b[32m" in loader
+    assert "\x1b[31m" not in other
 
 
 def test_html_runs_nothing_and_loads_nothing(fixed: Comparison) -> None:

@@ -7,11 +7,13 @@ import importlib.metadata
 import json
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.command import command
@@ -155,6 +157,21 @@ def test_yaml_files_are_yaml() -> None:
     assert "allow_failure" not in job  # no answer is no pass: exit code 4 fails the job
 
 
+def test_the_pages_workflow_is_whole() -> None:
+    yaml = pytest.importorskip("yaml")
+    found = re.search(r"<!-- ci:workflow -->\n```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert found is not None
+    workflow = yaml.safe_load(found[1])
+    assert workflow["permissions"] == {"contents": "read", "pull-requests": "write", "security-events": "write"}
+    steps = workflow["jobs"]["gate"]["steps"]
+    used = [step.get("uses", "run").partition("@")[0] for step in steps]
+    assert used == ["actions/checkout", "actions/setup-python", "run", "./", "github/codeql-action/upload-sarif"]
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        assert tomllib.load(file)["project"]["requires-python"] == f">={steps[1]['with']['python-version']}"
+    action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+    assert set(steps[3]["with"]) <= set(action["inputs"])
+
+
 @pytest.mark.parametrize(("trace", "code", "verdict"), [("workers", 0, "passed"), ("no_workers", 1, "failed")])
 def test_the_action(checkout: Path, trace: str, code: int, verdict: str) -> None:
     assert command("baseline", "sample_traces/gate/workers.json.gz", "-q", cwd=checkout).returncode == 0
@@ -208,8 +225,13 @@ def test_the_action_publishes_nothing_of_an_earlier_run(checkout: Path) -> None:
         (({"TRACES": "nope.json"}, 3), ({"TRACES": trace, "BASELINE": "nope.json"}, 2))
     ):
         code, outputs, summary = run_action(checkout, f"missing{number}", **missing)
-        assert (code, outputs, list((checkout / "advisor-gate").iterdir())) == (expected, {}, [])
-        assert summary == f"The gate could not run: exit code {expected}.\n"
+        why = f"the gate could not run, exit code {expected}: nope.json: no such file"
+        assert code == expected
+        assert (outputs["verdict"], outputs["sarif"]) == ("error", "")
+        assert outputs["headline"].lower().startswith(why)
+        # A comment on the pull request is renewed by this: that of the run before would say that all is well.
+        assert [path.name for path in (checkout / "advisor-gate").iterdir()] == ["gate.md"]
+        assert summary.startswith(f"<!-- advisor-gate -->\n\n## advisor gate: no answer\n\n{outputs['headline']}\n")
 
 
 def test_the_actions_headline_can_be_pasted_into_a_script(checkout: Path) -> None:
@@ -269,7 +291,7 @@ def test_all_that_the_action_installs_stands_there_with_hashes() -> None:
         project = tomllib.load(file)
     asked = [canonical(name) for name in (*project["project"]["dependencies"], *project["build-system"]["requires"])]
     found, left = pinned(), list(asked)
-    assert len(asked) == 8
+    assert len(asked) == 9
     seen: set[str] = set()
     while left:
         name = left.pop()
@@ -329,6 +351,72 @@ def test_the_action_without_a_trace_says_so(checkout: Path) -> None:
         BASELINE="", INCONCLUSIVE="exit", CONFIG="", OUTPUT="advisor-gate",
     )  # fmt: skip
     assert (found.returncode, "advisor: error" in found.stderr) == (2, True)
+    (annotation,) = [line for line in found.stdout.splitlines() if line.startswith("::")]
+    assert annotation.startswith("::error title=advisor gate::the gate could not run, exit code 2: nothing to ")
+
+
+@pytest.fixture
+def github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The comment script of the action, and a pull request with its comments in place of GitHub's."""
+    script = runpy.run_path(str(ROOT / ".ci" / "comment.py"))
+    state: dict[str, Any] = {"comments": [], "script": script}
+    event, page = tmp_path / "event.json", tmp_path / "gate.md"
+    event.write_text('{"pull_request": {"number": 7}}')
+    page.write_text("<!-- advisor-gate -->\n\nfirst\n")
+
+    def call(method: str, path: str, body: str | None = None) -> Any:
+        if method == "GET":
+            assert path.startswith("repos/o/r/issues/7/comments?per_page=100&page=")
+            first = 100 * (int(path.rpartition("=")[2]) - 1)
+            return state["comments"][first : first + 100]
+        if method == "POST":
+            assert path == "repos/o/r/issues/7/comments"
+            return state["comments"].append(by("Bot", body or "", len(state["comments"])))
+        (at,) = [one for one in state["comments"] if path == f"repos/o/r/issues/comments/{one['id']}"]
+        at["body"] = body
+        return at
+
+    script["main"].__globals__["call"] = call
+    for name, value in (("EVENT_PATH", str(event)), ("REPOSITORY", "o/r")):
+        monkeypatch.setenv(f"GITHUB_{name}", value)
+    return state | {"event": event, "page": page}
+
+
+def by(kind: str, body: str, number: int) -> dict[str, Any]:
+    return {"id": number, "user": {"type": kind}, "body": body}
+
+
+def test_the_action_keeps_one_comment_a_gate(github: dict[str, Any]) -> None:
+    comments, page, main = github["comments"], github["page"], github["script"]["main"]
+    comments += [by("User", "well done", number) for number in range(100)]  # the rest is on the next page
+    # Anybody may paste the marks, which makes the comment none of the action's.
+    comments.append(by("User", "<!-- advisor-gate -->\n<!-- a-baseline.json -->", 100))
+    assert main(str(page), "a/baseline.json") == "comment posted"
+    page.write_text("<!-- advisor-gate -->\n\nsecond\n")
+    assert main(str(page), "a/baseline.json") == "comment renewed"
+    assert main(str(page), "b/baseline.json") == "comment posted"
+    assert [one["body"] for one in comments[101:]] == [
+        f"<!-- advisor-gate -->\n\nsecond\n\n<!-- {name}-baseline.json -->\n" for name in "ab"
+    ]
+    assert "second" not in comments[100]["body"]
+
+
+def test_the_action_comments_on_pull_requests_only(github: dict[str, Any]) -> None:
+    github["event"].write_text('{"ref": "refs/heads/main"}')
+    assert github["script"]["main"](str(github["page"]), "") == "no pull request, no comment"
+    assert github["comments"] == []
+
+
+def test_a_refused_comment_is_a_warning(github: dict[str, Any], checkout: Path) -> None:
+    _, script = steps_of_the_action()["comment"]
+    (checkout / "advisor-gate").mkdir()
+    (checkout / "advisor-gate" / "gate.md").write_text("<!-- advisor-gate -->\n")
+    done = shell(
+        script, checkout, ACTION=str(ROOT), OUTPUT="advisor-gate", BASELINE="", TOKEN="none",
+        GITHUB_EVENT_PATH=str(github["event"]), GITHUB_API_URL="http://127.0.0.1:9", GITHUB_REPOSITORY="o/r",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("::warning title=advisor gate::no comment on the pull request: ")
 
 
 def test_gitlabs_script(checkout: Path) -> None:
@@ -339,6 +427,8 @@ def test_gitlabs_script(checkout: Path) -> None:
     trace = "sample_traces/gate/no_workers.json.gz"
     found = shell("\n".join(lines), checkout, ADVISOR_TRACE=trace, ADVISOR_BASELINE="advisor-baseline.json")
     assert (found.returncode, (checkout / "gate.xml").is_file()) == (1, True)
+    issues = json.loads((checkout / "gl-code-quality-report.json").read_text())
+    assert "data-loading/single-process-loader" in {issue["check_name"] for issue in issues}
 
 
 # ---- pytest

@@ -40,13 +40,13 @@ def test_noise_that_would_hide_a_regression_is_no_pass() -> None:
     found = decide([noisy], [noisy], threshold=5)
     assert (found.outcome, found.because) == ("inconclusive", "its noise would hide a regression that matters")
     found = decide([noisy], [[value + 12 for value in noisy]], threshold=5)
-    assert (found.outcome, found.because) == ("inconclusive", "it got worse, but by no more than its noise can")
+    assert (found.outcome, found.because) == ("inconclusive", "worse, but within its noise")
 
 
 def test_an_improvement_that_is_not_certain_is_no_regression() -> None:
     # One step of five as slow as before: not proof of a gain, and a regression is excluded all the same.
     found = decide([[149.0, 149, 152, 153, 167]], [[124.0, 127, 126, 164, 124]], threshold=7.6)
-    assert (found.outcome, found.because) == ("same", "it got better, but by no more than its noise can")
+    assert (found.outcome, found.because) == ("same", "better, but within its noise")
 
 
 def test_too_few_steps() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import re
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,15 @@ from support.reading import dump, event
 
 import advisor.trace
 from advisor.errors import TraceError
+
+
+def tar() -> bytes:
+    """An archive with one file."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo("trace.json"))
+    return made.getvalue()
+
 
 NOTHING = [
     ("empty", b"", "is empty"),
@@ -42,6 +53,8 @@ NOTHING = [
     ("zstd", b"\x28\xb5\x2f\xfd" + b"\0" * 100, "zstd -d"),
     ("bzip2", b"BZh91AY&SY" + b"\0" * 100, "bunzip2"),
     ("xz", b"\xfd7zXZ\0" + b"\0" * 100, "unxz"),
+    ("tar", tar(), "a tar archive. Unpack it .tar xf. and pass the .json or .json.gz inside"),
+    ("tar of gzip", gzip.compress(tar()), "a tar archive"),
     ("pickle", b"\x80\x04\x95" + b"\0" * 100, "pickle"),
     ("program", b"\x7fELF" + b"\0" * 100, "a program"),
     ("HTML", b"<!DOCTYPE html><html>", "HTML"),
@@ -66,6 +79,17 @@ def test_what_is_no_trace_is_refused_with_a_reason(text: bytes, told: str, tmp_p
     assert re.search(told, message), message
     assert message.endswith((".", "?", ")"))
     assert len(message) < len(str(path)) + 400
+
+
+def test_an_archive_is_known_by_its_name_too(tmp_path: Path) -> None:
+    """The oldest tar says nowhere that it is one; a trace is one under any name."""
+    for name in ("run.tgz", "run.tar.gz", "RUN.TAR"):
+        path = tmp_path / name
+        path.write_bytes(b"trace.json\0" + b"\0" * 600)
+        with pytest.raises(TraceError, match="is a tar archive"):
+            advisor.trace.read(str(path))
+        path.write_text(dump([event()]))
+        assert advisor.trace.read(str(path)).events == 1
 
 
 def test_paths_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

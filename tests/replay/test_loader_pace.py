@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.replay.test_predictions import FASTER, PRECISION, step, trace_of
 
 import advisor
 from advisor.testing import TraceBuilder
+from tests.replay.test_predictions import FASTER, PRECISION, step, trace_of
 
 STALL = "data-loading/loader-stall"
 PERIOD_MS, PRODUCTS = 20.0, 10

@@ -15,7 +15,7 @@ from support.paths import ROOT
 import advisor
 from advisor.gating import baseline
 from advisor.gating import judge as gating
-from advisor.report import Options, render
+from advisor.report import Options, format_of, render
 from advisor.report.gate import FORMATS
 from advisor.report.gate.sarif import fingerprint
 from advisor.report.markdown import plain
@@ -132,6 +132,78 @@ def test_sarif_says_what_code_scanning_needs() -> None:
     assert results["loader_ms"]["suppressions"][0]["justification"] == "known (until 2027-01-01)"
     uri = results["c/d"]["locations"][0]["physicalLocation"]
     assert uri == {"artifactLocation": {"uri": "a%20b/x.py", "uriBaseId": "SRCROOT"}, "region": {"startLine": 1}}
+
+
+def test_sarif_explains_each_rule_without_the_advisor_at_hand() -> None:
+    own = check("team/slow-augment", title="Augmentation is slow")
+    asserted = check("findings.high == 0", kind="assertion", where=[])
+    given = judgement(
+        check(), check("gpu_busy_share", kind="metric"), own, asserted, baseline="", settings="advisor.toml"
+    )
+    run = json.loads(made("sarif", given))["runs"][0]
+    rules = {rule["id"]: rule for rule in run["tool"]["driver"]["rules"]}
+    shipped = rules["sync/scalar-readback"]
+    assert shipped["help"]["markdown"].count("```") == 4  # before and after, each between two fences
+    assert "```" not in shipped["help"]["text"]
+    for word in ("Fix", "Before", "After", "How to verify", "advisor rules show sync/scalar-readback"):
+        assert word in shipped["help"]["text"], word
+    assert ".item()" in shipped["fullDescription"]["text"]
+    figure = rules["gpu_busy_share"]
+    meaning = "gpu_busy_share (share of the step in which the GPU works) has regressed."
+    assert figure["shortDescription"]["text"] == meaning
+    assert figure["fullDescription"]["text"].startswith("gpu_busy_share is a share of each step: share of the step")
+    assert "advisor rules show team/slow-augment" in rules["team/slow-augment"]["help"]["text"]
+    (result,) = [result for result in run["results"] if result["ruleId"] == "findings.high == 0"]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "advisor.toml"
+    for rule in rules.values():
+        assert rule["shortDescription"]["text"].endswith(".")
+        assert rule["fullDescription"]["text"].endswith(".")
+        assert rule["help"]["text"]
+        assert "helpUri" not in rule  # no page of it has an address
+
+
+def require_code_quality(issues: list[dict[str, Any]]) -> None:
+    """Hold issues against what GitLab's documentation of the report requires of each."""
+    for issue in issues:
+        assert set(issue) == {"description", "check_name", "fingerprint", "severity", "location"}
+        assert issue["severity"] in {"info", "minor", "major", "critical", "blocker"}
+        assert all(isinstance(issue[key], str) and issue[key] for key in ("description", "check_name", "fingerprint"))
+        path, begin = issue["location"]["path"], issue["location"]["lines"]["begin"]
+        assert path
+        assert not path.startswith(("/", "./", "../"))
+        assert begin >= 1
+    prints = [issue["fingerprint"] for issue in issues]
+    assert len(set(prints)) == len(prints)
+
+
+def test_gitlab_gets_what_its_code_quality_report_requires(real: Judgement) -> None:
+    for given in [real, *variety()]:
+        require_code_quality(json.loads(made("gitlab", given)))
+    issues = {issue["check_name"]: issue for issue in json.loads(made("gitlab", variety()[0]))}
+    first = issues["sync/scalar-readback"]
+    assert first["location"] == {"path": "src/train.py", "lines": {"begin": 31}}
+    assert (first["severity"], first["description"]) == ("critical", "Values are read back again: 0 → 4 ms a step")
+    assert (issues["host_ms"]["severity"], issues["step_ms"]["severity"]) == ("minor", "info")
+    assert issues["launch_count"]["location"]["path"] == "advisor-baseline.json"
+    assert not {"loader_ms", "copied_mb", "kernel_ms", "a/b"} & set(issues)  # waived, better, the same, does not count
+
+
+def test_gitlab_gets_findings_of_an_analysis() -> None:
+    sample = ROOT / "sample_traces" / "article" / "rung0_baseline.json.gz"
+    analysis = advisor.analyze(sample)
+    issues = json.loads(render("gitlab", analysis, Options()).decode())
+    require_code_quality(issues)
+    assert [issue["check_name"] for issue in issues] == [
+        finding.rule for finding in analysis.findings if finding.severity != "note" and finding.after is None
+    ]
+    loader = issues[0]
+    assert (loader["check_name"], loader["severity"]) == ("data-loading/single-process-loader", "major")
+    assert loader["location"] == {"path": "train.py", "lines": {"begin": 87}}
+    assert (
+        format_of("gl-code-quality-report.json").name
+        == format_of("gl-code-quality-report.json", FORMATS).name
+        == "gitlab"
+    )
 
 
 def test_a_fingerprint_outlasts_a_change_of_lines_and_figures() -> None:

@@ -401,6 +401,13 @@ def test_a_fix_is_a_diff() -> None:
     assert diff("", " \n") == []
 
 
+def test_the_reason_is_in_sight_and_its_background_is_folded() -> None:
+    page = re.sub(r">\s+<", "><", render("html", analysis(finding(), finding(more=""))).decode())
+    assert page.count("<dt>why</dt><dd><p>The GPU waits.</p></dd>") == 2
+    (folded,) = re.findall(r'<details class="why">(.*?)</details>', page, re.DOTALL)
+    assert "</summary><p>Measured on one GPU.</p><p>Harmless where" in folded
+
+
 # ---- notebooks
 
 

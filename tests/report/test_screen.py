@@ -23,8 +23,10 @@ from advisor.report.documents import screen
 from advisor.report.documents.explain import choose
 from advisor.report.plain import columns
 from advisor.results.analysis import Analysis, Place, Saving, Setting
+from advisor.results.judgement import Check, Judgement
 from advisor.results.several import Several
 
+SAMPLE = ROOT / "sample_traces" / "article" / "rung0_baseline.json.gz"
 WIDTHS = (60, 80, 100, 200)
 
 
@@ -124,7 +126,10 @@ def test_explain_finds_a_finding_by_its_number_its_rule_and_its_name() -> None:
     text = render("text", made, Options(explain="2")).decode()
     assert "b/two" in text
     assert "a/one" not in text
-    assert "why" in text
+    why, fix, more = (
+        text.index(part) for part in ("why      The GPU waits.", "fix      Load", "more     Measured on one GPU.")
+    )
+    assert why < fix < more < text.index("         Harmless where the batch")
     assert len(choose(made, "all")[0].findings) == 2
 
 
@@ -144,7 +149,7 @@ def test_concise_is_a_line_a_finding_with_place_and_fix() -> None:
         r"\(saves 21\.0–28\.1 ms \(17–23 %\)\) → Load in workers",
         line,
     )
-    assert set(FORMATS) == {"text", "json", "html", "markdown", "concise"}
+    assert set(FORMATS) == {"text", "json", "html", "markdown", "concise", "gitlab"}
 
 
 def test_a_trace_alone_is_analyzed_and_nothing_at_all_is_helped(tmp_path: Path) -> None:
@@ -168,6 +173,37 @@ def test_an_analysis_is_a_line_in_a_shell() -> None:
     )
     assert repr(analysis()) == "<Analysis of /home/someone/runs/trace.json.gz: 0 findings>"
     assert type(made._repr_html_()) is str
+    first = made.findings[0]
+    assert repr(first).startswith("<Finding high data-loading/single-process-loader: 'Batches are loaded")
+    assert repr(first).endswith(f", saves {first.saving}>")
+    assert str(Saving(low_ms=0.0213, high_ms=0.0438, low_share=0.0275, high_share=0.547, basis="replay")) == (
+        "21.3–43.8 µs (2.8–55 %)"
+    )
+    assert repr(finding("b/b", title="\x1b[2J", saving=None)) == "<Finding high b/b: '\\x1b[2J'>"
+    grown = Check(kind="metric", name="step_ms", title="", outcome="regression", level="error", message="10 → 20 ms")
+    assert repr(grown) == "<Check regression 'step_ms': '10 → 20 ms'>"
+    judged = Judgement(
+        schema_version=1, verdict="failed", headline="FAILED", workload="", baseline="", traces=[], incomparable=[],
+        checks=[grown, replace(grown, outcome="same")],
+    )  # fmt: skip
+    assert repr(judged) == "<Judgement failed: 1 of 2 checks regressed; 'FAILED'>"
+
+
+def test_a_notebook_shows_verdict_picture_plan_and_fix() -> None:
+    """The loader holds 54.8 % of the step: of a bar of 24 signs that is 13 and an eighth."""
+    text = advisor.analyze(SAMPLE, views=False)._repr_html_()
+    order = ["55 % of the steady 80 ms", "█" * 13, "single-process-loader", "Fix plan", "num_workers=8"]
+    found = [text.index(words) for words in order if words != "single-process-loader"]
+    assert found == sorted(found)
+    assert "█" * 14 not in text
+
+
+def test_a_page_from_python_is_whole(tmp_path: Path) -> None:
+    made = advisor.analyze(SAMPLE)
+    made.to_html(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert 'aria-label="Kernels"' in page
+    assert 'aria-label="Operators"' in page
 
 
 def test_analyze_takes_a_path() -> None:

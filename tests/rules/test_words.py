@@ -7,6 +7,8 @@ import re
 from support.paths import ROOT
 from support.traces import rules
 
+from advisor.rulebook.rule import MOST_WHY
+
 MOST_TITLE = 70
 _UNUSUAL = (
     "got by", "for want of", "first things first", "perhaps nothing", "sets the pace", "gives back", "hopefully",
@@ -15,11 +17,21 @@ _UNUSUAL = (
 """Phrases that a reader stumbles over; a test here keeps what users read free of them."""
 
 
+def test_reasons_are_short() -> None:
+    long = {rule.id: len(rule.why.split()) for rule in rules().rules if len(rule.why.split()) > MOST_WHY}
+    assert long == {}
+
+
 def texts() -> dict[str, str]:
     """Every text of a rule that a report shows, by rule."""
     shown = {}
     for rule in rules().rules:
-        parts = [rule.title, rule.why, *(part for fix in rule.variants for part in (fix.title, fix.caveat, fix.verify))]
+        parts = [
+            rule.title,
+            rule.why,
+            rule.more,
+            *(part for fix in rule.variants for part in (fix.title, fix.caveat, fix.verify)),
+        ]
         shown[rule.id] = "\n".join(parts)
     return shown
 

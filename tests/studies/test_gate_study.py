@@ -1,4 +1,4 @@
-"""False alarms and catches of the gate on the real traces: what docs/gate.md publishes, held to its promise here.
+"""False alarms and catches of the gate on the real traces: what docs/gate-study.md publishes, held to its promise here.
 
 Every run does a small part: a few traces, a few draws. ``-m study`` does it all.
 """
@@ -158,7 +158,7 @@ def test_the_rate_is_at_most_what_makes_so_few_alarms_unlikely(study: ModuleType
 
 
 def test_the_page_publishes_what_was_measured() -> None:
-    page = (ROOT / "docs" / "gate.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "gate-study.md").read_text(encoding="utf-8")
     block = re.search(r"<!-- study -->(.*)<!-- /study -->", page, re.DOTALL)
     assert block is not None
     rows = dict(re.findall(r"^\| ([^|]+?) \| (\d+ \| \d+ \| \d+ \| \d+) \|$", block[1], re.MULTILINE))

@@ -60,7 +60,8 @@ def finding(rule: str = "data-loading/single-process-loader", **change: object) 
             columns=["name", "n", "dur_ns", "moved_bytes", "gpu_share", "pinned", "line"],
             rows=[[KERNEL, 1200, 1_234_567, 65536, 0.5, True, 54], [None, 3, 20_000, None, 0.0, False, -1]],
         ),
-        why="The GPU waits.\n\nHarmless where the batch is ready before the step ends.",
+        why="The GPU waits.",
+        more="Measured on one GPU.\n\nHarmless where the batch is ready before the step ends.",
         fix=Fix(
             title="Load in workers",
             effort="one line",
@@ -159,6 +160,7 @@ def hostile_analysis() -> Analysis:
         where=[place],
         evidence=Evidence(columns=[HOSTILE], rows=[[HOSTILE]]),
         why=HOSTILE,
+        more=HOSTILE,
         fix=fix,
         references=[Reference(title=HOSTILE, url=HOSTILE)],
         saving=Saving(low_ms=0.0, high_ms=1.0, low_share=0.0, high_share=0.01, basis=HOSTILE),

@@ -266,6 +266,14 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "samples": [torch.rand(8) for _ in range(BATCH)],
     },
     "kernels/narrow-normalization": lambda scope: {"x": torch.rand(BATCH, 64)},
+    "gpu-idle/recurrent-launches": lambda scope: {
+        "samples": [torch.rand(8) for _ in range(BATCH)],
+        "model": nn.Linear(8, 2),
+    },
+    "kernels/nms-candidates": lambda scope: {
+        "fasterrcnn_resnet50_fpn": lambda **options: nn.Linear(8, options["num_classes"])
+    },
+    "kernels/short-row-gather": lambda scope: {"by_node": torch.rand(64, 4), "source": torch.randint(0, 64, (256,))},
     "kernels/odd-channels": lambda scope: {"self": SimpleNamespace()},
     "kernels/own-product": lambda scope: {
         "mylib": SimpleNamespace(matmul=torch.matmul),

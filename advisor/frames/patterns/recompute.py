@@ -59,6 +59,7 @@ def recompute(tree: Tree) -> Occurrences | None:
         end=finish,
         inside=own,
         own=own,
+        idle=True,
         figures={"length": np.bincount(row), "dims": tree.dims(place)},
         details=[tree.context.names[code].rpartition(" ")[2] for code in tree.host.name[which].tolist()],
     )

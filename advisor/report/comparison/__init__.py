@@ -8,4 +8,5 @@ FORMATS = registry(
     Format("text", ".txt", False, "advisor.report.text:render"),
     Format("json", ".json", False, "advisor.report.json:render"),
     Format("html", ".html", False, "advisor.report.html.document:render"),
+    Format("markdown", ".md", False, "advisor.report.markdown:render"),
 )

@@ -41,7 +41,7 @@ def blocks(analysis: Analysis, detail: doc.Detail) -> Iterator[doc.Block]:
     real = [finding for finding in analysis.findings if finding.severity != "note"]
     shown = [finding for finding in analysis.findings if finding.after is None] if detail.folds else real
     rest = [finding for finding in analysis.findings if finding not in shown]
-    plan = [*_plan(analysis.plan), *_what_if(analysis.what_if)]
+    planned = [*plan(analysis.plan), *_what_if(analysis.what_if)]
     yield doc.Heading(figures.tally(analysis.findings) + (", most valuable first" if real else ""))
     if len(real) > 1:
         yield doc.Paragraph(ORDER)
@@ -49,12 +49,12 @@ def blocks(analysis: Analysis, detail: doc.Detail) -> Iterator[doc.Block]:
         yield doc.Paragraph("No rule that could run has a finding; what could not run is named below.")
     if detail.folds:
         yield from (short(analysis.findings) if analysis.findings else [])
-        yield from plan
+        yield from planned
     yield from findings(shown, summary, detail, analysis.findings)
     if rest:
         yield from _notes_in_short(rest, analysis.findings, detail)
     if not detail.folds:
-        yield from plan
+        yield from planned
     yield from notes(analysis.quality, "Quality of this profile")
     yield doc.Heading(f"Rules: {figures.counts(analysis)}")
     if items := list(_rules(analysis, detail)):
@@ -211,6 +211,7 @@ def _full(
         if code.strip():
             yield doc.Code(code, label, cast(doc.Style, style), "python")
     facts = [*doc.prose("caveat", fix.caveat), *doc.prose("verify", fix.verify)]
+    facts += doc.prose("more", finding.more)
     if detail.everything:
         facts += doc.labelled(
             "see", [doc.Span(reference.title, "link", reference.url) for reference in finding.references]
@@ -233,14 +234,15 @@ def _notes_in_short(findings: Sequence[Finding], others: Sequence[Finding], deta
     yield doc.Items(items, [finding.fix.title for finding in findings] if detail.everything else ())
 
 
-def _plan(plan: Sequence[PlanStep]) -> Iterator[doc.Block]:
-    if plan:
+def plan(fixes: Sequence[PlanStep]) -> Iterator[doc.Block]:
+    """Yield the plan as a table: each fix, and the step with it and those before it."""
+    if fixes:
         yield doc.Heading("Fix plan")
         rows = [
             (str(index), step.title, figures.plan_step(step.step_ms_before, step.step_ms_after), figures.times(step))
-            for index, step in enumerate(plan, 1)
+            for index, step in enumerate(fixes, 1)
         ]
-        yield doc.Table(("", "fix", "step", ""), rows, "><<>", notes=[figures.plan_note(step) for step in plan])
+        yield doc.Table(("", "fix", "step", ""), rows, "><<>", notes=[figures.plan_note(step) for step in fixes])
 
 
 def _what_if(prediction: PlanStep | None) -> Iterator[doc.Block]:

@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from advisor.report.blocks import Bar, Block, Detail, Facts, Heading, Items, Span, Style, Table, Text, joined, labelled
+from advisor.report.blocks import (
+    Bar,
+    Block,
+    Detail,
+    Facts,
+    Fold,
+    Heading,
+    Items,
+    Span,
+    Style,
+    Table,
+    Text,
+    joined,
+    labelled,
+)
 from advisor.report.plain import MISSING, milliseconds, number, percent
 from advisor.results.comparison import Comparison, Item, Shift, Side, Turned
 
@@ -16,7 +30,9 @@ TURNS: dict[str, tuple[str, Style]] = {
     "same": ("As before", "dim"),
     "untold": ("Cannot be told, for a side lacks what the rule needs", "dim"),
 }
-KINDS = {"kernel": "Kernels", "operator": "Operators", "module": "Modules"}
+KINDS = {"kernel": "Changed kernels", "operator": "Changed operators", "module": "Changed modules"}
+_NOISE = 0.01
+"""Share of the step below which a difference of a cause has no colour: it is neither good nor bad."""
 _OUTCOME: dict[str, Style] = {"worse": "bad", "better": "good", "does not hold": "bad", "holds": "good"}
 
 
@@ -34,35 +50,55 @@ def blocks(comparison: Comparison, detail: Detail) -> Iterator[Block]:
         if turns := [_finding(finding) for finding in comparison.findings if finding.turn == turn]:
             yield Heading(Span(heading, style))
             yield Items(turns)
-    if comparison.claims:
-        yield Heading("What the fixes promise")
-        yield Items(
-            [
-                (
-                    Span(claim.answer.upper(), _OUTCOME.get(claim.answer, "fair")),
-                    f": {claim.fix} (",
-                    Span(claim.rule, "code"),
-                    f"): “{claim.verify}”; {claim.because}",
-                )
-                for claim in comparison.claims
-            ]
-        )
+    yield from _claims(comparison)
     for kind, heading in KINDS.items():
         items = [item for item in comparison.items if item.kind == kind]
         if items or comparison.hidden.get(kind):
-            yield Heading(f"{heading} that are not as they were")
             names = [Span(item.name + (f" {item.shape}" if item.shape else ""), "name") for item in items]
             more = comparison.hidden.get(kind)
             rest = [f"… and {more} more that changed less"] if more else []
-            yield Items([*names, *rest], [_change(item) for item in items])
+            listed = Items([*names, *rest], [_change(item) for item in items])
+            if detail.folds and not detail.wide:  # as Markdown has them
+                yield Fold(heading, [listed])
+            else:
+                yield from (Heading(heading), listed)
+
+
+def _claims(comparison: Comparison) -> Iterator[Block]:
+    """Yield what became of the first trace's fixes; those that nobody seems to have tried in a line."""
+    if not comparison.claims:
+        return
+    yield Heading("Were the fixes applied?")
+    tried = [claim for claim in comparison.claims if claim.answer != "not applied"]
+    items: list[Text] = [
+        (
+            Span(claim.answer.upper(), _OUTCOME.get(claim.answer, "fair")),
+            f": {claim.fix} (",
+            Span(claim.rule, "code"),
+            f"): “{claim.verify}”; {claim.because}",
+        )
+        for claim in tried
+    ]
+    rest = [Span(claim.rule, "code") for claim in comparison.claims if claim.answer == "not applied"]
+    if rest:
+        items.append(
+            (
+                Span("not applied", "dim"),
+                " (the rule fires, at a cost that is the same within noise): ",
+                *joined(rest, ", "),
+            )
+        )
+    yield Items(items)
 
 
 def _causes(comparison: Comparison, detail: Detail) -> Iterator[Block]:
     yield Heading("Where a step goes, on average")
     most = max((value or 0.0 for shift in comparison.causes for value in (shift.before, shift.after)), default=0.0)
     rows: list[tuple[Text, ...]] = []
+    least = _NOISE * sum(shift.before or 0.0 for shift in comparison.causes)
     for shift in comparison.causes:
-        style = _OUTCOME.get(shift.outcome, "dim")
+        matters = abs((shift.after or 0.0) - (shift.before or 0.0)) >= least
+        style = _OUTCOME.get(shift.outcome, "dim") if matters else "dim"
         bars = (
             Bar((shift.before or 0.0) / most if most else 0.0, "dim"),
             Bar((shift.after or 0.0) / most if most else 0.0, style),

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from advisor.report import blocks as doc
 from advisor.report import figures
 from advisor.report.plain import clean, columns, number, wrap
-from advisor.results.analysis import Analysis, Finding, PlanStep, Summary
+from advisor.results.analysis import Analysis, Finding, PlanStep, Saving, Summary
 from advisor.results.ranks import Across
 from advisor.results.several import Several
 
@@ -228,9 +228,12 @@ def saving(finding: Finding, others: Sequence[Finding]) -> str:
                     return f"part of {index}"
             return "costs no time of its own"
         return f"takes {duration(finding.cost_ms)} ({share(finding.cost_share)} %), saving not known"
-    low, high = finding.saving.low_ms, finding.saving.high_ms
-    shares = dict.fromkeys((share(finding.saving.low_share), share(finding.saving.high_share)))
-    return f"saves {durations(low, high)} ({'–'.join(shares)} %)"
+    return f"saves {finding.saving}"
+
+
+def shares(saving: Saving) -> str:
+    """Return the shares of a saving in percent, without the sign: ``27–55``."""
+    return "–".join(dict.fromkeys((share(saving.low_share), share(saving.high_share))))
 
 
 def share(part: float) -> str:

@@ -10,5 +10,6 @@ FORMATS = registry(
     Format("markdown", ".md", False, "advisor.report.gate.markdown:render"),
     Format("sarif", ".sarif", False, "advisor.report.gate.sarif:render"),
     Format("junit", ".xml", False, "advisor.report.gate.junit:render"),
+    Format("gitlab", "code-quality-report.json", False, "advisor.report.gate.gitlab:render"),
     Format("github", "", False, "advisor.report.gate.github:render"),
 )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from typing import Any
 from urllib.parse import quote
 
 from advisor.report import Options
 from advisor.report.documents.judgement import line_of
+from advisor.report.gate.help import of
+from advisor.report.gitlab import fingerprint, relative
 from advisor.report.plain import clean
 from advisor.results.analysis import Place
 from advisor.results.encoding import to_json
@@ -23,21 +23,32 @@ def render(judgement: Judgement, _options: Options) -> bytes:
     """Write one run: what grew, what has no answer and counts, and what is waived, as suppressed."""
     checks = [c for c in judgement.checks if c.outcome == "regression" or (c.outcome == "inconclusive" and c.counts)]
     ids = sorted({check.name for check in checks})
-    titles = {check.name: check.title for check in checks}
-    rules = [{"id": clean(name), "shortDescription": {"text": clean(titles[name] or name)}} for name in ids]
+    named = {check.name: check for check in checks}
+    rules = [_rule(named[name]) for name in ids]
     driver = {"name": "advisor", "semanticVersion": __version__, "version": __version__, "rules": rules}
     run = {
         "tool": {"driver": driver},
         "automationDetails": {"id": f"advisor-gate/{clean(judgement.workload)}"},
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {"SRCROOT": {"description": {"text": "The root of the checkout."}}},
-        "results": [_result(check, ids.index(check.name), judgement.baseline) for check in checks],
+        "results": [_result(check, ids.index(check.name), judgement) for check in checks],
         "properties": {"verdict": judgement.verdict, "headline": clean(judgement.headline)},
     }
     return to_json({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}) + b"\n"
 
 
-def _result(check: Check, index: int, baseline: str) -> dict[str, Any]:
+def _rule(check: Check) -> dict[str, Any]:
+    """Describe a check: alerts show its help, so that nobody needs the advisor to understand one."""
+    help_ = of(check)
+    return {
+        "id": clean(check.name),
+        "shortDescription": {"text": help_.short},
+        "fullDescription": {"text": help_.full},
+        "help": {"text": help_.text, "markdown": help_.markdown},
+    }
+
+
+def _result(check: Check, index: int, judgement: Judgement) -> dict[str, Any]:
     places = [place for place in check.where if place.file][:_PLACES]
     first = places[0] if places else None
     regressed = check.outcome == "regression"
@@ -48,7 +59,7 @@ def _result(check: Check, index: int, baseline: str) -> dict[str, Any]:
         "level": ("error" if check.level == "error" else "warning") if regressed else "none",
         "message": {"text": clean(line_of(check))},
         "locations": [_location(place) for place in places]
-        or [_physical(_uri(baseline or "advisor-baseline.json"), 1)],
+        or [_physical(_uri(judgement.baseline or judgement.settings), 1)],
         "partialFingerprints": {"advisorGate/v1": fingerprint(check.name, first)},
     }
     if check.waiver:
@@ -56,12 +67,6 @@ def _result(check: Check, index: int, baseline: str) -> dict[str, Any]:
     figures = {"unit": check.unit, "base": check.base, "now": check.now, "change": check.change}
     result["properties"] = {key: value for key, value in figures.items() if value is not None}
     return result
-
-
-def fingerprint(rule: str, place: Place | None) -> str:
-    """Hash rule, file and function, not the line or the figures: stable while the code around moves."""
-    parts = [rule, (place.file or "") if place else "", (place.function or "") if place else ""]
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:32]
 
 
 def _location(place: Place) -> dict[str, Any]:
@@ -78,5 +83,4 @@ def _physical(uri: str, line: int) -> dict[str, Any]:
 
 def _uri(path: str) -> str:
     """Return a relative reference: no drive, no root, no way up."""
-    parts = [part for part in re.split(r"[\\/]+", re.sub(r"^[A-Za-z]:", "", path)) if part not in ("", ".", "..")]
-    return "/".join(quote(part, safe="-._~+=@ ".replace(" ", ""), errors="replace") for part in parts) or "unknown"
+    return "/".join(quote(part, safe="-._~+=@", errors="replace") for part in relative(path).split("/"))

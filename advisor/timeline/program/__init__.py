@@ -106,7 +106,7 @@ def program_of(context: Context) -> Program:
         compile_possible=able.compiles,
         train_mode=kind == INFERENCE and bool(len(context.once(active_layers))),
         model_on_cpu=placement.model_on_cpu(context),
-        generates=libraries.generates(names),
+        generates=libraries.generates(context),
         slow_image_processor=libraries.slow_image_processor(names),
         hf_pipeline=libraries.hf_pipeline(names),
     )

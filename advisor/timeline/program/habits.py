@@ -17,6 +17,9 @@ _ENOUGH = 10
 # A model, not a handful of copies or set-up calls.
 _NUMBERED = 50
 _CELL = re.compile(r"^aten::(?:lstm|gru|rnn_\w+|quantized_\w+)_cell$")
+_LAYER = re.compile(
+    r"^aten::(?:linear|addmm|mm|bmm|baddbmm|matmul|conv\w+|_convolution|batch_norm|layer_norm|embedding)$"
+)
 _ENGINE = "autograd::engine::evaluate_function: "
 _SELECTED = (
     ("attention", re.compile("attention")),
@@ -55,11 +58,18 @@ def blocking_launch_share(context: Context) -> float | None:
 
 
 def _grad_enabled(context: Context) -> bool:
-    """Tell whether operators carry autograd's numbers, which gradient mode hands out, though nothing runs backward."""
+    """Tell whether layers carry autograd's numbers, which gradient mode hands out, though nothing runs backward.
+
+    Operators around them do where a loop prepares or gathers in gradient mode what the model computes without.
+    """
     table = context.tables.get("op")
     if table is None or context.training():
         return False
-    return int((table["sequence"] >= 0).sum()) >= _NUMBERED
+    layers = np.array([_LAYER.match(name) is not None for name in context.names], np.bool_)[table["name"]]
+    numbered = table["sequence"] >= 0
+    if not layers.any():
+        return int(numbered.sum()) >= _NUMBERED
+    return int(numbered.sum()) >= _NUMBERED and 2 * int((numbered & layers).sum()) >= int(layers.sum())
 
 
 def _selects(context: Context) -> str | None:

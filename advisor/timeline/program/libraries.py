@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+import numpy as np
+
 from advisor.timeline.context import Context
 from advisor.timeline.program.names import Names, any_match, names_of
 
@@ -50,6 +52,11 @@ ENGINES = frozenset(("vllm", "sglang", "tensorrt-llm", "tgi"))
 # A class of Hugging Face's image processors that works on arrays of the CPU, image by image.
 _SLOW_PROCESSOR = re.compile(r"transformers/(?:image_transforms\.py|models/\w+/image_processing_(?!\w*_fast)\w+\.py)$")
 
+_ATTENDS, _GROWS = ("aten::scaled_dot_product_attention",), "aten::cat"
+_CHOOSES = ("aten::argmax", "aten::multinomial")
+_CHOICES = 4
+"""Choices of a token from which on they are a loop."""
+
 WRAPPERS = ("ddp", "fsdp", "zero")
 _PARALLEL = tuple(
     (name, re.compile(pattern))
@@ -86,9 +93,23 @@ def frameworks(context: Context) -> tuple[str, ...]:
     )
 
 
-def generates(names: Names) -> bool:
-    """Tell whether transformers generated a text token by token."""
-    return "generation" in names.folders and any("transformers/generation/" in file for file in names.files)
+def generates(context: Context) -> bool:
+    """Tell whether text was generated token by token: by transformers' loop, or by a cache that grows with each token.
+
+    A cache of keys and one of values are concatenated for each attention, and tokens are chosen again and again.
+    """
+    names = context.once(names_of)
+    if "generation" in names.folders and any("transformers/generation/" in file for file in names.files):
+        return True
+    table = context.tables.get("op")
+    if table is None or context.training():
+        return False
+    counts = dict.fromkeys((*_ATTENDS, *_CHOOSES, _GROWS), 0)
+    for code, count in zip(*np.unique(table["name"], return_counts=True), strict=True):
+        if context.names[code] in counts:
+            counts[context.names[code]] = int(count)
+    attends, chosen = (sum(counts[name] for name in group) for group in (_ATTENDS, _CHOOSES))
+    return chosen >= _CHOICES and attends >= 2 * chosen and counts[_GROWS] >= 2 * attends
 
 
 def hf_pipeline(names: Names) -> bool:

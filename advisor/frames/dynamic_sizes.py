@@ -1,0 +1,55 @@
+"""Operators that need the data on the host, for a size or a value: each breaks what a compiler could take in one piece."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from advisor.intervals import Ints, fetch
+from advisor.timeline.calls import OP, PHASES
+from advisor.timeline.context import Context
+
+_SIZED = ("aten::nonzero", "aten::masked_select", "aten::_unique2", "aten::unique_dim", "aten::unique_consecutive")
+_READ = "aten::_local_scalar_dense"
+_PIECE = 30
+"""Launches between two such operators that are worth compiling: fewer leave little to fuse, and no graph to speak of."""
+_FEW = 4
+"""Operators a step, from which on they are the program's way and no accident of its end."""
+_MANY = 16
+"""Values read back a step, likewise: metrics and logging read ten, and lie around the model."""
+
+
+def count(context: Context) -> float | None:
+    """Count the operators of a step whose output is as large as the data says; None where no operators were recorded."""
+    return None if context.tables.get("op") is None else len(_nodes(context, _SIZED)) / context.recording.step_count
+
+
+def unbroken(context: Context, at: Ints, phase: Ints) -> npt.NDArray[np.float64]:
+    """Return the part of what is launched around some times that a compiler can take in one piece.
+
+    Forward that is all or nothing: 1 in a stretch of many launches between two operators that need the data. A backward pass is
+    compiled with the forward pass that it belongs to, so it has the part of that. Without such operators it is 1.
+    """
+    steps = context.recording.step_count
+    sized, reads = _nodes(context, _SIZED), _nodes(context, (_READ,))
+    if len(sized) < _FEW * steps and len(reads) < _MANY * steps:
+        return np.ones(len(at))
+    breaking = np.concatenate([sized, reads])
+    host, work = context.recording.host, context.recording.work
+    breaks = np.sort(host.start[breaking])
+    calls = np.unique(work.launch[work.launch >= 0])
+    backward = fetch(host.attributes.phase, calls, len(PHASES) - 1) == PHASES.index("backward")
+    forward = host.start[calls[~backward]]
+    sizes = np.bincount(np.searchsorted(breaks, forward), minlength=len(breaks) + 1)
+    whole = sizes >= _PIECE
+    part = float(sizes[whole].sum() / max(sizes.sum(), 1))
+    behind = phase == PHASES.index("backward")
+    return np.where(behind, part, whole[np.searchsorted(breaks, at)].astype(np.float64))
+
+
+def _nodes(context: Context, names: tuple[str, ...]) -> Ints:
+    """Nodes of the operators of some names."""
+    codes = [code for code, name in enumerate(context.names) if name in names]
+    host = context.recording.host
+    nodes: Ints = np.flatnonzero(np.isin(host.name, codes) & (host.group == OP)) if codes else np.zeros(0, np.int64)
+    return nodes

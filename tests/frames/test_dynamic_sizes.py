@@ -1,0 +1,74 @@
+"""Operators whose output's size depends on data leave less for a compiler to take in one piece."""
+
+from __future__ import annotations
+
+import pytest
+from support.reading import trace_of
+
+import advisor
+from advisor.testing import TraceBuilder
+
+LAUNCH_BOUND = "gpu-idle/launch-bound"
+
+
+def program(*pieces: int, sized: str = "aten::nonzero", steps: int = 2) -> TraceBuilder:
+    """Steps of pieces of so many launches, 50 us apart, with an operator of data-dependent size behind each; then backward."""
+    b = TraceBuilder()
+    sequence = 0
+    for _ in range(steps):
+        with b.step():
+            made = []
+            for piece in pieces:
+                for _ in range(piece):
+                    sequence += 1
+                    made.append(sequence)
+                    with b.op("aten::relu", us=50, seq=sequence):
+                        b.kernel("vectorized_elementwise_kernel<relu>", us=5)
+                with b.op(sized, us=10):
+                    b.copy("DtoH", 8, us=1, op=None)
+            with b.thread(77):
+                for number in reversed(made):
+                    with b.backward("ReluBackward0", number, us=50):
+                        b.kernel("vectorized_elementwise_kernel<threshold_backward>", us=5)
+    return b
+
+
+def parts(b: TraceBuilder) -> dict[str, set[float]]:
+    gaps = trace_of(b.to_json()).gaps
+    gaps = gaps[gaps.cause == "host"]
+    return {phase: {round(part, 3) for part in rows.unbroken} for phase, rows in gaps.groupby("phase", observed=True)}
+
+
+def test_between_few_launches_a_compiler_finds_no_piece() -> None:
+    assert parts(program(10, 10, 10, 10)) == {"forward": {0.0}, "backward": {0.0}}
+
+
+def test_a_long_piece_is_compiled_and_its_part_of_the_backward_pass() -> None:
+    """40 of 70 launches lie in a piece of 30 or more."""
+    found = parts(program(10, 10, 10, 40))
+    assert found["forward"] == {0.0, 1.0}
+    (backward,) = found["backward"]
+    assert backward == pytest.approx(40 / 70, abs=0.05)
+
+
+def test_without_such_operators_all_is_one_piece() -> None:
+    assert parts(program(10, 10, 10, 10, sized="aten::cos")) == {"forward": {1.0}, "backward": {1.0}}
+
+
+def test_three_a_step_are_no_way_of_the_program() -> None:
+    assert parts(program(10, 10, 10)) == {"forward": {1.0}, "backward": {1.0}}
+
+
+def test_the_price_of_launches_counts_a_fifth_of_what_is_broken() -> None:
+    whole, broken = (
+        {f.rule: f.saving for f in advisor.analyze(trace_of(program(10, 10, 10, 10, sized=sized).to_json())).findings}
+        for sized in ("aten::cos", "aten::nonzero")
+    )
+    assert whole[LAUNCH_BOUND] is not None
+    assert broken[LAUNCH_BOUND] is not None
+    assert broken[LAUNCH_BOUND].high_ms == pytest.approx(whole[LAUNCH_BOUND].high_ms / 5, rel=0.1)
+
+
+def test_many_values_read_back_break_it_as_well() -> None:
+    assert parts(program(*[5] * 16, sized="aten::_local_scalar_dense"))["forward"] == {0.0}
+    assert parts(program(*[5] * 15, sized="aten::_local_scalar_dense"))["forward"] == {1.0}

@@ -1,0 +1,58 @@
+"""A closure that an optimizer's step calls, as Lightning's loops do, is a forward and a backward pass like any other."""
+
+from __future__ import annotations
+
+import pytest
+
+from advisor.testing import TraceBuilder
+from advisor.trace import Trace
+from tests.support.reading import trace_of
+
+
+def trained(*, closure: bool = True, engine_thread: bool = True) -> Trace:
+    """Three steps: 4 ms of forward, 3 of backward, 2 of the optimizer, on host and GPU."""
+    b = TraceBuilder()
+    for number in range(3):
+        with b.step():
+            if not closure:
+                passes(b, number, engine_thread)
+            with b.annotation("Optimizer.step#SGD.step"):
+                if closure:
+                    passes(b, number, engine_thread)
+                with b.op("aten::_foreach_add_", us=2000):
+                    b.kernel("multi_tensor_apply_kernel<add>", us=2000)
+            b.sync()
+    return trace_of(b.to_json())
+
+
+def passes(b: TraceBuilder, number: int, engine_thread: bool) -> None:
+    with b.op("aten::mm", us=4000, seq=number):
+        b.kernel("ampere_sgemm_128x64_nn", us=4000)
+    with b.annotation("Optimizer.zero_grad#SGD.zero_grad"):
+        b.idle(us=100)
+    if engine_thread:
+        with b.thread(77), b.backward("MmBackward0", number, us=3000):
+            b.kernel("ampere_sgemm_128x64_nt", us=3000)
+    else:
+        with b.backward("MmBackward0", number, us=3000):
+            b.kernel("ampere_sgemm_128x64_nt", us=3000)
+
+
+@pytest.mark.parametrize("closure", [True, False])
+@pytest.mark.parametrize("engine_thread", [True, False])
+def test_phases_are_those_of_the_same_step_without_a_closure(closure: bool, engine_thread: bool) -> None:
+    kernels = trained(closure=closure, engine_thread=engine_thread).kernels
+    assert kernels.phase.tolist() == ["forward", "backward", "optimizer"] * 3
+
+
+@pytest.mark.parametrize("engine_thread", [True, False])
+def test_the_optimizer_is_what_is_left_behind_the_backward_pass(engine_thread: bool) -> None:
+    rows = trained(engine_thread=engine_thread).optimizers
+    assert rows.gpu_ns.tolist() == [2_000_000] * 3
+    assert rows.kernel_count.tolist() == [1] * 3
+    assert all(2_000_000 <= dur < 2_200_000 for dur in rows.dur_ns)
+
+
+def test_an_optimizer_without_a_closure_is_all_of_its_step() -> None:
+    rows = trained(closure=False).optimizers
+    assert rows.gpu_ns.tolist() == [2_000_000] * 3
