@@ -28,13 +28,13 @@ def test_nothing_yet_is_completed_to_commands(capsys: pytest.CaptureFixture[str]
     "before", [("rules", "show"), ("analyze", "t.json", "--explain"), ("t.json", "--explain"), ("analyze", "--only")]
 )
 def test_rules_are_completed_by_their_ids(before: tuple[str, ...]) -> None:
-    found = complete(*before, "sync/s")
-    assert found == [("plain", "sync/scalar-readback")]
+    found = complete(*before, "sync/sc")
+    assert found == [("plain", "sync/scalar-readback"), ("plain", "sync/scaler-readback")]
 
 
 def test_globs_are_completed_to_whole_categories_and_in_lists() -> None:
     assert complete("analyze", "t.json", "--skip", "sync")[0] == ("plain", "sync/*")
-    assert complete("analyze", "t.json", "--what-if", "sync/x,sync/sc") == [("plain", "sync/x,sync/scalar-readback")]
+    assert complete("analyze", "t.json", "--what-if", "sync/x,sync/scalar") == [("plain", "sync/x,sync/scalar-readback")]
 
 
 def test_rules_of_ones_own_are_completed_too(tmp_path: Path) -> None:

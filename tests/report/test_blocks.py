@@ -56,7 +56,11 @@ def test_html_shows_text_and_nothing_more() -> None:
     page = Page(document.page_of(EVIL, every(EVIL)))
     assert (page.faults, page.open) == ([], [])
     tags = {name for name, _, _ in page.elements}
-    assert tags.isdisjoint({"script", "img", "a", "iframe", "link"}), tags
+    assert tags.isdisjoint({"script", "img", "iframe", "link"}), tags
+    # The page's own links lead to its parts, and no text makes another.
+    own = {f"#{attrs['id']}" for _, attrs, _ in page.elements if "id" in attrs}
+    assert {attrs["href"] for attrs, _ in page.all("a")} <= own
+    assert not Page(str(document.fragment(every(EVIL)))).all("a")
     assert not [key for _, attrs, _ in page.elements for key in attrs if key == "style" or key.startswith("on")]
     (style,) = [block for _, block in page.all("style")]
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()

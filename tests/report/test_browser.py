@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ladder.html import render as ladder_page
+from ladder.table import Ladder
 from support.browser import Visit, browser, missing
+from support.comparisons import whole
 from support.hostile import write_hostile
 from support.paths import ROOT
 from support.real import NAMES
@@ -16,8 +19,10 @@ from support.traces import analysis, real_trace
 from support.traces import sample as sampled
 from support.views import traced, training
 
+from advisor.gating.compare import compare
 from advisor.pipeline import analyze, analyze_many
 from advisor.report import Options, render
+from advisor.report import comparison as comparisons
 from advisor.results.analysis import Analysis
 from advisor.results.several import Several
 from advisor.testing import TraceBuilder
@@ -623,6 +628,57 @@ def test_the_keyboard_reaches_the_findings_first(chrome: Any, sample: Path) -> N
         page.keyboard.press("Enter")
         page.wait_for_timeout(600)
         assert 0 <= page.evaluate("() => document.getElementById('findings').getBoundingClientRect().top") < 300
+
+
+# ---- the other pages
+
+
+@pytest.fixture(scope="module")
+def others(folder: Path) -> dict[str, Path]:
+    gate = ROOT / "sample_traces" / "gate"
+    first, second = (whole(gate / name) for name in ("workers.json.gz", "no_workers.json.gz"))
+    comparison = folder / "comparison.htm"
+    comparison.write_bytes(render("html", compare(first, second), Options(), comparisons.FORMATS))
+    climb = Ladder.from_json((ROOT / "sample_traces" / "cpu_ladder" / "ladder.json").read_bytes())
+    ladder = folder / "ladder.htm"
+    ladder.write_text(ladder_page(climb))
+    return {"comparison": comparison, "ladder": ladder}
+
+
+@pytest.mark.parametrize("name", ["comparison", "ladder"])
+def test_comparison_and_ladder_are_pages_like_the_report(chrome: Any, others: dict[str, Path], name: str) -> None:
+    for scheme in ("light", "dark"):
+        with Visit(chrome, others[name], color_scheme=scheme) as visit:
+            page = visit.page
+            for width in (1440, 1024, 390):
+                page.set_viewport_size({"width": width, "height": 800})
+                assert no_sideways(page), (scheme, width)
+                axe(visit)  # contrast among it
+            assert page.locator(".brand").bounding_box()["height"] < 30  # one line on a phone
+            link = page.locator("nav.contents a").last
+            link.click()
+            title = page.locator(str(link.get_attribute("href")))
+            assert title.evaluate("(one) => one.getBoundingClientRect().top") < 800
+            assert title.inner_text()
+
+
+def test_their_theme_switches_without_a_script(chrome: Any, others: dict[str, Path]) -> None:
+    back = "() => getComputedStyle(document.body).backgroundColor"
+    with Visit(chrome, others["comparison"], color_scheme="light", java_script_enabled=True) as visit:
+        page = visit.page
+        assert page.locator("script").count() == 0
+        light = page.evaluate(back)
+        page.get_by_label("Dark").check()
+        dark = page.evaluate(back)
+        assert dark != light
+        axe(visit)
+        page.get_by_label("System").check()
+        assert page.evaluate(back) == light
+        page.emulate_media(color_scheme="dark")
+        assert page.evaluate(back) == dark
+        page.get_by_label("Light").focus()
+        page.keyboard.press("Space")
+        assert page.evaluate(back) == light
 
 
 # ---- strangers

@@ -53,6 +53,11 @@ def told(found: Trace) -> dict[str, Any]:
     report["quality"] = [note for note in report["quality"] if note["code"] != "part"]
     for key in ("path", "events", "span_ms"):
         report["trace"].pop(key)
+    # A column holds numbers of names, which a longer file may have met in another order; and a part begins later.
+    for timeline in [report["views"]["timeline"], *report["views"]["others"]]:
+        names = timeline.pop("names")
+        timeline["name"] = [names[number] for number in timeline["name"]]
+        timeline.pop("start_ms")
     return report
 
 

@@ -9,7 +9,7 @@ from advisor.report.html.svg import Shape, colour, span, text_of
 from advisor.report.plain import milliseconds
 from advisor.results.ranks import Across, RankRow
 
-_HIGH, _LABEL = 20, 0.09
+_HIGH, _LABEL = 20, 0.13
 KEYS = (
     ("compute", "compute"),
     ("communication", "exposed communication, once all have come"),

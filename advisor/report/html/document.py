@@ -28,7 +28,7 @@ def page_of(title: str, blocks: Sequence[Block]) -> str:
     """Render a page of any blocks."""
     style = page.asset("advisor.report.comparison", "style.css")
     template = _environment().get_template("document.html.j2")
-    return template.render(title=title, body=fragment(blocks), style=Markup(style), style_hash=page.digest(style))
+    return template.render(title=title, blocks=list(blocks), style=Markup(style), style_hash=page.digest(style))
 
 
 def fragment(blocks: Sequence[Block]) -> Markup:
