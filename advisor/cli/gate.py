@@ -41,7 +41,7 @@ def command(
     catalogue: options.Catalogue,
     look: options.Look,
 ) -> int:
-    """Fail on a regression in any figure or rule that is past its tolerance and its floor, and is no noise.
+    """Fail on a regression in any figure or rule that exceeds its tolerance and its floor and is more than noise.
 
     Several traces are repeated runs of the same workload. Exit codes: 0 no regression; 1 a regression, or an assertion
     that does not hold; 4 inconclusive: too few steps, or recordings that are not alike.
@@ -58,7 +58,7 @@ def command(
 
     settings = catalogue.settings()
     if baseline is None and not settings.gate.assertions:
-        raise UsageError("nothing to hold the trace against: give --baseline FILE, or assert in [tool.advisor.gate]")
+        raise UsageError("nothing to compare the trace with: give --baseline FILE, or assert in [tool.advisor.gate]")
     base = load(Path(baseline)) if baseline is not None else None
     rules = catalogue.rules(settings)
     with progress(look.quiet) as say:

@@ -40,7 +40,7 @@ def gate(
 
     settings = settings_of(config)
     if baseline is None and not settings.gate.assertions:
-        raise UsageError("the gate has nothing to hold the trace against: give a baseline, or assert something")
+        raise UsageError("the gate has nothing to compare the trace with: give a baseline, or assert something")
     base = baseline if baseline is None or isinstance(baseline, Baseline) else load(Path(baseline))
     name = str(baseline) if isinstance(baseline, str | Path) else ""
     return judge_traces(traces, settings, rules(settings), base, name)

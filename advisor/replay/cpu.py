@@ -31,7 +31,7 @@ class Thread:
     """The main thread of a program on the CPU. It can always be run again: its ledger is the record."""
 
     reason = ""
-    how = "one thread sets the pace, so what its rows no longer take the step no longer takes: without"
+    how = "one thread limits the step, so what its rows no longer take the step no longer takes: without"
 
     def __init__(self, context: Context) -> None:
         self.context = context

@@ -23,7 +23,7 @@ CAUSES = {
     "operator": "idle: an operator computed on the CPU",
     "host": "idle: Python and launches",
     "profiler": "idle: the profiler itself",
-    "unknown": "idle: the trace does not say why",
+    "unknown": "idle, cause unknown",
     "before": "work of before the recording",
     "after": "the recording's tail, behind the last work",
 }

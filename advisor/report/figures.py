@@ -495,6 +495,13 @@ def tally(findings: Sequence[Finding]) -> str:
     return " and ".join(parts) if len(findings) > notes else ", ".join(["No findings", *parts])
 
 
+def quiet(verdicts: Verdicts) -> str:
+    """Return ``49 rules ran and found nothing; 11 could not run (see below).``, for a trace without findings."""
+    ran, lacking = len(verdicts.passes), len(verdicts.not_run)
+    rest = f"; {lacking} could not run (see below)" if lacking else ""
+    return f"{ran} rule{'s' * (ran != 1)} ran and found nothing{rest}."
+
+
 def counts(analysis: Analysis) -> str:
     """Return ``5 fired, 2 noted on the profile, 60 passed, 10 not applicable, 4 not run``: all rules that ran, each once."""
     verdicts = analysis.verdicts

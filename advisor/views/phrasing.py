@@ -25,7 +25,7 @@ ON_GPU = {
     "operator": "the {device} waits for operators on the CPU",
     "host": "the {device} waits for Python and launches",
     "profiler": "the {device} waits for the profiler itself",
-    "unknown": "the {device} idles, and the trace does not say why",
+    "unknown": "the {device} idles for an unknown reason",
 }
 """Clause of each cause of a device's time; the device is named."""
 ON_CPU = {

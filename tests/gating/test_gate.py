@@ -462,7 +462,7 @@ def test_in_python_a_trace_a_path_or_an_analysis_will_do(tmp_path: Path, monkeyp
     for given in (trace, str(trace), [trace], advisor.read(str(trace)), analysis):
         assert advisor.gate(given, baseline="b.json").verdict == "passed"
     assert advisor.gate(trace, baseline=base).verdict == "passed"
-    with pytest.raises(UsageError, match="nothing to hold the trace against"):
+    with pytest.raises(UsageError, match="nothing to compare the trace with"):
         advisor.gate(trace)
 
 

@@ -62,7 +62,7 @@ def test_a_loader_that_still_waits_most_sets_the_pace_on() -> None:
 
 
 def test_the_basis_says_that_it_is_a_replay_and_how() -> None:
-    assert saving(analyze(training()), LOADER).basis.startswith("replay: one thread sets the pace")
+    assert saving(analyze(training()), LOADER).basis.startswith("replay: one thread limits the step")
 
 
 def test_fixes_of_the_same_time_take_it_once() -> None:

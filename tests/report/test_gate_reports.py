@@ -145,7 +145,7 @@ def test_sarif_explains_each_rule_without_the_advisor_at_hand() -> None:
     shipped = rules["sync/scalar-readback"]
     assert shipped["help"]["markdown"].count("```") == 4  # before and after, each between two fences
     assert "```" not in shipped["help"]["text"]
-    for word in ("Fix", "Before", "After", "How to verify", "advisor rules show sync/scalar-readback"):
+    for word in ("Fix", "Before", "After", "How to verify", "Background", "advisor rules show sync/scalar-readback"):
         assert word in shipped["help"]["text"], word
     assert ".item()" in shipped["fullDescription"]["text"]
     figure = rules["gpu_busy_share"]

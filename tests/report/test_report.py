@@ -91,7 +91,7 @@ def test_an_unknown_figure_is_never_zero() -> None:
 
 def test_no_finding_is_said_with_what_could_not_run() -> None:
     report = text(analysis())
-    assert "No findings\n  No rule that could run has a finding" in report
+    assert "No findings\n  1 rule ran and found nothing; 2 could not run (see below)." in report
 
 
 def test_time_that_another_finding_counts_is_said_to_be_counted_there() -> None:

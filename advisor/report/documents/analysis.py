@@ -46,7 +46,7 @@ def blocks(analysis: Analysis, detail: doc.Detail) -> Iterator[doc.Block]:
     if len(real) > 1:
         yield doc.Paragraph(ORDER)
     if not analysis.findings and analysis.verdicts.not_run:
-        yield doc.Paragraph("No rule that could run has a finding; what could not run is named below.")
+        yield doc.Paragraph(figures.quiet(analysis.verdicts))
     if detail.folds:
         yield from (short(analysis.findings) if analysis.findings else [])
         yield from planned

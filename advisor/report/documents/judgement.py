@@ -33,12 +33,10 @@ def sections(judgement: Judgement) -> list[Section]:
     groups = [
         Section("Regressions", chosen("regression", counts=True), important=True),
         Section("Inconclusive", chosen("inconclusive", counts=True), important=True),
-        Section("Grew, and does not count", chosen("regression", counts=False)),
+        Section("Grew (ignored)", chosen("regression", counts=False)),
         Section("Improvements", chosen("improvement")),
-        Section("No answer, and does not count", [check for check in open_ if check.now is not None]),
-        Section(
-            "Could not be judged, and does not count", [check for check in open_ if check.now is None], folded=True
-        ),
+        Section("Inconclusive (ignored)", [check for check in open_ if check.now is not None]),
+        Section("Not judged (ignored)", [check for check in open_ if check.now is None], folded=True),
         Section(_SAME, chosen("same"), folded=True),
     ]
     return [section for section in groups if section.checks]
@@ -91,7 +89,7 @@ def _section(section: Section, detail: Detail) -> Iterator[Block]:
         return
     yield Heading(section.heading, 3)
     notes = {check.note for check in section.checks}
-    alike = section.heading == "No answer, and does not count" and len(notes) == 1
+    alike = section.heading == "Inconclusive (ignored)" and len(notes) == 1
     if detail.verbosity < 1 and (section.folded or alike):
         names = ", ".join(check.name for check in section.checks)
         items = Items([f"{names}: {''.join(notes)}" if alike else names])

@@ -53,6 +53,7 @@ def _rule(rule: Rule) -> Help:
     sections += [
         (word, _prose(text)) for word, text in (("Caveat", fix.caveat), ("How to verify", fix.verify)) if text.strip()
     ]
+    sections += [("Background", _prose(rule.more))] if rule.more.strip() else []
     sections.append(("More", f"advisor rules show {rule.id}"))
     title = re.sub(r"\{\w+(?::[^}]*)?\}", "…", rule.title)
     return Help(_sentence(title), _prose(rule.why).partition("\n\n")[0], tuple(sections))
