@@ -18,7 +18,7 @@ def replays(late_us: int = 0) -> TraceBuilder:
     return b
 
 
-@fires(note="Graph replays were recorded in part")
+@fires(note="graph replays were recorded in part")
 def replays_of_which_nothing_was_recorded() -> TraceBuilder:
     b = replays()
     with b.step():

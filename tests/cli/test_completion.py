@@ -34,7 +34,9 @@ def test_rules_are_completed_by_their_ids(before: tuple[str, ...]) -> None:
 
 def test_globs_are_completed_to_whole_categories_and_in_lists() -> None:
     assert complete("analyze", "t.json", "--skip", "sync")[0] == ("plain", "sync/*")
-    assert complete("analyze", "t.json", "--what-if", "sync/x,sync/scalar") == [("plain", "sync/x,sync/scalar-readback")]
+    assert complete("analyze", "t.json", "--what-if", "sync/x,sync/scalar") == [
+        ("plain", "sync/x,sync/scalar-readback")
+    ]
 
 
 def test_rules_of_ones_own_are_completed_too(tmp_path: Path) -> None:
