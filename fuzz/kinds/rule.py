@@ -174,6 +174,7 @@ FREE = [
     *[
         ("title",),
         ("why",),
+        ("more",),
         ("fix", "title"),
         ("fix", "effort"),
         ("fix", "caveat"),
