@@ -13,6 +13,7 @@ from advisor.intervals import Bools, Ints, inside, summed, union
 from advisor.timeline import closures
 from advisor.timeline.calls import ANNOTATION, OP, PHASES
 from advisor.timeline.context import Context
+from advisor.timeline.cpu import main_thread
 from advisor.timeline.waits import nodes_by_name
 
 SCHEMA = Schema(
@@ -32,6 +33,8 @@ _STEP = re.compile(r"^Optimizer\.step#")
 _FACTORS = re.compile(
     r"^aten::_?(?:linalg_(?!\w*norm)\w+|cholesky\w*|inverse|eig\w*|svd|qr|symeig|matrix_(?:exp|power))$"
 )
+_ALIKE = 0.6
+"""Forward passes of one program differ by less in their operators: the last of a step has the optimizer's and the loop's beside."""
 _NAME = re.compile(r"^Optimizer\.step#(.*?)(?:\.step)?$")
 
 
@@ -86,6 +89,31 @@ def launched_each(context: Context) -> float | None:
         return None
     row = context.once(_work)
     return float(np.median(summed(row[(row >= 0) & ~work.communication], 1, len(rows))))
+
+
+def backwards_each(context: Context) -> float | None:
+    """Count the backward passes of a step, each behind a forward pass of about as many operators; None where they differ.
+
+    A pass begins where the main thread's own operators end and the backward pass's begin. Passes behind unlike forward passes
+    are those of several losses, or of gradients of gradients: no batch that was taken in parts. None without steps, too.
+    """
+    host, rows = context.recording.host, nodes(context)
+    if not len(rows) or not host.size:
+        return None
+    ops = np.flatnonzero(host.group == OP)
+    backward = context.phases(ops) == PHASES.index("backward")
+    keep = backward | (host.thread[ops] == main_thread(context.recording))
+    order = np.argsort(host.start[ops[keep]], kind="stable")
+    backward = backward[keep][order]
+    begins = np.flatnonzero(backward[1:] & ~backward[:-1]) + 1
+    if not len(begins):
+        return None
+    forward = np.diff(np.append(0, np.cumsum(~backward)[begins]))[
+        1:
+    ]  # the first one's may have begun before the recording
+    if len(forward) and forward.min() < _ALIKE * forward.max() and len(begins) > len(rows):
+        return None
+    return len(begins) / len(rows)
 
 
 def factorizes(context: Context) -> bool | None:

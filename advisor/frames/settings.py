@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from advisor.frames import optimizers
 from advisor.frames.frame import Frame
 from advisor.frames.schema import Schema, flag, integer, real, text
 from advisor.frames.values import typed
@@ -44,7 +45,8 @@ COLUMNS = (
     flag("tf32_cudnn", "fp32 convolutions may use TF32; NULL where not recorded", _BY),
     flag("cudnn_benchmark", "cuDNN searches for the fastest algorithm; NULL where not recorded", _BY),
     flag("deterministic", "deterministic algorithms were asked for; NULL where not recorded", _BY),
-    real("backwards_per_step", "", "backward passes per step of the optimizer; NULL where not recorded", _BY),
+    real("backwards_per_step", "", "backward passes per step of the optimizer; as recorded, else as the operators' order tells; "
+         "NULL without marks of both"),
     real("unprofiled_step_ns", "ns", "median step of the same run without the profiler; NULL where not recorded", _BY),
     real("profiled_excess_share", "share", "what steps are longer, by medians or by the shortest, the less; NULL under three", _BY),
     flag("stacks_apart", "the stacks are from a pass of their own, and slowed none of these steps; NULL where not recorded", _BY),
@@ -129,7 +131,8 @@ def facts(context: Context) -> dict[str, Any]:
     """The columns of `trace` that the recorder fills."""
     settings = context.metadata.recorded
     if settings is None:
-        return {**{column.name: None for column in COLUMNS}, "settings_recorded": False}
+        none = {column.name: None for column in COLUMNS}
+        return {**none, "settings_recorded": False, "backwards_per_step": optimizers.backwards_each(context)}
     loaders = _loaders_in_use(settings.loaders, context)
     fused = _common(optimizer.fused is True for optimizer in settings.optimizers)
     bare = float(np.median(settings.unprofiled_step_ms)) * 1e6 if settings.unprofiled_step_ms else None
@@ -137,6 +140,7 @@ def facts(context: Context) -> dict[str, Any]:
         "settings_recorded": True,
         **{name: getattr(settings, name) for name in _AS_RECORDED},
         **{f"loader_{name}": _common(getattr(loader, name) for loader in loaders) for name in _OF_LOADERS},
+        "backwards_per_step": _else(settings.backwards_per_step, context),
         "optimizer_fused": fused,
         "autocast": ", ".join(sorted({region.dtype for region in _regions(settings, context)})),
         "compile_modes": ", ".join(sorted({call.mode for call in settings.compiled})),
@@ -144,6 +148,10 @@ def facts(context: Context) -> dict[str, Any]:
         "profiled_excess_share": _excess(context, settings.unprofiled_step_ms),
         "stacks_apart": None if settings.stacks is None else settings.stacks == STACKS_APART,
     }
+
+
+def _else(recorded: float | None, context: Context) -> float | None:
+    return optimizers.backwards_each(context) if recorded is None else recorded
 
 
 def _excess(context: Context, bare_ms: Sequence[float]) -> float | None:

@@ -56,3 +56,38 @@ def test_the_optimizer_is_what_is_left_behind_the_backward_pass(engine_thread: b
 def test_an_optimizer_without_a_closure_is_all_of_its_step() -> None:
     rows = trained(closure=False).optimizers
     assert rows.gpu_ns.tolist() == [2_000_000] * 3
+
+
+def accumulated(parts: int, *, forward: tuple[int, ...] = (6,)) -> TraceBuilder:
+    """Two updates of so many backward passes each, behind forward passes of some operators in turn."""
+    b = TraceBuilder()
+    turn = 0
+    for _ in range(2):
+        with b.step():
+            for _ in range(parts):
+                for _ in range(forward[turn % len(forward)]):
+                    with b.op("aten::mm", us=10, seq=turn):
+                        b.kernel("ampere_sgemm_128x64_nn", us=10)
+                with b.thread(77), b.backward("MmBackward0", turn, us=10):
+                    b.kernel("ampere_sgemm_128x64_nt", us=10)
+                turn += 1
+            with b.annotation("Optimizer.step#SGD.step"):
+                b.kernel("multi_tensor_apply_kernel<add>", us=10)
+    return b
+
+
+@pytest.mark.parametrize("parts", [1, 4])
+def test_backward_passes_of_an_update_are_counted(parts: int) -> None:
+    assert trace_of(accumulated(parts).to_json()).facts["backwards_per_step"] == parts
+
+
+def test_behind_unlike_forward_passes_they_are_no_parts_of_a_batch() -> None:
+    """A penalty on gradients takes a second backward pass behind a few operators."""
+    assert trace_of(accumulated(2, forward=(9, 2)).to_json()).facts["backwards_per_step"] is None
+
+
+def test_without_an_optimizer_there_is_no_update() -> None:
+    b = TraceBuilder()
+    with b.step(), b.op("aten::mm", us=10):
+        b.kernel("ampere_sgemm_128x64_nn", us=10)
+    assert trace_of(b.to_json()).facts["backwards_per_step"] is None
