@@ -93,6 +93,8 @@ def _host(trace: Trace) -> Flame | None:
     category, labels = host_categories(context, inside)
     step = np.array([name.startswith(_STEP) for name in context.names], np.bool_)
     shown = inside & (category >= 0) & ~step[host.name]
+    if not shown.any():
+        return None
     time = np.clip(host.end, low, high) - np.clip(host.start, low, high)
     paths = _host_paths(context, category, shown, time, labels)
     stacks = bool((category[shown] <= 1).any())
