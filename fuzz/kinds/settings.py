@@ -10,7 +10,7 @@ from typing import Any
 from advisor import config
 from advisor.errors import AdvisorError
 from advisor.gating import baseline, run
-from advisor.results.decision import judged, reaches
+from advisor.results.decision import judged, reaching
 from fuzz import checks, documents
 from fuzz.inputs import edited
 from fuzz.world import Files, World
@@ -158,5 +158,5 @@ def tried(folder: Path, rng: Random, world: World) -> str:
     checks.judgement(answer, world.schemas.get("judgement") if rng.random() < _ANALYZED else None)
     checks.need(all("\n" not in text for text in notes), f"a note of several lines: {notes}"[:600])
     if settings.fail_on is not None:
-        reaches(judged(world.analysis), settings.fail_on)
+        reaching(judged(world.analysis), settings.fail_on)
     return "analyzed"
