@@ -173,8 +173,8 @@ def differences(base: Fingerprint, other: Fingerprint) -> list[str]:
             texts.append(f"{name.replace('_', ' ')} was {_literal(before)} and is {_literal(after)}")
     # Shapes and stacks slow the host down, so with and without are two programs.
     changed = [name for name in ("shapes", "stacks", "memory") if (name in base.features) != (name in other.features)]
-    recorded = ("were not recorded, and are now", "were recorded, and are not now")
-    return texts + [f"{name} {recorded[name in base.features]}" for name in changed]
+    recorded = ("recorded now, not before", "recorded before, not now")
+    return texts + [f"{name}: {recorded[name in base.features]}" for name in changed]
 
 
 def _literal(value: object) -> str:

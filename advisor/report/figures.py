@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from advisor.report.blocks import Span, Text, joined
 from advisor.report.causes import breakdown, meaning, on_cpu
-from advisor.report.plain import clean, milliseconds, number, percent, percents, size
+from advisor.report.plain import clean, in_one_unit, milliseconds, percent, percents, size
 from advisor.results.analysis import Analysis, Finding, Place, PlanStep, Saving, Setting, StartupPart, Summary, Verdicts
 from advisor.results.elsewhere import Elsewhere
 
@@ -143,9 +143,11 @@ def _time(summary: Summary) -> list[Figure]:
         ]
     count = len(step.samples)
     which = f"{count} steps" + (" after the first" if count < summary.steps else "")
-    spread = f"p10 {number(step.p10)} – p90 {number(step.p90)} ms over {which}"
+    ends, unit = in_one_unit(step.p10, step.p90)
+    spread = f"p10 {ends[0]} – p90 {ends[1]} {unit} over {which}"
     if count < FEW:
-        spread = "of " + ", ".join(number(sample) for sample in step.samples) + f" ms, {which}"
+        each, unit = in_one_unit(*step.samples)
+        spread = f"of {', '.join(each)} {unit}, {which}"
     hint = f"median; {spread}" if count > 1 else "one step"
     if uneven(summary):
         hint += (
@@ -370,24 +372,12 @@ def gained_share(finding: Finding, others: Sequence[Finding]) -> str:
 
 def _range(saving: Saving) -> tuple[str, str]:
     """Return a saving in ms and as a share, from the cautious to the hopeful figure."""
-    high = milliseconds(saving.high_ms), percent(saving.high_share)
+    (low, high), unit = in_one_unit(saving.low_ms, saving.high_ms)
+    ms = f"{high} {unit}" if low == high else f"{low} to {high} {unit}"
+    least, most = percent(saving.low_share), percent(saving.high_share)
     if saving.low_ms == 0:
-        return f"0 to {high[0]}", f"0 to {high[1]}"
-    low = milliseconds(saving.low_ms), percent(saving.low_share)
-    ms, share = (
-        most
-        if least == most
-        else f"{least.removesuffix(unit)} to {most}"
-        if least.endswith(unit)
-        else f"{least} to {most}"
-        for least, most, unit in zip(low, high, (_unit(high[0]), " %"), strict=True)
-    )
-    return ms, share
-
-
-def _unit(text: str) -> str:
-    """Return the unit at the end of a figure, and the space before it."""
-    return text[text.rindex(" ") :]
+        return ms, f"0 to {most}"
+    return ms, most if least == most else f"{least.removesuffix(' %')} to {most}"
 
 
 def nothing_left(finding: Finding, findings: Sequence[Finding]) -> str:
@@ -480,8 +470,8 @@ def plan_note(step: PlanStep) -> str:
 
 def plan_step(before: float, after: dict[str, float]) -> str:
     """Return ``80.0 → 36.2 – 58.1 ms``."""
-    then = [number(after[key]) for key in ("low", "high") if key in after]
-    return f"{number(before)} → {' – '.join(dict.fromkeys(then))} ms"
+    (first, *then), unit = in_one_unit(before, *(max(after[key], 0.0) for key in ("low", "high") if key in after))
+    return f"{first} → {' – '.join(dict.fromkeys(then))} {unit}"
 
 
 def tally(findings: Sequence[Finding]) -> str:

@@ -121,9 +121,24 @@ def number(value: float) -> str:
     return f"{rounded:.{2 - math.floor(math.log10(abs(rounded)))}f}"
 
 
+_UNITS = ((1000.0, 10_000.0, "s"), (1.0, 0.9995, "ms"), (0.001, 0.0, "µs"))
+"""Units of time by the ms in one of them, and by the ms from which on they are used: 0.9996 ms read as 1.00 ms."""
+
+
 def milliseconds(value: float | None, missing: str = MISSING) -> str:
-    """Return ``12.3 ms``, or that it was not recorded."""
-    return missing if value is None else f"{number(value)} ms"
+    """Return ``12.3 ms``, ``87.0 µs`` or ``24.1 s``, or that it was not recorded."""
+    if value is None or math.isnan(value):
+        return missing
+    (figure,), unit = in_one_unit(value)
+    return f"{figure} {unit}"
+
+
+def in_one_unit(*values: float) -> tuple[list[str], str]:
+    """Return figures of ms in the unit that the largest reads best in, and that unit."""
+    most = max(map(abs, values))
+    fitting = [(size, unit) for size, least, unit in _UNITS if most >= least and 0 < most < math.inf]
+    size, unit = fitting[0] if fitting else (1.0, "ms")
+    return [number(value / size) for value in values], unit
 
 
 def percent(share: float | None, missing: str = MISSING) -> str:

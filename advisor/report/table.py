@@ -6,7 +6,19 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
 from advisor.report.blocks import Span, Table, Text
-from advisor.report.plain import NAME_WIDTH, clean, columns, kernel, number, pad, percent, shorten, size, wrap
+from advisor.report.plain import (
+    NAME_WIDTH,
+    clean,
+    columns,
+    kernel,
+    milliseconds,
+    number,
+    pad,
+    percent,
+    shorten,
+    size,
+    wrap,
+)
 from advisor.results.analysis import Evidence
 from advisor.results.field import Cell
 
@@ -101,11 +113,11 @@ def evidence_cell(column: str, value: Cell) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if column.endswith("_ns"):
-        return f"{number(value / 1e6)} ms"
+        return milliseconds(value / 1e6)
     if column.endswith("_us"):
-        return f"{number(value / 1e3)} ms"
+        return milliseconds(value / 1e3)
     if column.endswith("_ms"):
-        return f"{number(value)} ms"
+        return milliseconds(value)
     if column.endswith("share"):
         return percent(value)
     if column.endswith("bytes"):

@@ -82,7 +82,7 @@ def test_what_keeps_two_recordings_apart(analysis: Analysis) -> None:
     assert baseline.differences(mine, other) == [
         "workload was 'x' and is 'y'",
         "world size was unknown and is 8",
-        "stacks were recorded, and are not now",
+        "stacks: recorded before, not now",
     ]
 
 

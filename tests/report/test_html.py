@@ -109,8 +109,10 @@ def figures(page: Page, made: Any) -> int:
         if shown[: found.start()].endswith("<"):
             assert 0 < value < said
             continue
-        unit = shown[found.end() :].split()[0] if shown[found.end() :].split() else ""
-        factor = {"%": 100.0, "KiB": 1 / KIB, "MiB": 1 / KIB**2, "GiB": 1 / KIB**3}.get(unit, 1.0)
+        (unit,) = re.match(r"(?: (?:to|→|–) [\d.,]+)* *(\S*)", shown[found.end() :]).groups()  # type: ignore[union-attr]
+        factor = {"%": 100.0, "µs": 1000.0, "s": 0.001, "KiB": 1 / KIB, "MiB": 1 / KIB**2, "GiB": 1 / KIB**3}.get(
+            unit, 1.0
+        )
         slack = 0.11 if unit == "%" else 0.051 if unit.endswith("iB") else 0.0
         assert said == pytest.approx(value * factor, rel=0.0051, abs=slack), (key, shown)
     return count

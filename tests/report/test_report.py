@@ -12,7 +12,7 @@ from support.analyses import HOSTILE, REPLACE, analysis, finding, hostile_analys
 
 from advisor.errors import UsageError
 from advisor.report import FORMATS, Options, format_of, render
-from advisor.report.plain import clean, columns, number, percents, shorten, size
+from advisor.report.plain import clean, columns, in_one_unit, milliseconds, number, percents, shorten, size
 from advisor.report.table import align, evidence_cell, evidence_heading
 from advisor.results.analysis import (
     Analysis,
@@ -179,7 +179,7 @@ def test_what_many_ranks_show_comes_last() -> None:
     assert lines[3].split()[:2] == ["0", "–"]
     row = "1 121 ms 69.1 % 60.0 % 9.0 % 8.50 ms (7.0 %) 25.0 % 2.50 ms rank0.json"
     assert lines[4].split() == row.split()
-    assert "Clocks aligned on the ends of 84 collectives; they scatter by up to 0.0120 ms." in last
+    assert "Clocks aligned on the ends of 84 collectives; they scatter by up to 12.0 µs." in last
     assert " 1. HIGH    Batches are loaded in the training process" in last
     short = text(Several(traces=[made, made], across=together(made)), verbosity=-1)
     assert short.splitlines()[-2] == "Across 2 of 8 ranks"
@@ -225,6 +225,24 @@ def test_clocks_that_do_not_allow_it_are_said() -> None:
 )
 def test_numbers_have_three_digits(value: float, shown: str) -> None:
     assert number(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("ms", "shown"),
+    [
+        (0, "0 ms"), (0.00237, "2.37 µs"), (0.087, "87.0 µs"), (0.9994, "999 µs"), (0.9996, "1.00 ms"), (12.34, "12.3 ms"),
+        (9999, "9,999 ms"), (24_100, "24.1 s"), (1e-9, "<0.001 µs"), (-0.5, "-500 µs"), (None, "not recorded"),
+        (float("nan"), "not recorded"), (float("inf"), "∞ ms"),
+    ],
+)  # fmt: skip
+def test_times_have_the_unit_in_which_people_say_them(ms: float | None, shown: str) -> None:
+    assert milliseconds(ms) == shown
+
+
+def test_figures_beside_each_other_share_the_unit_of_the_largest() -> None:
+    assert in_one_unit(0.694, 0.107, 0) == (["694", "107", "0"], "µs")
+    assert in_one_unit(0.428, 3.05) == (["0.428", "3.05"], "ms")
+    assert in_one_unit(0.0, 0.0) == (["0", "0"], "ms")
 
 
 def test_sizes_are_powers_of_1024() -> None:

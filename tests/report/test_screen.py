@@ -90,7 +90,7 @@ def test_recorded_settings_are_the_fix_in_few_words() -> None:
         (0.0023, 0.0871, "2.30–87.1 µs"),
         (5.0, 5.0, "5.00 ms"),
         (900.0, 12_000.0, "0.900–12.0 s"),
-        (0.0, 0.0, "0 µs"),
+        (0.0, 0.0, "0 ms"),
     ],
 )
 def test_durations_are_in_the_unit_of_their_upper_end(low: float, high: float, text: str) -> None:

@@ -9,7 +9,7 @@ from advisor.report import blocks as doc
 from advisor.report import figures
 from advisor.report.causes import breakdown, on_cpu
 from advisor.report.documents import screen
-from advisor.report.plain import number, percent
+from advisor.report.plain import milliseconds, percent
 from advisor.report.table import ABSENT, evidence
 from advisor.results.analysis import Analysis, Finding, PlanStep, QualityNote, RuleFailure, Summary
 
@@ -117,7 +117,7 @@ def causes(summary: Summary, detail: doc.Detail) -> Iterator[doc.Block]:
         (
             part.cause.replace("_", " "),
             *([doc.Bar(part.share, "fair" if part.meaning.startswith("idle") else "good")] if detail.bars else []),
-            f"{number(part.ms)} ms",
+            milliseconds(part.ms),
             f"{part.percent:.1f} %",
             doc.Span(part.meaning.removeprefix("idle: ") if summary.device is None else part.meaning, "dim"),
         )
@@ -125,7 +125,7 @@ def causes(summary: Summary, detail: doc.Detail) -> Iterator[doc.Block]:
     ]
     total = sum(part.share for part in parts) * total_ms
     blank = [""] * detail.bars
-    rows.append(("together", *blank, f"{number(total)} ms", f"{figures.tenths(parts)} %", ""))
+    rows.append(("together", *blank, milliseconds(total), f"{figures.tenths(parts)} %", ""))
     yield doc.Table(("cause", *blank, "time", "share", "meaning"), rows, "<" + "|" * len(blank) + ">>~", silent=True)
     if left_out := figures.not_steady(summary):
         yield doc.Paragraph(left_out)
@@ -140,9 +140,9 @@ def distance(summary: Summary) -> Iterator[doc.Block]:
     rows: list[tuple[doc.Text, ...]] = [
         (
             doc.Span(part.op, "name"),
-            f"{number(part.ms)} ms",
-            f"{number(part.limit_ms)} ms",
-            f"{number(part.reachable_ms)} ms",
+            milliseconds(part.ms),
+            milliseconds(part.limit_ms),
+            milliseconds(part.reachable_ms),
             percent(part.reachable_ms / part.ms),
         )
         for part in parts

@@ -19,7 +19,7 @@ from advisor.report.blocks import (
     joined,
     labelled,
 )
-from advisor.report.plain import MISSING, milliseconds, number, percent
+from advisor.report.plain import MISSING, in_one_unit, milliseconds, number, percent
 from advisor.results.comparison import Comparison, Item, Shift, Side, Turned
 
 TURNS: dict[str, tuple[str, Style]] = {
@@ -126,7 +126,7 @@ def _finding(finding: Turned) -> Text:
     where = f"{place.file}:{place.line} {place.function or ''}".strip() if place else ""
     cost = ""
     if finding.before_ms or finding.after_ms:
-        cost = f"{number(finding.before_ms or 0.0)} → {number(finding.after_ms or 0.0)} ms a step"
+        cost = f"{milliseconds(finding.before_ms or 0.0)} → {milliseconds(finding.after_ms or 0.0)} a step"
     parts: list[Text] = [finding.title, cost, Span(where, "code") if where else "", Span(finding.rule, "code")]
     return joined([part for part in parts if part], "; ")
 
@@ -135,7 +135,8 @@ def _side(side: Side) -> str:
     """Return ``5 steps, median 126 ms, middle 80 % 124 to 149, Tesla V100``."""
     parts = [f"{side.steps} steps" if side.steps else "no steps"]
     if side.step_ms is not None:
-        spread = f"{number(side.p10_ms or 0.0)} to {number(side.p90_ms or 0.0)}"
+        ends, unit = in_one_unit(side.p10_ms or 0.0, side.p90_ms or 0.0)
+        spread = f"{' to '.join(ends)} {unit}"
         parts.append(f"median {milliseconds(side.step_ms)}, middle 80 % {spread}")
     else:
         parts.append(f"window of {milliseconds(side.window_ms)}")
@@ -146,6 +147,8 @@ def _figure(value: float | None, unit: str) -> str:
     """Return a figure with its unit."""
     if value is None:
         return MISSING
+    if unit == "ms":
+        return milliseconds(value)
     return percent(value) if unit == "share" else f"{number(value)} {unit}".rstrip()
 
 
@@ -161,4 +164,4 @@ def _difference(shift: Shift) -> str:
 def _change(item: Item) -> str:
     """Return ``appeared: 0 → 1.3 ms, 0 → 4 calls a step``."""
     calls = f"{number(item.calls_before)} → {number(item.calls_after)} calls"
-    return f"{item.fate}: {number(item.ms_before)} → {number(item.ms_after)} ms, {calls} a step"
+    return f"{item.fate}: {milliseconds(item.ms_before)} → {milliseconds(item.ms_after)}, {calls} a step"

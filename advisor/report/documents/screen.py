@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from advisor.report import blocks as doc
 from advisor.report import figures
-from advisor.report.plain import clean, columns, number, wrap
+from advisor.report.plain import clean, columns, in_one_unit, wrap
 from advisor.results.analysis import Analysis, Finding, PlanStep, Saving, Summary
 from advisor.results.ranks import Across
 from advisor.results.several import Several
@@ -124,8 +124,8 @@ def _limit(summary: Summary) -> str:
     mfu = f", MFU {share(summary.mfu)} %" if summary.mfu is not None else ""
     if summary.reachable_ms > _NO_SHORTER * summary.priced_ms:
         return f"Faster kernels alone would not shorten the step{mfu}"
-    first, least, most = (number(ms) for ms in (summary.priced_ms, summary.limit_ms, summary.reachable_ms))
-    return f"Faster kernels alone: {first} → {least} ms at the hardware's limit, {most} ms at what is reachable{mfu}"
+    (first, least, most), unit = in_one_unit(summary.priced_ms, summary.limit_ms, summary.reachable_ms)
+    return f"Faster kernels alone: {first} → {least} {unit} at the hardware's limit, {most} {unit} at what is reachable{mfu}"
 
 
 # ---- what to do
@@ -151,7 +151,8 @@ def _all_fixes(summary: Summary, plan: Sequence[PlanStep]) -> str:
     after, first, last = plan[-1].step_ms_after, plan[0], plan[-1]
     least, most = after.get("low", last.step_ms_before), after.get("high", last.step_ms_before)
     unit = "step" if summary.step_ms else "window"
-    return f"{unit} {number(first.step_ms_before)} → {_span(least, most)} ms ({_times(last)} as fast)"
+    (before, *then), scale = in_one_unit(first.step_ms_before, max(least, 0.0), max(most, 0.0))
+    return f"{unit} {before} → {'–'.join(dict.fromkeys(then))} {scale} ({_times(last)} as fast)"
 
 
 def _times(step: PlanStep) -> str:
@@ -247,18 +248,10 @@ def duration(ms: float) -> str:
     return durations(ms, ms)
 
 
-_UNITS = ((1000.0, 10_000.0, "s"), (1.0, 1.0, "ms"), (0.001, 0.0, "µs"))
-"""Units by ms in one of them, and by the ms from which on they are used."""
-
-
 def durations(low_ms: float, high_ms: float) -> str:
     """Return ``22–44 ms``: both ends in the unit of the upper one."""
-    scale, unit = next((size, unit) for size, least, unit in _UNITS if high_ms >= least)
-    return f"{_span(low_ms / scale, high_ms / scale)} {unit}"
-
-
-def _span(low: float, high: float) -> str:
-    return "–".join(dict.fromkeys((number(max(low, 0.0)), number(high))))
+    figures_, unit = in_one_unit(max(low_ms, 0.0), max(high_ms, 0.0))
+    return f"{'–'.join(dict.fromkeys(figures_))} {unit}"
 
 
 # ---- what else there is
