@@ -15,7 +15,7 @@ from advisor.report.html import flame as drawing
 from advisor.results.views import Flame, Views
 from advisor.testing import TraceBuilder
 from advisor.trace import Trace
-from advisor.views.flame import LEAST, MOST
+from advisor.views.flame import LEAST, MOST, flames
 
 SAMPLE = ROOT / "sample_traces" / "article" / "rung0_baseline.json.gz"
 
@@ -121,3 +121,11 @@ def test_a_picture_is_drawn_to_scale() -> None:
     ]
     assert page.faults == []
     assert drawing.summary(flame) == "GPU time of 8.00 ms; innermost and heaviest: d 2.00 ms, b 2.00 ms, <c> 1.00 ms"
+
+
+def test_a_host_of_nothing_but_steps_has_no_flame_graph(tmp_path: Path) -> None:
+    b = TraceBuilder()
+    for _ in range(2):
+        with b.step():
+            b.idle(ms=1)
+    assert flames(traced(b, tmp_path)) == []
