@@ -594,7 +594,7 @@ def test_a_first_step_that_start_up_fills_does_not_count(device: str, tmp_path: 
     parts = summary.first_step_ms + sum(part.ms for part in summary.startup) + trace.ledger.counted_ns / 1e6
     assert parts == pytest.approx(summary.extent_ms, abs=1e-6)
     assert "30.0 ms of start-up (loading 30.0 ms" in not_steady(summary)
-    assert "; 0.4" in not_steady(summary)
+    assert "; 400 µs that" in not_steady(summary)
     assert "that are left of the first step." in not_steady(summary)
 
 
