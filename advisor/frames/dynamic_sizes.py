@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import numpy.typing as npt
 
 from advisor.intervals import Ints, fetch
 from advisor.timeline.calls import OP, PHASES
 from advisor.timeline.context import Context
+from advisor.timeline.waits import nodes_by_name
 
-_SIZED = ("aten::nonzero", "aten::masked_select", "aten::_unique2", "aten::unique_dim", "aten::unique_consecutive")
-_READ = "aten::_local_scalar_dense"
+_SIZED = re.compile(r"^aten::(?:nonzero|masked_select|_unique2|unique_dim|unique_consecutive)$")
+_READ = re.compile(r"^aten::_local_scalar_dense$")
 _PIECE = 30
 """Launches between two such operators that are worth compiling: fewer leave little to fuse, and no graph to speak of."""
 _FEW = 4
@@ -21,7 +24,9 @@ _MANY = 16
 
 def count(context: Context) -> float | None:
     """Count the operators of a step whose output is as large as the data says; None where no operators were recorded."""
-    return None if context.tables.get("op") is None else len(_nodes(context, _SIZED)) / context.recording.step_count
+    if context.tables.get("op") is None:
+        return None
+    return len(nodes_by_name(context.recording, _SIZED, (OP,))) / context.recording.step_count
 
 
 def unbroken(context: Context, at: Ints, phase: Ints) -> npt.NDArray[np.float64]:
@@ -31,7 +36,7 @@ def unbroken(context: Context, at: Ints, phase: Ints) -> npt.NDArray[np.float64]
     compiled with the forward pass that it belongs to, so it has the part of that. Without such operators it is 1.
     """
     steps = context.recording.step_count
-    sized, reads = _nodes(context, _SIZED), _nodes(context, (_READ,))
+    sized, reads = (nodes_by_name(context.recording, names, (OP,)) for names in (_SIZED, _READ))
     if len(sized) < _FEW * steps and len(reads) < _MANY * steps:
         return np.ones(len(at))
     breaking = np.concatenate([sized, reads])
@@ -45,11 +50,3 @@ def unbroken(context: Context, at: Ints, phase: Ints) -> npt.NDArray[np.float64]
     part = float(sizes[whole].sum() / max(sizes.sum(), 1))
     behind = phase == PHASES.index("backward")
     return np.where(behind, part, whole[np.searchsorted(breaks, at)].astype(np.float64))
-
-
-def _nodes(context: Context, names: tuple[str, ...]) -> Ints:
-    """Nodes of the operators of some names."""
-    codes = [code for code, name in enumerate(context.names) if name in names]
-    host = context.recording.host
-    nodes: Ints = np.flatnonzero(np.isin(host.name, codes) & (host.group == OP)) if codes else np.zeros(0, np.int64)
-    return nodes

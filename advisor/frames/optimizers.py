@@ -11,7 +11,7 @@ from advisor.frames.frame import COUNT, TIME, Frame, Rows
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Bools, Ints, inside, summed, union
 from advisor.timeline import closures
-from advisor.timeline.calls import ANNOTATION, OP, PHASES
+from advisor.timeline.calls import ANNOTATION, BACKWARD, OP
 from advisor.timeline.context import Context
 from advisor.timeline.cpu import main_thread
 from advisor.timeline.waits import nodes_by_name
@@ -61,7 +61,7 @@ def begun(context: Context) -> Ints:
 
 def _begun(context: Context) -> Ints:
     host = context.recording.host
-    return closures.begun(host, nodes(context), context.phases(np.arange(host.size)) == PHASES.index("backward"))
+    return closures.begun(host, nodes(context), host.attributes.phase == BACKWARD)
 
 
 def _row_of(context: Context, points: Ints) -> Ints:
@@ -101,7 +101,7 @@ def backwards_each(context: Context) -> float | None:
     if not len(rows) or not host.size:
         return None
     ops = np.flatnonzero(host.group == OP)
-    backward = context.phases(ops) == PHASES.index("backward")
+    backward = host.attributes.phase[ops] == BACKWARD
     keep = backward | (host.thread[ops] == main_thread(context.recording))
     order = np.argsort(host.start[ops[keep]], kind="stable")
     backward = backward[keep][order]

@@ -12,9 +12,9 @@ from advisor.frames.schema import COMMON, Schema, flag, integer, text
 from advisor.intervals import Bools, Ints, fetch
 from advisor.timeline.calls import ANNOTATION, OP
 from advisor.timeline.context import Context
-from advisor.timeline.waits import SCALAR, SYNC_KINDS
+from advisor.timeline.waits import SCALAR, SYNC_KINDS, nodes_by_name
 
-_LOOKS = "aten::_amp_foreach_non_finite_check_and_unscale_"
+_LOOKS = re.compile(r"^aten::_amp_foreach_non_finite_check_and_unscale_$")
 _STEP = re.compile(r"^Optimizer\.step#")
 
 SCHEMA = Schema(
@@ -70,28 +70,12 @@ def _pending(context: Context) -> Bools:
     return pending
 
 
-def _looks(name: str) -> bool:
-    return name == _LOOKS
-
-
-def _is_step(name: str) -> bool:
-    return _STEP.match(name) is not None
-
-
 def _of_scaler(context: Context) -> Bools:
     """Flag the last value read before each optimizer's step, behind the operator that looks for gradients out of range."""
     syncs, host = context.waits.syncs, context.recording.host
     flags = np.zeros(len(syncs.start), np.bool_)
-    looks, steps = (
-        np.flatnonzero(
-            np.array([test(name) for name in context.names], np.bool_)[host.name] & np.isin(host.group, kinds)
-        )
-        if host.size
-        else np.zeros(0, np.int64)
-        for test, kinds in ((_looks, (OP,)), (_is_step, (OP, ANNOTATION)))
-    )
-    if not len(looks):
-        return flags
+    looks = nodes_by_name(context.recording, _LOOKS, (OP,))
+    steps = nodes_by_name(context.recording, _STEP, (OP, ANNOTATION)) if len(looks) else looks
     for step in steps.tolist():
         same = host.thread[syncs.node] == host.thread[step]
         looked = host.start[looks[(host.thread[looks] == host.thread[step]) & (host.start[looks] < host.start[step])]]

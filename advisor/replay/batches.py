@@ -32,8 +32,13 @@ def late(context: Context, calls: Ints, marks: Ints) -> Ints:
     taken = waits.end - waits.start - np.maximum(unpickling(recording, waits), 0)
     thread = host.thread[waits.node]
     long = workers & ~waits.restart & (taken > LATE_NS) & np.isin(thread, host.thread[calls])
-    for at in np.flatnonzero(long).tolist():
-        inner = np.append(host.start[calls[host.thread[calls] == thread[at]]], marks)
-        long[at] = not ((inner > waits.start[at]) & (inner < waits.end[at])).any()
+    for number in np.unique(thread[long]).tolist():
+        here = np.flatnonzero(long & (thread == number))
+        inner = np.sort(np.append(host.start[calls[host.thread[calls] == number]], marks))
+        begun, ended = (
+            np.searchsorted(inner, waits.start[here], "right"),
+            np.searchsorted(inner, waits.end[here], "left"),
+        )
+        long[here] = begun == ended
     rows: Ints = np.flatnonzero(long)
     return rows

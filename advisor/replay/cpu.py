@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.engine.claims import Claim, priced, ranked_bundles
-from advisor.replay.pricing import Priced, Rung, joined
+from advisor.replay.rungs import Priced, Rung, joined
 from advisor.timeline.context import Context
 from advisor.timeline.ledger import CAUSES
 from advisor.timeline.unprofiled import unprofiled

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from advisor.engine.run import Outcome
     from advisor.replay.cpu import Thread
     from advisor.replay.limits import StepLimits
-    from advisor.replay.pricing import Priced, Replay, Rung
+    from advisor.replay.pricing import Replay
+    from advisor.replay.rungs import Priced, Rung
     from advisor.rulebook import Rulebook
     from advisor.trace import Trace
 

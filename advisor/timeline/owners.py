@@ -14,7 +14,7 @@ import numpy as np
 
 from advisor.intervals import EMPTY, Bools, Ints, Spans, covered, intersect, subtract, union
 from advisor.timeline import closures, stalls
-from advisor.timeline.calls import ANNOTATION, OP, PHASES, PYTHON, RUNTIME
+from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, PYTHON, RUNTIME
 from advisor.timeline.context import Context
 from advisor.timeline.source import parse_frame
 
@@ -269,8 +269,7 @@ def _closures(context: Context) -> Spans:
     host = context.recording.host
     step = np.array([name.startswith("Optimizer.step") for name in context.names], np.bool_)
     steps = np.flatnonzero(step[host.name] & np.isin(host.group, (ANNOTATION, OP)))
-    backward = context.phases(np.arange(host.size)) == PHASES.index("backward")
-    return union(host.start[steps], closures.begun(host, steps, backward))
+    return union(host.start[steps], closures.begun(host, steps, host.attributes.phase == BACKWARD))
 
 
 def _codes(used: Ints, size: int) -> Bools:

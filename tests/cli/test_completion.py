@@ -12,7 +12,7 @@ from advisor.frames import SCHEMAS
 
 
 def complete(*words: str) -> list[tuple[str, str]]:
-    """What the shell is told after some words, the last of which has only begun."""
+    """Answer to the shell after some words, the last of which has only begun."""
     shell = BashComplete(main, {}, "advisor", "_ADVISOR_COMPLETE")
     return [(item.type, item.value) for item in shell.get_completions(list(words[:-1]), words[-1])]
 

@@ -19,7 +19,7 @@ def hooks() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def settings() -> dict[str, Any]:
-    """What mkdocs.yml says; the slugs of headings are a function, which is of no matter here."""
+    """Settings of mkdocs.yml; the slugs of headings are a function, which is of no matter here."""
 
     class Loader(yaml.SafeLoader):
         pass

@@ -1,0 +1,209 @@
+"""Order of fixes: each is tried beside those taken before it, with every speed that the host may have, and the best is next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from advisor.engine import ranking
+from advisor.engine.acts import bundle
+from advisor.engine.claims import Claim
+from advisor.replay import simulate
+from advisor.replay.effect import Keep, effect
+from advisor.replay.rungs import Bounds, Rung, returned
+
+if TYPE_CHECKING:
+    from advisor.replay.pricing import Replay
+
+
+class World:
+    """The recording with a host of some speed, and the fixes taken so far: hopefully and cautiously."""
+
+    def __init__(self, replay: Replay, fixes: Sequence[Claim], host: float, *, cautious: bool = False) -> None:
+        assert replay.graph is not None
+        self.replay = replay
+        self.base = base = replay.with_host(host)
+        context, graph = replay.context, replay.graph
+        others = [claim for claim in fixes if not ranking.is_batch(claim.rule)]
+        self.cautious = {claim.rule.id: effect(context, graph, claim, hopeful=False, others=others) for claim in fixes}
+        self.hopeful = self.cautious
+        # A change of the code is one of all ranks; how much faster it makes the others, this one's recording does not say.
+        self.everywhere = not cautious
+        if not cautious:
+            self.hopeful = {
+                claim.rule.id: effect(context, graph, claim, hopeful=True, others=others) for claim in fixes
+            }
+        timeline, measured = replay.run(base)
+        self._steps = [(timeline, replay.step_ns(measured), replay.step_ns(measured))]
+        self._taken: list[str] = []
+        self.high, self.low = base, base
+        self._trials: dict[str, tuple[Keep, simulate.Timeline, float]] = {}
+
+    @property
+    def step_ns(self) -> float:
+        """The step without any fix."""
+        return self._steps[0][1]
+
+    @property
+    def shortest_ns(self) -> float:
+        """The step with the fixes taken so far, hopefully."""
+        return self._steps[-1][1]
+
+    @property
+    def timeline(self) -> simulate.Timeline:
+        """The timeline with the fixes taken so far."""
+        return self._steps[-1][0]
+
+    def _try(self, rule: str) -> tuple[Keep, simulate.Timeline, float]:
+        """Return the rest, the timeline and the step with one more fix; each is run once until a fix is taken."""
+        if rule not in self._trials:
+            keep = self.high.and_(self.hopeful[rule])
+            timeline, measured = self.replay.run(keep, everywhere=self.everywhere)
+            self._trials[rule] = keep, timeline, self.replay.step_ns(measured)
+        return self._trials[rule]
+
+    def gain(self, rule: str) -> float:
+        """ns that a fix would return beside those that are taken."""
+        return max(0.0, self._steps[-1][1] - self._try(rule)[2])
+
+    def take(self, rule: str, *, cautiously: bool) -> tuple[float, float]:
+        """Take a fix: the ns that it returns, cautiously (0 where that is not asked for) and hopefully."""
+        _, at_high, at_low = self._steps[-1]
+        self.high, timeline, step = self._try(rule)
+        self._trials = {}
+        low = at_low
+        if cautiously:
+            # With the cautious assumptions, beside those of the fixes taken so.
+            self.low = self.low.and_(self.cautious[rule])
+            low = min(at_low, self.replay.step_ns(self.replay.run(self.low)[1]))
+        self._steps.append((timeline, min(at_high, step), low))
+        self._taken.append(rule)
+        return at_low - low, max(0.0, at_high - step)
+
+    def back_to(self, count: int) -> None:
+        """Keep the first *count* of the fixes taken."""
+        self._steps, self._taken, self._trials = self._steps[: count + 1], self._taken[:count], {}
+        self.high, self.low = self.base, self.base
+        for rule in self._taken:
+            self.high, self.low = self.high.and_(self.hopeful[rule]), self.low.and_(self.cautious[rule])
+
+
+class Queue:
+    """The fixes that are not taken yet; the one that :mod:`advisor.engine.ranking` puts first beside those taken comes next.
+
+    The first of *worlds* has the host as recorded; *careful* is one whose fixes are the cautious ones, and whose host is a
+    little faster than recorded, or None. Times are in ms of the step: ns of the replay times *scale*.
+    """
+
+    def __init__(
+        self,
+        worlds: Sequence[World],
+        fixes: Sequence[Claim],
+        most: Mapping[str, Bounds],
+        whole_ms: float,
+        *,
+        scale: float,
+        thorough: bool,
+        careful: World | None = None,
+    ) -> None:
+        self.worlds, self.most, self.careful = worlds, most, careful
+        self.claims = {claim.rule.id: claim for claim in fixes}
+        self.whole_ms, self.scale, self.thorough = whole_ms, scale, thorough
+        self.left = list(self.claims)
+        self.spent: dict[str, int] = {}
+        """Fixes that return nothing, with the number of those taken when that was seen first."""
+        self._returned: list[float] = []
+        self._ms = {rule: bounds.high for rule, bounds in most.items()}  # at most
+
+    def _most(self, rule: str) -> float:
+        """The most ms that a fix can return beside those that are taken."""
+        return self.most[rule].high + min(self.most[rule].exposed, sum(self._returned))
+
+    def middle(self, rule: str, low: float, high: float) -> float:
+        """Return the middle of a saving as a share of the steady step."""
+        return (low + high) / 2 / self.whole_ms
+
+    def _assumed(self, rule: str, high: float) -> ranking.Place:
+        """Rank a fix that returns *high* hopefully, as if its cautious assumption returned as much less as it assumes."""
+        replay = self.claims[rule].rule.replay
+        part = replay.low / replay.high if replay is not None and replay.high else 1.0
+        return ranking.place(self.claims[rule].rule, self.middle(rule, min(high * part, self.most[rule].low), high))
+
+    def next(self, *, search: bool) -> str:
+        """Choose the fix to take next; without *search* the one that was worth most when it was tried last."""
+        best, best_place = "", ranking.FIRST
+        self.left.sort()
+        for rule in sorted(self.left, key=lambda rule: self._assumed(rule, self._ms[rule]), reverse=True):
+            # In a graph of very many nodes a fix is taken to return no more beside others than it did before.
+            most = self._assumed(rule, self._most(rule) if self.thorough else self._ms[rule])
+            if best and (most <= best_place or not search):
+                continue
+            self._ms[rule] = self._gain(rule)
+            place = self._assumed(rule, self._ms[rule])
+            if self._ms[rule] < ranking.LEAST * self.whole_ms:
+                self.spent.setdefault(rule, len(self._returned))
+            else:
+                self.spent.pop(rule, None)
+            if place > best_place:
+                best, best_place = rule, place
+        self.left.remove(best)
+        return best
+
+    def with_same(self, rule: str) -> list[str]:
+        """Take out the fixes that are the same change as one that comes next; the one that leads comes first."""
+        acts = {other: self.claims[other].acts for other in (rule, *self.left)}
+        together = bundle(rule, self.left, acts)
+        self.left = [other for other in self.left if other not in together]
+        return together
+
+    def _gain(self, rule: str) -> float:
+        """The ms that a fix would return, with the host that lets it return most."""
+        gain, most = 0.0, self._most(rule)
+        for world in self.worlds:
+            if gain < most:  # else a faster host has nothing to add
+                gain = min(max(gain, world.gain(rule) * self.scale), most)
+        return gain
+
+    def take(self, rule: str, before: float, left: float) -> tuple[float, float]:
+        """Take a fix: the ms that it returns behind those that return little, and behind those that return all they can.
+
+        Neither is more than *left*, nor than its bounds. A larger batch, which has no rows of its own to bound it, brings the
+        plan from the step *before* it to the shortest that was run and no further: another fix may have returned most with
+        another host, and no program has both.
+        """
+        # Launches go with the work that they launch; but nothing is promised beyond what the rows own, or the basis says.
+        gains = [world.take(rule, cautiously=at == 0) for at, world in enumerate(self.worlds)]
+        scale = self.scale
+        high = min(max(gain for _, gain in gains) * scale, self._most(rule), left)
+        if ranking.is_batch(self.claims[rule].rule):
+            shortest = min(world.shortest_ns for world in self.worlds) * scale
+            high = min(high, max(before - shortest, 0.0))
+        low = gains[0][0]
+        if self.careful is not None:
+            low = max(low, self.careful.take(rule, cautiously=False)[1])
+        self._returned.append(high)
+        return min(low * scale, self.most[rule].low, left), high
+
+    def ranked(self, bundles: Sequence[Sequence[Rung]]) -> list[list[str]]:
+        """Rank the changes by what they return in this order; of two that are worth about the same, the first stays first.
+
+        What a fix returns only behind others is no reason to put it before them.
+        """
+
+        def worth(rung: Rung) -> float:
+            low, high = returned(rung)
+            return self.middle(rung.rule, low, min(high, max(self.most[rung.rule].high, low)))
+
+        places = [ranking.place(self.claims[one[0].rule].rule, sum(map(worth, one))) for one in bundles]
+        rules = [[rung.rule for rung in one] for one in bundles]
+        least = ranking.LEAST * self.whole_ms
+        about = [place[:2] for place, one in zip(places, bundles, strict=True) if one[0].before - one[-1].high >= least]
+        if about == sorted(about, reverse=True):
+            return rules
+        return [rules[at] for at in sorted(range(len(rules)), key=lambda at: places[at], reverse=True)]
+
+    def back_to(self, count: int) -> None:
+        """Keep the first *count* of the fixes taken."""
+        self._returned = self._returned[:count]
+        for world in (*self.worlds, *([self.careful] if self.careful is not None else [])):
+            world.back_to(count)

@@ -1,0 +1,90 @@
+"""Prices as data: the steps of the plan, what each fix returns, and what bounds it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One step of the plan, in ms: the step before and after it; ``bound_by`` is what holds the program back after it.
+
+    ``before`` and ``high`` are by the hopeful assumptions, ``low_before`` and ``low`` by the cautious ones.
+    """
+
+    rule: str
+    before: float
+    low: float
+    high: float
+    bound_by: str
+    low_before: float = 0.0
+    also: tuple[str, ...] = ()
+    """Other rules whose fix is the same change: their price is in it."""
+
+
+@dataclass(frozen=True)
+class Priced:
+    """The ms that each fix returns, cautious and hopeful, beside the fixes that come before it, in their order; and the plan.
+
+    ``after`` names, for a fix that returns nothing, those whose fixes leave nothing; none where it is so without them.
+    ``host`` holds the ms of the host that go with each fix and that the GPU's work hides.
+    """
+
+    savings: dict[str, tuple[float, float]]
+    plan: list[Rung]
+    after: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    host: dict[str, float] = field(default_factory=dict)
+    late: dict[str, float] = field(default_factory=dict)
+    """The ms that this rank waits for others which a fix may make less late."""
+    done_by: dict[str, str] = field(default_factory=dict)
+    """Rules whose fix is that of another, with that; the saving of both is the other's."""
+    parts: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Their part of that saving."""
+
+
+class Bounds(NamedTuple):
+    """The most ms that a fix can return: cautiously, and at all; ``exposed`` more once others have left the GPU less to do."""
+
+    low: float
+    high: float
+    exposed: float = 0.0
+
+
+def returned(rung: Rung) -> tuple[float, float]:
+    """Return the least and the most ms that a step of the plan returns.
+
+    Behind fixes that return little it can return more than behind those that return all they can: then the least is that.
+    """
+    cautious, hopeful = rung.low_before - rung.low, rung.before - rung.high
+    return min(cautious, hopeful), max(cautious, hopeful)
+
+
+def parted(rungs: Sequence[Rung], order: Sequence[Sequence[str]]) -> list[list[Rung]]:
+    """Part the steps by the bundles of an order."""
+    by_rule = {rung.rule: rung for rung in rungs}
+    return [[by_rule[rule] for rule in rules] for rules in order]
+
+
+def joined(bundles: Sequence[Sequence[Rung]], least_ms: float, spent: Mapping[str, tuple[str, ...]]) -> Priced:
+    """Make a step of the plan of each bundle of fixes that are one change, in order; those under *least_ms* return nothing.
+
+    *spent* names, for a fix that returned nothing when it was tried first, the fixes that were taken by then.
+    """
+    priced = Priced({}, [])
+    for rungs in bundles:
+        lead, last = rungs[0], rungs[-1]
+        if lead.before - last.high < least_ms:
+            for rung in rungs:
+                taken = spent.get(rung.rule, ())
+                priced.after[rung.rule] = tuple(step.rule for step in priced.plan if step.rule in taken)
+            continue
+        bound = next((rung.bound_by for rung in reversed(rungs) if rung.bound_by), "")
+        also = tuple(rung.rule for rung in rungs[1:])
+        step = replace(lead, low=last.low, high=last.high, bound_by=bound, also=also)
+        priced.plan.append(step)
+        priced.savings[lead.rule] = returned(step)
+        for rung in rungs[1:]:
+            priced.done_by[rung.rule], priced.parts[rung.rule] = lead.rule, returned(rung)
+    return priced
