@@ -35,6 +35,7 @@ from advisor.results.analysis import (
 )
 from advisor.results.ranks import Across
 from advisor.results.version import __version__
+from advisor.timeline.recorded_calls import recording_ns
 from advisor.trace import read
 from advisor.views import build, elsewhere, headline, limits
 from advisor.views.metrics import collect
@@ -280,14 +281,23 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
         rank_wait_ms=waited_ms,
         exchange_ms=exchange_ms,
         silent_ms=(trace.context.silent_ns / counted_ns * trace.whole_ms or None) if counted_ns else None,
+        recording_ms=_of_recording(trace),
         modelled_share=known.modelled_share,
         mfu=known.mfu,
+        kernel_efficiency=known.efficiency,
+        hfu=known.hfu,
         bandwidth_share=known.bandwidth_share,
         distance=known.distance,
         limit_ms=plan.limits_ms.get("limit_ms"),
         reachable_ms=plan.limits_ms.get("reachable_ms"),
         replays_whole=not trace.context.graphs_underrecorded,
     )
+
+
+def _of_recording(trace: Trace) -> list[float]:
+    """Return the ms that recording may have taken of a step, least and most; nothing where the step without it is known."""
+    taken = recording_ns(trace.context) if trace.unprofiled is None else None
+    return [ns / 1e6 for ns in taken or ()]
 
 
 def _of_collectives(trace: Trace) -> tuple[float | None, float | None]:

@@ -49,6 +49,7 @@ _ADVICE = {
     "gzip-damaged": "Copy the file again, in binary mode.",
     "empty-step": "Nothing: the last prof.step() began a step that the end of the recording cut off.",
     "other-process": "Record the process that runs the model, with its own schedule: shares of this window say little of it.",
+    "device": "Nothing, if the device is right: torch writes deviceProperties into traces of CUDA and of newer ROCm.",
     "part": "Nothing: without --steps and --window the whole trace is read.",
     "repaired": "Names with unescaped quotes come from torch before 2.2; a newer torch writes them whole.",
     "skipped": "Record the trace again with a current torch; older exporters write broken JSON.",
@@ -302,6 +303,7 @@ def read(
     rates: Iterable[Hardware] = (),
     steps: Ends | None = None,
     window_ms: Ends | None = None,
+    device: str | None = None,
     cache: bool | float = False,
     progress: Progress | None = None,
 ) -> Trace:
@@ -310,7 +312,8 @@ def read(
     *source* is the name to show for it; *libraries* are top-level packages whose frames are not the user's own; *rates* are those
     of devices, which come before the advisor's table. *steps*
     ``(3, 6)`` reads ProfilerStep#3 to #5 alone, *window_ms* ``(10.0, 20.0)`` that stretch of the window; None leaves an end
-    open. *cache* looks for what ``Trace.keep`` left of the same file; a number is the most GB that the cache may take.
+    open. *device* is what the trace was recorded on, such as "MI300X", for one that does not name it. *cache*
+    looks for what ``Trace.keep`` left of the same file; a number is the most GB that the cache may take.
     *progress* is called, as the file is read, with how many bytes are done, and of how many (None for a pipe).
     """
     kept: Kept | None = None
@@ -334,4 +337,8 @@ def read(
             from advisor.timeline.selection import take
 
             recorded, kept = take(recorded, public(path), steps=steps, window_ms=window_ms), None
+        if device is not None:
+            from advisor.timeline.naming import name_device
+
+            recorded, kept = name_device(recorded, device), None
     return Trace(recorded, source or public(path), libraries, kept, rates)

@@ -11,6 +11,7 @@ import math
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -86,7 +87,7 @@ BETWEEN_RUNS = (
 IDLE, IDLE_MS = ("loader_ms", "sync_ms", "host_ms", "exposed_communication_ms"), 5.0
 RUNS = ((1, 1), (3, 1), (3, 3), (5, 5))
 OFTEN = 3
-"""Times as many comparisons of several runs with themselves: what they promise is rare."""
+"""Times as many comparisons of several runs: what they promise is rare."""
 
 
 @cache
@@ -139,35 +140,48 @@ def drawn(model: Model, steps: int, runs: tuple[int, int], grown: float, rng: np
 class Row(NamedTuple):
     """Outcomes of comparisons: of the program with itself, and by the size of a regression."""
 
-    model: Model
+    model: str
     steps: int
     runs: tuple[int, int]
     same: Counter[str]
     grown: dict[float, Counter[str]]
 
 
-def row(model: Model, steps: int, runs: tuple[int, int], draws: int, seed: int, times: int = 1) -> Row:
-    """One row: *draws* comparisons with itself, *times* over, and a fifth as many of each size of regression."""
-    rng = np.random.default_rng(seed)
-    same = Counter(drawn(model, steps, runs, 0.0, rng) for _ in range(times * draws))
+class Task(NamedTuple):
+    """One row to make: the model by its place in a table, so that another process finds it too."""
+
+    several: bool
+    model: int
+    steps: int
+    runs: tuple[int, int]
+    draws: int
+    seed: int
+
+
+def row(task: Task) -> Row:
+    """Make a row: so many comparisons with itself, and a fifth as many of each size of regression."""
+    model = (BETWEEN_RUNS if task.several else OF_STEPS)[task.model]
+    rng = np.random.default_rng(task.seed)
+    same = Counter(drawn(model, task.steps, task.runs, 0.0, rng) for _ in range(task.draws))
     grown = {
-        share: Counter(drawn(model, steps, runs, share, rng) for _ in range(max(1, draws // 5))) for share in GROWN
+        share: Counter(drawn(model, task.steps, task.runs, share, rng) for _ in range(max(1, task.draws // 5)))
+        for share in GROWN
     }
-    return Row(model, steps, runs, same, grown)
+    return Row(model.name, task.steps, task.runs, same, grown)
 
 
-def of_steps(draws: int) -> Iterator[Row]:
+def of_steps(draws: int) -> Iterator[Task]:
     """One run a side, by kind of noise and number of steps."""
-    for number, model in enumerate(OF_STEPS):
+    for number in range(len(OF_STEPS)):
         for steps in STEPS:
-            yield row(model, steps, (1, 1), draws, 1000 + 10 * number + steps)
+            yield Task(False, number, steps, (1, 1), draws, 1000 + 10 * number + steps)
 
 
-def between_runs(draws: int) -> Iterator[Row]:
+def between_runs(draws: int) -> Iterator[Task]:
     """Runs of ten steps, by how far runs differ and how many there are."""
-    for number, model in enumerate(BETWEEN_RUNS):
+    for number in range(len(BETWEEN_RUNS)):
         for runs in RUNS:
-            yield row(model, 10, runs, draws, 2000 + 100 * number + 10 * runs[0] + runs[1], OFTEN)
+            yield Task(True, number, 10, runs, OFTEN * draws, 2000 + 100 * number + 10 * runs[0] + runs[1])
 
 
 class Spikes(NamedTuple):
@@ -191,18 +205,18 @@ SPIKES = ((1, 20, 4.0, 0), (2, 20, 3.0, 0), (3, 20, 2.0, 0), (4, 20, 3.0, 0), (5
           (5, 20, 10.0, 1), (5, 20, 100.0, 1), (10, 20, 1.3, 0), (2, 10, 10.0, 0), (3, 10, 3.0, 0))  # fmt: skip
 
 
-def spikes(draws: int) -> Iterator[Spikes]:
-    """Slow steps at places that chance chooses, in a program whose steps vary by 1 %."""
-    for number, (slow, steps, times, before) in enumerate(SPIKES):
-        rng, counts = np.random.default_rng(3000 + number), Counter[str]()
-        for _ in range(draws):
-            sides = []
-            for many in (before, slow):
-                factors = 1 + rng.normal(0, 0.01, steps)
-                factors[rng.choice(steps, many, replace=False)] *= times
-                sides.append([run(factors)])
-            counts[verdict(*sides)] += 1
-        yield Spikes(slow, steps, times, before, counts)
+def spikes(number: int, draws: int) -> Spikes:
+    """Put slow steps at places that chance chooses into a program whose steps vary by 1 %."""
+    slow, steps, times, before = SPIKES[number]
+    rng, counts = np.random.default_rng(3000 + number), Counter[str]()
+    for _ in range(draws):
+        sides = []
+        for many in (before, slow):
+            factors = 1 + rng.normal(0, 0.01, steps)
+            factors[rng.choice(steps, many, replace=False)] *= times
+            sides.append([run(factors)])
+        counts[verdict(*sides)] += 1
+    return Spikes(slow, steps, times, before, counts)
 
 
 def short(draws: int) -> Counter[str]:
@@ -249,10 +263,15 @@ def cells(found: Row) -> list[str]:
     return [false_alarms(found.same), share(found.same, "passed"), *failed, share(found.grown[0.10], "passed")]
 
 
-def page(table: Callable[[list[str], list[list[str]]], str], draws: int) -> list[str]:
-    """The simulated part of the page on the gate."""
-    steps = [[found.model.name, str(found.steps), *cells(found)] for found in of_steps(draws)]
-    runs = [[found.model.name, f"{found.runs[0]} / {found.runs[1]}", *cells(found)] for found in between_runs(draws)]
+def page(table: Callable[[list[str], list[list[str]]], str], draws: int, jobs: int) -> list[str]:
+    """Make the simulated part of the page, in so many processes."""
+    fifth = max(1, draws // 5)
+    program()  # before the processes, which then have it, and before anything that takes long
+    with ProcessPoolExecutor(jobs) as pool:
+        by_steps, by_runs = pool.map(row, of_steps(draws)), pool.map(row, between_runs(draws))
+        spiked_ = pool.map(spikes, range(len(SPIKES)), [fifth] * len(SPIKES))
+        steps = [[found.model, str(found.steps), *cells(found)] for found in by_steps]
+        runs = [[found.model, f"{found.runs[0]} / {found.runs[1]}", *cells(found)] for found in by_runs]
     slow = [
         [
             f"{found.slow} of {found.steps} take {found.times:g} times as long",
@@ -260,21 +279,22 @@ def page(table: Callable[[list[str], list[list[str]]], str], draws: int) -> list
             f"{100 * found.raised:+.0f} %",
             *(share(found.verdicts, word) for word in ("failed", "passed", "inconclusive")),
         ]
-        for found in spikes(max(1, draws // 5))
+        for found in spiked_
     ]
     few = short(max(3, draws // 10))
     return [
         "By noise and number of steps, one run a side. Simulated: a step of 100 ms, 80 of them kernels, that vary as said (by "
         "standard deviations); the gate judges it against itself (A/A: what failed is a false alarm) and against itself with "
-        f"kernels that are longer by a share of the step. Per cent of {draws} comparisons A/A and of {max(1, draws // 5)} of "
+        f"kernels that are longer by a share of the step. Per cent of {draws} comparisons A/A and of {fifth} of "
         "each regression; what neither failed nor passed is inconclusive. In brackets: what the rate is at most, with 95 %.",
         table(["noise of the steps", "steps", *HEADS], steps),
         "By what differs between runs, and number of runs (baseline / candidate), ten steps each that vary by 1 %. Per cent of "
-        f"{OFTEN * draws} comparisons A/A. One run a side does not show what differs between runs, so that nobody can tell it "
-        "from a change: there the tolerance alone stands for it. Take three.",
+        f"{OFTEN * draws} comparisons A/A and of {OFTEN * draws // 5} of each regression. In the last rows four causes of idle "
+        f"time, {IDLE_MS:g} ms each, differ by 30 % from run to run, each by itself. One run a side does not show what differs "
+        "between runs, so that nobody can tell it from a change: there the tolerance alone stands for it. Take three.",
         table(["spread", "runs", *HEADS], runs),
         f"Single slow steps put into a program whose steps vary by 1 %, at places that chance chooses; per cent of "
-        f"{max(1, draws // 5)} comparisons.",
+        f"{fifth} comparisons.",
         table(["slow steps", "slow in the baseline", "mean step", "failed", "passed", "inconclusive"], slow),
         f"Recordings of one to three steps, {sum(few.values())} comparisons: {few['passed']} passed, {few['inconclusive']} "
         "inconclusive.",

@@ -1,6 +1,6 @@
 """Error rates of the gate on the real traces, and the share of comparisons without an answer.
 
-    python benchmarks/gate_study.py [--traces DIR] [--draws N] [--write]
+    python benchmarks/gate_study.py [--traces DIR] [--draws N] [--jobs N] [--write]
 
 Four questions. A/A: the same program on both sides (two runs of it; the two halves of a run), in either order: any failure
 is a false alarm. Resampled: the steps of each trace with four or more, drawn with replacement for both sides. Planted: a
@@ -29,6 +29,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "benchmarks")]
 
 import gate_noise  # noqa: E402
 from support import planting  # noqa: E402
+from support.real import TRACES  # noqa: E402
 
 import advisor  # noqa: E402
 from advisor import rulebook  # noqa: E402
@@ -174,7 +175,7 @@ def table(heads: list[str], rows: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
 
 
-def page(traces: Path, draws: int, redraws: int, simulated: int) -> str:
+def page(traces: Path, draws: int, redraws: int, simulated: int, jobs: int) -> str:
     """The tables of docs/gate-study.md."""
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
@@ -207,7 +208,7 @@ def page(traces: Path, draws: int, redraws: int, simulated: int) -> str:
             ),
             f"Caught where the noise is under half the effect: {sum(f.judgement.verdict == 'failed' for f in must)} of "
             f"{len(must)} as recorded, {100 * rate:.1f} % with steps drawn anew.",
-            *gate_noise.page(table, simulated),
+            *gate_noise.page(table, simulated, jobs),
         ]
     )
 
@@ -215,13 +216,14 @@ def page(traces: Path, draws: int, redraws: int, simulated: int) -> str:
 def main() -> int:
     """Print the tables, or write them into the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--traces", type=Path, default=ROOT.parent / "shared" / "traces")
+    parser.add_argument("--traces", type=Path, default=TRACES)
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--redraws", type=int, default=100)
     parser.add_argument("--simulated", type=int, default=1000)
+    parser.add_argument("--jobs", type=int, default=1, help="processes of the simulated part; the figures are the same")
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
-    study = page(arguments.traces, arguments.draws, arguments.redraws, arguments.simulated)
+    study = page(arguments.traces, arguments.draws, arguments.redraws, arguments.simulated, arguments.jobs)
     if not arguments.write:
         print(study)
         return 0

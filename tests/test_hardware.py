@@ -38,9 +38,7 @@ def test_a_gpu_is_known_by_the_name_that_the_trace_gives_it(name: str, half: flo
     assert found.tf32_times == (None if tf32 is None else pytest.approx(tf32, rel=1e-3))
 
 
-@pytest.mark.parametrize(
-    "name", [None, "", "AMD Instinct MI300X", "NVIDIA A1000", "L4000", "RTX 40900", "GA100X1", "NVIDIA RTX A3000"]
-)
+@pytest.mark.parametrize("name", [None, "", "NVIDIA A1000", "L4000", "RTX 40900", "GA100X1", "NVIDIA RTX A3000"])
 def test_a_gpu_that_the_table_does_not_have_is_not_guessed(name: str | None) -> None:
     assert peaks(name) is None
 

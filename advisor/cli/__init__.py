@@ -56,6 +56,11 @@ ALONE = "analyze"
 """The command that does without the garbage collector while it analyzes one trace."""
 
 
+def _stands_for_analysis(word: str) -> bool:
+    """Tell whether a word of the command line is a trace, which stands for its analysis."""
+    return not word.startswith("-") and (os.path.exists(word) or word.endswith(_TRACES))
+
+
 class Commands(click.Group):
     """A group whose commands are imported one by one, and whose errors become exit codes."""
 
@@ -68,6 +73,10 @@ class Commands(click.Group):
         if not args and not ctx.resilient_parsing:  # a shell that completes asks without arguments, too
             click.echo(ctx.get_help())
             ctx.exit()
+        own = {name for param in self.get_params(ctx) for name in param.opts}
+        ahead = args and args[0].startswith("-") and args[0] not in own and not any(word in COMMANDS for word in args)
+        if ahead and any(_stands_for_analysis(word) for word in args):
+            args = ["analyze", *args]  # options before the trace: advisor -v trace.json.gz
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -88,7 +97,7 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and args[0] not in COMMANDS:
-            if os.path.exists(args[0]) or args[0].endswith(_TRACES):
+            if _stands_for_analysis(args[0]):
                 return super().resolve_command(ctx, ["analyze", *args])
             raise click.UsageError(f'no command "{args[0]}"{nearest(args[0], COMMANDS)}', ctx)
         return super().resolve_command(ctx, args)

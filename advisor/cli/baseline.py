@@ -58,7 +58,6 @@ def command(
     from advisor.gating import update as renewing
     from advisor.gating.run import runs
     from advisor.gating.significance import LEAST_STEPS
-    from advisor.results.decision import obstacle
 
     if update:
         baseline.load(path)  # before the work
@@ -66,8 +65,6 @@ def command(
     with progress(quiet) as say:
         paths, rules = options.once(traces), catalogue.rules(settings)
         analyses = runs(paths, settings, rules, say=say, note=options.note)
-    if problems := list(filter(None, map(obstacle, analyses))):
-        raise UsageError("; ".join(problems))
     label = workload if workload is not None else settings.gate.workload or None
     new = renewing.update(path, analyses, reason, label, anew=not update)
     if not quiet:

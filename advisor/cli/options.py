@@ -216,16 +216,22 @@ class Reading:
     no_cache: bool
     steps: Ends | None = None
     window: Ends | None = None
+    device: str | None = None
 
     def arguments(self, settings: Config) -> dict[str, Any]:
         """Make the arguments of ``advisor.read``. Raises ``UsageError`` for two parts at once."""
         if self.steps is not None and self.window is not None:
             raise UsageError("--steps and --window ask for different parts; give one of them")
         cache = 0 if self.no_cache else settings.cache_gb
-        arguments = {"steps": self.steps, "window_ms": self.window, "cache": cache}
+        arguments = {"steps": self.steps, "window_ms": self.window, "device": self.device, "cache": cache}
         return {name: value for name, value in arguments.items() if value}
 
 
+device = click.option(
+    "--device",
+    metavar="NAME",
+    help="The GPU that recorded it, such as MI300X or 'H100 PCIe', where the trace does not name it.",
+)
 cached_reading = group("reading", Reading, no_cache)
 reading = group(
     "reading",
@@ -236,6 +242,7 @@ reading = group(
     click.option(
         "--window", callback=_ends(float), metavar="START:END", help="Only so many ms of the window, from its start."
     ),
+    device,
     no_cache,
 )
 

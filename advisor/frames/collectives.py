@@ -256,6 +256,10 @@ def _teller(context: Context, launch: Ints) -> Ints:
     return teller
 
 
+_MOST_ELEMENTS = 1 << 50
+"""A message of more fits no machine: its size is damage."""
+
+
 def _messages(context: Context, teller: Ints, launch: Ints) -> tuple[Ints, list[str | None]]:
     """Bytes sent in (-1 where unknown) and number format of each collective: as it says, else by its operand."""
     texts = context.recording.recorded.texts
@@ -270,7 +274,7 @@ def _messages(context: Context, teller: Ints, launch: Ints) -> tuple[Ints, list[
             name = names[at] = names[at] or _CALLED.get(formats[types[at]].lower())
             count = _elements(shapes[dims[at]]) if count < 0 else count
         width = _BYTES.get(name.lower().removeprefix("c10::"), 0) if name else 0
-        if count >= 0 and width:
+        if 0 <= count < _MOST_ELEMENTS and width:
             sent[at] = count * width
     return sent, names
 

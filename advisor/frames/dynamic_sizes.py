@@ -29,6 +29,18 @@ def count(context: Context) -> float | None:
     return len(nodes_by_name(context.recording, _SIZED, (OP,))) / context.recording.step_count
 
 
+def of_library(context: Context) -> bool | None:
+    """Tell whether most of these operators are a library's own, not torch's and not the user's; None without stacks."""
+    nodes = nodes_by_name(context.recording, _SIZED, (OP,))
+    if "python" not in context.tables or not len(nodes):
+        return None
+    host = context.recording.host
+    places = [place.file for place in host.places]
+    codes = host.attributes.library[nodes]
+    foreign = np.array([not file.startswith("torch/") for file in places] + [False], np.bool_)
+    return bool(2 * int(foreign[codes].sum()) > len(nodes))
+
+
 def unbroken(context: Context, at: Ints, phase: Ints) -> npt.NDArray[np.float64]:
     """Return the part of what is launched around some times that a compiler can take in one piece.
 

@@ -16,6 +16,7 @@ from advisor.frames.limits import LIMITS, REASON_COLUMNS, limit_columns, reason_
 from advisor.frames.patterns.find import find
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Bools, Ints, covered, fetch, union
+from advisor.roofline.limits import Floats
 from advisor.timeline import launch_origin as origin
 from advisor.timeline.calls import OP
 from advisor.timeline.context import Context
@@ -197,16 +198,18 @@ def _event_columns(context: Context) -> dict[str, object]:
         return context.work_column("kernel", name, rows)
 
     operand_types = context.labels(context.op_column(launch, "types"), context.shape_texts)
+    grid, block = size[column("grid")], size[column("block")]
+    grid = np.where(_counts_threads(context, launch) & (block > 0), grid // np.maximum(block, 1), grid)
     return {
         "linked": launch >= 0,
         "correlation": work.correlation[rows],
         "launch_ns": context.known(fetch(context.recording.host.start, launch)),
         "graph": np.isin(launch, context.graph_nodes),
-        "grid_blocks": context.known(size[column("grid")]),
-        "block_threads": context.known(size[column("block")]),
+        "grid_blocks": context.known(grid),
+        "block_threads": context.known(block),
         "registers": context.known(column("registers")),
         "shared_bytes": context.known(column("shared")),
-        "blocks_per_sm": column("blocks_per_sm").astype(np.float64),
+        "blocks_per_sm": _blocks_per_sm(context, column("blocks_per_sm").astype(np.float64), grid),
         "warps_per_sm": column("warps_per_sm").astype(np.float64),
         "occupancy": context.occupancy,
         "phase": context.phase(launch),
@@ -215,6 +218,28 @@ def _event_columns(context: Context) -> dict[str, object]:
         "dtypes": operand_types,
         "exposed_ns": exposed(context, rows),
     }
+
+
+def _counts_threads(context: Context, launch: Ints) -> Bools:
+    """Flag the kernels whose grid was recorded in threads: HIP's hipExtModuleLaunchKernel takes it so (Tensile, MIOpen)."""
+    codes = [code for code, name in enumerate(context.names) if name.startswith("hipExt")]
+    host = context.recording.host
+    flags: Bools = (launch >= 0) & np.isin(host.name[np.maximum(launch, 0)], codes) if codes else launch < -1
+    return flags
+
+
+def _blocks_per_sm(context: Context, recorded: Floats, grid: Ints) -> Floats:
+    """Blocks over multiprocessors: as recorded, else (ROCm records none) by the grid and the device's compute units."""
+    if not np.isnan(recorded).any():
+        return recorded
+    work, rows = context.recording.work, kernels(context)
+    units = np.full(len(rows), np.nan)
+    for device in np.unique(work.device[rows]).tolist():
+        entry = context.recording.device_properties(device)
+        if entry is not None and entry.sms:
+            units[work.device[rows] == device] = entry.sms
+    found: Floats = np.where(np.isnan(recorded) & (grid > 0), grid / units, recorded)
+    return found
 
 
 def _origins(context: Context, products: Bools) -> dict[str, object]:

@@ -51,7 +51,7 @@ _KINDS = tuple(
     for kind, known in (
         (
             "matmul",
-            r"(?:sparse_)?(?:b?add)?b?(?:mm|mv)(?:_|$)|v?dot$|addr(?:_|$)|matmul|(?:mkl_|mkldnn_)?linear(?:_|$)",
+            r"(?:sparse_)?(?:b?add)?b?(?:mm|mv)(?:_|$)|matmul|(?:mkl_|mkldnn_)?linear(?:_|$)",
         ),
         ("convolution", r"(?:mkldnn_|slow_|thnn_|nnpack_)?(?:spatial_)?conv"),
         ("recurrent", r"(?:mkldnn_|thnn_)?(?:rnn|lstm|gru)"),

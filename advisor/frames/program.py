@@ -32,6 +32,7 @@ COLUMNS = (
          "lightning and others; NULL for plain PyTorch, or where nothing shows it"),
     text("frameworks", "all frameworks that left evidence, that one first, joined by commas; empty for none"),
     flag("engine", "the framework serves models: what to change is an option of its own"),
+    text("trainer", "who runs the training loop, where it is not the user: transformers (its Trainer), lightning; NULL else"),
     text("model", "recommender, language or vision, where the operators leave no doubt; NULL else"),
     flag("bf16_capable", "the device has matrix units for bf16; NULL where unknown"),
     flag("fp8_capable", "the device has matrix units for fp8; NULL where unknown"),

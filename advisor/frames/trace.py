@@ -76,7 +76,7 @@ SCHEMA = Schema(
         real("tf32_gemm_time_share", "share", "of gemm, conv and attention time: in tf32"),
         real("fp32_gemm_time_share", "share", "of gemm, conv and attention time: in plain fp32"),
         flag("rates_known", "the device's peak rates are known, from a table or as given; false without a device"),
-        real("half_times", "", "16-bit Tensor Cores' peak rate over that of fp32 units, by a table; NULL for a GPU not in it"),
+        real("half_times", "", "16-bit matrix units' peak rate over that of fp32 products, by a table; NULL for a GPU not in it"),
         real("tf32_times", "", "the same of TF32; NULL also where the GPU has none"),
         real("half_times_tf32", "", "16-bit peak rate over that of TF32; NULL likewise"),
         integer("peak_allocated_bytes", "bytes", "highest Total Allocated of the busiest device; NULL where not recorded"),
@@ -120,6 +120,7 @@ SCHEMA = Schema(
              "convolution or product; NULL where none go on"),
         real("dynamic_sizes", "", "operators a step (in all, without steps) whose output's size depends on data: nonzero, unique, "
              "masked_select; NULL without operators"),
+        flag("library_sizes", "most of these are called by a library's code, neither torch's nor the user's; NULL without stacks"),
         flag("cells", "cells of a recurrent layer were called one by one: LSTMCell, GRUCell, RNNCell"),
         text("copy_memory", "host memory that copies use, as pageable, pinned; empty without copies; NULL where none says"),
         integer("bytes_copied", "bytes", "copied between host and device; NULL where no copy says its size"),
@@ -268,6 +269,7 @@ def _habits(context: Context) -> dict[str, Any]:
         "compiled": any(name.startswith(_COMPILED) for name in names),
         "stack_recorded": "python" in context.tables,
         "dynamic_sizes": dynamic_sizes.count(context),
+        "library_sizes": dynamic_sizes.of_library(context),
     }
 
 

@@ -7,6 +7,7 @@ alone only hint at them: where shapes are not recorded, the answer is *perhaps*,
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 from advisor.results.samples import Layer, Work
@@ -17,10 +18,16 @@ _FACTS = {
     "framework": "the framework was {}, and is {}",
     "compiler": "its code was {}, and is {}",
 }
+_SERVING = "inference"
+"""The phase of whatever does not train; of some programs more is known, so that it differs from none of those."""
 _OTHER_SIZE = 0.10
 _MOST = 0.8
 _GROWN = 1.5
 _NEAR = 0.1
+_UNITS = (1e3, 1e6)
+_ABOUT = 3.0
+_ALL_INPUTS = 12
+"""Sizes of inputs that are kept of a layer at most."""
 
 
 def unlike(base: Work | None, now: Work | None) -> list[str]:
@@ -30,10 +37,14 @@ def unlike(base: Work | None, now: Work | None) -> list[str]:
     reasons = [
         words.format(was, is_now)
         for name, words in _FACTS.items()
-        if (was := getattr(base, name)) and (is_now := getattr(now, name)) and was != is_now
+        if (was := getattr(base, name)) and (is_now := getattr(now, name)) and _differ(was, is_now)
     ]
     batch = _batch(base, now)
-    if base.weights and now.weights and abs(now.weights / base.weights - 1) > _OTHER_SIZE:
+    if not batch and (
+        part := _part(*({name: layer.calls for name, layer in side.layers.items()} for side in (base, now)))
+    ):
+        batch = part
+    elif base.weights and now.weights and abs(now.weights / base.weights - 1) > _OTHER_SIZE:
         reasons.append(
             f"the model's size changed: a step's layers hold {base.weights / 1e6:,.4g} → {now.weights / 1e6:,.4g} "
             "million weights"
@@ -41,6 +52,11 @@ def unlike(base: Work | None, now: Work | None) -> list[str]:
     elif not batch and not reasons:
         batch = _sizes(base, now) if base.layers and now.layers else _perhaps(base, now)
     return [*([batch] if batch else []), *reasons]
+
+
+def _differ(was: str, is_now: str) -> bool:
+    """Tell two facts apart; training is neither inference nor a phase of it."""
+    return was != is_now and (_SERVING not in (was, is_now) or "training" in (was, is_now))
 
 
 def _changed(what: str, was: float, is_now: float, source: str) -> str:
@@ -54,16 +70,34 @@ def _batch(base: Work, now: Work) -> str:
     """Say how the batch changed; empty where it did not, or nothing tells."""
     if base.batch and now.batch and base.batch != now.batch:
         return _changed("the batch", base.batch, now.batch, "as recorded")
-    pairs: Counter[tuple[int, int]] = Counter()
-    total = 0
-    for name, layer in base.layers.items():
-        other = now.layers.get(name)
-        leads = [_leads(side) for side in (layer, other)] if other is not None else []
-        if any(len(lead) != 1 for lead in leads) or not leads:
-            continue  # batches of several sizes
-        total += 1
-        pairs[min(leads[0]), min(leads[1])] += 1
-    grown = {pair: count for pair, count in pairs.items() if pair[0] != pair[1]}
+    leads = [
+        (_leads(layer), _leads(other))
+        for name, layer in base.layers.items()
+        if (other := now.layers.get(name)) is not None and layer.inputs and other.inputs
+    ]
+    alone = [(min(was), min(is_now)) for was, is_now in leads if len(was) == len(is_now) == 1]
+    return _common(alone, "the batch") or ("" if len(alone) > len(leads) / 2 else _largest(base, now))
+
+
+def _largest(base: Work, now: Work) -> str:
+    """Say how the largest batch changed where a recording holds several sizes, as the last one of an epoch is smaller.
+
+    Where any size comes, as of sentences, the largest one of a few steps is chance: it must be far from what it was.
+    """
+    pairs = [
+        (max(_leads(layer)), max(_leads(other)))
+        for name, layer in base.layers.items()
+        if (other := now.layers.get(name)) is not None
+        and all(_leads(side) and len(side.inputs) < _ALL_INPUTS for side in (layer, other))
+    ]
+    far = sum(max(pair) >= _GROWN * min(pair) for pair in pairs)
+    return _common(pairs, "perhaps the batch") if far >= _MOST * len(pairs) else ""
+
+
+def _common(pairs: Sequence[tuple[int, int]], what: str) -> str:
+    """Say how the batch changed by the first sizes of layers' inputs before and now; empty unless most agree."""
+    total = len(pairs)
+    grown = Counter(pair for pair in pairs if pair[0] != pair[1])
     if not grown or sum(grown.values()) < _MOST * total:
         return ""
     ratios = [after / before for (before, after), count in grown.items() for _ in range(count)]
@@ -71,7 +105,7 @@ def _batch(base: Work, now: Work) -> str:
     if sum(abs(ratio - common) <= 1e-9 for ratio in ratios) < _MOST * total:
         return ""
     (before, after), _ = max(grown.items(), key=lambda item: (item[1], -item[0][0]))
-    return _changed("the batch", before, after, "the first size of what its layers take in")
+    return _changed(what, before, after, "the first size of what its layers take in")
 
 
 def _leads(layer: Layer) -> set[int]:
@@ -94,13 +128,12 @@ def _sizes(base: Work, now: Work) -> str:
 
 def _perhaps(base: Work, now: Work) -> str:
     """Say how the batch may have changed, by the thread blocks of kernels that are called as often."""
+    called = [{name: row[0] for name, row in side.grids.items() if len(row) == 2} for side in (base, now)]
+    if part := _part(*called):
+        return f"perhaps {part}"
     if base.batch and base.batch == now.batch:
         return ""
-    ratios = []
-    for name, (calls, blocks) in ((name, row) for name, row in base.grids.items() if len(row) == 2):
-        other = now.grids.get(name, [])
-        if len(other) == 2 and blocks > 0 and calls > 0 and abs(other[0] / calls - 1) <= _NEAR:
-            ratios.append(other[1] / blocks)
+    ratios = _ratios_of_blocks(base, now)
     if len(ratios) < 2 or len(ratios) < 0.5 * len(base.grids):
         return ""
     common = median(ratios)
@@ -111,3 +144,44 @@ def _perhaps(base: Work, now: Work) -> str:
     return (
         f"perhaps the batch {verb}: the same kernels launch {common:.3g} times the thread blocks; record shapes to tell"
     )
+
+
+def _ratios_of_blocks(base: Work, now: Work) -> list[float]:
+    """Return how many times as many blocks kernels launch that are called about as often."""
+    ratios = []
+    for name, (calls, blocks) in ((name, row) for name, row in base.grids.items() if len(row) == 2):
+        other = now.grids.get(name, [])
+        if len(other) == 2 and blocks > 0 and calls > 0 and abs(other[0] / calls - 1) <= _NEAR:
+            ratios.append(other[1] / blocks)
+    return ratios
+
+
+def part_of(base: Mapping[str, float], now: Mapping[str, float]) -> list[str]:
+    """List the reason why a step may hold a part of what it held, by the calls of operators in it; empty where it may not."""
+    reason = _part(base, now)
+    return [f"perhaps {reason}"] if reason else []
+
+
+def _part(base: Mapping[str, float], now: Mapping[str, float]) -> str:
+    """Say that all is called less often in a step, by the same share: an iteration is then more than one step now.
+
+    Whatever is called more often by a share is more work of a step, and that is what the gate is for.
+    """
+    ratios = [now[name] / calls for name, calls in base.items() if calls > 0 and now.get(name)]
+    if len(ratios) < 2 or len(ratios) < _MOST * len(base):
+        return ""
+    common = median(ratios)
+    near = sum(abs(ratio / common - 1) <= _NEAR for ratio in ratios)
+    if near < _MOST * len(ratios) or common > 1 / _GROWN:
+        return ""
+    return f"a step is a part of one now: all that it calls it calls {common:.2g} times as often; is it still one iteration?"
+
+
+def in_other_units(base: Mapping[str, float], now: Mapping[str, float]) -> list[str]:
+    """List the reason why times may be in another unit: the step and its parts all take about 1,000 times as long, or as short."""
+    ratios = [now[name] / ms for name, ms in base.items() if ms > 0 and now.get(name, 0.0) > 0]
+    for unit in _UNITS:
+        for factor in (unit, 1 / unit):
+            if len(ratios) > 1 and all(1 / _ABOUT < ratio / factor < _ABOUT for ratio in ratios):
+                return [f"perhaps its times are in another unit: the step and its parts take {factor:g} times as long"]
+    return []

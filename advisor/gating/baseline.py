@@ -6,10 +6,13 @@ name of a machine or a person. Keys are sorted and figures rounded, so the same 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
+from statistics import median
 
 import msgspec
 
@@ -38,6 +41,7 @@ class Fingerprint(msgspec.Struct, frozen=True, kw_only=True):
     capability: str | None
     world_size: int | None
     features: list[str]
+    rank: int | None = None
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,11 +79,18 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
     history: list[Change]
     work: Work | None = None
     """Work that was computed, as far as the recordings tell; None in a baseline of an advisor that did not keep it."""
+    digest: str = ""
+    """Digest of the rest but its history, in the file; once loaded it is left only where the rest is not what was written."""
 
     @property
     def runs(self) -> int:
         """The number of recordings that it was made from."""
         return len(self.steps)
+
+    def times(self) -> dict[str, float]:
+        """Return the figures in ms of the typical step."""
+        samples = {name: [*chain(*series.runs)] for name, series in self.metrics.items() if series.unit == "ms"}
+        return {name: median(values) for name, values in samples.items() if values}
 
 
 class _Versioned(msgspec.Struct):
@@ -97,6 +108,7 @@ def fingerprint(analysis: Analysis, workload: str = "") -> Fingerprint:
         capability=device.capability if device else None,
         world_size=analysis.trace.world_size,
         features=sorted(name for name, recorded in features.items() if recorded),
+        rank=analysis.trace.rank,
     )
 
 
@@ -171,6 +183,8 @@ def differences(base: Fingerprint, other: Fingerprint) -> list[str]:
         before, after = getattr(base, name), getattr(other, name)
         if before != after:
             texts.append(f"{name.replace('_', ' ')} was {_literal(before)} and is {_literal(after)}")
+    if base.rank is not None and other.rank is not None and base.rank != other.rank:
+        texts.append(f"rank was {base.rank} and is {other.rank}: take the same rank each time")
     # Shapes and stacks slow the host down, so with and without are two programs.
     changed = [name for name in ("shapes", "stacks", "memory") if (name in base.features) != (name in other.features)]
     recorded = ("recorded now, not before", "recorded before, not now")
@@ -218,8 +232,16 @@ def merge(old: Baseline, new: Baseline, reason: str) -> Baseline:
 
 def dump(baseline: Baseline) -> bytes:
     """Return the file's bytes: sorted keys, a newline at the end."""
-    text = json.dumps(msgspec.to_builtins(baseline), indent=1, sort_keys=True, ensure_ascii=True)
+    table = msgspec.to_builtins(baseline)
+    table["digest"] = _digest(table)
+    text = json.dumps(table, indent=1, sort_keys=True, ensure_ascii=True)
     return (inert(_compact(text)) + "\n").encode()
+
+
+def _digest(table: dict[str, object]) -> str:
+    """Return the digest of a file's table, in any layout: a merge of two baselines, or a slip of the hand, is found by it."""
+    kept = {key: value for key, value in table.items() if key not in ("digest", "history")}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _compact(text: str) -> str:
@@ -228,7 +250,10 @@ def _compact(text: str) -> str:
 
 
 def load(path: Path) -> Baseline:
-    """Read a baseline. Raises ``UsageError`` with what is wrong, and what to do."""
+    """Read a baseline. Raises ``UsageError`` with what is wrong, and what to do.
+
+    One that is not as it was written keeps its digest: nothing is compared with it.
+    """
     try:
         data = files.read(path, MOST_BYTES)
     except OSError as error:
@@ -241,6 +266,8 @@ def load(path: Path) -> Baseline:
                 f"advisor baseline TRACE -o {path} --force"
             )
         base = msgspec.json.decode(data, type=Baseline)
+        if base.digest and base.digest == _digest(msgspec.json.decode(data)):
+            base = msgspec.structs.replace(base, digest="")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{path}: is no baseline of advisor: {excerpt(str(error), _LONGEST)}") from error
     if wrong := _impossible(base):

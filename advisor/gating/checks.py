@@ -23,6 +23,7 @@ from advisor.gating.significance import (
     usable,
 )
 from advisor.gating.significance import Outcome as Answer
+from advisor.privacy import excerpt
 from advisor.results.analysis import Analysis, Finding, Place
 from advisor.results.judgement import Check, Level, Outcome
 from advisor.views.metrics import BUSY, MEAN_STEP, METRICS, STEP, Metric
@@ -31,6 +32,7 @@ _RULE_TOLERANCE = 0.10
 _RULE_FLOOR_MS = 0.05
 _RULE_FLOOR_SHARE = 0.01
 _LONG = 1.25
+_LONGEST = 100
 _LOOKS = 2
 """The step is judged twice, by its median and its mean; its parts together may err as often."""
 _RAN = {"fires", "passes", "not_applicable"}
@@ -56,7 +58,7 @@ class Comparison:
         known = self.base.metrics.keys() | self.now.metrics.keys() | {STEP.name}
         metrics = [METRICS[name] for name in sorted(METRICS) if METRICS[name].source in known]
         rules = sorted(self.base.rules.keys() | self.now.rules.keys())
-        return [*map(self._metric, metrics), *map(self._rule, rules)]
+        return [*map(self._metric, metrics), *map(_unknown, sorted(known - METRICS.keys())), *map(self._rule, rules)]
 
     # ---- metrics
 
@@ -307,9 +309,15 @@ class Comparison:
 
 
 def _runs(side: Baseline, metric: Metric) -> Runs:
-    """Return the samples of a metric, a list a run; none where that side lacks them."""
+    """Return the samples of a metric, a list a run; none where that side lacks them in the metric's unit."""
     series = side.metrics.get(metric.source)
-    return series.runs if series else []
+    return series.runs if series and series.unit == metric.unit else []
+
+
+def _unknown(name: str) -> Check:
+    """Make the check of a figure that the baseline holds and nobody here can take: it is lost, and so it counts."""
+    message = f"{excerpt(name, _LONGEST)}: is not known to this advisor, which is older than the baseline's, or newer"
+    return Check(kind="metric", name=name, title="", outcome="inconclusive", level="error", message=message)
 
 
 def _cost_message(rule: str, decision: Decision, quiet: Sequence[bool], finding: Finding | None, figures: str) -> str:

@@ -15,14 +15,14 @@ import msgspec
 
 from advisor.config import Gate
 from advisor.gating import baseline as baselines
-from advisor.gating.alike import unlike
+from advisor.gating.alike import in_other_units, part_of, unlike
 from advisor.gating.assertions import check_assertion
 from advisor.gating.baseline import Baseline
 from advisor.gating.checks import Comparison
 from advisor.results.analysis import Analysis
 from advisor.results.decision import obstacle
 from advisor.results.judgement import SCHEMA_VERSION, Check, Judgement, Verdict
-from advisor.views.metrics import MEAN_STEP, STEP
+from advisor.views.metrics import MEAN_STEP, OPERATORS, STEP
 
 
 def judge(
@@ -49,20 +49,24 @@ def judge(
     if base is not None:
         base = baselines.renamed(base, heirs or {})
         now = baselines.make(candidates, workload=settings.workload or base.fingerprint.workload)
+        if base.digest:
+            incomparable.append("the baseline is not as the advisor wrote it, but edited or merged: make it anew")
         incomparable += baselines.differences(base.fingerprint, now.fingerprint)
-        others = unlike(base.work, now.work)
+        others = _of_other_work(base, now)
         incomparable += others
         if not incomparable:
             checks += Comparison(base, now, candidates, settings.tolerance).checks()
     if not obstacles:
         checks += [check_assertion(assertion, candidates) for assertion in settings.asserted]
-    levelled = (_settle(check, settings, today) for check in checks)
+    levelled = [_settle(check, settings, today) for check in checks]
     checks = sorted((check for check in levelled if check.level != "off"), key=_order)
     verdict = _verdict(checks, incomparable)
+    headline = _headline(verdict, checks, incomparable, of_work=incomparable == others)
+    off = len(levelled) - len(checks)
     return Judgement(
         schema_version=SCHEMA_VERSION,
         verdict=verdict,
-        headline=_headline(verdict, checks, incomparable, of_work=incomparable == others),
+        headline=headline + (f"; {off} {'is' if off == 1 else 'are'} off by the settings" if off else ""),
         workload=base.fingerprint.workload if base else settings.workload,
         baseline=baseline_name,
         traces=[analysis.trace.path for analysis in candidates],
@@ -70,6 +74,12 @@ def judge(
         checks=checks,
         update=_update(checks, candidates, baseline_name) if base is not None and not incomparable else "",
     )
+
+
+def _of_other_work(base: Baseline, now: Baseline) -> list[str]:
+    """List why what was recorded is other work than that of the baseline; empty where it is alike."""
+    operators = [side.parts.get(OPERATORS, {}) for side in (base, now)]
+    return unlike(base.work, now.work) or part_of(*operators) or in_other_units(base.times(), now.times())
 
 
 # ---- levels and waivers

@@ -29,7 +29,7 @@ Statistic = Literal["median", "mean", "peak"]
 Floats = npt.NDArray[np.float64]
 LEAST_STEPS = 4
 """With three on a side, even samples that lie wholly apart happen by chance in 1 of 20 comparisons; with four, in 1 of 70."""
-_DRAWS = 2000
+_DRAWS, _LEAST_DRAWS = 2000, 500
 _MOST = 2_000_000
 _FEW = 40
 _CERTAIN = 0.005
@@ -47,12 +47,14 @@ LEVEL = 0.001
 """Chance of several runs to put one figure as far up, where nothing changed."""
 _MARGIN, _SPREADS = 2.326, 1.6
 """By how much a regression must pass the threshold: standard errors of steps that are alike; at most so many spreads."""
-_HIDES = (3.5, 2.5)
+_HIDES = (4.5, 3.5)
 """Change that noise may hide: standard errors of steps that are alike; but no more spreads, or few steps would never pass."""
 _SLACK = 1.2
 _FEW_STEPS = 0.05
-_HARDLY = 0.0025
+_HARDLY = 0.001
 """Chance to pass a regression of twice the threshold, of several runs."""
+_UNDER = 0.02
+"""Chance of runs that lie as far under the threshold as no regression must, by the spread that they show, to be as far over it."""
 _FEWEST = 2
 """Times the chance for two or three runs in all, which know next to nothing of their spread: else no answer were ever had."""
 _NORMAL = NormalDist()
@@ -236,8 +238,13 @@ def _of_steps(
 
 
 def _drawn(values: Floats, statistic: Statistic, rng: np.random.Generator) -> Floats:
-    """Return what samples come to that are drawn from *values* with replacement."""
-    draws = int(np.clip(_MOST // len(values), 500, _DRAWS))
+    """Return what samples come to that are drawn from *values* with replacement; of very many, what that tends to."""
+    count, draws = len(values), min(_MOST // len(values), _DRAWS)
+    if draws < _LEAST_DRAWS:
+        normal = rng.normal(size=_LEAST_DRAWS)
+        means: Floats = values.mean() + values.std() / math.sqrt(count) * normal
+        middle = np.clip(np.rint(count / 2 + math.sqrt(count) / 2 * normal), 0, count - 1)
+        return means if statistic == "mean" else np.sort(values)[middle.astype(np.int64)]
     chosen = values[(rng.random((draws, len(values))) * len(values)).astype(np.int64)]
     drawn: Floats = np.median(chosen, axis=1) if statistic == "median" else chosen.mean(axis=1)
     return drawn
@@ -275,7 +282,11 @@ def _error(*lengths: int) -> float:
 def _of_deals(before: Floats, after: Floats, rng: np.random.Generator, *, upward: bool) -> float:
     """Return the share of ways to deal the steps to both sides that put the sum of *after* as far up (or down)."""
     pooled = np.concatenate([before, after])
-    draws = int(np.clip(_MOST // len(pooled), 500, _DRAWS))
+    draws = min(_MOST // len(pooled), _DRAWS)
+    if draws < _LEAST_DRAWS:
+        spread = float(pooled.std()) * math.sqrt(len(before) * len(after) / (len(pooled) - 1))
+        above = (float(after.sum()) - len(after) * float(pooled.mean())) * (1 if upward else -1)
+        return 0.5 * math.erfc(above / spread / math.sqrt(2)) if spread else 1.0
     order = np.argsort(rng.random((draws, len(pooled))), axis=1)[:, : len(after)]
     sums, seen = pooled[order].sum(axis=1), float(after.sum())
     slack = 1e-9 * float(np.abs(pooled).sum())
@@ -310,7 +321,8 @@ def _of_runs(left: Runs, right: Runs, sign: float, statistic: Statistic, quiet: 
         return error * max(shown, _student(chance, steps) * math.sqrt(within))
 
     certain, hardly = far(level * (_FEWEST if freedom <= 2 else 1)), far(_HARDLY)
-    return Bounds(grown - certain, grown + certain, grown + hardly, grown, True, 0.0)
+    slack = error * _student(_UNDER, freedom) * math.sqrt(between)
+    return Bounds(grown - certain, grown + certain, grown + hardly, grown, True, slack)
 
 
 def _shown_at_most(freedom: int) -> float:

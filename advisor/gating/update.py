@@ -10,6 +10,7 @@ from advisor.errors import UsageError
 from advisor.gating import baseline
 from advisor.gating.baseline import Baseline
 from advisor.results.analysis import Analysis
+from advisor.results.decision import obstacle
 
 
 def update(
@@ -17,8 +18,11 @@ def update(
 ) -> Baseline:
     """Write the baseline of repeated runs in place of the one at *path*, whose history it takes over; not so with *anew*.
 
-    Of several at once each reads what the one before it wrote, so that no history is lost. Raises ``UsageError``.
+    Of several at once each reads what the one before it wrote, so that no history is lost. Raises ``UsageError``, also for a
+    recording that nothing steady can be said of.
     """
+    if problems := list(filter(None, map(obstacle, analyses))):
+        raise UsageError("; ".join(problems))
     with files.alone(path):
         old = None if anew or not path.exists() else baseline.load(path)
         new = baseline.renew(old, analyses, reason, workload)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from advisor.hardware.lookup import NAMES as NAMES
+from advisor.hardware.lookup import Properties as Properties
 from advisor.hardware.lookup import limits as limits
 from advisor.hardware.lookup import link_gbps as link_gbps
 from advisor.hardware.lookup import peaks as peaks
+from advisor.hardware.lookup import properties as properties
 from advisor.hardware.makers import ACCELERATORS as ACCELERATORS
 from advisor.hardware.makers import Abilities as Abilities
 from advisor.hardware.makers import abilities as abilities

@@ -6,13 +6,38 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache, lru_cache
+from typing import NamedTuple, TypeVar
 
 from advisor.hardware import amd, geforce, intel, nvidia
+from advisor.hardware.makers import vendor
 from advisor.hardware.rates import KINDS, Device, Limit, Peaks, Rates
 from advisor.hardware.reachable import LANES, MEASURED, OTHER, PCIE_PEAK, PCIE_REACHED, SHARES, Shares
 from advisor.hardware.settings import Hardware
 
+T = TypeVar("T")
 DEVICES = (*nvidia.DEVICES, *geforce.DEVICES, *amd.DEVICES, *intel.DEVICES)
+NAMES = tuple(dict.fromkeys(device.name for device in DEVICES))
+_MAKERS = (
+    ("NVIDIA", (*nvidia.DEVICES, *geforce.DEVICES)),
+    ("AMD Instinct", amd.DEVICES),
+    ("Intel(R)", intel.DEVICES),
+)
+# CUDA compute capability by family, and of boards by the generation in their names.
+_CAPABILITIES = {
+    "volta": 7.0, "t4": 7.5, "turing": 7.5, "a100": 8.0, "a100-pcie": 8.0, "ampere": 8.6, "l4": 8.9, "ada": 8.9,
+    "hopper": 9.0, "hopper-pcie": 9.0, "hopper-small": 9.0, "gh200": 9.0, "blackwell": 10.0,
+}  # fmt: skip
+_GENERATIONS = {"20": 7.5, "30": 8.6, "40": 8.9, "50": 12.0}
+
+
+class Properties(NamedTuple):
+    """A device as torch would describe it, by the table; None where the variants that a name fits do not agree."""
+
+    name: str
+    memory_bytes: int | None
+    capability: float | None
+    sms: int | None
+
 
 # Devices of which no more is known than the generation of PCI Express; the first that fits, after those of the table.
 _LINKS = (
@@ -42,12 +67,42 @@ def limits(name: str | None, sms: int | None, memory: int | None, *overrides: Ha
 
 
 def peaks(name: str | None) -> Peaks | None:
-    """The peak rates of an NVIDIA device by its name alone, of the first variant; None where the table does not have it.
+    """The peak rates of an NVIDIA or AMD device by its name alone, of the first variant; None where the table has none.
 
     They tell how rates of types compare, which variants of one name agree in.
     """
-    fitting = _named((name or "")[:_LONGEST], (*nvidia.DEVICES, *geforce.DEVICES))
+    fitting = _named((name or "")[:_LONGEST], (*nvidia.DEVICES, *geforce.DEVICES, *amd.DEVICES))
     return fitting[0].peaks if fitting else None
+
+
+def properties(name: str) -> Properties | None:
+    """The properties of the device that *name* is of, such as ``MI300X`` or ``H100 PCIe``; None where the table has none."""
+    fitting = [device for device in DEVICES if device.name.lower() == name.strip().lower()]
+    fitting = fitting or _named(name[:_LONGEST], DEVICES)
+    if not fitting:
+        return None
+    makers = [maker for maker, devices in _MAKERS if any(device in devices for device in fitting)]
+    written = fitting[0].name if len({device.name for device in fitting}) == 1 else name.strip()
+    full = name.strip() if vendor(name) != "unknown" and " " in name.strip() else f"{makers[0]} {written}"
+    gib = _same(device.gib for device in fitting)
+    return Properties(
+        name=full,
+        memory_bytes=None if gib is None else int(gib * (1 << 30)),
+        capability=_same(_capability(device) for device in fitting),
+        sms=_same(device.sms for device in fitting),
+    )
+
+
+def _capability(device: Device) -> float | None:
+    if device.family == "geforce":
+        return next((value for key, value in _GENERATIONS.items() if f"RTX {key}" in device.name), None)
+    return _CAPABILITIES.get(device.family)
+
+
+def _same(values: Iterable[T]) -> T | None:
+    """Return what all values are; None where they differ."""
+    distinct = set(values)
+    return distinct.pop() if len(distinct) == 1 else None
 
 
 @lru_cache(256)

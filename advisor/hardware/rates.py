@@ -31,8 +31,9 @@ class Peaks(NamedTuple):
 
     @property
     def half_times(self) -> float | None:
-        """Peak rate of the 16-bit matrix units over that of fp32."""
-        return self.fp16 / self.fp32 if self.fp16 and self.fp32 else None
+        """Peak rate of the 16-bit matrix units over that of products in fp32, in the faster units that can do them."""
+        fp32 = max(self.fp32 or 0.0, self.fp32_tensor or 0.0)
+        return self.fp16 / fp32 if self.fp16 and fp32 else None
 
     @property
     def tf32_times(self) -> float | None:

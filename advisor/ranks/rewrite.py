@@ -42,7 +42,7 @@ def rewrite(
     ]
     findings = rearrange(findings, rules)
     summary = analysis.summary
-    plan = relay(analysis.plan, findings, summary.step_ms.whole if summary.step_ms else summary.window_ms)
+    plan = relay(analysis.plan, findings, summary.priced_ms)
     return msgspec.structs.replace(analysis, findings=findings, plan=plan)
 
 

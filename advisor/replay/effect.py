@@ -69,7 +69,7 @@ class Keep:
 def effect(context: Context, graph: Graph, claim: Claim, *, hopeful: bool, others: Sequence[Claim] = ()) -> Keep:
     """Rest that the fix of a claim leaves, by its rule's hopeful or its cautious assumption.
 
-    *others* are the findings beside it: a larger batch does not spread what they own.
+    *others* are the findings beside it: a larger batch does not spread what they own, but for the host's time.
     """
     keep = Keep.all_of(graph)
     replay = claim.rule.replay
@@ -274,7 +274,7 @@ def _no_faster_than_the_link(context: Context, graph: Graph, keep: Keep, at: Int
 
 
 def _beside(context: Context, graph: Graph, keep: Keep, others: Sequence[Claim]) -> Keep:
-    """Leave what other findings own as it is."""
+    """Leave what other findings own as it is, but for the host's own time: what their fixes leave of it is spread as well."""
     at = np.full(len(context.recording.work), -1, np.int64)
     at[graph.work] = np.arange(len(graph.work))
     begin = graph.start - np.maximum(graph.think, 0)
@@ -282,6 +282,8 @@ def _beside(context: Context, graph: Graph, keep: Keep, others: Sequence[Claim])
         frame = FRAMES[other.rule.match.frame]
         works = at[_works(context, frame, other)]
         keep.dur[works[works >= 0]] = 1.0
+        if frame is FRAMES["gaps"]:
+            continue
         spans = _host_spans(context, frame, other)
         if len(spans.start):
             part = covered(spans, begin, graph.start) / np.maximum(graph.start - begin, 1)

@@ -20,6 +20,8 @@ APART = 0.10
 UNSTEADY = 0.01
 # A cause's own median is said where it differs from its part of the mean step by so much, and so much of the step.
 _UNLIKE = 0.05
+_TOLD_APART = 1.02
+"""Times the MFU from which on the HFU is another figure."""
 _MOSTLY = 0.5
 """Share of the kernels' time whose work is known, from which on figures of it stand for the step."""
 _NEARLY_ALL = 0.95
@@ -175,6 +177,10 @@ def _steady(summary: Summary) -> list[Figure]:
         count = summary.unprofiled_steps
         hint = f"without the profiler: median of {count} steps before the recorded ones; prices and the plan are of it"
         figures.append(Figure("real step", milliseconds(bare), hint, "summary.unprofiled_ms"))
+    if summary.recording_ms:
+        (low, high), unit = in_one_unit(*summary.recording_ms)
+        hint = "what recording may have taken of the step: 2 to 5 µs for each operator and call, where the CPU is the bottleneck"
+        figures.append(Figure("profiler", f"{low} – {high} {unit}", hint))
     return figures
 
 
@@ -249,6 +255,14 @@ def modelled(summary: Summary) -> bool:
     return (summary.modelled_share or 0.0) >= _MOSTLY and summary.limit_ms is not None
 
 
+def recording(summary: Summary) -> str:
+    """Say what of the step recording itself may have taken; '' where nothing is known of that."""
+    if not summary.recording_ms:
+        return ""
+    (low, high, whole), unit = in_one_unit(*summary.recording_ms, whole_ms(summary))
+    return f"Of these {whole} {unit} the profiler itself may take {low}–{high}: 2–5 µs for each recorded call."
+
+
 def _limits(summary: Summary) -> list[Figure]:
     """Return how far the step is from what the device can do, where most of its kernels' work is known."""
     if not modelled(summary) or summary.limit_ms is None:
@@ -258,6 +272,9 @@ def _limits(summary: Summary) -> list[Figure]:
     if summary.mfu is not None:
         hint = f"matrix products, convolutions, attention: their time at peak rates, of the step{known}"
         rows.append(Figure("MFU", percent(summary.mfu), hint, "summary.mfu"))
+        if summary.hfu is not None and summary.hfu > _TOLD_APART * summary.mfu:
+            hint = "the same with the work that the backward pass does again"
+            rows.append(Figure("HFU", percent(summary.hfu), hint, "summary.hfu"))
     reached = f"; {milliseconds(summary.reachable_ms)} at rates that programs reach" if summary.reachable_ms else ""
     hint = f"the step with each kernel as fast as the device allows in its number format, the host as recorded{reached}"
     return [*rows, Figure("hardware limit", milliseconds(summary.limit_ms), hint, "summary.limit_ms")]

@@ -250,6 +250,14 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         float | None,
         doc("What is left of the same collectives, the exchange itself, in ms of steady_ms; None likewise."),
     ] = None
+    recording_ms: Annotated[
+        list[float],
+        doc(
+            "What recording itself may have taken of steady_ms, least and most: 2 to 5 us for each recorded operator and call, as "
+            "measured where the GPU waits for the host. Empty where the CPU is not the bottleneck, with stacks, where the step "
+            "without the profiler is known, and under a tenth of the step."
+        ),
+    ] = []
     modelled_share: Annotated[
         float | None,
         doc(
@@ -257,14 +265,24 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             "kernels, and in older analyses."
         ),
     ] = None
+    kernel_efficiency: Annotated[
+        float | None,
+        doc(
+            "Of the kernels' time that is modelled, what the same work takes at rates that programs reach: 1 where no kernel can "
+            "be faster. None where no limit is known."
+        ),
+    ] = None
     mfu: Annotated[
         float | None,
         doc(
             "Model FLOPs utilization: the time that the arithmetic of matrix products, convolutions and attention takes at the "
-            "device's peak rate of the format that each ran in, as a share of steady_ms; recomputed work counts. None where no "
-            "such work is known."
+            "device's peak rate of the format that each ran in, as a share of steady_ms; forward work that the backward pass "
+            "does again is left out. None where no such work is known."
         ),
     ] = None
+    hfu: Annotated[float | None, doc("Hardware FLOPs utilization: the same with recomputed work. None likewise.")] = (
+        None
+    )
     bandwidth_share: Annotated[
         float | None,
         doc(

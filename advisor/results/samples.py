@@ -20,7 +20,9 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
 class Work(msgspec.Struct, frozen=True, kw_only=True):
     """Facts of the program that two recordings must share to be compared; None, or empty, where the trace does not tell."""
 
-    phase: Annotated[Name | None, doc("training or inference.")] = None
+    phase: Annotated[Name | None, doc("training or inference; of an engine that serves: prefill, decode, or both.")] = (
+        None
+    )
     precision: Annotated[Name | None, doc("Format of most of the time in products, convolutions and attention.")] = None
     framework: Annotated[Name | None, doc("What runs the program; None for plain PyTorch too.")] = None
     compiler: Annotated[Name | None, doc("Whose code ran, or eager.")] = None

@@ -96,7 +96,8 @@ def limits(context: Context) -> Limits:
             continue
         at = np.unique(back[here])
         compute = _compute_ns(rates, kind[at], np.where(matrix[forms], least, np.nan)[at])
-        memory = _memory_ns(rates, moved[at])
+        # Sums of products whose arithmetic was not recorded have no limit: their bytes alone would be a fraction of it.
+        memory = _memory_ns(rates, np.where(matrix[forms] & np.isnan(flops), np.nan, moved)[at])
         limit, reachable = (np.fmax(*pair) for pair in zip(compute, memory, strict=True))
         place = np.searchsorted(at, back[here])
         to = mine[here]

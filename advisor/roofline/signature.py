@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from advisor.roofline.types import SIZES, parse_type
+from advisor.roofline.types import SIZES, parse_scalar_type, parse_type
 
 Shape = tuple[int, ...]
 # A tensor of more elements fits no machine: its shape is damage.
@@ -122,12 +122,13 @@ def read(name: str, dims: bytes, types: bytes = b"", strides: bytes = b"", value
     shapes = _decode(dims)
     if not isinstance(shapes, list) or len(shapes) > _MOST_TENSORS:
         return None
-    kinds, steps, texts = (_aligned(_decode(raw), len(shapes)) for raw in (types, strides, values))
+    kinds, steps = (_aligned(_decode(raw), len(shapes)) for raw in (types, strides))
+    texts, beyond = _texts(_decode(values), len(shapes))
     operands = []
     for shape, kind, step, text in zip(shapes, kinds, steps, texts, strict=True):
         written = kind if isinstance(kind, str) else ""
-        value = text if isinstance(text, str) else "" if text is None else str(text)
-        operands.append(_operand(shape, written, step, value, typed=bool(types) and types.strip() != b"[]"))
+        operands.append(_operand(shape, written, step, _text(text), typed=bool(types) and types.strip() != b"[]"))
+    operands += [Operand(value=_text(text)) for text in beyond]
     if any(
         tensor.elements > _MOST_ELEMENTS for operand in operands for tensor in operand.tensors or _some(operand.tensor)
     ):
@@ -140,19 +141,21 @@ def _some(tensor: Tensor | None) -> tuple[Tensor, ...]:
 
 
 def _operand(shape: object, written: str, strides: object, value: str, *, typed: bool) -> Operand:
-    kind = parse_type(written)
     sizes = _sizes(shape)
+    kind = parse_type(written) or (parse_scalar_type(written) if sizes else None)
     if sizes is not None:
         # A tensor without dimensions and a value look alike but for their types.
         if kind is not None or (sizes and (not typed or written not in _NO_TENSOR)):
-            return Operand(Tensor(sizes, kind, _sizes(strides)), None, written, value)
+            return Operand(Tensor(sizes, kind, _strides(sizes, strides)), None, written, value)
         return Operand(None, None, written, value)
     if isinstance(shape, list):
         shapes = [_sizes(item) for item in shape]
         steps = _aligned(strides, len(shape))
         if all(item is not None for item in shapes):
             tensors = tuple(
-                Tensor(item, kind, _sizes(step)) for item, step in zip(shapes, steps, strict=True) if item is not None
+                Tensor(item, kind, _strides(item, step))
+                for item, step in zip(shapes, steps, strict=True)
+                if item is not None
             )
             return Operand(None, tensors, written, value)
     return Operand(None, None, written, value)
@@ -165,11 +168,32 @@ def _sizes(value: object) -> Shape | None:
     return tuple(value)
 
 
+def _strides(sizes: Shape, value: object) -> Shape | None:
+    """Return a tensor's strides; None where three dimensions have one stride, which is a placeholder: no view is like that."""
+    strides = _sizes(value)
+    if strides is not None and len(strides) == len(sizes):
+        wide = [stride for size, stride in zip(sizes, strides, strict=True) if size > 1 and stride]
+        if len(wide) > len(set(wide)) + 1:
+            return None
+    return strides
+
+
 def _decode(raw: bytes) -> object:
     try:
         return msgspec.json.decode(raw) if raw else None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+
+
+def _texts(value: object, size: int) -> tuple[Sequence[object], Sequence[object]]:
+    """The values of operands with shapes, and those of operands behind them, to which some writers of traces give none."""
+    if isinstance(value, list) and 0 < size < len(value) <= _MOST_TENSORS:
+        return value[:size], value[size:]
+    return _aligned(value, size), ()
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else "" if value is None else str(value)
 
 
 def _aligned(value: object, size: int) -> Sequence[object]:

@@ -64,12 +64,30 @@ _WRITTEN = {
     "c10::complex<float>": "complex64",
     "c10::complex<double>": "complex128",
 }
+# Names of torch's ScalarType, which tools that write traces of their own use instead.
+_SCALAR_TYPES = {
+    "Double": "float64",
+    "Float": "float32",
+    "Half": "float16",
+    "BFloat16": "bfloat16",
+    "Long": "int64",
+    "Int": "int32",
+    "Short": "int16",
+    "Char": "int8",
+    "Byte": "uint8",
+    "Bool": "bool",
+}
 _RANKS = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64")
 
 
 def parse_type(written: str) -> str | None:
     """The format that a C++ name of the profiler stands for; None where it names no type of elements."""
     return _WRITTEN.get(written)
+
+
+def parse_scalar_type(written: str) -> str | None:
+    """The format that a name of torch's ScalarType stands for; of operands with dimensions only: a value may be an `Int` too."""
+    return _SCALAR_TYPES.get(written)
 
 
 def is_floating(kind: str) -> bool:

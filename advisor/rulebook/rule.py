@@ -26,7 +26,7 @@ NEEDS: tuple[Need, ...] = get_args(Need)
 CONFIDENCES: Mapping[Confidence, float] = {"certain": 1.0, "likely": 0.7, "possible": 0.4}
 SEVERITIES: tuple[Severity, ...] = ("note", "low", "medium", "high")
 TIMES = {
-    "half_times": "this GPU's 16-bit Tensor Cores peak at {:.3g} times the rate of its fp32 units",
+    "half_times": "this GPU's 16-bit matrix units peak at {:.3g} times the rate of its fp32 products",
     "tf32_times": "this GPU's TF32 peaks at {:.3g} times the rate of its fp32 units",
     "half_times_tf32": "this GPU's 16-bit Tensor Cores peak at {:.3g} times the rate of TF32",
     "batch_times": "no batch over {:.3g} times as large surely fits the memory",

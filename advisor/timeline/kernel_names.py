@@ -197,4 +197,9 @@ DTYPES = {
     "c10::Float8_e5m2fnuz": "fp8",
     "c10::Float4_e2m1fn_x2": "fp4",
     "signed char": "int8",
+    # torch's ScalarType, as tools that write traces of their own have it.
+    "Float": "fp32",
+    "Half": "fp16",
+    "BFloat16": "bf16",
+    "Double": "fp64",
 }

@@ -48,6 +48,8 @@ CODE = {name: code for code, name in enumerate(CAUSES)}
 _LAUNCHES = re.compile(r"Launch|Memset|Memcpy")
 # Of more steps than these the first is left out where start-up takes so much of it.
 _FEW_STEPS, _STARTED_SHARE = 2, 0.10
+_ALIKE = 0.15
+"""Of the median, by which the device's work may differ between steps that are alike; batches of varying length differ by more."""
 _UNLIKE = 0.10
 """Part of their median by which a first step is longer or shorter than any other where it is none of them. One of three that
 differs by less shifts no figure by more than 4 %."""
@@ -259,13 +261,15 @@ def partition(recording: Recording, device: int, layers: list[Layer], early: Boo
         lost = int(dur[first & ~counted].sum())
         filled = lost >= _STARTED_SHARE * int(dur[first].sum())
         steady = summed(step[counted], dur[counted], recording.step_count)
-        if (filled or _unlike_the_others(recording, steady)) and (counted & ~first).any():
+        working = counted & (cause < len(BUSY))
+        busy = summed(step[working], dur[working], recording.step_count)
+        if (filled or _unlike_the_others(recording, steady, busy)) and (counted & ~first).any():
             counted &= ~first
     return Ledger(device, start, dur, cause, row, step, counted, gap, int(dur[counted].sum()))
 
 
-def _unlike_the_others(recording: Recording, steady: Ints) -> bool:
-    """Tell whether the first of some steps is none of them by its length, while those after it are alike.
+def _unlike_the_others(recording: Recording, steady: Ints, busy: Ints) -> bool:
+    """Tell whether the first of some steps is none of them by its length, while those after it are alike, in their work too.
 
     The profiler has just begun, and queues fill or were full: what such a step is made of, no other is. Where steps end with
     the GPU's work, the first is longer by the host's lead, and holds calls of two: it counts.
@@ -275,9 +279,12 @@ def _unlike_the_others(recording: Recording, steady: Ints) -> bool:
         return False
     first, others = float(steady[0]), steady[1:].astype(np.float64)
     median = float(np.median(others))
-    even = typical_ms(median, float(others.mean())) == median
-    beyond = max(first - float(others.max()), float(others.min()) - first)
-    return even and beyond > _UNLIKE * median
+    work = busy[1:]
+    even = typical_ms(median, float(others.mean())) == median and np.ptp(work) <= _ALIKE * np.median(work)
+    longer, shorter = first - float(others.max()), float(others.min()) - first
+    # A shorter one among steps that differ by as much is one of them: the first of some that get longer.
+    beyond = max(longer, shorter if shorter > float(np.ptp(others)) else 0.0)
+    return bool(even and beyond > _UNLIKE * median)
 
 
 def _ends(low: int, first: int, last: int, high: int) -> list[Layer]:

@@ -27,6 +27,8 @@ _ENGINE = re.compile(
     r"|(?:\[Executor\] )?_?forward_step\b)"
 )
 _COARSER = 2
+# Optimizer steps of an iteration that has several, and how many times as far apart as the others the first of each lies.
+_LEAST_GROUP, _APART = 3, 3.0
 # A range that repeats is an iteration where it is at least so often there, and covers so much of the recording.
 _LEAST_RANGES, _LEAST_COVERED = 3, 0.6
 # Parts of a model repeat within an iteration.
@@ -166,7 +168,28 @@ def _optimizers(recording: Recording) -> Way | None:
     classes = sorted(
         {match[1] for node in nodes.tolist() if (match := _OPTIMIZER.match(recording.names[host.name[node]]))}
     )
-    return f"Optimizer.step of {', '.join(classes[:3])}"[:100], np.array(ends, np.int64), ends[-1]
+    label, marks = f"Optimizer.step of {', '.join(classes[:3])}"[:100], np.array(ends, np.int64)
+    each, grouped = _groups(marks) if not len(_nodes(recording, _BATCH)) else (1, marks)
+    return (f"{label}, {each} to an iteration" if each > 1 else label), grouped, int(grouped[-1])
+
+
+def _groups(ends: Ints) -> tuple[int, Ints]:
+    """Return the number of an optimizer's steps that an iteration holds, and the iterations' ends; 1 and *ends* where each is one.
+
+    Reinforcement learning collects, then steps a number of times: every so many steps lie far apart, and no others do. Where
+    batches come from a loader, what comes every so many steps is an epoch's end.
+    """
+    between = np.diff(ends)
+    far = np.flatnonzero(between > _APART * np.median(between)) if len(between) else between
+    # One long step among the others may be anything; it is none of these if it is not half as long.
+    far = far[2 * between[far] >= np.median(between[far])] if len(far) else far
+    gaps = np.diff(far)
+    if len(far) < 2 or gaps[0] < _LEAST_GROUP or (gaps != gaps[0]).any():
+        return 1, ends
+    each, first = int(gaps[0]), int(far[0]) % int(gaps[0])
+    if len(far) == len(range(first, len(between), each)):
+        return each, ends[first::each]
+    return 1, ends
 
 
 def _batches(recording: Recording) -> Way | None:

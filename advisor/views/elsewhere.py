@@ -18,7 +18,8 @@ from advisor.views.owners import Owner
 
 # Of the steady time: less is not worth a line, and of one cause so many places are.
 _LEAST, _MOST = 0.05, 3
-_MARK = "ProfilerStep#"
+# Ranges that torch marks by itself.
+_MARKS = ("ProfilerStep#", "Optimizer.")
 _IN_PHASE = {
     "forward": "launches of the forward pass",
     "backward": "launches of the backward pass",
@@ -81,7 +82,7 @@ def _of_ranges(context: Context, segments: Ints) -> list[Owner]:
     ledger, host = context.ledger, context.recording.host
     if not host.size:
         return []
-    marks = np.array([name.startswith(_MARK) for name in context.names], np.bool_)
+    marks = np.array([name.startswith(_MARKS) for name in context.names], np.bool_)
     ranges = (host.group == ANNOTATION) & ~marks[host.name]
     nodes = np.flatnonzero(ranges & (host.thread == main_thread(context.recording)))
     nodes = nodes[host.above(nodes, ranges) < 0]

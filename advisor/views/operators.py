@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from advisor.trace import Trace
 
 _MOST_SHAPES = 4
+_MARKS = ("ProfilerStep#", "Optimizer.step#", "Optimizer.zero_grad#", "enumerate(DataLoader)#")
 _HEADINGS = (
     Heading(name="operator", meaning="its name; below it the shapes of its inputs, where they were recorded"),
     Heading(name="calls", unit="count"),
@@ -33,6 +34,9 @@ def operators(trace: Trace) -> Grid:
     """Operators by name, those with most GPU time of their own first (host time without a GPU); shapes below each."""
     frame, context = trace.frame("ops"), trace.context
     keep = counted_rows(trace, frame)
+    # Before torch 1.12 torch's own marks were written as operators.
+    marks = np.array([name.startswith(_MARKS) for name in context.names], np.bool_)
+    keep &= ~marks[context.recording.host.name[context.op_rows]]
     nodes = context.op_rows[keep]
     name, shapes = Labels(frame["name"]).where(keep), Labels(frame["shapes"]).where(keep)
     module = Labels(frame["module"]).where(keep)

@@ -18,7 +18,7 @@ from fuzz.values import SECRET
 from fuzz.world import Files, World
 
 NAME, TRACE = "baseline.json", "trace.json"
-_UPDATED, _COMMANDED = 0.25, 0.05
+_UPDATED, _COMMANDED, _UNSIGNED = 0.25, 0.05, 0.9
 _VALUES: list[Any] = [
     *[0, 1, 2, -1, 99, 1e15, 1.01e15, -1e15, 1e-300, 5e-324, [1.0], [1.0, 2.0], [[0.0] * 8], [[-5.0] * 8, []], [[], [], []]],
     *[[[1e15] * 8], [[1e15, -1e15] * 4], [[5e-324] * 8], "fires", "passes", "not_run", "error", "not_applicable", "ms", "MB"],
@@ -37,6 +37,8 @@ _GATES = [
 def make(rng: Random, world: World) -> tuple[str, Files]:
     """A baseline, damaged as bytes or in what it says."""
     document, damage, draw = rng.choice(world.baselines), "bytes", rng.random()
+    if rng.random() < _UNSIGNED:  # else no figure of a damaged one would be looked at
+        document = {key: value for key, value in document.items() if key != "digest"}
     if draw < 0.35:
         document, damage = figured(rng, document), "figures"
     elif draw < 0.75:

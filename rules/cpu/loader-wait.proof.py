@@ -35,7 +35,7 @@ def operators_inside_the_wait_are_the_loaders() -> TraceBuilder:
     return b
 
 
-@fires(cost_ms=1.0, severity="medium")
+@quiet
 def workers_that_deliver_too_slowly() -> TraceBuilder:
     return training(1000, workers=2)
 
@@ -46,11 +46,11 @@ def a_loader_that_keeps_up() -> TraceBuilder:
 
 
 @quiet
-def one_late_batch_when_the_workers_start() -> TraceBuilder:
+def one_late_batch_when_the_epoch_starts() -> TraceBuilder:
     b = TraceBuilder(None)
     for wait in (4000, 20, 20, 20):
         with b.step():
-            with b.loader(us=wait, workers=2):
+            with b.loader(us=wait, workers=0):
                 pass
             with b.op("aten::mkldnn_convolution", us=5000):
                 pass

@@ -66,3 +66,16 @@ def a_machine_without_a_gpu() -> TraceBuilder:
 @lacks("host")
 def no_host() -> TraceBuilder:
     return kernels_alone("volta_sgemm_128x64_nn")
+
+
+# generate() runs under no_grad; the inputs are made before it.
+@quiet
+def inputs_that_are_prepared_outside_of_no_grad() -> TraceBuilder:
+    b = TraceBuilder()
+    for seq in range(60):
+        with b.op("aten::slice", seq=seq):
+            pass
+    for _ in range(60):
+        with b.op("aten::addmm"):
+            b.kernel("volta_sgemm_128x64_nn", us=100)
+    return b

@@ -44,9 +44,15 @@ def communication_that_takes_few_multiprocessors_on_purpose() -> TraceBuilder:
     return training(24, name="ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)")
 
 
+# 4 blocks on 304 compute units.
+@fires(cost_ms=0.2, occurrences=4, op="aten::cumsum")
+def a_scan_on_four_compute_units() -> TraceBuilder:
+    return training(device="AMD Instinct MI300X")
+
+
 @quiet("not_applicable")
 def a_gpu_of_another_maker() -> TraceBuilder:
-    return training(device="AMD Instinct MI300X")
+    return training(device="Intel(R) Data Center GPU Max 1550")
 
 
 # 108 SMs: 53 blocks are 0.49 of them, 54 a half.

@@ -86,6 +86,24 @@ def test_steps_of_several_times_the_length_do_not_pass(slow: int, of: int, times
     assert done.exit_code in (1, 4), said(done)
 
 
+@pytest.mark.parametrize(("base_us", "now_us"), [(60, 105), (200, 245), (300, 345)])
+def test_a_program_of_short_steps_does_not_pass_either(base_us: float, now_us: float, tmp_path: Path) -> None:
+    """A floor of 0.05 ms let 0.06 ms become 0.105."""
+
+    def short(us: float) -> TraceBuilder:
+        b = TraceBuilder(host_us=0, latency_us=0, memory_gb=16)
+        for number in range(12):
+            with b.step():
+                b.kernel("volta_sgemm_128x64_nn", us=us + (0, 0.6, 0.2, 1.0, 0.4, 0.8)[number % 6])
+                b.sync(us=0)
+        return b
+
+    (tmp_path / "advisor.toml").write_text('[gate]\nlevels = { "*/*" = "off", kernel_ms = "off" }\n')
+    done = gate(tmp_path, short(base_us), short(now_us))
+    assert done.exit_code == 1, said(done)
+    assert gate(tmp_path, short(base_us), short(base_us + 2)).exit_code == 0  # two ticks of a clock
+
+
 # ---- 2: counts, bytes and memory that vary
 
 

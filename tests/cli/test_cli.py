@@ -100,3 +100,14 @@ def test_one_trace_is_analyzed_without_the_garbage_collector(tmp_path: Path) -> 
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert "collects False" in done.stderr
     assert "then True" in done.stderr
+
+
+def test_options_may_stand_before_a_trace(tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    with builder.step(), builder.op("aten::mm"):
+        builder.kernel("gemm", us=100)
+    path = str(builder.write(tmp_path / "trace.json"))
+    before = CliRunner().invoke(main, ["-f", "json", path])
+    assert before.exit_code == 0
+    assert json.loads(before.output) == json.loads(CliRunner().invoke(main, ["analyze", path, "-f", "json"]).output)
+    assert CliRunner().invoke(main, ["--nope", "rules"]).exit_code == 2

@@ -139,6 +139,7 @@ def steps_of_the_action() -> dict[str, tuple[dict[str, str], str]]:
 
 
 def test_no_input_is_part_of_a_script() -> None:
+    assert list(steps_of_the_action()) == ["begin", "install", "gate", "comment"]
     for environment, script in steps_of_the_action().values():
         assert "${{" not in script
         assert environment
@@ -211,8 +212,10 @@ def run_action(folder: Path, name: str, **inputs: str) -> tuple[int, dict[str, s
         "CONFIG": "",
         "OUTPUT": "advisor-gate",
     }
-    _, script = steps_of_the_action()["gate"]
-    found = shell(script, folder, GITHUB_OUTPUT=str(output), GITHUB_STEP_SUMMARY=str(summary), **{**given, **inputs})
+    scripts = steps_of_the_action()
+    given |= inputs
+    assert shell(scripts["begin"][1], folder, **given).returncode == 0
+    found = shell(scripts["gate"][1], folder, GITHUB_OUTPUT=str(output), GITHUB_STEP_SUMMARY=str(summary), **given)
     return found.returncode, dict(line.split("=", 1) for line in output.read_text().splitlines()), summary.read_text()
 
 
@@ -232,6 +235,46 @@ def test_the_action_publishes_nothing_of_an_earlier_run(checkout: Path) -> None:
         # A comment on the pull request is renewed by this: that of the run before would say that all is well.
         assert [path.name for path in (checkout / "advisor-gate").iterdir()] == ["gate.md"]
         assert summary.startswith(f"<!-- advisor-gate -->\n\n## advisor gate: no answer\n\n{outputs['headline']}\n")
+
+
+def test_the_action_clears_up_before_anything_can_fail(checkout: Path) -> None:
+    """The upload of the folder, which users set to always, would else carry the answer of a run before."""
+    scripts = steps_of_the_action()
+    assert next(iter(scripts)) == "begin"
+    folder = checkout / "-out put"
+    (folder / "gate.md").mkdir(parents=True)
+    for name in ("gate.json", "gate.sarif", "gate.xml", "notes.txt"):
+        (folder / name).write_text("of an earlier run")
+    assert shell(scripts["begin"][1], checkout, OUTPUT=folder.name).returncode == 0
+    assert [path.name for path in folder.iterdir()] == ["notes.txt"]
+    (checkout / "bin" / "rm").write_text("#!/bin/sh\nexit 1\n")  # as where another user's files lie there
+    (checkout / "bin" / "rm").chmod(0o755)
+    assert shell(scripts["begin"][1], checkout, OUTPUT=folder.name).returncode != 0
+    text = (ROOT / "action.yml").read_text(encoding="utf-8")
+    assert "value: ${{ steps.gate.outputs.verdict || 'error' }}" in text  # what is skipped has no outputs
+    assert "value: ${{ steps.gate.outputs.sarif }}" in text
+
+
+@pytest.mark.parametrize(("verdict", "posted"), [("", "## advisor gate: no answer"), ("failed", "of this run")])
+def test_the_comment_of_an_action_that_failed_before_its_gate_is_no_answer(
+    verdict: str, posted: str, checkout: Path
+) -> None:
+    _, script = steps_of_the_action()["comment"]
+    (checkout / "advisor-gate").mkdir()
+    (checkout / "advisor-gate" / "gate.md").write_text("<!-- advisor-gate -->\nof this run, or of an earlier one\n")
+    (checkout / "an action" / ".ci").mkdir(parents=True)
+    (checkout / "an action" / ".ci" / "comment.py").write_text(
+        "import sys; print(open(sys.argv[1]).read(), sys.argv[2])"
+    )
+    done = shell(
+        script, checkout, ACTION="an action", OUTPUT="advisor-gate", BASELINE="b.json", TOKEN="none", VERDICT=verdict,
+        RUNNER_TEMP=str(checkout),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("<!-- advisor-gate -->\n")  # the mark by which the comment is renewed
+    assert posted in done.stdout
+    assert ("earlier" in done.stdout) == bool(verdict)
+    assert done.stdout.endswith("b.json\n")
 
 
 def test_the_actions_headline_can_be_pasted_into_a_script(checkout: Path) -> None:
@@ -412,7 +455,7 @@ def test_a_refused_comment_is_a_warning(github: dict[str, Any], checkout: Path) 
     (checkout / "advisor-gate").mkdir()
     (checkout / "advisor-gate" / "gate.md").write_text("<!-- advisor-gate -->\n")
     done = shell(
-        script, checkout, ACTION=str(ROOT), OUTPUT="advisor-gate", BASELINE="", TOKEN="none",
+        script, checkout, ACTION=str(ROOT), OUTPUT="advisor-gate", BASELINE="", TOKEN="none", VERDICT="passed",
         GITHUB_EVENT_PATH=str(github["event"]), GITHUB_API_URL="http://127.0.0.1:9", GITHUB_REPOSITORY="o/r",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -420,10 +463,14 @@ def test_a_refused_comment_is_a_warning(github: dict[str, Any], checkout: Path) 
 
 
 def test_gitlabs_script(checkout: Path) -> None:
+    (checkout / "gate.xml").write_text("of an earlier run")
     assert command("baseline", "sample_traces/gate/workers.json.gz", "-q", cwd=checkout).returncode == 0
     lines = re.findall(
-        r"^    - (advisor .*)$", (ROOT / "docs" / "gitlab-ci.yml").read_text(encoding="utf-8"), re.MULTILINE
+        r"^    - ((?:rm|advisor) .*)$", (ROOT / "docs" / "gitlab-ci.yml").read_text(encoding="utf-8"), re.MULTILINE
     )
+    assert [line.split()[0] for line in lines] == ["rm", "advisor"]
+    missing = shell("\n".join(lines), checkout, ADVISOR_TRACE="none.json", ADVISOR_BASELINE="advisor-baseline.json")
+    assert (missing.returncode, (checkout / "gate.xml").exists()) == (3, False)
     trace = "sample_traces/gate/no_workers.json.gz"
     found = shell("\n".join(lines), checkout, ADVISOR_TRACE=trace, ADVISOR_BASELINE="advisor-baseline.json")
     assert (found.returncode, (checkout / "gate.xml").is_file()) == (1, True)

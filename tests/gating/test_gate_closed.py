@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,10 +17,12 @@ from support.traces import real_trace
 import advisor
 from advisor.cli import main
 from advisor.config import Gate
+from advisor.errors import UsageError
 from advisor.gating import baseline
 from advisor.gating import judge as gating
 from advisor.gating.baseline import Baseline
-from advisor.results.analysis import Analysis, NotRun
+from advisor.gating.update import update
+from advisor.results.analysis import Analysis, NotRun, QualityNote
 from advisor.results.judgement import Check, Judgement
 from advisor.testing import TraceBuilder
 
@@ -307,3 +311,106 @@ def test_fail_on_a_third_of_a_recording_is_inconclusive(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["analyze", str(cut), "--fail-on", "low", "-q"])
     assert result.exit_code == 4
     assert "is cut off (truncated): record it again" in result.stderr
+
+
+# ---- baselines that are not what the advisor wrote
+
+
+def file_of(base: Baseline, edit: Callable[[dict[str, Any]], object] = lambda _: None) -> Baseline:
+    """Read the baseline from a file that somebody has edited."""
+    table = json.loads(baseline.dump(base))
+    edit(table)
+    path = _folder / "b.json"
+    path.write_text(json.dumps(table))
+    return baseline.load(path)
+
+
+def test_a_baseline_that_was_edited_or_merged_is_compared_with_nothing() -> None:
+    """Found by an attack: with its step raised by hand, any regression passed."""
+
+    def raised(table: dict[str, Any]) -> None:
+        table["metrics"]["step_ms"]["runs"] = [[99.0] * 20]
+
+    found = judge(file_of(baseline.make([steps()]), raised), steps(kernel_us=12_000))
+    assert (found.verdict, found.checks) == ("inconclusive", [])
+    assert found.headline == (
+        "the recordings cannot be compared: the baseline is not as the advisor wrote it, but edited or merged: make it anew"
+    )
+    assert found.update == ""
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("metrics", {}),
+        ("rules", {}),
+        ("fingerprint", None),
+        ("steps", [3]),
+        ("work", None),
+        ("parts", {}),
+        ("advisor", "0.0.1"),
+    ],
+)
+def test_all_that_decides_is_in_the_digest(key: str, value: object) -> None:
+    base = baseline.make([steps()])
+
+    def changed(table: dict[str, Any]) -> None:
+        table[key] = {**table[key], "device": "NVIDIA H100"} if key == "fingerprint" else value
+
+    assert file_of(base, changed).digest != ""
+    assert file_of(base) == base
+    assert file_of(base, lambda table: table["history"][0].update(reason="typo mended")).digest == ""
+    assert file_of(base, lambda table: table.pop("digest")).digest == ""  # by an advisor that wrote none
+
+
+def test_a_baseline_in_another_unit_is_inconclusive() -> None:
+    base = baseline.make([steps()])
+    series = base.metrics["step_ms"]
+    found = judge(
+        REPLACE(base, metrics={**base.metrics, "step_ms": REPLACE(series, unit="s")}), steps(kernel_us=12_000)
+    )
+    assert named(found, "step_ms").outcome == "inconclusive"
+    assert "the baseline does not hold it" in named(found, "step_ms").message
+
+
+def test_a_figure_that_only_the_baseline_knows_is_lost_and_named() -> None:
+    """As of a later advisor: it would be left out unsaid."""
+    base = baseline.make([steps()])
+    found = judge(REPLACE(base, metrics={**base.metrics, "future_ms": base.metrics["step_ms"]}), steps())
+    assert found.verdict == "inconclusive"
+    assert found.headline == "future_ms: is not known to this advisor, which is older than the baseline's, or newer"
+
+
+@pytest.mark.parametrize(("factor", "said"), [(1e-3, "0.001"), (1e3, "1000"), (1e-6, "1e-06")])
+def test_times_in_another_unit_are_no_improvement(factor: float, said: str) -> None:
+    base = steps()
+    assert base.samples is not None
+    times = {
+        name: [value * factor * 1.2 for value in values]
+        for name, values in base.samples.metrics.items()
+        if name.endswith("_ms")
+    }
+    found = judge(base, with_metric(base, **times))
+    assert (found.verdict, found.checks) == ("inconclusive", [])
+    assert found.headline == (
+        f"not comparable: perhaps its times are in another unit: the step and its parts take {said} times as long"
+    )
+    # A step of which only the wait went is as short, and its kernels take what they took.
+    waits = with_metric(base, step_ms=[20_000.0 + number % 3 for number in range(20)])
+    assert judge(waits, base).verdict == "passed"
+
+
+def test_the_settings_turn_nothing_off_unsaid() -> None:
+    off = Gate(levels={"step*_ms": "off"})
+    assert judge(steps(), steps(), off).headline.endswith(" checks; 2 are off by the settings")
+    assert judge(steps(), steps(), Gate(levels={"step_ms": "off"})).headline.endswith("; 1 is off by the settings")
+
+
+def test_no_test_writes_the_baseline_of_a_recording_that_is_cut_off(tmp_path: Path) -> None:
+    """Found by an attack: the plugin wrote what the command refuses."""
+    whole = steps()
+    note = QualityNote(code="truncated", message="the file ends early", advice="")
+    cut = REPLACE(whole, quality=[*whole.quality, note])
+    with pytest.raises(UsageError, match="is cut off"):
+        update(tmp_path / "b.json", [cut], "first")
+    assert list(tmp_path.glob("b.json*")) == []

@@ -132,6 +132,27 @@ def test_long_runs_are_quick_and_certain() -> None:
     assert decide([first], [second], threshold=5).outcome == "worse"
 
 
+def test_very_long_runs_are_bounded_in_time_and_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by an attack: a baseline of 100,000 steps took 1.5 GB and half a minute a figure. What draws tend to is the same."""
+    rng = np.random.default_rng(3)
+    first, second = rng.gamma(4, 25, 3000), rng.gamma(4, 29, 3000)
+    monkeypatch.setattr(significance, "_MOST", 10_000_000)
+    drawn = decide([first.tolist()], [second.tolist()], threshold=3, statistic="median")
+    rng_of = np.random.default_rng
+    near = first + 2.0
+    chances = [significance._of_deals(first, near, rng_of(1), upward=upward) for upward in (True, False)]
+    monkeypatch.setattr(significance, "_MOST", 0)
+    tends = decide([first.tolist()], [second.tolist()], threshold=3, statistic="median")
+    assert tends.outcome == drawn.outcome == "worse"
+    assert (tends.low, tends.high) == (pytest.approx(drawn.low, abs=1.0), pytest.approx(drawn.high, abs=1.0))
+    for chance, upward in zip(chances, (True, False), strict=True):
+        assert significance._of_deals(first, near, rng_of(1), upward=upward) == pytest.approx(chance, abs=0.04)
+    assert significance._of_deals(np.ones(9), np.ones(9), rng_of(1), upward=True) == 1.0
+    shape = significance._drawn(first, "mean", rng_of(1))
+    assert shape.std() == pytest.approx(first.std() / 3000**0.5, rel=0.1)
+    assert len(shape) == 500
+
+
 @pytest.mark.parametrize("count", [4, 5, 8])
 def test_false_alarms_of_a_noisy_figure_are_rare(count: int) -> None:
     # Noise of 8 % against a tolerance of 5 %: half of all differences pass the tolerance, few may count.
@@ -175,3 +196,27 @@ def test_a_figure_that_is_asked_for_beside_others_has_to_be_surer() -> None:
     assert decide(*sides, threshold=1.0, quiet=5.0, level=0.0002).outcome == "inconclusive"
     # Known to differ by 2 at most, they lie 4.9 errors apart.
     assert decide(*sides, threshold=1.0, quiet=2.0, level=0.0002).outcome == "worse"
+
+
+def test_steps_whose_noise_would_hide_a_regression_if_they_were_alike_do_not_pass() -> None:
+    # A spread of 3.1 and the same median: alike steps hide up to 3.5 spreads, which is more than twice the threshold of 5.
+    steps = [97.0, 103.0] * 5
+    found = decide([steps], [steps], threshold=5)
+    assert (found.outcome, found.because) == ("inconclusive", "its noise would hide a regression that matters")
+    assert found.likely == pytest.approx(3.5 * (20 * 9 / 18) ** 0.5)
+    assert decide([steps], [steps], threshold=6).outcome == "same"
+
+
+@pytest.mark.parametrize("sides", [(3, 1), (3, 3), (5, 5)])
+def test_runs_that_differ_by_5_per_cent_hardly_ever_pass_what_is_10_slower(sides: tuple[int, int]) -> None:
+    rng = np.random.default_rng(11)
+    passed = 0
+    for _ in range(3000):
+        base, now = (rng.normal(centre, 5, count) for centre, count in zip((100, 110), sides, strict=True))
+        runs = [[[figure] * 4 for figure in side] for side in (base, now)]
+        passed += decide(*runs, threshold=5.0).outcome == "same"
+    assert passed <= 4  # 2 to 3 are to be expected of three beside one, 9 where one in 400 may pass
+    # Runs that differ by 1 % pass where nothing changed, of three a side in 19 of 20 cases or more.
+    if sides != (3, 1):
+        pairs = [[[[figure] * 4 for figure in rng.normal(100, 1, count)] for count in sides] for _ in range(400)]
+        assert sum(decide(*pair, threshold=5.0).outcome == "same" for pair in pairs) >= 380

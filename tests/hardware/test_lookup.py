@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.hardware import limits, link_gbps, peaks
+from advisor.hardware import limits, link_gbps, peaks, properties
 
 GIB = 1 << 30
 
@@ -123,9 +123,34 @@ def test_the_link_to_the_host(name: str, gbps: float | None) -> None:
     assert link_gbps(name) == gbps
 
 
-def test_ratios_are_of_nvidia_devices() -> None:
-    assert peaks("AMD Instinct MI300X") is None
+def test_ratios_of_devices() -> None:
+    mi210, mi300x = peaks("AMD Instinct MI210"), peaks("AMD Instinct MI300X")
+    assert mi210 is not None
+    assert mi300x is not None
+    # In fp32 AMD's matrix units multiply as well: 45.3 of 181 TFLOP/s, and 163.4 of 1,307.4.
+    assert (mi210.half_times, mi300x.half_times) == (pytest.approx(4.0, rel=0.01), pytest.approx(8.0, rel=0.01))
     assert peaks("NVIDIA GeForce RTX 4090 Laptop GPU") is None
     b200 = peaks("NVIDIA B200")
     assert b200 is not None
     assert (b200.half_times, b200.tf32_times, b200.half_times_tf32) == (30.0, 15.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "full", "capability", "sms"),
+    [
+        ("mi300x", "AMD Instinct MI300X", None, 304),
+        ("H100 PCIe", "H100 PCIe", 9.0, 114),
+        ("NVIDIA A100", "NVIDIA A100", 8.0, 108),  # of 40 or 80 GB: the memory is not said
+        ("rtx 5090", "rtx 5090", 12.0, 170),
+        ("T4", "NVIDIA T4", 7.5, 40),
+    ],
+)
+def test_properties_by_name(name: str, full: str, capability: float | None, sms: int) -> None:
+    found = properties(name)
+    assert found is not None
+    assert (found.name, found.capability, found.sms) == (full, capability, sms)
+    assert (found.memory_bytes is None) == (name == "NVIDIA A100")
+
+
+def test_a_name_that_no_device_has() -> None:
+    assert properties("Accelerator 9000") is None

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from msgspec.structs import replace
 from support.ranks import BOOK, COMPUTE_US, GPU, MESSAGE_US, ONLY, STEP_US, close, rank, ranks, read, together
@@ -16,9 +17,10 @@ from advisor.pipeline import analyze_many
 from advisor.ranks.digest import Digest, digest
 from advisor.ranks.job import Job
 from advisor.ranks.matching import find_shift, match
+from advisor.ranks.rewrite import rewrite
 from advisor.ranks.summary import ranks_of
 from advisor.report.redact import redact
-from advisor.results.ranks import Across
+from advisor.results.ranks import Across, RankRow
 from advisor.testing import TraceBuilder
 from advisor.timeline.ledger import CAUSES
 
@@ -434,3 +436,26 @@ def test_ranks_0_and_6_keep_the_others_waiting(real: Any) -> None:
         assert said[0].startswith("The GPU waits in collectives, mostly for rank")
         worth = [(finding.saving.high_ms if finding.saving else 0) for finding in analysis.findings]
         assert worth == sorted(worth, reverse=True)  # all are likely: what is first is what to do first
+
+
+def test_a_message_larger_than_any_machine_is_of_unknown_size(tmp_path: Path) -> None:
+    b = TraceBuilder(GPU, rank=0, world_size=2)
+    with b.op("record_param_comms", args={"dtype": "Float", "In msg nelems": (1 << 62) + 1}):
+        b.idle(us=2)
+        with b.op("nccl:all_reduce"):
+            b.kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", us=50, stream=20)
+    (row,) = read(tmp_path, [b])[0].frame("collectives").to_dict("records")
+    assert pd.isna(row["bytes"])
+
+
+@pytest.mark.real
+def test_the_plan_of_a_rewritten_rank_begins_with_steady_time(real: Any) -> None:
+    """300 of its 330 ms are start-up, of which no price speaks."""
+    analysis = advisor.analyze(str(real("audited/a100_particle_batch8_cold.json.gz")))
+    row = RankRow(
+        rank=0, path="", steps=0, step_ms=None, gpu_busy_share=None, compute_share=None, communication_share=None,
+        wait_ms=1.0, wait_share=None, late_share=None, caused_ms=None, clock_offset_ms=None, clock_residual_ms=None,
+    )  # fmt: skip
+    arrivals = pd.DataFrame({"rank": [0], "step": [0], "cost_ns": [1000], "late_rank": [1]})
+    plan = rewrite(analysis, row, arrivals, [], BOOK.rules).plan
+    assert plan[0].step_ms_before == analysis.summary.priced_ms < 40

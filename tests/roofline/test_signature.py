@@ -50,6 +50,38 @@ def test_lists_of_another_length_are_passed_over() -> None:
     assert found.tensor(0) == Tensor((2, 2), "float32")
 
 
+def test_values_behind_the_last_shape_belong_to_operands_without_one() -> None:
+    found = read(
+        "aten::convolution",
+        b"[[2, 8, 4, 4], [8, 8, 1, 7]]",
+        b'["float", "float"]',
+        b"",
+        b'["", "", "", "(1,1)", "(0,3)"]',
+    )
+    assert found is not None
+    assert len(found.operands) == 5
+    assert (found.operand(2).numbers, found.operand(3).numbers, found.operand(4).numbers) == (None, (1, 1), (0, 3))
+
+
+def test_types_by_the_names_of_scalar_types() -> None:
+    found = read("aten::mm", b"[[2, 3], [3, 4], []]", b'["BFloat16", "Float", "Int"]')
+    assert found is not None
+    assert [operand.tensor for operand in found.operands] == [
+        Tensor((2, 3), "bfloat16"),
+        Tensor((3, 4), "float32"),
+        None,
+    ]
+
+
+def test_three_dimensions_of_one_stride_are_a_placeholder() -> None:
+    found = read("aten::relu", b"[[2, 3, 4]]", b'["float"]', b"[[1, 1, 1]]")
+    assert found is not None
+    assert found.tensor(0) == Tensor((2, 3, 4), "float32")
+    windows = read("aten::relu", b"[[2, 30, 4]]", b'["float"]', b"[[40, 1, 1]]")
+    assert windows is not None
+    assert windows.tensor(0) == Tensor((2, 30, 4), "float32", (40, 1, 1))
+
+
 @pytest.mark.parametrize(
     ("shape", "strides", "stored"),
     [

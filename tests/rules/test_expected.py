@@ -262,3 +262,14 @@ def test_no_rule_fails_and_no_report_promises_more_than_the_step(name: str) -> N
             most = owned_ms(finding, result.findings) * (1 + 1e-9)
             assert 0 <= finding.saving.low_ms <= finding.saving.high_ms <= most
     assert Analysis.from_json(result.to_json()) == result
+
+
+def test_experts_that_all_compute_all_tokens() -> None:
+    """Ten layers of four experts, of which the gate chooses one: 382 ms of products, and the activations between them."""
+    (found,) = [
+        finding
+        for finding in analysis("audited/a100_switch_transformer_8x1024").findings
+        if finding.rule == "kernels/dense-experts"
+    ]
+    assert found.cost_ms == pytest.approx(388, rel=0.01)
+    assert found.evidence.rows[0][1:3] == [4, 1]

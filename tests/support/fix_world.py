@@ -222,6 +222,7 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "layer": nn.Linear(8, 8),
     },
     "gpu-idle/tensor-from-list": lambda scope: {"list_of_arrays": [np.zeros(4) for _ in range(3)]},
+    "cpu/list-conversion": lambda scope: {"list_of_arrays": [np.zeros(4) for _ in range(3)]},
     "kernels/python-loop": lambda scope: {
         "averages": [torch.zeros(4)],
         "weights": [torch.ones(4)],
@@ -230,7 +231,9 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "ys": [torch.tensor([0, 1])],
     },
     "transfer/cpu-created-tensor": lambda scope: {"batch": BATCH},
+    "gpu-idle/distribution-checks": lambda scope: {"logits": torch.rand(4, 3)},
     "gpu-idle/launch-bound": lambda scope: {
+        "fasterrcnn_resnet50_fpn": lambda num_classes: Detector(),
         "model": Hub(),
         "experts": [nn.Linear(8, 8), nn.Linear(8, 8)],
         "chosen": torch.tensor([0, 1, 0, 1]),
@@ -269,6 +272,11 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "gpu-idle/recurrent-launches": lambda scope: {
         "samples": [torch.rand(8) for _ in range(BATCH)],
         "model": nn.Linear(8, 2),
+    },
+    "kernels/dense-experts": lambda scope: {
+        "tokens": torch.rand(16, 8),
+        "scores": torch.rand(16, 4),
+        "experts": nn.ModuleList(nn.Linear(8, 8) for _ in range(4)),
     },
     "kernels/nms-candidates": lambda scope: {
         "fasterrcnn_resnet50_fpn": lambda **options: nn.Linear(8, options["num_classes"])
@@ -387,7 +395,32 @@ def libraries() -> dict[str, Any]:
         },
         "writer": ns(add_scalar=lambda tag, value, step: None, add_histogram=lambda tag, values, step: None),
         "progress": ns(set_postfix=lambda **figures: None),
+        "TrainingArguments": training_arguments,
+        "lightning": ns(Trainer=lambda max_epochs=None, precision="32-true": (max_epochs, precision)),
     }
+
+
+def training_arguments(
+    output_dir: str,
+    *,
+    per_device_train_batch_size: int = 8,
+    bf16: bool = False,
+    tf32: bool | None = None,
+    optim: str = "adamw_torch",
+    torch_compile: bool = False,
+    dataloader_num_workers: int = 0,
+    dataloader_persistent_workers: bool = False,
+) -> dict[str, Any]:
+    """Return the arguments of transformers' Trainer (5.17) that fixes set."""
+    return dict(locals())
+
+
+class Detector(Net):
+    """A model with a backbone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.backbone = nn.Linear(8, 8)
 
 
 class Hub(Net):

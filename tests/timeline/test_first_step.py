@@ -42,6 +42,39 @@ def test_among_steps_that_differ_it_is_one_of_them() -> None:
     assert compute == pytest.approx(4 / 13, rel=0.01)
 
 
+def test_a_shorter_one_of_steps_that_get_longer_counts() -> None:
+    """4 of 10.3, 11.7, 13.1, 13.5 ms: the fastest of all, and as far from the next as the others lie apart."""
+    _, compute = shares(6.3, 7.7, 9.1, 9.5)
+    assert compute == pytest.approx(4 / 12.15, rel=0.01)
+
+
 def test_of_two_steps_both_count() -> None:
     _, compute = shares(12.0, 6.0)
     assert compute == pytest.approx(8 / 26, rel=0.01)
+
+
+def of_work(*kernel_ms: float) -> TraceBuilder:
+    """Steps of some ms of products on the GPU, and 2 ms of Python."""
+    b = TraceBuilder("NVIDIA H100 80GB HBM3")
+    for ms in kernel_ms:
+        with b.step():
+            b.idle(ms=2)
+            with b.op("aten::mm", us=10, shapes=[[4096, 4096], [4096, 4096]], dtypes=["c10::BFloat16"] * 2):
+                b.kernel("nvjet_tst_128x256_64x4_1x2_h_bz_coopA_NNT", us=ms * 1000)
+            b.sync()
+    return b
+
+
+def test_a_shorter_batch_among_batches_of_varying_length_counts() -> None:
+    """3, 6 and 5 ms of work and thrice 2 ms of Python: the first is one of steps whose work differs."""
+    summary = advisor.analyze(trace_of(of_work(3.0, 6.0, 5.0).to_json())).summary
+    assert summary.steady_causes["compute"] == pytest.approx(14 / 20, rel=0.01)
+
+
+def test_the_distance_from_the_limit_is_that_of_the_steps_that_count() -> None:
+    """4 ms of products in each of three steps, after a first one of 9."""
+    summary = advisor.analyze(trace_of(of_work(9.0, 4.0, 4.0, 4.0).to_json())).summary
+    (product,) = summary.distance
+    assert product.ms == pytest.approx(4.0, rel=0.01)
+    # 137 GFLOP at 989 TFLOP/s are 0.139 ms of 6.
+    assert summary.mfu == pytest.approx(0.139 / 6.03, rel=0.02)

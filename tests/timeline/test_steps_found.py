@@ -277,3 +277,38 @@ def test_an_evaluation_between_the_epochs_lengthens_one_step(tmp_path: Path) -> 
             work(b)
     # The second evaluation is behind the last step.
     assert found(b, tmp_path) == ("Optimizer.step of SGD", [2000, 2500, 2500, 2500, 5500, 2500, 2500, 2500])
+
+
+def collecting(
+    b: TraceBuilder, iterations: int, *, steps: int = 4, collect_us: int = 20_000, loader: bool = False
+) -> None:
+    """Iterations that collect for a while and step an optimizer some times, 2 ms each."""
+    for _ in range(iterations):
+        work(b, collect_us)
+        for _ in range(steps):
+            if loader:
+                with b.loader(us=10):
+                    pass
+            marks(b, [ADAM])
+
+
+@both
+def test_an_iteration_that_collects_holds_all_its_optimizer_steps(device: str, tmp_path: Path) -> None:
+    b = builder(device)
+    collecting(b, 3)
+    assert found(b, tmp_path) == ("Optimizer.step of Adam, 4 to an iteration", [28_000] * 3)
+
+
+def test_steps_that_lie_apart_now_and_then_are_steps(tmp_path: Path) -> None:
+    """After the third and the seventh, and the twelfth: no period."""
+    b = builder()
+    for length in (3, 4, 5, 2):
+        marks(b, [ADAM] * length)
+        work(b, 20_000)
+    assert found(b, tmp_path)[0] == "Optimizer.step of Adam"
+
+
+def test_what_comes_after_so_many_batches_of_a_loader_is_an_epochs_end(tmp_path: Path) -> None:
+    b = builder()
+    collecting(b, 3, loader=True)
+    assert found(b, tmp_path)[0] == "Optimizer.step of Adam"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.traces import trace as real_trace
 from support.views import by_first, check_tables, column, traced
 
 from advisor.pipeline import analyze
@@ -13,6 +14,7 @@ from advisor.results.views import Views
 from advisor.testing import TraceBuilder
 from advisor.trace import Trace
 from advisor.views.memory import thin
+from advisor.views.operators import operators
 
 # ---- memory and queue
 
@@ -100,3 +102,14 @@ def test_an_operator_inside_its_like_counts_once(tmp_path: Path) -> None:
     assert by_first(views.operators, "host total")["aten::to"] == pytest.approx(0.1)
     assert by_first(views.operators, "GPU total")["aten::to"] == pytest.approx(0.5)
     assert by_first(views.operators, "calls")["aten::to"] == 2
+
+
+@pytest.mark.real
+def test_marks_that_torch_wrote_as_operators_are_none() -> None:
+    """In 2021 ProfilerStep, Optimizer.step and the loader's range were operators too."""
+    trace = real_trace("v100_resnet50_workers0")
+    names = [row[0] for row in operators(trace).rows]
+    assert "aten::cudnn_convolution" in names
+    assert not [
+        name for name in names if str(name).startswith(("ProfilerStep#", "Optimizer.", "enumerate(DataLoader)#"))
+    ]

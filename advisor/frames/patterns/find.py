@@ -9,6 +9,7 @@ import numpy as np
 
 from advisor.frames.patterns.attention import attention
 from advisor.frames.patterns.convolution import biased_convolutions
+from advisor.frames.patterns.experts import dense_experts
 from advisor.frames.patterns.loop import loops
 from advisor.frames.patterns.recompute import recompute
 from advisor.frames.patterns.training_mode import training_mode
@@ -25,6 +26,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     created_on_host,
     sent_back_and_forth,
     training_mode,
+    dense_experts,
 )
 
 

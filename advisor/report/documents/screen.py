@@ -23,6 +23,10 @@ _NARROW = 80
 """Columns from which on the page keeps its number of lines; below, half as many more are allowed."""
 _NO_SHORTER = 0.98
 """Share of the step from which on one with faster kernels is no shorter."""
+_NEAR = 0.8
+"""Of what the device reaches, and of the step, from which on kernels that fill it are near their limit."""
+_ALL_KNOWN = 0.9
+"""Of the kernels' time whose limits are known, from which on nothing is said of the rest."""
 _DOT = " · "
 
 Line = tuple[doc.Piece, ...]
@@ -39,8 +43,8 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
     head = [*_title(analysis, width), *_state(analysis, width)]
     shown = _leading(analysis.findings)
     lead: list[Line] = _before(analysis, width) if shown else [("No findings.",)]
-    limit = _limit(analysis.summary)
-    foot = _wrapped(limit, width) if limit else []
+    distance = limit(analysis.summary)
+    foot = [line for text in (figures.recording(analysis.summary), distance) if text for line in _wrapped(text, width)]
     foot += _left_out(analysis, shown, width) + _next(analysis.trace.path, bool(shown), width)
     foot = _elsewhere(analysis, width) + foot
     yield from _page(head, lead, _entries(analysis, shown, width), foot, _most(LINES, width))
@@ -117,11 +121,19 @@ def _causes(summary: Summary, width: int) -> str:
     return first.rstrip(": ")
 
 
-def _limit(summary: Summary) -> str:
+def limit(summary: Summary) -> str:
     """Return how far the step is from what the device can do; nothing where too little of its kernels' work is known."""
     if not figures.modelled(summary) or summary.limit_ms is None or summary.reachable_ms is None:
         return ""
     mfu = f", MFU {share(summary.mfu)} %" if summary.mfu is not None else ""
+    known = summary.modelled_share or 0.0
+    if known < _ALL_KNOWN:
+        mfu = f" (limits known of {share(known)} % of kernel time){mfu}"
+    causes = summary.steady_causes or summary.causes
+    reached = summary.kernel_efficiency or 0.0
+    if reached >= _NEAR and causes.get("compute", 0.0) >= _NEAR and known >= _ALL_KNOWN:
+        most = duration(max(summary.priced_ms - summary.limit_ms, 0.0))
+        return f"Kernels are at {share(reached)} % of what this GPU reaches: faster ones return at most {most}{mfu}"
     if summary.reachable_ms > _NO_SHORTER * summary.priced_ms:
         return f"Faster kernels alone would not shorten the step{mfu}"
     (first, least, most), unit = in_one_unit(summary.priced_ms, summary.limit_ms, summary.reachable_ms)

@@ -47,6 +47,7 @@ class Program:
     compiled_share: float | None
     graphs: bool
     frameworks: tuple[str, ...]
+    trainer: str | None
     model: str | None
     device_name: str | None
     vendor: str
@@ -96,6 +97,7 @@ def program_of(context: Context) -> Program:
         compiled_share=compilation.compiled_share(context),
         graphs=bool(len(context.graph_nodes)),
         frameworks=context.once(libraries.frameworks),
+        trainer=libraries.trainer(context),
         model=libraries.model(context),
         device_name=name,
         vendor=vendor,

@@ -112,6 +112,14 @@ def generates(context: Context) -> bool:
     return chosen >= _CHOICES and attends >= 2 * chosen and counts[_GROWS] >= 2 * attends
 
 
+def trainer(context: Context) -> str | None:
+    """Name the library that runs the training loop, where its Python shows it; None for a loop of the user's own."""
+    names = context.once(names_of)
+    if "transformers" in names.folders and any(file.endswith("transformers/trainer.py") for file in names.files):
+        return "transformers"
+    return "lightning" if "lightning" in context.once(frameworks) else None
+
+
 def hf_pipeline(names: Names) -> bool:
     """Tell whether one of transformers' pipelines ran the model, which makes its DataLoader and its copies itself."""
     return "transformers" in names.folders and any("transformers/pipelines/" in file for file in names.files)

@@ -1,0 +1,99 @@
+"""Proof of kernels/dense-experts: traces on which it fires, and traces on which it does not."""
+
+from advisor.testing import TraceBuilder
+from advisor.testing.incomplete import kernels_alone
+from advisor.testing.proof import edge, fires, lacks, quiet
+
+TOKENS, WIDTH, INNER = 4096, 1024, 4096
+GEMM = "ampere_sgemm_128x64_tn"
+
+
+def linear(b: TraceBuilder, rows: int, columns: int, wide: int, us: float) -> None:
+    with b.op("aten::linear", shapes=[[rows, wide], [columns, wide], []]), b.op("aten::addmm"):
+        b.kernel(GEMM, us=us)
+
+
+def training(
+    experts: int = 4,
+    *,
+    chosen: int = 1,
+    rows: int = TOKENS,
+    products: int | None = None,
+    choice: str = "aten::topk",
+    us: float = 1000,
+    rest_us: float = 4000,
+    shapes: bool = True,
+) -> TraceBuilder:
+    """Steps of two layers of experts, each of two products of *us*, and 4 ms of attention."""
+    b = TraceBuilder("NVIDIA A100-SXM4-80GB", record_shapes=shapes)
+    for _ in range(3):
+        with b.step():
+            for _ in range(2):
+                linear(b, TOKENS, experts, WIDTH, 10)
+                with b.op("aten::softmax", shapes=[[TOKENS, experts], [], []]):
+                    b.kernel("softmax_warp_forward", us=10)
+                with b.op(choice, shapes=[[TOKENS, experts], [], []], values=["", str(chosen), "-1"]):
+                    b.kernel("gatherTopK", us=10)
+                for _ in range(experts if products is None else products):
+                    linear(b, rows, INNER, WIDTH, us / 2)
+                    with b.op("aten::gelu", shapes=[[rows, INNER]]):
+                        b.kernel("gelu_kernel", us=1)
+                    linear(b, rows, WIDTH, INNER, us / 2)
+                with b.op("aten::stack"):
+                    b.kernel("CatArrayBatchedCopy", us=10)
+            with b.op("aten::_flash_attention_forward"):
+                b.kernel("flash_fwd_kernel", us=rest_us)
+            b.sync()
+    return b
+
+
+# Two layers of four experts of 1 ms each, and 1 us between their products: 8.008 of some 12 ms a step.
+@fires(cost_ms=8.008, severity="high")
+def four_experts_of_which_each_token_wants_one() -> TraceBuilder:
+    return training()
+
+
+@fires(cost_ms=16.016)
+def two_of_eight_experts() -> TraceBuilder:
+    return training(8, chosen=2)
+
+
+@fires(cost_ms=8.008)
+def the_choice_of_an_argmax() -> TraceBuilder:
+    return training(choice="aten::argmax")
+
+
+@quiet
+def experts_that_compute_their_own_tokens() -> TraceBuilder:
+    return training(rows=TOKENS // 4)
+
+
+@quiet
+def every_expert_is_chosen() -> TraceBuilder:
+    return training(chosen=4)
+
+
+@quiet
+def as_many_layers_as_a_classifier_has_classes_but_one() -> TraceBuilder:
+    return training(products=3)
+
+
+@quiet
+def a_classifier_that_nothing_is_chosen_from() -> TraceBuilder:
+    return training(choice="aten::log_softmax")
+
+
+# Three quarters of the cost go, half or all of it: 2 % of the step are 3.5 % of it in experts.
+@edge
+def two_percent_of_the_step(over: bool) -> TraceBuilder:
+    return training(us=24 if over else 14)
+
+
+@lacks("shapes")
+def no_shapes_recorded() -> TraceBuilder:
+    return training(shapes=False)
+
+
+@lacks("host")
+def kernels_without_a_host() -> TraceBuilder:
+    return kernels_alone(GEMM)

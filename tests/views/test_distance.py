@@ -1,0 +1,52 @@
+"""Figures of the distance from the hardware's limit: what is near it, and what is computed twice."""
+
+from __future__ import annotations
+
+import pytest
+from support.reading import trace_of
+from support.traces import analysis as real_analysis
+
+import advisor
+from advisor.report.documents.screen import limit
+from advisor.testing import TraceBuilder
+
+
+def products(us: float, *, unknown_us: float = 0) -> TraceBuilder:
+    """Steps of ten products of 137 GFLOP, which take 173 us at the 791 TFLOP/s that an H100 reaches."""
+    b = TraceBuilder("NVIDIA H100 80GB HBM3")
+    for _ in range(3):
+        with b.step():
+            for _ in range(10):
+                with b.op("aten::mm", us=5, shapes=[[4096, 4096], [4096, 4096]], dtypes=["c10::BFloat16"] * 2):
+                    b.kernel("nvjet_tst_128x256_64x4_1x2_h_bz_coopA_NNT", us=us)
+            if unknown_us:
+                with b.op("mine::kernel", us=5):
+                    b.kernel("my_kernel", us=unknown_us)
+            b.sync()
+    return b
+
+
+def test_kernels_near_their_limit_are_said_to_be() -> None:
+    analysis = advisor.analyze(trace_of(products(200).to_json()))
+    assert analysis.summary.kernel_efficiency == pytest.approx(0.87, abs=0.02)
+    assert limit(analysis.summary).startswith("Kernels are at 8")
+
+
+def test_kernels_far_from_it_are_not() -> None:
+    analysis = advisor.analyze(trace_of(products(400).to_json()))
+    assert "Kernels are at" not in limit(analysis.summary)
+
+
+def test_kernels_of_which_nothing_is_known_are_said_to_be_left_out() -> None:
+    analysis = advisor.analyze(trace_of(products(200, unknown_us=1000).to_json()))
+    assert analysis.summary.modelled_share == pytest.approx(2 / 3, rel=0.01)
+    assert "limits known of 67 % of kernel time" in limit(analysis.summary)
+
+
+@pytest.mark.real
+def test_checkpointing_does_the_forward_pass_twice() -> None:
+    """Forward and backward are three parts, the second forward pass a fourth."""
+    summary = real_analysis("mi300_resnet_ddp_checkpointing").summary
+    assert summary.hfu is not None
+    assert summary.mfu is not None
+    assert summary.hfu / summary.mfu == pytest.approx(4 / 3, rel=0.03)
