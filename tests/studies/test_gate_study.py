@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -39,7 +39,6 @@ class Extent(NamedTuple):
     names: list[str]
     pairs: int
     passed_pairs: int
-    passed: int
     draws: int
     redraws: int
     caught: int
@@ -47,8 +46,16 @@ class Extent(NamedTuple):
 
 
 FEW = ("h100_transformer_run1", "h100_transformer_run2", "a100_copies_pinned")
-SMALL = Extent([f"{name}.json.gz" for name in FEW], 4, 2, 1, 40, 2, 4, 4)
-WHOLE = Extent(NAMES, 20, 4, 6, 1000, 10, 18, 5)
+STEADY = {
+    "a100_copies_pageable",
+    "a100_copies_pinned",
+    "a100_dlrm_rank3of8",
+    "ns_resolution_rank0",
+    "v100_resnet50_workers4",
+}
+"""Traces of enough steps that vary too little to hide a regression that matters: the gate passes them."""
+SMALL = Extent([f"{name}.json.gz" for name in FEW], 4, 2, 40, 2, 4, 4)
+WHOLE = Extent(NAMES, 20, 4, 1000, 10, 18, 5)
 
 
 @pytest.fixture(
@@ -90,14 +97,16 @@ def test_a_program_never_fails_against_itself(study: ModuleType, extent: Extent,
 def test_every_real_trace_is_judged_and_never_fails_against_itself(
     study: ModuleType, extent: Extent, traces: Path
 ) -> None:
-    verdicts = Counter()
+    answers: dict[str, set[str]] = defaultdict(set)
     for path in sorted(traces.rglob("*.json.gz")):
         analysis, _ = study.recorded(path)
         judgement = study.judged(analysis, analysis)
         assert judgement == study.judged(analysis, analysis)
         assert judgement.verdict != "failed", (path.name, judgement.headline)
-        verdicts[judgement.verdict] += 1
-    assert verdicts["passed"] >= extent.passed
+        answers[judgement.verdict].add(path.name.removesuffix(".json.gz"))
+        if judgement.verdict == "inconclusive":
+            assert "too few steps" in judgement.headline or "its noise would hide" in judgement.headline
+    assert answers["passed"] == STEADY & {name.removesuffix(".json.gz") for name in extent.names}
 
 
 def test_a_thousand_resamplings_give_at_most_one_per_cent_false_alarms(
