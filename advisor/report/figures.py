@@ -11,6 +11,7 @@ from advisor.report.causes import breakdown, meaning, on_cpu
 from advisor.report.plain import clean, in_one_unit, milliseconds, percent, percents, size
 from advisor.results.analysis import Analysis, Finding, Place, PlanStep, Saving, Setting, StartupPart, Summary, Verdicts
 from advisor.results.elsewhere import Elsewhere
+from advisor.results.ranks import Across
 
 # Below so many steps a spread says less than the steps themselves.
 FEW = 5
@@ -24,6 +25,10 @@ _TOLD_APART = 1.02
 """Times the MFU from which on the HFU is another figure."""
 _MOSTLY = 0.5
 """Share of the kernels' time whose work is known, from which on figures of it stand for the step."""
+_NO_SHORTER = 0.98
+"""Share of the step from which on one with faster kernels is no shorter."""
+_HARDLY_WAITS, _AMONG_MOST, _MOST_LATE = 0.02, 0.5, 3
+"""Share of the step, of the wait for the latest rank, and ranks: from which on, and up to which, late ranks are named."""
 _NEARLY_ALL = 0.95
 """Share of the kernels' time from which on a figure speaks of the kernels."""
 # What reading lost: codes of quality notes that a reader in a hurry must see too.
@@ -255,6 +260,28 @@ def modelled(summary: Summary) -> bool:
     return (summary.modelled_share or 0.0) >= _MOSTLY and summary.limit_ms is not None
 
 
+def no_shorter(summary: Summary) -> bool:
+    """Tell whether the step stays as long as it is where each kernel is as fast as programs reach."""
+    return summary.reachable_ms is not None and summary.reachable_ms > _NO_SHORTER * summary.priced_ms
+
+
+def waits(across: Across) -> str:
+    """Say how long ranks wait for others, and which they wait for longest; '' where the traces do not tell."""
+    rows = across.ranks
+    shares = [row.wait_share for row in rows if row.wait_share is not None]
+    if not shares:
+        return ""
+    ends = dict.fromkeys(f"{100 * share:.0f}" for share in (min(shares), max(shares)))
+    span = "–".join(ends)
+    text = f"Ranks wait for others for {span} % of their step"
+    most = max((row.caused_ms or 0.0 for row in rows), default=0.0)
+    late = [(row.rank, row.caused_ms) for row in rows if row.caused_ms and row.caused_ms >= _AMONG_MOST * most]
+    if max(shares) < _HARDLY_WAITS or not late or len(late) > _MOST_LATE:
+        return f"{text}."
+    names = f"rank{'s' if len(late) > 1 else ''} {_listed([str(rank) for rank, _ in late])}"
+    return f"{text}, longest for {names} ({_listed([milliseconds(ms) for _, ms in late])} a step)."
+
+
 def recording(summary: Summary) -> str:
     """Say what of the step recording itself may have taken; '' where nothing is known of that."""
     if not summary.recording_ms:
@@ -275,6 +302,9 @@ def _limits(summary: Summary) -> list[Figure]:
         if summary.hfu is not None and summary.hfu > _TOLD_APART * summary.mfu:
             hint = "the same with the work that the backward pass does again"
             rows.append(Figure("HFU", percent(summary.hfu), hint, "summary.hfu"))
+    if no_shorter(summary):
+        hint = "the step is no shorter with each kernel as fast as the device allows: kernels do not bound it"
+        return [*rows, Figure("hardware limit", milliseconds(summary.limit_ms), hint, "summary.limit_ms")]
     reached = f"; {milliseconds(summary.reachable_ms)} at rates that programs reach" if summary.reachable_ms else ""
     hint = f"the step with each kernel as fast as the device allows in its number format, the host as recorded{reached}"
     return [*rows, Figure("hardware limit", milliseconds(summary.limit_ms), hint, "summary.limit_ms")]

@@ -17,6 +17,8 @@ from support.analyses import analysis, finding, hostile_analysis, together
 from support.hostile import EVIL, write_hostile
 from support.pages import Page, policy
 from support.paths import ROOT
+from support.ranks import ranks
+from support.ranks import together as of_ranks
 from support.real import TRACES
 from support.traces import analysis as real_analysis
 from support.traces import real_trace, sample
@@ -446,3 +448,24 @@ def test_views_are_made_of_what_the_page_shows() -> None:
     tiles = "".join(text for attrs, text in page.all("dl") if attrs.get("class") == "tiles")
     assert percent(summary.gpu_busy_share) in tiles
     assert size(summary.peak_memory_bytes) in tiles
+
+
+def test_of_ranks_what_they_show_together_comes_before_each_by_itself(tmp_path: Path) -> None:
+    many, across = of_ranks(tmp_path, ranks({2: 10_000}))
+    text = html(Several(traces=many, across=across))
+    order = [
+        "longest for rank 2",
+        "Across 4 ranks</h2>",
+        'id="across-finding-1"',
+        "Who waits for whom",
+        "Each rank by itself",
+    ]
+    places = [text.index(part) for part in order]
+    assert places == sorted(places)
+
+
+def test_causes_of_less_than_a_millisecond_are_in_microseconds() -> None:
+    # The sample sets 328 µs of memory and waits 188 µs for blocking copies, a step.
+    page = html(sample(ROOT / "sample_traces/article/rung0_baseline.json.gz"))
+    assert '<td class="n">328 µs</td>' in page
+    assert '<td class="n">188 µs</td>' in page

@@ -21,8 +21,6 @@ MOST = 10
 _MARGIN = 10
 _NARROW = 80
 """Columns from which on the page keeps its number of lines; below, half as many more are allowed."""
-_NO_SHORTER = 0.98
-"""Share of the step from which on one with faster kernels is no shorter."""
 _NEAR = 0.8
 """Of what the device reaches, and of the step, from which on kernels that fill it are near their limit."""
 _ALL_KNOWN = 0.9
@@ -134,7 +132,7 @@ def limit(summary: Summary) -> str:
     if reached >= _NEAR and causes.get("compute", 0.0) >= _NEAR and known >= _ALL_KNOWN:
         most = duration(max(summary.priced_ms - summary.limit_ms, 0.0))
         return f"Kernels are at {share(reached)} % of what this GPU reaches: faster ones return at most {most}{mfu}"
-    if summary.reachable_ms > _NO_SHORTER * summary.priced_ms:
+    if figures.no_shorter(summary):
         return f"Faster kernels alone would not shorten the step{mfu}"
     (first, least, most), unit = in_one_unit(summary.priced_ms, summary.limit_ms, summary.reachable_ms)
     return f"Faster kernels alone: {first} → {least} {unit} at the hardware's limit, {most} {unit} at what is reachable{mfu}"
@@ -332,8 +330,8 @@ def _several_title(document: Several, width: int) -> list[Line]:
     unit = "step" if all(analysis.summary.step_ms for analysis in many) else "window"
     names = sorted({name for analysis in many for name in figures.devices(analysis)})
     lines = _wrapped(_DOT.join([count, f"{unit} {durations(min(steps), max(steps))}", *names[:2]]), width, "strong")
-    if across is not None and (waits := [row.wait_share for row in across.ranks if row.wait_share is not None]):
-        lines += _wrapped(f"Ranks wait for others for {share(min(waits))}–{share(max(waits))} % of their step.", width)
+    if across is not None and (waits := figures.waits(across)):
+        lines += _wrapped(waits, width)
     return lines
 
 
