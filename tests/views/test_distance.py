@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 from support.reading import trace_of
 from support.traces import analysis as real_analysis
 
@@ -50,3 +51,13 @@ def test_checkpointing_does_the_forward_pass_twice() -> None:
     assert summary.hfu is not None
     assert summary.mfu is not None
     assert summary.hfu / summary.mfu == pytest.approx(4 / 3, rel=0.03)
+
+
+def test_a_step_that_stacks_slow_down_says_so_where_faster_kernels_leave_it_as_it_is() -> None:
+    # Recording stacks makes the host slower: that kernels do not bound the step may be the recording's doing.
+    summary = advisor.analyze(trace_of(products(400).to_json())).summary
+    summary = replace(summary, limit_ms=summary.priced_ms, reachable_ms=summary.priced_ms)
+    alone = "Faster kernels alone would not shorten the step"
+    assert limit(summary, stacks=True).startswith(f"{alone}: the CPU, slowed by recording stacks, launches no faster")
+    assert limit(summary).partition(",")[0] == alone
+    assert limit(replace(summary, unprofiled_ms=summary.priced_ms), stacks=True).partition(",")[0] == alone

@@ -41,7 +41,7 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
     head = [*_title(analysis, width), *_state(analysis, width)]
     shown = _leading(analysis.findings)
     lead: list[Line] = _before(analysis, width) if shown else [("No findings.",)]
-    distance = limit(analysis.summary)
+    distance = limit(analysis.summary, stacks=analysis.trace.features.stacks)
     foot = [line for text in (figures.recording(analysis.summary), distance) if text for line in _wrapped(text, width)]
     foot += _left_out(analysis, shown, width) + _next(analysis.trace.path, bool(shown), width)
     foot = _elsewhere(analysis, width) + foot
@@ -119,8 +119,11 @@ def _causes(summary: Summary, width: int) -> str:
     return first.rstrip(": ")
 
 
-def limit(summary: Summary) -> str:
-    """Return how far the step is from what the device can do; nothing where too little of its kernels' work is known."""
+def limit(summary: Summary, *, stacks: bool = False) -> str:
+    """Return how far the step is from what the device can do; nothing where too little of its kernels' work is known.
+
+    *stacks* says that recording them slowed the host down: then a step that faster kernels leave as it is may be the profiler's.
+    """
     if not figures.modelled(summary) or summary.limit_ms is None or summary.reachable_ms is None:
         return ""
     mfu = f", MFU {share(summary.mfu)} %" if summary.mfu is not None else ""
@@ -133,7 +136,9 @@ def limit(summary: Summary) -> str:
         most = duration(max(summary.priced_ms - summary.limit_ms, 0.0))
         return f"Kernels are at {share(reached)} % of what this GPU reaches: faster ones return at most {most}{mfu}"
     if figures.no_shorter(summary):
-        return f"Faster kernels alone would not shorten the step{mfu}"
+        slowed = stacks and summary.unprofiled_ms is None
+        because = ": the CPU, slowed by recording stacks, launches no faster" if slowed else ""
+        return f"Faster kernels alone would not shorten the step{because}{mfu}"
     (first, least, most), unit = in_one_unit(summary.priced_ms, summary.limit_ms, summary.reachable_ms)
     return f"Faster kernels alone: {first} → {least} {unit} at the hardware's limit, {most} {unit} at what is reachable{mfu}"
 
