@@ -11,13 +11,15 @@ from itertools import groupby
 from advisor.report import Options
 from advisor.report import blocks as doc
 from advisor.report.documents import build, explain
-from advisor.report.plain import NAME_WIDTH, clean, clean_lines, pad, shorten, wrap
+from advisor.report.plain import clean, clean_lines, pad, shorten, wrap
 from advisor.report.table import GAP, layout
 from advisor.results.analysis import Analysis
 from advisor.results.several import Several
 
 BAR = 30
 """Columns of a bar of the whole, where a quarter of a line is as wide."""
+_LONGEST_PATH = 300
+"""Columns of a path, which stands on a line of its own where it does not fit: one that is longer is nobody's."""
 _SGR: dict[str, str] = {
     "strong": "1", "dim": "2", "note": "2", "low": "36", "code": "36", "name": "36", "path": "36",
     "good": "32", "fair": "33", "medium": "33", "bad": "1;31", "high": "1;31",
@@ -174,9 +176,9 @@ def _flat(piece: doc.Piece, room: int | None) -> str:
 
 
 def _cut(frame: str) -> str:
-    """Return a stack frame cut to a width, at its path: the line and the function are what one looks for."""
+    """Return a stack frame whose path is whole, to be opened and searched for; the name of a function may be cut."""
     path, colon, rest = frame.partition(":")
-    return shorten(path, max(NAME_WIDTH - len(colon + rest), NAME_WIDTH // 3)) + shorten(colon + rest)
+    return shorten(path, _LONGEST_PATH) + shorten(colon + rest)
 
 
 def _bar(share: float, wide: int) -> str:

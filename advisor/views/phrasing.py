@@ -177,10 +177,14 @@ def fitted(candidates: Iterable[str]) -> str:
 
 
 def short_name(name: str, longest: int = _LONGEST_NAME) -> str:
-    """Return a name of the trace, cut in its middle where it is long."""
+    """Return a name of the trace; where it is long, its last whole words, or a single word cut in its middle."""
     text = " ".join(name.split())
     if len(text) <= longest:
         return text
+    words = text.split(" ")
+    tails = (" ".join(words[at:]) for at in range(1, len(words)) if not words[at].isalpha())
+    if tail := next((tail for tail in tails if longest // 2 <= len(tail) <= longest), ""):
+        return tail
     half = longest // 2 - 1
     return f"{text[:half]}…{text[-half:]}"
 

@@ -301,3 +301,11 @@ def test_the_longest_suffix_decides_the_format(monkeypatch: pytest.MonkeyPatch) 
     assert format_of("A.JSON").name == "json"
     with pytest.raises(UsageError, match=r"a\.doc: no format has this suffix. Name the file .txt \(text\)"):
         format_of("a.doc")
+
+
+def test_a_path_is_whole_on_a_line_of_its_own() -> None:
+    # Nobody can open or search for a path whose middle is left out.
+    long = "/".join(["moca", "library", "model_hub", "huggingface", "adapters", "pipelines", "text", "base_model.py"])
+    place = REPLACE(finding().where[0], file=long, line=28, function="run_on_input")
+    lines = text(analysis(finding(where=[place])), width=60, verbosity=1).splitlines()
+    assert any(f"{long}:28" in line for line in lines)

@@ -39,6 +39,7 @@ from advisor.views.phrasing import (
     UNSEEN_BRIEFLY,
     WAITING,
     WAITING_BRIEFLY,
+    short_name,
 )
 
 SILENT = 0.20
@@ -287,7 +288,7 @@ def test_no_report_is_silent_where_time_is_lost(name: str) -> None:
             share = f"{100 * summary.steady_causes[cause]:.0f} %"
             assert cause == found.bound or share in found.text
             if owner is not None and owner.ns > SILENT * trace.ledger.counted_ns:
-                assert owner.name[:10] in found.text
+                assert owner.name[-10:] in found.text
 
 
 @pytest.mark.real
@@ -329,3 +330,17 @@ def test_a_rank_that_waits_is_told_to_look_at_the_others() -> None:
     ranks = {number: real_analysis(f"a100_megatron_tp8/rank{number}.json.gz").headline for number in (0, 1, 4, 6, 7)}
     told = {number: found is not None and ALL_RANKS in found.text for number, found in ranks.items()}
     assert told == {0: False, 1: True, 4: True, 6: False, 7: True}
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("aten::copy_", "aten::copy_"),
+        ("cudaMemcpyAsync under ## sparse_data_dist ##", "## sparse_data_dist ##"),
+        ("the benchmark's own [param|clear_cache]", "[param|clear_cache]"),
+        ("torch::autograd::CppNode<SplitLookupFunction>", "torch::autogr…okupFunction>"),
+        ("a b c d e f g h i j k l m n o p q r", "a b c d e f g…l m n o p q r"),
+    ],
+)
+def test_a_long_name_is_shown_by_its_last_whole_words(name: str, short: str) -> None:
+    assert short_name(name, 28) == short
