@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -259,6 +260,15 @@ def test_after_the_recording_all_hooks_are_gone(tmp_path: Path) -> None:
     assert done.stdout == "True\n0 0 0 None\nFalse True\n"
 
 
+@pytest.fixture
+def ctrl_c_is_heard() -> Iterator[None]:
+    """A shell has what it starts in the background ignore Ctrl-C: these tests, and what they start."""
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, usual)
+
+
+@pytest.mark.usefixtures("ctrl_c_is_heard")
 def test_ctrl_c_keeps_what_was_recorded(tmp_path: Path) -> None:
     script = (
         HEAD

@@ -186,6 +186,17 @@ DATA: dict[str, type[Images]] = {
 }
 """Data of the rules whose x is no batch of images."""
 
+
+def _small(scope: dict[str, Any]) -> dict[str, Any]:
+    """Have random tensors be small: a product sized for a GPU takes minutes on a processor that cannot compute in bf16.
+
+    The snippet has a process of its own, which nobody else's tensors are made in.
+    """
+    whole = torch.randn
+    torch.randn = lambda *sizes, **options: whole(*(min(size, 64) for size in sizes), **options)
+    return {}
+
+
 OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "transfer/copy-through-host": lambda scope: {name: torch.rand(4) for name in "hwb"},
     "cpu/python-time": lambda scope: {"log": io.StringIO()},
@@ -200,6 +211,7 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "bottom_mlp": nn.Linear(3, 16),
         "interact": torch.mul,
     },
+    "distributed/slow-gpu": _small,
     "distributed/micro-batch-reduction": lambda scope: {"model": scope["DistributedDataParallel"](scope["model"])},
     "kernels/for-loop-indexing": lambda scope: {
         "scale": torch.rand(BATCH),
