@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 COLUMNS, LINES = 100, 2
-_LONGEST_NAME, _SHORT_NAME = 60, 28
+_LONGEST_NAME, _MIDDLE_NAME, _SHORT_NAME = 60, 44, 28
 FIRST = " First, "
 
 ON_GPU = {
@@ -120,11 +120,14 @@ class _Form(NamedTuple):
     tight: bool = False
     bare: bool = False
     """True: what else takes time is said without the name of what takes it."""
+    whole: bool = False
+    """True: of use only where a shorter form would leave out words of a name, as the call in "call under place"."""
 
 
 _FORMS = (
     _Form(True, 9, _LONGEST_NAME, 0),
     _Form(True, 2, _LONGEST_NAME, 0),
+    _Form(True, 0, _MIDDLE_NAME, 1, whole=True),
     _Form(True, 2, _SHORT_NAME, 0),
     _Form(True, 0, _SHORT_NAME, 0),
     _Form(True, 2, _SHORT_NAME, 1),
@@ -142,7 +145,10 @@ _FORMS = (
 def texts(parts: Parts, fix: str) -> Iterator[str]:
     """Yield the headline in ever shorter forms."""
     titles = [*clauses(fix), ""]
+    loses = any(" " in clause.name and len(clause.name) > _SHORT_NAME for clause in (parts.bound, *parts.others))
     for form in _FORMS:
+        if form.whole and not loses:
+            continue
         others = [clause._replace(name="") for clause in parts.others] if form.bare else parts.others
         bounds = "; ".join(
             clause.within(form.longest, brief=form.brief, tight=form.tight) for clause in (parts.bound, *others)
@@ -177,10 +183,13 @@ def fitted(candidates: Iterable[str]) -> str:
 
 
 def short_name(name: str, longest: int = _LONGEST_NAME) -> str:
-    """Return a name of the trace; where it is long, its last whole words, or a single word cut in its middle."""
+    """Return a name of the trace; where it is long, its ends ("call under place") or last whole words, or one word cut."""
     text = " ".join(name.split())
     if len(text) <= longest:
         return text
+    within, under, place = text.rpartition(" under ")
+    if under and len(ends := f"{within.split(' in ')[0]}{under}{place}") <= longest:
+        return ends
     words = text.split(" ")
     tails = (" ".join(words[at:]) for at in range(1, len(words)) if not words[at].isalpha())
     if tail := next((tail for tail in tails if longest // 2 <= len(tail) <= longest), ""):

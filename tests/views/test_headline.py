@@ -342,5 +342,11 @@ def test_a_rank_that_waits_is_told_to_look_at_the_others() -> None:
         ("a b c d e f g h i j k l m n o p q r", "a b c d e f g…l m n o p q r"),
     ],
 )
-def test_a_long_name_is_shown_by_its_last_whole_words(name: str, short: str) -> None:
+def test_a_long_name_is_shown_by_whole_words(name: str, short: str) -> None:
     assert short_name(name, 28) == short
+
+
+def test_where_there_is_room_for_it_a_name_keeps_the_call_and_its_place() -> None:
+    assert short_name("cudaMemcpyAsync in aten::copy_ under ## sparse_data_dist ##", 44) == (
+        "cudaMemcpyAsync under ## sparse_data_dist ##"
+    )
