@@ -215,7 +215,7 @@ def page(rule: Rule) -> str:
     elif rule.levels:
         rows = [[name, f"{100 * share:g} %"] for name, share in rule.levels.items()]
         parts += ["## Severity", table(["severity", "from this share of the time on"], rows)]
-    for place, fix in enumerate(rule.variants, 1):
+    for place, fix in enumerate((variant.filled({}) for variant in rule.variants), 1):
         parts += fix_parts(fix, f" {place} of {len(rule.variants)}" if len(rule.variants) > 1 else "")
     if rule.settings:
         parts += ["## Settings that it says", settings_text(rule)]

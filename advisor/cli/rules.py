@@ -110,7 +110,7 @@ def explain(rule: Rule, wide: int) -> str:
     )
     section("Levels", _levels(rule))
     variants = rule.variants
-    for place, fix in enumerate(variants, 1):
+    for place, fix in enumerate((fix.filled({}) for fix in variants), 1):
         of = f" {place} of {len(variants)}" if len(variants) > 1 else ""
         effort = f" ({fix.effort})" if fix.effort else ""
         section(f"The fix{of}", _prose(fix.title + effort, wide - 2))

@@ -359,7 +359,7 @@ class _Run:
             variants = rule.variants
             # A condition that cannot be answered here fits no program, as one that is unknown.
             fits = (fix for place, fix in enumerate(variants) if answers.get((rule.id, place)) is True)
-            fixes[rule.id] = noted(next(fits, variants[-1]).filled(self.facts), self.facts)
+            fixes[rule.id] = noted(next(fits, variants[-1]), self.facts)
         return fixes
 
     # ---- what they own, and what that is worth
@@ -411,6 +411,8 @@ class _Run:
         except Exception as error:  # noqa: BLE001  (the finding stands; that its table failed is said beside it)
             self.fail(rule, error, "match.evidence")
             evidence = Evidence(columns=[], rows=[])
+        leading = dict(zip(evidence.columns, evidence.rows[0], strict=True)) if evidence.rows else {}
+        fix = self.fixes[rule.id].filled({**leading, **self.facts})
         return Finding(
             rule=rule.id,
             title=rule.title,
@@ -426,7 +428,7 @@ class _Run:
             evidence=evidence,
             why=rule.why,
             more=rule.more,
-            fix=msgspec.convert(self.fixes[rule.id], Fix, from_attributes=True),
+            fix=msgspec.convert(fix, Fix, from_attributes=True),
             references=msgspec.convert(rule.references, list[Reference], from_attributes=True),
             settings=self.settings(rule),
         )
@@ -494,7 +496,7 @@ class _Run:
                 if isinstance(self.facts.get(name), int | float) and not isinstance(self.facts[name], bool)
             ]
             message += f" ({', '.join(figures)})" if figures else ""
-        fix = self.fixes[rule.id]
+        fix = self.fixes[rule.id].filled(self.facts)
         advice = [fix.title, fix.caveat or (fix.verify and f"Check that {fix.verify}")]
         return QualityNote(
             code=rule.id.removeprefix(f"{PROFILE}/"),

@@ -40,8 +40,8 @@ MOST_WHY = 60
 PLACEHOLDER = re.compile(r"\{(\w+)(?::(\.\d[%f]|,|d))?\}")
 """A figure of `trace` in the title of a profile rule: ``{overhead_share:.0%}``."""
 
-USUAL = {"optimizers": "AdamW"}
-"""Columns of `trace` whose first name a fix may hold, as ``{optimizers}``, and what stands there where none is known."""
+USUAL = {"optimizers": "AdamW", "function": "it"}
+"""Columns of `trace`, or of a finding's table, whose first name a fix may hold, as ``{optimizers}``, and what stands for none."""
 _NAME_OF_CLASS = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 _SQL = "; SQL, one expression without subqueries"
@@ -136,7 +136,10 @@ class Fix(Table, frozen=True):
     verify: Annotated[str, Meta(description="how the next trace shows that it worked")] = ""
 
     def filled(self, figures: Mapping[str, Any]) -> Fix:
-        """Put names of the program (a row of `trace`) where the texts say ``{optimizers}``; a usual one where none is known."""
+        """Put names of the program where the texts say ``{optimizers}``; a usual one where none is known.
+
+        *figures* is a row of `trace`, and of a finding the first row of its table, which is what weighs most.
+        """
         texts = {
             key: with_names(getattr(self, key), figures) for key in ("title", "before", "after", "caveat", "verify")
         }

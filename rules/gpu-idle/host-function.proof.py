@@ -28,8 +28,14 @@ def a_report_in_every_step() -> TraceBuilder:
     return behind(calling())
 
 
-# The place is the caller's, the function the library's.
-@fires(cost_ms=9, cost_share=0.9, severity="high", line="train.py:20")
+# The place is the caller's, the function the library's: the fix names it.
+@fires(
+    cost_ms=9,
+    cost_share=0.9,
+    severity="high",
+    line="train.py:20",
+    fix="Call reset_stateful_hooks once and keep the result, or move it out of the step",
+)
 def a_library_walks_its_hooks() -> TraceBuilder:
     return behind(calling(HOOKS, 9000), work_us=1000, device="AMD Instinct MI300X")
 

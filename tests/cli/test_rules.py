@@ -13,13 +13,14 @@ from click.testing import CliRunner, Result
 
 from advisor.cli import main
 from advisor.errors import RuleError, UsageError
+from advisor.rulebook.rule import Fix
 
 
 def run(*args: str) -> Result:
     return CliRunner().invoke(main, args)
 
 
-def fix(title: str, given: str = "") -> Any:
+def fix(title: str, given: str = "") -> Fix:
     texts = {
         "effort": "one line",
         "before": "x.cuda()",
@@ -27,7 +28,7 @@ def fix(title: str, given: str = "") -> Any:
         "caveat": "memory",
         "verify": "look",
     }
-    return SimpleNamespace(title=title, given=given, **texts)
+    return Fix(title=title, given=given, **texts)
 
 
 def rule(**change: Any) -> Any:
@@ -89,6 +90,12 @@ def test_the_list_fits_its_columns_and_cuts_nothing(width: int, monkeypatch: pyt
 def test_no_command_cuts_its_own_help() -> None:
     for group in ((), ("rules",)):
         assert "..." not in run(*group, "-h").stdout.partition("Commands:")[2]
+
+
+def test_names_that_only_a_trace_knows_are_shown_as_usual_ones() -> None:
+    shown = run("rules", "show", "kernels/single-tensor-optimizer").stdout
+    assert "Use AdamW's fused form" in shown and "{" not in shown.partition("File")[0]
+    assert "Call it once and keep the result" in run("rules", "show", "gpu-idle/host-function").stdout
 
 
 def test_rules_show(book: Any) -> None:
