@@ -112,8 +112,8 @@ def reach(context: Context, graph: Graph, claim: Claim) -> int:
 def behind_work(context: Context, graph: Graph, claim: Claim) -> int:
     """Return the ns of the host's counted time behind a busy GPU that goes with a fix: free until the GPU has less to do.
 
-    Those are launches of work that is removed or merged, or of a model that is captured, and waits that no longer hold the
-    host. While the GPU waits for them their time is on the ledger, and owned there.
+    Those are launches of work that is removed or merged, or of a model that is captured, calls that are the rows themselves,
+    and waits that no longer hold the host. While the GPU waits for them their time is on the ledger, and owned there.
     """
     frame, replay = FRAMES[claim.rule.match.frame], claim.rule.replay
     if replay is None:
@@ -131,6 +131,9 @@ def behind_work(context: Context, graph: Graph, claim: Claim) -> int:
         call = covered(busy, graph.start, graph.start + graph.length)
         think = covered(busy, graph.start - np.maximum(graph.think, 0), graph.start) * _of_launch(graph)
         total += float((launches * (call + think)).sum())
+    if frame.shortens is not None and replay.action in ("remove", "scale"):
+        spans = context.once(clock).spans(_host_spans(context, frame, claim))
+        total += float(covered(busy, spans.start, spans.end).sum())
     if replay.action == "unblock":
         freed = _freed(context, frame, graph, claim)
         total += float(covered(busy, graph.start[freed], graph.end[freed]).sum())

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,9 @@ from advisor.replay.queue import Queue, World
 from advisor.replay.rungs import Bounds, Priced, Rung, joined, parted, returned
 from advisor.replay.steady import clock
 from advisor.results.analysis import typical_ms
+from advisor.timeline.calls import OP, RUNTIME
 from advisor.timeline.context import Context
+from advisor.timeline.recorded_calls import MOST_NS
 from advisor.timeline.unprofiled import unprofiled
 
 if TYPE_CHECKING:
@@ -42,6 +44,19 @@ _WITHOUT_STACKS = 0.5
 _AT_LEAST = 0.78
 """Cautiously, where every call of Python was recorded: none of 18 programs on an H100 whose host set the pace was under 1.28
 times as slow with it. Stacks of operators alone, which older versions write, slowed down what nobody measured."""
+_DEAREST_NS = 20_000
+"""ns that writing down a call with its stack takes, at most: where more is needed to explain a step, something else slowed it."""
+_NEAR = 0.03
+"""Share of the step by which a replayed one may miss the one that it is to be as long as."""
+_LEFT = 0.2
+"""Share of a think time that is left of it however many calls were recorded in it."""
+
+
+class Host(NamedTuple):
+    """Rest of a recorded host: a share of its time, or its time less what recording each call took."""
+
+    share: float = 1.0
+    call_ns: float = 0.0
 
 
 class Replay:
@@ -139,6 +154,7 @@ class Replay:
     def _queue(self, fixes: Sequence[Claim], whole_ms: float) -> Queue:
         """The fixes, in a world for each speed that the host may have."""
         hosts, traced = self._hosts, "python" in self.context.tables
+        bare = self.context.once(unprofiled) is not None
         worlds = [World(self, fixes, host) for host in hosts]
         base = worlds[0].step_ns
         return Queue(
@@ -148,7 +164,9 @@ class Replay:
             whole_ms,
             scale=whole_ms / base if base else 0.0,
             thorough=len(self.graph or ()) <= _LARGE,
-            careful=World(self, fixes, _AT_LEAST, cautious=True) if len(hosts) > 1 and traced else None,
+            careful=World(self, fixes, Host(_AT_LEAST), cautious=True) if traced and not bare else None,
+            alike=len(hosts) if bare else 1,
+            sure=len(hosts) if bare else sum(not host.call_ns for host in hosts),
         )
 
     def _climb(self, queue: Queue, order: Sequence[Sequence[str]], rungs: list[Rung], whole_ms: float) -> None:
@@ -180,15 +198,12 @@ class Replay:
         assert self.graph is not None
         ms = self.context.step_ns / 1e6 / max(self.context.ledger.counted_ns, 1)
         own = pace.own(self.context, claim)
-        bare = self.context.once(unprofiled)
-        if bare is not None:
-            # Without the profiler the rows own, and the assumption finds, as much less.
-            ms *= int(bare.dur_ns[claim.segments].sum()) / max(claim.cost_ns, 1)
+        less, most = self._without_profiler(claim)
         # What copies take over the link stays, and nothing waits for it only while other work, or the host, takes as long.
         beside = self.context.ledger.counted_ns - claim.cost_ns
         owned = (claim.cost_ns - max(held_by_the_link(self.context, claim) - beside, 0.0)) * ms
         if replay.action == "batch":
-            return Bounds(owned * own, whole_ms)
+            return Bounds(owned * less * own, whole_ms)
         behind = self.behind_ms(claim)
         low_part, high_part = replay.low * claim.returns[0], replay.high * claim.returns[1]
         exposed = 0.0
@@ -200,8 +215,28 @@ class Replay:
             reach(self.context, self.graph, claim) * ms + (behind if replay.action != "unblock" else 0.0), owned
         )
         late = self.late_ms(claim)
-        high = min(owned + late, high_part * (reached + late), pace.room_ns(self.context, claim) * ms)
-        return Bounds(min(owned * own, low_part * reached * own, high), high, exposed)
+        high = min(most * owned + late, high_part * (most * reached + late), pace.room_ns(self.context, claim) * ms)
+        return Bounds(min(less * owned * own, less * low_part * reached * own, high), high, less * exposed)
+
+    def _without_profiler(self, claim: Claim) -> tuple[float, float]:
+        """Return the parts of what rows own that are left without the profiler, throughout and at most; 1 where nothing tells.
+
+        Stretches with few recorded calls keep most of their time where the profiler slows down by the call.
+        """
+        bare = self.context.once(unprofiled)
+        if bare is None:
+            return 1.0, 1.0
+        cost_ns, at = max(claim.cost_ns, 1), claim.segments
+        throughout = int(bare.dur_ns[at].sum()) / cost_ns
+        by_call = next((host.call_ns for host in self._hosts if host.call_ns), 0.0)
+        if not by_call:
+            return throughout, throughout
+        ledger = self.context.ledger
+        idle = at[ledger.idle[at]]
+        calls = np.searchsorted(self._begun, ledger.end_ns[idle]) - np.searchsorted(self._begun, ledger.start_ns[idle])
+        taken = np.minimum(calls * by_call, (1 - _LEFT) * ledger.dur_ns[idle]).sum()
+        one_by_one = 1 - float(taken) / cost_ns
+        return throughout, max(throughout, one_by_one)
 
     def late_ms(self, claim: Claim) -> float:
         """Return the ms a step that this rank waits for others, where the fix may make them less late."""
@@ -211,17 +246,20 @@ class Replay:
         """Return the ms a step of the host that go with a fix, and that the GPU's work hides today."""
         assert self.graph is not None
         ms = self.context.step_ns / 1e6 / max(self.context.ledger.counted_ns, 1)
-        host = self._hosts[0] if self.context.once(unprofiled) is not None else 1.0
+        host = self._hosts[0].share if self.context.once(unprofiled) is not None else 1.0
         return behind_work(self.context, self.graph, claim) * ms * host
 
-    def with_host(self, host: float) -> Keep:
-        """The recording with a host that takes so much of its recorded time."""
+    def with_host(self, host: Host) -> Keep:
+        """The recording with another host. The profiler slows Python and operators down, not what :attr:`waiting` says."""
         assert self.graph is not None
         base = Keep.all_of(self.graph)
-        if host < 1:
-            # The profiler slows Python and operators down, not the driver, nor what waits for data, a compiler or a collector.
-            base.think *= host + (1 - host) * self.waiting
-            base.call[self.graph.kind == PLAIN] *= host
+        if host.share < 1:
+            base.think *= host.share + (1 - host.share) * self.waiting
+            base.call[self.graph.kind == PLAIN] *= host.share
+        if host.call_ns:
+            think = np.maximum(self.graph.think, 1)
+            free = (1 - _LEFT) * (1 - self.waiting) * think
+            base.think *= 1 - np.minimum(self._calls * host.call_ns, free) / think
         return base
 
     def timeline_with(self, claims: Sequence[Claim]) -> pd.DataFrame:
@@ -246,26 +284,55 @@ class Replay:
         return pd.DataFrame(columns).sort_values("start_ns", kind="stable", ignore_index=True)
 
     @cached_property
-    def _hosts(self) -> list[float]:
-        """Speeds that the host may have, as shares of its recorded time; one alone where steps without the profiler tell it."""
+    def _hosts(self) -> list[Host]:
+        """Hosts that the program may have without the profiler; the first is the recorded one where no step tells of another.
+
+        Where steps without the profiler were timed, each makes the replayed step as long as theirs: one is faster throughout,
+        in the other each recorded call takes less.
+        """
         bare = self.context.once(unprofiled)
         if bare is not None:
-            return [self._bare_host(bare.step_ns / self.context.step_ns)]
-        slowed = self.context.recording.has_host and (
-            "python" in self.context.tables or any(self.context.recording.recorded.stacks[:50])
-        )
-        return [1.0, _WITHOUT_STACKS] if slowed else [1.0]
+            aim = bare.step_ns / self.context.step_ns * self.step_ns(self.base)
+            hosts = [self._matched(aim, lambda part: Host(share=part))]
+            if len(self.graph or ()) <= _LARGE:
+                by_call = self._matched(aim, lambda part: Host(call_ns=(1 - part) * _DEAREST_NS))
+                if self.step_ns(self.run(self.with_host(by_call))[1]) <= aim * (1 + _NEAR):
+                    hosts.append(by_call)
+            return hosts
+        hosts = [Host()]
+        if not self.context.recording.has_host:
+            return hosts
+        if "python" in self.context.tables or any(self.context.recording.recorded.stacks[:50]):
+            hosts.append(Host(share=_WITHOUT_STACKS))
+        if len(self.graph or ()) <= _LARGE:
+            hosts.append(Host(call_ns=MOST_NS))
+        return hosts
 
-    def _bare_host(self, share: float) -> float:
-        """The speed with which the replayed step is that share of the recorded one, or as near as the device lets it be."""
-        aim, low, high = share * self.step_ns(self.base), 0.0, 1.0
+    def _matched(self, aim: float, host_of: Callable[[float], Host]) -> Host:
+        """The slowest host, from 0 to 1, with which the replayed step is as short as that, or as near as the device lets it be."""
+        low, high = 0.0, 1.0
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
-            if self.step_ns(self.run(self.with_host(middle))[1]) < aim:
+            if self.step_ns(self.run(self.with_host(host_of(middle)))[1]) < aim:
                 low = middle
             else:
                 high = middle
-        return high
+        return host_of(high)
+
+    @cached_property
+    def _begun(self) -> Ints:
+        """Starts of the operators and calls that were recorded, in order."""
+        host = self.context.recording.host
+        return np.sort(host.start[(host.group == OP) | (host.group == RUNTIME)])
+
+    @cached_property
+    def _calls(self) -> Ints:
+        """Operators and calls that were recorded in each think time."""
+        assert self.graph is not None
+        begun = np.sort(self.context.once(clock).at(self._begun))
+        begin = self.graph.start - np.maximum(self.graph.think, 0)
+        calls: Ints = np.searchsorted(begun, self.graph.start, "right") - np.searchsorted(begun, begin, "right")
+        return calls
 
     def _loader(self, keep: Keep) -> Ints:
         """The loader's part of each think time that is left."""

@@ -13,13 +13,13 @@ from advisor.replay.effect import Keep, effect
 from advisor.replay.rungs import Bounds, Rung, returned
 
 if TYPE_CHECKING:
-    from advisor.replay.pricing import Replay
+    from advisor.replay.pricing import Host, Replay
 
 
 class World:
     """The recording with a host of some speed, and the fixes taken so far: hopefully and cautiously."""
 
-    def __init__(self, replay: Replay, fixes: Sequence[Claim], host: float, *, cautious: bool = False) -> None:
+    def __init__(self, replay: Replay, fixes: Sequence[Claim], host: Host, *, cautious: bool = False) -> None:
         assert replay.graph is not None
         self.replay = replay
         self.base = base = replay.with_host(host)
@@ -91,8 +91,10 @@ class World:
 class Queue:
     """The fixes that are not taken yet; the one that :mod:`advisor.engine.ranking` puts first beside those taken comes next.
 
-    The first of *worlds* has the host as recorded; *careful* is one whose fixes are the cautious ones, and whose host is a
-    little faster than recorded, or None. Times are in ms of the step: ns of the replay times *scale*.
+    The first *alike* of *worlds* have the host as recorded, or as steps without the profiler tell: the cautious figure is that
+    of the one that returns least. Hosts behind the first *sure* are only supposed: they make more of what returns something
+    for sure. *careful* is one whose fixes are the cautious ones, and whose host is a little faster than recorded, or None.
+    Times are in ms of the step: ns of the replay times *scale*.
     """
 
     def __init__(
@@ -105,8 +107,10 @@ class Queue:
         scale: float,
         thorough: bool,
         careful: World | None = None,
+        alike: int = 1,
+        sure: int = 1,
     ) -> None:
-        self.worlds, self.most, self.careful = worlds, most, careful
+        self.worlds, self.most, self.careful, self.alike, self.sure = worlds, most, careful, alike, sure
         self.claims = {claim.rule.id: claim for claim in fixes}
         self.whole_ms, self.scale, self.thorough = whole_ms, scale, thorough
         self.left = list(self.claims)
@@ -159,9 +163,11 @@ class Queue:
     def _gain(self, rule: str) -> float:
         """The ms that a fix would return, with the host that lets it return most."""
         gain, most = 0.0, self._most(rule)
-        for world in self.worlds:
-            if gain < most:  # else a faster host has nothing to add
-                gain = min(max(gain, world.gain(rule) * self.scale), most)
+        for at, world in enumerate(self.worlds):
+            # A host that is only supposed makes nothing of what returns nothing.
+            if gain >= most or (at >= self.sure and gain < ranking.LEAST * self.whole_ms):
+                break
+            gain = min(max(gain, world.gain(rule) * self.scale), most)
         return gain
 
     def take(self, rule: str, before: float, left: float) -> tuple[float, float]:
@@ -172,13 +178,15 @@ class Queue:
         another host, and no program has both.
         """
         # Launches go with the work that they launch; but nothing is promised beyond what the rows own, or the basis says.
-        gains = [world.take(rule, cautiously=at == 0) for at, world in enumerate(self.worlds)]
+        gains = [world.take(rule, cautiously=at < self.alike) for at, world in enumerate(self.worlds)]
         scale = self.scale
-        high = min(max(gain for _, gain in gains) * scale, self._most(rule), left)
+        low = min(gain for gain, _ in gains[: self.alike])
+        least = ranking.LEAST * self.whole_ms
+        most = max(gain for _, gain in (gains if low * scale >= least else gains[: self.sure]))
+        high = min(most * scale, self._most(rule), left)
         if ranking.is_batch(self.claims[rule].rule):
             shortest = min(world.shortest_ns for world in self.worlds) * scale
             high = min(high, max(before - shortest, 0.0))
-        low = gains[0][0]
         if self.careful is not None:
             low = max(low, self.careful.take(rule, cautiously=False)[1])
         self._returned.append(high)

@@ -68,7 +68,8 @@ def test_captured_launches_return_what_other_fixes_leave_the_gpu_to_wait_for() -
     """A step of 3.6 ms: 10 products of 10 us, launched in 60 each, then 30 of 100 us, which 30 launches of 60 us hide behind.
 
     Today the GPU waits 0.5 ms for launches. Tensor Cores leave an eighth of the kernels' time: then the host takes the 2.4 ms
-    of its launches, and 1.2 ms are returned. So much more the captured launches are worth: 97 % of 0.5, and 1.2 ms.
+    of its launches, and 1.2 ms are returned; without the profiler, which takes 5 us for each operator and each launch, 0.4 ms
+    more of 3.5. So much more the captured launches are worth: 97 % of 0.5, and what the kernels return.
     """
     b = TraceBuilder(V100, host_us=0, latency_us=0, with_stack=False)
     for _ in range(5):
@@ -84,8 +85,8 @@ def test_captured_launches_return_what_other_fixes_leave_the_gpu_to_wait_for() -
     assert launch.saving is not None
     assert cores.saving is not None
     assert launch.cost_ms == pytest.approx(0.5, rel=0.05)
-    assert cores.saving.high_ms == pytest.approx(1.2, rel=0.05)
-    assert launch.saving.high_ms == pytest.approx(0.97 * 0.5 + 1.2, rel=0.05)
+    assert cores.saving.high_ms == pytest.approx(1.55, rel=0.05)
+    assert 0.97 * 0.5 + 1.2 <= launch.saving.high_ms <= 0.97 * 0.5 + 1.55
     assert launch.saving.low_ms <= 0.3 * launch.cost_ms
 
 

@@ -10,6 +10,7 @@ from support.paths import ROOT
 from support.traces import rules, sample
 
 from advisor.pipeline import analyze
+from advisor.replay.pricing import Replay
 from advisor.report import Options, render
 from advisor.results.analysis import Analysis
 from advisor.testing import TraceBuilder
@@ -145,3 +146,50 @@ def test_the_drivers_time_gives_way_after_the_hosts(bare_ms: float, left: float,
     assert context.ledger.dur_ns[driver].sum() > 0
     share = bare.dur_ns[driver].sum() / context.ledger.dur_ns[driver].sum()
     assert share == pytest.approx(left, abs=0.05)
+
+
+@pytest.mark.parametrize("device", GPUS)
+def test_what_holds_few_recorded_calls_may_keep_its_time(device: str, tmp_path: Path) -> None:
+    """A step of 6 ms of Python in one function, and 200 launches of 40 us each: 14 ms, 10 without the profiler.
+
+    Faster throughout, a host at 10/14 leaves 4.3 ms of the function. By the call, 400 operators and launches take 10 us less
+    each, and the function stays as long as it is: 6 ms.
+    """
+    b = TraceBuilder(device, host_us=0, latency_us=0)
+    b.ran_with(unprofiled_step_ms=(10.0, 10.0, 10.0))
+    for _ in range(6):
+        with b.step():
+            with b.python("train.py(5): describe"):
+                b.idle(us=6_000)
+            for _ in range(200):
+                with b.op("aten::relu"):
+                    b.idle(us=40)
+                    b.kernel("vectorized_elementwise_kernel_relu", us=4)
+    b.sync()
+    result = analysis(b, tmp_path)
+    saving = next(found.saving for found in result.findings if found.rule == "gpu-idle/host-function")
+    assert saving is not None
+    assert saving.low_ms <= 0.4 * 4.3 * 1.05
+    assert saving.high_ms == pytest.approx(6.0, rel=0.06)
+
+
+def test_without_steps_or_stacks_a_host_may_be_faster_by_what_recording_its_calls_takes(tmp_path: Path) -> None:
+    """40 launches of 60 us, a read-back, 30 more: with 5 us less for each operator and each launch they take 50.
+
+    From one read-back's end to the next: 30 launches, then 40 with their kernels, of 400 us the first and of 50 the others. As
+    recorded the last of those is launched at 2,400 and ends at 2,450 us; at 50 us a launch it ends at 50 + 400 + 39 * 50 = 2,400.
+    """
+    b = TraceBuilder("Tesla V100-SXM2-16GB", host_us=0, latency_us=0, with_stack=False)
+    for _ in range(6):
+        with b.step():
+            for at in range(70):
+                if at == 40:
+                    b.item()
+                with b.op("aten::mm"):
+                    b.idle(us=60)
+                    b.kernel(GEMM, us=50 if at else 400)
+    b.sync()
+    replay = Replay(read(str(b.write(tmp_path / "trace.json"))).context)
+    assert [(host.share, host.call_ns) for host in replay._hosts] == [(1.0, 0.0), (1.0, 5_000)]
+    recorded, faster = (replay.run(replay.with_host(host))[1].step_ns for host in replay._hosts)
+    assert recorded - faster == pytest.approx(30 * 10_000 + 50_000, rel=0.01)
