@@ -2,12 +2,14 @@
 
 A compiled frame runs inside the annotation ``Torch-Compiled Region: N/k``: N numbers the code object, k how often it had
 been compiled before. A frame without a break runs one graph; a region inside another region is what dynamo made of
-the rest of a frame behind a break (or of a function that it could not take in).
+the rest of a frame behind a break (or of a function that it could not take in). A value that is read back inside a region
+and outside its graphs is a break, too: what is behind it runs eagerly, up to the next region.
 """
 
 from __future__ import annotations
 
 import re
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -25,7 +27,8 @@ SCHEMA = Schema(
     (
         *COMMON,
         text("kind", "compilation (the first of its code), recompilation (of code that was compiled before), region (a "
-             "run of compiled code), graph-break (the eager stretch before a region inside a region)"),
+             "run of compiled code), graph-break (the eager stretch before a region inside a region; or from the graph before "
+             "a value that is read back to the next operator)"),
         text("region", "N/k: code object and how often it was compiled before; NULL where the trace does not say"),
         integer("recompiles", "", "k of it; NULL where the trace does not say"),
         integer("idle_ns", "ns", "what of it the device idles"),
@@ -37,7 +40,11 @@ KINDS = ("compilation", "recompilation", "region", "graph-break")
 _COMPILATION, _RECOMPILATION, _REGION, _BREAK = range(4)
 _REGIONS = re.compile(r"^Torch-Compiled Region")
 _GRAPHS = re.compile(r"^(?:Torch-Compiled Region|CompiledFunction$|## Call CompiledFxGraph)")
-_PLUMBING = re.compile(r"^(?:TorchDynamo Cache Lookup|Pregraph bytecode|AOTDispatcher|Torch-Compiled Region)")
+_PLUMBING = re.compile(
+    r"^(?:TorchDynamo Cache Lookup|Pregraph bytecode|AOTDispatcher|Torch-Compiled Region|CompiledFunction$|## Call CompiledFxGraph)"
+)
+_READS = re.compile(r"^aten::(?:item|is_nonzero|_local_scalar_dense)$")
+_GRAPH_RUNS = re.compile(r"^(?:CompiledFunction$|## Call CompiledFxGraph)")
 _RESUMES = re.compile(r": torch_dynamo_resume_in_")
 _IDS = re.compile(r"(?:Region: |compile_id=)(\d+/\d+)")
 _IN_ANNOTATION = re.compile(r"compile_id=\d+/\d+")
@@ -61,11 +68,14 @@ class _Rows:
         begin[broken] = self._last_graph(regions[broken], outer[broken])
         end[broken] = self.host.start[regions[broken]]
         number = len(self.compilations.start)
-        self.kind = np.concatenate([np.full(number, _COMPILATION), np.where(broken, _BREAK, _REGION)]).astype(np.int64)
-        self.start = np.concatenate([self.compilations.start, begin])
-        self.end = np.concatenate([self.compilations.end, np.maximum(begin, end)])
-        self.node = np.concatenate([self.compilations.node, regions])
-        self.region = np.concatenate([self._compiled_ids(), self.id_of_name[self.host.name[regions]]])
+        reads, inside, since, until = self._reads()
+        kinds = [np.full(number, _COMPILATION), np.where(broken, _BREAK, _REGION), np.full(len(reads), _BREAK)]
+        self.kind = np.concatenate(kinds).astype(np.int64)
+        self.start = np.concatenate([self.compilations.start, begin, since])
+        self.end = np.concatenate([self.compilations.end, np.maximum(begin, end), until])
+        self.node = np.concatenate([self.compilations.node, regions, reads])
+        of_regions = self.id_of_name[self.host.name[np.concatenate([regions, inside])]]
+        self.region = np.concatenate([self._compiled_ids(), of_regions])
         self.recompiles = np.array([int(label.partition("/")[2][:9]) for label in self.ids] + [-1], np.int64)[
             self.region
         ]
@@ -96,6 +106,39 @@ class _Rows:
             at = np.searchsorted(ends, host.start[nodes[here]], side="right") - 1
             last[here] = np.maximum(last[here], np.where(at >= 0, ends[np.maximum(at, 0)], 0))
         return last
+
+    @cached_property
+    def _operators(self) -> Ints:
+        """Operators that are none of the compiler's own, by start."""
+        plumbing = np.array([_PLUMBING.match(name) is not None for name in self.context.names], np.bool_)
+        nodes = np.flatnonzero(self.host.group == OP)
+        nodes = nodes[~plumbing[self.host.name[nodes]]]
+        return nodes[np.argsort(self.host.start[nodes], kind="stable")]
+
+    def _reads(self) -> tuple[Ints, Ints, Ints, Ints]:
+        """Values read back in a region outside its graphs, that region, the end of the graph before, the start of what follows.
+
+        Of several in a row the first stands for all. The stretch ends with the region that the next one follows, at the latest
+        where that begins its first operator.
+        """
+        host = self.host
+        reads = nodes_by_name(self.context.recording, _READS, (OP,))
+        outer = self._around(reads)
+        graphs = nodes_by_name(self.context.recording, _GRAPH_RUNS, (OP, ANNOTATION))
+        in_graph = host.above(reads, np.isin(np.arange(host.size), graphs)) >= 0
+        reads, outer = reads[(outer >= 0) & ~in_graph], outer[(outer >= 0) & ~in_graph]
+        if not len(reads):
+            return _NONE, _NONE, _NONE, _NONE
+        since = self._last_graph(reads, outer)
+        once = np.unique(np.stack([host.thread[reads], since]), axis=1, return_index=True)[1]
+        reads, outer, since = reads[once], outer[once], since[once]
+        others = np.setdiff1d(self._operators, nodes_by_name(self.context.recording, _READS, (OP,)))
+        others = others[np.argsort(host.start[others], kind="stable")]
+        behind = np.maximum(host.end[reads], since)
+        following = self._first(others, host.thread[reads], behind, np.full(len(reads), np.iinfo(np.int64).max))
+        next_region = self._around(following)
+        until = np.where((following >= 0) & (next_region >= 0), host.start[following], host.end[outer])
+        return reads, outer, since, np.maximum(until, behind)
 
     def _first(self, nodes: Ints, thread: Ints, low: Ints, high: Ints) -> Ints:
         """The first of *nodes* that begins on a thread from *low* to before *high*, for each row; -1 for none."""
@@ -152,14 +195,21 @@ class _Rows:
         breaks = np.flatnonzero(self.kind == _BREAK)
         if not len(breaks):
             return out
-        plumbing = np.array([_PLUMBING.match(name) is not None for name in self.context.names], np.bool_)
-        ops = np.flatnonzero(host.group == OP)
-        ops = ops[~plumbing[host.name[ops]]]
+        ops = self._operators
         compiling = union(self.compilations.start, self.compilations.end)  # what compiling runs is no reason for it
         ops = ops[covered(compiling, host.start[ops], host.start[ops] + 1) == 0]
         first = self._first(ops, host.thread[self.node[breaks]], self.start[breaks], self.end[breaks])
         out[breaks] = fetch(host.name, first)
         return out
+
+
+def breaks_each(context: Context) -> float | None:
+    """Graph breaks of a step (in all, without steps) outside backward passes; None without a region."""
+    rows = context.once(_Rows)
+    if not len(rows.regions):
+        return None
+    breaks = (rows.kind == _BREAK) & (context.phases(rows.node) != BACKWARD)
+    return int(breaks.sum()) / context.recording.step_count
 
 
 def build(context: Context) -> pd.DataFrame:

@@ -9,7 +9,17 @@ import numpy as np
 import pandas as pd
 
 from advisor import hardware
-from advisor.frames import collectives, copies, devices, dynamic_sizes, optimizers, program, rank_waits, settings
+from advisor.frames import (
+    collectives,
+    compiles,
+    copies,
+    devices,
+    dynamic_sizes,
+    optimizers,
+    program,
+    rank_waits,
+    settings,
+)
 from advisor.frames.frame import Frame
 from advisor.frames.schema import Schema, flag, integer, real, text
 from advisor.frames.values import plain, typed
@@ -93,6 +103,7 @@ SCHEMA = Schema(
         flag("optimizer_factorizes", "its steps invert or factorize matrices; NULL without one, or unknown"),
         flag("amp_scaler", "a GradScaler's operators were seen"),
         flag("compiled", "torch.compile's kernels or regions were seen"),
+        real("graph_breaks", "", "graph breaks a step (in all, without steps) outside backward passes; NULL without a region"),
         integer("graph_launches", "", "calls that replay a CUDA or HIP graph"),
         integer("graph_kernels", "", "kernels launched by them"),
         flag("graphs_underrecorded", "replays lack work in the trace"),
@@ -266,6 +277,7 @@ def _habits(context: Context) -> dict[str, Any]:
         "optimizer_launches": optimizers.launched_each(context),
         "optimizer_factorizes": optimizers.factorizes(context),
         "amp_scaler": any("_amp_foreach_non_finite_check" in name or "_amp_update_scale" in name for name in names),
+        "graph_breaks": compiles.breaks_each(context),
         "compiled": any(name.startswith(_COMPILED) for name in names),
         "stack_recorded": "python" in context.tables,
         "dynamic_sizes": dynamic_sizes.count(context),

@@ -95,3 +95,46 @@ def no_host() -> TraceBuilder:
 @fires(cost_ms=1.0, setting="torch.compile(fullgraph=False) at train.py:20 → True")
 def a_call_of_compile_that_lets_graphs_break() -> TraceBuilder:
     return model().ran_with(compiled=[Compiled(file="train.py", line=20)])
+
+
+def guarded(blocks: int = 3, *, in_graph: bool = False) -> TraceBuilder:
+    """Blocks compiled by themselves, each of which checks a value behind its graph: 100 us of kernels, 300 of Python and wrappers.
+
+    Four steps. In the region of each: 50 us, the graph (100 us), 50 us and the check. The next begins 50 us later.
+    """
+    b = TraceBuilder(host_us=0, latency_us=0)
+    for _ in range(4):
+        with b.step(), b.python("train.py(40): step"):
+            for _ in range(blocks):
+                with b.python("net.py(9): forward"), b.op("Torch-Compiled Region: 1/0"):
+                    b.idle(us=50)
+                    with b.op("CompiledFunction"):
+                        with b.op("triton_poi_fused_relu_0"):
+                            b.kernel("triton_poi_fused_relu_0", us=100)
+                            b.idle(us=100)
+                        if in_graph:
+                            with b.op("aten::item", us=5):
+                                pass
+                    if not in_graph:
+                        b.idle(us=50)
+                        with b.op("aten::item", us=5):
+                            pass
+                b.idle(us=50)
+    return b
+
+
+# Each step: behind the first and the second block 50 us, the check's 5, 50 more, and 50 to the next graph's first operator; behind
+# the last the 55 to its region's end (the device idles on to the next step, and what lies mostly outside is not a break's).
+@fires(occurrences=12, line="net.py:9")
+def checks_of_values_behind_each_graph() -> TraceBuilder:
+    return guarded()
+
+
+@quiet
+def values_that_are_read_inside_a_graph() -> TraceBuilder:
+    return guarded(in_graph=True)
+
+
+@quiet
+def one_check_in_a_step() -> TraceBuilder:
+    return guarded(1)

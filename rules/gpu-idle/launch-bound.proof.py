@@ -132,3 +132,20 @@ def a_call_of_compile_without_graphs() -> TraceBuilder:
 @fires(cost_ms=0.2, setting="torch.compile(mode='reduce-overhead') at train.py:20")
 def a_call_of_compile_with_graphs() -> TraceBuilder:
     return steps().ran_with(compiled=[Compiled("reduce-overhead", file="train.py", line=20)])
+
+
+@fires(fix="Remove the graph breaks, then replay the model as CUDA graphs")
+def compiled_blocks_that_check_a_value_each() -> TraceBuilder:
+    b = TraceBuilder(host_us=0, latency_us=0)
+    for _ in range(4):
+        with b.step():
+            for _ in range(10):
+                with b.op("Torch-Compiled Region: 1/0"):
+                    with b.op("CompiledFunction"):
+                        for _ in range(4):
+                            b.idle(us=10)
+                            with b.op("triton_poi_fused_relu_0"):
+                                b.kernel("triton_poi_fused_relu_0", us=5)
+                    with b.op("aten::item", us=5):
+                        pass
+    return b

@@ -251,6 +251,7 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "chosen": torch.tensor([0, 1, 0, 1]),
         "tokens": torch.rand(4, 8),
         "mixed": torch.zeros(4, 8),
+        "limit": 0.0,
     },
     "distributed/exposed-forward-communication": lambda scope: {
         "sent": torch.rand(16, 16),
