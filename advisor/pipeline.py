@@ -86,7 +86,7 @@ def analyze(
         advisor=Advisor(version=__version__, rules=len(rules.rules)),
         trace=_trace_info(trace),
         quality=quality,
-        headline=headline.build(trace, summary, quality, plan.findings, outcome.matches.values()),
+        headline=headline.build(trace, summary, quality, plan.findings, list(outcome.matches.values())),
         summary=summary,
         findings=plan.findings,
         plan=plan.steps,

@@ -273,13 +273,15 @@ def waits(across: Across) -> str:
         return ""
     ends = dict.fromkeys(f"{100 * share:.0f}" for share in (min(shares), max(shares)))
     span = "–".join(ends)
-    text = f"Ranks wait for others for {span} % of their step"
+    text = f"Ranks wait for each other for {span} % of their step"
     most = max((row.caused_ms or 0.0 for row in rows), default=0.0)
     late = [(row.rank, row.caused_ms) for row in rows if row.caused_ms and row.caused_ms >= _AMONG_MOST * most]
     if max(shares) < _HARDLY_WAITS or not late or len(late) > _MOST_LATE:
         return f"{text}."
     names = f"rank{'s' if len(late) > 1 else ''} {_listed([str(rank) for rank, _ in late])}"
-    return f"{text}, longest for {names} ({_listed([milliseconds(ms) for _, ms in late])} a step)."
+    come, them = ("come", "them") if len(late) > 1 else ("comes", "it")
+    times = _listed([milliseconds(ms) for _, ms in late])
+    return f"{text}: {names} {come} late, and the others wait {times} a step for {them}."
 
 
 def recording(summary: Summary) -> str:

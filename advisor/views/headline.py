@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
+import numpy as np
 
 from advisor.engine.ranking import middle_of
 from advisor.frames.rank_waits import rank_waits
@@ -60,6 +61,8 @@ WITHOUT_GRAPHS = "record without CUDA graphs, to see what they run"
 _BESIDE = 0.02
 ALL_RANKS = "analyze all ranks together, to see which one the others wait for"
 _PARTLY = 0.05
+# What the first fix is about is said beside what bounds the program, where it is another cause of so much.
+_SHARE_SAID = 0.05
 # A capture beside which the device did so much is not all that the recording holds.
 _SOME_WORK = 0.10
 _NOTHING = 0.01
@@ -84,7 +87,7 @@ class Program(NamedTuple):
 
 
 def build(
-    trace: Trace, summary: Summary, quality: Sequence[QualityNote], findings: Sequence[Finding], owning: Iterable[Claim]
+    trace: Trace, summary: Summary, quality: Sequence[QualityNote], findings: Sequence[Finding], owning: Sequence[Claim]
 ) -> Headline:
     """Build the headline of one trace. *owning* are the claims of the findings on segments of the ledger."""
     context, program = trace.context, program_of(trace)
@@ -102,12 +105,15 @@ def build(
     if measured and not lead:
         lead = "Hardware counters were read: times are distorted."
     claims = [claim.segments for claim in owning]
-    parts = _parts(context, summary, program, bound, claims)._replace(lead=lead)
-    if measured and program.unrecorded:
-        parts = parts._replace(others=[])  # shares of times that nobody may believe
     if first is not None and _returns_little(first) and not _owned(context, bound, claims):
         first = None
-    text = fitted(texts(parts, _advice(context, program, bound, first)))
+    advice = _advice(context, program, bound, first)
+    said = first is not None and advice == first.fix.title
+    leading = next((claim.segments for claim in owning if said and claim.rule.id == rule), None)
+    parts = _parts(context, summary, program, bound, claims, leading)._replace(lead=lead)
+    if measured and program.unrecorded:
+        parts = parts._replace(others=[])  # shares of times that nobody may believe
+    text = fitted(texts(parts, advice))
     return Headline(text=text, kind="cut off" if damaged else program.kind, bound=bound, first=rule)
 
 
@@ -278,7 +284,15 @@ def _bound(summary: Summary) -> str | None:
     return max(chosen, key=lambda cause: chosen[cause]) if chosen else None
 
 
-def _parts(context: Context, summary: Summary, program: Program, bound: str | None, claims: Sequence[Ints]) -> Parts:
+def _parts(
+    context: Context,
+    summary: Summary,
+    program: Program,
+    bound: str | None,
+    claims: Sequence[Ints],
+    leading: Ints | None,
+) -> Parts:
+    """Say what bounds the program, what else goes to no finding, and what the first finding is about (*leading*: its segments)."""
     causes, total, ledger = summary.steady_causes, summary.whole_ms, context.ledger
     free = owners.unclaimed(ledger, claims)
     lost, every = owners.by_cause(ledger, free), owners.by_cause(ledger, ledger.counted)
@@ -325,5 +339,12 @@ def _parts(context: Context, summary: Summary, program: Program, bound: str | No
         others += [clause(f"{100 * causes[cause]:.0f} %", cause, brief=True) for cause in silent[1:]]
         return Parts("", word, program.details, Clause(missing), others)
     opening = clause(f"{100 * causes[bound]:.0f} % of {unit}", bound)
+    if leading is not None:
+        rows = np.zeros(len(ledger.counted), np.bool_)
+        rows[leading] = True
+        about = owners.by_cause(ledger, rows)
+        cause = max(about, key=lambda cause: about[cause])
+        if cause != bound and cause not in silent and causes.get(cause, 0.0) >= _SHARE_SAID:
+            silent.append(cause)
     others = [clause(f"{100 * causes[cause]:.0f} %", cause, brief=True) for cause in silent if cause != bound]
     return Parts("", word, program.details, opening, others)

@@ -66,12 +66,14 @@ def test_what_held_the_late_rank_up_is_named(tmp_path: Path) -> None:
 def test_the_screen_names_the_ranks_that_are_waited_for_and_how_long(tmp_path: Path) -> None:
     # Rank 2 is 10 ms late to each step of 100: a mean over four ranks of 7.5; the others wait a tenth of their step.
     _, across = together(tmp_path, ranks({2: 10_000}))
-    assert waits(across) == "Ranks wait for others for 0–10 % of their step, longest for rank 2 (7.50 ms a step)."
+    assert waits(across) == (
+        "Ranks wait for each other for 0–10 % of their step: rank 2 comes late, and the others wait 7.50 ms a step for it."
+    )
 
 
 def test_no_rank_is_named_where_ranks_hardly_wait(tmp_path: Path) -> None:
     _, across = together(tmp_path, ranks({2: 1_000}))
-    assert waits(across) == "Ranks wait for others for 0–1 % of their step."
+    assert waits(across) == "Ranks wait for each other for 0–1 % of their step."
 
 
 def test_ranks_late_in_turn_share_the_blame(tmp_path: Path) -> None:

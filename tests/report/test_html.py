@@ -454,7 +454,7 @@ def test_of_ranks_what_they_show_together_comes_before_each_by_itself(tmp_path: 
     many, across = of_ranks(tmp_path, ranks({2: 10_000}))
     text = html(Several(traces=many, across=across))
     order = [
-        "longest for rank 2",
+        "rank 2 comes late, and the others wait",
         "Across 4 ranks</h2>",
         'id="across-finding-1"',
         "Who waits for whom",

@@ -252,6 +252,7 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "tokens": torch.rand(4, 8),
         "mixed": torch.zeros(4, 8),
         "limit": 0.0,
+        "forward": None,
     },
     "distributed/exposed-forward-communication": lambda scope: {
         "sent": torch.rand(16, 16),
@@ -361,6 +362,10 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 """Names that mean something else, or something at all, in the snippets of one rule only."""
 
 USES = {
+    "gpu-idle/launch-bound": """
+if forward is not None:
+    forward(SimpleNamespace(encoder=nn.Linear(4, 4), head=nn.Linear(4, 2)), torch.rand(2, 4))
+""",
     "cpu/tiny-operators": "forward(SimpleNamespace(width=4, cell=nn.Linear(4, 4)), torch.rand(2, 3, 4))",
     "kernels/scatter-embedding-backward": "table(index).sum().backward()",
     "data-loading/slow-collate-or-transform": """

@@ -23,6 +23,8 @@ _NARROW = 80
 """Columns from which on the page keeps its number of lines; below, half as many more are allowed."""
 _NEAR = 0.8
 """Of what the device reaches, and of the step, from which on kernels that fill it are near their limit."""
+_APART = 0.02
+"""Share of the step by which savings may miss what all fixes come to, and still be said to add up."""
 _ALL_KNOWN = 0.9
 """Of the kernels' time whose limits are known, from which on nothing is said of the rest."""
 _DOT = " · "
@@ -136,9 +138,9 @@ def limit(summary: Summary, *, stacks: bool = False) -> str:
         most = duration(max(summary.priced_ms - summary.limit_ms, 0.0))
         return f"Kernels are at {share(reached)} % of what this GPU reaches: faster ones return at most {most}{mfu}"
     if figures.no_shorter(summary):
-        slowed = stacks and summary.unprofiled_ms is None
-        because = ": the CPU, slowed by recording stacks, launches no faster" if slowed else ""
-        return f"Faster kernels alone would not shorten the step{because}{mfu}"
+        if stacks and summary.unprofiled_ms is None:
+            return f"As recorded, faster kernels return nothing: stacks slow the CPU; without stacks they may{mfu}"
+        return f"Faster kernels alone would not shorten the step{mfu}"
     (first, least, most), unit = in_one_unit(summary.priced_ms, summary.limit_ms, summary.reachable_ms)
     return f"Faster kernels alone: {first} → {least} {unit} at the hardware's limit, {most} {unit} at what is reachable{mfu}"
 
@@ -156,9 +158,22 @@ def _before(analysis: Analysis, width: int) -> list[Line]:
     if not analysis.plan:
         return []
     together = _all_fixes(analysis.summary, analysis.plan)
-    order = "; each saving beside the fixes above it" if len(analysis.plan) > 1 else ""
+    order = _of_each(analysis) if len(analysis.plan) > 1 else ""
     text = f"All fixes: {together}{order}:"
     return _wrapped(text, width)
+
+
+def _of_each(analysis: Analysis) -> str:
+    """Say what each saving counts, and where they do not add up: a fix that saves most where the others save least."""
+    savings = [finding.saving for finding in analysis.findings if finding.saving is not None]
+    whole, after = analysis.plan[0].step_ms_before, analysis.plan[-1].step_ms_after
+    sums = {"low": sum(saving.high_ms for saving in savings), "high": sum(saving.low_ms for saving in savings)}
+    apart = any(abs(whole - total - after.get(end, whole - total)) > _APART * whole for end, total in sums.items())
+    return (
+        "; savings overlap, each counts after the fixes above it"
+        if apart
+        else "; each saving counts after those above it"
+    )
 
 
 def _all_fixes(summary: Summary, plan: Sequence[PlanStep]) -> str:
@@ -351,7 +366,7 @@ def _each(many: Sequence[Analysis], across: Across | None, width: int, most: int
     ]
     shown = list(zip(names, many, strict=True))[:most]
     wide = max((columns(clean(name)) for name, _ in shown), default=0)
-    yield ("Each by itself:" if across is not None else "Each trace:",)
+    yield ("Each rank by itself, its first finding:" if across is not None else "Each trace:",)
     for name, analysis in shown:
         time = duration(figures.whole_ms(analysis.summary))
         lead = next(iter(_leading(analysis.findings)), None)
