@@ -275,9 +275,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     mfu: Annotated[
         float | None,
         doc(
-            "Model FLOPs utilization: the time that the arithmetic of matrix products, convolutions and attention takes at the "
-            "device's peak rate of the format that each ran in, as a share of steady_ms; forward work that the backward pass "
-            "does again is left out. None where no such work is known."
+            "Model FLOPs utilization: the time that the arithmetic of matrix products, convolutions (by the direct algorithm, "
+            "whichever ran) and attention takes at the device's peak rate of the format that each ran in, as a share of "
+            "steady_ms; forward work that the backward pass does again is left out. None where no such work is known."
         ),
     ] = None
     hfu: Annotated[float | None, doc("Hardware FLOPs utilization: the same with recomputed work. None likewise.")] = (

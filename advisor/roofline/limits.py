@@ -48,7 +48,7 @@ class Limits:
     matrix: Bools
     """Rows whose operator's arithmetic is that of matrix units."""
     peak_ns: Floats
-    """The arithmetic of matrix products alone, at the peak rate of its format."""
+    """The arithmetic of matrix products alone, at the peak rate of its format; of a convolution the direct algorithm's."""
     owner: Ints
     """Forest node of the operator that owns each row's work; -1."""
 
@@ -104,7 +104,8 @@ def limits(context: Context) -> Limits:
         out.limit_ns[to], out.reachable_ns[to] = limit[place] * part[here], reachable[place] * part[here]
         bound = np.where(np.nan_to_num(compute[0]) >= np.nan_to_num(memory[0]), COMPUTE, MEMORY)
         out.bound[to] = np.where(np.isnan(limit), -1, bound)[place]
-        out.peak_ns[to] = compute[0][place] * part[here]
+        direct = _compute_ns(rates, kind[at], np.where(matrix[forms], flops, np.nan)[at])[0]
+        out.peak_ns[to] = direct[place] * part[here]
     return out
 
 
