@@ -276,6 +276,9 @@ def _with_price(finding: Finding, claim: Claim, prices: Priced, whole_ms: float,
     assumed = f"{100 * replay.low * claim.returns[0]:.3g} to {100 * replay.high * claim.returns[1]:.3g} %"
     hosts = " and of the host's behind it" if prices.host.get(finding.rule) else ""
     basis = f"replay: {how} {assumed} of its rows' time{hosts}; {replay.basis}{paced}"
+    recorded = prices.recorded.get(finding.rule)
+    if recorded is not None:
+        basis += f"; the hopeful figure supposes a CPU that recording did not slow: with the one recorded it is {recorded:.3g} ms"
     same = {rule: prices.parts[rule] for rule, lead in prices.done_by.items() if lead == finding.rule}
     basis += _with_same({rule: part for rule, part in same.items() if part[1] >= ranking.LEAST * whole_ms})
     return msgspec.structs.replace(
@@ -283,5 +286,12 @@ def _with_price(finding: Finding, claim: Claim, prices: Priced, whole_ms: float,
         after=None,
         host_ms=prices.host.get(finding.rule, 0.0),
         late_ms=prices.late.get(finding.rule, 0.0),
-        saving=Saving(low_ms=low, high_ms=high, low_share=low / whole_ms, high_share=high / whole_ms, basis=basis),
+        saving=Saving(
+            low_ms=low,
+            high_ms=high,
+            low_share=low / whole_ms,
+            high_share=high / whole_ms,
+            basis=basis,
+            recorded_ms=recorded,
+        ),
     )

@@ -184,7 +184,7 @@ class Replay:
         low = min(low, low_before - before + high)  # the cautious step is never the shorter one
         recorded = queue.worlds[0]
         bound = bound_by(self.context, self.graph, recorded.timeline, self._loader(recorded.high)) if high > 0 else ""
-        return Rung(rule, before, low_before - low, before - high, bound, low_before)
+        return Rung(rule, before, low_before - low, before - high, bound, low_before, queue.recorded.get(rule))
 
     def _bounds(self, claim: Claim, whole_ms: float) -> Bounds:
         """The most that a fix can return, in ms: neither more than its rows own, nor than the part of their time that it assumes.

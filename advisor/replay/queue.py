@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from advisor.replay.pricing import Host, Replay
 
 
+_SUPPOSED = 0.005
+"""Share of the step by which a faster host has to return more, to be said."""
+
+
 class World:
     """The recording with a host of some speed, and the fixes taken so far: hopefully and cautiously."""
 
@@ -116,6 +120,8 @@ class Queue:
         self.left = list(self.claims)
         self.spent: dict[str, int] = {}
         """Fixes that return nothing, with the number of those taken when that was seen first."""
+        self.recorded: dict[str, float] = {}
+        """The most ms that a fix taken returns with the host as recorded, where a faster one is supposed to return more."""
         self._returned: list[float] = []
         self._ms = {rule: bounds.high for rule, bounds in most.items()}  # at most
 
@@ -189,6 +195,10 @@ class Queue:
             high = min(high, max(before - shortest, 0.0))
         if self.careful is not None:
             low = max(low, self.careful.take(rule, cautiously=False)[1])
+        recorded = min(max(gain for _, gain in gains[: self.alike]) * scale, high)
+        self.recorded.pop(rule, None)
+        if high - recorded > _SUPPOSED * self.whole_ms:
+            self.recorded[rule] = recorded
         self._returned.append(high)
         return min(low * scale, self.most[rule].low, left), high
 

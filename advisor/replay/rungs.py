@@ -20,6 +20,8 @@ class Rung:
     high: float
     bound_by: str
     low_before: float = 0.0
+    recorded: float | None = None
+    """The ms that the fix returns hopefully with the host as recorded, where a faster one is supposed; else None."""
     also: tuple[str, ...] = ()
     """Other rules whose fix is the same change: their price is in it."""
 
@@ -42,6 +44,8 @@ class Priced:
     """Rules whose fix is that of another, with that; the saving of both is the other's."""
     parts: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Their part of that saving."""
+    recorded: dict[str, float] = field(default_factory=dict)
+    """The most ms with the host as recorded, of fixes that return more with a faster one."""
 
 
 class Bounds(NamedTuple):
@@ -59,6 +63,12 @@ def returned(rung: Rung) -> tuple[float, float]:
     """
     cautious, hopeful = rung.low_before - rung.low, rung.before - rung.high
     return min(cautious, hopeful), max(cautious, hopeful)
+
+
+def as_recorded(rung: Rung) -> float:
+    """Return the most ms that a step of the plan returns with the host as recorded."""
+    low, high = returned(rung)
+    return high if rung.recorded is None else min(max(rung.recorded, low), high)
 
 
 def parted(rungs: Sequence[Rung], order: Sequence[Sequence[str]]) -> list[list[Rung]]:
@@ -85,6 +95,8 @@ def joined(bundles: Sequence[Sequence[Rung]], least_ms: float, spent: Mapping[st
         step = replace(lead, low=last.low, high=last.high, bound_by=bound, also=also)
         priced.plan.append(step)
         priced.savings[lead.rule] = returned(step)
+        if any(rung.recorded is not None for rung in rungs):
+            priced.recorded[lead.rule] = sum(map(as_recorded, rungs))
         for rung in rungs[1:]:
             priced.done_by[rung.rule], priced.parts[rung.rule] = lead.rule, returned(rung)
     return priced

@@ -371,6 +371,13 @@ class Saving(msgspec.Struct, frozen=True, kw_only=True):
     low_share: Annotated[float, doc("low_ms as a share of the step (of the window without steps).")]
     high_share: Annotated[float, doc("high_ms as a share of the step (of the window without steps).")]
     basis: Annotated[Wording, doc("How the two figures were got.")]
+    recorded_ms: Annotated[
+        float | None,
+        doc(
+            "With the hopeful assumption and the CPU as fast as it was recorded, in ms: where high_ms supposes a faster one, as "
+            "recording slowed it. None where high_ms supposes nothing."
+        ),
+    ] = None
 
     def __str__(self) -> str:
         """Return ``22–44 ms (27–55 %)``, as reports write it; ``repr`` holds all digits and the basis."""

@@ -108,13 +108,18 @@ def build(
     if first is not None and _returns_little(first) and not _owned(context, bound, claims):
         first = None
     advice = _advice(context, program, bound, first)
-    said = first is not None and advice == first.fix.title
-    leading = next((claim.segments for claim in owning if said and claim.rule.id == rule), None)
-    parts = _parts(context, summary, program, bound, claims, leading)._replace(lead=lead)
+    parts = _parts(context, summary, program, bound, claims, _led_by(first, advice, owning))._replace(lead=lead)
     if measured and program.unrecorded:
         parts = parts._replace(others=[])  # shares of times that nobody may believe
     text = fitted(texts(parts, advice))
     return Headline(text=text, kind="cut off" if damaged else program.kind, bound=bound, first=rule)
+
+
+def _led_by(first: Finding | None, advice: str, owning: Sequence[Claim]) -> Ints | None:
+    """Return the segments of the finding whose fix is the advice; None where it is another's."""
+    if first is None or advice != first.fix.title:
+        return None
+    return next((claim.segments for claim in owning if claim.rule.id == first.rule), None)
 
 
 def _advice(context: Context, program: Program, bound: str | None, first: Finding | None) -> str:

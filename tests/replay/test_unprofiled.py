@@ -193,3 +193,25 @@ def test_without_steps_or_stacks_a_host_may_be_faster_by_what_recording_its_call
     assert [(host.share, host.call_ns) for host in replay._hosts] == [(1.0, 0.0), (1.0, 5_000)]
     recorded, faster = (replay.run(replay.with_host(host))[1].step_ns for host in replay._hosts)
     assert recorded - faster == pytest.approx(30 * 10_000 + 50_000, rel=0.01)
+
+
+def test_a_figure_that_supposes_a_faster_host_says_what_the_recorded_one_allows(tmp_path: Path) -> None:
+    """Kernels of 60 us behind launches of 55: Tensor Cores leave 7.5 us of a kernel, and the recorded host 55 us of a launch.
+
+    100 of them a step: 0.5 ms as recorded. With 5 us less for the operator and 5 for the launch it is 1.5 ms.
+    """
+    b = TraceBuilder("Tesla V100-SXM2-16GB", host_us=0, latency_us=0, with_stack=False)
+    for _ in range(6):
+        with b.step():
+            for _ in range(100):
+                with b.op("aten::mm"):
+                    b.idle(us=55)
+                    b.kernel(GEMM, us=60)
+    b.sync()
+    result = analysis(b, tmp_path)
+    found = next(found for found in result.findings if found.rule == "precision/no-tensor-cores")
+    assert found.saving is not None
+    assert found.saving.recorded_ms == pytest.approx(0.5, rel=0.1)
+    assert found.saving.high_ms == pytest.approx(1.5, rel=0.1)
+    assert "with the one recorded it is" in found.saving.basis
+    assert f"at most {found.saving.recorded_ms * 1000:.0f} µs as recorded" in str(render("text", result, Options()))

@@ -23,6 +23,8 @@ _NARROW = 80
 """Columns from which on the page keeps its number of lines; below, half as many more are allowed."""
 _NEAR = 0.8
 """Of what the device reaches, and of the step, from which on kernels that fill it are near their limit."""
+_MOST_SUPPOSED = 0.8
+"""Part of a saving that the recorded CPU allows under which that is said: more supposes one that recording did not slow."""
 _APART = 0.02
 """Share of the step by which savings may miss what all fixes come to, and still be said to add up."""
 _ALL_KNOWN = 0.9
@@ -259,7 +261,9 @@ def saving(finding: Finding, others: Sequence[Finding]) -> str:
                     return f"part of {index}"
             return "costs no time of its own"
         return f"takes {duration(finding.cost_ms)} ({share(finding.cost_share)} %), saving not known"
-    return f"saves {finding.saving}"
+    recorded, high = finding.saving.recorded_ms, finding.saving.high_ms
+    supposed = recorded is not None and recorded < _MOST_SUPPOSED * high
+    return f"saves {finding.saving}" + (f", at most {duration(recorded or 0.0)} as recorded" if supposed else "")
 
 
 def shares(saving: Saving) -> str:
