@@ -91,6 +91,10 @@ def build(context: Context) -> pd.DataFrame:
     between = bare & (fetch(user, around.before) >= 0) & (fetch(user, around.before) == fetch(user, around.after))
     place = np.where(between, around.after, place)
     frame = context.common(start=start, dur=dur, cost=dur.copy(), node=place, device=ledger.device)
+    # The function that is named covers half of the stretch: what runs at its middle may be a moment of it.
+    lasting = np.where(place == node, _covering(context, node, start, start + dur), place)
+    named = context.common(start=start, dur=dur, cost=dur, node=lasting)
+    frame |= {column: named[column] for column in ("file", "line", "function", "library")}
     frame |= {
         "op": context.labels(np.where(between, -1, fetch(host.name, fetch(host.attributes.op, place))), context.names),
         "cause": context.labels(ledger.cause[head], CAUSES),
@@ -118,6 +122,21 @@ def build(context: Context) -> pd.DataFrame:
         "cpu_work_ns": computing,
     }
     return pd.DataFrame(frame)
+
+
+def _covering(context: Context, node: Ints, start: Ints, end: Ints) -> Ints:
+    """The innermost node around each that covers half of its stretch; the outermost where none does."""
+    host = context.recording.host
+    found = node.copy()
+    open_ = np.flatnonzero(node >= 0)
+    while len(open_):
+        here = found[open_]
+        within = np.minimum(host.end[here], end[open_]) - np.maximum(host.start[here], start[open_])
+        parent = host.parent[here]
+        climbs = (2 * within < (end - start)[open_]) & (parent >= 0)
+        open_, parent = open_[climbs], parent[climbs]
+        found[open_] = parent
+    return found
 
 
 def _held(context: Context, holder: Ints, start: Ints, end: Ints) -> Ints:

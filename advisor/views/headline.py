@@ -344,12 +344,12 @@ def _parts(
         others += [clause(f"{100 * causes[cause]:.0f} %", cause, brief=True) for cause in silent[1:]]
         return Parts("", word, program.details, Clause(missing), others)
     opening = clause(f"{100 * causes[bound]:.0f} % of {unit}", bound)
+    others = [clause(f"{100 * causes[cause]:.0f} %", cause, brief=True) for cause in silent if cause != bound]
     if leading is not None:
         rows = np.zeros(len(ledger.counted), np.bool_)
         rows[leading] = True
         about = owners.by_cause(ledger, rows)
-        cause = max(about, key=lambda cause: about[cause])
+        cause = max(about, key=lambda cause: about[cause], default="")
         if cause != bound and cause not in silent and causes.get(cause, 0.0) >= _SHARE_SAID:
-            silent.append(cause)
-    others = [clause(f"{100 * causes[cause]:.0f} %", cause, brief=True) for cause in silent if cause != bound]
+            others.append(clause(f"{100 * causes[cause]:.0f} %", cause, brief=True))
     return Parts("", word, program.details, opening, others)

@@ -1,0 +1,27 @@
+"""Places of idle stretches: the function that is named covers half of the stretch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from advisor.testing import TraceBuilder
+from advisor.trace import read
+
+
+def test_a_moment_at_the_middle_of_a_stretch_is_not_its_place(tmp_path: Path) -> None:
+    """400 us of the user's `apply`, at whose middle a cache is asked for 10 us: the stretch is `apply`'s."""
+    b = TraceBuilder(host_us=0, latency_us=0)
+    for _ in range(3):
+        with b.step(), b.python("model.py(7): forward"):
+            b.kernel("relu_kernel", us=20)
+            with b.python("layer.py(30): apply"):
+                b.idle(us=195)
+                with b.python("tuner.py(90): search"):
+                    b.idle(us=10)
+                b.idle(us=195)
+            b.kernel("relu_kernel", us=20)
+    gaps = read(str(b.write(tmp_path / "trace.json"))).frame("gaps")
+    longest = gaps[gaps["dur_ns"] > 300_000]
+    assert len(longest) >= 3
+    assert set(longest["file"].astype(str)) == {"layer.py"}
+    assert set(longest["function"].astype(str)) == {"apply"}
