@@ -224,19 +224,22 @@ def _matrix(connection: Any, paths: list[str]) -> Runs:
     """Read runs into columns, their figures into a matrix."""
     leading = ", ".join(f'"{name}"' for name in _LEADING)
     connection.execute(f"CREATE TEMP TABLE read AS SELECT {leading}, names, figures {_DISTINCT}", [paths])
-    connection.execute("CREATE TEMP TABLE runs AS SELECT *, row_number() OVER (ORDER BY moment, id) - 1 AS place FROM read")
+    connection.execute(
+        "CREATE TEMP TABLE runs AS SELECT *, row_number() OVER (ORDER BY moment, id) - 1 AS place FROM read"
+    )
     columns = connection.execute(f"SELECT {leading} FROM runs ORDER BY place").fetchnumpy()
-    names = [
-        name for (name,) in connection.execute("SELECT DISTINCT unnest(names) AS n FROM runs ORDER BY n").fetchall()
-    ]
-    cells = connection.execute(
-        "SELECT place, list_position(?, name) - 1 AS metric, figure "
-        "FROM (SELECT place, unnest(names) AS name, unnest(figures) AS figure FROM runs)",
-        [names],
-    ).fetchnumpy()
+    # Most runs have the same figures: those of one list of names are one block of the matrix.
+    lists = [tuple(names) for (names,) in connection.execute("SELECT DISTINCT names FROM runs").fetchall()]
+    names = sorted({name for listed in lists for name in listed})
+    place = {name: index for index, name in enumerate(names)}
     figures = np.full((len(columns["id"]), len(names)), np.nan)
-    if len(cells["place"]):
-        figures[np.asarray(cells["place"]), np.asarray(cells["metric"])] = np.ma.filled(cells["figure"], np.nan)
+    for listed in lists:
+        connection.execute("CREATE OR REPLACE TEMP TABLE alike AS SELECT place, figures FROM runs "
+                           "WHERE names = ? AND len(figures) = len(names) ORDER BY place", [list(listed)])  # fmt: skip
+        rows = connection.execute("SELECT place FROM alike").fetchnumpy()["place"]
+        values = connection.execute("SELECT unnest(figures) AS figure FROM alike").fetchnumpy()["figure"]
+        block = np.ma.filled(values, np.nan).reshape(len(rows), len(listed))
+        figures[np.ix_(rows, [place[name] for name in listed])] = block
     texts = [[str(value) for value in columns[name]] for name in ("id", "commit", "branch", "series", "advisor")]
     return Runs(texts[0], np.asarray(columns["moment"], np.int64), *texts[1:], names, figures)
 

@@ -67,7 +67,7 @@ def table(shifts: Sequence[Shift]) -> Table:
         )
         for shift in shifts
     ]
-    return Table(("figure", "before", "after", "change", "last before", "first after", ""), rows, "|>>><<~")
+    return Table(("figure", "before", "after", "change", "last before", "first after", "remark"), rows, "|>>><<~")
 
 
 def change(shift: Shift) -> str:
