@@ -142,9 +142,11 @@ def prepare(series: Floats, behind: int = 0) -> Scan:
     Without any behind, the first two runs after a change are drawn in too.
     """
     ranges = np.cumsum(np.abs(np.diff(series, prepend=series[0])))
+    # A run's own range, and that of a slow one just before, are not what it is measured by.
     count = np.arange(len(series))
+    count = np.where(count > 2 * _LEAST_SIDE, count - _LEAST_SIDE, count)
     first = np.maximum(count - _RANGES, 0)
-    noise = (ranges - ranges[first]) / np.maximum(count - first, 1) / _PER_RANGE
+    noise = (ranges[count] - ranges[first]) / np.maximum(count - first, 1) / _PER_RANGE
     ends = np.full(_MEDIAN_OF - 1 - behind, series[0]), np.full(behind, np.median(series[-_LEAST_SIDE:]))
     padded = np.concatenate([ends[0], series, ends[1]])
     middle = np.median(np.lib.stride_tricks.sliding_window_view(padded, _MEDIAN_OF), axis=1)
