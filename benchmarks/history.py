@@ -14,6 +14,7 @@ import json
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -114,7 +115,7 @@ def beside_otava(python: str, series: int, quiet: int, seed: int = 19) -> None:
     took = time.perf_counter() - begin
     theirs, theirs_took = otava(python, [row.tolist() for rows in (soon, late, slow, none) for row in rows])
     cut = [0, series, 2 * series, 3 * series, 3 * series + quiet]
-    parts = [theirs[start:end] for start, end in zip(cut, cut[1:], strict=False)]
+    parts = [theirs[start:end] for start, end in pairwise(cut)]
     for name, (first, second, third, last), seconds in (("advisor", ours, took), ("otava", parts, theirs_took)):
         print(
             f"{name:8} shift seen in {SOON} runs {_share(first):.3f}   placed after {MORE} more "

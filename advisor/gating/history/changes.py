@@ -250,7 +250,7 @@ def _first(scan: Scan, start: int, now: int, end: int, level: Level, limits: Lim
     np.copyto(wanted, _SHORT_WANTED.take(freedom), where=short)
     wanted *= error
     np.abs(change, out=change)
-    off = change >= wanted
+    off = (change >= wanted) & (change > 0)
     off &= change >= np.maximum(limits.least * before, limits.floor)
     hits = np.flatnonzero(off.any(axis=0))
     return int(last[hits[0]]) - 1 if len(hits) else None
@@ -285,6 +285,7 @@ def _place(scan: Scan, alarms: list[Alarm], limits: Limits) -> list[ChangePoint]
             (point.strength, index)
             for index, point in enumerate(points)
             if point.strength < 1
+            or point.after == point.before
             or abs(point.after - point.before) < max(limits.least * abs(point.before), limits.floor)
         ]
         if not weak:

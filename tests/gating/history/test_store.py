@@ -133,7 +133,7 @@ def test_a_damaged_file_is_named_as_what_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_an_empty_store_says_how_to_add_a_run(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="holds no runs. Add one: advisor history add"):
+    with pytest.raises(UsageError, match=r"holds no runs\. Add one: advisor history add"):
         Store(str(tmp_path / "none")).runs()
 
 
