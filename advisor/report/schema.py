@@ -43,7 +43,7 @@ DOCUMENTS = {
     ),
     "baseline": Document((Baseline,), "Baseline of advisor", "Samples are per step, a list for each run."),
 }
-"""By name: what ``analyze``, ``gate``, ``compare`` and ``history`` print with ``-f json``, and the file that ``baseline`` writes."""
+"""By name: what ``analyze``, ``gate``, ``compare`` and ``history`` print with ``-f json``, and the file of ``baseline``."""
 
 
 def schema(name: str) -> dict[str, Any]:

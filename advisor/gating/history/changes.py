@@ -86,7 +86,7 @@ class Scan(NamedTuple):
     squares: Floats
 
     @property
-    def count(self) -> int:
+    def total(self) -> int:
         """The number of runs."""
         return len(self.sums) - 1
 
@@ -189,7 +189,7 @@ def raise_alarms(scan: Scan, limits: Limits) -> list[Alarm]:
     alarms: list[Alarm] = []
     level = Level(0.0, 0)
     start, now, block = 0, LEAST_RUNS - 1, _BLOCK
-    total = scan.count
+    total = scan.total
     while now < total:
         end = min(total, now + block)
         found = _first(scan, start, now, end, level, limits)
@@ -273,7 +273,7 @@ def _split(sums: Floats, start: int, end: int, side: int) -> int:
 def _place(scan: Scan, alarms: list[Alarm], limits: Limits) -> list[ChangePoint]:
     """Place each change between its neighbours, and take back what is none."""
     kept = list(alarms)
-    total = scan.count
+    total = scan.total
     moved = set(range(len(kept)))
     while kept:
         for _ in range(_PASSES):
@@ -306,7 +306,7 @@ def _moved(scan: Scan, kept: list[Alarm], candidates: set[int]) -> set[int]:
     moved: set[int] = set()
     for index in sorted(candidates):
         start = kept[index - 1].at if index else 0
-        end = kept[index + 1].at if index + 1 < len(kept) else scan.count
+        end = kept[index + 1].at if index + 1 < len(kept) else scan.total
         if end - start >= 2 * _LEAST_SIDE:
             at = _split(scan.sums, start, end, _LEAST_SIDE)
             if at != kept[index].at:

@@ -240,8 +240,11 @@ def _matrix(connection: Any, paths: list[str]) -> Runs:
         values = connection.execute("SELECT unnest(figures) AS figure FROM alike").fetchnumpy()["figure"]
         block = np.ma.filled(values, np.nan).reshape(len(rows), len(listed))
         figures[np.ix_(rows, [place[name] for name in listed])] = block
-    texts = [[str(value) for value in columns[name]] for name in ("id", "commit", "branch", "series", "advisor")]
-    return Runs(texts[0], np.asarray(columns["moment"], np.int64), *texts[1:], names, figures)
+    ids, commits, branches, series, advisors = (
+        [str(value) for value in columns[name]] for name in ("id", "commit", "branch", "series", "advisor")
+    )
+    moments = np.asarray(columns["moment"], np.int64)
+    return Runs(ids, moments, commits, branches, series, advisors, names, figures)
 
 
 def _parquet(connection: Any, query: str, values: Sequence[object] = ()) -> bytes:

@@ -212,27 +212,15 @@ def check(document: History, newest: int = NEWEST, since: str | None = None) -> 
     if since is not None and not any(commit.commit == since for track in tracks for commit in track.runs):
         raise UsageError(f'--since: no run of commit "{since}" in a series that goes on')
     for track in tracks:
-        label = " on ".join(filter(None, (track.workload, track.device)))
-        if len(track.runs) < changes.LEAST_RUNS:
-            unknown.append(f"{label}: {len(track.runs)} runs; change points need {changes.LEAST_RUNS}")
-            continue
         first = max(0, len(track.runs) - newest)
         if since is not None:
             first = max((row + 1 for row, commit in enumerate(track.runs) if commit.commit == since), default=first)
-        for trend in track.trends:
-            recent = [shift for shift in trend.shifts if shift.at >= first]
-            worse += [shift for shift in recent if shift.outcome == "worse" and not shift.back]
-            better += [shift for shift in recent if shift.outcome == "better"]
-        step = next((trend for trend in track.trends if trend.name == STEP.name), None)
-        if step is None or step.noise_share is None:
-            unknown.append(f"{label}: fewer than {changes.LEAST_RUNS} runs tell the step")
-        elif step.noise_share > _HIDES:
-            unknown.append(
-                f"{label}: single runs scatter by {100 * step.noise_share:.0f} % of the step, which hides what the gate "
-                f"tolerates ({100 * STEP.margin.tolerance:.0f} %)"
-            )
-        else:
-            decided = True
+        recent = [shift for trend in track.trends for shift in trend.shifts if shift.at >= first]
+        worse += [shift for shift in recent if shift.outcome == "worse" and not shift.back]
+        better += [shift for shift in recent if shift.outcome == "better"]
+        reason = _untold(track)
+        unknown += [reason] if reason else []
+        decided |= not reason
     worse.sort(key=lambda shift: -abs(shift.share or 0.0))
     verdict: Verdict = "failed" if worse else "passed" if decided and not unknown else "inconclusive"
     return Drift(
@@ -245,6 +233,22 @@ def check(document: History, newest: int = NEWEST, since: str | None = None) -> 
         better=better,
         unknown=unknown,
     )
+
+
+def _untold(track: Track) -> str:
+    """Say why a series cannot be answered for; empty where it can."""
+    label = " on ".join(filter(None, (track.workload, track.device)))
+    if len(track.runs) < changes.LEAST_RUNS:
+        return f"{label}: {len(track.runs)} runs; change points need {changes.LEAST_RUNS}"
+    step = next((trend for trend in track.trends if trend.name == STEP.name), None)
+    if step is None or step.noise_share is None:
+        return f"{label}: fewer than {changes.LEAST_RUNS} runs tell the step"
+    if step.noise_share > _HIDES:
+        return (
+            f"{label}: single runs scatter by {100 * step.noise_share:.0f} % of the step, which hides what the gate "
+            f"tolerates ({100 * STEP.margin.tolerance:.0f} %)"
+        )
+    return ""
 
 
 def _answer(verdict: Verdict, worse: Sequence[Shift], unknown: Sequence[str], tracks: Sequence[Track]) -> str:
