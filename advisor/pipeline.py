@@ -241,7 +241,8 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
     counted_ns, total_ns = ledger.counted_ns, sum(extent.values())
     lead_ms, lead_parts = lead(trace.context)
     first_ns, work_ns = ledger.beside_startup()
-    bare, known = trace.unprofiled, limits.figures(trace.context)
+    bare, limit_ms = trace.unprofiled, plan.limits_ms.get("limit_ms")
+    known = limits.figures(trace.context, None if limit_ms is None else trace.priced_ms - limit_ms)
     waited_ms, exchange_ms = _of_collectives(trace)
     return Summary(
         steps=trace.steps_recorded,
@@ -288,7 +289,9 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
         hfu=known.hfu,
         bandwidth_share=known.bandwidth_share,
         distance=known.distance,
-        limit_ms=plan.limits_ms.get("limit_ms"),
+        distance_modules=known.modules,
+        distance_lines=known.lines,
+        limit_ms=limit_ms,
         reachable_ms=plan.limits_ms.get("reachable_ms"),
         replays_whole=not trace.context.graphs_underrecorded,
     )

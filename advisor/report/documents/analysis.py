@@ -8,6 +8,7 @@ from typing import cast
 from advisor.report import blocks as doc
 from advisor.report import figures
 from advisor.report.causes import breakdown, on_cpu
+from advisor.report.distances import distances
 from advisor.report.documents import screen
 from advisor.report.plain import milliseconds, percent
 from advisor.report.table import ABSENT, evidence
@@ -132,23 +133,26 @@ def causes(summary: Summary, detail: doc.Detail) -> Iterator[doc.Block]:
 
 
 def distance(summary: Summary) -> Iterator[doc.Block]:
-    """Yield the operators whose kernels are furthest from what the device can do, where most kernels' work is known."""
-    parts = [part for part in summary.distance if part.ms > part.reachable_ms]
-    if not figures.modelled(summary) or not parts:
+    """Yield what lies between kernels and what the device can do, by operator, module and line, where most work is known."""
+    groups = distances(summary)
+    if not groups:
         return
     yield doc.Heading("Distance from the hardware's limit")
-    rows: list[tuple[doc.Text, ...]] = [
-        (
-            doc.Span(part.op, "name"),
-            milliseconds(part.ms),
-            milliseconds(part.limit_ms),
-            milliseconds(part.reachable_ms),
-            percent(part.reachable_ms / part.ms),
-        )
-        for part in parts
-    ]
-    head = ("operator", f"time {figures.per(summary)}", "limit", "reachable", "of reachable")
-    yield doc.Table(head, rows, "<>>>>")
+    styles: dict[str, doc.Style] = {"operator": "name", "module": "name", "line": "path"}
+    for group in groups:
+        rows: list[tuple[doc.Text, ...]] = [
+            (
+                doc.Span(text, styles[group.name]),
+                milliseconds(part.ms),
+                milliseconds(part.limit_ms),
+                milliseconds(part.reachable_ms),
+                percent(part.reachable_ms / part.ms),
+                milliseconds(part.most_ms),
+            )
+            for _, text, part in group.parts
+        ]
+        head = (group.name, f"time {figures.per(summary)}", "limit", "reachable", "of reachable", "returns at most")
+        yield doc.Table(head, rows, "<>>>>>")
 
 
 def short(findings: Sequence[Finding]) -> Iterator[doc.Block]:
