@@ -38,6 +38,7 @@ from advisor.results.version import __version__
 from advisor.timeline.recorded_calls import recording_ns
 from advisor.trace import read
 from advisor.views import build, elsewhere, headline, limits
+from advisor.views.links import exchanges
 from advisor.views.metrics import collect
 from advisor.views.startup import lead, startup_parts
 
@@ -292,6 +293,7 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
         distance_modules=known.modules,
         distance_lines=known.lines,
         limit_ms=limit_ms,
+        exchanges=exchanges(trace.context),
         reachable_ms=plan.limits_ms.get("reachable_ms"),
         replays_whole=not trace.context.graphs_underrecorded,
     )

@@ -17,6 +17,7 @@ from advisor.results.elsewhere import Elsewhere
 from advisor.results.encoding import to_json
 from advisor.results.field import Cells, CodeLine, FilePath, Name, Text, Wording, doc
 from advisor.results.headline import Headline
+from advisor.results.links import Exchange
 from advisor.results.samples import Samples
 from advisor.results.views import Views
 
@@ -301,6 +302,12 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     distance_lines: Annotated[
         list[LineDistance],
         doc("The same by line of the source; empty where no stack was recorded, and in older analyses."),
+    ] = []
+    exchanges: Annotated[
+        list[Exchange],
+        doc(
+            "Collectives of known size by kind and size of group, those with most time first; empty where there are none."
+        ),
     ] = []
     replays_whole: Annotated[
         bool,

@@ -12,7 +12,9 @@ from advisor.roofline.work import Formula, Hints, Work, finish
 
 _KINDS = {
     "softmax": re.compile("softmax"),
-    "normalization": re.compile("(?:layer|rms|group|batch|instance)norm|(?<!spectral)(?<!weight)(?<!grad)norm(?:alize|$)"),
+    "normalization": re.compile(
+        "(?:layer|rms|group|batch|instance)norm|(?<!spectral)(?<!weight)(?<!grad)norm(?:alize|$)"
+    ),
     "pointwise": re.compile("gelu|silu|relu|swiglu|geglu|swish|mish|sigmoid|tanh|dropout|residual"),
 }
 # They do more than move their operands, or read parts of them; the gradients of autograd's functions are not all they read.
