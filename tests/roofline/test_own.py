@@ -12,7 +12,15 @@ from advisor.testing import TraceBuilder
 
 @pytest.mark.parametrize(
     "name",
-    ["MySoftmax", "mylib::rms_norm", "FusedRMSNorm", "NaiveLayerNormFunction", "GeLUFunction", "x::l2_normalize", "SwiGLU"],
+    [
+        "MySoftmax",
+        "mylib::rms_norm",
+        "FusedRMSNorm",
+        "NaiveLayerNormFunction",
+        "GeLUFunction",
+        "x::l2_normalize",
+        "SwiGLU",
+    ],
 )
 def test_a_name_that_says_what_moves_has_a_formula(name: str) -> None:
     assert own.named(name) is not None
