@@ -243,7 +243,7 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
     lead_ms, lead_parts = lead(trace.context)
     first_ns, work_ns = ledger.beside_startup()
     bare, limit_ms = trace.unprofiled, plan.limits_ms.get("limit_ms")
-    known = limits.figures(trace.context, None if limit_ms is None else trace.priced_ms - limit_ms)
+    known = _limits(trace, limit_ms)
     waited_ms, exchange_ms = _of_collectives(trace)
     return Summary(
         steps=trace.steps_recorded,
@@ -298,6 +298,11 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
         replays_whole=not trace.context.graphs_underrecorded,
         taken_out_share=trace.context.taken_out_share,
     )
+
+
+def _limits(trace: Trace, limit_ms: float | None) -> limits.Figures:
+    """Return the figures of limits; *limit_ms* is the step with each kernel at its own."""
+    return limits.figures(trace.context, None if limit_ms is None else trace.priced_ms - limit_ms)
 
 
 def _of_recording(trace: Trace) -> list[float]:
