@@ -39,6 +39,8 @@ class Source:
         self.size = 0
         self.format = ""
         """The format by the first bytes, once they are read; empty of JSON."""
+        self.local: str | None = None
+        """Path of a file that lies here as it is, neither packed nor a pipe."""
         self._compressed = 0  # compressed bytes that the text so far came from
 
     def _open(self) -> Handle:
@@ -70,6 +72,8 @@ class Source:
                 yield from self._inflate(first, handle)
                 return
             self.format = formats.of(self.path, first)
+            if self.path != "-" and not remote.is_url(self.address):
+                self.local = self.address
             if self.path.endswith(".gz"):
                 self.notes.append(("not-gzip", "the file is called .gz but is not compressed; read as plain text"))
             while first:

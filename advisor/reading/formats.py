@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from advisor.errors import TraceError
+from advisor.errors import NotATrace, TraceError
 from advisor.reading import packets
 
 if TYPE_CHECKING:
@@ -32,10 +32,11 @@ _NAMED = (
 )
 _TAR = (".tar", ".tgz", ".tar.gz")
 _ENOUGH = 1 << 16
+_NEAR = 1 << 12
 
 
 def of(path: str, head: bytes) -> str:
-    """The format of a file that begins with *head*: pftrace, sqlite, pickle; empty for text. Raises TraceError on a foreign one."""
+    """The format of a file that begins with *head*: pftrace, sqlite, rocprof, pickle; empty of a trace as JSON. Raises TraceError on a foreign one."""
     for magic, what in _FOREIGN:
         if head.startswith(magic):
             raise TraceError(f"{path}: is {what}.")
@@ -51,6 +52,8 @@ def of(path: str, head: bytes) -> str:
                 raise TraceError(f"{path}: is {what}.")
         if head[257:262] == b"ustar" or (not text and path.lower().endswith(_TAR)):
             raise TraceError(f"{path}: is a tar archive. Unpack it (tar xf) and pass the .json or .json.gz inside.")
+    if text and b'"rocprofiler-sdk-tool"' in head[:_NEAR]:
+        return "rocprof"
     return "pftrace" if _is_pftrace(head, text=text) else ""
 
 
@@ -67,6 +70,19 @@ def _is_pftrace(head: bytes, *, text: bool) -> bool:
 
 def read(reader: Reader, first: bytes) -> Recorded:
     """Read a file that is no JSON; *first* is what has been read of it."""
+    if reader.source.format == "sqlite":
+        from advisor.reading import nsys
+
+        return nsys.read(reader, first)
+    if reader.source.format == "rocprof":
+        from advisor.reading import rocprof
+
+        return rocprof.read(reader, first)
+    if reader.source.format == "pickle":
+        raise NotATrace(
+            f"{reader.path}: is a Python pickle, as torch's memory snapshots are. Pass it beside the trace of the same run: "
+            "advisor analyze TRACE --snapshot FILE."
+        )
     from advisor.reading import pftrace
 
     return pftrace.read(reader, first)

@@ -51,7 +51,13 @@ class Packets:
         starts: list[int] = []
         stops: list[int] = []
         at, end = 0, len(data)
+        short = end - 0x84  # up to here, a packet of fewer than 128 bytes lies within
         while at < end:
+            if at < short and data[at] == _PACKET and data[at + 1] < 0x80:
+                starts.append(at + 2)
+                at += 2 + data[at + 1]
+                stops.append(at)
+                continue
             if data[at] == _PACKET:
                 head = _length(data, at + 1)
                 if head is None and end - at <= 10 and not last:

@@ -119,7 +119,8 @@ class Pftrace:
 
     def _scalars(self, data: bytes, found: protobuf.Fields, rows: Any, sequence: Any, flags: Any) -> None:
         """Take in names, tracks and clocks: few packets, decoded one by one."""
-        for at in np.flatnonzero(rows).tolist():
+        chosen = np.flatnonzero(rows)
+        for at in chosen[np.argsort(found.row[chosen], kind="stable")].tolist():
             row, number = int(found.row[at]), int(found.number[at])
             start, stop = int(found.start[at]), int(found.stop[at])
             try:

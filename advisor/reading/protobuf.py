@@ -93,9 +93,7 @@ def fields(buffer: Bytes, starts: Ints, stops: Ints, most: int) -> Fields:
     if not found:
         none = np.zeros(0, np.int64)
         return Fields(none, none, none, none.astype(np.uint64), none, none, bad)
-    columns = [np.concatenate(parts) for parts in zip(*found, strict=True)]
-    order = np.argsort(columns[0], kind="stable")
-    return Fields(*(column[order] for column in columns), bad)
+    return Fields(*(np.concatenate(parts) for parts in zip(*found, strict=True)), bad)
 
 
 class Malformed(ValueError):
