@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from advisor.errors import NotATrace, TraceError
+from advisor.errors import TraceError
 from advisor.reading import packets
 
 if TYPE_CHECKING:
@@ -36,7 +36,10 @@ _NEAR = 1 << 12
 
 
 def of(path: str, head: bytes) -> str:
-    """The format of a file that begins with *head*: pftrace, sqlite, rocprof, pickle; empty of a trace as JSON. Raises TraceError on a foreign one."""
+    """Return the format of a file that begins with *head*: pftrace, sqlite, rocprof, pickle; empty for a trace as JSON.
+
+    Raises TraceError on a foreign one.
+    """
     for magic, what in _FOREIGN:
         if head.startswith(magic):
             raise TraceError(f"{path}: is {what}.")
@@ -79,10 +82,9 @@ def read(reader: Reader, first: bytes) -> Recorded:
 
         return rocprof.read(reader, first)
     if reader.source.format == "pickle":
-        raise NotATrace(
-            f"{reader.path}: is a Python pickle, as torch's memory snapshots are. Pass it beside the trace of the same run: "
-            "advisor analyze TRACE --snapshot FILE."
-        )
+        from advisor.reading import snapshot
+
+        return snapshot.read(reader, first)
     from advisor.reading import pftrace
 
     return pftrace.read(reader, first)

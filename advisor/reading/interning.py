@@ -24,11 +24,10 @@ class Track(NamedTuple):
 
 
 class Interned:
-    """What has been interned so far: texts by kind, sequence and number."""
+    """Texts that have been interned so far, by kind, sequence and number."""
 
     def __init__(self) -> None:
-        self._texts: dict[str, dict[tuple[int, int], str]] = {kind: {} for kind in _KINDS.values()}
-        self._sequences: set[int] = set()
+        self._sequences: dict[int, dict[str, dict[int, str]]] = {}
         self.compute: set[tuple[int, int]] = set()
         """Specifications that say of themselves that they are of computing."""
 
@@ -38,41 +37,36 @@ class Interned:
 
     def clear(self, sequence: int) -> None:
         """Forget what a sequence has interned."""
-        if sequence not in self._sequences:
-            return
-        self._sequences.discard(sequence)
-        for texts in self._texts.values():
-            for key in [key for key in texts if key[0] == sequence]:
-                del texts[key]
-        self.compute = {key for key in self.compute if key[0] != sequence}
+        gone = self._sequences.pop(sequence, {})
+        self.compute.difference_update((sequence, number) for number in gone.get("stage", ()))
 
     def add(self, sequence: int, data: bytes, start: int, stop: int) -> None:
         """Take in an InternedData message. Raises Malformed where it breaks; what came before stays."""
-        self._sequences.add(sequence)
+        texts = self._sequences.setdefault(sequence, {})
         for number, wire, _, at, end in message(data, start, stop):
             kind = _KINDS.get(number)
             if kind is None or wire != LENGTH:
                 continue
             key, name, compute = _entry(data, at, end, kind)
-            self._texts[kind][sequence, key] = name
+            texts.setdefault(kind, {})[key] = name
             if compute:
                 self.compute.add((sequence, key))
 
     def text(self, kind: str, sequence: int, number: int) -> str:
         """One text; empty where there is none."""
-        return self._texts[kind].get((sequence, number), "")
+        return self._sequences.get(sequence, {}).get(kind, {}).get(number, "")
 
     def texts(self, kind: str, sequences: Any, numbers: Any) -> list[str]:
         """Texts of many numbers at once."""
-        known = self._texts[kind]
-        if not known or not len(numbers):
+        if not self._sequences or not len(numbers):
             return [""] * len(numbers)
         first = int(sequences[0])
         if (sequences == first).all():
+            known = self._sequences.get(first, {}).get(kind, {})
             distinct, inverse = np.unique(numbers, return_inverse=True)
-            found = [known.get((first, number), "") for number in distinct.tolist()]
+            found = [known.get(number, "") for number in distinct.tolist()]
             return [found[at] for at in inverse.reshape(-1).tolist()]
-        return [known.get(key, "") for key in zip(sequences.tolist(), numbers.tolist(), strict=True)]
+        return [self.text(kind, *key) for key in zip(sequences.tolist(), numbers.tolist(), strict=True)]
 
 
 def _entry(data: bytes, at: int, end: int, kind: str) -> tuple[int, str, bool]:

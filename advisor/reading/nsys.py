@@ -28,8 +28,28 @@ _BATCH = 1 << 15
 # Steps of SQLite's machine in one statement, in thousands: a whole export takes a few a row, a hostile schema any number.
 _TICK, _MOST_TICKS = 100_000, 100_000
 _MOST_TEXTS = 1 << 22
-_COPY_KINDS = {1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD", 9: "HtoH", 10: "PtoP"}
-_MEMORY_KINDS = {0: "Unknown", 1: "Pageable", 2: "Pinned", 3: "Device", 4: "Array", 5: "Managed", 6: "Device Static", 7: "Managed Static"}
+_COPY_KINDS = {
+    1: "HtoD",
+    2: "DtoH",
+    3: "HtoA",
+    4: "AtoH",
+    5: "AtoA",
+    6: "AtoD",
+    7: "DtoA",
+    8: "DtoD",
+    9: "HtoH",
+    10: "PtoP",
+}
+_MEMORY_KINDS = {
+    0: "Unknown",
+    1: "Pageable",
+    2: "Pinned",
+    3: "Device",
+    4: "Array",
+    5: "Managed",
+    6: "Device Static",
+    7: "Managed Static",
+}
 _SYNC_KINDS = {1: "Event Sync", 2: "Stream Wait Event", 3: "Stream Sync", 4: "Context Sync"}
 _NVTX_RANGES = (59, 60)  # push/pop ranges, and ranges with a begin and an end of their own
 _VERSION = re.compile(r"_v\d+$")
@@ -69,7 +89,9 @@ class Export:
             self.damaged += 1
             text = word(str(error), 80) or type(error).__name__
             if len(self.notes) < 20:
-                self.notes.append(("sqlite-damaged", f"the database is damaged ({text}); what follows in a table is lost"))
+                self.notes.append(
+                    ("sqlite-damaged", f"the database is damaged ({text}); what follows in a table is lost")
+                )
 
     def table(self, name: str, columns: tuple[str, ...]) -> Iterator[dict[str, Any]]:
         """Yield the rows of a table, with None for columns that it lacks."""
@@ -81,7 +103,7 @@ class Export:
             return
         blank = dict.fromkeys(columns)
         names = ", ".join(f'"{column}"' for column in chosen)
-        for row in self._rows(f"SELECT {names} FROM {name}"):  # noqa: S608  (names of this module)
+        for row in self._rows(f"SELECT {names} FROM {name}"):  # names of this module
             yield blank | dict(zip(chosen, row, strict=True))
 
     # ---- events
@@ -193,7 +215,18 @@ class Export:
     def metadata(self) -> Metadata:
         """The devices; the export says more of the machine, which nothing here asks."""
         devices = []
-        wanted = ("id", "cuDevice", "cudaId", "name", "totalMemory", "computeMajor", "computeMinor", "smMajor", "smMinor", "smCount")
+        wanted = (
+            "id",
+            "cuDevice",
+            "cudaId",
+            "name",
+            "totalMemory",
+            "computeMajor",
+            "computeMinor",
+            "smMajor",
+            "smMinor",
+            "smCount",
+        )
         ids = {row["gpuId"]: row["cudaId"] for row in self.table("TARGET_INFO_CUDA_DEVICE", ("gpuId", "cudaId"))}
         for at, row in enumerate(self.table("TARGET_INFO_GPU", wanted)):
             if at >= limits.MOST_DEVICES:
@@ -250,7 +283,9 @@ def read(reader: Reader, first: bytes) -> Recorded:
         return _recorded(reader, export)
     except (sqlite3.Error, OSError, OverflowError) as error:
         text = word(str(error), 80) or type(error).__name__
-        raise TraceError(f"{path}: is a SQLite database that cannot be read ({text}). Export the report again.") from None
+        raise TraceError(
+            f"{path}: is a SQLite database that cannot be read ({text}). Export the report again."
+        ) from None
     finally:
         if database is not None:
             database.close()
@@ -261,7 +296,11 @@ def _recorded(reader: Reader, export: Export) -> Recorded:
 
     reader.columns = export.columns
     if not export.columns.events:
-        kind = "rocpd, as rocprofv3 writes it" if any(name.startswith("rocpd_") for name in export.tables) else "something else"
+        kind = (
+            "rocpd, as rocprofv3 writes it"
+            if any(name.startswith("rocpd_") for name in export.tables)
+            else "something else"
+        )
         if export.tables & {_KERNELS, *_CALLS, _RANGES, "StringIds"}:
             raise NotATrace(f"{reader.path}: is an export of Nsight Systems without kernels, calls or NVTX ranges. "
                             "Record with nsys profile --trace=cuda,nvtx.")  # fmt: skip
@@ -276,5 +315,7 @@ def _recorded(reader: Reader, export: Export) -> Recorded:
     reader.notes.append(("not-recorded", f"the format (Nsight Systems, SQLite) holds no {lacks}"))
     reader.notes += export.notes
     if export.damaged > len(export.notes):
-        reader.notes.append(("skipped", f"{export.damaged - len(export.notes):,} rows without usable times were left out"))
+        reader.notes.append(
+            ("skipped", f"{export.damaged - len(export.notes):,} rows without usable times were left out")
+        )
     return reader.finished(export.metadata(), np.array(export.ends or [MISSING], np.int64))

@@ -13,6 +13,7 @@ MOST_PACKET = 64 << 20
 # Tags that a packet may begin with, one or two bytes: fields 1 to 15 and above, of the wire types that there are.
 _WIRES = frozenset({0, 1, 2, 5})
 _PROOF = 3
+_HEAD = 10
 
 
 class Packets:
@@ -47,47 +48,19 @@ class Packets:
             data = data[at:] if at else b""
 
     def _split(self, data: bytes, *, last: bool) -> tuple[int, list[int], list[int]]:
-        """Where packets begin and end, and how far they reach."""
+        """Find beginnings and ends of packets, and how far they reach."""
         starts: list[int] = []
         stops: list[int] = []
         at, end = 0, len(data)
-        short = end - 0x84  # up to here, a packet of fewer than 128 bytes lies within
         while at < end:
-            if at < short and data[at] == _PACKET and data[at + 1] < 0x80:
-                starts.append(at + 2)
-                at += 2 + data[at + 1]
-                stops.append(at)
-                continue
-            if data[at] == _PACKET:
-                head = _length(data, at + 1)
-                if head is None and end - at <= 10 and not last:
-                    break
-                if head is not None:
-                    start, stop = head
-                    if stop <= end:
-                        starts.append(start)
-                        stops.append(stop)
-                        at = stop
-                        continue
-                    if not last and stop - start <= MOST_PACKET:
-                        break
+            at = _in_step(data, at, starts, stops)
+            if at >= end or (not last and _may_go_on(data, at)):
+                break
             # Out of step: from here, or from within the packet before, whose length then was wrong.
             back = starts[-1] if starts and data[at] != _PACKET else at + 1
             found = _follow(data, back, last=last)
             if found < 0:
-                if not last:
-                    # Of what is out of step, a chunk's worth is kept to look at again with what follows.
-                    keep = max(at, end - CHUNK)
-                    self.skipped_bytes += keep - at
-                    at = keep
-                else:
-                    head = _length(data, at + 1) if data[at] == _PACKET else None
-                    self.truncated = head is not None or end - at <= 10
-                    if not self.truncated:
-                        self.damaged += 1
-                        self.skipped_bytes += end - at
-                    at = end
-                break
+                return self._lost(data, at, last=last), starts, stops
             if starts and found < stops[-1]:
                 self.skipped_bytes += found - starts[-1]
                 del starts[-1], stops[-1]
@@ -97,9 +70,49 @@ class Packets:
             at = found
         return at, starts, stops
 
+    def _lost(self, data: bytes, at: int, *, last: bool) -> int:
+        """Pass over what no packet follows: of a file that goes on, all but a chunk's worth to look at again."""
+        if not last:
+            keep = max(at, len(data) - CHUNK)
+            self.skipped_bytes += keep - at
+            return keep
+        self.truncated = len(data) - at <= _HEAD or (data[at] == _PACKET and _length(data, at + 1) is not None)
+        if not self.truncated:
+            self.damaged += 1
+            self.skipped_bytes += len(data) - at
+        return len(data)
+
+
+def _in_step(data: bytes, at: int, starts: list[int], stops: list[int]) -> int:
+    """Take in packets as long as one follows the other and lies in *data*; return where that ends."""
+    end = len(data)
+    short = end - 0x84  # up to here, a packet of fewer than 128 bytes lies within
+    while at < end and data[at] == _PACKET:
+        if at < short and data[at + 1] < 0x80:
+            start = at + 2
+            at = start + data[at + 1]
+        else:
+            head = _length(data, at + 1)
+            if head is None or head[1] > end:
+                return at
+            start, at = head
+        starts.append(start)
+        stops.append(at)
+    return at
+
+
+def _may_go_on(data: bytes, at: int) -> bool:
+    """Tell whether what follows may make a packet of what is here."""
+    if data[at] != _PACKET:
+        return False
+    head = _length(data, at + 1)
+    if head is None:
+        return len(data) - at <= _HEAD
+    return head[1] > len(data) and head[1] - head[0] <= MOST_PACKET
+
 
 def _length(data: bytes, at: int) -> tuple[int, int] | None:
-    """Where a packet's content begins and ends, by the varint at this place; None where none is."""
+    """Return where a packet's content begins and ends, by the varint at this place; None where none is."""
     value = shift = 0
     for index in range(at, min(at + 5, len(data))):
         byte = data[index]

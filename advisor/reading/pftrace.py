@@ -11,14 +11,14 @@ of perfetto.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from advisor.errors import NotATrace, TraceError
-from advisor.reading import annotations, limits, protobuf, slices, stages
-from advisor.reading.annotations import Annotations
+from advisor.reading import arguments, limits, protobuf, slices, stages
+from advisor.reading.arguments import Annotations
 from advisor.reading.columns import MOST_NS, Columns
 from advisor.reading.events import Args, Event
 from advisor.reading.interning import Interned, Track, descriptor
@@ -34,6 +34,8 @@ _MOST_PACKET_FIELDS, _MOST_EVENT_FIELDS = 64, 512
 _CATEGORY, _ANNOTATION, _TYPE, _NAME_IID, _TRACK, _CATEGORY_TEXT, _NAME = 3, 4, 9, 10, 11, 22, 23
 _BEGIN, _END = 1, 2
 _CLEARED = 1
+# Names are forgotten once or never in a file of torch; so often in a chunk, the rest of it is read with the last ones.
+_MOST_CLEARED = 64
 _REALTIME = 1
 # Clocks of a sequence's own begin here; times of the others are ns on one clock.
 _OWN_CLOCKS = 64
@@ -72,13 +74,8 @@ class Pftrace:
         self.reader.truncated = self.packets.truncated
         if not self.columns.events:
             self._refuse()
-        self.reader.notes += self._notes()
         ends, unmatched = self._pair()
-        if unmatched:
-            self.reader.notes.append(("skipped", f"{unmatched:,} ends of slices belong to no beginning and were left out"))
-        open_slices = int((ends == slices.OPEN).sum())
-        if open_slices:
-            self.reader.notes.append(("skipped", f"{open_slices:,} slices have no end and were left out"))
+        self.reader.notes += self._notes(int((ends == slices.OPEN).sum()), unmatched)
         return self.reader.finished(self._metadata(), ends)
 
     def _refuse(self) -> None:
@@ -110,8 +107,8 @@ class Pftrace:
         scalars = np.isin(found.number, (_INTERNED, _DESCRIPTOR, _CLOCKS)) & (found.wire == protobuf.LENGTH)
         cleared = np.flatnonzero((flags & _CLEARED) != 0)
         cuts = [row for row in cleared.tolist() if self.interned.holds(int(sequence[row]))]
-        bounds = [0, *(row for row in cuts if row), size]
-        for low, high in zip(bounds, bounds[1:], strict=False):
+        bounds = [0, *(row for row in cuts if row)][:_MOST_CLEARED] + [size]
+        for low, high in pairwise(bounds):
             self._scalars(data, found, scalars & (found.row >= low) & (found.row < high), sequence, flags)
             part = usable.copy()
             part[:low] = part[high:] = False
@@ -194,7 +191,7 @@ class Pftrace:
         ):
             category = category or kind_of(name, place, args, marks)
             if category == "gpu_memcpy":
-                name = annotations.copy_name(name, marks)
+                name = arguments.copy_name(name, marks)
             events.append(Event("X", category, name, place.pid, place.tid, ts, number, args))
         self.columns.add(events, b"")
 
@@ -241,24 +238,33 @@ class Pftrace:
 
     def _metadata(self) -> Metadata:
         used = sorted(device for device in self.devices if 0 <= device < limits.MOST_DEVICES)
-        capability = annotations.capability(self.architectures)
+        capability = arguments.capability(self.architectures)
         devices = tuple(Device(id=at, name=None, memory_bytes=None, capability=capability, sms=None) for at in used)
         return Metadata(devices=devices if capability is not None else (), base_ns=self.base_ns or 0, format="pftrace")
 
-    def _notes(self) -> Iterator[tuple[str, str]]:
+    def _notes(self, unended: int, unmatched: int) -> Iterator[tuple[str, str]]:
         lacks = "memory events, flows, the properties of devices, the process group and torch's version"
         if self.stages:
             lacks += "; of kernels the occupancy and static shared memory, of copies the direction and kinds of memory"
         yield "not-recorded", f"the format (.pftrace) holds no {lacks}"
         if not self.categories and self._numbers:
-            yield "no-categories", "the file names no categories: the kinds of slices follow from their args, tracks and names"
-        lost = self.damaged + self.packets.damaged
+            yield (
+                "no-categories",
+                "the file names no categories: the kinds of slices follow from their args, tracks and names",
+            )
+        damaged, passed = self.damaged + self.packets.damaged, self.packets.skipped_bytes
+        lost = (
+            [f"{damaged:,} damaged packets" + (f" ({passed:,} bytes)" if passed else "")] if damaged or passed else []
+        )
+        lost += [f"{unended:,} slices without an end"] if unended else []
+        lost += [f"{unmatched:,} ends without a slice"] if unmatched else []
         if lost:
-            bytes_lost = self.packets.skipped_bytes
-            where = f" ({bytes_lost:,} bytes were passed over)" if bytes_lost else ""
-            yield "skipped", f"{lost:,} damaged {'packet was' if lost == 1 else 'packets were'} left out{where}"
+            yield "skipped", f"{', '.join(lost)} were left out"
         if self.other_stages:
-            yield "other-stages", f"{self.other_stages:,} stages of a GPU are neither kernels nor copies and were passed over"
+            yield (
+                "other-stages",
+                f"{self.other_stages:,} stages of a GPU are neither kernels nor copies and were passed over",
+            )
         if self.other_clocks:
             yield "other-clocks", f"{self.other_clocks:,} packets have times of another clock and were left out"
         if self.compressed:

@@ -33,7 +33,7 @@ class Fields(NamedTuple):
     """The varint; of a field with a length, that length."""
     start: Ints
     stop: Ints
-    """Where the field's bytes begin and end in the buffer."""
+    """Begin and end of the field's bytes in the buffer."""
     bad: npt.NDArray[np.bool_]
     """Of each message, True where it cannot be decoded to its end."""
 
@@ -93,7 +93,8 @@ def fields(buffer: Bytes, starts: Ints, stops: Ints, most: int) -> Fields:
     if not found:
         none = np.zeros(0, np.int64)
         return Fields(none, none, none, none.astype(np.uint64), none, none, bad)
-    return Fields(*(np.concatenate(parts) for parts in zip(*found, strict=True)), bad)
+    row, number, wire, value, start, stop = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return Fields(row, number, wire, value, start, stop, bad)
 
 
 class Malformed(ValueError):

@@ -107,9 +107,12 @@ class Records:
         gpus = [agent for agent in _objects(listed) if agent.get("type") == _GPU]
         for agent in sorted(gpus, key=lambda agent: _int(agent.get("node_id")))[: limits.MOST_DEVICES]:
             number = numbers[_handle(agent.get("id"))] = len(numbers)
-            name = word(agent.get("product_name"), 80) or word(agent.get("model_name"), 80) or word(agent.get("name"), 80)
+            name = (
+                word(agent.get("product_name"), 80) or word(agent.get("model_name"), 80) or word(agent.get("name"), 80)
+            )
             self.devices.setdefault(
-                number, Device(id=number, name=name, memory_bytes=None, capability=None, sms=positive(agent.get("cu_count")))
+                number,
+                Device(id=number, name=name, memory_bytes=None, capability=None, sms=positive(agent.get("cu_count"))),
             )
         return numbers
 
@@ -205,7 +208,13 @@ def _range(record: dict[str, Any], messages: dict[int, Any], process: int) -> Ev
         return None
     operator = message.startswith(("aten::", "autograd::", "c10d::", "torch::"))
     name = message.partition(", ")[0] if operator else message
-    return Event(cat="cpu_op" if operator else "user_annotation", name=name, pid=process, tid=record.get("thread_id"), args=Args())
+    return Event(
+        cat="cpu_op" if operator else "user_annotation",
+        name=name,
+        pid=process,
+        tid=record.get("thread_id"),
+        args=Args(),
+    )
 
 
 # ---- damaged files
@@ -238,7 +247,8 @@ def _items(text: str, key: str, start: int) -> tuple[list[Any], int, bool]:
     match = re.compile(rf'"{key}"\s*:\s*\[').search(text, start)
     if match is None:
         return [], 0, False
-    decoder, out, lost, at = json.JSONDecoder(), [], 0, match.end()
+    out: list[Any] = []
+    decoder, lost, at = json.JSONDecoder(), 0, match.end()
     while at < len(text):
         while at < len(text) and text[at] in " \t\r\n,":
             at += 1

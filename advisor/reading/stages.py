@@ -1,4 +1,4 @@
-"""GPU render stages of a Perfetto trace: kernels, copies, memsets and annotations of devices, as torch's main branch writes them."""
+"""GPU render stages of a Perfetto trace: kernels, copies, memsets and annotations of devices, as torch writes them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from msgspec import Raw
 
-from advisor.reading import annotations, protobuf
+from advisor.reading import arguments, protobuf
 from advisor.reading.events import ANY, BROKEN, Args, Event
 from advisor.reading.interning import Interned
 from advisor.reading.protobuf import LENGTH, VARINT
@@ -22,7 +22,7 @@ _CATEGORIES = {"Kernel": "kernel", "Memcpy": "gpu_memcpy", "Memset": "gpu_memset
 _STREAM = re.compile(r"stream (\d{1,18})\s*$")
 # Names of extra data that stand for a field of another name; the others have the field's.
 _ALIASES = {"device id": "device", "stream id": "stream"}
-_KEYS = annotations.Keys(dict.fromkeys([*_ALIASES, "arch", *annotations.FIELDS]))
+_KEYS = arguments.Keys(dict.fromkeys([*_ALIASES, "arch", *arguments.FIELDS]))
 _WHOLE = re.compile(r"-?\d{1,18}")
 _MOST_NS = 1 << 61
 
@@ -114,7 +114,7 @@ def _extra(data: bytes, buffer: Any, found: protobuf.Fields, args: list[Args], a
             if len(architectures) < 8:
                 architectures.add(piece[:40].decode("utf-8", "replace"))
             continue
-        field = annotations.FIELDS[_ALIASES.get(name, name)]
+        field = arguments.FIELDS[_ALIASES.get(name, name)]
         if (code, piece) not in known:
             known[code, piece] = _value(field, piece)
         parsed = known[code, piece]
@@ -122,7 +122,7 @@ def _extra(data: bytes, buffer: Any, found: protobuf.Fields, args: list[Args], a
             setattr(args[target], field.name, parsed)
 
 
-def _value(field: annotations.Field, piece: bytes) -> Any:
+def _value(field: arguments.Field, piece: bytes) -> Any:
     """A value of a field that is written as text: JSON where it was no text before."""
     text = piece.decode("utf-8", "replace")
     if field.raw:
@@ -149,7 +149,7 @@ def _launch(buffer: Any, found: protobuf.Fields, args: list[Args], interned: Int
         return
     row = found.row[rows]
     inner = protobuf.fields(buffer, found.start[rows], found.stop[rows], _MOST_FIELDS)
-    known: dict[tuple[int, int, int], Raw] = {}
+    known: dict[tuple[int, ...], Raw] = {}
     for number, name in ((_GRID, "grid"), (_GROUP, "block")):
         at = np.flatnonzero((inner.number == number) & (inner.wire == LENGTH) & ~inner.bad[inner.row])
         dims = protobuf.fields(buffer, inner.start[at], inner.stop[at], 16)

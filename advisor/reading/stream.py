@@ -20,6 +20,7 @@ from advisor.reading.columns import Array, Columns, Table
 from advisor.reading.containers import Source
 from advisor.reading.cut import Part
 from advisor.reading.events import BROKEN, EVENTS
+from advisor.reading.held import Snapshot
 from advisor.reading.progress import Observer, Progress
 from advisor.reading.repair import mend
 from advisor.reading.salvage import BOUNDARY, Losses, Salvage, ends_list, list_end
@@ -67,6 +68,8 @@ class Recorded:
     truncated: bool = False
     size: int = 0
     part: Part | None = None
+    snapshot: Snapshot | None = None
+    """The memory snapshot that was read beside it, or that it is."""
 
 
 def _python_minor(*texts: Iterable[str]) -> int | None:
@@ -102,7 +105,7 @@ class Reader:
         return self.finished(None if is_list else self._metadata(head, trailer))
 
     def finished(self, meta: metadata.Metadata | None, ends: Array | None = None) -> Recorded:
-        """What the columns came to; *ends* are those of events whose durations are numbers of them so far."""
+        """Return what the columns came to; *ends* are those of events whose durations are numbers of them so far."""
         columns = self.columns
         tables = columns.finish(ends)
         if not tables:

@@ -12,11 +12,22 @@ import json
 import struct
 from collections.abc import Callable, Iterable
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
 Root = dict[str, Any]
 _NOT_HOST = frozenset(
-    ["Trace", "kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "cuda_runtime", "cuda_driver", "cuda_sync", "overhead"]
+    [
+        "Trace",
+        "kernel",
+        "gpu_memcpy",
+        "gpu_memset",
+        "gpu_user_annotation",
+        "cuda_runtime",
+        "cuda_driver",
+        "cuda_sync",
+        "overhead",
+    ]
 )
 _STAGES = {"kernel": 1, "gpu_memcpy": 2, "gpu_memset": 3, "gpu_user_annotation": 4}
 _STAGE_NAMES = ((1, "Kernel", 2), (2, "Memcpy", 0), (3, "Memset", 0), (4, "Annotation", 0))
@@ -83,10 +94,15 @@ class Encoder:
 
     def encode(self) -> bytes:
         """The whole file, not compressed."""
-        of: Callable[[str], list[Root]] = lambda cat: [e for e in self.events if e.get("cat") == cat]
+
+        def of(cat: str) -> list[Root]:
+            return [event for event in self.events if event.get("cat") == cat]
+
         self.group([e for e in self.events if e.get("cat") not in _NOT_HOST], lambda e: e.get("args") or {})
         for cat in ("cuda_runtime", "cuda_driver"):
-            self.group(of(cat), lambda e: {"cbid": e["args"].get("cbid", 0), "correlation": e["args"].get("correlation", 0)})
+            self.group(
+                of(cat), lambda e: {"cbid": e["args"].get("cbid", 0), "correlation": e["args"].get("correlation", 0)}
+            )
         self.group([e | {"pid": -1, "tid": 0} for e in of("overhead")], lambda e: {}, category=False)
         self.group(of("cuda_sync"), lambda e: e.get("args") or {}, category=False)
         queues: dict[tuple[int, int], int] = {}
@@ -97,7 +113,7 @@ class Encoder:
             self.render(work, queues)
         else:
             for cat in _STAGES:
-                self.group(of(cat), _slice_args, name=lambda e: _plain(e))
+                self.group(of(cat), _slice_args, name=_plain)
         interned = b"".join(content(2, number(1, at) + content(2, name)) for name, at in self.names.items())
         interned += b"".join(content(1, number(1, at) + content(2, name)) for name, at in self.cats.items())
         if self.stages:
@@ -126,7 +142,11 @@ class Encoder:
                 continue
             uuid = self.tracks[key] = len(self.tracks) + 1
             inner = number(1, _int32(pid)) + (b"" if own else number(2, _int32(tid)))
-            name = f"GPU {pid}" if own else (f"stream {tid}" if isinstance(pid, int) and 0 <= pid < 16 else f"thread {tid}")
+            name = (
+                f"GPU {pid}"
+                if own
+                else (f"stream {tid}" if isinstance(pid, int) and 0 <= pid < 16 else f"thread {tid}")
+            )
             parent = b"" if own else number(5, self.tracks[(pid,)])
             described = number(1, uuid) + parent + content(3 if own else 4, inner + content(6 if own else 5, name))
             self.head.append(self.packet(content(60, described)))
@@ -171,7 +191,7 @@ class Encoder:
                 lanes.setdefault(_lane(event), []).append(event)
         for lane in lanes.values():
             lane.sort(key=lambda e: self.ns(e["ts"]))
-            for event, after in zip(lane, lane[1:], strict=False):
+            for event, after in pairwise(lane):
                 cut[id(event)] = self.ns(after["ts"])
         for at, event in enumerate(work, 1):
             args = event.get("args") or {}
@@ -185,7 +205,9 @@ class Encoder:
                 body += number(20, self.name(event["name"]))
             if (args.get("grid") or [0])[0] > 0:
                 body += number(19, self.kernels.setdefault(event["name"], len(self.kernels) + 1))
-                dims = [b"".join(number(axis, size) for axis, size in enumerate(args[key], 1)) for key in ("grid", "block")]
+                dims = [
+                    b"".join(number(axis, size) for axis, size in enumerate(args[key], 1)) for key in ("grid", "block")
+                ]
                 threads = args["block"][0] * args["block"][1] * args["block"][2]
                 values = ((1, args.get("registers per thread", 0)), (2, args.get("shared memory", 0)), (3, threads))
                 body += content(
@@ -206,7 +228,15 @@ class Encoder:
 
 
 _COLLECTIVE = (
-    *("Collective name", "dtype", "In msg nelems", "Out msg nelems", "Group size", "Process Group Name", "Process Group Ranks"),
+    *(
+        "Collective name",
+        "dtype",
+        "In msg nelems",
+        "Out msg nelems",
+        "Group size",
+        "Process Group Name",
+        "Process Group Ranks",
+    ),
     "Seq",
 )
 

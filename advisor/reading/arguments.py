@@ -102,20 +102,22 @@ class Annotations:
         length = buffer[start + 1].astype(np.int64)
         value = start + 2 + length
         plain = (buffer[start] == _INLINE_NAME) & (length < _SHORT) & (length > 0) & (value <= stop)
-        for at in np.flatnonzero(~plain & (start < stop)).tolist():
-            self._slow(int(row[at]), int(sequence[at]), int(start[at]), int(stop[at]))
+        for index in np.flatnonzero(~plain & (start < stop)).tolist():
+            self._slow(int(row[index]), int(sequence[index]), int(start[index]), int(stop[index]))
         rows = np.flatnonzero(plain)
         key = KEYS.find(buffer, start[rows] + 2, length[rows])
         wanted = key >= 0
         rows, key = rows[wanted], key[wanted]
         row, value, stop = row[rows], value[rows], stop[rows]
         tag = np.where(value < stop, buffer[value], 0)
-        number, after, long = protobuf.varints(buffer, value + 1)
+        whole, after, long = protobuf.varints(buffer, value + 1)
         varied = np.isin(tag, _VARINTS)
         text = tag == _STRING
-        broken = (long & (varied | text)) | (varied & (after != stop)) | (text & (number != (stop - after).astype(np.uint64)))
+        broken = (
+            (long & (varied | text)) | (varied & (after != stop)) | (text & (whole != (stop - after).astype(np.uint64)))
+        )
         self.damaged += int(broken.sum())
-        numbers = number.astype(np.int64)
+        numbers = whole.astype(np.int64)
         for code in np.unique(key).tolist():
             name = KEYS.names[code]
             here = (key == code) & ~broken
