@@ -107,7 +107,7 @@ class Pftrace:
         scalars = np.isin(found.number, (_INTERNED, _DESCRIPTOR, _CLOCKS)) & (found.wire == protobuf.LENGTH)
         cleared = np.flatnonzero((flags & _CLEARED) != 0)
         cuts = [row for row in cleared.tolist() if self.interned.holds(int(sequence[row]))]
-        bounds = [0, *(row for row in cuts if row)][:_MOST_CLEARED] + [size]
+        bounds = [0, *[row for row in cuts if row][:_MOST_CLEARED], size]
         for low, high in pairwise(bounds):
             self._scalars(data, found, scalars & (found.row >= low) & (found.row < high), sequence, flags)
             part = usable.copy()
@@ -146,6 +146,7 @@ class Pftrace:
         for number, take in ((_TRACK_EVENT, self._track_events), (_STAGE, self._stage_events)):
             at = np.flatnonzero(rows & (found.number == number))
             if len(at):
+                at = at[np.argsort(found.row[at], kind="stable")]  # in the order of the file
                 row = found.row[at]
                 take(data, buffer, found.start[at], found.stop[at], time[row], sequence[row])
 

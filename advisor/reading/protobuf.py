@@ -23,7 +23,7 @@ _MOST_NUMBER = 1 << 29
 
 
 class Fields(NamedTuple):
-    """Fields of many messages, as arrays of equal length; fields of one message stand in their order."""
+    """Fields of many messages, as arrays of equal length: the first of each message, then the second of each, and so on."""
 
     row: Ints
     """Row of the message."""
