@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from msgspec import Raw
 
 from advisor.errors import NotATrace, TraceError
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from advisor.reading.stream import Reader, Recorded
 
 _BATCH = 1 << 15
+# Messages that SQLite makes of a damaged schema may be no text.
+_BROKEN = (sqlite3.Error, UnicodeDecodeError, OverflowError, MemoryError)
 # Steps of SQLite's machine in one statement, in thousands: a whole export takes a few a row, a hostile schema any number.
 _TICK, _MOST_TICKS = 100_000, 100_000
 _MOST_TEXTS = 1 << 22
@@ -85,7 +88,7 @@ class Export:
         self._ticks = 0
         try:
             yield from self.database.execute(statement)
-        except (sqlite3.Error, OverflowError, MemoryError) as error:
+        except _BROKEN as error:
             self.damaged += 1
             text = word(str(error), 80) or type(error).__name__
             if len(self.notes) < 20:
@@ -277,11 +280,13 @@ def read(reader: Reader, first: bytes) -> Recorded:
             database = sqlite3.connect(":memory:")
             database.deserialize(b"".join([first, *reader.blocks]))
         database.execute("PRAGMA trusted_schema = OFF")
+        # A file that is shorter than it says is read as far as it goes; nothing is written, the connection only reads.
+        database.execute("PRAGMA writable_schema = ON")
         database.execute("PRAGMA query_only = ON")
         export = Export(path, database)
         export.read()
         return _recorded(reader, export)
-    except (sqlite3.Error, OSError, OverflowError) as error:
+    except (*_BROKEN, OSError) as error:
         text = word(str(error), 80) or type(error).__name__
         raise TraceError(
             f"{path}: is a SQLite database that cannot be read ({text}). Export the report again."
@@ -292,23 +297,9 @@ def read(reader: Reader, first: bytes) -> Recorded:
 
 
 def _recorded(reader: Reader, export: Export) -> Recorded:
-    import numpy as np
-
     reader.columns = export.columns
     if not export.columns.events:
-        kind = (
-            "rocpd, as rocprofv3 writes it"
-            if any(name.startswith("rocpd_") for name in export.tables)
-            else "something else"
-        )
-        if export.tables & {_KERNELS, *_CALLS, _RANGES, "StringIds"}:
-            raise NotATrace(f"{reader.path}: is an export of Nsight Systems without kernels, calls or NVTX ranges. "
-                            "Record with nsys profile --trace=cuda,nvtx.")  # fmt: skip
-        hint = " advisor reads its JSON: rocprofv3 --output-format json." if kind.startswith("rocpd") else ""
-        raise NotATrace(
-            f"{reader.path}: is a SQLite database of {kind}. advisor reads exports of Nsight Systems "
-            f"(nsys export --type sqlite).{hint}"
-        )
+        _refuse(reader.path, export)
     lacks = "Python stacks, shapes and memory events, the process group, torch's version, and the occupancy of kernels"
     if not export.tables & {_RANGES}:
         lacks += "; it has no NVTX ranges either, so no operators (record with torch.autograd.profiler.emit_nvtx())"
@@ -319,3 +310,18 @@ def _recorded(reader: Reader, export: Export) -> Recorded:
             ("skipped", f"{export.damaged - len(export.notes):,} rows without usable times were left out")
         )
     return reader.finished(export.metadata(), np.array(export.ends or [MISSING], np.int64))
+
+
+def _refuse(path: str, export: Export) -> None:
+    if export.damaged:
+        raise TraceError(f"{path}: is a SQLite database, damaged beyond reading. Export the report again.")
+    if export.tables & {_KERNELS, *_CALLS, _RANGES, "StringIds"}:
+        raise NotATrace(
+            f"{path}: is an export of Nsight Systems without kernels, calls or NVTX ranges. "
+            "Record with nsys profile --trace=cuda,nvtx."
+        )
+    if any(name.startswith("rocpd_") for name in export.tables):
+        raise NotATrace(f"{path}: is a rocpd database. advisor reads the JSON of rocprofv3: --output-format json.")
+    raise NotATrace(
+        f"{path}: is a SQLite database of something else. advisor reads exports of Nsight Systems (nsys export --type sqlite)."
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import struct
 from typing import Any
 
 # Instructions, by the names of pickletools. GLOBAL, STACK_GLOBAL, REDUCE, BUILD, INST, OBJ, NEWOBJ, NEWOBJ_EX, EXT1 to EXT4,
@@ -26,6 +27,13 @@ _PLAIN = (
     pickle.GET, pickle.BINGET, pickle.LONG_BINGET, pickle.PUT, pickle.BINPUT, pickle.LONG_BINPUT, pickle.MEMOIZE,
 )  # fmt: skip
 _INTERPRETER: Any = pickle._Unpickler
+
+
+# What an interpreter meets in instructions that do not fit together.
+_DAMAGE = (
+    *(ValueError, TypeError, AttributeError, IndexError, OverflowError, RecursionError, MemoryError, AssertionError),
+    NameError,
+)
 
 
 class NotPlain(ValueError):
@@ -57,17 +65,8 @@ def loads(data: bytes) -> Any:
         raise NotPlain("its instructions are damaged") from None
     except NotPlain:
         raise
-    except (pickle.UnpicklingError, EOFError) as error:
-        cut = isinstance(error, EOFError) or "truncated" in str(error)
+    except (pickle.UnpicklingError, EOFError, struct.error) as error:
+        cut = not isinstance(error, pickle.UnpicklingError) or "truncated" in str(error)
         raise NotPlain("it is cut off" if cut else "its instructions are damaged") from None
-    except (
-        ValueError,
-        TypeError,
-        AttributeError,
-        IndexError,
-        OverflowError,
-        RecursionError,
-        MemoryError,
-        AssertionError,
-    ):
+    except _DAMAGE:
         raise NotPlain("its instructions are damaged") from None
