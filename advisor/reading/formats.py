@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from advisor.errors import TraceError
 from advisor.reading import packets
-
-if TYPE_CHECKING:
-    from advisor.reading.stream import Reader, Recorded
 
 # Formats that another tool reads or makes readable, and files that people hand over by mistake, by their first bytes.
 _FOREIGN = (
@@ -69,22 +64,3 @@ def _is_pftrace(head: bytes, *, text: bool) -> bool:
     if text:  # a newline before JSON reads as the tag of a packet
         return b"\0" in head[:_ENOUGH] and packets.follows(head, 0, last=False, proof=8)
     return b"\0" in head[:_ENOUGH] and packets.found_early(head)
-
-
-def read(reader: Reader, first: bytes) -> Recorded:
-    """Read a file that is no JSON; *first* is what has been read of it."""
-    if reader.source.format == "sqlite":
-        from advisor.reading import nsys
-
-        return nsys.read(reader, first)
-    if reader.source.format == "rocprof":
-        from advisor.reading import rocprof
-
-        return rocprof.read(reader, first)
-    if reader.source.format == "pickle":
-        from advisor.reading import snapshot
-
-        return snapshot.read(reader, first)
-    from advisor.reading import pftrace
-
-    return pftrace.read(reader, first)

@@ -15,7 +15,7 @@ from itertools import chain, islice
 import msgspec
 
 from advisor.errors import NotATrace, TraceError
-from advisor.reading import accelerators, formats, limits, metadata
+from advisor.reading import accelerators, dialects, limits, metadata
 from advisor.reading.columns import Array, Columns, Table
 from advisor.reading.containers import Source
 from advisor.reading.cut import Part
@@ -98,7 +98,7 @@ class Reader:
         """The whole file, in whichever format. Raises TraceError if it is no trace."""
         first = next(self.blocks, b"")
         if self.source.format:
-            return formats.read(self, first)
+            return dialects.read(self, first)
         self.blocks = chain([first], self.blocks)
         head, rest, is_list = self._header()
         trailer = self._events(rest)
