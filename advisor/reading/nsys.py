@@ -314,7 +314,9 @@ def _recorded(reader: Reader, export: Export) -> Recorded:
 
 def _refuse(path: str, export: Export) -> None:
     if export.damaged:
-        raise TraceError(f"{path}: is a SQLite database, damaged beyond reading. Export the report again.")
+        raise TraceError(
+            f"{path}: is a SQLite database, damaged beyond reading. Export the report of Nsight Systems again."
+        )
     if export.tables & {_KERNELS, *_CALLS, _RANGES, "StringIds"}:
         raise NotATrace(
             f"{path}: is an export of Nsight Systems without kernels, calls or NVTX ranges. "
