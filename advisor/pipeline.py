@@ -37,7 +37,7 @@ from advisor.results.ranks import Across
 from advisor.results.version import __version__
 from advisor.timeline.recorded_calls import recording_ns
 from advisor.trace import read
-from advisor.views import build, elsewhere, headline, limits
+from advisor.views import build, elsewhere, headline, holders, limits
 from advisor.views.links import exchanges
 from advisor.views.metrics import collect
 from advisor.views.startup import lead, startup_parts
@@ -96,6 +96,7 @@ def analyze(
         samples=collect(trace, outcome.rows) if samples else None,
         views=build(trace, outcome.matches, [finding.rule for finding in plan.findings]) if views else None,
         program=_program(trace),
+        memory_peak=holders.build(trace.context, trace.snapshot, trace.device, trace.libraries),
         elsewhere=elsewhere.build(trace.context, trace.whole_ms, claimed),
     )
 

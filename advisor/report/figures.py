@@ -32,7 +32,7 @@ _HARDLY_WAITS, _AMONG_MOST, _MOST_LATE = 0.02, 0.5, 3
 _NEARLY_ALL = 0.95
 """Share of the kernels' time from which on a figure speaks of the kernels."""
 # What reading lost: codes of quality notes that a reader in a hurry must see too.
-DAMAGE = frozenset({"truncated", "gzip-truncated", "gzip-damaged", "skipped", "metadata"})
+DAMAGE = frozenset({"truncated", "gzip-truncated", "gzip-damaged", "sqlite-damaged", "skipped", "metadata"})
 
 
 class Figure(NamedTuple):

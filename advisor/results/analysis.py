@@ -18,6 +18,7 @@ from advisor.results.encoding import to_json
 from advisor.results.field import Cells, CodeLine, FilePath, Name, Text, Wording, doc
 from advisor.results.headline import Headline
 from advisor.results.links import Exchange
+from advisor.results.memory import MemoryPeak
 from advisor.results.samples import Samples
 from advisor.results.views import Views
 
@@ -609,6 +610,9 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
         list[Elsewhere],
         doc("Steady time that no finding claims, by place: a twentieth of it or more each; empty in older analyses."),
     ] = []
+    memory_peak: Annotated[
+        MemoryPeak | None, doc("Who holds the peak of memory; None without a memory snapshot (--snapshot).")
+    ] = None
 
     def __repr__(self) -> str:
         """Return the analysis in a line: its fields are long."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import cast
 
 from advisor.report import blocks as doc
-from advisor.report import figures
+from advisor.report import figures, holders
 from advisor.report.causes import breakdown, on_cpu
 from advisor.report.distances import distances
 from advisor.report.documents import screen
@@ -38,6 +38,7 @@ def blocks(analysis: Analysis, detail: doc.Detail) -> Iterator[doc.Block]:
     yield from causes(summary, detail)
     yield from distance(summary)
     yield from exchanges(summary)
+    yield from memory(analysis)
     if unsaid := figures.elsewhere(analysis.elsewhere):
         yield doc.Paragraph(unsaid)
     real = [finding for finding in analysis.findings if finding.severity != "note"]
@@ -131,6 +132,17 @@ def causes(summary: Summary, detail: doc.Detail) -> Iterator[doc.Block]:
     yield doc.Table(("cause", *blank, "time", "share", "meaning"), rows, "<" + "|" * len(blank) + ">>~", silent=True)
     if left_out := figures.not_steady(summary):
         yield doc.Paragraph(left_out)
+
+
+def memory(analysis: Analysis) -> Iterator[doc.Block]:
+    """Yield who holds the peak of memory, where a memory snapshot says it."""
+    peak = analysis.memory_peak
+    if peak is None:
+        return
+    yield doc.Heading(holders.TITLE)
+    yield doc.Paragraph(holders.moment(peak))
+    rows: list[tuple[doc.Text, ...]] = [(doc.Span(place, "code"), *rest) for place, *rest in holders.rows(peak)]
+    yield doc.Table(("place", "size", "share", "allocations", "operator"), rows, "~>>>|", silent=True)
 
 
 def distance(summary: Summary) -> Iterator[doc.Block]:
