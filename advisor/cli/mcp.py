@@ -11,7 +11,7 @@ import click
 from advisor.cli import completion, options
 from advisor.errors import UsageError
 
-TOKEN = "ADVISOR_MCP_TOKEN"  # noqa: S105  (the name of the variable)
+TOKEN = "ADVISOR_MCP_TOKEN"
 
 
 @click.command("mcp", short_help="Serve traces to a coding agent.")
@@ -24,7 +24,11 @@ TOKEN = "ADVISOR_MCP_TOKEN"  # noqa: S105  (the name of the variable)
     help="Read files below DIR only, symlinks followed [the working folder].",
 )
 @click.option(
-    "--http", "port", type=click.IntRange(0, 65535), metavar="PORT", help="Serve on 127.0.0.1:PORT, 0 a free one [stdio]."
+    "--http",
+    "port",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="Serve on 127.0.0.1:PORT, 0 a free one [stdio].",
 )
 @click.option(
     "--token-file",
@@ -82,7 +86,8 @@ def command(
 
 def require_mcp() -> None:
     """Raise ``UsageError`` where the package of the protocol is not installed."""
-    if find_spec("mcp") is None:
+    # A package of its own, that mcp 2 brings: an older mcp has none, and a folder of the name mcp is no package.
+    if find_spec("mcp_types") is None:
         raise UsageError(
             "advisor mcp needs the package mcp, 2.3 or later, which is not installed here: pip install 'mcp>=2.3,<3', or "
             "in a checkout of the advisor pip install '.[agents]'"

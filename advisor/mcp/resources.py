@@ -42,7 +42,9 @@ def _book() -> dict[str, Rule]:
 
 def _catalogue() -> str:
     lines = [f"{name}: {rule.title}" for name, rule in _book().items()]
-    return "\n".join(["Rules that ship, each with the failing state that it looks for. One: advisor://catalogue/RULE.", *lines])
+    return "\n".join(
+        ["Rules that ship, each with the failing state that it looks for. One: advisor://catalogue/RULE.", *lines]
+    )
 
 
 def _rule(name: str) -> str:

@@ -111,7 +111,9 @@ def call(workspace: Workspace, name: str, values: dict[str, Any] | None) -> tupl
 
         sys.stderr.write(without_secrets(traceback.format_exc()))
         kind = type(error).__name__
-        return _failure(workspace, f"{name}: a bug in the advisor ({kind}); the server's stderr has the traceback"), True
+        return _failure(
+            workspace, f"{name}: a bug in the advisor ({kind}); the server's stderr has the traceback"
+        ), True
 
 
 def _find(workspace: Workspace, name: str) -> Tool:
@@ -147,7 +149,9 @@ async def _list_resources(_context: Any, _params: Any) -> types.ListResourcesRes
 
 async def _list_templates(_context: Any, _params: Any) -> types.ListResourceTemplatesResult:
     listed = [
-        types.ResourceTemplate(uri_template=entry.uri, name=entry.name, description=entry.description, mime_type="text/plain")
+        types.ResourceTemplate(
+            uri_template=entry.uri, name=entry.name, description=entry.description, mime_type="text/plain"
+        )
         for entry in resources.TEMPLATES
     ]
     return types.ListResourceTemplatesResult(resource_templates=listed)
@@ -178,7 +182,8 @@ async def _list_prompts(_context: Any, _params: Any) -> types.ListPromptsResult:
             title=prompt.title,
             description=prompt.description,
             arguments=[
-                types.PromptArgument(name=name, description=meaning, required=True) for name, meaning in prompt.arguments
+                types.PromptArgument(name=name, description=meaning, required=True)
+                for name, meaning in prompt.arguments
             ],
         )
         for prompt in prompts.PROMPTS
@@ -195,6 +200,7 @@ async def _get_prompt(_context: Any, params: types.GetPromptRequestParams) -> ty
 async def _answered(work: Callable[[], Result]) -> Result:
     """Run *work* in a thread; what is wrong with a request becomes the protocol's error."""
     try:
-        return await run_sync(work)
+        result: Result = await run_sync(work)
+        return result
     except AdvisorError as error:
         raise MCPError(code=types.INVALID_PARAMS, message=clean(str(error))) from error

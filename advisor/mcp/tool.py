@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 Path = Annotated[str, Meta(min_length=1, max_length=1000)]
 Trace = Annotated[Path, Meta(description="Trace (.json or .json.gz), relative to a root of the server.")]
-Folder = Annotated[Path, Meta(description="Trace, or a folder with one of each rank, relative to a root of the server.")]
+Folder = Annotated[
+    Path, Meta(description="Trace, or a folder with one of each rank, relative to a root of the server.")
+]
 Short = Annotated[str, Meta(max_length=200)]
 
 

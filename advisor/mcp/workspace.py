@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 from advisor.errors import TraceError, UsageError
 from advisor.mcp.answers import MOST_BYTES
@@ -38,7 +38,7 @@ class Version(NamedTuple):
 
 
 class Kept(Generic[Value]):
-    """What is kept, the latest used last; beyond *most* the first go. ``weigh`` says what a value counts."""
+    """Values that are kept, the latest used last; beyond *most* the first go. ``weigh`` says what a value counts."""
 
     def __init__(self, most: int, weigh: Callable[[Value], int] = lambda _value: 1) -> None:
         self._values: OrderedDict[Any, Value] = OrderedDict()
@@ -113,8 +113,7 @@ class Workspace:
 
     def analysis(self, path: str) -> Analysis:
         """Analyze a trace with the samples that the gate compares, or return what is kept. Raises as ``trace``."""
-        file = self.roots.file(path)
-        return self._kept(_version(file), lambda: self._analyze(self._trace(file)))
+        return self._analysis(self.roots.file(path))
 
     def document(self, path: str) -> Analysis | Several:
         """Analyze a trace, or the traces of a folder together. Raises as ``trace``."""
@@ -122,7 +121,7 @@ class Workspace:
         if not place.is_dir():
             return self.analysis(path)
         files = self._files(place)
-        return self._kept(tuple(map(_version, files)), lambda: self._several(files))
+        return self._keep(tuple(map(_version, files)), lambda: self._several(files))
 
     def viewed(self, path: str) -> Analysis:
         """Analyze a trace with its tables and timeline, which are large and not kept. Raises as ``trace``."""
@@ -134,7 +133,11 @@ class Workspace:
         with self.lock:
             return self._analyze(self.trace(path), what_if=rules)
 
-    def _kept(self, key: object, make: Callable[[], Any]) -> Any:
+    def _analysis(self, file: Path) -> Analysis:
+        found = self._keep(_version(file), lambda: self._analyze(self._trace(file)))
+        return cast("Analysis", found)  # the key of a file; that of a folder is a tuple of these
+
+    def _keep(self, key: object, make: Callable[[], Analysis | Several]) -> Analysis | Several:
         found = self._documents.get(key)
         if found is None:
             with self.lock:
@@ -187,8 +190,7 @@ class Workspace:
         from advisor.ranks.digest import digest
         from advisor.results.several import Several
 
-        traces = ((file, self._trace(file)) for file in files)
-        pairs = [(self._kept(_version(file), lambda t=trace: self._analyze(t)), digest(trace)) for file, trace in traces]
+        pairs = [(self._analysis(file), digest(self._trace(file))) for file in files]
         settings = self.settings
         analyses, across = combine(
             [analysis for analysis, _ in pairs],

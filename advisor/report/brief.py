@@ -6,7 +6,7 @@ next command. What does not fit is left out from the end of the findings, and co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from advisor.report import Options, figures
 from advisor.report.documents import screen
@@ -21,33 +21,40 @@ _WIDE = 400
 """Columns of a line at most."""
 _CAUSES = 160
 
-Next = Callable[[str, int | None], str]
-"""Command to go on with, for a trace's path and the number of a finding in it (None without findings)."""
-
 
 def render(document: Analysis | Several, options: Options) -> str:
     """Render the brief of one trace, or of each of several in a few lines, those across ranks first."""
     del options
-    return of(document, _command)
+    return text(document, _command(document))
 
 
-def of(document: Analysis | Several, following: Next) -> str:
-    """Return the brief with the next command that *following* names."""
-    return _several(document) if isinstance(document, Several) else _one(document, following)
+def text(document: Analysis | Several, following: str) -> str:
+    """Return the brief; its last line names the next command, *following*."""
+    last = f"next: {following}"
+    return _several(document, last) if isinstance(document, Several) else _one(document, last)
 
 
-def _command(path: str, number: int | None) -> str:
+def first(analysis: Analysis) -> int | None:
+    """Return the number of the first finding that is listed, None where none is."""
+    shown = screen.leading(analysis.findings)
+    return _number(analysis, shown[0]) if shown else None
+
+
+def _command(document: Analysis | Several) -> str:
     from shlex import quote
 
+    if isinstance(document, Several):
+        return "advisor analyze TRACE -f brief (one of them)"
+    number = first(document)
     end = "-v" if number is None else f"--explain {number}"
-    return f"advisor analyze {quote(path)} {end}"
+    return f"advisor analyze {quote(clean(document.trace.path))} {end}"
 
 
-def _one(analysis: Analysis, following: Next) -> str:
+def _one(analysis: Analysis, last: str) -> str:
     path = shorten(clean(analysis.trace.path), _PATH)
     shown = screen.leading(analysis.findings)
     head = [f"{path}: {' · '.join(figures.circumstances(analysis))}", *_state(analysis)]
-    foot = [*_recorded(analysis), f"next: {following(path, _number(analysis, shown[0]) if shown else None)}"]
+    foot = [*_recorded(analysis), last]
     if not shown:
         return _joined([*head, "findings: none", *foot])
     lead = f"all fixes: {screen.all_fixes(analysis.summary, analysis.plan)}" if analysis.plan else ""
@@ -58,9 +65,9 @@ def _one(analysis: Analysis, following: Next) -> str:
                 break  # the shorter form shows more findings
             left = len(entries) - count
             body = ["findings:", *entries[:count], *([f"and {left} more"] if left else [])]
-            text = _joined([*head, *body, *([lead] if lead else []), *foot])
-            if len(text.encode()) <= MOST_BYTES:
-                return text
+            whole = _joined([*head, *body, *([lead] if lead else []), *foot])
+            if len(whole.encode()) <= MOST_BYTES:
+                return whole
     return _joined([*head, f"findings: {len(shown)}", *foot])
 
 
@@ -78,8 +85,8 @@ def _state(analysis: Analysis) -> Iterator[str]:
         yield clean(analysis.headline.text)
     if causes := screen.time_line(analysis.summary, _CAUSES):
         yield causes
-    if text := screen.limit(analysis.summary, stacks=analysis.trace.features.stacks):
-        yield text
+    if distance := screen.limit(analysis.summary, stacks=analysis.trace.features.stacks):
+        yield distance
     if damage := [note.message for note in analysis.quality if note.code in figures.DAMAGE]:
         yield clean(f"incomplete, figures speak of what is left: {'. '.join(damage)}")
 
@@ -119,22 +126,22 @@ def _short(finding: Finding, number: int, others: Sequence[Finding]) -> str:
     return _head(finding, number, others)
 
 
-def _several(document: Several) -> str:
+def _several(document: Several, last: str) -> str:
     """Return findings across ranks, then a line a trace, as many as fit."""
     across = document.across.findings if document.across is not None else []
     lines = [f"{len(document.traces):,} traces" + (" of ranks of one run" if document.across is not None else "")]
     lines += [f"all ranks: {_full(finding, number, across)}" for number, finding in enumerate(across[:5], 1)]
     for analysis in document.traces:
         lead = next(iter(screen.leading(analysis.findings)), None)
-        first = "no findings" if lead is None else _short(lead, _number(analysis, lead), analysis.findings)
-        lines.append(f"{shorten(clean(analysis.trace.path), 100)}: {figures.span(analysis.summary)}; {first}")
-    return _fitting(lines, "next: advisor analyze TRACE -f brief (one of them)")
+        worth = "no findings" if lead is None else _short(lead, _number(analysis, lead), analysis.findings)
+        lines.append(f"{shorten(clean(analysis.trace.path), 100)}: {figures.span(analysis.summary)}; {worth}")
+    return _fitting(lines, last)
 
 
 def _fitting(lines: list[str], last: str) -> str:
     for count in range(len(lines), 0, -1):
         left = len(lines) - count
-        text = _joined([*lines[:count], *([f"and {left} more"] if left else []), last])
-        if len(text.encode()) <= MOST_BYTES:
-            return text
+        whole = _joined([*lines[:count], *([f"and {left} more"] if left else []), last])
+        if len(whole.encode()) <= MOST_BYTES:
+            return whole
     return _joined([last])

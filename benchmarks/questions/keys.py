@@ -17,6 +17,7 @@ import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -189,7 +190,7 @@ def busy_share(trace: Raw, _: str) -> Key:
 def longest_idle_ms(trace: Raw, _: str) -> Key:
     """Return the longest stretch between these."""
     spans = union(trace.work)
-    gaps = [after[0] - before[1] for before, after in zip(spans, spans[1:], strict=False)]
+    gaps = [after[0] - before[1] for before, after in pairwise(spans)]
     return max(gaps) / 1e3 if gaps else None
 
 
@@ -456,4 +457,4 @@ def keys() -> Iterator[tuple[str, Key]]:
 if __name__ == "__main__":
     text = json.dumps(dict(sorted(keys())), indent=1, ensure_ascii=False)
     (HERE / "keys.json").write_text(text + "\n", encoding="utf-8")
-    print(text)  # noqa: T201
+    print(text)

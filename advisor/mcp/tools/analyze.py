@@ -5,6 +5,14 @@ from __future__ import annotations
 from advisor.mcp.answers import Answer
 from advisor.mcp.tool import Arguments, Folder, Tool
 from advisor.mcp.workspace import Workspace
+from advisor.report import brief
+from advisor.results.analysis import Analysis
+from advisor.results.several import Several
+
+NOTE = (
+    "A saving is a range, cautious to hopeful. What is not recorded cannot be answered from this trace. "
+    "Ask on: explain (finding: a number or a rule), timeline, limits, what_if, query."
+)
 
 
 class Analyze(Arguments, frozen=True, kw_only=True):
@@ -15,18 +23,13 @@ class Analyze(Arguments, frozen=True, kw_only=True):
 
 def run(workspace: Workspace, arguments: Analyze) -> Answer:
     """Analyze the trace: headline, causes, findings with numbers and savings, and what was not recorded."""
-    from advisor.report import brief
-
     document = workspace.document(arguments.trace)
-    note = (
-        "A saving is a range: cautious to hopeful. What is not recorded cannot be answered from this trace. "
-        "Ask on with explain (finding=number or rule), timeline, limits, what_if, query."
-    )
-    return Answer(brief.of(document, _next), note)
+    return Answer(brief.text(document, _next(document)), NOTE)
 
 
-def _next(path: str, number: int | None) -> str:
-    return f"query(trace={path!r}, sql=...)" if number is None else f"explain(trace={path!r}, finding='{number}')"
+def _next(document: Analysis | Several) -> str:
+    number = brief.first(document) if isinstance(document, Analysis) else None
+    return "query, timeline, limits" if number is None else f"explain with finding='{number}'"
 
 
 TOOL = Tool(

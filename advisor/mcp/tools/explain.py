@@ -20,7 +20,8 @@ class Explain(Arguments, frozen=True, kw_only=True):
 
     trace: Folder
     finding: Annotated[
-        Short, Meta(description="Number of the finding in analyze's answer, or its rule; also a rule that has no finding.")
+        Short,
+        Meta(description="Number of the finding in analyze's answer, or its rule; also a rule that has no finding."),
     ]
 
 

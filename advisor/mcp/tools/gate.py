@@ -38,9 +38,7 @@ def run(workspace: Workspace, arguments: Gate) -> Answer:
     analyses = [workspace.analysis(path) for path in arguments.traces]
     notes: list[str] = []
     with workspace.lock:
-        judgement = judge_traces(
-            analyses, settings, workspace.rulebook, base, arguments.baseline, note=notes.append
-        )
+        judgement = judge_traces(analyses, settings, workspace.rulebook, base, arguments.baseline, note=notes.append)
     text = render("text", judgement, Options(width=_WIDTH, verbosity=1 if arguments.all else 0), FORMATS).decode()
     return Answer("\n".join([f"verdict: {judgement.verdict}", *notes, text]), "Why a check failed: analyze, compare.")
 

@@ -34,11 +34,15 @@ class Query(Arguments, frozen=True, kw_only=True):
     sql: Annotated[
         str,
         Meta(
-            min_length=1, max_length=20_000, description="One SELECT of DuckDB over the frames: kernels, ops, gaps, steps, ..."
+            min_length=1,
+            max_length=20_000,
+            description="One SELECT of DuckDB over the frames: kernels, ops, gaps, steps, ...",
         ),
     ]
     limit: Annotated[int, Meta(ge=1, le=1000, description="Rows at most.")] = 50
-    offset: Annotated[int, Meta(ge=0, le=10_000_000, description="Rows to leave out: to go on where rows were cut.")] = 0
+    offset: Annotated[
+        int, Meta(ge=0, le=10_000_000, description="Rows to leave out: to go on where rows were cut.")
+    ] = 0
 
 
 def run(workspace: Workspace, arguments: Query) -> Answer:
@@ -65,7 +69,9 @@ def run(workspace: Workspace, arguments: Query) -> Answer:
     total = f"at least {found.total:,}" if found.more else f"{found.total:,}"
     rest = f" The rest: offset={end}." if end < found.total or found.more else ""
     which = f"rows {arguments.offset + 1:,} to {end:,} of {total}" if shown else f"no row from {end:,} on, of {total}"
-    return Answer(text, f"{which}.{rest} Times are in ns where a column ends in _ns; an empty cell is NULL: unknown, not 0.")
+    return Answer(
+        text, f"{which}.{rest} Times are in ns where a column ends in _ns; an empty cell is NULL: unknown, not 0."
+    )
 
 
 def _page(trace: Any, arguments: Query) -> Page:
@@ -77,7 +83,9 @@ def _page(trace: Any, arguments: Query) -> Page:
 def _bounded(ask: Any) -> Any:
     """Run a query in a thread of its own, and leave it there where nothing stops it. Raises ``UsageError``."""
     if not _places.acquire(timeout=PATIENCE):
-        raise UsageError("queries that nothing could stop are still running; ask again in a minute, with a simpler SELECT")
+        raise UsageError(
+            "queries that nothing could stop are still running; ask again in a minute, with a simpler SELECT"
+        )
     result: list[Any] = []
     failure: list[BaseException] = []
 
@@ -95,7 +103,9 @@ def _bounded(ask: Any) -> Any:
     if failure:
         raise failure[0]
     if not result:
-        raise UsageError(f"the query was stopped after {PATIENCE:.0f} s; filter or group in SQL, and ask for fewer rows")
+        raise UsageError(
+            f"the query was stopped after {PATIENCE:.0f} s; filter or group in SQL, and ask for fewer rows"
+        )
     return result[0]
 
 
@@ -104,8 +114,9 @@ TOOL = Tool(
     title="SQL over a trace",
     description=(
         "Run one SELECT of DuckDB over the frames of a trace (trace, steps, kernels, ops, launches, copies, gaps, syncs, loader, "
-        "collectives, memory, python, ...). The SQL `SHOW TABLES` lists the frames, `DESCRIBE kernels` the columns of one with units. Aggregate in SQL: rows that do "
-        "not fit are counted and can be asked for with offset. NULL means that the trace does not tell."
+        "collectives, memory, python, ...). The SQL `SHOW TABLES` lists the frames, `DESCRIBE kernels` the columns of one with "
+        "units. Aggregate in SQL: rows that do not fit are counted and can be asked for with offset. NULL means that the trace "
+        "does not tell."
     ),
     arguments=Query,
     run=run,

@@ -56,9 +56,13 @@ def run(workspace: Workspace, arguments: Record) -> Answer:
     lines = printed.decode("utf-8", "replace").splitlines()
     tail = [f"the script's last lines, of {len(lines)}:", *lines[-_LINES:]] if lines else ["the script printed nothing"]
     if not output.exists():
-        return Answer("\n".join([f"exit status {process.returncode}, no trace", *tail]), "Mend the script, and record again.")
+        return Answer(
+            "\n".join([f"exit status {process.returncode}, no trace", *tail]), "Mend the script, and record again."
+        )
     name = workspace.roots.shown(output)
-    return Answer("\n".join([f"exit status {process.returncode}, trace {name}", *tail]), f"Next: analyze(trace={name!r}).")
+    return Answer(
+        "\n".join([f"exit status {process.returncode}, trace {name}", *tail]), f"Next: analyze(trace={name!r})."
+    )
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -36,7 +36,9 @@ class Timeline(Arguments, frozen=True, kw_only=True):
         Annotated[float, Meta(ge=0)] | None, Meta(description="Start of the stretch, ms from the window's start.")
     ] = None
     end_ms: Annotated[Annotated[float, Meta(ge=0)] | None, Meta(description="Its end.")] = None
-    lines: Annotated[int, Meta(ge=5, le=200, description="Lines at most: the shortest pieces are put together.")] = LINES
+    lines: Annotated[int, Meta(ge=5, le=200, description="Lines at most: the shortest pieces are put together.")] = (
+        LINES
+    )
 
 
 class Piece(NamedTuple):
@@ -61,7 +63,9 @@ def run(workspace: Workspace, arguments: Timeline) -> Answer:
         lines = [head, "start_ms,dur_ms,cause,what"]
         lines += [_line(piece, zero, tops) for piece in pieces]
         lines += ["", *_sums(pieces), *_kernels(trace, start, end)]
-    return Answer("\n".join(lines), "A narrower stretch shows more: start_ms and end_ms. Idle causes: frame gaps, by query.")
+    return Answer(
+        "\n".join(lines), "A narrower stretch shows more: start_ms and end_ms. Idle causes: frame gaps, by query."
+    )
 
 
 def _stretch(trace: Recording, arguments: Timeline) -> tuple[int, int]:
@@ -135,13 +139,13 @@ def _what(piece: Piece, work: pd.DataFrame, gaps: pd.DataFrame) -> str:
         inside = _inside(work, piece)
         if not len(inside):
             return ""
-        longest = inside.loc[inside["dur_ns"].idxmax()]
+        longest = inside.iloc[int(inside["dur_ns"].to_numpy().argmax())]
         more = f" and {len(inside) - 1} more" if len(inside) > 1 else ""
         return f"{longest['name']}{more}"
     inside = _inside(gaps, piece)
     if not len(inside):
         return ""
-    row = inside.loc[inside["dur_ns"].idxmax()]
+    row = inside.iloc[int(inside["dur_ns"].to_numpy().argmax())]
     words = [_text(row, "op"), _text(row, "function"), _text(row, "file")]
     if words[2] and int(row["line"]) >= 0:
         words[2] += f":{int(row['line'])}"
@@ -174,7 +178,9 @@ def _kernels(trace: Recording, start: int, end: int) -> list[str]:
 
     frame = "kernels" if trace.device >= 0 else "ops"
     _, rows = ask(trace, _SQL.format(frame=frame, start=start, end=end))
-    return [f"{frame}, ms in the stretch:"] + [f"{ms:.4g} {shorten(clean(name), 100)} ({count})" for name, ms, count in rows]
+    return [f"{frame}, ms in the stretch:"] + [
+        f"{ms:.4g} {shorten(clean(name), 100)} ({count})" for name, ms, count in rows
+    ]
 
 
 TOOL = Tool(

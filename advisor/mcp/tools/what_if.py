@@ -19,7 +19,11 @@ class WhatIf(Arguments, frozen=True, kw_only=True):
     trace: Trace
     rules: Annotated[
         list[Short],
-        Meta(min_length=1, max_length=50, description="Rules or globs on them, such as 'precision/*', or numbers of findings."),
+        Meta(
+            min_length=1,
+            max_length=50,
+            description="Rules or globs on them, such as 'precision/*', or numbers of findings.",
+        ),
     ]
 
 
