@@ -22,7 +22,7 @@ class Roots:
     def file(self, path: str) -> Path:
         """Return the file at *path*. Raises ``UsageError`` where there is none within the roots."""
         found = self.existing(path)
-        if found.is_dir():
+        if os.path.isdir(found):
             raise UsageError(f"{path}: is a folder; name a file in it")
         return found
 
@@ -30,14 +30,14 @@ class Roots:
         """Return the file or folder at *path*, resolved. Raises ``UsageError`` where there is none within the roots."""
         inside = self._inside(path)
         for candidate in inside:
-            if candidate.exists():
+            if os.path.exists(candidate):  # which also answers where no file can have that name
                 return candidate
         raise UsageError(f"{path}: no such file below the server's roots; paths are relative to {self.named}")
 
     def target(self, path: str) -> Path:
         """Return where a file of this name may be written: its folder is there, and within the roots."""
         for candidate in self._inside(path):
-            if candidate.parent.is_dir():
+            if os.path.isdir(candidate.parent):
                 return candidate
         raise UsageError(f"{path}: there is no such folder below the server's roots; make it first")
 

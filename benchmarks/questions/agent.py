@@ -14,7 +14,9 @@ from typing import Any
 Call = Callable[[str, dict[str, Any]], Awaitable[str]]
 Cell = float | str | None
 OPEN, CLOSE = "<<<TRACE\n", "\nTRACE>>>"
-WORK = "(" + " UNION ALL ".join(f"SELECT start_ns, dur_ns FROM {name}" for name in ("kernels", "copies", "memsets")) + ")"
+WORK = (
+    "(" + " UNION ALL ".join(f"SELECT start_ns, dur_ns FROM {name}" for name in ("kernels", "copies", "memsets")) + ")"
+)
 # Each piece of work with the latest end before it: where that lies before its start, the GPU idles.
 SPANS = f"""(SELECT start_ns, start_ns + dur_ns AS end_ns, max(start_ns + dur_ns) OVER (ORDER BY start_ns, dur_ns
  ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_ns FROM {WORK})"""
