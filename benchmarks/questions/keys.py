@@ -448,13 +448,13 @@ def key_of(question: dict[str, Any]) -> Key:
     return KINDS[question["kind"]](raw(path), question.get("argument", ""))
 
 
-def keys() -> Iterator[tuple[str, Key]]:
+def all_keys() -> Iterator[tuple[str, Key]]:
     """Yield the id and the key of each question, those of a trace one after the other."""
     for question in sorted(questions(), key=lambda question: question["trace"]):
         yield question["id"], key_of(question)
 
 
 if __name__ == "__main__":
-    text = json.dumps(dict(sorted(keys())), indent=1, ensure_ascii=False)
+    text = json.dumps(dict(sorted(all_keys())), indent=1, ensure_ascii=False)
     (HERE / "keys.json").write_text(text + "\n", encoding="utf-8")
     print(text)

@@ -17,7 +17,6 @@ import asyncio
 import json
 import os
 import shlex
-import statistics
 import subprocess
 import sys
 import time
@@ -27,14 +26,13 @@ from pathlib import Path
 from typing import Any
 
 import agent
+import grading
 import keys
 from mcp import Client, StdioServerParameters, stdio_client
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 TOKEN = "a-token-for-this-run-only"
-# Absolute, beside the relative tolerance: a share of 0 % is right at 0.04 %.
-FLOOR = {"%": 0.05}
 Result = dict[str, Any]
 
 
@@ -57,19 +55,6 @@ def environment() -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
         "ADVISOR_CACHE": "off",
     }
-
-
-def right(key: keys.Key, answer: object, tolerance: float = 0.0, floor: float = 0.0) -> bool:
-    """Grade an answer: None only for None, numbers within the tolerance (or the floor, absolute), texts but for case."""
-    if key is None or answer is None:
-        return key is None and answer is None
-    if isinstance(key, str):
-        return str(answer).strip().lower() == key.strip().lower()
-    try:
-        value = float(answer)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return False
-    return abs(value - key) <= max(tolerance * abs(key), floor, 1e-9)
 
 
 @asynccontextmanager
@@ -150,31 +135,6 @@ def commanded(questions: list[Result], command: str) -> list[Result]:
     return results
 
 
-def graded(questions: list[Result], results: list[Result], known: dict[str, keys.Key]) -> list[Result]:
-    """Add key and grade to each result."""
-    by_id = {question["id"]: question for question in questions}
-    for result in results:
-        question = by_id[result["id"]]
-        key, floor = known[result["id"]], FLOOR.get(question.get("unit", ""), 0.0)
-        result |= {"key": key, "right": right(key, result["answer"], question.get("tolerance", 0.0), floor)}
-    return results
-
-
-def summary(results: list[Result]) -> str:
-    """Write what came of it in lines."""
-    unknown = [result for result in results if result["key"] is None]
-    sizes = [size for result in results for size in result["bytes"]]
-    lines = [
-        f"right: {sum(r['right'] for r in results)} of {len(results)}",
-        f"cannot answer: {sum(r['right'] for r in unknown)} of {len(unknown)}",
-    ]
-    if sizes:
-        lines.append(f"answers of tools: {len(sizes)}, median {statistics.median(sizes):.0f} bytes, most {max(sizes)}")
-    wrong = [result for result in results if not result["right"]]
-    lines += [f"wrong: {r['id']}: answered {r['answer']!r}, the key is {r['key']!r}" for r in wrong]
-    return "\n".join(lines)
-
-
 def main() -> None:
     """Ask, grade and print; ``-o`` writes all results as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -190,8 +150,8 @@ def main() -> None:
         results = commanded(questions, options.command)
     else:
         results = asyncio.run(scripted(questions, options.http))
-    graded(questions, results, known)
-    print(summary(results))
+    grading.graded(questions, results, known)
+    print(grading.summary(results))
     if options.output:
         options.output.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
