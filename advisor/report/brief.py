@@ -72,7 +72,8 @@ def _one(analysis: Analysis, last: str) -> str:
 
 
 def _joined(lines: Sequence[str]) -> str:
-    return "".join(f"{shorten(line, _WIDE)}\n" for line in lines)
+    """Join lines, whatever stands in them: a cause or a class of a trace of strangers, too."""
+    return "".join(f"{shorten(clean(line), _WIDE)}\n" for line in lines)
 
 
 def _number(analysis: Analysis, finding: Finding) -> int:
@@ -82,13 +83,13 @@ def _number(analysis: Analysis, finding: Finding) -> int:
 def _state(analysis: Analysis) -> Iterator[str]:
     """Yield the headline, where the time goes, how far from the device's limit, and what reading lost."""
     if analysis.headline is not None:
-        yield clean(analysis.headline.text)
+        yield analysis.headline.text
     if causes := screen.time_line(analysis.summary, _CAUSES):
         yield causes
     if distance := screen.limit(analysis.summary, stacks=analysis.trace.features.stacks):
         yield distance
     if damage := [note.message for note in analysis.quality if note.code in figures.DAMAGE]:
-        yield clean(f"incomplete, figures speak of what is left: {'. '.join(damage)}")
+        yield f"incomplete, figures speak of what is left: {'. '.join(damage)}"
 
 
 def _recorded(analysis: Analysis) -> Iterator[str]:
@@ -101,20 +102,20 @@ def _recorded(analysis: Analysis) -> Iterator[str]:
     groups = figures.not_run(analysis.verdicts)
     rules = sum(len(group.rules) for group in groups)
     if absent:
-        want = f"; {rules} rules not run, to run them: {clean(groups[0].how)}" if groups else ""
+        want = f"; {rules} rule{'s' * (rules > 1)} not run: {groups[0].how}" if groups else ""
         yield f"not recorded: {', '.join(absent)}{want}"
     if codes := [note.code for note in analysis.quality if note.code not in figures.DAMAGE]:
-        yield clean(f"about the recording: {', '.join(codes)}")
+        yield f"about the recording: {', '.join(codes)}"
 
 
 def _head(finding: Finding, number: int, others: Sequence[Finding]) -> str:
-    return f"{number} {finding.severity.upper()} {clean(finding.rule)}: {screen.saving(finding, others)}"
+    return f"{number} {finding.severity.upper()} {finding.rule}: {screen.saving(finding, others)}"
 
 
 def _full(finding: Finding, number: int, others: Sequence[Finding]) -> str:
     place = screen.where(finding)
     at = f"; at {shorten(place, 120)}" if place else ""
-    return f"{_head(finding, number, others)}; {clean(finding.title)}{at}; fix: {screen.words(finding)}"
+    return f"{_head(finding, number, others)}; {finding.title}{at}; fix: {screen.words(finding)}"
 
 
 def _placed(finding: Finding, number: int, others: Sequence[Finding]) -> str:
