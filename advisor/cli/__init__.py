@@ -33,6 +33,7 @@ COMMANDS = {
     "ladder": "advisor.cli.ladder",
     "rules": "advisor.cli.rules",
     "query": "advisor.cli.query",
+    "mcp": "advisor.cli.mcp",
 }
 
 EXIT_BUG = 70
