@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from advisor.gating import baseline as baselines
+from advisor.gating.alike import batches
 from advisor.results.analysis import Analysis, Finding
 from advisor.results.comparison import Answer, Claim
 from advisor.results.judgement import Check
@@ -68,6 +69,9 @@ def _shown(rule: str, before: Analysis, after: Analysis) -> str | None:
     sides = (before.samples, after.samples)
     if sides[0] is None or sides[1] is None or not (sides[0].facts and sides[1].facts):
         return None
+    if rule == "memory/low-peak":
+        batch = batches(sides[0].work, sides[1].work)
+        return f"the batch grew {batch[0]:g} → {batch[1]:g}" if batch and batch[1] > batch[0] else ""
     if (evidence := _EVIDENCE.get(rule)) is not None:
         return evidence(sides[0].facts, sides[1].facts)
     if rule in _BY_ROWS and _same_device(before, after):
@@ -204,7 +208,6 @@ _EVIDENCE: Mapping[str, Evidence] = {
     "inference/grad-enabled": _turned("grad_enabled", False),
     "inference/train-mode": _turned("train_mode", False),
     "sync/debug-api": _turned("anomaly_mode", False),
-    "memory/low-peak": _changed("loader_batch_size"),
 }
 _BY_ROWS = frozenset(
     {

@@ -9,7 +9,7 @@ import msgspec
 from advisor.results.field import FilePath, Name, Text, Wording, doc
 
 Reason = Literal[
-    "type", "shape", "layout", "operator", "kernel", "calls", "appeared", "vanished", "clock", "slower", "exposed", "device",
+    "type", "shape", "layout", "operator", "kernel", "calls", "appeared", "vanished", "clock", "slower", "exposed", "batch", "device",
     "bytes", "waits", "loader", "host", "unknown", "other",
 ]  # fmt: skip
 """Reasons, the most telling first: see the page on comparing in the docs."""

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from advisor.results.field import Name, doc
+from advisor.results.field import FilePath, Name, doc
 
 
 class Site(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -19,7 +19,7 @@ class Site(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ms: Annotated[float, doc("ms of the typical step that it owns.")]
     phase: Annotated[Name, doc("forward, backward, optimizer, zero_grad, or other; empty where unknown.")] = ""
     module: Annotated[Name, doc("nn.Module around it, below its parents; empty without one.")] = ""
-    file: Annotated[Name, doc("Name of the user's file, without its folders; empty where unknown.")] = ""
+    file: Annotated[FilePath, doc("The user's file; empty where unknown. A baseline keeps its name alone.")] = ""
     function: Annotated[Name, doc("The user's innermost function; empty where unknown.")] = ""
     line: Annotated[int, doc("Line in that file; -1 where unknown.")] = -1
     unit: Annotated[Name, doc("Outermost operator around it: the one that the program or autograd called.")] = ""

@@ -6,7 +6,6 @@ it is a weighted sum of all, with the weights nearest to even ones that give it 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -30,7 +29,6 @@ Floats = npt.NDArray[np.float64]
 _MS = 1e6
 _MB = 1e6
 _LONGEST = 300
-_FOLDERS = re.compile(r".*[\\/]")
 _LINKED = 0.5
 """Share of the GPU work that must be linked to its launch for work without one to have been launched before the recording."""
 
@@ -299,8 +297,6 @@ def _rows(table: _Table, step: Ints, dur: Ints, place: Ints, weights: Floats) ->
             name: table.columns[name][1][code] for name, code in zip(names, codes, strict=True) if code >= 0
         }
         texts = {name: str(value)[:_LONGEST] for name, value in values.items() if value and name != "line"}
-        if "file" in texts:
-            texts["file"] = _FOLDERS.sub("", texts["file"])
         found.append(
             Site(
                 ms=float(ms[at]),

@@ -2,9 +2,10 @@
 
 Sites of both sides (``advisor.results.sites``) are paired in ``pairing``, by what names and kinds of operators tell
 (``families``); each pair gets a reason in ``reasons``; pairs of one reason are put together in ``lines``; ``divide`` is the
-way in. Nothing here reads a trace, so that a baseline is divided by like any recording.
+way in. ``digest`` is what a baseline keeps. Nothing here reads a trace, so that a baseline is divided by like any recording.
 """
 
+from advisor.gating.division.digest import digest
 from advisor.gating.division.divide import divide
 
-__all__ = ["divide"]
+__all__ = ["digest", "divide"]

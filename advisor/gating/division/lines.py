@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable, Sequence
 
+from advisor.gating.division.digest import FOLDERS
 from advisor.gating.division.families import WORK, family_of, unit_of
 from advisor.gating.division.noise import beyond, half_width
 from advisor.gating.division.reasons import Change, ratio_of, words
@@ -98,8 +99,8 @@ def _label(change: Change, site: Site) -> str:
         return what[:_LABEL]
     if site.cause != "compute":
         return " ".join(part for part in (site.kernel, _place(site)) if part)[:_LABEL]
-    unit = unit_of(site) if change.same_unit else family_of(site)
-    module = "/".join(site.module.split("/")[-_TAIL:])
+    unit = unit_of(site) if change.same_unit else _families(change)
+    module = "/".join((site.module if change.same_unit else _shared(change)).split("/")[-_TAIL:])
     where = module or _place(site)
     phase = site.phase if site.phase in ("backward", "optimizer", "zero_grad") else ""
     if phase and phase in unit.lower():
@@ -107,10 +108,25 @@ def _label(change: Change, site: Site) -> str:
     return " ".join(part for part in (where, unit.removeprefix("aten::"), phase) if part)[:_LABEL]
 
 
+def _families(change: Change) -> str:
+    """Return the families of what stands against each other, the heaviest first."""
+    weights: dict[str, float] = {}
+    for site in (*change.before.sites, *change.after.sites):
+        weights[family_of(site)] = weights.get(family_of(site), 0.0) + site.ms
+    return ", ".join(sorted(weights, key=lambda family: -weights[family])[:_TAIL])
+
+
+def _shared(change: Change) -> str:
+    """Return the module around all of a change: the lowest that they share; empty where they share none."""
+    paths = [site.module for site in (*change.before.sites, *change.after.sites)]
+    return os.path.commonpath(paths) if all(paths) else ""
+
+
 def _place(site: Site) -> str:
     if not site.file:
         return site.function
-    return f"{site.file}:{site.line} {site.function}".strip() if site.line > 0 else f"{site.file} {site.function}".strip()
+    file = FOLDERS.sub("", site.file)
+    return f"{file}:{site.line} {site.function}".strip() if site.line > 0 else f"{file} {site.function}".strip()
 
 
 def _common_label(group: Sequence[Change], lead: Site) -> str:

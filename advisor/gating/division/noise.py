@@ -13,7 +13,7 @@ from advisor.results.division import Reason
 _CHANCE = 0.025
 """Chance on either side of an interval at 95 %."""
 _CERTAIN: frozenset[Reason] = frozenset(
-    {"type", "shape", "layout", "operator", "kernel", "calls", "appeared", "vanished", "bytes", "device"}
+    {"type", "shape", "layout", "operator", "kernel", "calls", "appeared", "vanished", "bytes", "device", "batch"}
 )
 """Reasons that no noise makes: the programs differ."""
 _FLOOR_CERTAIN = 0.002

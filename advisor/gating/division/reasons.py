@@ -54,6 +54,11 @@ class Change:
         return self.after.ms - self.before.ms
 
     @property
+    def calls_ratio(self) -> float:
+        """By which factor it is called more often a step."""
+        return self.after.calls / self.before.calls if self.before.calls else 1.0
+
+    @property
     def lead(self) -> Side:
         """The side that speaks of it: the second where there is one."""
         return self.after if self.after.sites else self.before
@@ -107,6 +112,8 @@ def _of_work(change: Change, *, other_device: bool) -> Reason:
         return "kernel"
     if abs(after.calls - before.calls) > _CALLS * max(before.calls, after.calls):
         return "calls"
+    if before.factor != 1.0 or after.factor != 1.0:
+        return "batch"
     if abs(after.busy_ms - before.busy_ms) < _HIDDEN * abs(change.ms):
         return "exposed"
     return "slower"
@@ -204,6 +211,8 @@ def words(change: Change, *, devices: tuple[str, str] = ("", ""), ratio: float |
             return f"{before.calls:.4g} → {after.calls:.4g} calls of the same"
         case "device":
             return f"another device: {devices[0] or 'unknown'} → {devices[1] or 'unknown'}"
+        case "batch":
+            return f"the same work takes {ratio_of(change) * change.calls_ratio:.3g} times as long a sample, in another batch"
         case "clock":
             return (
                 f"the same work takes {ratio or 1:.3g} times as long everywhere: clocks, power, heat, or "
@@ -250,9 +259,11 @@ def _calls(side: Side) -> str:
 
 
 def _units(side: Side) -> str:
-    names = [name.removeprefix("aten::") for name, _ in side.units.most_common(3) if name]
-    more = len(side.units) - len(names)
-    return (", ".join(names) or "other work") + (f" and {more} more" if more > 0 else "")
+    compiled = [name for name in side.units if name.startswith("triton_")]
+    others = [name.removeprefix("aten::") for name, _ in side.units.most_common() if name and name not in compiled]
+    texts = ([f"{len(compiled)} Triton kernels" if len(compiled) > 1 else compiled[0]] if compiled else []) + others[:3]
+    more = len(others) - 3
+    return (", ".join(texts) or "other work") + (f" and {more} more" if more > 0 else "")
 
 
 def _only(side: Side, other: Side) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from advisor.report.blocks import Block, Code, Detail, Fold, Heading, Items, Paragraph, Span, Style
+from advisor.report.documents import division
 from advisor.results.judgement import Check, Judgement
 
 VERDICT = {"passed": "PASSED", "failed": "FAILED", "inconclusive": "INCONCLUSIVE"}
@@ -68,6 +69,9 @@ def blocks(judgement: Judgement, detail: Detail) -> Iterator[Block]:
         against = f" against {judgement.baseline}" if judgement.baseline else ""
         yield Paragraph(f"{', '.join(judgement.traces)}{against}{label}", wrap=False)
         yield Paragraph(counts(judgement), wrap=False)
+        yield from division.blocks(judgement.division, detail)
+        if judgement.undivided:
+            yield Paragraph(f"Not divided: {judgement.undivided}.")
         for section in sections(judgement):
             if section.heading != _SAME or detail.verbosity > 0:
                 yield from _section(section, detail)
