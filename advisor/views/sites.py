@@ -17,6 +17,7 @@ import pandas as pd
 from advisor.frames import FRAMES
 from advisor.intervals import Bools, Ints, fetch, summed
 from advisor.results.sites import Site, Sites
+from advisor.timeline.kernel_names import DTYPES
 from advisor.timeline.launch_origin import outermost_ops
 from advisor.timeline.ledger import CAUSES, CODE
 from advisor.timeline.recording import COPY, MEMSET
@@ -120,9 +121,10 @@ def _tables(trace: Trace, chosen: Ints, place: Ints) -> tuple[list[_Table], Ints
         early = late[ledger.row[owned]]
         earlier, owned = owned[early], owned[~early]
         tables.append(_work(trace, owned, place, late))
-    waits, taken = _waits(trace, chosen, place)
-    tables.append(waits)
-    left = np.setdiff1d(chosen, np.concatenate([owned, earlier, taken]))
+    calls, held = _calls(trace, np.setdiff1d(chosen, np.concatenate([owned, earlier])), place)
+    waits, taken = _gaps(trace, np.setdiff1d(chosen, held), place)
+    tables += [calls, waits]
+    left = np.setdiff1d(chosen, np.concatenate([owned, earlier, held, taken]))
     cause = (ledger.cause[left], CAUSES)
     tables.append(_Table({"cause": cause}, np.arange(len(left)), left, place[ledger.step[left]], ledger.dur_ns[left]))
     return tables, earlier
@@ -238,7 +240,7 @@ def _operators(trace: Trace, owned: Ints, place: Ints) -> _Table:
         "op": (host.name[node], context.names),
         "kernel": (host.name[node], context.names),
         "kind": (kinds.codes.to_numpy(np.int64)[rows], list(kinds.categories)),
-        "dtype": (formats.codes.to_numpy(np.int64)[rows], list(formats.categories)),
+        "dtype": (formats.codes.to_numpy(np.int64)[rows], [DTYPES.get(name, name) for name in formats.categories]),
     }
     first = np.zeros(len(rows), np.int64)
     first[back[::-1]] = place[ledger.step[owned]][::-1]
@@ -246,14 +248,40 @@ def _operators(trace: Trace, owned: Ints, place: Ints) -> _Table:
     return _Table(columns, back, owned, first, length, None, limits)
 
 
-_OF_WAITS = {
+def _calls(trace: Trace, chosen: Ints, place: Ints) -> tuple[_Table, Ints]:
+    """Make the table of waits in calls that the ledger knows: where these are called, not what runs when they end."""
+    context = trace.context
+    ledger, waits, host = context.ledger, context.waits, context.recording.host
+    tables = {
+        "loader": waits.loader.node, "sync": waits.syncs.node, "blocking_copy": waits.syncs.node,
+        "allocator": waits.allocator.node, "compile": waits.compile.node, "gc": waits.gc.node,
+    }  # fmt: skip
+    node = np.full(len(ledger.cause), -1, np.int64)
+    for cause, nodes in tables.items():
+        mine = chosen[(ledger.cause[chosen] == CODE[cause]) & (ledger.row[chosen] >= 0)]
+        node[mine] = nodes[ledger.row[mine]]
+    segments = chosen[node[chosen] >= 0]
+    keys, first, back = np.unique(
+        np.stack([ledger.cause[segments], ledger.row[segments]]), axis=1, return_index=True, return_inverse=True
+    )
+    back = back.ravel()
+    at = node[segments[first]]
+    op = fetch(host.attributes.op, at)
+    origin = _origin(context, at)
+    del origin["shapes"]
+    columns = {"cause": (keys[0], CAUSES), **origin, "unit": (fetch(host.name, np.where(op >= 0, op, at)), context.names)}
+    length = summed(back, ledger.dur_ns[segments], len(first))
+    return _Table(columns, back, segments, place[ledger.step[segments[first]]], length), segments
+
+
+_OF_GAPS = {
     "cause": "cause", "phase": "phase", "module": "module", "file": "file", "function": "function", "unit": "op",
     "op": "next_op", "kernel": "holder_function", "kind": "owner",
 }  # fmt: skip
 
 
-def _waits(trace: Trace, chosen: Ints, place: Ints) -> tuple[_Table, Ints]:
-    """Make the table of idle stretches, and return the segments that it divides."""
+def _gaps(trace: Trace, chosen: Ints, place: Ints) -> tuple[_Table, Ints]:
+    """Make the table of all other idle stretches, and return the segments that it divides."""
     ledger = trace.context.ledger
     frame = FRAMES["gaps"]
     assert frame.parts is not None  # gaps own segments
@@ -263,7 +291,7 @@ def _waits(trace: Trace, chosen: Ints, place: Ints) -> tuple[_Table, Ints]:
     rows, back = np.unique(row, return_inverse=True)
     gaps = trace.frame("gaps").iloc[rows]
     columns: dict[str, tuple[Ints, Sequence[str]]] = {}
-    for name, source in _OF_WAITS.items():
+    for name, source in _OF_GAPS.items():
         column = gaps[source].astype("category").cat
         columns[name] = (column.codes.to_numpy(np.int64), list(column.categories))
     lines, texts = pd.factorize(gaps["line"].to_numpy(np.int64))

@@ -30,8 +30,9 @@ def divide(before: Sites, after: Sites, batch: tuple[float, float] | None = None
         for found in pairs
     ]
     other_device = _vendor_free(before.device) != _vendor_free(after.device)
+    modules = (_modules(before.sites), _modules(after.sites))
     for change in changes:
-        reasons.find(change, other_device=other_device)
+        reasons.find(change, other_device=other_device, absent=lambda path, new: _absent(path, modules[0 if new else 1]))
     ratio = None if other_device else reasons.slowed(changes)
     sides = [
         sum(site.ms for site in side.sites) * factor for side, factor in ((before, factors[0]), (after, factors[1]))
@@ -43,14 +44,15 @@ def divide(before: Sites, after: Sites, batch: tuple[float, float] | None = None
         )
         for group in lines.together(changes)
     ]
-    kept, other, hidden = _listed(parts)
     whole = Change(Side(tuple(before.sites), factors[0]), Side(tuple(after.sites), factors[1]), True)
+    width = half_width(whole.before, whole.after)
+    kept, other, hidden = _listed(parts, whole.ms if abs(whole.ms) > (width or 0.0) else 0.0)
     return Division(
         per=_unit(before, after, batch),
         before_ms=sides[0],
         after_ms=sides[1],
         change_ms=sides[1] - sides[0],
-        noise_ms=half_width(whole.before, whole.after),
+        noise_ms=width,
         steps=(before.steps, after.steps),
         batch=batch,
         parts=kept,
@@ -62,6 +64,21 @@ def divide(before: Sites, after: Sites, batch: tuple[float, float] | None = None
         whole=before.whole and after.whole,
         notes=_notes(before, after),
     )
+
+
+def _modules(sites: Sequence[Site]) -> set[str]:
+    """Return all modules of a side, with those around them."""
+    found: set[str] = set()
+    for path in {site.module for site in sites if site.module}:
+        names = path.split("/")
+        found |= {"/".join(names[: depth + 1]) for depth in range(len(names))}
+    return found
+
+
+def _absent(path: str, known: set[str]) -> str:
+    """Return the outermost module of a path that is not among those *known*; empty where all are, or none is known at all."""
+    names = path.split("/") if path and known else []
+    return next((outer for depth in range(len(names)) if (outer := "/".join(names[: depth + 1])) not in known), "")
 
 
 def _has_gpu(side: Sites) -> bool:
@@ -79,9 +96,15 @@ def _unit(before: Sites, after: Sites, batch: tuple[float, float] | None) -> Uni
     return "step" if before.steps and after.steps else "window"
 
 
-def _listed(parts: Sequence[Part]) -> tuple[list[Part], float, int]:
-    """Return the parts to list, those beyond noise first; the change of the others, and how many they are."""
-    ordered = sorted(parts, key=lambda part: (not part.real, -abs(part.change_ms), part.label))
+def _listed(parts: Sequence[Part], change: float) -> tuple[list[Part], float, int]:
+    """Return the parts to list, the change of the others, and how many they are.
+
+    Those beyond noise come first, and of them those that made the step what it is: with the sign of its *change*, where that is
+    beyond noise too.
+    """
+    ordered = sorted(
+        parts, key=lambda part: (not part.real, part.change_ms * change < 0, -abs(part.change_ms), part.label)
+    )
     total = math.fsum(abs(part.change_ms) for part in ordered)
     kept = [part for part in ordered if part.real or abs(part.change_ms) >= _SMALL * total][:_MOST]
     rest = [part for part in ordered if part not in kept]

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 
 from advisor.gating.division.digest import FOLDERS
 from advisor.gating.division.families import WORK, family_of, unit_of
-from advisor.gating.division.noise import beyond, half_width
+from advisor.gating.division.noise import beyond, half_width, steady
 from advisor.gating.division.reasons import Change, ratio_of, words
 from advisor.gating.division.side import merged
 from advisor.results.division import Part
@@ -45,9 +45,15 @@ def part_of(
         whole.reason, whole.key = first.reason, first.key
     alone = len(group) == 1
     width = half_width(whole.before, whole.after)
-    because = words(first if first.reason in ("operator", "shape", "kernel", "layout") else whole, devices=devices, ratio=ratio)
+    one = first.reason in ("operator", "shape", "kernel") or (
+        first.reason == "layout" and whole.before.layout_calls == whole.after.layout_calls
+    )
+    because = words(first if one else whole, devices=devices, ratio=ratio)
     change = sum(c.ms for c in group)
-    real = beyond(change, width, whole.before.ms, step_ms, first.reason, on_cpu=on_cpu, alike=devices[0] == devices[1])
+    real = beyond(
+        change, width, whole.before.ms, step_ms, first.reason, on_cpu=on_cpu, alike=devices[0] == devices[1],
+        certain=first.reason == "waits" and steady(whole.before, whole.after),
+    )  # fmt: skip
     lead = _lead(first)
     below = [] if alone or nested else [c for c in group[:_PARTS] if abs(c.ms) >= _SMALL * abs(change)]
     return Part(
@@ -94,8 +100,9 @@ def _key(site: Site) -> Hashable:
 def _label(change: Change, site: Site) -> str:
     """Return ``BasicBlock_1/Conv2d_0 conv2d backward``, or of a wait the operator and where it is called."""
     if site.cause not in WORK:
-        names = [site.kernel or site.unit, _place(site)]
-        what = " at ".join(name for name in names if name) or site.cause.replace("_", " ")
+        name = "" if site.kernel == site.function else site.kernel
+        names = [name or site.unit, _place(site)]
+        what = " at ".join(name for name in names if name) or "a place outside any operator"
         return what[:_LABEL]
     if site.cause != "compute":
         return " ".join(part for part in (site.kernel, _place(site)) if part)[:_LABEL]
@@ -135,8 +142,11 @@ def _common_label(group: Sequence[Change], lead: Site) -> str:
         return f"{len(group)} places, most at {_label(group[0], lead)}"[:_LABEL]
     paths = [_lead(change).module for change in group if abs(change.ms) > 0]
     shared = os.path.commonpath(paths) if paths and all(paths) else ""
+    if lead.cause == "compute" and group[0].reason in ("appeared", "vanished") and shared not in paths:
+        own = dict.fromkeys(sorted(path[len(shared) :].strip("/").split("/")[0] for path in paths))
+        return f"{shared.split('/')[-1]}/{', '.join(own)}".strip("/")[:_LABEL]
     named = _share(group, lambda site: unit_of(site).removeprefix("aten::"))
-    names = named if len(named) <= 2 else _share(group, family_of)
+    names = named if len(named) <= 2 and group[0].same_unit else _share(group, family_of)
     where = "/".join(shared.split("/")[-_TAIL:]) if shared else ""
     text = ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
     return f"{where + ': ' if where else ''}{text}, {len(group)} places"[:_LABEL]

@@ -40,15 +40,31 @@ def half_width(before: Side, after: Side) -> float | None:
     return student(_CHANCE, freedom) * math.sqrt(variance) if freedom else None
 
 
+def steady(before: Side, after: Side) -> bool:
+    """Tell whether one side lacks something that the other side has in each of its steps."""
+    if before.sites and after.sites:
+        return False
+    samples = (after if after.sites else before).samples()
+    return samples is not None and len(samples) > 1 and bool((samples > 0).all())
+
+
 def beyond(
-    change: float, width: float | None, before_ms: float, step_ms: float, reason: Reason, *, on_cpu: bool, alike: bool
+    change: float,
+    width: float | None,
+    before_ms: float,
+    step_ms: float,
+    reason: Reason,
+    *,
+    on_cpu: bool,
+    alike: bool,
+    certain: bool,
 ) -> bool:
     """Tell whether a change is beyond the noise of steps, and beyond what two runs of one program differ by.
 
     One run of each cannot show the latter: as the gate does, floors stand for it, a share of the step and one of the part.
-    On machines that are not *alike* nothing is expected to take as long.
+    On machines that are not *alike* nothing is expected to take as long; what one side lacks altogether is *certain*.
     """
-    certain = reason in _CERTAIN
+    certain = certain or reason in _CERTAIN
     floor = step_ms * (_FLOOR_CERTAIN if certain else _FLOOR.get(reason, _FLOOR_OF_WAITS))
     own = 0.0 if certain else before_ms * _OWN.get(reason, _OWN_OF_WAITS)
     if not certain and alike:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 from advisor.gating.division.families import PRODUCTS, WORK, family_of, sizes_beside, unit_of
 from advisor.gating.division.side import Side
 from advisor.results.division import Reason
+from advisor.results.sites import Site
 
 _CALLS = 0.02
 _BYTES = 0.02
@@ -17,10 +18,14 @@ _OTHER = 0.5
 _NHWC = re.compile(r"nhwc|channels_?last", re.IGNORECASE)
 _NCHW = re.compile(r"nchw", re.IGNORECASE)
 _LAYOUTS = 0.5
+_OF_FP32 = frozenset({"fp32", "tf32"})
+"""Formats that one kernel or another computes the same operands in."""
 _ARGUMENTS = re.compile(r"[<(].*$")
 _LONGEST = 60
 _HIDDEN = 0.5
-_CLOCK, _SPREAD, _MOST, _PART = 0.03, 0.6, 0.7, 0.5
+_APART = 0.05
+"""Part by which one kernel is slower than it was, from which on it is told apart from others that are about as fast."""
+_CLOCK, _SPREAD, _MOST, _PART = 0.03, 0.8, 0.65, 0.5
 _FURTHEST = 2.5
 """Factor beyond which no clock is slower: then it is other work after all, whose shapes were not recorded."""
 _WORDS = {
@@ -35,6 +40,7 @@ _WORDS = {
     "profiler": "the profiler's own work",
     "unknown": "the device idles, and the trace does not say why",
 }
+_ON_CPU = "Python, outside any operator"
 _WAITS: dict[str, Reason] = {"loader": "loader", "host": "host", "operator": "host", "unknown": "unknown", "profiler": "unknown"}
 
 
@@ -64,8 +70,8 @@ class Change:
         return self.after if self.after.sites else self.before
 
 
-def find(change: Change, *, other_device: bool) -> None:
-    """Find the reason of a change, in place."""
+def find(change: Change, *, other_device: bool, absent: Callable[[str, bool], str]) -> None:
+    """Find the reason of a change, in place. *absent* returns the outermost module of a path that the other side lacks."""
     before, after = change.before, change.after
     site = max(change.lead.sites, key=lambda site: site.ms)
     if site.cause not in WORK:
@@ -79,14 +85,21 @@ def find(change: Change, *, other_device: bool) -> None:
         "type": (before.dtype, after.dtype),
         "operator": (tuple(sorted(before.units)), tuple(sorted(after.units))),
         "kernel": family,
-        "layout": family,
         "calls": unit,
         "bytes": site.cause,
-        "appeared": (unit, site.function),
-        "vanished": (unit, site.function),
-        "slower": unit,
+        "appeared": _whose(site, absent(site.module, True)),
+        "vanished": _whose(site, absent(site.module, False)),
+        "slower": (family, abs(ratio_of(change) - 1) >= _APART),
     }
     change.key = (change.reason, keys.get(change.reason, ""))
+
+
+def _whose(site: Site, module: str) -> Hashable:
+    """Return what work of one side only is put together by: the modules of one class that are new, else its operator."""
+    if module:
+        parent, _, name = module.rpartition("/")
+        return parent, name.rstrip("0123456789")
+    return unit_of(site), site.function
 
 
 def _of_work(change: Change, *, other_device: bool) -> Reason:
@@ -98,7 +111,13 @@ def _of_work(change: Change, *, other_device: bool) -> Reason:
     same = change.same_unit or before.units.keys() == after.units.keys()
     if not same and not _one_product(before, after):
         return "operator"
-    if before.dtype and after.dtype and before.dtype != after.dtype:
+    types = {before.dtype, after.dtype} - {""}
+    if len(types) > 1 and not types <= _OF_FP32:
+        return "type"
+    turned = abs(after.layout_calls - before.layout_calls) >= _LAYOUTS or _turned(before, after)
+    if same and turned and not other_device:
+        return "layout"
+    if len(types) > 1:
         return "type"
     if before.mb and after.mb and abs(after.mb - before.mb) > _BYTES * before.mb:
         return "bytes"
@@ -106,8 +125,6 @@ def _of_work(change: Change, *, other_device: bool) -> Reason:
         return "shape"
     if other_device:
         return "device"
-    if abs(after.layout_calls - before.layout_calls) >= _LAYOUTS or _turned(before, after):
-        return "layout"
     if any(_lacking(*sides) > _OTHER for sides in ((before, after), (after, before))):
         return "kernel"
     if abs(after.calls - before.calls) > _CALLS * max(before.calls, after.calls):
@@ -131,8 +148,9 @@ def _sizes(side: Side) -> set[str]:
 
 
 def _turned(before: Side, after: Side) -> bool:
-    """Tell whether kernels are of the other layout, by their names."""
-    return _layout(before) != _layout(after) and "" not in (_layout(before), _layout(after))
+    """Tell whether kernels are of the other layout, by their names: what is not named NHWC is not."""
+    named = {_layout(before), _layout(after)}
+    return "NHWC" in named and len(named) > 1 and _lacking(before, after) > _OTHER
 
 
 def _layout(side: Side) -> str:
@@ -214,10 +232,8 @@ def words(change: Change, *, devices: tuple[str, str] = ("", ""), ratio: float |
         case "batch":
             return f"the same work takes {ratio_of(change) * change.calls_ratio:.3g} times as long a sample, in another batch"
         case "clock":
-            return (
-                f"the same work takes {ratio or 1:.3g} times as long everywhere: clocks, power, heat, or "
-                "another process on the device"
-            )
+            causes = "threads, clocks, or other programs" if change.lead.on_cpu else "clocks, power, heat, or another process"
+            return f"the same work takes {ratio or 1:.3g} times as long everywhere: {causes} on the device"
         case "slower":
             return f"the same work takes {ratio_of(change):.3g} times as long"
         case "exposed":
@@ -228,7 +244,7 @@ def words(change: Change, *, devices: tuple[str, str] = ("", ""), ratio: float |
 def _of_waits(change: Change) -> str:
     before, after = change.before, change.after
     site = max(change.lead.sites, key=lambda site: site.ms)
-    text = _WORDS.get(site.cause, site.cause.replace("_", " "))
+    text = _ON_CPU if site.cause == "host" and change.lead.on_cpu else _WORDS.get(site.cause, site.cause.replace("_", " "))
     if not change.same_unit and before.sites and after.sites and change.reason == "waits":
         text += f"; it moved here from {_where(before)}"
     return text + _and_calls(change, "waits")
@@ -242,11 +258,12 @@ def _where(side: Side) -> str:
 def _of_layout(change: Change) -> str:
     before, after = change.before, change.after
     more = after.layout_calls - before.layout_calls
-    turned = f"{_layout(before)} → {_layout(after)}" if _turned(before, after) else ""
+    turned = f"{_layout(before) or 'NCHW'} → {_layout(after) or 'NCHW'}" if _turned(before, after) else ""
     if not turned and more:
         turned = "tensors are turned into another layout" if more > 0 else "fewer tensors are turned into another layout"
     count = f" ({more:+.4g} layout kernels)" if more else ""
-    return f"memory format: {turned}{count}"
+    types = f", {before.dtype} → {after.dtype}" if before.dtype and after.dtype and before.dtype != after.dtype else ""
+    return f"memory format: {turned}{count}{types}"
 
 
 def _and_calls(change: Change, what: str = "calls") -> str:
