@@ -16,7 +16,7 @@ from advisor.results.judgement import Check
 
 Facts = Mapping[str, bool | int | float | str | None]
 Evidence = Callable[[Facts, Facts], str | None]
-"""What shows that a fix was applied, in words; empty where it was not, None where nothing tells."""
+"""Sign that a fix was applied, in words; empty where it was not, None where nothing tells."""
 _GONE = 0.1
 """Part of what there was that may be left of what a fix does away with."""
 _HALF = 0.5
@@ -52,7 +52,9 @@ def _answer(
             return "cannot be told", _with(shown, "the rule could not run on the second recording")
         if check is not None and check.outcome == "improvement":
             return "applied and holds", _with(shown, f"{figures}, which is still of note")
-        return "applied, does not hold", _with(shown, f"the rule still fires: {figures}" if figures else "the rule still fires")
+        return "applied, does not hold", _with(
+            shown, f"the rule still fires: {figures}" if figures else "the rule still fires"
+        )
     if shown == "" or fires:
         return "not applied", "the rule still fires" if fires else "the recording shows it as it was"
     if verdict in ("not_run", "error", "unknown"):
@@ -125,14 +127,14 @@ def _grew(name: str, least: float, words: str) -> Evidence:
     return evidence
 
 
-def _fell(name: str, words: str) -> Evidence:
-    """Return the evidence of a share or count that is gone."""
+def _fell(name: str, words: str, left: float = _GONE) -> Evidence:
+    """Return the evidence of a share or count of which no more than a part is *left*: next to none."""
 
     def evidence(was: Facts, now: Facts) -> str | None:
         first, second = was.get(name), now.get(name)
         if not isinstance(first, int | float) or not isinstance(second, int | float) or not first:
             return None
-        return words if second <= _GONE * first else ""
+        return words if second <= left * first else ""
 
     return evidence
 
@@ -161,12 +163,18 @@ def _compiled(was: Facts, now: Facts) -> str | None:
 
 
 _GRAPHS = _grew("graph_launches", 1, "graphs are replayed")
-_HALF_PRECISION = _any(_grew("half_gemm_time_share", _HALF, "products run in 16 bits"), _turned("precision", "bf16", "fp16"))
+_HALF_PRECISION = _any(
+    _grew("half_gemm_time_share", _HALF, "products run in 16 bits"), _turned("precision", "bf16", "fp16")
+)
 _TF32 = _any(_grew("tf32_gemm_time_share", _HALF, "products run in TF32"), _HALF_PRECISION)
 _OPTIMIZER = _turned("optimizer_form", "fused", words="optimizer")
 _BATCHED_OPTIMIZER = _any(
     _OPTIMIZER,
-    lambda was, now: "optimizer: single → foreach" if (was.get("optimizer_form"), now.get("optimizer_form")) == ("single", "foreach") else "",
+    lambda was, now: (
+        "optimizer: single → foreach"
+        if (was.get("optimizer_form"), now.get("optimizer_form")) == ("single", "foreach")
+        else ""
+    ),
 )
 _CAPTURED = _any(_GRAPHS, _compiled)
 _LOADER = _any(_workers, _changed("loader_workers"))
@@ -183,6 +191,7 @@ _EVIDENCE: Mapping[str, Evidence] = {
     "cpu/unfused-optimizer": _OPTIMIZER,
     "cpu/float64": _fell("float64", "next to nothing is computed in float64"),
     "transfer/pageable-copy": _fell("pageable_copies", "copies to the device read pinned memory"),
+    "transfer/large-copy": _fell("copied_mb", "a step copies fewer bytes", _HALF),
     "precision/no-tensor-cores": _any(_HALF_PRECISION, _TF32),
     "precision/fp32-matrix-cores": _HALF_PRECISION,
     "precision/fp32-with-tf32": _HALF_PRECISION,

@@ -108,7 +108,8 @@ def _step(metrics: dict[str, Shift], before: Analysis, after: Analysis) -> Shift
     figures = [side.sites.step_ms for side in sides if side is not None and side.sites is not None]
     median = step.before is not None and step.after is not None
     near = median and all(
-        abs(figure - value) <= _NEAR * figure for figure, value in zip(figures, (step.before or 0, step.after or 0), strict=True)
+        abs(figure - value) <= _NEAR * figure
+        for figure, value in zip(figures, (step.before or 0, step.after or 0), strict=True)
     )
     # Where steps are uneven the typical step is their mean: that is what is decided then.
     check = step if near or mean is None else mean

@@ -19,16 +19,11 @@ from advisor.gating.alike import in_other_units, part_of, unlike
 from advisor.gating.assertions import check_assertion
 from advisor.gating.baseline import Baseline
 from advisor.gating.checks import Comparison
-from advisor.gating.division import digest, divide
-from advisor.results.analysis import Analysis, Place
+from advisor.gating.explanation import explained
+from advisor.results.analysis import Analysis
 from advisor.results.decision import obstacle
-from advisor.results.division import Division
 from advisor.results.judgement import SCHEMA_VERSION, Check, Judgement, Verdict
 from advisor.views.metrics import MEAN_STEP, OPERATORS, STEP
-
-
-_PLACES = 3
-"""Places of a regression of the step."""
 
 
 def judge(
@@ -64,18 +59,10 @@ def judge(
             checks += Comparison(base, now, candidates, settings.tolerance).checks()
     if not obstacles:
         checks += [check_assertion(assertion, candidates) for assertion in settings.asserted]
-    levelled = [_settle(check, settings, today) for check in checks]
-    checks = sorted((check for check in levelled if check.level != "off"), key=_order)
+    checks, off = _levelled(checks, settings, today)
     verdict = _verdict(checks, incomparable)
-    division, undivided = None, ""
-    if verdict == "failed" and base is not None and not incomparable:
-        division, undivided = _divided(base, candidates)
-    if division is not None:
-        places = _places(division)
-        checks = [_placed(check, places) for check in checks]
     headline = _headline(verdict, checks, incomparable, of_work=incomparable == others)
-    off = len(levelled) - len(checks)
-    return Judgement(
+    judgement = Judgement(
         schema_version=SCHEMA_VERSION,
         verdict=verdict,
         headline=headline + (f"; {off} {'is' if off == 1 else 'are'} off by the settings" if off else ""),
@@ -85,38 +72,8 @@ def judge(
         incomparable=incomparable,
         checks=checks,
         update=_update(checks, candidates, baseline_name) if base is not None and not incomparable else "",
-        division=division,
-        undivided=undivided,
     )
-
-
-def _divided(base: Baseline, candidates: Sequence[Analysis]) -> tuple[Division | None, str]:
-    """Divide what the candidates' step takes longer than the baseline's; else say why it cannot be."""
-    sites = [analysis.samples.sites for analysis in candidates if analysis.samples and analysis.samples.sites]
-    if base.program is None:
-        return None, "the baseline is of an advisor that kept no parts of the program: make it anew to have a failure divided"
-    now = digest(sites, like=base.program)
-    return (divide(base.program, now), "") if now is not None else (None, "the candidate holds no steady work")
-
-
-def _places(division: Division) -> list[Place]:
-    """Return the places of the parts that grew beyond noise, the heaviest first."""
-    grown = [part for part in division.parts if part.real and part.change_ms > 0 and part.file]
-    total = sum(part.change_ms for part in grown)
-    return [
-        Place(
-            file=part.file, line=part.line, function=part.function, library=None, module=None, op=None,
-            share=part.change_ms / total,
-        )
-        for part in grown[:_PLACES]
-    ]  # fmt: skip
-
-
-def _placed(check: Check, places: Sequence[Place]) -> Check:
-    """Return a check of the whole step with the places where it grew, which it has none of its own of."""
-    if check.name not in _FIRST or check.outcome != "regression" or check.where:
-        return check
-    return msgspec.structs.replace(check, where=list(places))
+    return explained(judgement, base, candidates) if base is not None and not incomparable else judgement
 
 
 def _of_other_work(base: Baseline, now: Baseline) -> list[str]:
@@ -126,6 +83,13 @@ def _of_other_work(base: Baseline, now: Baseline) -> list[str]:
 
 
 # ---- levels and waivers
+
+
+def _levelled(checks: Sequence[Check], settings: Gate, today: str) -> tuple[list[Check], int]:
+    """Return the checks at the levels that the project gives them, in order, and how many it switched off."""
+    levelled = [_settle(check, settings, today) for check in checks]
+    kept = sorted((check for check in levelled if check.level != "off"), key=_order)
+    return kept, len(levelled) - len(kept)
 
 
 def _settle(check: Check, settings: Gate, today: str) -> Check:

@@ -79,7 +79,8 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     calls_before: Annotated[float, doc("Calls on the first side; 0 where it appeared.")]
     calls_after: Annotated[float, doc("Calls on the second side; 0 where it vanished.")]
     gpu_ms_before: Annotated[
-        float | None, doc("On the GPU, on the first side: of an operator or a module its own; None where nothing tells.")
+        float | None,
+        doc("On the GPU, on the first side: of an operator or a module its own; None where nothing tells."),
     ]
     gpu_ms_after: Annotated[float | None, doc("The same on the second side.")]
     host_ms_before: Annotated[
@@ -97,7 +98,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     headline: Annotated[Text, doc("What became of the step, in one line.")]
     unlike: Annotated[list[Text], doc("Why figures of the two need care; empty where they are alike.")]
     division: Annotated[
-        Division | None, doc("The difference, divided over parts of the program; None where a side holds no steady work.")
+        Division | None,
+        doc("The difference, divided over parts of the program; None where a side holds no steady work."),
     ]
     step: Annotated[Shift, doc("The step.")]
     causes: Annotated[list[Shift], doc("ms of each cause in a step, on average: they add up to the mean step.")]

@@ -9,8 +9,8 @@ import msgspec
 from advisor.results.field import FilePath, Name, Text, Wording, doc
 
 Reason = Literal[
-    "type", "shape", "layout", "operator", "kernel", "calls", "appeared", "vanished", "clock", "slower", "exposed", "batch", "device",
-    "bytes", "waits", "loader", "host", "unknown", "other",
+    "type", "shape", "layout", "operator", "kernel", "calls", "appeared", "vanished", "clock", "slower", "exposed", "batch",
+    "device", "bytes", "waits", "loader", "host", "unknown", "other",
 ]  # fmt: skip
 """Reasons, the most telling first: see the page on comparing in the docs."""
 Unit = Literal["step", "sample", "window"]
@@ -31,7 +31,7 @@ class Portion(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ms(self) -> float:
-        """What it owns, in all."""
+        """Time that it owns, in all."""
         return self.gpu_ms + self.host_ms
 
 
@@ -44,9 +44,13 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     change_ms: Annotated[float, doc("What it owns after, less what it owned before.")]
     noise_ms: Annotated[
         float | None,
-        doc("Half the width of the interval that holds the change at 95 %, by the spread of steps; None with one step."),
+        doc(
+            "Half the width of the interval that holds the change at 95 %, by the spread of steps; None with one step."
+        ),
     ]
-    real: Annotated[bool, doc("Whether the change is beyond the noise of steps, and of runs as the gate takes it to be.")]
+    real: Annotated[
+        bool, doc("Whether the change is beyond the noise of steps, and of runs as the gate takes it to be.")
+    ]
     paired: Annotated[bool, doc("Whether both sides have it; what one side lacks appeared or vanished.")]
     before: Annotated[Portion, doc("On the first side.")]
     after: Annotated[Portion, doc("On the second side.")]

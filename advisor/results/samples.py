@@ -47,7 +47,9 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True):
     work: Annotated[
         Work | None, doc("What was computed, to tell if two recordings are alike; None where it was not kept.")
     ] = None
-    sites: Annotated[Sites | None, doc("Owners of the typical step by place in the program; None where they were not kept.")] = None
+    sites: Annotated[
+        Sites | None, doc("Owners of the typical step by place in the program; None where they were not kept.")
+    ] = None
     facts: Annotated[
         dict[Name, bool | int | float | str | None],
         doc("Settings and other facts that tell whether a fix was applied, by name; None for what is unknown."),

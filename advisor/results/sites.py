@@ -33,9 +33,9 @@ class Site(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     calls: Annotated[float, doc("Kernels, copies or operators a step, hidden ones too; of waits, how many.")] = 0.0
     busy_ms: Annotated[float, doc("How long these last, a step on average, hidden or not.")] = 0.0
     mb: Annotated[float | None, doc("MB that copies or collectives move, a step; None where unknown.")] = None
-    limit_ms: Annotated[float | None, doc("Least ms in which the hardware could do it, a step; None where unknown.")] = (
-        None
-    )
+    limit_ms: Annotated[
+        float | None, doc("Least ms in which the hardware could do it, a step; None where unknown.")
+    ] = None
     samples: Annotated[list[float], doc("ms that it owns in each step; empty where they were not kept.")] = []
 
 

@@ -22,6 +22,8 @@ def facts_of(trace: Trace) -> dict[str, Fact]:
     """Collect the facts; None for what is unknown."""
     row = trace.facts
     facts: dict[str, Fact] = {name: _plain(row.get(name)) for name in _COLUMNS}
+    copied = row.get("bytes_copied")
+    facts["copied_mb"] = float(copied) / 1e6 / max(1, trace.step_count) if copied is not None else None
     loader = trace.frame("loader")
     facts["iterators"] = ", ".join(sorted(set(loader["iterator"].dropna().astype(str)))) or None
     copies = trace.frame("copies")

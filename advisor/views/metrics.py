@@ -17,8 +17,8 @@ import pandas as pd
 from advisor.frames import FRAMES
 from advisor.results.samples import Samples
 from advisor.timeline.ledger import OF_STEPS
-from advisor.views.sampling import LEAST, MB, MS, Floats, Rows, Sampling, all_rows
 from advisor.views.applied import facts_of
+from advisor.views.sampling import LEAST, MB, MS, Floats, Rows, Sampling, all_rows
 from advisor.views.sites import sites_of
 from advisor.views.work import work_of
 
@@ -115,7 +115,9 @@ def collect(trace: Trace, rows: Mapping[str, tuple[str, Bools]]) -> Samples:
         work=work_of(trace),
         sites=sites_of(trace),
         facts=facts_of(trace),
-        rows={rule: float(mask.sum()) / max(1, trace.step_count) for rule, (_, mask) in sorted(rows.items()) if mask.any()},
+        rows={
+            rule: float(mask.sum()) / max(1, trace.step_count) for rule, (_, mask) in sorted(rows.items()) if mask.any()
+        },
     )
 
 

@@ -163,15 +163,15 @@ def _work(trace: Trace, owned: Ints, place: Ints, late: Bools) -> _Table:
     index = np.full(len(work), -1, np.int64)
     index[kernels] = np.arange(len(kernels))
     number = index[rows]
-    formats, texts = pd.factorize(context.kernel_dtypes, use_na_sentinel=True)
-    kinds, words = pd.factorize(np.array([context.kernel_names[code].kind for code in work.name[kernels]], object))
+    formats, texts = _numbered(context.kernel_dtypes)
+    kinds, words = _numbered(np.array([context.kernel_names[code].kind for code in work.name[kernels]], object))
     columns = {
         "cause": (cause, CAUSES),
         **_origin(context, launch),
         "op": (fetch(host.name, fetch(host.attributes.op, launch)), context.names),
         "kernel": (work.name[rows], context.names),
-        "kind": (fetch(kinds.astype(np.int64), number), list(words)),
-        "dtype": (fetch(formats.astype(np.int64), number), list(texts)),
+        "kind": (fetch(kinds, number), words),
+        "dtype": (fetch(formats, number), texts),
     }
     step = np.maximum(place[recording.step_of(work.start[rows])], 0)
     back = np.full(len(work), -1, np.int64)
@@ -189,13 +189,23 @@ def _work(trace: Trace, owned: Ints, place: Ints, late: Bools) -> _Table:
     )
 
 
+def _numbered(values: npt.NDArray[np.object_]) -> tuple[Ints, list[str]]:
+    """Return texts as codes into a table of them; -1 for None."""
+    codes, texts = pd.factorize(values, use_na_sentinel=True)
+    numbers: Ints = codes.astype(np.int64)
+    return numbers, [str(text) for text in texts]
+
+
 def _origin(context: Context, node: Ints) -> dict[str, tuple[Ints, Sequence[str]]]:
     """Return the columns on the place that some forest nodes are called from."""
     host = context.recording.host
     user = fetch(host.attributes.user, node)
     places = host.places
     return {
-        "phase": (np.where(node >= 0, context.phases(node), -1), ("forward", "backward", "optimizer", "zero_grad", "other")),
+        "phase": (
+            np.where(node >= 0, context.phases(node), -1),
+            ("forward", "backward", "optimizer", "zero_grad", "other"),
+        ),
         "module": (fetch(host.attributes.module, node), host.module_paths),
         "file": (user, [entry.file for entry in places]),
         "function": (user, [entry.function for entry in places]),
@@ -234,13 +244,15 @@ def _operators(trace: Trace, owned: Ints, place: Ints) -> _Table:
     cause[back] = ledger.cause[owned]
     length = summed(back, ledger.dur_ns[owned], len(rows))
     kinds, formats = ops["kind"].cat, ops["dtype"].cat
-    columns = {
+    kind: Ints = np.asarray(kinds.codes, np.int64)[rows]
+    number_format: Ints = np.asarray(formats.codes, np.int64)[rows]
+    columns: dict[str, tuple[Ints, Sequence[str]]] = {
         "cause": (cause, CAUSES),
         **_origin(context, node),
         "op": (host.name[node], context.names),
         "kernel": (host.name[node], context.names),
-        "kind": (kinds.codes.to_numpy(np.int64)[rows], list(kinds.categories)),
-        "dtype": (formats.codes.to_numpy(np.int64)[rows], [DTYPES.get(name, name) for name in formats.categories]),
+        "kind": (kind, [str(text) for text in kinds.categories]),
+        "dtype": (number_format, [DTYPES.get(name, name) for name in formats.categories]),
     }
     first = np.zeros(len(rows), np.int64)
     first[back[::-1]] = place[ledger.step[owned]][::-1]
@@ -269,7 +281,11 @@ def _calls(trace: Trace, chosen: Ints, place: Ints) -> tuple[_Table, Ints]:
     op = fetch(host.attributes.op, at)
     origin = _origin(context, at)
     del origin["shapes"]
-    columns = {"cause": (keys[0], CAUSES), **origin, "unit": (fetch(host.name, np.where(op >= 0, op, at)), context.names)}
+    columns = {
+        "cause": (keys[0], CAUSES),
+        **origin,
+        "unit": (fetch(host.name, np.where(op >= 0, op, at)), context.names),
+    }
     length = summed(back, ledger.dur_ns[segments], len(first))
     return _Table(columns, back, segments, place[ledger.step[segments[first]]], length), segments
 
@@ -293,9 +309,9 @@ def _gaps(trace: Trace, chosen: Ints, place: Ints) -> tuple[_Table, Ints]:
     columns: dict[str, tuple[Ints, Sequence[str]]] = {}
     for name, source in _OF_GAPS.items():
         column = gaps[source].astype("category").cat
-        columns[name] = (column.codes.to_numpy(np.int64), list(column.categories))
-    lines, texts = pd.factorize(gaps["line"].to_numpy(np.int64))
-    columns["line"] = (lines.astype(np.int64), [str(line) for line in texts])
+        numbers: Ints = np.asarray(column.codes, np.int64)
+        columns[name] = (numbers, [str(text) for text in column.categories])
+    columns["line"] = _numbered(gaps["line"].to_numpy(np.int64).astype(object))
     length = summed(back, ledger.dur_ns[segments], len(rows))
     first = np.zeros(len(rows), np.int64)
     first[back[::-1]] = place[ledger.step[segments]][::-1]
@@ -321,9 +337,7 @@ def _rows(table: _Table, step: Ints, dur: Ints, place: Ints, weights: Floats) ->
     names = list(table.columns)
     found = []
     for at, codes in enumerate(groups.tolist()):
-        values = {
-            name: table.columns[name][1][code] for name, code in zip(names, codes, strict=True) if code >= 0
-        }
+        values = {name: table.columns[name][1][code] for name, code in zip(names, codes, strict=True) if code >= 0}
         texts = {name: str(value)[:_LONGEST] for name, value in values.items() if value and name != "line"}
         found.append(
             Site(
@@ -349,5 +363,3 @@ def _total(values: Floats | None, group: Ints, size: int, divisor: float) -> Flo
 
 def _known(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
-
-

@@ -167,9 +167,7 @@ def test_the_quantiles_of_student_are_those_of_the_tables() -> None:
     for chance, table in tables.items():
         found = [significance.student(chance, freedom) for freedom in range(1, 6)]
         assert found == pytest.approx(table, rel=1e-3)
-    assert significance.student(0.001, 4000) == pytest.approx(
-        3.092, abs=1e-3
-    )  # nearly the normal distribution's 3.090
+    assert significance.student(0.001, 4000) == pytest.approx(3.092, abs=1e-3)  # nearly the normal distribution's 3.090
     # The most that four degrees of freedom show of a spread of 1, by the table of chi-square: 13.28 at 99 %.
     assert significance._shown_at_most(4) == pytest.approx((13.28 / 4) ** 0.5, rel=2e-3)
 

@@ -134,7 +134,10 @@ def build(loop: Loop) -> TraceBuilder:
                         with made.module(f"Conv2d_{block}"), made.op("aten::conv2d", seq=seq + 10 * block):
                             conv(block, backward=False)
                         if loop.compiled:
-                            with made.op("Torch-Compiled Region: 0/0"), made.op(f"triton_poi_fused_add_gelu_native_layer_norm_{block}"):
+                            with (
+                                made.op("Torch-Compiled Region: 0/0"),
+                                made.op(f"triton_poi_fused_add_gelu_native_layer_norm_{block}"),
+                            ):
                                 kernel(f"triton_poi_fused_add_gelu_native_layer_norm_{block}", 200)
                         else:
                             with made.module(f"LayerNorm_{block}"), made.op("aten::layer_norm"):
@@ -145,7 +148,11 @@ def build(loop: Loop) -> TraceBuilder:
                         with made.module(f"Linear_{block}"), made.op("aten::linear", seq=seq + 10 * block + 1):
                             linear(block, backward=False)
                         if loop.extra_norm and block == 2:
-                            op("aten::sort", [("void at::native::radixSortKVInPlace<2, -1, 32, 4, float>", 900)], [[64, loop.width]])
+                            op(
+                                "aten::sort",
+                                [("void at::native::radixSortKVInPlace<2, -1, 32, 4, float>", 900)],
+                                [[64, loop.width]],
+                            )
                     if loop.item_in in (block, ALL):
                         with made.python("model.py(40): log_norm"):
                             made.item()
@@ -155,9 +162,12 @@ def build(loop: Loop) -> TraceBuilder:
                         linear(block, backward=True)
                     with made.backward("ConvolutionBackward0", seq + 10 * block):
                         conv(block, backward=True)
-                for bucket in range(loop.buckets):
+                for _ in range(loop.buckets):
                     made.collective(
-                        "all_reduce", 100_000_000 // loop.buckets, us=round(about(4800 / loop.buckets + 150)), after=[last]
+                        "all_reduce",
+                        100_000_000 // loop.buckets,
+                        us=round(about(4800 / loop.buckets + 150)),
+                        after=[last],
                     )
                 seq += 1000
             made.sync("cudaDeviceSynchronize")
@@ -172,7 +182,10 @@ def build(loop: Loop) -> TraceBuilder:
                         op("aten::lerp_", [(ADD, 9)], [[loop.width]])
             made.sync("cudaDeviceSynchronize")
             if loop.sleep_us:
-                with made.python("train.py(37): train"), made.python("metrics.py(8): update", us=round(about(loop.sleep_us))):
+                with (
+                    made.python("train.py(37): train"),
+                    made.python("metrics.py(8): update", us=round(about(loop.sleep_us))),
+                ):
                     pass
     return made
 
@@ -204,7 +217,7 @@ CHANGES: dict[str, Planted] = {
     "loader": Planted({"loader_us": 9000, "workers": 0}, ("loader",), "DataLoader"),
     "slower workers": Planted({"loader_us": 5000}, ("loader",), "DataLoader"),
     "memory format": Planted({"nchw_layer": 4}, ("layout",), "Conv2d_4"),
-    "fusion": Planted({"compiled": True}, ("operator",), "Triton"),
+    "fusion": Planted({"compiled": True}, ("operator",), "triton"),
     "clock": Planted({"clock": 1.2}, ("clock",), "everywhere"),
     "bucket size": Planted({"buckets": 32}, ("calls", "bytes"), "nccl"),
     "pageable": Planted({"pinned": False}, ("kernel",), "pageable"),

@@ -7,7 +7,7 @@ against a baseline is digested the same way, so that like stands against like.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import msgspec
 
@@ -30,27 +30,35 @@ def digest(runs: Sequence[Sites], like: Sites | None = None) -> Sites | None:
     """
     if not runs:
         return None
-    by_run = [_merge(run.sites, _place) for run in runs]
-    counts = [max((len(site.samples) for site in run.sites), default=0) for run in runs]
-    keys = dict.fromkeys(key for run in by_run for key in run)
-    average = [_average([run.get(key) for run in by_run], counts) for key in keys]
+    average = _averages(runs)
     step = sum(site.ms for site in average)
-    wanted = {_place(site) for site in like.sites} if like else set[Hashable]()
     ordered = sorted(average, key=lambda site: (-site.ms, str(_place(site))))
-    heavy = {_place(site) for site in ordered[:_MOST] if site.ms >= _LEAST * step}
-    kept = [site for site in ordered if _place(site) in heavy or _place(site) in wanted]
-    names = {_place(site) for site in kept}
+    names = {_place(site) for site in ordered[:_MOST] if site.ms >= _LEAST * step}
+    names |= {_place(site) for site in like.sites} if like else set()
+    kept = [site for site in ordered if _place(site) in names]
     rest = _merge([site for site in ordered if _place(site) not in names], _kind)
-    merged = [_bare(site) for site in rest.values()]
+    sites = [*kept, *map(_bare, rest.values())]
     return Sites(
-        step_ms=_rounded(sum(run.step_ms for run in runs) / len(runs)),
+        step_ms=_mean([run.step_ms for run in runs]),
         steps=sum(run.steps for run in runs),
-        sites=[_small(site, paths=like is not None) for site in (*kept, *merged)],
-        earlier_ms=_rounded(sum(run.earlier_ms for run in runs) / len(runs)),
-        startup_ms=_rounded(sum(run.startup_ms for run in runs) / len(runs)),
+        sites=[_small(site, paths=like is not None) for site in sites],
+        earlier_ms=_mean([run.earlier_ms for run in runs]),
+        startup_ms=_mean([run.startup_ms for run in runs]),
         device=runs[0].device,
         whole=False,
     )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return _rounded(sum(values) / len(values))
+
+
+def _averages(runs: Sequence[Sites]) -> list[Site]:
+    """Return the average of each place over runs."""
+    by_run = [_merge(run.sites, _place) for run in runs]
+    counts = [max((len(site.samples) for site in run.sites), default=0) for run in runs]
+    keys = dict.fromkeys(key for run in by_run for key in run)
+    return [_average([run.get(key) for run in by_run], counts) for key in keys]
 
 
 def _place(site: Site) -> Hashable:
@@ -63,9 +71,8 @@ def _kind(site: Site) -> Hashable:
     return site.cause, site.phase, kin_of(site), site.kind == "layout"
 
 
-def _merge(sites: Iterable[Site], key: object) -> dict[Hashable, Site]:
+def _merge(sites: Iterable[Site], key: Callable[[Site], Hashable]) -> dict[Hashable, Site]:
     """Merge sites with the same key: times and calls add up, names are those of the heaviest."""
-    assert callable(key)
     groups: dict[Hashable, list[Site]] = {}
     for site in sites:
         groups.setdefault(key(site), []).append(site)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from advisor.gating.division import lines, reasons
+from advisor.gating.division import clock, lines, reasons
+from advisor.gating.division.change import Change
 from advisor.gating.division.families import WORK
 from advisor.gating.division.noise import half_width
 from advisor.gating.division.pairing import Pair, pair
-from advisor.gating.division.reasons import Change
 from advisor.gating.division.side import Side
 from advisor.results.division import Division, Part, Unit
 from advisor.results.sites import Site, Sites
@@ -32,16 +32,16 @@ def divide(before: Sites, after: Sites, batch: tuple[float, float] | None = None
     other_device = _vendor_free(before.device) != _vendor_free(after.device)
     modules = (_modules(before.sites), _modules(after.sites))
     for change in changes:
-        reasons.find(change, other_device=other_device, absent=lambda path, new: _absent(path, modules[0 if new else 1]))
-    ratio = None if other_device else reasons.slowed(changes)
+        reasons.find(
+            change, other_device=other_device, absent=lambda path, new: _absent(path, modules[0 if new else 1])
+        )
+    ratio = None if other_device else clock.find(changes)
     sides = [
         sum(site.ms for site in side.sites) * factor for side, factor in ((before, factors[0]), (after, factors[1]))
     ]
     step_ms = max(sides) if batch else sides[0]
     parts = [
-        lines.part_of(
-            group, step_ms=step_ms, devices=(before.device, after.device), ratio=ratio, on_cpu=on_cpu
-        )
+        lines.part_of(group, step_ms=step_ms, devices=(before.device, after.device), ratio=ratio, on_cpu=on_cpu)
         for group in lines.together(changes)
     ]
     whole = Change(Side(tuple(before.sites), factors[0]), Side(tuple(after.sites), factors[1]), True)
@@ -82,7 +82,9 @@ def _absent(path: str, known: set[str]) -> str:
 
 
 def _has_gpu(side: Sites) -> bool:
-    return any(site.cause in ("copy", "memset") or (site.cause == "compute" and site.kernel != site.op) for site in side.sites)
+    return any(
+        site.cause in ("copy", "memset") or (site.cause == "compute" and site.kernel != site.op) for site in side.sites
+    )
 
 
 def _vendor_free(device: str) -> str:

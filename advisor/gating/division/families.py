@@ -13,18 +13,21 @@ _PREFIX = re.compile(r"^(?:autograd::engine::evaluate_function: )?(?:torch::auto
 _BACKWARD = re.compile(r"^(?:Cudnn|Miopen|Native|Mkldnn|Thnn|Slow|Mps|Fused)?(\w+?Backward)\d*$")
 _MEMORY = re.compile(r" \(.*\)$")
 _NUMBER = re.compile(r"(?:_\d+)+$")
-_COMPILED = re.compile(r"^(?:CompiledFunction\w*|CompiledBackward\w*|Torch-Compiled Region.*|## Call CompiledFxGraph.*)$")
+_COMPILED = re.compile(
+    r"^(?:CompiledFunction\w*|CompiledBackward\w*|Torch-Compiled Region.*|## Call CompiledFxGraph.*)$"
+)
+_COMPILER = re.compile(r"^(?:CompiledFunction|CompiledBackward|Torch-Compiled Region|TorchDynamo|AOTDispatcher)")
 _UNITS = (
     ("attention", r"attention|sdpa|fmha|flash_attn|mha_"),
     ("convolution", r"conv(?!ert)"),
-    ("matmul", r"(?:^|[:_])(?:b?add)?b?mm|matmul|linear|einsum|gemm|AddmmBackward|Mm\w*Backward|BmmBackward|addmv|baddbmm|(?:^|:)dot"),
+    ("matmul", r"(?:^|[:_])(?:b?add)?b?mm|matmul|linear|einsum|gemm|addmv|(?:^|:)dot"),
     ("normalization", r"norm"),
     ("softmax", r"soft_?max|nll_loss|cross_entropy"),
     ("pooling", r"pool"),
     ("recurrent", r"lstm|gru|rnn"),
     ("indexing", r"embedding|index|gather|scatter|EmbeddingBag"),
     ("random", r"dropout|bernoulli|uniform|normal_|randperm|rand"),
-    ("copies", r"::(?:_?to|_to_copy|copy|clone|contiguous|cat|stack|pin_memory|repeat)\w*$|CopyBackwards|ToCopyBackward|CatBackward|CloneBackward"),
+    ("copies", r"::(?:_?to|_to_copy|copy|clone|contiguous|cat|stack|pin_memory|repeat)\w*$|(?:Copy|Cat|Clone)Backward"),
     ("sorting", r"sort|topk|unique|cumsum"),
 )  # fmt: skip
 _PATTERNS = [(family, re.compile(pattern, re.IGNORECASE)) for family, pattern in _UNITS]
@@ -43,7 +46,7 @@ def _unit(unit: str, op: str, kernel: str) -> str:
     text = _PREFIX.sub("", unit or op or kernel)
     if _COMPILED.match(text):
         text = op if op and not _COMPILED.match(_PREFIX.sub("", op)) else kernel
-    if text.startswith("triton_"):
+    if text.startswith(("triton_", "cpp_fused_")):
         return _NUMBER.sub("", text)
     if backward := _BACKWARD.match(text):
         return backward[1]
@@ -61,7 +64,7 @@ def unit_of(site: Site) -> str:
 
 @lru_cache(maxsize=16384)
 def _family(unit: str, kind: str) -> str:
-    if unit.startswith(("triton_poi", "triton_red", "triton_per")):
+    if unit.startswith(("triton_poi", "triton_red", "triton_per", "cpp_fused_")) or _COMPILER.match(unit):
         return "pointwise"
     for family, pattern in _PATTERNS:
         if pattern.search(unit):
@@ -76,6 +79,11 @@ def family_of(site: Site) -> str:
     if site.phase in ("optimizer", "zero_grad"):
         return site.phase
     return _family(unit_of(site), site.kind)
+
+
+def is_compiled(unit: str) -> bool:
+    """Tell whether an operator is what a compiler made of several, or what runs that."""
+    return unit.startswith(("triton_", "cpp_fused_")) or _COMPILER.match(unit) is not None
 
 
 def kin_of(site: Site) -> str:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
+from advisor.gating.division.change import Change
 from advisor.gating.division.digest import FOLDERS
 from advisor.gating.division.families import WORK, family_of, unit_of
 from advisor.gating.division.noise import beyond, half_width, steady
-from advisor.gating.division.reasons import Change, ratio_of, words
 from advisor.gating.division.side import merged
+from advisor.gating.division.words import words
 from advisor.results.division import Part
 from advisor.results.sites import Site
 
 _PARTS = 6
+_EVERYWHERE = frozenset({"loader", "host", "unknown"})
+"""Reasons of waits that any program may have: where one side has none, it costs nothing there."""
 _SMALL = 0.05
 """Share of a line's change below which a part of it is not listed."""
 _TAIL = 2
@@ -63,7 +66,7 @@ def part_of(
         change_ms=change,
         noise_ms=width,
         real=real,
-        paired=bool(whole.before.sites and whole.after.sites),
+        paired=bool(whole.before.sites and whole.after.sites) or first.reason in _EVERYWHERE,
         before=whole.before.portion(),
         after=whole.after.portion(),
         file=lead.file or None,
@@ -78,7 +81,7 @@ def part_of(
 
 def _own_ratio(change: Change, ratio: float | None) -> float | None:
     """Return by which factor the work of one change takes longer, where it is the clock."""
-    return ratio_of(change) if change.reason == "clock" else ratio
+    return change.ratio if change.reason == "clock" else ratio
 
 
 def _lead(change: Change) -> Site:
@@ -152,15 +155,12 @@ def _common_label(group: Sequence[Change], lead: Site) -> str:
     return f"{where + ': ' if where else ''}{text}, {len(group)} places"[:_LABEL]
 
 
-def _share(group: Sequence[Change], name: object) -> list[str]:
+def _share(group: Sequence[Change], name: Callable[[Site], str]) -> list[str]:
     """Return names of the changes, the heaviest first, those with a part of it worth naming."""
-    assert callable(name)
     weights: dict[str, float] = {}
     for change in group:
-        text = str(name(_lead(change)))
+        text = name(_lead(change))
         weights[text] = weights.get(text, 0.0) + abs(change.ms)
     total = sum(weights.values())
     ordered = sorted(weights, key=lambda text: -weights[text])
     return [text for text in ordered if weights[text] >= _SMALL * total] or ordered[:1]
-
-

@@ -68,5 +68,7 @@ def beyond(
     floor = step_ms * (_FLOOR_CERTAIN if certain else _FLOOR.get(reason, _FLOOR_OF_WAITS))
     own = 0.0 if certain else before_ms * _OWN.get(reason, _OWN_OF_WAITS)
     if not certain and alike:
-        floor, own = (value * (_CPU if on_cpu else 1.0) * (_ONE_STEP if width is None else 1.0) for value in (floor, own))
+        floor, own = (
+            value * (_CPU if on_cpu else 1.0) * (_ONE_STEP if width is None else 1.0) for value in (floor, own)
+        )
     return abs(change) > max(floor, own, width or 0.0)

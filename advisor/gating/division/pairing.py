@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from advisor.gating.division.families import WORK, family_of, kin_of, sizes_beside, unit_of
+from advisor.gating.division.families import WORK, family_of, is_compiled, kin_of, sizes_beside, unit_of
 from advisor.results.sites import Site
 
 Key = Callable[[Site], Hashable | None]
@@ -39,7 +39,7 @@ class Pair:
     before: tuple[Site, ...]
     after: tuple[Site, ...]
     same_unit: bool
-    """Whether they are the same operator, or the same kind of wait in the same place."""
+    """True where they are the same operator, or the same kind of wait in the same place."""
 
     @property
     def sites(self) -> tuple[Site, ...]:
@@ -60,8 +60,12 @@ def pair(before: Sequence[Site], after: Sequence[Site]) -> list[Pair]:
             alone: dict[Hashable, list[Site]] = {}
             for site in side:
                 alone.setdefault((site.cause, site.phase, site.module, site.function, unit_of(site)), []).append(site)
-            pairs += [Pair(*(((), tuple(sites)) if number else (tuple(sites), ())), True) for sites in alone.values()]
+            pairs += [_one_sided(tuple(sites), after=bool(number)) for sites in alone.values()]
     return pairs
+
+
+def _one_sided(sites: tuple[Site, ...], *, after: bool) -> Pair:
+    return Pair((), sites, True) if after else Pair(sites, (), True)
 
 
 def _take(before: list[Site], after: list[Site], stage: _Stage) -> tuple[list[Pair], list[list[Site]]]:
@@ -128,11 +132,13 @@ def _place_of(before: Sequence[Site], after: Sequence[Site]) -> Place:
 def _stages(before: Sequence[Site], after: Sequence[Site], place: Place) -> Iterator[_Stage]:
     """Yield the stages of pairing work, the narrowest first."""
     yield _Stage(lambda site: (place(site), unit_of(site), site.shapes) if site.shapes else None, True, True)
-    yield _Stage(lambda site: (place(site), unit_of(site), sizes_beside(site.shapes)) if site.shapes else None, True, True)
+    yield _Stage(
+        lambda site: (place(site), unit_of(site), sizes_beside(site.shapes)) if site.shapes else None, True, True
+    )
     yield _Stage(lambda site: (place(site), unit_of(site)), True)
     yield _Stage(lambda site: (place(site)[:3], unit_of(site)), True)
     # One compiled kernel stands against all that it was made of: where one side alone is compiled, kinds are told no finer.
-    compiled = len({any(unit_of(site).startswith("triton_") for site in side) for side in (before, after)}) == 2
+    compiled = len({any(is_compiled(unit_of(site)) for site in side) for side in (before, after)}) == 2
     kinds = (unit_of, kin_of) if compiled else (unit_of, family_of, kin_of)
     if not compiled:
         yield _Stage(lambda site: (place(site), family_of(site)))

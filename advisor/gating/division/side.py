@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +15,14 @@ from advisor.results.sites import Site
 _KERNELS = 3
 _KNOWN = 0.5
 """Part of a side's time in which shapes or limits must be known to speak of them."""
+
+
+class Weights(dict[str, float]):
+    """Times by name."""
+
+    def most_common(self, most: int | None = None) -> list[tuple[str, float]]:
+        """Return the heaviest names, each with its time; equal ones by name."""
+        return sorted(self.items(), key=lambda item: (-item[1], item[0]))[:most]
 
 
 @dataclass(frozen=True)
@@ -38,14 +45,14 @@ class Side:
 
     @cached_property
     def busy_ms(self) -> float:
-        """How long these last, hidden or not."""
+        """Time that these last, hidden or not."""
         return sum(site.busy_ms for site in self.sites) * self.factor
 
     @cached_property
     def mb(self) -> float | None:
         """MB that they move; None where one is unknown."""
         sizes = [site.mb for site in self.sites]
-        return None if None in sizes else sum(size for size in sizes if size is not None) * self.factor
+        return None if None in sizes else self.factor * sum(size for size in sizes if size is not None)
 
     @cached_property
     def layout_calls(self) -> float:
@@ -53,27 +60,24 @@ class Side:
         return sum(site.calls for site in self.sites if site.kind == "layout")
 
     @cached_property
-    def kernels(self) -> Counter[str]:
+    def kernels(self) -> Weights:
         """Kernels by busy time."""
-        return self._weighed("kernel")
+        return self._summed(lambda site: site.kernel)
 
     @cached_property
-    def units(self) -> Counter[str]:
+    def units(self) -> Weights:
         """Operators by busy time."""
-        found: Counter[str] = Counter()
-        for site in self.sites:
-            found[unit_of(site)] += _weight(site)
-        return found
+        return self._summed(unit_of)
 
     @cached_property
     def dtype(self) -> str:
         """Number format of most of the time; empty where unknown."""
-        return _most(self._weighed("dtype"))
+        return _most(self._summed(lambda site: site.dtype))
 
     @cached_property
-    def shapes(self) -> Counter[str]:
+    def shapes(self) -> Weights:
         """Shapes by busy time, those that are known."""
-        return Counter({text: weight for text, weight in self._weighed("shapes").items() if text})
+        return Weights({text: weight for text, weight in self._summed(lambda site: site.shapes).items() if text})
 
     @property
     def copies(self) -> bool:
@@ -86,10 +90,10 @@ class Side:
         total = sum(_weight(site) for site in self.sites)
         return sum(self.shapes.values()) >= _KNOWN * total
 
-    def _weighed(self, name: str) -> Counter[str]:
-        found: Counter[str] = Counter()
+    def _summed(self, name: Callable[[Site], str]) -> Weights:
+        found: Weights = Weights()
         for site in self.sites:
-            found[getattr(site, name)] += _weight(site)
+            found[name(site)] = found.get(name(site), 0.0) + _weight(site)
         return found
 
     def samples(self) -> np.ndarray[tuple[int], np.dtype[np.float64]] | None:
@@ -125,7 +129,7 @@ def _weight(site: Site) -> float:
     return max(site.busy_ms, site.ms, 1e-9)
 
 
-def _most(counter: Counter[str]) -> str:
+def _most(counter: Weights) -> str:
     """Return the heaviest text that is not empty, where it is more than what is unknown."""
     known = [(text, weight) for text, weight in counter.most_common() if text]
     return known[0][0] if known else ""

@@ -34,7 +34,12 @@ TURNS: dict[str, tuple[str, Style]] = {
 KINDS = {"kernel": "Changed kernels", "operator": "Changed operators", "module": "Changed modules"}
 _NOISE = 0.01
 """Share of the step below which a difference of a cause has no colour: it is neither good nor bad."""
-_OUTCOME: dict[str, Style] = {"worse": "bad", "better": "good", "applied, does not hold": "bad", "applied and holds": "good"}
+_OUTCOME: dict[str, Style] = {
+    "worse": "bad",
+    "better": "good",
+    "applied, does not hold": "bad",
+    "applied and holds": "good",
+}
 
 
 def blocks(comparison: Comparison, detail: Detail) -> Iterator[Block]:

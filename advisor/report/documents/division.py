@@ -43,9 +43,15 @@ def blocks(division: Division | None, detail: Detail) -> Iterator[Block]:
     real = [part for part in division.parts if part.real]
     rest = [part for part in division.parts if not part.real]
     per = _PER[division.per]
-    yield Heading(f"Which change made it {'slower' if division.change_ms > 0 else 'faster'}" if real else "Parts of the difference")
+    yield Heading(
+        f"Which change made it {'slower' if division.change_ms > 0 else 'faster'}"
+        if real
+        else "Parts of the difference"
+    )
     if not real:
-        yield Paragraph(f"Nothing differs beyond noise ({signed(division.change_ms)} {per}{_noise(division.noise_ms)}).")
+        yield Paragraph(
+            f"Nothing differs beyond noise ({signed(division.change_ms)} {per}{_noise(division.noise_ms)})."
+        )
     else:
         shown = real if detail.everything else real[:_LINES]
         total = sum(part.change_ms for part in shown)
@@ -138,11 +144,11 @@ def _notes(division: Division) -> list[str]:
         heavy = ", ".join(f"{part.label} {signed(part.change_ms)}" for part in alone[:3])
         notes.append(f"on one side only, and paired with nothing: {percent(unpaired / total)} of all changes ({heavy})")
     if any(ms >= 0.001 for ms in division.earlier_ms):
-        notes.append(
-            f"launched before the window, and on neither side: {_both(*division.earlier_ms)} a step"
-        )
+        notes.append(f"launched before the window, and on neither side: {_both(*division.earlier_ms)} a step")
     if any(division.startup_ms) and abs(division.startup_ms[1] - division.startup_ms[0]) >= 1.0:
         notes.append(f"start-up, which is part of no step: {_both(*division.startup_ms)} in the recording")
     if division.paired_share is not None and division.paired_share < 0.95:
-        notes.append(f"paired: {percent(division.paired_share)} of the device's time; {number(len(division.parts))} parts")
+        notes.append(
+            f"paired: {percent(division.paired_share)} of the device's time; {number(len(division.parts))} parts"
+        )
     return notes
