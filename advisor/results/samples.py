@@ -51,7 +51,7 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True):
         Sites | None, doc("Owners of the typical step by place in the program; None where they were not kept.")
     ] = None
     facts: Annotated[
-        dict[Name, bool | int | float | str | None],
+        dict[Name, bool | int | float | Name | None],
         doc("Settings and other facts that tell whether a fix was applied, by name; None for what is unknown."),
     ] = {}
     rows: Annotated[

@@ -188,7 +188,7 @@ def test_a_part_that_differs_much_from_run_to_run_seldom_fails(sides: tuple[int,
 def test_a_figure_that_is_asked_for_beside_others_has_to_be_surer() -> None:
     # Runs of 9, 10 and 11 beside 17, 18 and 19: spread 1, error sqrt(2/3), so 9.8 errors of t with four degrees of freedom.
     sides = [[[centre] * 4 for centre in centres] for centres in ((9.0, 10.0, 11.0), (17.0, 18.0, 19.0))]
-    assert significance.student(0.0005, 4) < 9.8 < significance._student(0.0002, 4)
+    assert significance.student(0.0005, 4) < 9.8 < significance.student(0.0002, 4)
     assert decide(*sides, threshold=1.0, quiet=0.0, level=0.0005).outcome == "worse"
     assert decide(*sides, threshold=1.0, quiet=0.0, level=0.0002).outcome == "inconclusive"
     assert decide(*sides, threshold=1.0, quiet=5.0, level=0.0002).outcome == "inconclusive"

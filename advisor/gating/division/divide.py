@@ -37,7 +37,8 @@ def divide(before: Sites, after: Sites, batch: tuple[float, float] | None = None
         )
     ratio = None if other_device else clock.find(changes)
     sides = [
-        sum(site.ms for site in side.sites) * factor for side, factor in ((before, factors[0]), (after, factors[1]))
+        math.fsum(site.ms for site in side.sites) * factor
+        for side, factor in ((before, factors[0]), (after, factors[1]))
     ]
     step_ms = max(sides) if batch else sides[0]
     parts = [

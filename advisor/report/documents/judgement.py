@@ -13,6 +13,9 @@ VERDICT = {"passed": "PASSED", "failed": "FAILED", "inconclusive": "INCONCLUSIVE
 _SIGN = {"passed": "✅", "failed": "❌", "inconclusive": "❔"}
 _STYLE: dict[str, Style] = {"passed": "good", "failed": "bad", "inconclusive": "fair"}
 _SAME = "The same"
+_STEP = ("step_ms", "step_mean_ms")
+_PARTS = 5
+"""Parts that are said of a regression where there is room for a message alone."""
 
 
 class Section(NamedTuple):
@@ -46,6 +49,14 @@ def sections(judgement: Judgement) -> list[Section]:
 def line_of(check: Check) -> str:
     """Return the line of a check, with its waiver."""
     return f"{check.message}; waived: {check.waiver}" if check.waiver else check.message
+
+
+def lines_of(check: Check, judgement: Judgement) -> list[str]:
+    """Return the line of a check, and below that of the step the parts of the program that made it longer."""
+    found = [line_of(check)]
+    if check.name in _STEP and check.outcome == "regression" and judgement.division is not None:
+        found += division.lines(judgement.division, _PARTS)
+    return found
 
 
 def counts(judgement: Judgement) -> str:
