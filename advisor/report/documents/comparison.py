@@ -12,12 +12,12 @@ from advisor.report.blocks import (
     Fold,
     Heading,
     Items,
+    Paragraph,
     Span,
     Style,
     Table,
     Text,
     joined,
-    labelled,
 )
 from advisor.report.documents import division
 from advisor.report.plain import MISSING, in_one_unit, milliseconds, number, percent
@@ -49,9 +49,8 @@ def blocks(comparison: Comparison, detail: Detail) -> Iterator[Block]:
         return
     sides = (("before", comparison.before), ("after", comparison.after))
     facts: list[tuple[str, Text]] = [(word, (Span(side.path, "code"), f": {_side(side)}")) for word, side in sides]
-    care = labelled("with care", comparison.unlike)
     if comparison.unlike:
-        yield Facts(care, room=11)
+        yield Paragraph((Span("With care", "fair"), f": {'; '.join(comparison.unlike)}."))
     yield from division.blocks(comparison.division, detail)
     yield Heading("The two recordings")
     yield Facts(facts, room=11)

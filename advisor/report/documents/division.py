@@ -101,26 +101,31 @@ def _below(part: Part, detail: Detail) -> str:
         if getattr(part.before, place) or getattr(part.after, place)
     ]
     figures += [f"at best {_limit(part)}"] if _limit(part) else []
-    heavy = [f"{one.label} {signed(one.change_ms)}" for one in part.parts[: None if detail.everything else _BELOW]]
-    return "; ".join([", ".join(figures), *([f"most in {', '.join(heavy)}"] if heavy else [])])
+    heavy = _heavy(part, detail)
+    return "; ".join([", ".join(figures), *([heavy] if heavy else [])])
 
 
 def _table(parts: Sequence[Part], detail: Detail, per: str) -> Table:
-    """Make the table: the difference, the GPU's and the host's time before and after, where, and why."""
+    """Make the table: where, and why; the difference; the GPU's and the host's time before and after; the hardware's limit."""
     limits = any(_limit(part) for part in parts)
     rows: list[tuple[Text, ...]] = []
-    notes: list[str] = []
     for part in parts:
         style: Style = "dim" if not part.real else "bad" if part.change_ms > 0 else "good"
-        row: list[Text] = [Span(signed(part.change_ms), style)]
-        row += [_both(*(getattr(side, place) for side in (part.before, part.after))) for place in ("gpu_ms", "host_ms")]
-        row += [_limit(part)] if limits else []
-        row.append((Span(part.label, "name"), f": {part.because}{'' if part.paired else ' (on one side only)'}"))
-        rows.append(tuple(row))
-        below = part.parts[: _BELOW if not detail.everything else None]
-        notes.append("; ".join(f"{one.label} {signed(one.change_ms)}" for one in below))
-    head = [f"difference {per}", "on the GPU", "on the host", *(["at best"] if limits else []), "where, and why"]
-    return Table(head, rows, ">" * (len(head) - 1) + "~", notes=notes)
+        alone = "" if part.paired else " (on one side only)"
+        heavy = _heavy(part, detail)
+        where = (Span(part.label, "name"), f": {part.because}{alone}{f'; {heavy}' if heavy else ''}")
+        times = [
+            _both(*(getattr(side, place) for side in (part.before, part.after))) for place in ("gpu_ms", "host_ms")
+        ]
+        rows.append((where, Span(signed(part.change_ms), style), *times, *([_limit(part)] if limits else [])))
+    head = ["where, and why", f"difference {per}", "on the GPU", "on the host", *(["at best"] if limits else [])]
+    return Table(head, rows, "~" + ">" * (len(head) - 1))
+
+
+def _heavy(part: Part, detail: Detail) -> str:
+    """Say which of the parts that it was put together from weigh most; empty of a single one."""
+    below = part.parts[: None if detail.verbosity > 0 else _BELOW]
+    return f"most in {', '.join(f'{one.label} {signed(one.change_ms)}' for one in below)}" if below else ""
 
 
 def _both(before: float, after: float) -> str:
