@@ -69,7 +69,7 @@ def test_it_leads_with_the_division_and_says_figures_below(fixed: Comparison) ->
             for text in ("Which change made it faster", "Were the fixes applied?", "Where a step goes")
         ]
         assert order == sorted(order), name
-        assert "waits for the next batch" in shown[: shown.index("Where a step goes")], name
+        assert "waits for the next batch" in shown[: shown.rindex("Where a step goes")], name
     assert json.loads(render("json", fixed, Options(), FORMATS))["division"]["parts"][0]["reason"] == "loader"
 
 
