@@ -23,14 +23,23 @@ def set_to(source: Source, call: cst.Call, name: str, value: str, position: int 
 
     Raises ``NotEditable`` where a value other than a literal stands there, which comes from somewhere else.
     """
-    arg = _find(source, call, name, position)
-    if arg is None:
-        return _added(source, call, f"{name}={value}")
-    if not is_literal(arg.value):
-        raise NotEditable(
-            f"{name} is {_short(source.code(arg.value))} at {place(source, call)}: set it to {value} there"
-        )
-    return [Piece(source.start(arg.value), source.end(arg.value), value)]
+    return set_all(source, call, [(name, value, position)])
+
+
+def set_all(source: Source, call: cst.Call, wanted: Sequence[tuple[str, str, int | None]]) -> list[Piece]:
+    """Do the same for several arguments at once: name, value and position each."""
+    pieces: list[Piece] = []
+    missing: list[str] = []
+    for name, value, position in wanted:
+        arg = _find(source, call, name, position)
+        if arg is None:
+            missing.append(f"{name}={value}")
+        elif is_literal(arg.value):
+            pieces.append(Piece(source.start(arg.value), source.end(arg.value), value))
+        else:
+            text = _short(source.code(arg.value))
+            raise NotEditable(f"{name} is {text} at {place(source, call)}: set it to {value} there")
+    return [*pieces, *(_added(source, call, missing) if missing else ())]
 
 
 def without(source: Source, call: cst.Call, name: str) -> list[Piece]:
@@ -83,14 +92,14 @@ def _find(source: Source, call: cst.Call, name: str, position: int | None) -> cs
     return None
 
 
-def _added(source: Source, call: cst.Call, text: str) -> list[Piece]:
-    """Add an argument behind the last: in a line of its own where the arguments have lines of their own."""
+def _added(source: Source, call: cst.Call, texts: Sequence[str]) -> list[Piece]:
+    """Add arguments behind the last: in lines of their own where the arguments have such."""
     args: Sequence[cst.Arg] = call.args
     if not args:
         inside = source.end(call) - 1
         if "\n" in source.text[source.end(call.func) : inside] or "#" in source.text[source.end(call.func) : inside]:
             raise NotEditable(f"a comment stands alone in the call at {place(source, call)}")
-        return [Piece(inside, inside, text)]
+        return [Piece(inside, inside, ", ".join(texts))]
     last = args[-1]
     if isinstance(last.value, cst.GeneratorExp) and not last.value.lpar:
         raise NotEditable(f"a generator is the only argument at {place(source, call)}")
@@ -99,13 +108,13 @@ def _added(source: Source, call: cst.Call, text: str) -> list[Piece]:
     indent = source.line(number)[: _start(source, last) - source.line_start(number)]
     closing = source.lines(call)[1]
     if indent.strip() or number == source.lines(call)[0] or closing == _last_line(source, last):
-        return [Piece(end, end, f", {text}")]
+        return [Piece(end, end, "".join(f", {text}" for text in texts))]
     rest_end = source.line_start(_last_line(source, last) + 1)
     rest = source.text[end:rest_end]
     comma = rest.split("#")[0].strip().startswith(",")
-    line = f"{indent}{text},{source.newline}" if comma else f"{indent}{text}{source.newline}"
+    lines = f",{source.newline}".join(f"{indent}{text}" for text in texts)
     pieces = [] if comma else [Piece(end, end, ",")]
-    return [*pieces, Piece(rest_end, rest_end, line)]
+    return [*pieces, Piece(rest_end, rest_end, f"{lines}{',' if comma else ''}{source.newline}")]
 
 
 def _start(source: Source, arg: cst.Arg) -> int:

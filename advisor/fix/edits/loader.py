@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from advisor.fix.arguments import set_to, value_of
+from advisor.fix.arguments import set_all, set_to, value_of
 from advisor.fix.edit import Change, Edit, Request, changed
 from advisor.fix.source import NotEditable, Source
 from advisor.results.analysis import Setting
@@ -42,25 +42,11 @@ def _workers(request: Request) -> Iterator[Change]:
         raise NotEditable(f"{setting.as_run}: more workers only where cores are left")
     advised = int(setting.advice) if setting.advice and setting.advice.isdigit() else 1
     for count in dict.fromkeys((max(1, min(advised, _MOST)), 1)):
-        pieces = set_to(source, call, "num_workers", str(count), POSITIONS["num_workers"])
+        wanted: list[tuple[str, str, int | None]] = [("num_workers", str(count), POSITIONS["num_workers"])]
         if value_of(source, call, "persistent_workers") is None:
-            added = set_to(source, call, "persistent_workers", "True")
-            pieces = _together(pieces, added)
+            wanted.append(("persistent_workers", "True", None))
+        pieces = set_all(source, call, wanted)
         yield changed(source, pieces, f"num_workers={count}, persistent_workers=True")
-
-
-def _together(first: list, second: list) -> list:  # type: ignore[type-arg]
-    """Join two additions at one place into one, in their order."""
-    from advisor.fix.source import Piece
-
-    out = list(first)
-    for piece in second:
-        twin = next((at for at, other in enumerate(out) if (other.start, other.end) == (piece.start, piece.end)), None)
-        if twin is None:
-            out.append(piece)
-        elif out[twin].text != piece.text:  # a comma is needed once
-            out[twin] = Piece(piece.start, piece.end, out[twin].text + piece.text)
-    return out
 
 
 def _fewer(request: Request) -> Iterator[Change]:
