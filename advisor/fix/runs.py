@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -52,7 +53,8 @@ class Program:
     module: bool = False
     ranks: int = 1
     deadline: float = float("inf")
-    spent: list[float] = field(default_factory=list)
+    elsewhere: list[float] = field(default_factory=list)
+    """Of each run, the share of this machine's cores that other programs used meanwhile; none where that is not known."""
 
     def record(self, tree: Tree, out: Path) -> Path:
         """Record the program in *tree*; returns the trace, of several ranks the first's."""
@@ -105,7 +107,7 @@ class Program:
             start += ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(self.ranks)]
         folder = tree.folder / self.project.folder.relative_to(self.project.root)
         folder.mkdir(parents=True, exist_ok=True)
-        begun = time.monotonic()
+        before = _usage()
         with tempfile.TemporaryFile(dir=tree.folder.parent) as output:
             process = subprocess.Popen(
                 [*start, *arguments], cwd=folder, env=self._environment(tree), stdin=subprocess.DEVNULL, stdout=output,
@@ -117,7 +119,8 @@ class Program:
                 raise OutOfTime from None
             finally:
                 _end(process)
-            self.spent.append(time.monotonic() - begun)
+            if (share := _elsewhere(before, _usage())) is not None:
+                self.elsewhere.append(share)
             if status:
                 output.seek(max(0, output.seek(0, os.SEEK_END) - _TAIL))
                 tail = output.read().decode(errors="replace").strip().splitlines()
@@ -137,6 +140,26 @@ class Program:
         env["PYTHONDONTWRITEBYTECODE"] = "1"
         env["ADVISOR_CACHE"] = "off"
         return env
+
+
+def _usage() -> tuple[float, float, float] | None:
+    """Return processor seconds so far: of all programs, of those that this process has ended, and that all cores had."""
+    try:
+        with open("/proc/stat", encoding="ascii") as file:
+            ticks = [int(word) for word in file.readline().split()[1:9]]
+    except (OSError, ValueError):
+        return None
+    own = resource.getrusage(resource.RUSAGE_CHILDREN)
+    idle = ticks[3] + ticks[4]
+    second = os.sysconf("SC_CLK_TCK")
+    return (sum(ticks) - idle) / second, own.ru_utime + own.ru_stime, sum(ticks) / second
+
+
+def _elsewhere(before: tuple[float, float, float] | None, after: tuple[float, float, float] | None) -> float | None:
+    if before is None or after is None or after[2] <= before[2]:
+        return None
+    busy, own, whole = (now - was for was, now in zip(before, after, strict=True))
+    return min(1.0, max(0.0, (busy - own) / whole))
 
 
 def _moved(entry: str, root: str, copy: str) -> str:

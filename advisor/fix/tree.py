@@ -125,10 +125,9 @@ class Tree:
                 self.put(path, self._texts[path])
             else:
                 self._copy(path)
-        for name, folders, files in os.walk(self.folder, topdown=False):
-            below = PurePosixPath(Path(name).relative_to(self.folder).as_posix())
-            if not folders and not files and not (self.origin / below).is_dir():
-                with contextlib.suppress(OSError):
+        for name, *_ in os.walk(self.folder, topdown=False):
+            if not (self.origin / Path(name).relative_to(self.folder)).is_dir():
+                with contextlib.suppress(OSError):  # one that holds something stays
                     os.rmdir(name)
 
 

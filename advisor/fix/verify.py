@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from advisor.fix.edit import Change, Files
@@ -14,7 +14,7 @@ from advisor.fix.runs import OutOfTime, Program, RunFailed
 from advisor.fix.sameness import difference, losses
 from advisor.fix.source import NotEditable
 from advisor.fix.tree import Tree
-from advisor.gating.significance import Decision, decide
+from advisor.gating.significance import LEAST_STEPS, Decision, decide
 from advisor.record.measured import Measured
 from advisor.results.fixes import FixResult, Timing
 
@@ -24,14 +24,13 @@ ENOUGH_BLOCKS = 3
 """Blocks after which an edit that is no slower, and not certain to be faster, is given up."""
 MATTERS = 0.02
 """Least change of the step that is worth an edit, as a share."""
-LEVEL = 0.005
-"""Chance of a block's decision to keep an edit that changes nothing."""
-QUIET = 0.02
-"""Spread between runs that is supposed at least, as a share: few runs hardly show theirs."""
+LEVEL = 0.001
+"""Chance of one block's decision to keep an edit that changes nothing; there are six at most."""
+BUSY = 0.1
+"""Share of the cores from which on it is said that other programs used them: threads that wait for each other lose most."""
 _WARMUP = 3
 _MOST_STEPS, _LEAST_STEPS, _SECONDS = 400, 12, 3.0
 _CHECKED_STEPS = 8
-_AGREED = "not known to compute the same: "
 
 
 @dataclass
@@ -156,6 +155,7 @@ class Verifier:
             return result(proposal, change, "reverted", because, losses=pairs)
         before, after = Side(), Side()
         decision: Decision | None = None
+        ran = len(self._program.elsewhere)
         try:
             for block in range(MOST_BLOCKS):
                 if block >= LEAST_BLOCKS and time.monotonic() > until:
@@ -171,13 +171,16 @@ class Verifier:
             if decision is None:
                 raise
         assert decision is not None
-        timing = timing_of(before, after, decision)
+        shares = self._program.elsewhere[ran:]
+        elsewhere = math.fsum(shares) / len(shares) if shares else None
+        timing = timing_of(before, after, decision, elsewhere)
+        busy = f"; other programs used {elsewhere:.0%} of the cores meanwhile" if (elsewhere or 0.0) > BUSY else ""
         if decision.outcome == "better":
             note = f"; {differs}, which was allowed" if differs else ""
-            return result(proposal, change, "kept", f"faster{note}", timing=timing, losses=pairs)
+            return result(proposal, change, "kept", f"faster{note}{busy}", timing=timing, losses=pairs)
         words = {"worse": "slower", "same": "no faster"}
         because = words.get(decision.outcome, "not certain to be faster within the noise of the runs")
-        return result(proposal, change, "reverted", because, timing=timing, losses=pairs)
+        return result(proposal, change, "reverted", because + busy, timing=timing, losses=pairs)
 
     def _block(self, before: Side, after: Side) -> None:
         for tree, side in (
@@ -193,19 +196,23 @@ class Verifier:
 
 
 def judge(before: Side, after: Side) -> Decision:
-    """Decide whether the steps of one side are faster, by the gate's statistics of several runs."""
+    """Decide whether the steps of one side are faster, by the gate's statistics of several runs.
+
+    Two answers have to agree: one supposes that runs differ by a twentieth at least, for few runs may look alike by chance;
+    the other takes the spread that they show, however large, for few runs know little of it.
+    """
     base = before.mean
-    return decide(
-        [[value] * 4 for value in before.wall],
-        [[value] * 4 for value in after.wall],
-        threshold=MATTERS * base,
-        name="fix",
-        quiet=QUIET * base,
-        level=LEVEL,
+    runs = [[[value] * LEAST_STEPS for value in side.wall] for side in (before, after)]
+    supposed, shown = (
+        decide(runs[0], runs[1], threshold=MATTERS * base, name="fix", quiet=quiet, level=LEVEL)
+        for quiet in (None, 0.0)
     )
+    if supposed.outcome in ("better", "worse") and shown.outcome != supposed.outcome:
+        return replace(shown, outcome="inconclusive")
+    return supposed
 
 
-def timing_of(before: Side, after: Side, decision: Decision) -> Timing:
+def timing_of(before: Side, after: Side, decision: Decision, elsewhere: float | None = None) -> Timing:
     """Return what was measured."""
     return Timing(
         runs=len(before.wall),
@@ -215,6 +222,7 @@ def timing_of(before: Side, after: Side, decision: Decision) -> Timing:
         high_ms=decision.high,
         before_cpu_ms=math.fsum(before.cpu) / len(before.cpu),
         after_cpu_ms=math.fsum(after.cpu) / len(after.cpu),
+        elsewhere=elsewhere,
     )
 
 

@@ -31,6 +31,10 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     before_cpu_ms: Annotated[float, doc("Processor time of the training process a step, before.")]
     after_cpu_ms: Annotated[float, doc("Processor time of the training process a step, after.")]
 
+    elsewhere: Annotated[
+        float | None, doc("Share of the cores that other programs used meanwhile; None where it is not known.")
+    ] = None
+
     @property
     def saved(self) -> float:
         """Share of the step that is gone; negative where it is longer."""
