@@ -153,24 +153,8 @@ class Verifier:
         if differs and not self._training_changes:
             because = differs if self._unrepeatable else f"computes something else: {differs}"
             return result(proposal, change, "reverted", because, losses=pairs)
-        before, after = Side(), Side()
-        decision: Decision | None = None
         ran = len(self._program.elsewhere)
-        try:
-            for block in range(MOST_BLOCKS):
-                if block >= LEAST_BLOCKS and time.monotonic() > until:
-                    break
-                self._block(before, after)
-                decision = judge(before, after)
-                if decision.outcome in ("better", "worse"):
-                    break
-                # No regression is not enough to keep it, and to end: what is small may show with more runs, up to here.
-                if decision.outcome == "same" and block + 1 >= ENOUGH_BLOCKS:
-                    break
-        except OutOfTime:
-            if decision is None:
-                raise
-        assert decision is not None
+        before, after, decision = self._timed(until)
         shares = self._program.elsewhere[ran:]
         elsewhere = math.fsum(shares) / len(shares) if shares else None
         timing = timing_of(before, after, decision, elsewhere)
@@ -181,6 +165,27 @@ class Verifier:
         words = {"worse": "slower", "same": "no faster"}
         because = words.get(decision.outcome, "not certain to be faster within the noise of the runs")
         return result(proposal, change, "reverted", because + busy, timing=timing, losses=pairs)
+
+    def _timed(self, until: float) -> tuple[Side, Side, Decision]:
+        """Run blocks until the statistics decide, or the time is over. Raises ``OutOfTime`` before the first is whole."""
+        before, after = Side(), Side()
+        decision: Decision | None = None
+        for block in range(MOST_BLOCKS):
+            if decision is not None and time.monotonic() > until:
+                break
+            try:
+                self._block(before, after)
+            except OutOfTime:
+                if decision is None:
+                    raise
+                break
+            decision = judge(before, after)
+            # No regression is not enough to keep it, and to end: what is small may show with more runs, up to here.
+            given_up = decision.outcome == "same" and block + 1 >= ENOUGH_BLOCKS
+            if decision.outcome in ("better", "worse") or given_up:
+                break
+        assert decision is not None
+        return before, after, decision
 
     def _block(self, before: Side, after: Side) -> None:
         for tree, side in (

@@ -60,6 +60,8 @@ def main(arguments: Sequence[str]) -> int:
     out = asked.out if number is None else asked.out.with_suffix(f".rank{number}.json")
     outside = _watch_files(asked.root, out) if asked.check else []
     script.prepare(asked.script, asked.arguments, module=asked.module)
+    if asked.module:
+        run.main = tuple(_files_of(asked.script))
     status, error = 1, ""
     with run.listening():
         try:
@@ -83,6 +85,8 @@ class Run:
 
         self.pid = os.getpid()
         self.ended = False
+        self.main: tuple[str, ...] = ()
+        """File of a module that is run as the program: it is gone from the modules at the end."""
         self._torch = torch
         self._check, self._most, self._least, self._seconds = check, most, least, seconds
         self._figures: dict[str, list[Figure | tuple[str, Any]]] = {"loss": [], "output": []}
@@ -139,7 +143,7 @@ class Run:
             outputs=tuple(map(_figure, self._figures["output"])),
             autocast=tuple(sorted({region.dtype for region in summary["autocast"]})),
             outside=tuple(outside),
-            loaded=tuple(sorted(_loaded())),
+            loaded=tuple(sorted({*_loaded(), *self.main})),
             torch=str(self._torch.__version__),
             device=_device(self._torch),
             cores=usable_cores(),
@@ -356,6 +360,19 @@ def _loaded() -> Iterator[str]:
         path = getattr(module, "__file__", None)
         if isinstance(path, str) and "site-packages" not in path and not path.startswith(sys.base_prefix):
             yield os.path.realpath(path)
+
+
+def _files_of(module: str) -> Iterator[str]:
+    """Yield the file that is run for a module, of a package its ``__main__``."""
+    from importlib.util import find_spec
+
+    for name in (module, f"{module}.__main__"):
+        try:
+            spec = find_spec(name)
+        except (ImportError, ValueError):
+            continue
+        if spec is not None and spec.origin is not None:
+            yield os.path.realpath(spec.origin)
 
 
 def _end_with_parent(parent: int) -> None:
