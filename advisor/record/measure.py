@@ -366,13 +366,11 @@ def _files_of(module: str) -> Iterator[str]:
     """Yield the file that is run for a module, of a package its ``__main__``."""
     from importlib.util import find_spec
 
-    for name in (module, f"{module}.__main__"):
-        try:
-            spec = find_spec(name)
-        except (ImportError, ValueError):
-            continue
-        if spec is not None and spec.origin is not None:
-            yield os.path.realpath(spec.origin)
+    spec = find_spec(module)
+    if spec is not None and spec.submodule_search_locations is not None:
+        spec = find_spec(f"{module}.__main__")  # of a package alone: else it would import the module itself
+    if spec is not None and spec.origin is not None:
+        yield os.path.realpath(spec.origin)
 
 
 def _end_with_parent(parent: int) -> None:
