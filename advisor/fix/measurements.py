@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -59,15 +59,6 @@ def keep(fixes: Sequence[FixResult], recorded: Recorded | None, device: str | No
             files.write(target, old, lines, mode=0o600)
     except Exception:  # noqa: BLE001  (a full disk, a home that is read-only)
         return
-
-
-def read(target: Path) -> Iterator[Pair]:
-    """Yield the pairs of a file; lines that are none are left out."""
-    for line in files.read(target, MOST_BYTES).splitlines():
-        try:
-            yield msgspec.json.decode(line, type=Pair)
-        except msgspec.DecodeError:
-            continue
 
 
 def _pair(one: FixResult, recorded: Recorded | None, device: str | None) -> Pair:

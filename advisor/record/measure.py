@@ -32,6 +32,8 @@ _SHOWN = 16
 _MOST_FILES = 50
 _FEWEST, _LONG = 6, 5.0
 """Steps that are enough where they take so many times the seconds that are asked for."""
+_RANKS = 2
+"""Times the least count of steps that several ranks take."""
 _WATCHED = 3
 """Steps from which it is decided what a step is."""
 
@@ -52,11 +54,13 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     asked = parser.parse_args(arguments)
     _end_with_parent(os.getppid())
-    run = Run(asked.check, asked.most, asked.least, asked.seconds)
     from advisor.record import script
     from advisor.record.launch import rank
 
     number = rank()
+    if number is not None:  # all ranks have to end with the same step, or one would wait for the others
+        asked.most, asked.seconds = min(asked.most, _RANKS * asked.least), float("inf")
+    run = Run(asked.check, asked.most, asked.least, asked.seconds)
     out = asked.out if number is None else asked.out.with_suffix(f".rank{number}.json")
     outside = _watch_files(asked.root, out) if asked.check else []
     script.prepare(asked.script, asked.arguments, module=asked.module)
@@ -159,7 +163,7 @@ class Run:
         steps = len(self._steps.stamps) + len(self._stamps) - 1
         seconds = time.perf_counter() - self._first
         enough = steps >= self._least and seconds >= self._seconds
-        long = self._seconds > 0 and steps >= _FEWEST and seconds >= _LONG * self._seconds
+        long = 0 < self._seconds < float("inf") and steps >= _FEWEST and seconds >= _LONG * self._seconds
         if steps >= self._most or enough or long:
             from advisor.record.session import Finished
 
