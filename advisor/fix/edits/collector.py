@@ -11,8 +11,11 @@ from advisor.fix.edit import Change, Edit, Request, changed
 from advisor.fix.source import NotEditable, Source
 
 
-def _dropped(request: Request, name: str) -> Iterator[Change]:
-    """Remove the statements that call *name* in a loop, from the files that the finding and the script lie in."""
+def _dropped(request: Request, name: str, *, certain: bool = True) -> Iterator[Change]:
+    """Remove the statements that call *name* in a loop, from the files that the finding and the script lie in.
+
+    Where it is not *certain* that the finding is about such a call, there being none is no reason to give.
+    """
     found = False
     for source in request.sources():
         calls = [call for call in source.calls(name) if source.in_loop(call) and not _rare(source, call)]
@@ -22,7 +25,7 @@ def _dropped(request: Request, name: str) -> Iterator[Change]:
         pieces = [source.without(statement) for statement in statements if isinstance(statement, cst.Expr)]
         found = True
         yield changed(source, pieces, f"no {name}() in the loop, {place(source, calls[0])}")
-    if not found:
+    if not found and certain:
         raise NotEditable(f"no statement calls {name}() in a loop's body by its name")
 
 
@@ -37,7 +40,7 @@ def _rare(source: Source, call: cst.Call) -> bool:
 
 
 def _collect(request: Request) -> Iterator[Change]:
-    return _dropped(request, "gc.collect")
+    return _dropped(request, "gc.collect", certain=request.finding.rule == "cpu/gc-pause")
 
 
 def _empty_cache(request: Request) -> Iterator[Change]:
