@@ -87,9 +87,9 @@ def command(
         raise UsageError("--apply writes what --verify has shown to be faster: give both")
     if not verify and (patch or branch):
         raise UsageError("--patch and --branch hold what --verify keeps: give it too")
-    from advisor.fix import require_libcst
+    from advisor.fix import require
 
-    require_libcst()
+    require()
     from advisor.fix.command import Choices, fix
 
     outputs = reports.check(FORMATS, [trace] if trace else [])

@@ -9,10 +9,13 @@ from __future__ import annotations
 from advisor.errors import UsageError
 
 
-def require_libcst() -> None:
-    """Raise UsageError where LibCST is not installed."""
+def require() -> None:
+    """Raise UsageError where LibCST is not installed, or the system has no locks and process groups as POSIX has them."""
+    import os
     from importlib.util import find_spec
 
+    if os.name != "posix":
+        raise UsageError("advisor fix runs on Linux and macOS")
     if find_spec("libcst") is None:
         raise UsageError(
             "editing needs libcst, which is not installed here: pip install libcst, or in a checkout of the advisor "

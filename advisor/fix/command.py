@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from advisor.errors import UsageError
-from advisor.fix import measurements, require_libcst
+from advisor.fix import measurements, require
 from advisor.fix.edit import Files
 from advisor.fix.project import Project
 from advisor.fix.propose import Proposal, propose
@@ -44,7 +44,7 @@ class Choices:
 
 def fix(script: str | None, arguments: Sequence[str], choices: Choices, analyze: Analyze, say: Say) -> Fixes:
     """Do all of it. *analyze* makes an analysis of a trace, with the settings that it holds; *say* is told of progress."""
-    require_libcst()
+    require()
     begun = time.monotonic()
     if script is None and choices.trace is None:
         raise UsageError("name the SCRIPT to record, or a trace with --from")
@@ -60,7 +60,7 @@ def fix(script: str | None, arguments: Sequence[str], choices: Choices, analyze:
             say("recording the program, in a copy of its tree")
             analysis, recorded = analyze(_record(program, folder))
         cores = recorded.cores if recorded is not None else None
-        proposals, advice = propose(analysis, project, cores=cores)
+        proposals, advice = propose(analysis, project, cores=cores, writes=choices.apply or choices.branch is not None)
         if not choices.verify:
             fixes = [result(one, one.changes[0], "proposed") for one in proposals]
             done = _proposed(script or analysis.trace.path, fixes, advice)

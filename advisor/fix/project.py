@@ -65,13 +65,18 @@ class Project:
                 return None if any(part in _LIBRARIES or part == ".git" for part in found.parts) else found
         return None
 
-    def check(self, path: PurePosixPath) -> None:
-        """Raise ``NotEditable`` where a file must not be edited: a library's, a link, read-only, or with uncommitted changes."""
+    def check(self, path: PurePosixPath, *, writes: bool = True) -> None:
+        """Raise ``NotEditable`` where a file must not be edited: a library's, or a link.
+
+        Where it is to be written also one that is read-only, or has uncommitted changes.
+        """
         full = self.root / path
         if any(part in _LIBRARIES for part in full.parts):
             raise NotEditable(f"{path} is a library's")
         if full.is_symlink() or not full.resolve().is_relative_to(self.root):
             raise NotEditable(f"{path} is a link, or lies outside the project")
+        if not writes:
+            return
         if not os.access(full, os.W_OK):
             raise NotEditable(f"{path} cannot be written to")
         if self.git is not None and not self.force and _git(self.git, "status", "--porcelain", "--", str(full)):

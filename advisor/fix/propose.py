@@ -28,8 +28,10 @@ class Proposal:
         return list(self.edit.make(self.request))
 
 
-def propose(analysis: Analysis, project: Project, *, cores: int | None) -> tuple[list[Proposal], list[Advice]]:
-    """Return the edits in the order of the findings, and what is told without an edit."""
+def propose(
+    analysis: Analysis, project: Project, *, cores: int | None, writes: bool
+) -> tuple[list[Proposal], list[Advice]]:
+    """Return the edits in the order of the findings, and what is told without an edit; *writes*: the files are to be written."""
     files = Files(project.root, project.find, project.script_path)
     proposals: list[Proposal] = []
     advice: list[Advice] = []
@@ -43,7 +45,7 @@ def propose(analysis: Analysis, project: Project, *, cores: int | None) -> tuple
             try:
                 changes = list(edit.make(request))
                 for change in changes:
-                    project.check(change.path)
+                    project.check(change.path, writes=writes)
             except NotEditable as reason:
                 because = because or str(reason)
                 continue

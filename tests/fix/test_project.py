@@ -63,6 +63,7 @@ def test_files_that_must_not_be_edited(repository: Path, tmp_path: Path) -> None
     with pytest.raises(NotEditable, match="not committed"):
         project.check(TRAIN)
     Project(repository / "train.py", force=True).check(TRAIN)
+    project.check(TRAIN, writes=False)  # a diff of it can be shown all the same
     (repository / "new.py").write_text("")
     with pytest.raises(NotEditable, match="not committed"):
         project.check(PurePosixPath("new.py"))
