@@ -86,8 +86,10 @@ class Program:
         for result in results:
             if result.error:
                 raise RunFailed(result.error)
-        # A step of several ranks is over with its last: the slowest rank's times are those of the run.
-        return max(results, key=lambda result: sum(result.step_ms))
+        # A step of several ranks is over with its last: the slowest rank's times are those of the run. What is computed is
+        # asked of the same rank in each run; its losses follow from the others' gradients, too.
+        slowest, first = max(results, key=lambda result: sum(result.step_ms)), results[0]
+        return msgspec.structs.replace(slowest, losses=first.losses, outputs=first.outputs)
 
     def target(self, tree: Tree) -> str:
         """Return the script as it is named in the copy: a module by its name."""
