@@ -152,7 +152,7 @@ def test_a_fault_is_edited_measured_and_kept(text: str, edit: str, after: str, t
     before = state(folder)
     done = fixed(folder)
     kept = [one for one in done["fixes"] if one["verdict"] == "kept"]
-    assert [one["edit"] for one in kept] == [edit], done
+    assert [one["edit"] for one in kept] == [edit], [(one["because"], one["timing"]) for one in done["fixes"]]
     assert (folder / "train.py").read_text() == after
     assert kept[0]["timing"]["after_ms"] < 0.9 * kept[0]["timing"]["before_ms"]
     assert [*state(folder)[1:]] == before[1:]
