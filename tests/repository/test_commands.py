@@ -25,7 +25,7 @@ NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
 ELSEWHERE = re.compile(r"<!-- (?:ci:[\w-]+|output) -->\n$")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 # Words of a command that wants torch, an extra, another machine, or a file that the reader has.
-NOT_HERE = ("record", "ladder", "mcp", "://", "…")
+NOT_HERE = ("record", "fix", "ladder", "mcp", "://", "…")
 FILES = (
     "trace.json.gz", "trace.json", "new.json.gz", "before.json.gz", "after.json.gz", "train.trace.json.gz",
     "train.trace.rank0.json.gz", "traces/rank0.json.gz", "traces/rank1.json.gz",
