@@ -265,6 +265,11 @@ def no_shorter(summary: Summary) -> bool:
     return summary.reachable_ms is not None and summary.reachable_ms > _NO_SHORTER * summary.priced_ms
 
 
+def drawn_limit(summary: Summary) -> float | None:
+    """Return the step at the hardware's limit in ms where a picture shows it: where it is known, and shorter than the step."""
+    return summary.limit_ms if modelled(summary) and not no_shorter(summary) else None
+
+
 def waits(across: Across) -> str:
     """Say how long ranks wait for others, and which they wait for longest; '' where the traces do not tell."""
     rows = across.ranks
