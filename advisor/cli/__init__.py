@@ -31,9 +31,11 @@ COMMANDS = {
     "history": "advisor.cli.history",
     "export": "advisor.cli.export",
     "record": "advisor.cli.record",
+    "fix": "advisor.cli.fix",
     "ladder": "advisor.cli.ladder",
     "rules": "advisor.cli.rules",
     "query": "advisor.cli.query",
+    "mcp": "advisor.cli.mcp",
 }
 
 EXIT_BUG = 70
