@@ -210,6 +210,7 @@ def _goes_back(scan: Scan, alarms: list[Alarm], at: int, end: int) -> bool:
     if not alarms or at - alarms[-1].at > _SHORT_LIVED:
         return False
     start, left = alarms[-2].at if len(alarms) > 1 else 0, alarms[-1].at
+    at += _MEDIAN_OF // 2  # the runs before it are drawn in
     if left - start < _LEAST_SIDE:
         return False
     variance = _noise(scan, start, left, Level(0.0, 0)).variance
@@ -221,7 +222,7 @@ def _ended(scan: Scan, start: int, at: int, end: int, level: Level) -> Level:
     """Return the noise that a level leaves to the next: in proportion to the figures, and worth some runs."""
     noise = _noise(scan, start, at, level)
     before, after = scan.mean(start, at), scan.mean(at, end)
-    scale = min(1.0, (after / before) ** 2) if before else 1.0
+    scale = min(1.0, abs(after) / abs(before)) ** 2 if before else 1.0
     return Level(noise.variance * scale, min(noise.freedom, _INHERITED))
 
 

@@ -204,23 +204,14 @@ def _shift(
 
 def check(document: History, newest: int = NEWEST, since: str | None = None) -> Drift:
     """Answer if a figure got worse within the newest runs of the series that go on; *since* a commit, where one is named."""
-    worse: list[Shift] = []
-    better: list[Shift] = []
-    unknown: list[str] = []
-    decided = False
     tracks = [track for track in document.tracks if track.current]
     if since is not None and not any(commit.commit == since for track in tracks for commit in track.runs):
         raise UsageError(f'--since: no run of commit "{since}" in a series that goes on')
-    for track in tracks:
-        first = max(0, len(track.runs) - newest)
-        if since is not None:
-            first = max((row + 1 for row, commit in enumerate(track.runs) if commit.commit == since), default=first)
-        recent = [shift for trend in track.trends for shift in trend.shifts if shift.at >= first]
-        worse += [shift for shift in recent if shift.outcome == "worse" and not shift.back]
-        better += [shift for shift in recent if shift.outcome == "better"]
-        reason = _untold(track)
-        unknown += [reason] if reason else []
-        decided |= not reason
+    recent = [shift for track in tracks for shift in _recent(track, newest, since)]
+    worse = [shift for shift in recent if shift.outcome == "worse" and not shift.back]
+    better = [shift for shift in recent if shift.outcome == "better"]
+    unknown = list(filter(None, map(_untold, tracks)))
+    decided = len(unknown) < len(tracks)
     worse.sort(key=lambda shift: -abs(shift.share or 0.0))
     verdict: Verdict = "failed" if worse else "passed" if decided and not unknown else "inconclusive"
     return Drift(
@@ -233,6 +224,14 @@ def check(document: History, newest: int = NEWEST, since: str | None = None) -> 
         better=better,
         unknown=unknown,
     )
+
+
+def _recent(track: Track, newest: int, since: str | None) -> list[Shift]:
+    """Return the changes within the newest runs, or behind a commit."""
+    first = max(0, len(track.runs) - newest)
+    if since is not None:
+        first = max((row + 1 for row, commit in enumerate(track.runs) if commit.commit == since), default=first)
+    return [shift for trend in track.trends for shift in trend.shifts if shift.at >= first]
 
 
 def _untold(track: Track) -> str:
