@@ -189,7 +189,9 @@ class Queue:
         a little faster no longer hides it.
         """
         taken = [self.claims[other].rule.replay for other in self.worlds[0].taken]
-        return self.claims[rule].rule.match.frame == "collectives" and any(fix is not None and fix.late for fix in taken)
+        return self.claims[rule].rule.match.frame == "collectives" and any(
+            fix is not None and fix.late for fix in taken
+        )
 
     def take(self, rule: str, before: float, left: float) -> tuple[float, float]:
         """Take a fix: the ms that it returns behind those that return little, and behind those that return all they can.

@@ -500,6 +500,7 @@ def advice(setting: Setting) -> str:
 
 BOUND_BY = {
     "work": "next bottleneck: GPU compute",
+    "copies": "next bottleneck: copies between host and device",
     "waits": "next bottleneck: synchronizations and blocking copies",
     "loader": "next bottleneck: the DataLoader",
     "launches": "next bottleneck: the CPU (Python and kernel launches)",

@@ -203,3 +203,16 @@ def test_what_is_exchanged_is_left_when_no_rank_is_late(number: int) -> None:
     assert found.saving is not None
     assert 5 <= found.saving.high_ms <= 48 / 2
     assert found.saving.low_ms == 0
+
+
+def test_what_holds_a_program_back_that_only_copies() -> None:
+    """Three steps of a copy in each direction by a link of 5 GB/s: no kernel computes, so the GPU's computing holds nothing back."""
+    b = TraceBuilder(host_us=0, latency_us=0)
+    for _ in range(3):
+        with b.step():
+            b.copy("HtoD", 50_000_000, us=10_000, pinned=True, stream=20)
+            b.copy("DtoH", 50_000_000, us=8_000, pinned=True, stream=20)
+            b.sync()
+    (step,) = advisor.analyze(built(b)).plan
+    assert step.rules == ["transfer/large-copy"]
+    assert step.bound_by == "copies"
