@@ -206,7 +206,7 @@ def test_what_is_exchanged_is_left_when_no_rank_is_late(number: int) -> None:
 
 
 def test_what_holds_a_program_back_that_only_copies() -> None:
-    """Three steps of a copy in each direction by a link of 5 GB/s: no kernel computes, so the GPU's computing holds nothing back."""
+    """Three steps of a copy in each direction by a slow link: no kernel computes, so computing holds nothing back."""
     b = TraceBuilder(host_us=0, latency_us=0)
     for _ in range(3):
         with b.step():
