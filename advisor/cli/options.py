@@ -217,6 +217,7 @@ class Reading:
     steps: Ends | None = None
     window: Ends | None = None
     device: str | None = None
+    snapshot: str | None = None
 
     def arguments(self, settings: Config) -> dict[str, Any]:
         """Make the arguments of ``advisor.read``. Raises ``UsageError`` for two parts at once."""
@@ -224,6 +225,7 @@ class Reading:
             raise UsageError("--steps and --window ask for different parts; give one of them")
         cache = 0 if self.no_cache else settings.cache_gb
         arguments = {"steps": self.steps, "window_ms": self.window, "device": self.device, "cache": cache}
+        arguments["snapshot"] = self.snapshot
         return {name: value for name, value in arguments.items() if value}
 
 
@@ -231,6 +233,11 @@ device = click.option(
     "--device",
     metavar="NAME",
     help="The GPU that recorded it, such as MI300X or 'H100 PCIe', where the trace does not name it.",
+)
+snapshot = click.option(
+    "--snapshot",
+    metavar="FILE",
+    help="A memory snapshot of the same run (torch.cuda.memory._dump_snapshot): who holds the peak.",
 )
 cached_reading = group("reading", Reading, no_cache)
 reading = group(
@@ -243,6 +250,7 @@ reading = group(
         "--window", callback=_ends(float), metavar="START:END", help="Only so many ms of the window, from its start."
     ),
     device,
+    snapshot,
     no_cache,
 )
 

@@ -26,11 +26,15 @@ from advisor.views.phrasing import (
     ON_GPU,
     SHOWS_NOTHING,
     STARTUP,
+    THINNED,
+    THINNED_BRIEFLY,
+    UNPROVEN,
     UNRECORDED,
     UNSEEN,
     UNSEEN_BRIEFLY,
     WAITING,
     WAITING_BRIEFLY,
+    WHOLE_FILE,
     Clause,
     Parts,
     clauses,
@@ -128,6 +132,8 @@ def _advice(context: Context, program: Program, bound: str | None, first: Findin
         return ALL_RANKS
     if bound == "unknown" and context.graphs_underrecorded:
         return WITHOUT_GRAPHS
+    if context.thinned and (bound == "unknown" or context.cpu_program):
+        return WHOLE_FILE
     if first is not None:
         return first.fix.title
     if not program.unrecorded:
@@ -202,6 +208,14 @@ _FRAMEWORKS = {
 }  # fmt: skip
 
 
+def _nothing(trace: Trace, span_ms: float) -> str:
+    """Say that nothing runs in a recording."""
+    if trace.metadata.format == "snapshot":
+        return "A memory snapshot alone: pass it beside the trace of the same run, with --snapshot."
+    ran = f"The profiler ran for {duration(span_ms)} and recorded nothing: no operator, no GPU work."
+    return f"{ran} Run the program inside it, and call prof.step() after each iteration."
+
+
 def _mode(facts: Mapping[str, Any]) -> str:
     """Say how most of the kernels came to be launched: from graphs, by compiled code, or one by one."""
     if facts["graph_kernels"] and 2 * facts["graph_kernels"] >= (facts["kernel_count"] or 0):
@@ -220,8 +234,7 @@ def _diagnosis(trace: Trace, summary: Summary, program: Program) -> tuple[Headli
     context, ledger = trace.context, trace.ledger
     tables, span_ms = context.tables, trace.span_ns / 1e6
     if not len(context.recording.work) and "op" not in tables and "python" not in tables and not _annotated(context):
-        ran = f"The profiler ran for {duration(span_ms)} and recorded nothing: no operator, no GPU work."
-        return "empty", f"{ran} Run the program inside it, and call prof.step() after each iteration."
+        return "empty", _nothing(trace, span_ms)
     extent, whole = summary.extent_ms or summary.window_ms, sum(ledger.of_extent().values())
     works = owners.by_cause(ledger, ledger.counted)
     worked = sum(ns for cause, ns in works.items() if cause in BUSY)
@@ -322,10 +335,16 @@ def _parts(
         if cause == "host" and context.silent_ns >= (_SHOWN if words is UNRECORDED else _UNSEEN) * every["host"] > 0:
             unseen = SHOWS_NOTHING if words is UNRECORDED else UNSEEN
             phrase = (UNSEEN_BRIEFLY if brief else unseen).format(device=program.device)
-        lacking = cause == "unknown" and context.graphs_underrecorded
-        if lacking:
+        lacking = cause == "unknown" and context.lacks_work
+        if lacking and context.thinned:
+            phrase = THINNED_BRIEFLY if brief else THINNED
+        elif lacking:
             phrase = (LACKING_BRIEFLY if brief else LACKING).format(device=program.device)
+        if cause == "communication" and context.thinned and context.cpu_program and not brief:
+            phrase = UNPROVEN
         text = f"{start} {phrase}"
+        if cause == "unknown" and context.thinned:
+            return Clause(text)  # whoever was recorded there need not be who was there
         if cause == "unknown" and bound == cause:
             # Nobody owns it, not even the finding that counts it: at least say what the host is in meanwhile.
             found = owners.owner(context, cause, ledger.counted)
