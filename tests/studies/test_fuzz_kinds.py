@@ -75,7 +75,17 @@ def outcomes(tries: Any, kind: str, count: int) -> tuple[Counter[str], list[str]
     return found, said
 
 
-FEW = {"baseline": 16, "rule": 8, "settings": 8, "recorded": 2, "ranks": 1, "pftrace": 3, "nsys": 6, "rocprof": 3, "snapshot": 6}
+FEW = {
+    "baseline": 16,
+    "rule": 8,
+    "settings": 8,
+    "recorded": 2,
+    "ranks": 1,
+    "pftrace": 3,
+    "nsys": 6,
+    "rocprof": 3,
+    "snapshot": 6,
+}
 
 
 @pytest.mark.parametrize("kind", FEW)
