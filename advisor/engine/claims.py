@@ -19,6 +19,12 @@ from advisor.intervals import Bools, Ints
 from advisor.results.analysis import Saving, Severity
 from advisor.rulebook.rule import Rule
 
+_MOST = 0.5
+"""Share of its time that a rule keeps beside those it yields to, from which on it speaks of the rest, however little that is.
+
+Levels say from which size on a symptom is worth a word; the symptom is that large, whoever owns a part of it.
+"""
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -111,7 +117,7 @@ def _yield(standing: Sequence[Claim], dur_ns: Ints, whole_ns: int) -> tuple[list
             if len(left) < len(segments) or less.sum() < rows.sum():
                 takers.append(other)
             rows, segments = less, left
-        settled[rule] = _remainder(claim, rows, segments, dur_ns, whole_ns)
+        settled[rule] = _remainder(claim, rows, segments, dur_ns, whole_ns, _MOST)
         if settled[rule] is None:
             owned[rule] = f"its time is already owned by {' and '.join(takers)}"
         return settled[rule]
@@ -120,14 +126,20 @@ def _yield(standing: Sequence[Claim], dur_ns: Ints, whole_ns: int) -> tuple[list
     return kept, owned
 
 
-def _remainder(claim: Claim, rows: Bools, segments: Ints, dur_ns: Ints, whole_ns: int) -> Claim | None:
+def _remainder(
+    claim: Claim, rows: Bools, segments: Ints, dur_ns: Ints, whole_ns: int, enough: float | None = None
+) -> Claim | None:
     """Return the claim on these rows and segments; None where its rule does not fire on them.
 
-    It fires by what its fix would return alone: the middle of its assumption, of what the rows own.
+    It fires by what its fix would return alone: the middle of its assumption, of what the rows own. One that fired already
+    also stands on what is left of it where that is more than the share *enough* of its cost.
     """
     cost = int(dur_ns[segments].sum())
     share = cost / whole_ns if whole_ns else 0.0
-    severity = ranking.fires(claim.rule, share * claim.weight * ranking.assumed_middle(claim.rule))
+    middle = share * claim.weight * ranking.assumed_middle(claim.rule)
+    severity = ranking.fires(claim.rule, middle)
+    if severity is None and enough is not None and middle >= ranking.LEVELS["low"] and cost > enough * claim.cost_ns:
+        severity = ranking.severity_of(claim.rule, middle)
     if severity is None or not rows.any():
         return None
     return replace(claim, rows=rows, segments=segments, cost_ns=cost, severity=severity)

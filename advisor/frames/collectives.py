@@ -13,7 +13,7 @@ import pandas as pd
 from advisor.frames.frame import COUNT, MEGABYTES, TIME, Frame, Rows, owns_work
 from advisor.frames.kernels import exposed
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
-from advisor.intervals import Bools, Ints, fetch
+from advisor.intervals import EMPTY, Bools, Ints, Spans, fetch, inside, union
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP
 from advisor.timeline.context import Context
 from advisor.timeline.recording import KERNEL
@@ -39,6 +39,8 @@ SCHEMA = Schema(
         integer("seq", "", "its number in the process group; NULL where unknown", "args.Seq"),
         text("phase", "what launched it: forward, backward, optimizer, zero_grad or other"),
         flag("per_parameter", "an all-reduce of one of very many a step, as one for each parameter is, without DDP's buckets"),
+        flag("behind_backward", "that, in a step whose backward pass is one node of a compiled graph: its gradients come out only "
+             "when it has ended, so nothing of it can hide them"),
         flag("accumulating", "reduced in a backward pass after which DDP ran forward again before the optimizer stepped"),
         integer("exposed_ns", "ns", "what no other kernel hides"),
         integer("waited_ns", "ns", "of that, what it lasts beyond the fastest of its kind, size and group: waiting for other "
@@ -84,6 +86,9 @@ _BESIDE = 3
 _LOOPED = 0.8
 _AT_ONCE_NS = 50_000
 _GRADIENT = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
+_COMPILED_BACKWARD = "CompiledFunctionBackward"
+_OF_A_LOOP = {f"aten::{name}" for name in ("copy_", "div_", "div", "mul_", "mul", "cat")}
+"""Operators that such a loop runs beside the all-reduces."""
 _SHAPE = re.compile(r"^\[+([\d,]*)\]")
 _ENOUGH = 5
 """Collectives of one sort from which on the fastest of them says what the exchange itself takes."""
@@ -134,7 +139,8 @@ def build(context: Context) -> pd.DataFrame:
         "follows": _follows(context, rows, context.op_column(teller, "group_name")),
         "seq": context.known(context.op_column(teller, "collective_seq")),
         "phase": context.phase(launch),
-        "per_parameter": _per_parameter(context, rows, codes == 0),
+        "per_parameter": context.once(_reductions).rows,
+        "behind_backward": context.once(_reductions).behind,
         "accumulating": _accumulating(context, launch, phase),
         "exposed_ns": (alone := exposed(context, rows)),
         "waited_ns": context.known(np.minimum(context.once(beyond)[rows], alone)),
@@ -222,32 +228,61 @@ def told(context: Context) -> tuple[Ints, Ints, list[str | None]]:
     return (teller, *_messages(context, teller, launch))
 
 
-def _per_parameter(context: Context, rows: Ints, reduces: Bools) -> Bools:
-    """Flag the all-reduces of steps in which there are about as many as gradients.
+class Reductions(NamedTuple):
+    """All-reduces of one parameter each: which rows they are, and which of them lie behind a backward pass of one node.
+
+    ``loops`` are stretches of the host's time from one to the next of a loop of them, with next to nothing launched between.
+    """
+
+    rows: Bools
+    behind: Bools
+    loops: Spans
+
+
+def _reductions(context: Context) -> Reductions:
+    """Find the all-reduces of steps in which there are about as many as gradients.
 
     Autograd's engine marks each gradient that it is done with. Where no such marks were recorded, all-reduces launched with
     next to nothing between them are a loop over gradients: those of tensor parallelism have products between them.
     """
     recording, work = context.recording, context.recording.work
-    host = recording.host
-    out = np.zeros(len(rows), np.bool_)
-    chosen = np.flatnonzero(reduces & (work.launch[rows] >= 0))
+    host, rows = recording.host, communication(context)
+    flags, behind = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
+    chosen = np.flatnonzero((context.once(kinds) == 0) & (work.launch[rows] >= 0)) if len(rows) else rows
     if len(chosen) < _MANY or any(name.startswith("DistributedDataParallel.") for name in context.names):
-        return out
+        return Reductions(flags, behind, EMPTY)
     at = host.start[work.launch[rows[chosen]]]
     step = np.maximum(recording.host_step_of(at), 0)
     count = np.bincount(step)
-    done = np.array([name == _GRADIENT for name in context.names], np.bool_)
-    marks = np.maximum(recording.host_step_of(host.start[done[host.name] & (host.group == OP)]), 0)
-    gradients = np.bincount(marks, minlength=len(count))[: len(count)]
+
+    def each(name: str) -> Ints:
+        """Operators of that name in each step."""
+        named = np.array([other == name for other in context.names], np.bool_)
+        steps = np.maximum(recording.host_step_of(host.start[named[host.name] & (host.group == OP)]), 0)
+        return np.bincount(steps, minlength=len(count))[: len(count)]
+
+    gradients = each(_GRADIENT)
     others = np.sort(host.start[work.launch[(work.launch >= 0) & ~work.communication & (work.kind == KERNEL)]])
     order = np.argsort(at, kind="stable")
     between = np.diff(np.searchsorted(others, at[order]))
     near = np.append(False, between <= _BESIDE)[np.argsort(order)]
     looped = np.bincount(step, near, len(count)) >= _LOOPED * count
     many = (count >= _MANY) & np.where(gradients > 0, 2 * count >= gradients, looped)
-    out[chosen] = many[step]
-    return out
+    flags[chosen] = many[step]
+    behind[chosen] = (many & (each(_COMPILED_BACKWARD) == 1))[step]
+    before, after = order[:-1], order[1:]
+    pairs = (near & (many & looped)[step])[after] & (step[before] == step[after])
+    return Reductions(flags, behind, union(at[before[pairs]] + 1, at[after[pairs]] + 1))
+
+
+def in_a_loop(context: Context, launch: Ints) -> Bools:
+    """Flag launches between two all-reduces of a loop over gradients: the all-reduces, and copies and divisions of theirs."""
+    host, names = context.recording.host, context.names
+    talking = np.isin(launch, context.recording.work.launch[communication(context)])
+    op = fetch(host.name, fetch(host.attributes.op, launch))
+    own = np.append(np.array([name in _OF_A_LOOP for name in names], np.bool_), False)[op]
+    flags: Bools = (launch >= 0) & (talking | own)
+    return flags & inside(context.once(_reductions).loops, fetch(host.start, launch))
 
 
 def _teller(context: Context, launch: Ints) -> Ints:

@@ -26,6 +26,11 @@ SCHEMA = Schema(
         text("host_memory", "pageable, pinned, managed or unknown: the host's end; NULL between devices"),
         integer("bytes", "bytes", "size; NULL where unknown", "args.bytes"),
         real("bandwidth_gbps", "GB/s", "bytes over duration; NULL where either is unknown or 0"),
+        real(
+            "link_gbps",
+            "GB/s",
+            "rate of copies of 1 MB and more from pinned memory to a device in this trace; NULL without one",
+        ),
         flag("blocking", "whether the host waited for it (a synchronizing call, or a wait right behind it)"),
         integer("call_ns", "ns", "host time in the call and the wait behind it; 0 where the launch is unknown"),
         integer("exposed_ns", "ns", "what no kernel of the device hides"),
@@ -77,17 +82,24 @@ def facts(context: Context) -> dict[str, str | int | float | None]:
     size = context.work_column("copy", "bytes", rows)
     staged = [code for code, fact in fact_of.items() if fact[0] == "HtoD" and fact[3] == "pageable"]
     to_device = int(np.maximum(size[np.isin(work.name[rows], staged)], 0).sum())
-    pinned = [code for code, fact in fact_of.items() if fact[0] == "HtoD" and fact[3] == "pinned"]
-    large = np.isin(work.name[rows], pinned) & (size >= _LARGE)
-    spent = int((work.end - work.start)[rows[large]].sum())
-    rate = float(size[large].sum() / spent) if spent else None
     size = size[size >= 0]
     return {
         "copy_memory": None if kinds == {"unknown"} else ", ".join(sorted(kinds)),
         "bytes_copied": None if len(rows) and not len(size) else int(size.sum()),
         "pageable_to_device_bytes": to_device,
-        "pinned_to_device_gbps": rate,
+        "pinned_to_device_gbps": link_rate(context),
     }
+
+
+def link_rate(context: Context) -> float | None:
+    """Return the GB/s of copies of some size from pinned memory to a device: what the link does here; None without one."""
+    work, rows = context.recording.work, transfers(context)
+    codes = np.unique(work.name[rows])
+    named = [code for code in codes.tolist() if parse(context.names[code])[::3] == ("HtoD", "pinned")]
+    size = context.work_column("copy", "bytes", rows)
+    large = np.isin(work.name[rows], named) & (size >= _LARGE)
+    spent = int((work.end - work.start)[rows[large]].sum())
+    return float(size[large].sum() / spent) if spent else None
 
 
 def build(context: Context) -> pd.DataFrame:
@@ -135,6 +147,7 @@ def build(context: Context) -> pd.DataFrame:
         "host_memory": word(3),
         "bytes": context.known(size),
         "bandwidth_gbps": bandwidth,
+        "link_gbps": np.full(len(rows), np.nan if (rate := link_rate(context)) is None else rate),
         "blocking": blocking,
         "call_ns": call,
         "exposed_ns": dur - hidden,

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.frames import dynamic_sizes
+from advisor.frames.collectives import in_a_loop
 from advisor.frames.frame import COUNT, IN_PYTHON, TIME, Frame, Rows, owns_parts
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Bools, Ints, covered, fetch, starts_run, subtract, summed, union
@@ -42,6 +43,8 @@ SCHEMA = Schema(
         text("holder_parts", "what took most of that function's time, with the share of it"),
         integer("next_work_ns", "ns", "length of the GPU work that ends the stretch; NULL where there is none"),
         text("phase", "phase that the launching thread was in: forward, backward, optimizer, zero_grad or other"),
+        flag("reduces_gradients", "what ends it is an all-reduce of a loop that has one for each gradient, or a copy or a division "
+             "of that loop"),
         real("unbroken", "", "part of what is launched around it that a compiler can take in one piece: 0 between operators that "
              "read sizes back (four a step or more) or values (sixteen), with few launches between; in a backward pass "
              "the forward pass's part"),
@@ -117,6 +120,7 @@ def build(context: Context) -> pd.DataFrame:
         "holder_parts": holders.parts,
         "next_work_ns": context.known(_next_work(context, start + dur)),
         "phase": context.phase(node),
+        "reduces_gradients": in_a_loop(context, following),
         "unbroken": dynamic_sizes.unbroken(context, start, context.phases(node)),
         "startup": ledger.cause[head] == CODE["startup"],
         "call_ns": np.where(in_call, fetch(host.end - host.start, node), 0),

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from advisor.engine.claims import Claim
 from advisor.frames import FRAMES
+from advisor.frames.collectives import in_a_loop
 from advisor.frames.frame import Frame
 from advisor.intervals import EMPTY, Bools, Ints, Spans, covered, inside, union
 from advisor.replay import batch, link
@@ -246,8 +247,8 @@ def _capture(context: Context, graph: Graph, keep: Keep, share: float) -> None:
 def launches_of_model(context: Context, graph: Graph) -> Bools:
     """Flag the launches that a compiled model takes in.
 
-    Those of the optimizer and of zero_grad stay, and in autograd's nodes that hold the gradients what adds to them and what
-    communicates them.
+    Those of the optimizer and of zero_grad stay, in autograd's nodes that hold the gradients what adds to them and what
+    communicates them, and the loops that reduce one gradient after the other.
     """
     other = [PHASES.index("optimizer"), PHASES.index("zero_grad")]
     host = context.recording.host
@@ -259,6 +260,7 @@ def launches_of_model(context: Context, graph: Graph) -> Bools:
     flags: Bools = (
         (graph.kind == PLAIN) & ~np.isin(context.phases(graph.node), other) & ~adds & ~_talking(context, graph)
     )
+    flags &= ~in_a_loop(context, graph.node)
     return flags
 
 

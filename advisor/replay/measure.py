@@ -10,6 +10,7 @@ from advisor.intervals import Ints, covered, union
 from advisor.replay.graph import BATCH, BLOCKING, MARK, WAIT, Graph
 from advisor.replay.simulate import Timeline
 from advisor.timeline.context import Context
+from advisor.timeline.recording import KERNEL
 
 _LATE_SHARE = 0.10
 """As in the recording: more GPU time than this in a later step than its launch, and steps go by the GPU's clock."""
@@ -55,7 +56,10 @@ def measure(context: Context, graph: Graph, timeline: Timeline) -> Measurement:
 
 
 def bound_by(context: Context, graph: Graph, timeline: Timeline, loader: Ints) -> str:
-    """Name what holds the replayed program back most: work, waits, loader or launches. *loader* is its part of each think time."""
+    """Name what holds the replayed program back most: work, collectives, copies, waits, loader or launches.
+
+    *loader* is the loader's part of each think time.
+    """
     busy = union(timeline.begun, timeline.ended)
     if not len(busy.start):
         return "launches"
@@ -63,7 +67,7 @@ def bound_by(context: Context, graph: Graph, timeline: Timeline, loader: Ints) -
     idle = int((idle_end - idle_start).sum())
     work = int((busy.end - busy.start).sum())
     if idle < 0.15 * (idle + work):
-        return "work"
+        return _most_work(context, graph, timeline)
     begin = np.concatenate([timeline.start[:1], np.maximum.accumulate(timeline.end)[:-1]])
     gaps = union(idle_start, idle_end)
     thinking = covered(gaps, np.minimum(begin, timeline.start), timeline.start)
@@ -77,4 +81,16 @@ def bound_by(context: Context, graph: Graph, timeline: Timeline, loader: Ints) -
         "loader": float((thinking * of_loader).sum() + calling[batches].sum()),
         "launches": float((thinking * (1 - of_loader)).sum() + calling[~waits & ~batches].sum()),
     }
+    return max(parts, key=lambda name: parts[name])
+
+
+def _most_work(context: Context, graph: Graph, timeline: Timeline) -> str:
+    """Name the kind of work that takes most of the device's time: of work that runs at once the one that computes counts."""
+    work = context.recording.work
+    talks, kernels = work.communication[graph.work], work.kind[graph.work] == KERNEL
+    left, parts = 0, {}
+    for name, covering in (("work", kernels & ~talks), ("collectives", kernels), ("copies", np.ones_like(kernels))):
+        busy = union(timeline.begun[covering], timeline.ended[covering])
+        total = int((busy.end - busy.start).sum())
+        parts[name], left = total - left, total
     return max(parts, key=lambda name: parts[name])

@@ -58,6 +58,11 @@ class World:
         """The timeline with the fixes taken so far."""
         return self._steps[-1][0]
 
+    @property
+    def taken(self) -> Sequence[str]:
+        """The fixes taken so far."""
+        return self._taken
+
     def _try(self, rule: str) -> tuple[Keep, simulate.Timeline, float]:
         """Return the rest, the timeline and the step with one more fix; each is run once until a fix is taken."""
         if rule not in self._trials:
@@ -171,10 +176,22 @@ class Queue:
         gain, most = 0.0, self._most(rule)
         for at, world in enumerate(self.worlds):
             # A host that is only supposed makes nothing of what returns nothing.
-            if gain >= most or (at >= self.sure and gain < ranking.LEAST * self.whole_ms):
+            nothing = gain < ranking.LEAST * self.whole_ms and not self._exchange_left(rule)
+            if gain >= most or (at >= self.sure and nothing):
                 break
             gain = min(max(gain, world.gain(rule) * self.scale), most)
         return gain
+
+    def _exchange_left(self, rule: str) -> bool:
+        """Tell whether a fix shortens what ranks exchange, and one that makes them less late was taken before it.
+
+        What is left of the host beside that is a guess, as its stalls were: the exchange is surely left, and a host that is
+        a little faster no longer hides it.
+        """
+        taken = [self.claims[other].rule.replay for other in self.worlds[0].taken]
+        return self.claims[rule].rule.match.frame == "collectives" and any(
+            fix is not None and fix.late for fix in taken
+        )
 
     def take(self, rule: str, before: float, left: float) -> tuple[float, float]:
         """Take a fix: the ms that it returns behind those that return little, and behind those that return all they can.
@@ -184,11 +201,13 @@ class Queue:
         another host, and no program has both.
         """
         # Launches go with the work that they launch; but nothing is promised beyond what the rows own, or the basis says.
+        all_hosts = self._exchange_left(rule)
         gains = [world.take(rule, cautiously=at < self.alike) for at, world in enumerate(self.worlds)]
         scale = self.scale
         low = min(gain for gain, _ in gains[: self.alike])
         least = ranking.LEAST * self.whole_ms
-        most = max(gain for _, gain in (gains if low * scale >= least else gains[: self.sure]))
+        all_hosts = all_hosts or low * scale >= least
+        most = max(gain for _, gain in (gains if all_hosts else gains[: self.sure]))
         high = min(most * scale, self._most(rule), left)
         if ranking.is_batch(self.claims[rule].rule):
             shortest = min(world.shortest_ns for world in self.worlds) * scale

@@ -21,6 +21,8 @@ APART = 0.10
 UNSTEADY = 0.01
 # A cause's own median is said where it differs from its part of the mean step by so much, and so much of the step.
 _UNLIKE = 0.05
+LEAST_MFU = 0.0005
+"""Share that rounds to 0.0 %: matrix products are not what such a program is about."""
 _TOLD_APART = 1.02
 """Times the MFU from which on the HFU is another figure."""
 _MOSTLY = 0.5
@@ -303,7 +305,7 @@ def _limits(summary: Summary) -> list[Figure]:
         return []
     known = f"; {percent(summary.modelled_share)} of kernel time is modelled"
     rows = []
-    if summary.mfu is not None:
+    if summary.mfu is not None and summary.mfu >= LEAST_MFU:
         hint = f"matrix products, convolutions, attention: their time at peak rates, of the step{known}"
         rows.append(Figure("MFU", percent(summary.mfu), hint, "summary.mfu"))
         if summary.hfu is not None and summary.hfu > _TOLD_APART * summary.mfu:
@@ -505,6 +507,7 @@ def advice(setting: Setting) -> str:
 
 BOUND_BY = {
     "work": "next bottleneck: GPU compute",
+    "copies": "next bottleneck: copies between host and device",
     "waits": "next bottleneck: synchronizations and blocking copies",
     "loader": "next bottleneck: the DataLoader",
     "launches": "next bottleneck: the CPU (Python and kernel launches)",

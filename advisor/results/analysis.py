@@ -543,8 +543,8 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True):
     bound_by: Annotated[
         Name,
         doc(
-            "What holds the program back after it: work, waits, loader or launches; on the CPU operators, collectives or "
-            "python; empty in `what_if`."
+            "What holds the program back after it: work, collectives, copies, waits, loader or launches; on the CPU "
+            "operators, collectives or python; empty in `what_if`."
         ),
     ] = ""
     changes_training: Annotated[bool, doc("Whether it changes what is learned: batch or precision.")] = False

@@ -39,6 +39,33 @@ def what_a_kernel_hides_costs_nothing() -> TraceBuilder:
     return steps(hidden_us=1500)
 
 
+def both_ways(nbytes: int) -> TraceBuilder:
+    """Three steps of 10 ms: 2 ms of a copy to the device, then 3 of one of as many bytes to the host, then a kernel."""
+    b = TraceBuilder(host_us=0, latency_us=0)
+    for number in range(3):
+        start = 10_000 * number
+        with b.step():
+            b.copy("HtoD", nbytes, us=2_000, pinned=True, stream=20, at_us=start)
+            b.copy("DtoH", nbytes, us=3_000, pinned=True, stream=21, at_us=start + 2_000)
+            with b.op("aten::mm"):
+                b.kernel("volta_sgemm_128x64_nn", us=5_000, at_us=start + 5_000)
+            b.sync("cudaDeviceSynchronize")
+            b.seek(us=start + 10_000)
+    return b
+
+
+# 19.8 MB in 2 ms are 9.9 GB/s: what mends the link mends the way back too.
+@fires(cost_ms=5.0, occurrences=6, severity="high")
+def a_link_that_is_slow_both_ways() -> TraceBuilder:
+    return both_ways(19_800_000)
+
+
+# At 10.1 GB/s to the device the link is as it should be, and 6.7 to the host are not its fault.
+@fires(cost_ms=2.0, occurrences=3, severity="high")
+def a_link_that_is_slow_to_the_host_alone() -> TraceBuilder:
+    return both_ways(20_200_000)
+
+
 @quiet
 def a_quarter_of_the_bytes() -> TraceBuilder:
     return steps(400, nbytes=4_800_000)

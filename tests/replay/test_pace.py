@@ -191,3 +191,28 @@ def test_collectives_without_length_hide_nothing() -> None:
     found = saving(built(b), "kernels/layout-transpose")
     assert found.saving is not None
     assert found.saving.high_ms == pytest.approx(0.5)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("number", [0, 6])
+def test_what_is_exchanged_is_left_when_no_rank_is_late(number: int) -> None:
+    """81 all-reduces of 67 MB take 0.59 ms each however early all ranks come: half of 48 ms can hide beside products at most."""
+    result = analysis(f"a100_megatron_tp8/rank{number}.json.gz")
+    found = next(one for one in result.findings if one.rule == "distributed/exposed-forward-communication")
+    assert found.after is None
+    assert found.saving is not None
+    assert 5 <= found.saving.high_ms <= 48 / 2
+    assert found.saving.low_ms == 0
+
+
+def test_what_holds_a_program_back_that_only_copies() -> None:
+    """Three steps of a copy in each direction by a slow link: no kernel computes, so computing holds nothing back."""
+    b = TraceBuilder(host_us=0, latency_us=0)
+    for _ in range(3):
+        with b.step():
+            b.copy("HtoD", 50_000_000, us=10_000, pinned=True, stream=20)
+            b.copy("DtoH", 50_000_000, us=8_000, pinned=True, stream=20)
+            b.sync()
+    (step,) = advisor.analyze(built(b)).plan
+    assert step.rules == ["transfer/large-copy"]
+    assert step.bound_by == "copies"

@@ -21,6 +21,7 @@ from advisor.replay.graph import BLOCKING, PLAIN, WAIT, Graph
 from advisor.replay.pricing import Replay
 from advisor.replay.simulate import Change
 from advisor.replay.steady import clock as steady
+from advisor.report.figures import BOUND_BY
 from advisor.testing import TraceBuilder
 from advisor.trace import Trace, read
 
@@ -254,7 +255,7 @@ def test_savings_never_exceed_the_step_and_the_plan_goes_down(name: str) -> None
         assert step.step_ms_before <= before + 1e-9
         assert 0 <= step.step_ms_after["low"] <= step.step_ms_after["high"]
         assert step.step_ms_after["low"] < step.step_ms_before
-        assert step.bound_by in ("work", "waits", "loader", "launches", "operators", "collectives", "python")
+        assert step.bound_by in BOUND_BY
         before = step.step_ms_before
     if name == "cpu_only":  # its one thread is run again in place of a graph
         assert [step.rules for step in analysis.plan] == [["cpu/collective-wait"]]

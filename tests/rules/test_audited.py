@@ -164,10 +164,16 @@ def test_one_all_reduce_a_parameter_in_a_program_that_is_compiled_and_not_fused(
     reduced = found(result, "distributed/unbucketed-gradients")
     assert about(reduced.cost_ms, 71)
     assert reduced.occurrences == 404 * 5
-    assert reduced.saving is not None
-    assert reduced.saving.high_ms > 71 / 2
-    assert reduced.severity in ("medium", "high")
-    assert "in buckets" in reduced.fix.title
+    # The loop's idle time is its own, 60 ms in four of the five steps, and one change with it: compiling does not touch it.
+    waits = found(result, "distributed/unbucketed-wait")
+    assert about(waits.cost_ms, 4 / 5 * 60)
+    assert reduced.done_by == waits.rule
+    assert waits.saving is not None
+    assert 40 <= waits.saving.low_ms <= waits.saving.high_ms <= 66
+    assert waits.severity in ("medium", "high")
+    assert "in buckets" in waits.fix.title
+    launches = found(result, "gpu-idle/launch-bound")
+    assert about(launches.cost_ms, 69)
     # Nothing else owns those 71 ms, and nothing speaks of sizes that were not recorded.
     assert "distributed/exposed-communication" not in {finding.rule for finding in result.findings}
     assert "distributed/small-messages" not in result.verdicts.passes

@@ -85,6 +85,7 @@ def test_a_report_holds(name: str) -> None:
     if not facts["ddp"]:
         wrapping = {
             "distributed/unbucketed-gradients",
+            "distributed/unbucketed-wait",
             "distributed/data-parallel-module",
         }  # whose fix is to wrap the model
         assert not [

@@ -223,28 +223,29 @@ _LEADING = ("id", "moment", "commit", "branch", "series", "advisor")
 def _matrix(connection: Any, paths: list[str]) -> Runs:
     """Read runs into columns, their figures into a matrix."""
     leading = ", ".join(f'"{name}"' for name in _LEADING)
-    connection.execute(f"CREATE TEMP TABLE read AS SELECT {leading}, names, figures {_DISTINCT}", [paths])
-    connection.execute(
-        "CREATE TEMP TABLE runs AS SELECT *, row_number() OVER (ORDER BY moment, id) - 1 AS place FROM read"
-    )
-    columns = connection.execute(f"SELECT {leading} FROM runs ORDER BY place").fetchnumpy()
+    connection.execute(f"CREATE TEMP TABLE runs AS SELECT {leading}, names, figures FROM read_parquet(?)", [paths])
+    columns = connection.execute(f"SELECT rowid AS row, {leading} FROM runs ORDER BY rowid").fetchnumpy()
+    ids = np.asarray(columns["id"], str)
+    moments = np.asarray(columns["moment"], np.int64)
     # Most runs have the same figures: those of one list of names are one block of the matrix.
     lists = [tuple(names) for (names,) in connection.execute("SELECT DISTINCT names FROM runs").fetchall()]
     names = sorted({name for listed in lists for name in listed})
     place = {name: index for index, name in enumerate(names)}
-    figures = np.full((len(columns["id"]), len(names)), np.nan)
+    figures = np.full((len(ids), len(names)), np.nan)
     for listed in lists:
-        connection.execute("CREATE OR REPLACE TEMP TABLE alike AS SELECT place, figures FROM runs "
-                           "WHERE names = ? AND len(figures) = len(names) ORDER BY place", [list(listed)])  # fmt: skip
-        rows = connection.execute("SELECT place FROM alike").fetchnumpy()["place"]
-        values = connection.execute("SELECT unnest(figures) AS figure FROM alike").fetchnumpy()["figure"]
-        block = np.ma.filled(values, np.nan).reshape(len(rows), len(listed))
-        figures[np.ix_(rows, [place[name] for name in listed])] = block
-    ids, commits, branches, series, advisors = (
-        [str(value) for value in columns[name]] for name in ("id", "commit", "branch", "series", "advisor")
-    )
-    moments = np.asarray(columns["moment"], np.int64)
-    return Runs(ids, moments, commits, branches, series, advisors, names, figures)
+        alike = "FROM runs WHERE names = ? AND len(figures) = len(names) ORDER BY rowid"
+        rows = connection.execute(f"SELECT rowid AS row {alike}", [list(listed)]).fetchnumpy()["row"]
+        values = connection.execute(f"SELECT unnest(figures) AS f FROM (SELECT figures {alike})", [list(listed)])
+        block = np.ma.filled(values.fetchnumpy()["f"], np.nan).reshape(len(rows), len(listed))
+        figures[np.ix_(np.asarray(rows), np.array([place[name] for name in listed], np.int64))] = block
+    # A run that two files hold counts once.
+    first = np.unique(ids, return_index=True)[1]
+    order = first[np.argsort(moments[first], kind="stable")]
+    texts = {name: np.asarray(columns[name], object)[order].tolist() for name in _LEADING if name != "moment"}
+    return Runs(
+        texts["id"], moments[order], texts["commit"], texts["branch"], texts["series"], texts["advisor"], names,
+        figures[order],
+    )  # fmt: skip
 
 
 def _parquet(connection: Any, query: str, values: Sequence[object] = ()) -> bytes:

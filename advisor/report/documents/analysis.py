@@ -36,9 +36,6 @@ def blocks(analysis: Analysis, detail: doc.Detail) -> Iterator[doc.Block]:
         return
     yield from headline(analysis)
     yield from causes(summary, detail)
-    yield from distance(summary)
-    yield from exchanges(summary)
-    yield from memory(analysis)
     if unsaid := figures.elsewhere(analysis.elsewhere):
         yield doc.Paragraph(unsaid)
     real = [finding for finding in analysis.findings if finding.severity != "note"]
@@ -58,6 +55,9 @@ def blocks(analysis: Analysis, detail: doc.Detail) -> Iterator[doc.Block]:
         yield from _notes_in_short(rest, analysis.findings, detail)
     if not detail.folds:
         yield from planned
+    yield from distance(summary)
+    yield from exchanges(summary)
+    yield from memory(analysis)
     yield from notes(analysis.quality, "Quality of this profile")
     yield doc.Heading(f"Rules: {figures.counts(analysis)}")
     if items := list(_rules(analysis, detail)):

@@ -132,7 +132,7 @@ def limit(summary: Summary, *, stacks: bool = False) -> str:
     """
     if not figures.modelled(summary) or summary.limit_ms is None or summary.reachable_ms is None:
         return ""
-    mfu = f", MFU {share(summary.mfu)} %" if summary.mfu is not None else ""
+    mfu = f", MFU {share(summary.mfu)} %" if summary.mfu is not None and summary.mfu >= figures.LEAST_MFU else ""
     known = summary.modelled_share or 0.0
     if known < _ALL_KNOWN:
         mfu = f" (limits known of {share(known)} % of kernel time){mfu}"
@@ -264,8 +264,11 @@ def saving(finding: Finding, others: Sequence[Finding]) -> str:
             return "costs no time of its own"
         return f"takes {duration(finding.cost_ms)} ({share(finding.cost_share)} %), saving not known"
     recorded, high = finding.saving.recorded_ms, finding.saving.high_ms
-    supposed = recorded is not None and recorded < _MOST_SUPPOSED * high
-    return f"saves {finding.saving}" + (f", at most {duration(recorded or 0.0)} as recorded" if supposed else "")
+    if recorded is None or recorded >= _MOST_SUPPOSED * high:
+        return f"saves {finding.saving}"
+    low, most = duration(finding.saving.low_ms), duration(recorded)
+    here = most if low == most else f"{low} to {most}"
+    return f"saves {here} as recorded, up to {duration(high)} without the profiler ({shares(finding.saving)} %)"
 
 
 def shares(saving: Saving) -> str:
