@@ -217,13 +217,16 @@ class Reading:
     steps: Ends | None = None
     window: Ends | None = None
     device: str | None = None
+    capture: str | None = None
 
     def arguments(self, settings: Config) -> dict[str, Any]:
         """Make the arguments of ``advisor.read``. Raises ``UsageError`` for two parts at once."""
         if self.steps is not None and self.window is not None:
             raise UsageError("--steps and --window ask for different parts; give one of them")
         cache = 0 if self.no_cache else settings.cache_gb
-        arguments = {"steps": self.steps, "window_ms": self.window, "device": self.device, "cache": cache}
+        arguments = {
+            "steps": self.steps, "window_ms": self.window, "device": self.device, "capture": self.capture, "cache": cache,
+        }  # fmt: skip
         return {name: value for name, value in arguments.items() if value}
 
 
@@ -243,6 +246,12 @@ reading = group(
         "--window", callback=_ends(float), metavar="START:END", help="Only so many ms of the window, from its start."
     ),
     device,
+    click.option(
+        "--capture",
+        metavar="FILE",
+        shell_complete=completion.files,
+        help="The trace of the start, in which the graphs were captured: it says which operators are replayed.",
+    ),
     no_cache,
 )
 
