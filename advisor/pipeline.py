@@ -39,6 +39,7 @@ from advisor.timeline.recorded_calls import recording_ns
 from advisor.trace import read
 from advisor.views import build, elsewhere, headline, limits
 from advisor.views.metrics import collect
+from advisor.views.phases import phases_of
 from advisor.views.startup import lead, startup_parts
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ def analyze(
         views=build(trace, outcome.matches, [finding.rule for finding in plan.findings]) if views else None,
         program=_program(trace),
         elsewhere=elsewhere.build(trace.context, trace.whole_ms, claimed),
+        phases=phases_of(trace),
     )
 
 

@@ -16,6 +16,7 @@ from advisor.results.elsewhere import Elsewhere
 from advisor.results.encoding import to_json
 from advisor.results.field import Cells, CodeLine, FilePath, Name, Text, Wording, doc
 from advisor.results.headline import Headline
+from advisor.results.phases import Phase
 from advisor.results.samples import Samples
 from advisor.results.views import Views
 
@@ -595,6 +596,10 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     elsewhere: Annotated[
         list[Elsewhere],
         doc("Steady time that no finding claims, by place: a twentieth of it or more each; empty in older analyses."),
+    ] = []
+    phases: Annotated[
+        list[Phase],
+        doc("Phases of a serving engine or diffusion pipeline; empty without its annotations, and in older analyses."),
     ] = []
 
     def __repr__(self) -> str:

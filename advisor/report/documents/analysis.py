@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import cast
 
 from advisor.report import blocks as doc
-from advisor.report import figures
+from advisor.report import figures, phases
 from advisor.report.causes import breakdown, on_cpu
 from advisor.report.documents import screen
 from advisor.report.plain import milliseconds, percent
@@ -35,6 +35,7 @@ def blocks(analysis: Analysis, detail: doc.Detail) -> Iterator[doc.Block]:
         return
     yield from headline(analysis)
     yield from causes(summary, detail)
+    yield from phases.table(analysis.phases)
     yield from distance(summary)
     if unsaid := figures.elsewhere(analysis.elsewhere):
         yield doc.Paragraph(unsaid)

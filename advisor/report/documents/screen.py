@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from advisor.report import blocks as doc
-from advisor.report import figures
+from advisor.report import figures, phases
 from advisor.report.plain import clean, columns, in_one_unit, wrap
 from advisor.results.analysis import Analysis, Finding, PlanStep, Saving, Summary
 from advisor.results.ranks import Across
@@ -100,6 +100,8 @@ def _state(analysis: Analysis, width: int) -> list[Line]:
     lines = _wrapped(analysis.headline.text, width, "strong") if analysis.headline is not None else []
     if causes := _causes(analysis.summary, width):
         lines.append((causes,))
+    if told := phases.sentence(analysis.phases):
+        lines += _wrapped(told, width)
     if damage := [note.message for note in analysis.quality if note.code in figures.DAMAGE]:
         lines += _wrapped(f"Incomplete, figures speak of what is left: {'. '.join(damage)}", width, "bad")
     if (prediction := analysis.what_if) is not None:
