@@ -293,6 +293,7 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
         limit_ms=plan.limits_ms.get("limit_ms"),
         reachable_ms=plan.limits_ms.get("reachable_ms"),
         replays_whole=not trace.context.graphs_underrecorded,
+        taken_out_share=trace.context.taken_out_share,
     )
 
 

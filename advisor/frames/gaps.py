@@ -82,8 +82,7 @@ def build(context: Context) -> pd.DataFrame:
     in_call = fetch(host.group, node) == RUNTIME
     # What an operator takes most of is the operator's, in whatever function it was called.
     op = fetch(host.attributes.op, node)
-    within = np.minimum(fetch(host.end, op), start + dur) - np.maximum(fetch(host.start, op), start)
-    acts = (op >= 0) & (fetch(host.group, op) == OP) & (2 * within >= dur)
+    acts = (op >= 0) & (fetch(host.group, op) == OP) & (2 * _within(context, op, start, start + dur) >= dur)
     place = np.where((held.holder >= 0) & ~acts, held.holder, node)
     # Where no functions were recorded, Python between two operators of one line is that line's.
     user = host.attributes.user
@@ -95,8 +94,11 @@ def build(context: Context) -> pd.DataFrame:
     lasting = np.where(place == node, _covering(context, node, start, start + dur), place)
     named = context.common(start=start, dur=dur, cost=dur, node=lasting)
     frame |= {column: named[column] for column in ("file", "line", "function", "library")}
+    # So does the operator; where none covers half, the stretch is nobody's.
+    acting = fetch(host.attributes.op, lasting)
+    acting = np.where(between | (2 * _within(context, acting, start, start + dur) < dur), -1, acting)
     frame |= {
-        "op": context.labels(np.where(between, -1, fetch(host.name, fetch(host.attributes.op, place))), context.names),
+        "op": context.labels(fetch(host.name, acting), context.names),
         "cause": context.labels(ledger.cause[head], CAUSES),
         "gap_id": gap,
         "gap_ns": length[gap],
@@ -111,7 +113,7 @@ def build(context: Context) -> pd.DataFrame:
         "holder_function": holders.function,
         "holder_calls": context.known(holders.calls),
         "holder_ns": context.known(holders.dur_ns),
-        "held_ns": context.known(_held(context, held.holder, start, start + dur)),
+        "held_ns": context.known(_within(context, held.holder, start, start + dur)),
         "holder_parts": holders.parts,
         "next_work_ns": context.known(_next_work(context, start + dur)),
         "phase": context.phase(node),
@@ -139,11 +141,11 @@ def _covering(context: Context, node: Ints, start: Ints, end: Ints) -> Ints:
     return found
 
 
-def _held(context: Context, holder: Ints, start: Ints, end: Ints) -> Ints:
-    """ns of each stretch that its holder's call covers, -1 where there is none."""
+def _within(context: Context, node: Ints, start: Ints, end: Ints) -> Ints:
+    """ns of each stretch that its node covers, -1 where there is none."""
     host = context.recording.host
-    within = np.minimum(fetch(host.end, holder), end) - np.maximum(fetch(host.start, holder), start)
-    return np.where(holder >= 0, np.maximum(within, 0), -1)
+    within = np.minimum(fetch(host.end, node), end) - np.maximum(fetch(host.start, node), start)
+    return np.where(node >= 0, np.maximum(within, 0), -1)
 
 
 def _next_work(context: Context, end: Ints) -> Ints:

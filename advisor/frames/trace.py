@@ -72,7 +72,8 @@ SCHEMA = Schema(
         integer("window_ns", "ns", "the window (see Words in docs/frames.md)"),
         integer("busy_ns", "ns", "what of it the busiest device works"),
         integer("idle_ns", "ns", "what of it that device idles; NULL without GPU work"),
-        real("busy_share", "share", "busy_ns over window_ns; NULL without GPU work, and where graph replays lack work"),
+        real("busy_share", "share", "busy_ns over window_ns; NULL without GPU work, and where graph replays lack work or the "
+             "file was thinned"),
         real("idle_share", "share", "idle_ns over window_ns; NULL without GPU work"),
         integer("kernel_count", "", "kernels"),
         integer("kernel_ns", "ns", "their durations, summed"),
@@ -107,6 +108,9 @@ SCHEMA = Schema(
         integer("graph_launches", "", "calls that replay a CUDA or HIP graph"),
         integer("graph_kernels", "", "kernels launched by them"),
         flag("graphs_underrecorded", "replays lack work in the trace"),
+        flag("thinned", "events were taken out of the file in over a tenth of the time: idle there is none that was seen"),
+        real("taken_out_share", "share", "of the time that the ledger divides: between operators of which over a hundred events are "
+             "missing, by the profiler's own numbers (Ev Idx)"),
         flag("idle_trusted", "idle time may be explained: host recorded, replays whole"),
         real("unlinked_share", "share", "of GPU time: work whose launch is not in the trace; NULL without GPU work"),
         real("overhead_share", "share", "of the window: the profiler's own buffer requests and flushes"),
@@ -223,8 +227,8 @@ def _time(context: Context) -> dict[str, Any]:
     waits = recording.host_step_of(context.waits.loader.start)
     per_step = np.bincount(waits[waits >= 0], minlength=1)
     steps = bool(recording.steps)
-    # What replays did and the trace does not hold is neither: how busy the device was, and how long it idled, nobody knows.
-    known = idle is not None and window and not context.graphs_underrecorded
+    # What the device did and the trace does not hold is neither: how busy the device was, and how long it idled, nobody knows.
+    known = idle is not None and window and not context.lacks_work
     return {
         "step_count": recording.whole_steps,
         "steps_by": recording.steps_by or None,
@@ -295,6 +299,8 @@ def _links(context: Context) -> dict[str, Any]:
         "graph_launches": len(context.graph_nodes),
         "graph_kernels": int(np.isin(work.launch, context.graph_nodes).sum()),
         "graphs_underrecorded": context.graphs_underrecorded,
+        "thinned": context.thinned,
+        "taken_out_share": context.taken_out_share,
         "idle_trusted": context.idle_trusted,
         "unlinked_share": float(time[~linked].sum() / time.sum()) if time.sum() else None,
         "launches_per_step": float(in_steps.sum() / recording.step_count),

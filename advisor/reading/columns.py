@@ -314,6 +314,7 @@ class Columns:
         stacks, raws, inputs, texts = self.stacks, self.raws, self.inputs, self.texts
         table = self._host(events)
         self._keep_external(table, args)
+        table["index"] = self._ints([a.index for a in args], -1)
         table["sequence"] = self._ints([a.sequence for a in args], -1)
         table["forward_thread"] = self._ints([a.forward_thread for a in args], -1)
         table["dims"] = np.array([raws[bytes(a.dims) or bytes(a.dims_old)] for a in args], np.int32)

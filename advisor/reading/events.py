@@ -34,6 +34,7 @@ class Args(Struct, gc=False):
     occupancy: Number = field(default=None, name="est. achieved occupancy %")
     sequence: Number = field(default=None, name="Sequence number")
     forward_thread: Id = field(default=None, name="Fwd thread id")
+    index: Number = field(default=None, name="Ev Idx")
     types: Raw = field(default=NO_TEXT, name="Input type")
     dims: Raw = field(default=NO_TEXT, name="Input Dims")
     dims_old: Raw = field(default=NO_TEXT, name="Input dims")

@@ -39,6 +39,8 @@ ON_CPU = {
 
 _SILENT = "idle: nothing is recorded"
 _UNRECORDED = "not recorded: work of graph replays, or idle"
+_THINNED = "not in the file: its events were taken out"
+_TAKEN_OUT = 0.1
 
 
 def on_cpu(summary: Summary) -> bool:
@@ -50,6 +52,8 @@ def meaning(cause: str, summary: Summary) -> str:
     """Return a cause in words; nothing for one that is unknown."""
     if cause == "unknown" and not summary.replays_whole:
         return _UNRECORDED
+    if cause == "unknown" and summary.taken_out_share > _TAKEN_OUT:
+        return _THINNED
     if cause == "unknown" and summary.device is None:
         return _SILENT
     if cause == "host" and (silent := unseen(summary)):

@@ -310,6 +310,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             "False where replays of graphs lack work in the trace: what is unknown may be that work, and no idle time then."
         ),
     ] = True
+    taken_out_share: Annotated[
+        float,
+        doc(
+            "Of the window: time of which events were taken out of the file, by their numbers; what is unknown may be their work. "
+            "0 where events have no numbers."
+        ),
+    ] = 0.0
 
     @property
     def priced_ms(self) -> float:

@@ -72,7 +72,7 @@ def noted(fix: Fix, figures: Mapping[str, Any]) -> Fix:
     if newest is None:
         return fix
     most = (int(newest) // 100, int(newest) % 100)
-    late = [entry for entry in needed(fix) if entry[1] > most]
+    late = [entry for entry in needed(fix.filled(figures)) if entry[1] > most]
     if not late:
         return fix
     parts = [

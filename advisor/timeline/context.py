@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from advisor.intervals import EMPTY, Bools, Ints, Spans, covered, fetch, summed, union
+from advisor.intervals import EMPTY, Bools, Ints, Spans, clip, covered, fetch, summed, union
 from advisor.results.analysis import typical_ms
 from advisor.timeline import cpu, waits
 from advisor.timeline import ledger as ledgers
@@ -18,9 +18,11 @@ from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, PHASES, RUNTIME
 from advisor.timeline.kernel_names import KernelName, classify, operand_dtype
 from advisor.timeline.recording import KERNEL, Recording
 from advisor.timeline.replays import pending
+from advisor.timeline.thinned import taken_out
 from advisor.timeline.unexplained import silent, unexplained_idle
 
 _UNDERRECORDED_SHARE = 0.05
+_THINNED_SHARE = 0.1
 _MEDIAN_STEPS = 3
 # Warps per SM that are 1 % of the 64 that fit the largest: an occupancy of 0 % cannot stand beside them.
 _WARPS_SEEN = 0.64
@@ -87,14 +89,35 @@ class Context:
         low, high = self.recording.extent
         return bool(unexplained_idle(self.recording, self.device).length > _UNDERRECORDED_SHARE * (high - low))
 
+    @cached_property
+    def taken_out(self) -> Spans:
+        """Time of which events were taken out of the file, within what the ledger divides."""
+        return clip(taken_out(self.recording), *self.recording.extent)
+
+    @cached_property
+    def thinned(self) -> bool:
+        """True where that is over a tenth of it."""
+        return self.taken_out_share > _THINNED_SHARE
+
+    @property
+    def taken_out_share(self) -> float:
+        """The share of it."""
+        low, high = self.recording.extent
+        return self.taken_out.length / max(1, high - low)
+
+    @property
+    def lacks_work(self) -> bool:
+        """True where the device did work that is not in the trace: how busy it was, and how long it idled, nobody knows."""
+        return self.graphs_underrecorded or self.thinned
+
     @property
     def idle_trusted(self) -> bool:
-        """True where idle time may be explained: the host was recorded, replays whole, and the file not cut off.
+        """True where idle time may be explained: the host was recorded, replays whole, and the file not cut off or thinned.
 
         The exporter writes events in no order of time: what a cut-off file lacks is missing everywhere, and reads as idle.
         """
         complete = not self.recording.recorded.truncated
-        return self.recording.has_host and complete and not self.graphs_underrecorded
+        return self.recording.has_host and complete and not self.lacks_work
 
     @cached_property
     def cpu_program(self) -> bool:
@@ -120,7 +143,9 @@ class Context:
             low, high = self.recording.extent
             return union(np.array([low], np.int64), np.array([high], np.int64))
         # Runtime calls alone do not say what the host did between them, but that it was late.
-        return pending(self.recording, self.graph_nodes) if self.graphs_underrecorded else EMPTY
+        gone = self.taken_out if self.thinned else EMPTY
+        late = pending(self.recording, self.graph_nodes) if self.graphs_underrecorded else EMPTY
+        return union(np.concatenate([gone.start, late.start]), np.concatenate([gone.end, late.end]))
 
     @cached_property
     def step_ns(self) -> float:

@@ -35,8 +35,8 @@ def build(context: Context, whole_ms: float, claims: Iterable[Ints]) -> list[Els
     free = owners.unclaimed(ledger, claims)
     out: list[Elsewhere] = []
     for cause, ns in sorted(owners.by_cause(ledger, free).items(), key=lambda pair: -pair[1]):
-        # What replays hold that was not recorded lies wherever the host happened to be.
-        if ns < _LEAST * whole or (cause == "unknown" and context.graphs_underrecorded):
+        # What is not in the trace lies wherever the host happened to be.
+        if ns < _LEAST * whole or (cause == "unknown" and context.lacks_work):
             continue
         chosen = np.flatnonzero(free & ledger.through(cause))
         found = _parts(context, cause, chosen)

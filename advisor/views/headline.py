@@ -22,6 +22,10 @@ from advisor.views.phrasing import (
     FIRST,
     LACKING,
     LACKING_BRIEFLY,
+    THINNED,
+    THINNED_BRIEFLY,
+    UNPROVEN,
+    WHOLE_FILE,
     ON_CPU,
     ON_GPU,
     SHOWS_NOTHING,
@@ -128,6 +132,8 @@ def _advice(context: Context, program: Program, bound: str | None, first: Findin
         return ALL_RANKS
     if bound == "unknown" and context.graphs_underrecorded:
         return WITHOUT_GRAPHS
+    if context.thinned and (bound == "unknown" or context.cpu_program):
+        return WHOLE_FILE
     if first is not None:
         return first.fix.title
     if not program.unrecorded:
@@ -322,10 +328,16 @@ def _parts(
         if cause == "host" and context.silent_ns >= (_SHOWN if words is UNRECORDED else _UNSEEN) * every["host"] > 0:
             unseen = SHOWS_NOTHING if words is UNRECORDED else UNSEEN
             phrase = (UNSEEN_BRIEFLY if brief else unseen).format(device=program.device)
-        lacking = cause == "unknown" and context.graphs_underrecorded
-        if lacking:
+        lacking = cause == "unknown" and context.lacks_work
+        if lacking and context.thinned:
+            phrase = THINNED_BRIEFLY if brief else THINNED
+        elif lacking:
             phrase = (LACKING_BRIEFLY if brief else LACKING).format(device=program.device)
+        if cause == "communication" and context.thinned and context.cpu_program and not brief:
+            phrase = UNPROVEN
         text = f"{start} {phrase}"
+        if cause == "unknown" and context.thinned:
+            return Clause(text)  # whoever was recorded there need not be who was there
         if cause == "unknown" and bound == cause:
             # Nobody owns it, not even the finding that counts it: at least say what the host is in meanwhile.
             found = owners.owner(context, cause, ledger.counted)

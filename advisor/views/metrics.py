@@ -132,7 +132,7 @@ def _step_by_cause(sampling: Sampling) -> dict[str, float]:
 
 
 def _busy_share(sampling: Sampling) -> Floats | None:
-    if sampling.trace.context.graphs_underrecorded:
+    if sampling.trace.context.lacks_work:
         return None
     dur = _step_ms(sampling)
     return np.divide(sampling.causes_ms(BUSY), dur, out=np.zeros(len(dur)), where=dur > 0)

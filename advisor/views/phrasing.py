@@ -47,6 +47,12 @@ UNSEEN, UNSEEN_BRIEFLY, SHOWS_NOTHING = "the {device} waits for the host", "the 
 """Clause of the host's time where nothing was recorded of most of it, the same in a few words; and of an unrecorded device."""
 LACKING, LACKING_BRIEFLY = "the {device} runs unrecorded graph replays, or idles", "unrecorded replays, or idle"
 """Clause of unknown time where graph replays lack work, and the same in a few words."""
+THINNED, THINNED_BRIEFLY = "lie where events were taken out of the file", "missing from the file"
+"""Clause of unknown time where that is so, and the same in a few words."""
+UNPROVEN = "collectives are in flight; what runs beside them was taken out of the file"
+"""Clause of communication in a program on the CPU, where that is so."""
+WHOLE_FILE = "analyze the file as the profiler wrote it"
+"""Advice on such a file."""
 BRIEFLY = {
     "compute": "computing",
     "communication": "collectives",

@@ -25,3 +25,25 @@ def test_a_moment_at_the_middle_of_a_stretch_is_not_its_place(tmp_path: Path) ->
     assert len(longest) >= 3
     assert set(longest["file"].astype(str)) == {"layer.py"}
     assert set(longest["function"].astype(str)) == {"apply"}
+
+
+def test_an_operator_at_the_middle_of_a_stretch_has_half_of_it_or_none(tmp_path: Path) -> None:
+    """A stretch of 100 us in a backward node, 20 us of it a view at its middle; one of 100 us, 60 of them a cast."""
+    b = TraceBuilder(host_us=0, latency_us=0)
+    for _ in range(3):
+        with b.step():
+            b.kernel("relu_kernel", us=20)
+            with b.op("AddmmBackward0"):
+                b.idle(us=60)
+                with b.op("aten::as_strided"):
+                    b.idle(us=20)
+                b.idle(us=40)
+                b.kernel("relu_kernel", us=20)
+            with b.op("aten::mm"):
+                b.idle(us=60)
+                with b.op("aten::_to_copy"):
+                    b.idle(us=60)
+                b.kernel("relu_kernel", us=20)
+    gaps = read(str(b.write(tmp_path / "trace.json"))).frame("gaps")
+    longest = gaps[(gaps["dur_ns"] > 70_000) & (gaps["cause"] == "host") & (gaps["step"] == 1)].sort_values("start_ns")
+    assert longest["op"].astype(str).tolist() == ["AddmmBackward0", "aten::_to_copy"]

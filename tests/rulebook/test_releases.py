@@ -47,6 +47,14 @@ def test_a_fix_names_the_release_it_needs_where_the_recording_is_older(
     assert noted(fix, figures).caveat == caveat
 
 
+def test_the_class_that_stepped_is_the_one_whose_release_counts() -> None:
+    """SGD has had fused=True since 2.3, and a fix names the optimizer only where it is shown."""
+    fix = Fix(title="", before="", after="optimizer = torch.optim.{optimizers}(parameters, fused=True)", caveat="Keep.")
+    figures = {"torch_at_most": 200, "torch": "2.0.1", "optimizers": "SGD"}
+    assert noted(fix, figures).caveat == "SGD with fused=True needs torch 2.3; this was recorded with torch 2.0.1. Keep."
+    assert noted(fix, figures | {"optimizers": "Adam"}).caveat == "Keep."
+
+
 def test_what_the_program_has_already_needs_no_release() -> None:
     fix = Fix(title="", before="f = torch.compile(f)", after="f = torch.compile(f, fullgraph=True)", caveat="Read on.")
     assert noted(fix, {"torch_at_most": 111}).caveat == "Read on."

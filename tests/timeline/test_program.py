@@ -308,6 +308,31 @@ def test_slow_image_processors(file: str, slow: bool, facts: Facts) -> None:
     assert facts(forward(python=(file,))).slow_image_processor == slow
 
 
+@pytest.mark.parametrize(
+    ("frames", "own"),
+    [
+        (("transformers/models/owlv2/modeling_owlv2.py(410): forward",), True),
+        (
+            (
+                "transformers/models/qwen2/modeling_qwen2.py(160): forward",
+                "transformers/integrations/sdpa_attention.py(20): sdpa_attention_forward",
+            ),
+            False,
+        ),
+        (
+            (
+                "transformers/models/bert/modeling_bert.py(160): forward",
+                "transformers/models/bert/modeling_bert.py(110): eager_attention_forward",
+            ),
+            False,
+        ),
+        (("model.py(10): forward",), False),
+    ],
+)
+def test_attention_that_a_model_class_computes_itself(frames: tuple[str, ...], own: bool, facts: Facts) -> None:
+    assert facts(forward(python=frames)).own_attention == own
+
+
 def test_generation(facts: Facts) -> None:
     assert facts(forward(python=("transformers/generation/utils.py(2000): _sample",))).generates
     assert not facts(

@@ -125,6 +125,15 @@ def hf_pipeline(names: Names) -> bool:
     return "transformers" in names.folders and any("transformers/pipelines/" in file for file in names.files)
 
 
+def own_attention(names: Names) -> bool:
+    """Tell whether models of transformers computed attention in their own forward, and not through its attention interface.
+
+    The functions of the interface are called by name from a model's forward; a class without it takes no other attention.
+    """
+    models = any("transformers/models/" in file and "/modeling_" in file for file in names.files)
+    return models and not any(name.endswith("attention_forward") for name in names.functions)
+
+
 def slow_image_processor(names: Names) -> bool:
     """Tell whether one of Hugging Face's slow image processors ran."""
     return "transformers" in names.folders and any_match(_SLOW_PROCESSOR, names.files)

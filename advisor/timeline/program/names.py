@@ -28,6 +28,8 @@ class Names:
     """Files of Python functions, with / between folders, and the frames of modules (``nn.Module: Linear_0``)."""
     folders: frozenset[str]
     """Names of all folders of these files."""
+    functions: frozenset[str]
+    """Names of these functions that hold ``attention``."""
 
     def has(self, *names: str) -> bool:
         """Tell whether one of *names* is that of an operator or an annotation."""
@@ -38,10 +40,12 @@ def names_of(context: Context) -> Names:
     """The distinct names of a recording."""
     groups = {group: _used(context, group) for group in ("op", "annotation", "runtime", "kernel")}
     host = frozenset((*groups["op"], *groups["annotation"]))
-    files = frozenset(name.partition("(")[0].replace("\\", "/") for name in _used(context, "python"))
+    called = _used(context, "python")
+    files = frozenset(name.partition("(")[0].replace("\\", "/") for name in called)
+    attending = frozenset(name.rpartition(" ")[2][:MOST] for name in called if "attention" in name)
     paths = {file.rpartition("/")[0] for file in files if "/" in file}
     folders = frozenset(folder for path in paths for folder in path.split("/"))
-    return Names(groups["op"], groups["annotation"], groups["runtime"], groups["kernel"], host, files, folders)
+    return Names(groups["op"], groups["annotation"], groups["runtime"], groups["kernel"], host, files, folders, attending)
 
 
 _STEP = "ProfilerStep#"
