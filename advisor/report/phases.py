@@ -43,19 +43,22 @@ def _share(phase: Phase, name: str) -> float | None:
     return value
 
 
-def table(phases: Sequence[Phase]) -> Iterator[doc.Block]:
-    """Yield the phases as a table: a row a figure, a column a phase; nothing without."""
-    if not phases:
-        return
-    yield doc.Heading("Phases of the engine, by its annotations (means of a batch)")
+def title() -> str:
+    """Return the table's title."""
+    return "Phases of the engine, by its annotations (means of a batch)"
 
-    def plain(number: float | None) -> str:
-        return "–" if number is None else f"{number:,.0f}" if float(number).is_integer() else f"{number:,.1f}"
 
-    figures = [
-        ("batches recorded", [plain(phase.iterations) for phase in phases], ""),
-        ("sequences", [plain(phase.sequences) for phase in phases], "or images, as annotated"),
-        ("tokens", [plain(phase.tokens) for phase in phases], "that are computed, as annotated"),
+def heads(phases: Sequence[Phase]) -> list[str]:
+    """Return the names of the columns of figures."""
+    return [f"{phase.phase} ({phase.engine})" for phase in phases]
+
+
+def rows(phases: Sequence[Phase]) -> list[tuple[str, list[str], str]]:
+    """Return the figures: name, a text a phase, meaning."""
+    return [
+        ("batches recorded", [_plain(phase.iterations) for phase in phases], ""),
+        ("sequences", [_plain(phase.sequences) for phase in phases], "or images, as annotated"),
+        ("tokens", [_plain(phase.tokens) for phase in phases], "that are computed, as annotated"),
         (
             "time",
             [milliseconds(phase.ms, "–") for phase in phases],
@@ -64,10 +67,27 @@ def table(phases: Sequence[Phase]) -> Iterator[doc.Block]:
         ("time a token", [milliseconds(phase.token_ms, "–") for phase in phases], "that time over its tokens"),
         ("GPU busy", [percent(phase.busy_share, "–") for phase in phases], "of that time"),
         ("host", [milliseconds(phase.host_ms) for phase in phases], "of the annotation on the host"),
-        ("launches", [plain(phase.launches) for phase in phases], "a replay of a graph is one"),
-        ("kernels", [plain(phase.kernels) for phase in phases], "that ran for it"),
-        *((name, [percent(_share(phase, name), "–") for phase in phases], "of the kernels' time") for name in _PARTS),
+        ("launches", [_plain(phase.launches) for phase in phases], "a replay of a graph is one"),
+        ("kernels", [_plain(phase.kernels) for phase in phases], "that ran for it"),
+        *(
+            (
+                name,
+                [percent(_share(phase, name), "–") for phase in phases],
+                "of the kernels' time; – where no kernel shows it",
+            )
+            for name in _PARTS
+        ),
     ]
-    rows: list[tuple[doc.Text, ...]] = [(name, *values, doc.Span(hint, "dim")) for name, values, hint in figures]
-    heads = [f"{phase.phase} ({phase.engine})" for phase in phases]
-    yield doc.Table(("figure", *heads, "meaning"), rows, "<" + ">" * len(heads) + "~")
+
+
+def _plain(number: float | None) -> str:
+    return "–" if number is None else f"{number:,.0f}" if float(number).is_integer() else f"{number:,.1f}"
+
+
+def table(phases: Sequence[Phase]) -> Iterator[doc.Block]:
+    """Yield the phases as a table: a row a figure, a column a phase; nothing without."""
+    if not phases:
+        return
+    yield doc.Heading(title())
+    cells: list[tuple[doc.Text, ...]] = [(name, *values, doc.Span(hint, "dim")) for name, values, hint in rows(phases)]
+    yield doc.Table(("figure", *heads(phases), "meaning"), cells, "<" + ">" * len(phases) + "~")

@@ -12,7 +12,7 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from advisor.ranks.summary import at_length
-from advisor.report import figures, page, ranks
+from advisor.report import figures, page, phases, ranks
 from advisor.report.causes import on_cpu
 from advisor.report.html import bars, cells, charts, diff, embed, flame, source, svg
 from advisor.report.plain import link, milliseconds, number, percent, size
@@ -52,6 +52,7 @@ def _environment() -> Environment:
     environment.filters |= {"ms": milliseconds, "percent": percent, "number": number, "size": size, "cut": page.cut}
     environment.globals |= {
         "figures": figures,
+        "phases": phases,
         "ranks": ranks,
         "bars": bars,
         "svg": svg,

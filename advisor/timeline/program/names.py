@@ -45,7 +45,9 @@ def names_of(context: Context) -> Names:
     attending = frozenset(name.rpartition(" ")[2][:MOST] for name in called if "attention" in name)
     paths = {file.rpartition("/")[0] for file in files if "/" in file}
     folders = frozenset(folder for path in paths for folder in path.split("/"))
-    return Names(groups["op"], groups["annotation"], groups["runtime"], groups["kernel"], host, files, folders, attending)
+    return Names(
+        groups["op"], groups["annotation"], groups["runtime"], groups["kernel"], host, files, folders, attending
+    )
 
 
 _STEP = "ProfilerStep#"
