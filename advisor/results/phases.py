@@ -21,7 +21,10 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
     tokens: Annotated[float | None, doc("Tokens that a batch computes; None where not annotated.")] = None
     ms: Annotated[
         float | None,
-        doc("ms from the first to the last GPU work that an iteration launched; None where the trace links none."),
+        doc(
+            "ms from the first to the last GPU work that an iteration launched, without what waited for work queued before the "
+            "recording; None where the trace links none."
+        ),
     ] = None
     token_ms: Annotated[float | None, doc("That time over the tokens of the batch; None where either is unknown.")] = (
         None

@@ -69,9 +69,16 @@ def _phase(
     trace: Trace, members: list[tuple[Batch, int, Ints]], kinds: dict[str, Bools], row_of: Ints, whole: bool
 ) -> Phase:
     work, host = trace.context.recording.work, trace.context.recording.host
-    spans = [(int(work.start[rows].min()), int(work.end[rows].max()), rows) for _, _, rows in members if len(rows)]
-    total_ns = sum(end - start for start, end, _ in spans)
-    busy_ns = sum(union(work.start[rows], work.end[rows]).length for _, _, rows in spans)
+    # The device's time before it was free of what was queued before the recording is no batch's.
+    low, high = trace.context.recording.ends
+    spans = [
+        union(np.clip(work.start[rows], low, high), np.clip(work.end[rows], low, high))
+        for _, _, rows in members
+        if len(rows)
+    ]
+    spans = [busy for busy in spans if busy.length]
+    total_ns = sum(int(busy.end.max() - busy.start.min()) for busy in spans)
+    busy_ns = sum(busy.length for busy in spans)
     every = np.concatenate([rows for _, _, rows in members])
     kernels = row_of[every[work.kind[every] == KERNEL]]
     time = trace.frame("kernels")["dur_ns"].to_numpy()[kernels]

@@ -69,3 +69,12 @@ def test_phases_of_real_engines_are_those_that_they_annotate(name: str, expected
     assert phase.iterations == 1
     assert phase.ms is not None
     assert phase.attention_share is not None
+
+
+@pytest.mark.real
+def test_work_queued_before_the_recording_is_no_part_of_a_batch() -> None:
+    """The first kernels of the batch ran, then 463 ms of what was queued before, then the rest of it in 10 ms."""
+    (phase,) = phases_of(advisor.read(real_trace("mi300_sglang_decode")))
+    assert phase.ms == pytest.approx(10.5, abs=0.1)
+    assert phase.token_ms == pytest.approx(phase.ms / 32)
+    assert phase.busy_share == pytest.approx(0.93, abs=0.03)
