@@ -37,7 +37,8 @@ from advisor.results.ranks import Across
 from advisor.results.version import __version__
 from advisor.timeline.recorded_calls import recording_ns
 from advisor.trace import read
-from advisor.views import build, elsewhere, headline, limits
+from advisor.views import build, elsewhere, headline, holders, limits
+from advisor.views.links import exchanges
 from advisor.views.metrics import collect
 from advisor.views.phases import phases_of
 from advisor.views.startup import lead, startup_parts
@@ -96,6 +97,7 @@ def analyze(
         samples=collect(trace, outcome.rows) if samples else None,
         views=build(trace, outcome.matches, [finding.rule for finding in plan.findings]) if views else None,
         program=_program(trace),
+        memory_peak=holders.build(trace.context, trace.snapshot, trace.device, trace.libraries),
         elsewhere=elsewhere.build(trace.context, trace.whole_ms, claimed),
         phases=phases_of(trace),
     )
@@ -243,7 +245,8 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
     counted_ns, total_ns = ledger.counted_ns, sum(extent.values())
     lead_ms, lead_parts = lead(trace.context)
     first_ns, work_ns = ledger.beside_startup()
-    bare, known = trace.unprofiled, limits.figures(trace.context)
+    bare, limit_ms = trace.unprofiled, plan.limits_ms.get("limit_ms")
+    known = _limits(trace, limit_ms)
     waited_ms, exchange_ms = _of_collectives(trace)
     return Summary(
         steps=trace.steps_recorded,
@@ -290,11 +293,19 @@ def _summary(trace: Trace, plan: plans.Plan) -> Summary:
         hfu=known.hfu,
         bandwidth_share=known.bandwidth_share,
         distance=known.distance,
-        limit_ms=plan.limits_ms.get("limit_ms"),
+        distance_modules=known.modules,
+        distance_lines=known.lines,
+        limit_ms=limit_ms,
+        exchanges=exchanges(trace.context),
         reachable_ms=plan.limits_ms.get("reachable_ms"),
         replays_whole=not trace.context.graphs_underrecorded,
         taken_out_share=trace.context.taken_out_share,
     )
+
+
+def _limits(trace: Trace, limit_ms: float | None) -> limits.Figures:
+    """Return the figures of limits; *limit_ms* is the step with each kernel at its own."""
+    return limits.figures(trace.context, None if limit_ms is None else trace.priced_ms - limit_ms)
 
 
 def _of_recording(trace: Trace) -> list[float]:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from advisor.cache import Kept
+    from advisor.reading.held import Snapshot
     from advisor.reading.progress import Progress
     from advisor.timeline.ledger import Ledger
     from advisor.timeline.selection import Ends
@@ -53,6 +54,8 @@ _ADVICE = {
     "device": "Nothing, if the device is right: torch writes deviceProperties into traces of CUDA and of newer ROCm.",
     "graph-origins": "Record the start too, in which the graphs are captured, with stacks, and give that trace as --capture FILE.",
     "graph-capture": "Nothing, if FILE is the start of the same program: what it does not tell surely stays empty.",
+    "not-recorded": "Where that matters, record the run with torch.profiler and export_chrome_trace('trace.json.gz').",
+    "snapshot-apart": "Take the snapshot in the recorded run: _record_memory_history() before it, _dump_snapshot() right after.",
     "part": "Nothing: without --steps and --window the whole trace is read.",
     "repaired": "Names with unescaped quotes come from torch before 2.2; a newer torch writes them whole.",
     "skipped": "Record the trace again with a current torch; older exporters write broken JSON.",
@@ -73,6 +76,7 @@ class Trace:
     ) -> None:
         self.path = path
         self._kept = kept
+        self.libraries = tuple(libraries)
         self._recording = Recording(recorded, libraries, kept.host if kept is not None else None, rates)
         if capture is not None:
             self._recording.capture = Recording(capture, self._recording.libraries)
@@ -85,6 +89,11 @@ class Trace:
     def metadata(self) -> Metadata:
         """Allowlisted facts of the file's root."""
         return self._recording.metadata
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The memory snapshot that was read beside it, or that it is."""
+        return self._recording.recorded.snapshot
 
     @property
     def events(self) -> int:
@@ -311,16 +320,19 @@ def read(
     window_ms: Ends | None = None,
     device: str | None = None,
     capture: str | None = None,
+    snapshot: str | None = None,
     cache: bool | float = False,
     progress: Progress | None = None,
 ) -> Trace:
-    """Read a trace: ``.json`` or ``.json.gz`` by content, a URL, ``-`` for standard input. Raises TraceError.
+    """Read a trace, whose format its content tells: JSON, ``.pftrace``, SQLite of Nsight Systems, JSON of rocprofv3, a memory
+    snapshot, each plain or gzip; a path, a URL, ``-`` for standard input. Raises TraceError.
 
     *source* is the name to show for it; *libraries* are top-level packages whose frames are not the user's own; *rates* are those
     of devices, which come before the advisor's table. *steps*
     ``(3, 6)`` reads ProfilerStep#3 to #5 alone, *window_ms* ``(10.0, 20.0)`` that stretch of the window; None leaves an end
-    open. *device* is what the trace was recorded on, such as "MI300X", for one that does not name it. *capture*
-    is the trace of the capture of the graphs that are replayed: kernels have operator, module and line of it. *cache*
+    open. *snapshot* is the path of a memory snapshot of the same run, *capture* that of the trace in which the graphs that are
+    replayed were captured: kernels have operator, module and line of it.
+    *device* is what the trace was recorded on, such as "MI300X", for one that does not name it. *cache*
     looks for what ``Trace.keep`` left of the same file; a number is the most GB that the cache may take.
     *progress* is called, as the file is read, with how many bytes are done, and of how many (None for a pipe).
     """
@@ -349,5 +361,9 @@ def read(
             from advisor.timeline.naming import name_device
 
             recorded, kept = name_device(recorded, device), None
+        if snapshot is not None:
+            from advisor.reading.snapshot import attach
+
+            recorded, kept = attach(recorded, snapshot), None
         beside = stream.read(capture) if capture is not None else None
     return Trace(recorded, source or public(path), libraries, kept, rates, beside)

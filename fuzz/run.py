@@ -2,7 +2,8 @@
 
 Three of four are traces. Each is read, linked and accounted for to the ns; those in the share ``--whole`` (all, unless told
 otherwise) go on through all rules, the replay, the plan and every format of a report, which takes twenty times as long. The
-others (``--kinds``) are baselines, rules, settings, recorded settings and folders of ranks, each used as its command would.
+others (``--kinds``) are baselines, rules, settings, recorded settings, folders of ranks and recordings in other formats than JSON,
+each used as its command would.
 Allowed is a result that holds ``fuzz/checks.py``, or an error of the advisor's own that says what is wrong. An input is its
 seed and its number: ``--only NUMBER`` tries it again, and ``--keep PLACE`` writes it. Children do the work, so that a crash, ten
 seconds of CPU or a gigabyte of memory end one input and not the run. Exit code 1 where anything failed.

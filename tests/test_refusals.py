@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from support.command import command
 
-from advisor import cli
+from advisor import cli, files
 from advisor.cache import Store
 from advisor.config import load
 from advisor.errors import RuleError, UsageError
@@ -221,3 +221,8 @@ def test_threads_cost_by_their_number(tmp_path: Path, monkeypatch: pytest.Monkey
     line, _ = threads.lines_of(context, nodes, host.start[nodes], host.end[nodes])
     assert len(np.unique(line)) == 100  # the main thread only launches: the first that waits is of its line
     assert looked <= 16 * 100
+
+
+def test_a_line_of_many_dots_that_is_no_key_is_read() -> None:
+    dots = "1.5, " * 100
+    assert files.toml(f"why = '''\n{dots}\n'''\nb.c = 1") == {"why": f"{dots}\n", "b": {"c": 1}}

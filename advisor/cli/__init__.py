@@ -30,9 +30,11 @@ COMMANDS = {
     "baseline": "advisor.cli.baseline",
     "export": "advisor.cli.export",
     "record": "advisor.cli.record",
+    "fix": "advisor.cli.fix",
     "ladder": "advisor.cli.ladder",
     "rules": "advisor.cli.rules",
     "query": "advisor.cli.query",
+    "mcp": "advisor.cli.mcp",
 }
 
 EXIT_BUG = 70

@@ -218,15 +218,16 @@ class Reading:
     window: Ends | None = None
     device: str | None = None
     capture: str | None = None
+    snapshot: str | None = None
 
     def arguments(self, settings: Config) -> dict[str, Any]:
         """Make the arguments of ``advisor.read``. Raises ``UsageError`` for two parts at once."""
         if self.steps is not None and self.window is not None:
             raise UsageError("--steps and --window ask for different parts; give one of them")
         cache = 0 if self.no_cache else settings.cache_gb
-        arguments = {
-            "steps": self.steps, "window_ms": self.window, "device": self.device, "capture": self.capture, "cache": cache,
-        }  # fmt: skip
+        arguments = {"steps": self.steps, "window_ms": self.window, "device": self.device, "cache": cache}
+        arguments["snapshot"] = self.snapshot
+        arguments["capture"] = self.capture
         return {name: value for name, value in arguments.items() if value}
 
 
@@ -234,6 +235,11 @@ device = click.option(
     "--device",
     metavar="NAME",
     help="The GPU that recorded it, such as MI300X or 'H100 PCIe', where the trace does not name it.",
+)
+snapshot = click.option(
+    "--snapshot",
+    metavar="FILE",
+    help="A memory snapshot of the same run (torch.cuda.memory._dump_snapshot): who holds the peak.",
 )
 cached_reading = group("reading", Reading, no_cache)
 reading = group(
@@ -252,6 +258,7 @@ reading = group(
         shell_complete=completion.files,
         help="The trace of the start, in which the graphs were captured: it says which operators are replayed.",
     ),
+    snapshot,
     no_cache,
 )
 

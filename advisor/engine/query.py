@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import duckdb
 
 from advisor.errors import UsageError, nearest
 from advisor.frames import SCHEMAS
-from advisor.rulebook.conditions import connect
+from advisor.rulebook.conditions import Watch, connect
 from advisor.trace import Trace
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 _TABLES = re.compile(r"\s*show\s+(?:all\s+)?tables\s*;?\s*", re.IGNORECASE)
 _FRAMES = ["frame", "one row is"]
+_CHUNK, _COUNTED = 10_000, 10_000_000
 
 
 def run(trace: Trace, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
@@ -41,12 +43,46 @@ def table(trace: Trace, sql: str) -> pd.DataFrame:
     return _run(trace, sql, lambda answer: answer.df())
 
 
+class Page(NamedTuple):
+    """Some rows of an answer, and how many it has; ``more`` says that it has more than could be counted in time."""
+
+    names: list[str]
+    rows: list[tuple[Any, ...]]
+    total: int
+    more: bool
+
+
+def page(trace: Trace, sql: str, *, skip: int, most: int, seconds: float) -> Page:
+    """Return at most *most* rows behind the first *skip*; all others are counted, not kept.
+
+    Raises ``UsageError`` as :func:`run`, and where the query takes more than *seconds* of the processor.
+    """
+    if _TABLES.fullmatch(sql):
+        return Page(_FRAMES, _frames()[skip : skip + most], len(SCHEMAS), False)
+
+    def fetch(answer: duckdb.DuckDBPyConnection) -> Page:
+        names = [str(column[0]) for column in answer.description or ()]
+        left = skip
+        while left and (rows := answer.fetchmany(min(left, _CHUNK))):
+            left -= len(rows)
+        wanted = [] if left else answer.fetchmany(most)
+        total, rows = skip - left + len(wanted), wanted
+        while rows and total < _COUNTED:
+            rows = answer.fetchmany(_CHUNK)
+            total += len(rows)
+        return Page(names, wanted, total, total >= _COUNTED)
+
+    return _run(trace, sql, fetch, seconds)
+
+
 def _frames() -> list[tuple[Any, ...]]:
     return [(name, schema.row) for name, schema in SCHEMAS.items()]
 
 
-def _run(trace: Trace, sql: str, fetch: Callable[[duckdb.DuckDBPyConnection], Answer]) -> Answer:
-    """Run one SELECT and *fetch* what it comes to."""
+def _run(
+    trace: Trace, sql: str, fetch: Callable[[duckdb.DuckDBPyConnection], Answer], seconds: float = math.inf
+) -> Answer:
+    """Run one SELECT and *fetch* what it comes to, within so many *seconds* of the processor."""
     try:
         sql.encode("utf-8")
     except UnicodeEncodeError:
@@ -61,11 +97,30 @@ def _run(trace: Trace, sql: str, fetch: Callable[[duckdb.DuckDBPyConnection], An
     try:
         for name in named:
             connection.register(name, trace.frame(name))
-        with _explain_errors(named):
-            connection.execute(sql)
-            return fetch(connection)
+        if math.isinf(seconds):
+            with _explain_errors(named):
+                connection.execute(sql)
+                return fetch(connection)
+        return _watched(connection, sql, named, fetch, seconds)
     finally:
         connection.close()
+
+
+def _watched(
+    connection: duckdb.DuckDBPyConnection,
+    sql: str,
+    named: Sequence[str],
+    fetch: Callable[[duckdb.DuckDBPyConnection], Answer],
+    seconds: float,
+) -> Answer:
+    try:
+        with Watch(connection) as watch, watch.limit(seconds), _explain_errors(named):
+            connection.execute(sql)
+            return fetch(connection)
+    except KeyboardInterrupt:  # the watch's: nobody presses Ctrl-C in a thread
+        raise UsageError(
+            f"SQL: stopped after {seconds:.0f} s of the processor; filter or group in SQL, and ask for fewer rows"
+        ) from None
 
 
 @contextmanager

@@ -142,13 +142,20 @@ def build(context: Context) -> pd.DataFrame:
     return pd.DataFrame(frame)
 
 
-def _bus_gbps(codes: Ints, sent: Ints, sizes: Ints, dur_ns: Ints) -> Floats:
-    """Return the bus bandwidth of each row in GB/s, which is bytes a ns; NaN where it is not known."""
+def on_the_bus(codes: Ints, sent: Ints, sizes: Ints) -> Floats:
+    """Return the bytes that each rank has to send for a message, by kind and size of group; NaN where that is not known."""
     out = np.full(len(codes), np.nan)
     for name, factor in _ON_THE_BUS.items():
-        at = np.flatnonzero((codes == NAMES.index(name)) & (sent > 0) & (sizes > 1) & (dur_ns > 0))
-        out[at] = factor(sizes[at].astype(np.float64)) * sent[at] / dur_ns[at]
+        at = np.flatnonzero((codes == NAMES.index(name)) & (sent > 0) & (sizes > 1))
+        out[at] = factor(sizes[at].astype(np.float64)) * sent[at]
     return out
+
+
+def _bus_gbps(codes: Ints, sent: Ints, sizes: Ints, dur_ns: Ints) -> Floats:
+    """Return the bus bandwidth of each row in GB/s, which is bytes a ns; NaN where it is not known."""
+    lasts = np.where(dur_ns > 0, dur_ns, np.nan)
+    gbps: Floats = on_the_bus(codes, sent, sizes) / lasts
+    return gbps
 
 
 def _follows(context: Context, rows: Ints, group: Ints) -> Bools:

@@ -109,8 +109,8 @@ SCHEMA = Schema(
         integer("graph_kernels", "", "kernels launched by them"),
         flag("graphs_underrecorded", "replays lack work in the trace"),
         flag("thinned", "events were taken out of the file in over a tenth of the time: idle there is none that was seen"),
-        real("taken_out_share", "share", "of the time that the ledger divides: between operators of which over a hundred events are "
-             "missing, by the profiler's own numbers (Ev Idx)"),
+        real("taken_out_share", "share", "of the time that the ledger divides: between operators of which over a hundred events "
+             "are missing, by the profiler's own numbers (Ev Idx)"),
         flag("idle_trusted", "idle time may be explained: host recorded, replays whole"),
         real("unlinked_share", "share", "of GPU time: work whose launch is not in the trace; NULL without GPU work"),
         real("overhead_share", "share", "of the window: the profiler's own buffer requests and flushes"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import median
+from typing import NamedTuple
 
 from advisor.results.samples import Layer, Work
 
@@ -18,6 +19,7 @@ _FACTS = {
     "framework": "the framework was {}, and is {}",
     "compiler": "its code was {}, and is {}",
 }
+_SURE = "the batch"
 _SERVING = "inference"
 """The phase of whatever does not train; of some programs more is known, so that it differs from none of those."""
 _OTHER_SIZE = 0.10
@@ -39,7 +41,8 @@ def unlike(base: Work | None, now: Work | None) -> list[str]:
         for name, words in _FACTS.items()
         if (was := getattr(base, name)) and (is_now := getattr(now, name)) and _differ(was, is_now)
     ]
-    batch = _batch(base, now)
+    growth = _batch(base, now)
+    batch = str(growth) if growth else ""
     if not batch and (
         part := _part(*({name: layer.calls for name, layer in side.layers.items()} for side in (base, now)))
     ):
@@ -59,28 +62,45 @@ def _differ(was: str, is_now: str) -> bool:
     return was != is_now and (_SERVING not in (was, is_now) or "training" in (was, is_now))
 
 
-def _changed(what: str, was: float, is_now: float, source: str) -> str:
-    """Say ``the batch doubled (32 → 64, …)``."""
-    ratio = is_now / was
-    verb = "doubled" if ratio == 2 else "halved" if ratio == 0.5 else "grew" if ratio > 1 else "shrank"
-    return f"{what} {verb} ({was:g} → {is_now:g}, {source})"
+def batches(base: Work | None, now: Work | None) -> tuple[float, float] | None:
+    """Return the samples a step on both sides where they differ, and that is sure; None else."""
+    if base is None or now is None:
+        return None
+    growth = _batch(base, now)
+    sure = growth is not None and growth.what == _SURE and growth.before > 0 and growth.after > 0
+    return (growth.before, growth.after) if growth is not None and sure else None
 
 
-def _batch(base: Work, now: Work) -> str:
-    """Say how the batch changed; empty where it did not, or nothing tells."""
+class _Growth(NamedTuple):
+    """Samples a step on both sides, where they differ: ``what`` says if that is sure, ``source`` how it is known."""
+
+    what: str
+    before: float
+    after: float
+    source: str
+
+    def __str__(self) -> str:
+        """Say ``the batch doubled (32 → 64, …)``."""
+        ratio = self.after / self.before
+        verb = "doubled" if ratio == 2 else "halved" if ratio == 0.5 else "grew" if ratio > 1 else "shrank"
+        return f"{self.what} {verb} ({self.before:g} → {self.after:g}, {self.source})"
+
+
+def _batch(base: Work, now: Work) -> _Growth | None:
+    """Find how the batch changed; None where it did not, or nothing tells."""
     if base.batch and now.batch and base.batch != now.batch:
-        return _changed("the batch", base.batch, now.batch, "as recorded")
+        return _Growth(_SURE, base.batch, now.batch, "as recorded")
     leads = [
         (_leads(layer), _leads(other))
         for name, layer in base.layers.items()
         if (other := now.layers.get(name)) is not None and layer.inputs and other.inputs
     ]
     alone = [(min(was), min(is_now)) for was, is_now in leads if len(was) == len(is_now) == 1]
-    return _common(alone, "the batch") or ("" if len(alone) > len(leads) / 2 else _largest(base, now))
+    return _common(alone, _SURE) or (None if len(alone) > len(leads) / 2 else _largest(base, now))
 
 
-def _largest(base: Work, now: Work) -> str:
-    """Say how the largest batch changed where a recording holds several sizes, as the last one of an epoch is smaller.
+def _largest(base: Work, now: Work) -> _Growth | None:
+    """Find how the largest batch changed where a recording holds several sizes, as the last one of an epoch is smaller.
 
     Where any size comes, as of sentences, the largest one of a few steps is chance: it must be far from what it was.
     """
@@ -91,21 +111,21 @@ def _largest(base: Work, now: Work) -> str:
         and all(_leads(side) and len(side.inputs) < _ALL_INPUTS for side in (layer, other))
     ]
     far = sum(max(pair) >= _GROWN * min(pair) for pair in pairs)
-    return _common(pairs, "perhaps the batch") if far >= _MOST * len(pairs) else ""
+    return _common(pairs, f"perhaps {_SURE}") if far >= _MOST * len(pairs) else None
 
 
-def _common(pairs: Sequence[tuple[int, int]], what: str) -> str:
-    """Say how the batch changed by the first sizes of layers' inputs before and now; empty unless most agree."""
+def _common(pairs: Sequence[tuple[int, int]], what: str) -> _Growth | None:
+    """Find how the batch changed by the first sizes of layers' inputs before and now; None unless most agree."""
     total = len(pairs)
     grown = Counter(pair for pair in pairs if pair[0] != pair[1])
     if not grown or sum(grown.values()) < _MOST * total:
-        return ""
+        return None
     ratios = [after / before for (before, after), count in grown.items() for _ in range(count)]
     common = median(ratios)
     if sum(abs(ratio - common) <= 1e-9 for ratio in ratios) < _MOST * total:
-        return ""
+        return None
     (before, after), _ = max(grown.items(), key=lambda item: (item[1], -item[0][0]))
-    return _changed(what, before, after, "the first size of what its layers take in")
+    return _Growth(what, before, after, "the first size of what its layers take in")
 
 
 def _leads(layer: Layer) -> set[int]:

@@ -19,16 +19,20 @@ import msgspec
 from advisor import files
 from advisor.errors import UsageError
 from advisor.gating.alike import unlike
+from advisor.gating.division import digest
 from advisor.privacy import excerpt
 from advisor.results.analysis import Analysis
 from advisor.results.encoding import inert
 from advisor.results.samples import Samples, Work
+from advisor.results.sites import Sites
 from advisor.views.metrics import METRICS
 
 SCHEMA_VERSION = 1
 MOST_BYTES = 64 << 20
 _MOST = 1e15
 _LONGEST = 300
+_SITE = re.compile(r"\{\n[^{}]*?\"cause\": \"[^{}]*\}")
+_BREAK = re.compile(r"\n *")
 _FIGURES = re.compile(r"\[[\s\d.,eE+-]+\]")
 
 
@@ -79,6 +83,8 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
     history: list[Change]
     work: Work | None = None
     """Work that was computed, as far as the recordings tell; None in a baseline of an advisor that did not keep it."""
+    program: Sites | None = None
+    """Owners of the step by place in the program, to divide a regression over; None in a baseline of an advisor before it."""
     digest: str = ""
     """Digest of the rest but its history, in the file; once loaded it is left only where the rest is not what was written."""
 
@@ -140,6 +146,7 @@ def make(analyses: Sequence[Analysis], *, workload: str = "", reason: str = "fir
         parts=_parts(samples_of),
         history=[Change(reason=reason, runs=len(analyses))],
         work=samples_of[0].work,
+        program=digest([samples.sites for samples in samples_of if samples.sites is not None]),
     )
 
 
@@ -245,8 +252,9 @@ def _digest(table: dict[str, object]) -> str:
 
 
 def _compact(text: str) -> str:
-    """Return lists of figures on one line each, so that a diff is read by metric."""
-    return _FIGURES.sub(lambda match: " ".join(match[0].split()).replace("[ ", "[").replace(" ]", "]"), text)
+    """Return lists of figures, and sites of the program, on one line each, so that a diff is read by metric and by place."""
+    text = _FIGURES.sub(lambda match: " ".join(match[0].split()).replace("[ ", "[").replace(" ]", "]"), text)
+    return _SITE.sub(lambda match: _BREAK.sub(" ", match[0]).replace("{ ", "{", 1)[:-2] + "}", text)
 
 
 def load(path: Path) -> Baseline:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
 
 from advisor.gating import baseline as baselines
-from advisor.gating.alike import unlike
+from advisor.gating.alike import batches, unlike
 from advisor.gating.baseline import Baseline
 from advisor.gating.checks import OUTCOMES
 from advisor.gating.checks import Comparison as Checks
+from advisor.gating.claims import claims
+from advisor.gating.division import divide
 from advisor.results.analysis import Analysis
 from advisor.results.comparison import (
     SCHEMA_VERSION,
-    Answer,
-    Claim,
     Comparison,
     Fate,
     Item,
@@ -23,13 +26,16 @@ from advisor.results.comparison import (
     Turn,
     Turned,
 )
+from advisor.results.division import Division
 from advisor.results.judgement import Check
 from advisor.results.views import Grid
+from advisor.views.metrics import MEAN_STEP, STEP
 
 _DECISIONS = {outcome: decision for decision, outcome in OUTCOMES.items()}
 _MOST = 15
 _SHARE = 0.10
 _STEP_SHARE = 0.002
+_NEAR = 1e-6
 
 
 def compare(before: Analysis, after: Analysis) -> Comparison:
@@ -38,33 +44,35 @@ def compare(before: Analysis, after: Analysis) -> Comparison:
     checks = Checks(base, now, [after], {}).checks()
     metrics = {check.name: _shift(check) for check in checks if check.kind == "metric"}
     rules = {check.name: check for check in checks if check.kind == "rule"}
-    step = metrics.pop("step_ms")
+    division = _division(before, after)
+    step = _step(metrics, before, after)
     items, hidden = _items(before, after)
     return Comparison(
         schema_version=SCHEMA_VERSION,
         before=_side(before),
         after=_side(after),
-        headline=_headline(step),
+        headline=_headline(step, division),
         unlike=[*baselines.differences(base.fingerprint, now.fingerprint), *unlike(base.work, now.work)],
+        division=division,
         step=step,
         causes=list(_causes(base, now)),
         metrics=list(metrics.values()),
         findings=_turns(before, after, rules),
-        claims=_claims(before, after, rules),
+        claims=claims(before, after, rules),
         items=items,
         hidden=hidden,
     )
 
 
 def _side(analysis: Analysis) -> Side:
-    summary = analysis.summary
+    summary, sites = analysis.summary, analysis.samples and analysis.samples.sites
     device = next((d.name for d in analysis.trace.devices if d.id == summary.device), None)
     times = summary.step_ms
     return Side(
         path=analysis.trace.path,
         device=device,
         steps=summary.steps,
-        step_ms=times.median if times else None,
+        step_ms=(sites.step_ms if sites else times.median) if times else None,
         p10_ms=times.p10 if times else None,
         p90_ms=times.p90 if times else None,
         window_ms=summary.window_ms,
@@ -83,7 +91,45 @@ def _shift(check: Check) -> Shift:
     )
 
 
-def _headline(step: Shift) -> str:
+def _division(before: Analysis, after: Analysis) -> Division | None:
+    """Divide the difference; None where a side holds no steady work."""
+    sides = (before.samples, after.samples)
+    if sides[0] is None or sides[1] is None or sides[0].sites is None or sides[1].sites is None:
+        return None
+    return divide(sides[0].sites, sides[1].sites, batches(sides[0].work, sides[1].work))
+
+
+def _step(metrics: dict[str, Shift], before: Analysis, after: Analysis) -> Shift:
+    """Return the step as `analyze` has it on either side, with what the gate would say of it."""
+    step, mean = metrics.pop(STEP.name), metrics.get(MEAN_STEP.name)
+    sides = (before.samples, after.samples)
+    if sides[0] is None or sides[1] is None or sides[0].sites is None or sides[1].sites is None:
+        return step
+    figures = [side.sites.step_ms for side in sides if side is not None and side.sites is not None]
+    median = step.before is not None and step.after is not None
+    near = median and all(
+        abs(figure - value) <= _NEAR * figure
+        for figure, value in zip(figures, (step.before or 0, step.after or 0), strict=True)
+    )
+    # Where steps are uneven the typical step is their mean: that is what is decided then.
+    check = step if near or mean is None else mean
+    return msgspec.structs.replace(check, name=step.name, meaning=step.meaning, before=figures[0], after=figures[1])
+
+
+def _per_sample(division: Division) -> str:
+    """Say what became of a sample, where the batch changed: a step that holds more of them says nothing by itself."""
+    was, now = division.before_ms, division.after_ms
+    assert division.batch is not None
+    if not was or not now:
+        return "the step cannot be compared"
+    word = f"{was / now:.2f}× as fast a sample" if now <= was else f"{now / was:.2f}× the time a sample"
+    return f"{word}: {was:.4g} → {now:.4g} ms a sample ({_signed(100 * (now / was - 1))} %)"
+
+
+def _headline(step: Shift, division: Division | None) -> str:
+    if division is not None and division.batch is not None:
+        batch = " → ".join(f"{size:g}" for size in division.batch)
+        return f"{_per_sample(division)}; the batch is {batch}, the step {step.before:.4g} → {step.after:.4g} ms"
     if step.before is None or step.after is None or not step.before:
         return "the step cannot be compared"
     ratio = step.before / step.after if step.after else 0.0
@@ -153,64 +199,56 @@ def _turns(before: Analysis, after: Analysis, checks: dict[str, Check]) -> list[
     return sorted(turns, key=lambda row: order.index(row.turn))
 
 
-def _claims(before: Analysis, after: Analysis, checks: Mapping[str, Check]) -> list[Claim]:
-    """Hold the fix's promise of each finding of *before* against *after*, as far as its rule can tell."""
-    verdicts = baselines.verdicts(after)
-    left = {finding.rule: finding for finding in after.findings}
-    because = {verdict.rule: verdict.because for verdict in after.verdicts.not_applicable}
-    claims = []
-    for finding in before.findings:
-        verdict = verdicts.get(finding.rule, "unknown")
-        now, check = left.get(finding.rule), checks.get(finding.rule)
-        cost = check.base if check and check.base is not None else finding.cost_ms
-        answer: Answer = "holds"
-        if now is not None:
-            # Nobody can tell a fix that did nothing from one that nobody tried: what costs as before accuses none.
-            changed = check is not None and check.outcome in ("regression", "improvement")
-            answer = "does not hold" if changed else "not applied"
-            costs = check.now if check and check.now is not None else now.cost_ms
-            reason = "the rule still fires" + (f": it cost {cost:.3g} ms a step and costs {costs:.3g}" if cost else "")
-        elif verdict == "passes":
-            reason = "the rule passes" + (f": what cost {cost:.3g} ms a step is under its limits" if cost else "")
-        elif verdict == "not_applicable":
-            reason = f"the rule has nothing to say any more: {because.get(finding.rule, '')}".rstrip(": ")
-        else:
-            answer, reason = "cannot be told", "the rule could not run on the second trace"
-        claims.append(
-            Claim(rule=finding.rule, fix=finding.fix.title, verify=finding.fix.verify, answer=answer, because=reason)
-        )
-    order = ("holds", "does not hold", "cannot be told", "not applied")
-    return sorted(claims, key=lambda claim: order.index(claim.answer))
-
-
 # ---- kernels, operators, modules
+
+
+class _Row(NamedTuple):
+    """One row of a table, a step: calls, and ms on the GPU and on the host; None where the table does not tell."""
+
+    calls: float = 0.0
+    gpu: float | None = None
+    host: float | None = None
+
+    @property
+    def ms(self) -> float:
+        """Both together: what a row counts by."""
+        return (self.gpu or 0.0) + (self.host or 0.0)
+
+    def plus(self, other: _Row) -> _Row:
+        """Add another row."""
+        return _Row(self.calls + other.calls, _sum(self.gpu, other.gpu), _sum(self.host, other.host))
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    return None if one is None and other is None else (one or 0.0) + (other or 0.0)
 
 
 class _Table:
     """Rows of a grid by name and shape, a step; ``least`` is the lightest that the grid still holds."""
 
-    def __init__(self, grid: Grid | None, steps: int, calls: str, times: Sequence[str]) -> None:
-        self.rows: dict[tuple[str, str], tuple[float, float]] = {}
+    def __init__(self, grid: Grid | None, steps: int, gpu: str, host: str) -> None:
+        self.rows: dict[tuple[str, str], _Row] = {}
         self.least = 0.0
         if grid is None or not grid.rows:
             return
         heads = [heading.name for heading in grid.columns]
-        columns = [heads.index(name) for name in times]
+        places = [heads.index(name) if name else -1 for name in (gpu, host)]
         for index, row in enumerate(grid.rows):
             if str(row[0]).startswith("ProfilerStep#"):
                 continue  # the steps themselves, each with a name of its own
             parent = grid.parents[index] if grid.parents else -1
             is_shape = parent >= 0 and heads[0] == "operator"
             key = (str(grid.rows[parent][0]), str(row[0])) if is_shape else (_path(grid, index), "")
-            weight = sum(_as_float(row[column]) for column in columns) / steps
-            count, ms = self.rows.get(key, (0.0, 0.0))
-            self.rows[key] = (count + _as_float(row[heads.index(calls)]) / steps, ms + weight)
+            values = [_as_float(row[place]) if place >= 0 else None for place in places]
+            times = [None if value is None else value / steps for value in values]
+            calls = (_as_float(row[heads.index("calls")]) or 0.0) / steps
+            self.rows[key] = self.rows.get(key, _Row()).plus(_Row(calls, *times))
         if grid.total > len(grid.rows):
-            self.least = min((ms for _, ms in self.rows.values()), default=0.0)
+            self.least = min((row.ms for row in self.rows.values()), default=0.0)
 
 
-def _as_float(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
+def _as_float(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
 
 
 def _path(grid: Grid, index: int) -> str:
@@ -225,49 +263,61 @@ def _path(grid: Grid, index: int) -> str:
 def _items(before: Analysis, after: Analysis) -> tuple[list[Item], dict[str, int]]:
     """List the items that appeared, vanished or changed, the most first, of each kind; and count those left out."""
     step = before.summary.step_ms.median if before.summary.step_ms else before.summary.window_ms
-    kinds: tuple[tuple[Kind, str, str, tuple[str, ...]], ...] = (
-        ("kernel", "kernels", "calls", ("total",)),
-        ("operator", "operators", "calls", ("host self", "GPU self")),
-        ("module", "modules", "calls", ("GPU self",)),
+    kinds: tuple[tuple[Kind, str, str, str], ...] = (
+        ("kernel", "kernels", "total", ""),
+        ("operator", "operators", "GPU self", "host self"),
+        ("module", "modules", "GPU self", ""),
     )
     items: list[Item] = []
     hidden: dict[str, int] = {}
-    for kind, name, calls, times in kinds:
+    for kind, name, gpu, host in kinds:
         tables = [
-            _Table(getattr(side.views, name) if side.views else None, max(1, side.summary.steps), calls, times)
+            _Table(getattr(side.views, name) if side.views else None, max(1, side.summary.steps), gpu, host)
             for side in (before, after)
         ]
         if not all(table.rows for table in tables):
             continue  # not recorded on a side: nothing of it appeared or vanished
-        changes = sorted(
-            _changed(kind, tables[0], tables[1], step * _STEP_SHARE), key=lambda i: -abs(i.ms_after - i.ms_before)
-        )
+        changed = _changed(kind, tables[0], tables[1], step * _STEP_SHARE)
+        changes = [item for _, item in sorted(changed, key=lambda pair: -pair[0])]
         items += changes[:_MOST]
         if len(changes) > _MOST:
             hidden[kind] = len(changes) - _MOST
     return items, hidden
 
 
-def _changed(kind: Kind, was: _Table, now: _Table, floor: float) -> Iterator[Item]:
+def _changed(kind: Kind, was: _Table, now: _Table, floor: float) -> Iterator[tuple[float, Item]]:
+    """Yield what changed, with how much that is in ms."""
     names = {name for name, shape in was.rows.keys() ^ now.rows.keys() if not shape}
     for key in dict.fromkeys([*was.rows, *now.rows]):
         name, shape = key
-        (calls, ms), (calls_now, ms_now) = was.rows.get(key, (0.0, 0.0)), now.rows.get(key, (0.0, 0.0))
-        fate: Fate = "more" if ms_now > ms else "less"
+        first, second = was.rows.get(key, _Row()), now.rows.get(key, _Row())
+        fate: Fate = "more" if second.ms > first.ms else "less"
+        change = abs(second.ms - first.ms)
         if key not in was.rows or key not in now.rows:
             other = was if key not in was.rows else now
-            if (shape and name in names) or max(ms, ms_now) <= max(other.least, floor / 10):
+            if (shape and name in names) or max(first.ms, second.ms) <= max(other.least, floor / 10):
                 continue  # told with its operator; or the other side's table may only be too short for it
             fate = "appeared" if key not in was.rows else "vanished"
-        elif abs(ms_now - ms) < max(_SHARE * ms, floor):
+        elif change < max(_SHARE * first.ms, floor):
             continue
-        yield Item(
-            kind=kind,
-            name=name,
-            shape=shape,
-            fate=fate,
-            calls_before=calls,
-            calls_after=calls_now,
-            ms_before=ms,
-            ms_after=ms_now,
+        gpu, host = ((getattr(first, place), getattr(second, place)) for place in ("gpu", "host"))
+        yield (
+            change,
+            Item(
+                kind=kind,
+                name=name,
+                shape=shape,
+                fate=fate,
+                calls_before=first.calls,
+                calls_after=second.calls,
+                gpu_ms_before=gpu[0] if gpu[0] is not None else _zero(gpu[1]),
+                gpu_ms_after=gpu[1] if gpu[1] is not None else _zero(gpu[0]),
+                host_ms_before=host[0] if host[0] is not None else _zero(host[1]),
+                host_ms_after=host[1] if host[1] is not None else _zero(host[0]),
+            ),
         )
+
+
+def _zero(other: float | None) -> float | None:
+    """Return what a side has of something that only the other one has: nothing, where that is known."""
+    return None if other is None else 0.0

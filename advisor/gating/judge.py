@@ -19,6 +19,7 @@ from advisor.gating.alike import in_other_units, part_of, unlike
 from advisor.gating.assertions import check_assertion
 from advisor.gating.baseline import Baseline
 from advisor.gating.checks import Comparison
+from advisor.gating.explanation import explained
 from advisor.results.analysis import Analysis
 from advisor.results.decision import obstacle
 from advisor.results.judgement import SCHEMA_VERSION, Check, Judgement, Verdict
@@ -58,12 +59,10 @@ def judge(
             checks += Comparison(base, now, candidates, settings.tolerance).checks()
     if not obstacles:
         checks += [check_assertion(assertion, candidates) for assertion in settings.asserted]
-    levelled = [_settle(check, settings, today) for check in checks]
-    checks = sorted((check for check in levelled if check.level != "off"), key=_order)
+    checks, off = _levelled(checks, settings, today)
     verdict = _verdict(checks, incomparable)
     headline = _headline(verdict, checks, incomparable, of_work=incomparable == others)
-    off = len(levelled) - len(checks)
-    return Judgement(
+    judgement = Judgement(
         schema_version=SCHEMA_VERSION,
         verdict=verdict,
         headline=headline + (f"; {off} {'is' if off == 1 else 'are'} off by the settings" if off else ""),
@@ -74,6 +73,7 @@ def judge(
         checks=checks,
         update=_update(checks, candidates, baseline_name) if base is not None and not incomparable else "",
     )
+    return explained(judgement, base, candidates) if base is not None and not incomparable else judgement
 
 
 def _of_other_work(base: Baseline, now: Baseline) -> list[str]:
@@ -83,6 +83,13 @@ def _of_other_work(base: Baseline, now: Baseline) -> list[str]:
 
 
 # ---- levels and waivers
+
+
+def _levelled(checks: Sequence[Check], settings: Gate, today: str) -> tuple[list[Check], int]:
+    """Return the checks at the levels that the project gives them, in order, and how many it switched off."""
+    levelled = [_settle(check, settings, today) for check in checks]
+    kept = sorted((check for check in levelled if check.level != "off"), key=_order)
+    return kept, len(levelled) - len(kept)
 
 
 def _settle(check: Check, settings: Gate, today: str) -> Check:

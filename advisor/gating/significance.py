@@ -317,11 +317,11 @@ def _of_runs(left: Runs, right: Runs, sign: float, statistic: Statistic, quiet: 
     def far(chance: float) -> float:
         """Return the distance that chance puts between the sides, by the spread that runs show or hardly exceed."""
         most = -_NORMAL.inv_cdf(chance / 2) * max(math.sqrt(between), hardly_more) if known else math.inf
-        shown = min(_student(chance, freedom) * math.sqrt(between), most)
-        return error * max(shown, _student(chance, steps) * math.sqrt(within))
+        shown = min(student(chance, freedom) * math.sqrt(between), most)
+        return error * max(shown, student(chance, steps) * math.sqrt(within))
 
     certain, hardly = far(level * (_FEWEST if freedom <= 2 else 1)), far(_HARDLY)
-    slack = error * _student(_UNDER, freedom) * math.sqrt(between)
+    slack = error * student(_UNDER, freedom) * math.sqrt(between)
     return Bounds(grown - certain, grown + certain, grown + hardly, grown, True, slack)
 
 
@@ -332,7 +332,7 @@ def _shown_at_most(freedom: int) -> float:
 
 
 @cache
-def _student(chance: float, freedom: int) -> float:
+def student(chance: float, freedom: int) -> float:
     """Return what Student's t exceeds with this chance."""
     low, high = 0.0, 1.0
     while _beyond(high, freedom) > chance:

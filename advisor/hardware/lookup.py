@@ -122,14 +122,36 @@ def _reached(generation: int | None, lanes: int = LANES) -> float | None:
     return reached * lanes / LANES if reached else None
 
 
+_OPENING = re.compile(r"[A-Za-z\d -]*")
+_REPEATS = ("?", "*", "{")
+
+
+@cache
+def openings(pattern: str) -> tuple[str, ...]:
+    """Return what a text has to hold one of, in lower case, for a pattern to be found in it: how its alternatives begin."""
+    depth, begin, parts = 0, 0, []
+    for at, sign in enumerate(pattern):
+        depth += (sign == "(") - (sign == ")")
+        if sign == "|" and depth == 0:
+            parts.append(pattern[begin:at])
+            begin = at + 1
+    found = [(part, _OPENING.match(part)) for part in (*parts, pattern[begin:])]
+    literal = [(part, match[0] if match else "") for part, match in found]
+    # The last sign before a repetition may be missing.
+    return tuple((text[:-1] if part[len(text) :].startswith(_REPEATS) else text).lower() for part, text in literal)
+
+
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<![A-Za-z\d])(?:{pattern})(?![A-Za-z\d])", re.IGNORECASE)
+    return re.compile(rf"(?<![A-Za-z\d])(?:{pattern})(?![A-Za-z\d])", re.IGNORECASE | re.ASCII)
 
 
 def _named(name: str, devices: Iterable[Device]) -> list[Device]:
     """The devices that a name fits, and of these those whose pattern takes the most of it."""
-    lengths = [(len(found[0]), device) for device in devices if (found := _compiled(device.pattern).search(name))]
+    folded = name.lower()
+    # Compiling the patterns of the whole table takes longer than all other work on limits.
+    near = [device for device in devices if any(opening in folded for opening in openings(device.pattern))]
+    lengths = [(len(found[0]), device) for device in near if (found := _compiled(device.pattern).search(name))]
     longest = max((length for length, _ in lengths), default=0)
     return [device for length, device in lengths if length == longest]
 

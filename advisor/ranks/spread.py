@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from advisor.frames.collectives import NAMES, on_the_bus
 from advisor.ranks.digest import Digest
 from advisor.ranks.job import Job
 from advisor.ranks.matching import labels
@@ -69,10 +71,15 @@ def traffic(job: Job) -> list[Traffic]:
     waits = _waits(job)
     messages = []
     means = table.groupby(_MESSAGE).agg(
-        ranks=("count", "size"), count=("count", "mean"), time_ms=("time_ms", "mean"), exposed_ms=("exposed_ms", "mean")
+        ranks=("count", "size"),
+        count=("count", "mean"),
+        time_ms=("time_ms", "mean"),
+        exposed_ms=("exposed_ms", "mean"),
+        members=("members", "max"),
     )
     for row in means.reset_index().to_dict("records"):  # a row a rank was summed up
         message = str(row["group"]), str(row["kind"]), int(row["bytes"])
+        wait_ms = None if job.obstacle else waits.get(message, 0.0) / int(row["ranks"])
         messages.append(
             Traffic(
                 group=message[0],
@@ -82,11 +89,23 @@ def traffic(job: Job) -> list[Traffic]:
                 count=float(row["count"]),
                 time_ms=float(row["time_ms"]),
                 exposed_ms=float(row["exposed_ms"]),
-                wait_ms=None if job.obstacle else waits.get(message, 0.0) / int(row["ranks"]),
+                wait_ms=wait_ms,
+                bus_gbps=_bus_gbps(row, wait_ms),
             )
         )
     messages.sort(key=lambda entry: (-entry.exposed_ms * entry.ranks, entry.group, entry.kind, entry.bytes or 0))
     return messages[:MOST_TRAFFIC]
+
+
+def _bus_gbps(row: Mapping[Any, Any], wait_ms: float | None) -> float | None:
+    """Return the bus bandwidth of some equal collectives, net of waiting; None where that or what they send is unknown."""
+    if wait_ms is None or row["time_ms"] <= wait_ms or row["kind"] not in NAMES:
+        return None
+    code, sent, members = (
+        np.array([int(number)]) for number in (NAMES.index(row["kind"]), row["bytes"], row["members"])
+    )
+    moved = float(on_the_bus(code, sent, members)[0])
+    return None if np.isnan(moved) else moved * row["count"] / (row["time_ms"] - wait_ms) / 1e6
 
 
 def _messages(digest: Digest) -> pd.DataFrame:
@@ -101,10 +120,14 @@ def _messages(digest: Digest) -> pd.DataFrame:
             "bytes": table["bytes"].fillna(-1).to_numpy(np.int64),
             "time_ms": table["dur_ns"].to_numpy() * scale,
             "exposed_ms": table["cost_ns"].to_numpy() * scale,
+            "members": table["group_size"].fillna(-1).to_numpy(np.int64),
         }
     )[inside]
     sums = frame.groupby(_MESSAGE).agg(
-        count=("time_ms", "size"), time_ms=("time_ms", "sum"), exposed_ms=("exposed_ms", "sum")
+        count=("time_ms", "size"),
+        time_ms=("time_ms", "sum"),
+        exposed_ms=("exposed_ms", "sum"),
+        members=("members", "max"),
     )
     return sums.assign(count=sums["count"] / max(digest.step_count, 1)).reset_index()
 

@@ -102,7 +102,9 @@ def to_duration(value: Any) -> int:
 class Columns:
     """Accumulates events into columns."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, in_ns: bool = False) -> None:
+        """*in_ns*: times of events are whole ns, and their durations are numbers of ends that :meth:`finish` is given."""
+        self.in_ns = in_ns
         self.names = Codes()
         self.stacks = Codes()
         self.raws = Codes()
@@ -203,14 +205,19 @@ class Columns:
             if exact is not None:
                 event.ts, event.dur = exact.ts, exact.dur  # type: ignore[assignment]
 
-    def finish(self) -> dict[str, Table]:
-        """The columns of every group, in file order; rows without a usable start are dropped and counted."""
+    def finish(self, ends: Array | None = None) -> dict[str, Table]:
+        """The columns of every group, in file order; rows without a usable start are dropped and counted.
+
+        *ends* are those of events whose durations are numbers so far; a row whose end is ``MISSING`` is dropped.
+        """
         tables: dict[str, Table] = {}
         for group in self._take:
             grown = self._grown.pop(group, None)
             if grown is None:
                 continue
             table = grown.finish()
+            if ends is not None:
+                _end_at(table, ends)
             bad = table["ts"] == MISSING
             if bad.any():
                 table = {key: column[~bad] for key, column in table.items()}
@@ -256,6 +263,8 @@ class Columns:
 
     def _plain_ns(self, values: list[Any]) -> Array | None:
         """Times in us as int64 ns in one go; None where they are no plain numbers. Raises NeedExact."""
+        if self.in_ns:
+            return np.array(values, np.int64)
         try:
             array = np.array(values)
         except (ValueError, OverflowError):
@@ -420,6 +429,13 @@ class Columns:
         folded = [a.address & _WORD if isinstance(a.address, int) else 0 for a in args]
         table["address"] = np.array(folded, np.uint64).astype(np.int64)
         return table
+
+
+def _end_at(table: Table, ends: Array) -> None:
+    """Make durations of the numbers of ends, in place."""
+    end = ends[table["dur"]]
+    table["dur"] = np.where(end == MISSING, 0, end - table["ts"])
+    table["ts"] = np.where(end == MISSING, MISSING, table["ts"])
 
 
 _WORD = (1 << 64) - 1

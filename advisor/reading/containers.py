@@ -12,7 +12,7 @@ from typing import BinaryIO, TypeAlias
 from isal import isal_zlib
 
 from advisor.errors import TraceError
-from advisor.reading import limits, remote
+from advisor.reading import formats, limits, remote
 from advisor.reading.progress import ObservedFile, Observer, Progress, Readable
 
 Handle: TypeAlias = "BinaryIO | remote.Remote"
@@ -24,24 +24,6 @@ SLICE, FINE = 1 << 12, 1 << 8
 _GZIP = b"\x1f\x8b"
 # isal's types take its exception for an instance of one.
 _GZIP_ERRORS: tuple[type[BaseException], ...] = (isal_zlib.IsalError, zlib.error, EOFError)  # type: ignore[assignment]
-
-# Files that people hand over by mistake, by their first bytes.
-_FOREIGN = (
-    (b"SQLite format 3", "a SQLite database, as Nsight Systems exports. advisor reads what torch.profiler writes"),
-    (b"PK\x03\x04", "a zip archive. Unpack it and pass the .json or .json.gz inside"),
-    (b"\x28\xb5\x2f\xfd", "zstd compressed. Decompress it first: zstd -d"),
-    (b"BZh", "bzip2 compressed. Decompress it first: bunzip2"),
-    (b"\xfd7zXZ", "xz compressed. Decompress it first: unxz"),
-    (b"\x80\x02", "a Python pickle, such as a memory snapshot. advisor reads chrome traces (export_chrome_trace)"),
-    (b"\x80\x04", "a Python pickle, such as a memory snapshot. advisor reads chrome traces (export_chrome_trace)"),
-    (b"\xff\xfe", "UTF-16 text, as some shells write when output is redirected. Save it as UTF-8"),
-    (b"\xfe\xff", "UTF-16 text, as some shells write when output is redirected. Save it as UTF-8"),
-    (b"\x7fELF", "a program. advisor reads what torch.profiler writes"),
-    (b"<", "XML or HTML. advisor reads what torch.profiler writes"),
-)
-
-
-_TAR = (".tar", ".tgz", ".tar.gz")
 
 
 class Source:
@@ -55,6 +37,10 @@ class Source:
         self.path = remote.shown(self.address)  # as messages name it
         self.notes: list[tuple[str, str]] = []
         self.size = 0
+        self.format = ""
+        """The format by the first bytes, once they are read; empty of JSON."""
+        self.local: str | None = None
+        """Path of a file that lies here as it is, neither packed nor a pipe."""
         self._compressed = 0  # compressed bytes that the text so far came from
 
     def _open(self) -> Handle:
@@ -85,7 +71,9 @@ class Source:
             if first.startswith(_GZIP):
                 yield from self._inflate(first, handle)
                 return
-            self._refuse_foreign(first)
+            self.format = formats.of(self.path, first)
+            if self.path != "-" and not remote.is_url(self.address):
+                self.local = self.address
             if self.path.endswith(".gz"):
                 self.notes.append(("not-gzip", "the file is called .gz but is not compressed; read as plain text"))
             while first:
@@ -98,21 +86,11 @@ class Source:
             if self.path != "-":
                 handle.close()
 
-    def _refuse_foreign(self, head: bytes) -> None:
-        for magic, what in _FOREIGN:
-            if head.startswith(magic):
-                raise TraceError(f"{self.path}: is {what}.")
-        named = self.path.lower().endswith(_TAR) and not head.lstrip().startswith((b"{", b"["))
-        if named or head[257:262] == b"ustar":  # where a header of tar says what it is
-            raise TraceError(
-                f"{self.path}: is a tar archive. Unpack it (tar xf) and pass the .json or .json.gz inside."
-            )
-
     def _inflate(self, block: bytes, handle: Readable) -> Iterator[bytes]:
         """Inflate gzip members one after another; a stream cut off or damaged gives what it holds, and a note."""
         for out in self._members(block, handle):
-            if not self.size:
-                self._refuse_foreign(out)
+            if not self.size and out:
+                self.format = formats.of(self.path, out)
             self.size += len(out)
             limits.check_ratio(self.path, self._compressed, self.size)
             yield out

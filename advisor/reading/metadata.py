@@ -42,6 +42,8 @@ class Metadata(Struct, frozen=True):
     built: bool = False
     recorded: Recorded | None = None
     """The program's settings, where ``advisor record`` wrote them. Paths are as written: frames clean them."""
+    format: str = "json"
+    """The format of the file: json, pftrace, nsys, rocprof."""
     accelerator: str | None = None
     """An accelerator that is neither CUDA's nor ROCm's, by the categories of its events: MTIA, HPU, XPU, PrivateUse1."""
 

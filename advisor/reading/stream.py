@@ -10,16 +10,17 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 
 import msgspec
 
 from advisor.errors import NotATrace, TraceError
-from advisor.reading import accelerators, limits, metadata
-from advisor.reading.columns import Columns, Table
+from advisor.reading import accelerators, dialects, limits, metadata
+from advisor.reading.columns import Array, Columns, Table
 from advisor.reading.containers import Source
 from advisor.reading.cut import Part
 from advisor.reading.events import BROKEN, EVENTS
+from advisor.reading.held import Snapshot
 from advisor.reading.progress import Observer, Progress
 from advisor.reading.repair import mend
 from advisor.reading.salvage import BOUNDARY, Losses, Salvage, ends_list, list_end
@@ -67,6 +68,8 @@ class Recorded:
     truncated: bool = False
     size: int = 0
     part: Part | None = None
+    snapshot: Snapshot | None = None
+    """The memory snapshot that was read beside it, or that it is."""
 
 
 def _python_minor(*texts: Iterable[str]) -> int | None:
@@ -92,12 +95,19 @@ class Reader:
         self._offset = 0  # of the text that is looked at, in the uncompressed file
 
     def read(self) -> Recorded:
-        """The whole file. Raises TraceError if it is no trace."""
+        """The whole file, in whichever format. Raises TraceError if it is no trace."""
+        first = next(self.blocks, b"")
+        if self.source.format:
+            return dialects.read(self, first)
+        self.blocks = chain([first], self.blocks)
         head, rest, is_list = self._header()
         trailer = self._events(rest)
-        meta = None if is_list else self._metadata(head, trailer)
+        return self.finished(None if is_list else self._metadata(head, trailer))
+
+    def finished(self, meta: metadata.Metadata | None, ends: Array | None = None) -> Recorded:
+        """Return what the columns came to; *ends* are those of events whose durations are numbers of them so far."""
         columns = self.columns
-        tables = columns.finish()
+        tables = columns.finish(ends)
         if not tables:
             self._refuse_empty()
         limits.check_size(self.path, columns)

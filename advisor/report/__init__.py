@@ -47,6 +47,7 @@ FORMATS = registry(
     Format("html", ".html", False, "advisor.report.html:render", views=True),
     Format("markdown", ".md", False, "advisor.report.markdown:render"),
     Format("concise", "", False, "advisor.report.concise:render"),
+    Format("brief", "", False, "advisor.report.brief:render"),
     Format("gitlab", "code-quality-report.json", False, "advisor.report.gitlab:render"),
 )
 

@@ -32,7 +32,7 @@ _HARDLY_WAITS, _AMONG_MOST, _MOST_LATE = 0.02, 0.5, 3
 _NEARLY_ALL = 0.95
 """Share of the kernels' time from which on a figure speaks of the kernels."""
 # What reading lost: codes of quality notes that a reader in a hurry must see too.
-DAMAGE = frozenset({"truncated", "gzip-truncated", "gzip-damaged", "skipped", "metadata"})
+DAMAGE = frozenset({"truncated", "gzip-truncated", "gzip-damaged", "sqlite-damaged", "skipped", "metadata"})
 
 
 class Figure(NamedTuple):
@@ -263,6 +263,11 @@ def modelled(summary: Summary) -> bool:
 def no_shorter(summary: Summary) -> bool:
     """Tell whether the step stays as long as it is where each kernel is as fast as programs reach."""
     return summary.reachable_ms is not None and summary.reachable_ms > _NO_SHORTER * summary.priced_ms
+
+
+def drawn_limit(summary: Summary) -> float | None:
+    """Return the step at the hardware's limit in ms where a picture shows it: where it is known, and shorter than the step."""
+    return summary.limit_ms if modelled(summary) and not no_shorter(summary) else None
 
 
 def waits(across: Across) -> str:

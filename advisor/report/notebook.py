@@ -5,9 +5,11 @@ from __future__ import annotations
 import msgspec
 from markupsafe import Markup
 
+from advisor.report import figures
 from advisor.report.blocks import Bar, Block, Detail, Fold, Heading, Paragraph, Span, Table
 from advisor.report.documents import analysis as report
 from advisor.report.figures import circumstances
+from advisor.report.html import roofline
 from advisor.report.html.document import fragment
 from advisor.results.analysis import Analysis, Finding
 
@@ -27,7 +29,11 @@ def analysis(result: Analysis) -> Markup:
     real = [one for one in result.findings if one.severity != "note" and one.after is None]
     blocks += report.findings(real[:_FIXES], result.summary, Detail(folds=True), result.findings)
     blocks.append(Fold("Figures", list(report.headline(result))))
-    return _body(blocks)
+    picture = result.views.roofline if result.views is not None and figures.modelled(result.summary) else None
+    if picture is None:
+        return _body(blocks)
+    text = roofline.caption(picture, figures.per(result.summary))
+    return _body(blocks) + Markup("<div>{}<p>{}</p></div>").format(roofline.chart(picture), text)
 
 
 def _drawn(block: Block) -> Block:

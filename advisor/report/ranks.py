@@ -140,13 +140,16 @@ def _traffic(across: Across) -> Table:
             _ms(message.time_ms),
             _ms(message.exposed_ms),
             _ms(message.wait_ms),
+            ABSENT if message.bus_gbps is None else number(message.bus_gbps),
         )
         for message in across.traffic[:LISTED]
     ]
-    header = ("group", "message", "ranks", "per step", "time", "exposed", "of it, waiting")
+    header = ("group", "message", "ranks", "per step", "time", "exposed", "of it, waiting", "bus GB/s")
     more = len(across.traffic) - len(rows)
-    note = "per step, means over the ranks" + (f"; and {more} more kinds of message" if more > 0 else "")
-    return Table(header, rows, "<<>>>>>", caption=note)
+    note = "per step, means over the ranks; bus GB/s: net of that waiting" + (
+        f"; and {more} more kinds of message" if more > 0 else ""
+    )
+    return Table(header, rows, "<<>>>>>>", caption=note)
 
 
 def _message(kind: str | None, sent: int | None) -> str:

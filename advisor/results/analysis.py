@@ -12,10 +12,13 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from advisor.results.distance import Distance, LineDistance, ModuleDistance
 from advisor.results.elsewhere import Elsewhere
 from advisor.results.encoding import to_json
 from advisor.results.field import Cells, CodeLine, FilePath, Name, Text, Wording, doc
 from advisor.results.headline import Headline
+from advisor.results.links import Exchange
+from advisor.results.memory import MemoryPeak
 from advisor.results.phases import Phase
 from advisor.results.samples import Samples
 from advisor.results.views import Views
@@ -123,15 +126,6 @@ class StartupPart(msgspec.Struct, frozen=True, kw_only=True):
     def wholly(self) -> bool:
         """True where next to all of it lies there."""
         return self.where_ms is None or self.where_ms >= 0.95 * self.ms
-
-
-class Distance(msgspec.Struct, frozen=True, kw_only=True):
-    """An operator's kernels, and the least time in which the device could do their work, per step (per window without steps)."""
-
-    op: Annotated[Text, doc("The operator whose work its kernels do.")]
-    ms: Annotated[float, doc("The time that they own.")]
-    limit_ms: Annotated[float, doc("At the device's peak rates: arithmetic or bytes, whichever takes longer.")]
-    reachable_ms: Annotated[float, doc("At the rates that programs reach.")]
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -303,6 +297,19 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     distance: Annotated[
         list[Distance], doc("Operators by the time that lies between them and what is reachable, the most first.")
+    ] = []
+    distance_modules: Annotated[
+        list[ModuleDistance], doc("The same by nn.Module; empty where none was recorded, and in older analyses.")
+    ] = []
+    distance_lines: Annotated[
+        list[LineDistance],
+        doc("The same by line of the source; empty where no stack was recorded, and in older analyses."),
+    ] = []
+    exchanges: Annotated[
+        list[Exchange],
+        doc(
+            "Collectives of known size by kind and size of group, those with most time first; empty where there are none."
+        ),
     ] = []
     replays_whole: Annotated[
         bool,
@@ -608,6 +615,9 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
         list[Phase],
         doc("Phases of a serving engine or diffusion pipeline; empty without its annotations, and in older analyses."),
     ] = []
+    memory_peak: Annotated[
+        MemoryPeak | None, doc("Who holds the peak of memory; None without a memory snapshot (--snapshot).")
+    ] = None
 
     def __repr__(self) -> str:
         """Return the analysis in a line: its fields are long."""

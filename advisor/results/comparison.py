@@ -7,14 +7,15 @@ from typing import Annotated, Literal
 import msgspec
 
 from advisor.results.analysis import Place
+from advisor.results.division import Division
 from advisor.results.encoding import to_json
 from advisor.results.field import FilePath, Name, Text, Wording, doc
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 Turn = Literal["fixed", "new", "better", "worse", "same", "untold"]
 Fate = Literal["appeared", "vanished", "more", "less"]
 Kind = Literal["kernel", "operator", "module"]
-Answer = Literal["holds", "does not hold", "cannot be told", "not applied"]
+Answer = Literal["applied and holds", "applied, does not hold", "cannot be told", "not applied"]
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,7 +24,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     path: Annotated[FilePath, doc("The file, as it was given.")]
     device: Annotated[Name | None, doc("Name of its busiest GPU; None without one, or without a name.")]
     steps: Annotated[int, doc("Steps counted; 0 where it has none.")]
-    step_ms: Annotated[float | None, doc("Its median step; None without steps.")]
+    step_ms: Annotated[float | None, doc("Its typical step, as `analyze` has it; None without steps.")]
     p10_ms: Annotated[float | None, doc("10th percentile of its steps; None without steps.")]
     p90_ms: Annotated[float | None, doc("90th percentile of its steps; None without steps.")]
     window_ms: Annotated[float, doc("Length of its window.")]
@@ -63,7 +64,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     fix: Annotated[Wording, doc("The fix in one line.")]
     verify: Annotated[Wording, doc("What a new trace should show once it is done.")]
     answer: Annotated[
-        Answer, doc("Whether the second trace shows it; not applied where the rule fires and its cost is as before.")
+        Answer, doc("Whether the second trace shows the fix in place, and then whether what it was to mend is gone.")
     ]
     because: Annotated[Text, doc("What the answer follows from.")]
 
@@ -77,8 +78,15 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     fate: Annotated[Fate, doc("What became of it.")]
     calls_before: Annotated[float, doc("Calls on the first side; 0 where it appeared.")]
     calls_after: Annotated[float, doc("Calls on the second side; 0 where it vanished.")]
-    ms_before: Annotated[float, doc("On the first side: of an operator or a module its own time.")]
-    ms_after: Annotated[float, doc("The same on the second side.")]
+    gpu_ms_before: Annotated[
+        float | None,
+        doc("On the GPU, on the first side: of an operator or a module its own; None where nothing tells."),
+    ]
+    gpu_ms_after: Annotated[float | None, doc("The same on the second side.")]
+    host_ms_before: Annotated[
+        float | None, doc("On the host, on the first side: an operator's own; None of kernels and modules.")
+    ] = None
+    host_ms_after: Annotated[float | None, doc("The same on the second side.")] = None
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,6 +97,10 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     after: Annotated[Side, doc("The second trace.")]
     headline: Annotated[Text, doc("What became of the step, in one line.")]
     unlike: Annotated[list[Text], doc("Why figures of the two need care; empty where they are alike.")]
+    division: Annotated[
+        Division | None,
+        doc("The difference, divided over parts of the program; None where a side holds no steady work."),
+    ]
     step: Annotated[Shift, doc("The step.")]
     causes: Annotated[list[Shift], doc("ms of each cause in a step, on average: they add up to the mean step.")]
     metrics: Annotated[list[Shift], doc("The other metrics of the gate.")]

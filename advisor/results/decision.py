@@ -11,7 +11,7 @@ from advisor.results.several import Several, analyses
 
 _SEVERITIES: tuple[str, ...] = get_args(Severity)
 """The worst first."""
-CUT_OFF = frozenset({"truncated", "gzip-truncated", "gzip-damaged"})
+CUT_OFF = frozenset({"truncated", "gzip-truncated", "gzip-damaged", "sqlite-damaged"})
 """Codes of the notes on a file that ends early, or whose rest cannot be unpacked."""
 _UNTELLING = frozenset({"start-up only", "capture only", "cut off", "empty"})
 

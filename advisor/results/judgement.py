@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from advisor.results.analysis import Place
+from advisor.results.division import Division
 from advisor.results.encoding import to_json
 from advisor.results.field import FilePath, Name, Text, Wording, doc
 
@@ -63,6 +64,11 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     checks: Annotated[list[Check], doc("By outcome, regressions first; of each what counts, and the largest, first.")]
     update: Annotated[Text, doc("The command that makes this the new baseline; may be empty.")] = ""
     settings: Annotated[FilePath, doc("The file of the settings that were used; empty where there is none.")] = ""
+    division: Annotated[
+        Division | None,
+        doc("Of a failure: how the step differs from the baseline's, divided over parts of the program; None else."),
+    ] = None
+    undivided: Annotated[Wording, doc("Why a failure is not divided; empty where it is, and without one.")] = ""
 
     def __repr__(self) -> str:
         """Return the judgement in a line: its checks are many."""

@@ -64,6 +64,13 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True):
     time_ms: Annotated[float, doc("Per step: from start to end, hidden or not.")]
     exposed_ms: Annotated[float, doc("Per step: what no computation hides.")]
     wait_ms: Annotated[float | None, doc("Of that, before the last rank has come; None where that is unknown.")]
+    bus_gbps: Annotated[
+        float | None,
+        doc(
+            "Bus bandwidth in GB/s, net of `wait_ms`: what each rank has to send over the rest of `time_ms`. None where waiting, "
+            "the size, the group's size or the kind is unknown, and in older results."
+        ),
+    ] = None
 
 
 class Lag(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 
 from advisor.results.field import Name, doc
+from advisor.results.sites import Sites
 
 
 class Layer(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,3 +47,13 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True):
     work: Annotated[
         Work | None, doc("What was computed, to tell if two recordings are alike; None where it was not kept.")
     ] = None
+    sites: Annotated[
+        Sites | None, doc("Owners of the typical step by place in the program; None where they were not kept.")
+    ] = None
+    facts: Annotated[
+        dict[Name, bool | int | float | Name | None],
+        doc("Settings and other facts that tell whether a fix was applied, by name; None for what is unknown."),
+    ] = {}
+    rows: Annotated[
+        dict[Name, float], doc("By rule id: rows a step that match it, whether it fires on them or not; none where 0.")
+    ] = {}

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from advisor.results.field import Cells, CodeLine, EventName, Name, Text, Wording, doc
+from advisor.results.roofline import Roofline
 
 FlameKind = Literal["host", "gpu"]
 TrackKind = Literal["thread", "stream", "cause"]
@@ -175,3 +176,7 @@ class Views(msgspec.Struct, frozen=True, kw_only=True):
     modules: Annotated[Grid, doc("nn.Modules, as a tree.")]
     copies: Annotated[Grid, doc("Copies by direction and memory.")]
     syncs: Annotated[Grid, doc("What the host waits for the device in.")]
+    roofline: Annotated[
+        Roofline | None,
+        doc("Operators under what the device can do; None where no work or no rate is known, and in older analyses."),
+    ] = None

@@ -13,6 +13,7 @@ from advisor.roofline import (
     losses,
     normalizations,
     optimizers,
+    own,
     pointwise,
     pooling,
     products,
@@ -54,7 +55,7 @@ FORMULAS: dict[str, Formula] = {name: formula for family in _FAMILIES for name, 
 @lru_cache(maxsize=4096)
 def find(name: str) -> Formula | None:
     """The formula of an operator; None for one that is not known, or that computes nothing."""
-    return FORMULAS.get(name) or fused.find(name) or serving.find(name) or products.named(name)
+    return FORMULAS.get(name) or fused.find(name) or serving.find(name) or products.named(name) or own.named(name)
 
 
 def work(signature: Signature, hints: Hints = NO_HINTS) -> Work | None:

@@ -34,6 +34,8 @@ _KINDS = {
     "float4_e2m1fn_x2": "fp4",
 }
 _TF32 = "tf32"
+FORMATS = ("fp64", "fp32", _TF32, "fp16", "bf16", "fp8", "fp4", "int8")
+"""Number formats of products that devices have rates for."""
 
 
 @dataclass
@@ -51,6 +53,8 @@ class Limits:
     """The arithmetic of matrix products alone, at the peak rate of its format; of a convolution the direct algorithm's."""
     owner: Ints
     """Forest node of the operator that owns each row's work; -1."""
+    format: Ints
+    """Index into ``FORMATS`` of the numbers that the operator computes with; -1 for none of them."""
 
     @property
     def known(self) -> Bools:
@@ -65,7 +69,7 @@ def limits(context: Context) -> Limits:
     nan = np.full(len(rows), np.nan)
     none = np.full(len(rows), -1, np.int64)
     off = np.zeros(len(rows), np.bool_)
-    out = Limits(nan, nan.copy(), nan.copy(), nan.copy(), none, off, nan.copy(), none.copy())
+    out = Limits(nan, nan.copy(), nan.copy(), nan.copy(), none, off, nan.copy(), none.copy(), none.copy())
     known = context.once(modelled_work)
     owner = known.owner[rows] if len(rows) else none
     mine = np.flatnonzero(owner >= 0)
@@ -88,6 +92,8 @@ def limits(context: Context) -> Limits:
     out.matrix[mine] = matrix[forms][back]
     kind = formats[forms]
     kind[(kind == "fp32") & _in_tf32(context, mine, back, len(nodes))] = _TF32
+    numbers = {name: number for number, name in enumerate(FORMATS)}
+    out.format[mine] = np.array([numbers.get(name, -1) for name in kind.tolist()], np.int64)[back]
     devices = work.device[rows][mine]
     for device in np.unique(devices).tolist():
         rates = rates_of(context, device)

@@ -12,6 +12,7 @@ from advisor.views.memory import curves
 from advisor.views.modules import modules
 from advisor.views.operators import operators
 from advisor.views.queue import queue
+from advisor.views.roofline import roofline
 from advisor.views.steps import bars, others, representative
 from advisor.views.tables import classes, copies, kernels, syncs
 from advisor.views.timeline import MOST_CAUSES_OF_OTHERS, MOST_EVENTS_OF_OTHERS, timeline
@@ -41,4 +42,5 @@ def build(trace: Trace, matches: Mapping[str, Claim], order: Sequence[str]) -> V
         modules=modules(trace),
         copies=copies(trace),
         syncs=syncs(trace),
+        roofline=roofline(trace.context),
     )

@@ -208,6 +208,14 @@ _FRAMEWORKS = {
 }  # fmt: skip
 
 
+def _nothing(trace: Trace, span_ms: float) -> str:
+    """Say that nothing runs in a recording."""
+    if trace.metadata.format == "snapshot":
+        return "A memory snapshot alone: pass it beside the trace of the same run, with --snapshot."
+    ran = f"The profiler ran for {duration(span_ms)} and recorded nothing: no operator, no GPU work."
+    return f"{ran} Run the program inside it, and call prof.step() after each iteration."
+
+
 def _mode(facts: Mapping[str, Any]) -> str:
     """Say how most of the kernels came to be launched: from graphs, by compiled code, or one by one."""
     if facts["graph_kernels"] and 2 * facts["graph_kernels"] >= (facts["kernel_count"] or 0):
@@ -226,8 +234,7 @@ def _diagnosis(trace: Trace, summary: Summary, program: Program) -> tuple[Headli
     context, ledger = trace.context, trace.ledger
     tables, span_ms = context.tables, trace.span_ns / 1e6
     if not len(context.recording.work) and "op" not in tables and "python" not in tables and not _annotated(context):
-        ran = f"The profiler ran for {duration(span_ms)} and recorded nothing: no operator, no GPU work."
-        return "empty", f"{ran} Run the program inside it, and call prof.step() after each iteration."
+        return "empty", _nothing(trace, span_ms)
     extent, whole = summary.extent_ms or summary.window_ms, sum(ledger.of_extent().values())
     works = owners.by_cause(ledger, ledger.counted)
     worked = sum(ns for cause, ns in works.items() if cause in BUSY)

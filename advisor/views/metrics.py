@@ -17,7 +17,9 @@ import pandas as pd
 from advisor.frames import FRAMES
 from advisor.results.samples import Samples
 from advisor.timeline.ledger import OF_STEPS
+from advisor.views.applied import facts_of
 from advisor.views.sampling import LEAST, MB, MS, Floats, Rows, Sampling, all_rows
+from advisor.views.sites import sites_of
 from advisor.views.work import work_of
 
 if TYPE_CHECKING:
@@ -111,6 +113,11 @@ def collect(trace: Trace, rows: Mapping[str, tuple[str, Bools]]) -> Samples:
         rules=dict(sorted(rules.items())),
         parts={name: named for name, named in parts.items() if named},
         work=work_of(trace),
+        sites=sites_of(trace),
+        facts=facts_of(trace),
+        rows={
+            rule: float(mask.sum()) / max(1, trace.step_count) for rule, (_, mask) in sorted(rows.items()) if mask.any()
+        },
     )
 
 
@@ -122,12 +129,13 @@ def _round(values: Floats) -> list[float]:
 
 
 def _step_ms(sampling: Sampling) -> Floats:
-    return sampling.steps["dur_ns"].to_numpy(np.float64) / MS
+    """Return the steady work of each step, as `analyze` has it: all but start-up."""
+    return sampling.steps["steady_ns"].to_numpy(np.float64) / MS
 
 
 def _step_by_cause(sampling: Sampling) -> dict[str, float]:
     steps = sampling.steps[sampling.sampled]
-    means = {cause: float(steps[f"{cause}_ns"].mean()) / MS for cause in OF_STEPS}
+    means = {cause: float(steps[f"{cause}_ns"].mean()) / MS for cause in OF_STEPS if cause != "startup"}
     return {cause: round(ms, 6) for cause, ms in means.items() if ms >= LEAST}
 
 

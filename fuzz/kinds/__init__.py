@@ -10,9 +10,9 @@ import importlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-OTHERS = ("baseline", "rule", "settings", "recorded", "ranks")
+OTHERS = ("baseline", "rule", "settings", "recorded", "ranks", "pftrace", "nsys", "rocprof", "snapshot")
 KINDS = ("trace", *OTHERS)
-_PERIOD = 20
+_PERIOD = 4 * len(OTHERS)
 
 
 def kind_of(number: int) -> str:

@@ -21,7 +21,7 @@ def training(us: float = 1000, *, device: str = H100, name: str = NAME, shapes: 
     return b
 
 
-@fires(cost_ms=1.0, occurrences=4, severity="low", op="aten::_softmax")
+@fires(cost_ms=1.0, occurrences=4, severity="medium", op="aten::_softmax")
 def a_softmax_at_a_sixth_of_the_memory_s_rate() -> TraceBuilder:
     return training()
 

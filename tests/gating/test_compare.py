@@ -46,11 +46,50 @@ def test_what_became_of_the_findings_and_of_their_fixes(fixed: Comparison) -> No
     turns = {turned.rule: turned.turn for turned in fixed.findings}
     assert turns[LOADER] == "fixed"
     claims = {claim.rule: claim for claim in fixed.claims}
-    assert claims[LOADER].answer == "holds"
+    assert claims[LOADER].answer == "applied and holds"
+    assert claims[LOADER].because.startswith("the batches come from worker processes")
     assert "multi-process iterator" in claims[LOADER].verify
     still = [claim for claim in fixed.claims if turns[claim.rule] == "same"]
     assert still
     assert {claim.answer for claim in still} == {"not applied"}  # these fixes nobody tried
+
+
+def test_it_leads_with_the_division_and_says_figures_below(fixed: Comparison) -> None:
+    assert fixed.division is not None
+    total = sum(part.change_ms for part in fixed.division.parts) + fixed.division.other_ms
+    assert total == pytest.approx(fixed.division.change_ms)
+    sides = pytest.approx((fixed.division.before_ms, fixed.division.after_ms))
+    assert (fixed.before.step_ms, fixed.after.step_ms) == sides
+    assert (fixed.step.before, fixed.step.after) == sides
+    for name in ("text", "markdown", "html"):
+        drawn = render(name, fixed, Options(), FORMATS).decode().split("</style>")[-1]
+        shown = " ".join(re.sub(r"<[^>]*>", " ", drawn).split())
+        order = [
+            shown.index(text)
+            for text in ("Which change made it faster", "Were the fixes applied?", "Where a step goes")
+        ]
+        assert order == sorted(order), name
+        assert "waits for the next batch" in shown[: shown.rindex("Where a step goes")], name
+    assert json.loads(render("json", fixed, Options(), FORMATS))["division"]["parts"][0]["reason"] == "loader"
+
+
+def test_one_definition_of_the_step_in_analyze_compare_and_gate() -> None:
+    """Start-up lies in the second step of five: none of the three counts it."""
+    made = TraceBuilder(profile_memory=False)
+    for number in range(5):
+        with made.step(), made.op("aten::mm"):
+            made.kernel("gemm", us=1000)
+            if number == 1:
+                made.call("cudaModuleLoadData", us=30_000)
+            made.sync()
+    one = whole(made.write(_folder / "startup.json"))
+    found = compare(one, one)
+    assert one.samples is not None
+    assert one.samples.sites is not None
+    steady = one.summary.steady_ms
+    assert found.step.before == found.before.step_ms == pytest.approx(steady)
+    assert one.samples.sites.step_ms == pytest.approx(steady)
+    assert sorted(one.samples.metrics["step_ms"])[1:3] == pytest.approx([steady, steady], rel=0.05)
 
 
 def test_the_other_way_round_it_is_new() -> None:
@@ -88,12 +127,15 @@ def test_kernels_and_operators_are_matched_by_name_and_shape() -> None:
     assert ("kernel", "kept", "") not in found
     gone = found["kernel", "faster", ""]
     # twice a step: 2 x 900 us before, 2 x 300 us after
-    assert (gone.fate, gone.calls_before, gone.ms_before, gone.ms_after) == (
+    assert (gone.fate, gone.calls_before, gone.gpu_ms_before, gone.gpu_ms_after) == (
         "less",
         2,
         pytest.approx(1.8),
         pytest.approx(0.6),
     )
+    assert (gone.host_ms_before, gone.host_ms_after) == (None, None)  # a kernel has no time on the host
+    operator = next(item for (kind, _, shape), item in found.items() if kind == "operator" and not shape)
+    assert None not in (operator.gpu_ms_before, operator.host_ms_before)  # apart, and never added up
     fates = {item.shape: item.fate for (kind, _, shape), item in found.items() if kind == "operator" and shape}
     assert {fate for shape, fate in fates.items() if "32" in shape} == {"vanished"}
     assert {fate for shape, fate in fates.items() if "16" in shape} == {"appeared"}
@@ -125,11 +167,11 @@ def test_the_command_never_fails_a_build(tmp_path: Path) -> None:
 
 def test_fixes_that_nobody_tried_are_one_line_and_accuse_nobody(fixed: Comparison) -> None:
     shown = render("text", fixed, Options(), FORMATS).decode()
-    assert "DOES NOT HOLD" not in shown
-    assert shown.count("not applied (the rule fires") == 1
-    grown = msgspec.structs.replace(fixed.claims[0], answer="does not hold")
+    assert "does not hold" not in shown
+    assert len(re.findall(r"^  - not applied: ", shown, re.MULTILINE)) == 1
+    grown = msgspec.structs.replace(fixed.claims[0], answer="applied, does not hold")
     shown = render("text", msgspec.structs.replace(fixed, claims=[grown]), Options(), FORMATS).decode()
-    assert "  - DOES NOT HOLD: Load the batches" in shown
+    assert "  - applied, does not hold: Load the batches" in shown
 
 
 def test_a_comparison_in_markdown_folds_what_ran(fixed: Comparison) -> None:

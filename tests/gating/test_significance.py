@@ -165,11 +165,9 @@ def test_false_alarms_of_a_noisy_figure_are_rare(count: int) -> None:
 def test_the_quantiles_of_student_are_those_of_the_tables() -> None:
     tables = {0.005: (63.66, 9.925, 5.841, 4.604, 4.032), 0.001: (318.3, 22.33, 10.21, 7.173, 5.893)}
     for chance, table in tables.items():
-        found = [significance._student(chance, freedom) for freedom in range(1, 6)]
+        found = [significance.student(chance, freedom) for freedom in range(1, 6)]
         assert found == pytest.approx(table, rel=1e-3)
-    assert significance._student(0.001, 4000) == pytest.approx(
-        3.092, abs=1e-3
-    )  # nearly the normal distribution's 3.090
+    assert significance.student(0.001, 4000) == pytest.approx(3.092, abs=1e-3)  # nearly the normal distribution's 3.090
     # The most that four degrees of freedom show of a spread of 1, by the table of chi-square: 13.28 at 99 %.
     assert significance._shown_at_most(4) == pytest.approx((13.28 / 4) ** 0.5, rel=2e-3)
 
@@ -190,7 +188,7 @@ def test_a_part_that_differs_much_from_run_to_run_seldom_fails(sides: tuple[int,
 def test_a_figure_that_is_asked_for_beside_others_has_to_be_surer() -> None:
     # Runs of 9, 10 and 11 beside 17, 18 and 19: spread 1, error sqrt(2/3), so 9.8 errors of t with four degrees of freedom.
     sides = [[[centre] * 4 for centre in centres] for centres in ((9.0, 10.0, 11.0), (17.0, 18.0, 19.0))]
-    assert significance._student(0.0005, 4) < 9.8 < significance._student(0.0002, 4)
+    assert significance.student(0.0005, 4) < 9.8 < significance.student(0.0002, 4)
     assert decide(*sides, threshold=1.0, quiet=0.0, level=0.0005).outcome == "worse"
     assert decide(*sides, threshold=1.0, quiet=0.0, level=0.0002).outcome == "inconclusive"
     assert decide(*sides, threshold=1.0, quiet=5.0, level=0.0002).outcome == "inconclusive"

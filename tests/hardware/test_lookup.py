@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+import re
 
-from advisor.hardware import limits, link_gbps, peaks, properties
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.hardware import limits, link_gbps, lookup, peaks, properties
 
 GIB = 1 << 30
 
@@ -154,3 +158,28 @@ def test_properties_by_name(name: str, full: str, capability: float | None, sms:
 
 def test_a_name_that_no_device_has() -> None:
     assert properties("Accelerator 9000") is None
+
+
+@given(
+    st.sampled_from([device.name for device in lookup.DEVICES]),
+    st.text("NVIDAM Rtx-450i0ı", max_size=6),
+    st.integers(0, 30),
+)
+def test_what_a_pattern_opens_with_leaves_out_no_device_that_it_fits(name: str, noise: str, at: int) -> None:
+    name = name[:at] + noise + name[at:]
+    fitting = {
+        device.name
+        for device in lookup.DEVICES
+        if re.search(rf"(?<![A-Za-z\d])(?:{device.pattern})(?![A-Za-z\d])", name, re.IGNORECASE | re.ASCII)
+    }
+    near = {
+        device.name
+        for device in lookup.DEVICES
+        if any(opening in name.lower() for opening in lookup.openings(device.pattern))
+    }
+    assert fitting <= near
+
+
+def test_a_pattern_opens_with_what_every_text_that_fits_it_holds() -> None:
+    assert lookup.openings(r"A100(?:-SXM4?)?(?:-40GB)?|A100-PG509-\d+") == ("a100", "a100-pg509-")
+    assert lookup.openings(r"MI2\d\dX?|GB?200") == ("mi2", "g")

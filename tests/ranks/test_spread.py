@@ -78,6 +78,10 @@ def test_the_collective_that_was_waited_in_longest_comes_first(tmp_path: Path) -
         True
     ] * 3  # two of three
     assert {(one.kind, one.bytes) for one in across.lags} == {("all_reduce", 8_000_000)}
+    # Net of waiting each takes 1 ms, in which a rank of three sends four thirds of the message.
+    (message,) = across.traffic
+    assert message.bus_gbps is not None
+    assert close(message.bus_gbps, 8e6 * 4 / 3 / 1e-3 / 1e9)
 
 
 def test_messages_are_summed_up_by_group_and_size(tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
 # Blocks that are run elsewhere: by .ci/run and tests/gating/test_gate_ci.py, and by docs/renew.py.
 ELSEWHERE = re.compile(r"<!-- (?:ci:[\w-]+|output) -->\n$")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-# Words of a command that wants torch, another machine, or a file that the reader has.
-NOT_HERE = ("record", "ladder", "://", "…")
+# Words of a command that wants torch, an extra, another machine, or a file that the reader has.
+NOT_HERE = ("record", "fix", "ladder", "mcp", "://", "…")
 FILES = (
     "trace.json.gz", "trace.json", "new.json.gz", "before.json.gz", "after.json.gz", "train.trace.json.gz",
     "train.trace.rank0.json.gz", "traces/rank0.json.gz", "traces/rank1.json.gz",

@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from advisor.intervals import fetch
+from advisor.intervals import Bools, Ints, fetch
 from advisor.reading.stream import Reader
 from advisor.roofline.recording import Modelled, divided, modelled
 from advisor.timeline.recording import KERNEL, Recording
@@ -69,18 +69,22 @@ MODELLED = {
 }
 
 
-@pytest.mark.real
-@pytest.mark.parametrize("name", sorted(MODELLED))
-def test_kernel_time_whose_work_is_known(real: Callable[[str], str], name: str) -> None:
-    """Of the kernels that are no communication and whose launching operator has shapes."""
-    recording, known = read(real(name))
+def counted_kernels(recording: Recording) -> tuple[Bools, Ints]:
+    """Flags of the kernels that are no communication and whose launching operator has shapes; and lengths, of all work."""
     host, work = recording.host, recording.work
     shaped = np.array([raw not in (b"", b"null") for raw in recording.recorded.raws], np.bool_)
     has = np.zeros(host.size, np.bool_)
     has[host.node_of["op"]] = shaped[recording.tables["op"]["dims"]]
     inside = fetch(host.attributes.op, work.launch)
-    counted = (inside >= 0) & has[inside] & ~work.communication & (work.kind == KERNEL)
-    length = work.end - work.start
+    return (inside >= 0) & has[inside] & ~work.communication & (work.kind == KERNEL), work.end - work.start
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("name", sorted(MODELLED))
+def test_kernel_time_whose_work_is_known(real: Callable[[str], str], name: str) -> None:
+    """Of the kernels that are no communication and whose launching operator has shapes."""
+    recording, known = read(real(name))
+    counted, length = counted_kernels(recording)
     assert length[counted & (known.owner >= 0)].sum() >= MODELLED[name] * length[counted].sum()
 
 
@@ -115,3 +119,36 @@ def test_convolutions_of_2021_get_their_output_from_what_stands_beside(real: Cal
     assert found[""] == pytest.approx(4.087e9, rel=1e-3)
     assert found["_backward_weight"] == pytest.approx(4.087e9, rel=1e-3)
     assert found["_backward_input"] == pytest.approx(4.087e9 - 0.118e9, rel=1e-3)
+
+
+UNKNOWN = {
+    "audited/a100_dlrm_rank0of16": (0.28, ("CompiledFunctionBackward", "CompiledFunction")),
+    "audited/a100_dlrm_shampoo_rank1of128": (
+        0.47,
+        ("torch::autograd::CppNode<SplitLookupFunction", "fbgemm::split_embedding_codegen_lookup_"),
+    ),
+    "a100_dlrm_rank3of8": (
+        0.73,
+        ("torch::autograd::CppNode<SplitLookupFunction", "fbgemm::split_embedding_codegen_lookup_"),
+    ),
+    "audited/b200_vllm_gptoss_eager": (0.25, ("vllm::moe_forward", "vllm::unified_attention_with_output")),
+}
+"""The traces of which under nine tenths is modelled: the share, and the operators that most of the rest belongs to.
+
+Compiled functions record no operands of their kernels; the tables' widths of FBGEMM's embeddings and the experts' weights are no
+operands; the cached sequences' lengths are values of a tensor. Of the other 39 traces with shapes the least is 0.93, the median 1.
+"""
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("name", sorted(UNKNOWN))
+def test_what_is_missing_of_traces_under_nine_tenths(real: Callable[[str], str], name: str) -> None:
+    share, operators = UNKNOWN[name]
+    recording, known = read(real(name))
+    counted, length = counted_kernels(recording)
+    assert length[counted & (known.owner >= 0)].sum() / length[counted].sum() == pytest.approx(share, abs=0.01)
+    host, work = recording.host, recording.work
+    left = np.flatnonzero(counted & (known.owner < 0))
+    names = [recording.names[code] for code in host.name[fetch(host.attributes.op, work.launch[left])].tolist()]
+    listed = np.array([name.startswith(operators) for name in names])
+    assert length[left[listed]].sum() >= 0.95 * length[left].sum()

@@ -51,7 +51,9 @@ def test_the_class_that_stepped_is_the_one_whose_release_counts() -> None:
     """SGD has had fused=True since 2.3, and a fix names the optimizer only where it is shown."""
     fix = Fix(title="", before="", after="optimizer = torch.optim.{optimizers}(parameters, fused=True)", caveat="Keep.")
     figures = {"torch_at_most": 200, "torch": "2.0.1", "optimizers": "SGD"}
-    assert noted(fix, figures).caveat == "SGD with fused=True needs torch 2.3; this was recorded with torch 2.0.1. Keep."
+    assert (
+        noted(fix, figures).caveat == "SGD with fused=True needs torch 2.3; this was recorded with torch 2.0.1. Keep."
+    )
     assert noted(fix, figures | {"optimizers": "Adam"}).caveat == "Keep."
 
 

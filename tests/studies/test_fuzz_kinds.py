@@ -75,7 +75,17 @@ def outcomes(tries: Any, kind: str, count: int) -> tuple[Counter[str], list[str]
     return found, said
 
 
-FEW = {"baseline": 16, "rule": 8, "settings": 8, "recorded": 2, "ranks": 1}
+FEW = {
+    "baseline": 16,
+    "rule": 8,
+    "settings": 8,
+    "recorded": 2,
+    "ranks": 1,
+    "pftrace": 3,
+    "nsys": 6,
+    "rocprof": 3,
+    "snapshot": 6,
+}
 
 
 @pytest.mark.parametrize("kind", FEW)
@@ -106,6 +116,10 @@ PLANTED = [
     ("settings", "advisor.config.load", raises, "ValueError: a planted mistake"),
     ("recorded", "advisor.reading.program_settings.read", raises, "ValueError: a planted mistake"),
     ("ranks", "advisor.pipeline.rows_of", raises, "ValueError: a planted mistake"),
+    ("pftrace", "advisor.reading.pftrace.read", raises, "ValueError: a planted mistake"),
+    ("nsys", "advisor.reading.nsys.read", raises, "ValueError: a planted mistake"),
+    ("rocprof", "advisor.reading.rocprof.read", raises, "ValueError: a planted mistake"),
+    ("snapshot", "advisor.reading.snapshot.parse", raises, "ValueError: a planted mistake"),
 ]
 
 
@@ -125,10 +139,10 @@ def test_a_planted_mistake_is_found(
 def test_three_of_four_numbers_are_traces_and_each_kind_has_its_own() -> None:
     from fuzz import kinds
 
-    assert Counter(map(kinds.kind_of, range(200))) == {"trace": 150, **dict.fromkeys(kinds.OTHERS, 10)}
+    assert Counter(map(kinds.kind_of, range(360))) == {"trace": 270, **dict.fromkeys(kinds.OTHERS, 10)}
     assert kinds.numbers(0, 40, kinds.KINDS) == range(40)
-    assert list(kinds.of(["rule"], kinds.numbers(0, 3, ["rule"]))) == [7, 27, 47]
-    assert list(kinds.of(["rule"], kinds.numbers(8, 2, ["rule"]))) == [27, 47]
+    assert list(kinds.of(["rule"], kinds.numbers(0, 3, ["rule"]))) == [7, 43, 79]
+    assert list(kinds.of(["rule"], kinds.numbers(8, 2, ["rule"]))) == [43, 79]
     with pytest.raises(ValueError, match="not rules"):
         kinds.chosen("rule,rules")
 
@@ -200,10 +214,11 @@ def test_a_piece_without_failures_ends_well_and_the_next_one_is_of_the_same_run(
 def test_a_run_that_was_killed_goes_on_behind_what_was_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    from fuzz import kinds
     from fuzz.summary import Summary
 
     (tmp_path / "seeds").mkdir()
-    asked = {"seed": 1, "whole": 1.0, "kinds": ["trace", "baseline", "rule", "settings", "recorded", "ranks"]}
+    asked = {"seed": 1, "whole": 1.0, "kinds": list(kinds.KINDS)}
     killed = Summary.of(tmp_path / "state.json", asked, range(40), 2, resume=False)
     killed.add(0, {"outcome": "refused", "seconds": 0.5, "input": "trace: x"})
     killed.add(20, {"outcome": "read", "seconds": 0.5, "input": "trace: x"})

@@ -9,6 +9,7 @@ import msgspec
 import advisor
 from advisor.results.analysis import Analysis
 from advisor.results.comparison import Comparison
+from advisor.results.division import Division
 
 
 def whole(path: Path | str, name: str = "") -> Analysis:
@@ -24,8 +25,22 @@ def hostile(comparison: Comparison) -> Comparison:
         headline=evil,
         before=replace(comparison.before, path=evil, device=evil),
         unlike=[evil],
+        division=comparison.division and _division(comparison.division, evil),
         causes=[replace(comparison.causes[0], name=evil), *comparison.causes[1:]],
         findings=[replace(turned, title=evil, rule=evil) for turned in comparison.findings],
         claims=[replace(claim, fix=evil, verify=evil, because=evil, rule=evil) for claim in comparison.claims],
         items=[replace(item, name=evil, shape=evil) for item in comparison.items],
     )
+
+
+def _division(division: Division, evil: str) -> Division:
+    replace = msgspec.structs.replace
+    parts = [
+        replace(
+            part, label=evil, because=evil, file=evil, function=evil, real=True,
+            before=replace(part.before, kernels=[evil], shapes=evil, dtype=evil),
+            parts=[replace(part, label=evil, because=evil, parts=[])],
+        )
+        for part in division.parts
+    ]  # fmt: skip
+    return replace(division, parts=parts, notes=[evil])

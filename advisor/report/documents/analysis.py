@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import cast
 
 from advisor.report import blocks as doc
-from advisor.report import figures, phases
+from advisor.report import figures, holders, phases
 from advisor.report.causes import breakdown, on_cpu
+from advisor.report.distances import distances
 from advisor.report.documents import screen
-from advisor.report.plain import milliseconds, percent
+from advisor.report.plain import milliseconds, number, percent, size
 from advisor.report.table import ABSENT, evidence
 from advisor.results.analysis import Analysis, Finding, PlanStep, QualityNote, RuleFailure, Summary
 
@@ -37,6 +38,8 @@ def blocks(analysis: Analysis, detail: doc.Detail) -> Iterator[doc.Block]:
     yield from causes(summary, detail)
     yield from phases.table(analysis.phases)
     yield from distance(summary)
+    yield from exchanges(summary)
+    yield from memory(analysis)
     if unsaid := figures.elsewhere(analysis.elsewhere):
         yield doc.Paragraph(unsaid)
     real = [finding for finding in analysis.findings if finding.severity != "note"]
@@ -132,24 +135,62 @@ def causes(summary: Summary, detail: doc.Detail) -> Iterator[doc.Block]:
         yield doc.Paragraph(left_out)
 
 
+def memory(analysis: Analysis) -> Iterator[doc.Block]:
+    """Yield who holds the peak of memory, where a memory snapshot says it."""
+    peak = analysis.memory_peak
+    if peak is None:
+        return
+    yield doc.Heading(holders.TITLE)
+    yield doc.Paragraph(holders.moment(peak))
+    rows: list[tuple[doc.Text, ...]] = [(doc.Span(place, "code"), *rest) for place, *rest in holders.rows(peak)]
+    yield doc.Table(("place", "size", "share", "allocations", "operator"), rows, "~>>>|", silent=True)
+
+
 def distance(summary: Summary) -> Iterator[doc.Block]:
-    """Yield the operators whose kernels are furthest from what the device can do, where most kernels' work is known."""
-    parts = [part for part in summary.distance if part.ms > part.reachable_ms]
-    if not figures.modelled(summary) or not parts:
+    """Yield what lies between kernels and what the device can do, by operator, module and line, where most work is known."""
+    groups = distances(summary)
+    if not groups:
         return
     yield doc.Heading("Distance from the hardware's limit")
+    styles: dict[str, doc.Style] = {"operator": "name", "module": "name", "line": "path"}
+    for group in groups:
+        rows: list[tuple[doc.Text, ...]] = [
+            (
+                doc.Span(text, styles[group.name]),
+                milliseconds(part.ms),
+                milliseconds(part.limit_ms),
+                milliseconds(part.reachable_ms),
+                percent(part.reachable_ms / part.ms),
+                milliseconds(part.most_ms),
+            )
+            for _, text, part in group.parts
+        ]
+        head = (group.name, f"time {figures.per(summary)}", "limit", "reachable", "of reachable", "returns at most")
+        yield doc.Table(head, rows, "<>>>>>")
+
+
+def exchanges(summary: Summary) -> Iterator[doc.Block]:
+    """Yield the collectives against the link, by kind and size of group."""
+    if not summary.exchanges:
+        return
+    yield doc.Heading("Collectives against the link")
     rows: list[tuple[doc.Text, ...]] = [
         (
-            doc.Span(part.op, "name"),
-            milliseconds(part.ms),
-            milliseconds(part.limit_ms),
-            milliseconds(part.reachable_ms),
-            percent(part.reachable_ms / part.ms),
+            f"{part.kind} over {part.group_size}",
+            f"{part.count:,}",
+            size(part.median_bytes),
+            number(part.bus_gbps),
+            number(part.best_gbps),
+            ABSENT if part.link_gbps is None else number(part.link_gbps),
+            ABSENT if part.latency_us is None or part.fitted_gbps is None
+            else f"{number(part.latency_us)} µs + bytes at {number(part.fitted_gbps)} GB/s",
+            ABSENT if part.waited_share is None else percent(part.waited_share),
+            part.limited_by or ABSENT,
         )
-        for part in parts
-    ]
-    head = ("operator", f"time {figures.per(summary)}", "limit", "reachable", "of reachable")
-    yield doc.Table(head, rows, "<>>>>")
+        for part in summary.exchanges
+    ]  # fmt: skip
+    head = ("collective", "n", "median", "bus GB/s", "best", "GPU links", "fit of the fastest", "waiting", "limited by")
+    yield doc.Table(head, rows, "<>>>>><><")
 
 
 def short(findings: Sequence[Finding]) -> Iterator[doc.Block]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from advisor.report.blocks import (
     Bar,
@@ -12,13 +12,14 @@ from advisor.report.blocks import (
     Fold,
     Heading,
     Items,
+    Paragraph,
     Span,
     Style,
     Table,
     Text,
     joined,
-    labelled,
 )
+from advisor.report.documents import division
 from advisor.report.plain import MISSING, in_one_unit, milliseconds, number, percent
 from advisor.results.comparison import Comparison, Item, Shift, Side, Turned
 
@@ -33,7 +34,12 @@ TURNS: dict[str, tuple[str, Style]] = {
 KINDS = {"kernel": "Changed kernels", "operator": "Changed operators", "module": "Changed modules"}
 _NOISE = 0.01
 """Share of the step below which a difference of a cause has no colour: it is neither good nor bad."""
-_OUTCOME: dict[str, Style] = {"worse": "bad", "better": "good", "does not hold": "bad", "holds": "good"}
+_OUTCOME: dict[str, Style] = {
+    "worse": "bad",
+    "better": "good",
+    "applied, does not hold": "bad",
+    "applied and holds": "good",
+}
 
 
 def blocks(comparison: Comparison, detail: Detail) -> Iterator[Block]:
@@ -43,52 +49,73 @@ def blocks(comparison: Comparison, detail: Detail) -> Iterator[Block]:
         return
     sides = (("before", comparison.before), ("after", comparison.after))
     facts: list[tuple[str, Text]] = [(word, (Span(side.path, "code"), f": {_side(side)}")) for word, side in sides]
-    yield Facts([*facts, *labelled("with care", comparison.unlike)], room=11)
+    if comparison.unlike:
+        yield Paragraph((Span("With care", "fair"), f": {'; '.join(comparison.unlike)}."))
+    yield from division.blocks(comparison.division, detail)
+    yield Heading("The two recordings")
+    yield Facts(facts, room=11)
+    yield from _claims(comparison, detail)
     yield from _causes(comparison, detail)
     yield from _metrics(comparison, detail)
     for turn, (heading, style) in TURNS.items():
         if turns := [_finding(finding) for finding in comparison.findings if finding.turn == turn]:
             yield Heading(Span(heading, style))
             yield Items(turns)
-    yield from _claims(comparison)
     for kind, heading in KINDS.items():
         items = [item for item in comparison.items if item.kind == kind]
         if items or comparison.hidden.get(kind):
-            names = [Span(item.name + (f" {item.shape}" if item.shape else ""), "name") for item in items]
             more = comparison.hidden.get(kind)
-            rest = [f"… and {more} more that changed less"] if more else []
-            listed = Items([*names, *rest], [_change(item) for item in items])
+            table = _items(items, f"… and {more} more that changed less" if more else "")
             if detail.folds and not detail.wide:  # as Markdown has them
-                yield Fold(heading, [listed])
+                yield Fold(heading, [table])
             else:
-                yield from (Heading(heading), listed)
+                yield from (Heading(heading), table)
 
 
-def _claims(comparison: Comparison) -> Iterator[Block]:
-    """Yield what became of the first trace's fixes; those that nobody seems to have tried in a line."""
+def _items(items: Sequence[Item], caption: str) -> Table:
+    """Make a table of kernels, operators or modules: the GPU's and the host's time in columns of their own."""
+    host = any(item.host_ms_before is not None for item in items)
+    rows: list[tuple[Text, ...]] = []
+    for item in items:
+        name = Span(item.name + (f" {item.shape}" if item.shape else ""), "name")
+        calls = f"{number(item.calls_before)} → {number(item.calls_after)}"
+        times = [_times(item.gpu_ms_before, item.gpu_ms_after)]
+        times += [_times(item.host_ms_before, item.host_ms_after)] if host else []
+        rows.append((name, item.fate, calls, *times))
+    head = ("name", "", "calls a step", "on the GPU", *(["on the host"] if host else []))
+    return Table(head, rows, "<|>>" + ">" * host, caption=caption)
+
+
+def _times(before: float | None, after: float | None) -> str:
+    if before is None or after is None:
+        return ""
+    return f"{milliseconds(before)} → {milliseconds(after)}"
+
+
+def _claims(comparison: Comparison, detail: Detail) -> Iterator[Block]:
+    """Yield what became of the first trace's fixes: those applied, those of which nothing tells, and the rest in a line."""
     if not comparison.claims:
         return
     yield Heading("Were the fixes applied?")
-    tried = [claim for claim in comparison.claims if claim.answer != "not applied"]
+    tried = [claim for claim in comparison.claims if claim.answer.startswith("applied")]
     items: list[Text] = [
         (
-            Span(claim.answer.upper(), _OUTCOME.get(claim.answer, "fair")),
+            Span(claim.answer, _OUTCOME.get(claim.answer, "fair")),
             f": {claim.fix} (",
             Span(claim.rule, "code"),
             f"): “{claim.verify}”; {claim.because}",
         )
         for claim in tried
     ]
-    rest = [Span(claim.rule, "code") for claim in comparison.claims if claim.answer == "not applied"]
-    if rest:
-        items.append(
-            (
-                Span("not applied", "dim"),
-                " (the rule fires, at a cost that is the same within noise): ",
-                *joined(rest, ", "),
-            )
-        )
-    yield Items(items)
+    rest: list[Text] = []
+    for answer in ("cannot be told", "not applied"):
+        rules = [Span(claim.rule, "code") for claim in comparison.claims if claim.answer == answer]
+        if rules:
+            rest.append((Span(answer, "dim"), ": ", *joined(rules, ", ")))
+    if rest and tried and detail.folds:
+        yield from (Items(items), Fold("Not applied, or not to be told", [Items(rest)]))
+    else:
+        yield Items([*items, *rest])
 
 
 def _causes(comparison: Comparison, detail: Detail) -> Iterator[Block]:
@@ -159,9 +186,3 @@ def _difference(shift: Shift) -> str:
     change = shift.after - shift.before
     sign = "+" if change > 0 else "-" if change < 0 else ""
     return sign + _figure(abs(change), shift.unit)
-
-
-def _change(item: Item) -> str:
-    """Return ``appeared: 0 → 1.3 ms, 0 → 4 calls a step``."""
-    calls = f"{number(item.calls_before)} → {number(item.calls_after)} calls"
-    return f"{item.fate}: {milliseconds(item.ms_before)} → {milliseconds(item.ms_after)}, {calls} a step"

@@ -6,12 +6,16 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from advisor.report.blocks import Block, Code, Detail, Fold, Heading, Items, Paragraph, Span, Style
+from advisor.report.documents import division
 from advisor.results.judgement import Check, Judgement
 
 VERDICT = {"passed": "PASSED", "failed": "FAILED", "inconclusive": "INCONCLUSIVE"}
 _SIGN = {"passed": "✅", "failed": "❌", "inconclusive": "❔"}
 _STYLE: dict[str, Style] = {"passed": "good", "failed": "bad", "inconclusive": "fair"}
 _SAME = "The same"
+_STEP = ("step_ms", "step_mean_ms")
+_PARTS = 5
+"""Parts that are said of a regression where there is room for a message alone."""
 
 
 class Section(NamedTuple):
@@ -47,6 +51,14 @@ def line_of(check: Check) -> str:
     return f"{check.message}; waived: {check.waiver}" if check.waiver else check.message
 
 
+def lines_of(check: Check, judgement: Judgement) -> list[str]:
+    """Return the line of a check, and below that of the step the parts of the program that made it longer."""
+    found = [line_of(check)]
+    if check.name in _STEP and check.outcome == "regression" and judgement.division is not None:
+        found += division.lines(judgement.division, _PARTS)
+    return found
+
+
 def counts(judgement: Judgement) -> str:
     """Count the checks by outcome: ``74 checks: 1 regression, 60 the same …``."""
     parts = [
@@ -68,6 +80,9 @@ def blocks(judgement: Judgement, detail: Detail) -> Iterator[Block]:
         against = f" against {judgement.baseline}" if judgement.baseline else ""
         yield Paragraph(f"{', '.join(judgement.traces)}{against}{label}", wrap=False)
         yield Paragraph(counts(judgement), wrap=False)
+        yield from division.blocks(judgement.division, detail)
+        if judgement.undivided:
+            yield Paragraph(f"Not divided: {judgement.undivided}.")
         for section in sections(judgement):
             if section.heading != _SAME or detail.verbosity > 0:
                 yield from _section(section, detail)

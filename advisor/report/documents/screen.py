@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from advisor.report import blocks as doc
-from advisor.report import figures, phases
+from advisor.report import figures, holders, phases
 from advisor.report.plain import clean, columns, in_one_unit, wrap
 from advisor.results.analysis import Analysis, Finding, PlanStep, Saving, Summary
 from advisor.results.ranks import Across
@@ -43,7 +43,7 @@ class _Entry(NamedTuple):
 def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
     """Yield the screen of one trace."""
     head = [*_title(analysis, width), *_state(analysis, width)]
-    shown = _leading(analysis.findings)
+    shown = leading(analysis.findings)
     lead: list[Line] = _before(analysis, width) if shown else [("No findings.",)]
     distance = limit(analysis.summary, stacks=analysis.trace.features.stacks)
     foot = [line for text in (figures.recording(analysis.summary), distance) if text for line in _wrapped(text, width)]
@@ -98,18 +98,20 @@ def _title(analysis: Analysis, width: int) -> list[Line]:
 def _state(analysis: Analysis, width: int) -> list[Line]:
     """Return the headline, where the time goes, and what reading lost."""
     lines = _wrapped(analysis.headline.text, width, "strong") if analysis.headline is not None else []
-    if causes := _causes(analysis.summary, width):
+    if causes := time_line(analysis.summary, width):
         lines.append((causes,))
     if told := phases.sentence(analysis.phases):
         lines += _wrapped(told, width)
+    if analysis.memory_peak is not None:
+        lines += _wrapped(holders.sentence(analysis.memory_peak), width)
     if damage := [note.message for note in analysis.quality if note.code in figures.DAMAGE]:
         lines += _wrapped(f"Incomplete, figures speak of what is left: {'. '.join(damage)}", width, "bad")
     if (prediction := analysis.what_if) is not None:
-        lines += _wrapped(f"What if {', '.join(prediction.rules)}: {_all_fixes(analysis.summary, [prediction])}", width)
+        lines += _wrapped(f"What if {', '.join(prediction.rules)}: {all_fixes(analysis.summary, [prediction])}", width)
     return lines
 
 
-def _causes(summary: Summary, width: int) -> str:
+def time_line(summary: Summary, width: int) -> str:
     """Return ``step 126 ms: compute 49.8 %, host 23.1 %, other 2.0 %``, as much as fits a line."""
     parts = [(part.cause.replace("_", " "), part.percent) for part in figures.causes(summary)]
     if not parts:
@@ -152,7 +154,7 @@ def limit(summary: Summary, *, stacks: bool = False) -> str:
 # ---- what to do
 
 
-def _leading(findings: Sequence[Finding]) -> list[Finding]:
+def leading(findings: Sequence[Finding]) -> list[Finding]:
     """Choose the findings that are listed: those that return something, or have no price."""
     return [finding for finding in findings if finding.severity != "note" and finding.after is None][:MOST]
 
@@ -161,7 +163,7 @@ def _before(analysis: Analysis, width: int) -> list[Line]:
     """Return the line above the findings: all fixes together."""
     if not analysis.plan:
         return []
-    together = _all_fixes(analysis.summary, analysis.plan)
+    together = all_fixes(analysis.summary, analysis.plan)
     order = _of_each(analysis) if len(analysis.plan) > 1 else ""
     text = f"All fixes: {together}{order}:"
     return _wrapped(text, width)
@@ -180,7 +182,7 @@ def _of_each(analysis: Analysis) -> str:
     )
 
 
-def _all_fixes(summary: Summary, plan: Sequence[PlanStep]) -> str:
+def all_fixes(summary: Summary, plan: Sequence[PlanStep]) -> str:
     """Return ``126 → 28–106 ms a step (1.2–4.5× as fast)``."""
     after, first, last = plan[-1].step_ms_after, plan[0], plan[-1]
     least, most = after.get("low", last.step_ms_before), after.get("high", last.step_ms_before)
@@ -375,7 +377,7 @@ def _each(many: Sequence[Analysis], across: Across | None, width: int, most: int
     yield ("Each rank by itself, its first finding:" if across is not None else "Each trace:",)
     for name, analysis in shown:
         time = duration(figures.whole_ms(analysis.summary))
-        lead = next(iter(_leading(analysis.findings)), None)
+        lead = next(iter(leading(analysis.findings)), None)
         first = "no findings" if lead is None else f"{lead.rule} {saving(lead, analysis.findings)}"
         label = clean(name) + " " * (min(wide, 40) - columns(clean(name)))
         line = f"  {label}  {time:>8}  {first}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xml.sax.saxutils import escape, quoteattr
 
 from advisor.report import Options
-from advisor.report.documents.judgement import line_of
+from advisor.report.documents.judgement import line_of, lines_of
 from advisor.report.plain import clean
 from advisor.results.judgement import Check, Judgement
 
@@ -13,7 +13,7 @@ from advisor.results.judgement import Check, Judgement
 def render(judgement: Judgement, _options: Options) -> str:
     """Write one suite; no times and no host, so that the same judgement gives the same bytes."""
     checks = sorted(judgement.checks, key=lambda check: (check.kind, check.name))
-    cases = [_case(check) for check in checks]
+    cases = [_case(check, judgement) for check in checks]
     if judgement.incomparable:
         why = _attribute("; ".join(judgement.incomparable))
         cases.insert(
@@ -32,10 +32,11 @@ def _fails(check: Check) -> bool:
     return check.outcome == "regression" and check.counts
 
 
-def _case(check: Check) -> str:
+def _case(check: Check, judgement: Judgement) -> str:
     opening = f'  <testcase classname="advisor.{check.kind}" name={_attribute(check.name)} time="0">'
     if _fails(check):
-        body = f"<failure message={_attribute(check.message)} type={_attribute(check.outcome)}>{_text(_where(check))}</failure>"
+        where = _text(_where(check, judgement))
+        body = f"<failure message={_attribute(check.message)} type={_attribute(check.outcome)}>{where}</failure>"
     elif check.outcome == "inconclusive":
         body = f"<skipped message={_attribute(check.message)}/>"
     else:
@@ -43,9 +44,9 @@ def _case(check: Check) -> str:
     return f"{opening}{body}</testcase>"
 
 
-def _where(check: Check) -> str:
+def _where(check: Check, judgement: Judgement) -> str:
     places = [f"{place.file}:{place.line} {place.function or ''}".strip() for place in check.where if place.file]
-    return "\n".join([line_of(check), *places])
+    return "\n".join([*lines_of(check, judgement), *places])
 
 
 def _text(text: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from advisor.report import Options
-from advisor.report.documents.judgement import line_of
+from advisor.report.documents.judgement import lines_of
 from advisor.report.gate.help import of
 from advisor.report.gitlab import fingerprint, relative
 from advisor.report.plain import clean
@@ -57,7 +57,7 @@ def _result(check: Check, index: int, judgement: Judgement) -> dict[str, Any]:
         "ruleIndex": index,
         "kind": "fail" if regressed else "open",
         "level": ("error" if check.level == "error" else "warning") if regressed else "none",
-        "message": {"text": clean(line_of(check))},
+        "message": {"text": "\n".join(map(clean, lines_of(check, judgement)))},
         "locations": [_location(place) for place in places]
         or [_physical(_uri(judgement.baseline or judgement.settings), 1)],
         "partialFingerprints": {"advisorGate/v1": fingerprint(check.name, first)},

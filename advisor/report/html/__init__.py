@@ -12,9 +12,10 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from advisor.ranks.summary import at_length
-from advisor.report import figures, page, phases, ranks
+from advisor.report import figures, holders, page, phases, ranks
 from advisor.report.causes import on_cpu
-from advisor.report.html import bars, cells, charts, diff, embed, flame, source, svg
+from advisor.report.distances import distances
+from advisor.report.html import bars, cells, charts, diff, embed, flame, roofline, source, svg
 from advisor.report.plain import link, milliseconds, number, percent, size
 from advisor.report.redact import base_name
 from advisor.report.table import evidence
@@ -52,11 +53,14 @@ def _environment() -> Environment:
     environment.filters |= {"ms": milliseconds, "percent": percent, "number": number, "size": size, "cut": page.cut}
     environment.globals |= {
         "figures": figures,
+        "holders": holders,
         "phases": phases,
         "ranks": ranks,
         "bars": bars,
         "svg": svg,
         "charts": charts,
+        "distances": distances,
+        "roofline": roofline,
         "flame": flame,
         "cells": cells,
         "on_cpu": on_cpu,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup
 
-from advisor.report.html.svg import WORK, Shape, colour, span, text_of
+from advisor.report.html.svg import WORK, Shape, colour, limit_at, span, text_of
 from advisor.report.plain import milliseconds, number, size
 from advisor.results.views import MemoryCurve, QueueCurve, StepBar, Timeline
 
@@ -61,8 +61,8 @@ def _stretched(height: int, wide: int, high: int, inside: Markup) -> Markup:
     ) % (height, wide, high, inside)  # fmt: skip
 
 
-def steps(bars: Sequence[StepBar], median: float | None, order: Sequence[str]) -> Markup:
-    """Draw a bar a step, stacked by cause; those that the median leaves out are paler."""
+def steps(bars: Sequence[StepBar], median: float | None, order: Sequence[str], limit: float | None = None) -> Markup:
+    """Draw a bar a step, stacked by cause; those that the median leaves out are paler. Lines: the median, the hardware's limit."""
     height, high = 150, 1000
     most = max((bar.ms for bar in bars), default=0.0)
     if most <= 0:
@@ -87,6 +87,9 @@ def steps(bars: Sequence[StepBar], median: float | None, order: Sequence[str]) -
     if median is not None and median <= most:
         y = height - median / most * height
         inside.append(Shape('<line class="mark" x2="100%%" y1="%.1f" y2="%.1f"/>') % (y, y))
+    if limit is not None and 0 < limit <= most:
+        y = height - limit / most * height
+        inside.append(Shape('<line class="limit" x2="100%%" y1="%.1f" y2="%.1f"/>') % (y, y))
     if len(bars) <= _MOST_TITLED:
         wide = 1 / len(bars)
         inside += [
@@ -97,8 +100,8 @@ def steps(bars: Sequence[StepBar], median: float | None, order: Sequence[str]) -
     return _chart("Step times, stacked by cause; the table below holds the figures", height, inside, _names(bars))
 
 
-def step(bar: StepBar, most: float, order: Sequence[str]) -> Markup:
-    """Draw one step as a bar on its side, as long as *most* is wide."""
+def step(bar: StepBar, most: float, order: Sequence[str], limit: float | None = None) -> Markup:
+    """Draw one step as a bar on its side, as long as *most* is wide, and the hardware's limit over it."""
     shapes, left = [], 0.0
     for cause in order:
         ms = bar.causes.get(cause, 0.0)
@@ -111,7 +114,7 @@ def step(bar: StepBar, most: float, order: Sequence[str]) -> Markup:
         left += ms
     return Shape('<svg width="100%%" height="16" role="img" aria-label="%s">%s</svg>') % (
         text_of(sentence(bar)),
-        Markup("").join(shapes),
+        Markup("").join(shapes) + limit_at(limit, min(bar.ms, most), 16),
     )
 
 

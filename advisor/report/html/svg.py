@@ -105,13 +105,21 @@ def _layers(shares: Iterable[tuple[str, float]], height: int) -> Markup:
     return Markup("").join(bar % (name, span(share), height) for name, share in shares if share > 0)
 
 
-def ladder(step: PlanStep, first_ms: float) -> Markup:
-    """Draw a step of the plan: the time after it, of the time at the start."""
+def limit_at(limit_ms: float | None, whole_ms: float, height: int) -> Markup:
+    """Draw the line of the hardware's limit over a bar on its side; nothing where it is unknown or lies behind the bar."""
+    if limit_ms is None or not 0 < limit_ms < whole_ms:
+        return Markup("")
+    at = span(limit_ms / whole_ms)
+    return Shape('<line class="limit" x1="%s" x2="%s" y2="%d"/>') % (at, at, height)
+
+
+def ladder(step: PlanStep, first_ms: float, limit_ms: float | None = None) -> Markup:
+    """Draw a step of the plan: the time after it, of the time at the start; and the hardware's limit, where it is known."""
     if first_ms <= 0:
         return Markup("")
     after = sorted(step.step_ms_after.values())
     parts = [("track", first_ms), *(("after", ms) for ms in after[-1:]), *(("sure", ms) for ms in after[:1])]
-    bars = _layers([(name, ms / first_ms) for name, ms in parts], 10)
+    bars = _layers([(name, ms / first_ms) for name, ms in parts], 10) + limit_at(limit_ms, first_ms, 10)
     return Shape('<svg class="price" width="100%%" height="10" aria-hidden="true">%s</svg>') % bars
 
 

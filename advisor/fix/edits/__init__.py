@@ -1,0 +1,16 @@
+"""The edits that there are, a file a subject. A new one is a file with its ``EDITS``, and its name here."""
+
+from __future__ import annotations
+
+from advisor.fix.edit import Edit
+from advisor.fix.edits import collector, compilation, double, loader, optimizer, switches, threads
+
+EDITS: tuple[Edit, ...] = (
+    *loader.EDITS,
+    *threads.EDITS,
+    *optimizer.EDITS,
+    *compilation.EDITS,
+    *collector.EDITS,
+    *double.EDITS,
+    *switches.EDITS,
+)

@@ -1,0 +1,117 @@
+"""Double precision that came in with NumPy: its arrays are converted to float32 where they enter, and the model stays there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from advisor.fix.edit import Change, Edit, Request, changed
+from advisor.fix.source import NotEditable, Piece, Source
+
+_MODULES = ("torch.nn.",)
+
+
+def _make(request: Request) -> Iterator[Change]:
+    for source in request.sources():
+        pieces = [*_entries(source), *_doubles(source)]
+        if pieces:
+            yield changed(source, pieces, f"float32 where the data enters {source.path}, and no .double()")
+            return
+    raise NotEditable(
+        "no NumPy array enters by torch.from_numpy in the files that the finding names, and no .double() is called"
+    )
+
+
+def _entries(source: Source) -> Iterator[Piece]:
+    """Convert what enters by ``torch.from_numpy(array)``: NumPy's float64 alone, as ``Tensor.float`` does."""
+    for call in source.calls("torch.from_numpy"):
+        if len(call.args) != 1 or call.args[0].keyword is not None or call.args[0].star:
+            continue
+        holder = source.parent(call)
+        converted = isinstance(holder, cst.Attribute) and holder.attr.value in (
+            "float", "long", "int", "bool", "half", "bfloat16", "to", "type", "double",
+        )  # fmt: skip
+        value = call.args[0].value
+        if converted or not _may_be_float(source, value):
+            continue
+        yield Piece(source.end(call), source.end(call), ".float()")
+
+
+def _may_be_float(source: Source, value: cst.BaseExpression) -> bool:
+    """Tell an array that is certain to hold floats: a name assigned from arithmetic or from NumPy's random floats."""
+    seen: set[str] = set()
+    return _is_float(source, value, seen)
+
+
+_FLOATS = (
+    "normal",
+    "standard_normal",
+    "uniform",
+    "random",
+    "rand",
+    "randn",
+    "linspace",
+    "random_sample",
+    "exponential",
+    "beta",
+    "gamma",
+)
+_KEEPING = ("tanh", "exp", "log", "sqrt", "sin", "cos", "log1p", "expm1", "mean", "std", "var")
+_SHAPING = ("reshape", "copy", "transpose", "ravel", "flatten", "squeeze", "clip", "T")
+
+
+def _is_float(source: Source, value: cst.BaseExpression, seen: set[str]) -> bool:
+    if isinstance(value, cst.Float):
+        return True
+    if isinstance(value, cst.Name):
+        if value.value in seen:
+            return False
+        given = source.assigned(value.value)
+        return bool(given) and any(_is_float(source, one, {*seen, value.value}) for one in given)
+    if isinstance(value, cst.BinaryOperation):
+        return (
+            isinstance(value.operator, cst.Divide)
+            or _is_float(source, value.left, seen)
+            or _is_float(source, value.right, seen)
+        )
+    if isinstance(value, cst.Subscript):
+        return _is_float(source, value.value, seen)
+    if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
+        if any(arg.keyword is not None and arg.keyword.value == "dtype" for arg in value.args):
+            return False
+        name = value.func.attr.value
+        if name in _FLOATS or name in _KEEPING:
+            return True
+        return name in _SHAPING and _is_float(source, value.func.value, seen)
+    return False
+
+
+def _doubles(source: Source) -> Iterator[Piece]:
+    """Take ``.double()`` off what is built: a module of torch.nn, or a class of the file that is one."""
+    for call in source.method_calls("double"):
+        func = call.func
+        if call.args or not isinstance(func, cst.Attribute) or not isinstance(func.value, cst.Call):
+            continue
+        name = source.name(func.value.func)
+        if name.startswith(_MODULES) or _is_module(source, func.value.func):
+            yield Piece(source.end(func.value), source.end(call), "")
+
+
+def _is_module(source: Source, func: cst.BaseExpression) -> bool:
+    if not isinstance(func, cst.Name):
+        return False
+    for statement in source.module.body:
+        if isinstance(statement, cst.ClassDef) and statement.name.value == func.value:
+            return any(source.name(base.value) == "torch.nn.Module" for base in statement.bases)
+    return False
+
+
+EDITS = (
+    Edit(
+        "float32",
+        "Make the data float32 where it enters, and leave the model in float32",
+        ("cpu/float64", "precision/float64", "cpu/slow-convolution"),
+        _make,
+    ),
+)

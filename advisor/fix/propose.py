@@ -1,0 +1,88 @@
+"""Proposals: the edits that the findings of an analysis ask for, and advice where no edit can be made for certain."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, field
+
+from advisor.fix.edit import Change, Edit, Files, Request
+from advisor.fix.edits import EDITS
+from advisor.fix.project import Project
+from advisor.fix.source import NotEditable
+from advisor.results.analysis import Analysis, Finding
+from advisor.results.fixes import Advice, Price
+
+
+@dataclass
+class Proposal:
+    """An edit for one or more findings: the ways to make it, the best guess first."""
+
+    edit: Edit
+    findings: list[Finding]
+    changes: list[Change]
+    price: Price | None
+    request: Request = field(repr=False, kw_only=True)
+
+    def renewed(self) -> list[Change]:
+        """Make the changes again, in the files as kept edits left them. Raises ``NotEditable``."""
+        return list(self.edit.make(self.request))
+
+
+def propose(
+    analysis: Analysis, project: Project, *, cores: int | None, writes: bool
+) -> tuple[list[Proposal], list[Advice]]:
+    """Return the edits in the order of the findings, and what is told without an edit; *writes*: the files are to be written."""
+    files = Files(project.root, project.find, project.script_path)
+    proposals: list[Proposal] = []
+    advice: list[Advice] = []
+    for finding in analysis.findings:
+        request = Request(finding, analysis, files, cores)
+        because, served = "", False
+        for edit in EDITS:
+            if finding.rule not in edit.rules:
+                continue
+            known = next((one for one in proposals if one.edit is edit), None)
+            try:
+                changes = list(edit.make(request))
+                for change in changes:
+                    project.check(change.path, writes=writes)
+            except NotEditable as reason:
+                because = because or str(reason)
+                continue
+            if not changes:
+                continue
+            served = True
+            if known is not None and known.changes[0].after == changes[0].after:
+                known.findings.append(finding)
+            else:
+                proposals.append(Proposal(edit, [finding], changes, price(finding), request=request))
+        if not served and finding.category != "profile":
+            advice.append(_advice(finding, because))
+    return proposals, advice
+
+
+def price(finding: Finding) -> Price | None:
+    """Return the shares of the step that the replay predicts."""
+    saving = finding.saving
+    return Price(low=saving.low_share, high=saving.high_share) if saving is not None else None
+
+
+def diff(change: Change) -> str:
+    """Return a change as a unified diff that ``git apply`` and ``patch -p1`` take."""
+    before, after = (text.splitlines(keepends=True) for text in (change.before, change.after))
+    lines = list(difflib.unified_diff(before, after, f"a/{change.path}", f"b/{change.path}"))
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def _advice(finding: Finding, because: str) -> Advice:
+    spot = next((spot for spot in finding.where if spot.file), None)
+    where = "" if spot is None else f"{spot.file}:{spot.line}" if spot.line else str(spot.file)
+    return Advice(
+        rule=finding.rule,
+        title=finding.title,
+        where=where,
+        fix=finding.fix.title,
+        sketch=finding.fix.after.strip("\n"),
+        price=price(finding),
+        because=because,
+    )

@@ -1,0 +1,261 @@
+"""Verification of edits: the program is run before and after each, in turns, and what is kept is faster and computes the same."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+
+from advisor.fix.edit import Change, Files
+from advisor.fix.propose import Proposal, diff
+from advisor.fix.runs import OutOfTime, Program, RunFailed
+from advisor.fix.sameness import difference, losses
+from advisor.fix.source import NotEditable
+from advisor.fix.tree import Tree
+from advisor.gating.significance import LEAST_STEPS, Decision, decide
+from advisor.record.measured import Measured
+from advisor.results.fixes import FixResult, Timing
+
+LEAST_BLOCKS, MOST_BLOCKS = 1, 6
+"""Blocks of four runs: before, after, after, before."""
+ENOUGH_BLOCKS = 3
+"""Blocks after which an edit that is no slower, and not certain to be faster, is given up."""
+MATTERS = 0.02
+"""Least change of the step that is worth an edit, as a share."""
+LEVEL = 0.001
+"""Chance of one block's decision to keep an edit that changes nothing; there are six at most."""
+BUSY = 0.1
+"""Share of the cores from which on it is said that other programs used them: threads that wait for each other lose most."""
+_WARMUP = 3
+_MOST_STEPS, _LEAST_STEPS, _SECONDS = 400, 12, 3.0
+_CHECKED_STEPS = 8
+
+
+@dataclass
+class Side:
+    """Runs of one side: of each the mean step without the first ones, wall and processor time in ms."""
+
+    wall: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+
+    def add(self, run: Measured) -> None:
+        """Take a run's steps in. Raises ``RunFailed`` where it has too few."""
+        self.wall.append(step_ms(run.step_ms))
+        self.cpu.append(step_ms(run.cpu_ms))
+
+    @property
+    def mean(self) -> float:
+        """Mean of the runs' wall times."""
+        return math.fsum(self.wall) / len(self.wall)
+
+
+def step_ms(steps: tuple[float, ...]) -> float:
+    """Return the mean of a run's steps, those that warm up left out: where there are few, the first alone."""
+    rest = steps[_WARMUP:] if len(steps) > 3 * _WARMUP else steps[1:]
+    if not rest:
+        raise RunFailed("it has no steps that could be timed: no optimizer step, batch or call repeats")
+    return math.fsum(rest) / len(rest)
+
+
+class Verifier:
+    """Tries edits one after the other, each on top of those that were kept. *say* is told what is done."""
+
+    def __init__(
+        self,
+        program: Program,
+        files: Files,
+        workplace: Path,
+        say: Callable[[str], None],
+        *,
+        training_changes: bool = False,
+    ) -> None:
+        self.outside: dict[str, None] = {}
+        self.before_ms: float | None = None
+        self.after_ms: float | None = None
+        self.commits: list[tuple[str, PurePosixPath, str]] = []
+        """Message, path and text of each kept edit, in order."""
+        self._program, self._files, self._say = program, files, say
+        self._training_changes = training_changes
+        root = program.project.root
+        self._before = Tree(root, workplace / "before")
+        self._after = Tree(root, workplace / "after")
+        self._steady: Measured | None = None
+        self._checked: Measured | None = None
+        self._unrepeatable = ""
+
+    def begin(self) -> float:
+        """Run the program twice as it is: it has to run, and to repeat. Returns how long a run takes, in s."""
+        first = self._check(self._before)
+        began = time.monotonic()
+        second = self._check(self._before)
+        took = time.monotonic() - began
+        self._steady = first
+        differs = difference(first, second)
+        if differs:
+            self._unrepeatable = f"the program does not repeat with the same seeds ({differs})"
+        return took
+
+    def try_edit(self, proposal: Proposal, until: float) -> FixResult:
+        """Judge one edit by the first of its ways that holds; *until* is when its share of the budget ends."""
+        try:
+            changes = proposal.renewed()
+        except NotEditable as reason:
+            return result(proposal, proposal.changes[0], "reverted", str(reason))
+        judged = [self._judge(proposal, change, until) for change in changes[:1]]
+        for change in changes[1:]:
+            if judged[-1].verdict == "kept":
+                break
+            judged.append(self._judge(proposal, change, until))
+        best = judged[-1] if judged[-1].verdict == "kept" else judged[0]
+        if best.verdict == "kept":
+            self._keep(changes[judged.index(best)], best)
+            self._steady = self._checked  # what the next edit is compared with
+        return best
+
+    def patch(self) -> str:
+        """Return all kept edits as one unified diff."""
+        kept = self._files.kept.items()
+        return "".join(diff(Change(path, self._files.original(path), text, "")) for path, text in sorted(kept))
+
+    def _keep(self, change: Change, kept: FixResult) -> None:
+        self.commits.append((f"{kept.title}\n\n{kept.what}", change.path, change.after))
+        self._files.kept[change.path] = change.after
+        self._before.put(change.path, change.after)
+        self._after.put(change.path, change.after)
+        if kept.timing is not None:
+            self.before_ms = self.before_ms or kept.timing.before_ms
+            self.after_ms = kept.timing.after_ms
+
+    def _judge(self, proposal: Proposal, change: Change, until: float) -> FixResult:
+        trains = proposal.edit.trains
+        if trains and not self._training_changes:
+            return result(proposal, change, "not tried", "it changes what is learned; give --allow-training-changes")
+        self._say(f"{proposal.edit.name}: {change.what}")
+        self._after.put(change.path, change.after)
+        try:
+            return self._run(proposal, change, until)
+        except RunFailed as error:
+            return result(proposal, change, "reverted", f"the program fails with it: {error}")
+        except OutOfTime:
+            return result(proposal, change, "not tried", "the budget ended before it was judged")
+        finally:
+            self._after.put(change.path, change.before)
+
+    def _run(self, proposal: Proposal, change: Change, until: float) -> FixResult:
+        checked = self._checked = self._check(self._after)
+        if not _is_loaded(self._after, change.path, checked):
+            return result(proposal, change, "reverted", f"{change.path} is not what the program imports")
+        assert self._steady is not None
+        pairs = losses(self._steady, checked)
+        differs = self._unrepeatable or difference(self._steady, checked)
+        if differs and not self._training_changes:
+            because = differs if self._unrepeatable else f"computes something else: {differs}"
+            return result(proposal, change, "reverted", because, losses=pairs)
+        ran = len(self._program.elsewhere)
+        before, after, decision = self._timed(until)
+        shares = self._program.elsewhere[ran:]
+        elsewhere = math.fsum(shares) / len(shares) if shares else None
+        timing = timing_of(before, after, decision, elsewhere)
+        busy = f"; other programs used {elsewhere:.0%} of the cores meanwhile" if (elsewhere or 0.0) > BUSY else ""
+        if decision.outcome == "better":
+            note = f"; {differs}, which was allowed" if differs else ""
+            return result(proposal, change, "kept", f"faster{note}{busy}", timing=timing, losses=pairs)
+        words = {"worse": "slower", "same": "no faster"}
+        because = words.get(decision.outcome, "not certain to be faster within the noise of the runs")
+        return result(proposal, change, "reverted", because + busy, timing=timing, losses=pairs)
+
+    def _timed(self, until: float) -> tuple[Side, Side, Decision]:
+        """Run blocks until the statistics decide, or the time is over. Raises ``OutOfTime`` before the first is whole."""
+        before, after = Side(), Side()
+        decision: Decision | None = None
+        for block in range(MOST_BLOCKS):
+            if decision is not None and time.monotonic() > until:
+                break
+            try:
+                self._block(before, after)
+            except OutOfTime:
+                if decision is None:
+                    raise
+                break
+            decision = judge(before, after)
+            # No regression is not enough to keep it, and to end: what is small may show with more runs, up to here.
+            given_up = decision.outcome == "same" and block + 1 >= ENOUGH_BLOCKS
+            if decision.outcome in ("better", "worse") or given_up:
+                break
+        assert decision is not None
+        return before, after, decision
+
+    def _block(self, before: Side, after: Side) -> None:
+        for tree, side in (
+            (self._before, before), (self._after, after), (self._after, after), (self._before, before),
+        ):  # fmt: skip
+            run = self._program.measure(tree, most=_MOST_STEPS, least=_LEAST_STEPS, seconds=_SECONDS)
+            side.add(run)
+
+    def _check(self, tree: Tree) -> Measured:
+        run = self._program.measure(tree, check=True, most=_CHECKED_STEPS, least=_CHECKED_STEPS, seconds=0.0)
+        self.outside.update(dict.fromkeys(run.outside))
+        return run
+
+
+def judge(before: Side, after: Side) -> Decision:
+    """Decide whether the steps of one side are faster, by the gate's statistics of several runs.
+
+    Two answers have to agree: one supposes that runs differ by a twentieth at least, for few runs may look alike by chance;
+    the other takes the spread that they show, however large, for few runs know little of it.
+    """
+    base = before.mean
+    runs = [[[value] * LEAST_STEPS for value in side.wall] for side in (before, after)]
+    supposed, shown = (
+        decide(runs[0], runs[1], threshold=MATTERS * base, name="fix", quiet=quiet, level=LEVEL)
+        for quiet in (None, 0.0)
+    )
+    if supposed.outcome in ("better", "worse") and shown.outcome != supposed.outcome:
+        return replace(shown, outcome="inconclusive")
+    return supposed
+
+
+def timing_of(before: Side, after: Side, decision: Decision, elsewhere: float | None = None) -> Timing:
+    """Return what was measured."""
+    return Timing(
+        runs=len(before.wall),
+        before_ms=before.mean,
+        after_ms=after.mean,
+        low_ms=decision.low,
+        high_ms=decision.high,
+        before_cpu_ms=math.fsum(before.cpu) / len(before.cpu),
+        after_cpu_ms=math.fsum(after.cpu) / len(after.cpu),
+        elsewhere=elsewhere,
+    )
+
+
+def result(
+    proposal: Proposal,
+    change: Change,
+    verdict: str,
+    because: str = "",
+    *,
+    timing: Timing | None = None,
+    losses: list[tuple[float, float]] | None = None,
+) -> FixResult:
+    """Return the result of one edit."""
+    return FixResult(
+        edit=proposal.edit.name,
+        title=proposal.edit.title,
+        rules=list(dict.fromkeys(finding.rule for finding in proposal.findings)),
+        file=str(change.path),
+        what=change.what,
+        diff=diff(change),
+        price=proposal.price,
+        changes_training=proposal.edit.trains,
+        verdict=verdict,  # type: ignore[arg-type]
+        because=because,
+        timing=timing,
+        losses=losses,
+    )
+
+
+def _is_loaded(tree: Tree, path: PurePosixPath, run: Measured) -> bool:
+    return str((tree.folder / path).resolve()) in run.loaded

@@ -1,0 +1,228 @@
+"""Claims of fixes: whether the second recording shows that the fix of a finding was applied, and that it holds.
+
+Only settings and what ran tell that a fix was applied. That a rule fell under its level, or speaks of other programs, does not:
+then nothing is said for or against the fix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from advisor.gating import baseline as baselines
+from advisor.gating.alike import batches
+from advisor.results.analysis import Analysis, Finding
+from advisor.results.comparison import Answer, Claim
+from advisor.results.judgement import Check
+
+Facts = Mapping[str, bool | int | float | str | None]
+Evidence = Callable[[Facts, Facts], str | None]
+"""Sign that a fix was applied, in words; empty where it was not, None where nothing tells."""
+_GONE = 0.1
+"""Part of what there was that may be left of what a fix does away with."""
+_HALF = 0.5
+_ORDER: tuple[Answer, ...] = ("applied and holds", "applied, does not hold", "cannot be told", "not applied")
+
+
+def claims(before: Analysis, after: Analysis, checks: Mapping[str, Check]) -> list[Claim]:
+    """Hold the fix of each finding of *before* against *after*."""
+    left = {finding.rule: finding for finding in after.findings}
+    verdicts = baselines.verdicts(after)
+    found = []
+    for finding in before.findings:
+        now, check = left.get(finding.rule), checks.get(finding.rule)
+        answer, because = _answer(finding, now, check, verdicts.get(finding.rule, "unknown"), before, after)
+        found.append(
+            Claim(rule=finding.rule, fix=finding.fix.title, verify=finding.fix.verify, answer=answer, because=because)
+        )
+    return sorted(found, key=lambda claim: _ORDER.index(claim.answer))
+
+
+def _answer(
+    finding: Finding, now: Finding | None, check: Check | None, verdict: str, before: Analysis, after: Analysis
+) -> tuple[Answer, str]:
+    shown = _shown(finding.rule, before, after)
+    fires = now is not None
+    cost = check.base if check and check.base is not None else finding.cost_ms
+    costs = check.now if check and check.now is not None else (now.cost_ms if now else 0.0)
+    figures = f"{cost:.3g} → {costs:.3g} ms a step" if cost else ""
+    if shown:
+        if not fires and verdict in ("passes", "not_applicable"):
+            return "applied and holds", _with(shown, figures if verdict == "passes" else "")
+        if not fires:
+            return "cannot be told", _with(shown, "the rule could not run on the second recording")
+        if check is not None and check.outcome == "improvement":
+            return "applied and holds", _with(shown, f"{figures}, which is still of note")
+        return "applied, does not hold", _with(
+            shown, f"the rule still fires: {figures}" if figures else "the rule still fires"
+        )
+    if shown == "" or fires:
+        return "not applied", "the rule still fires" if fires else "the recording shows it as it was"
+    if verdict in ("not_run", "error", "unknown"):
+        return "cannot be told", "the rule could not run on the second recording"
+    return "cannot be told", "the rule fires no more; nothing recorded shows whether its fix was applied"
+
+
+def _with(shown: str, more: str) -> str:
+    return f"{shown}; {more}" if more else shown
+
+
+def _shown(rule: str, before: Analysis, after: Analysis) -> str | None:
+    """Return what shows that the rule's fix was applied; empty where it was not, None where nothing tells."""
+    sides = (before.samples, after.samples)
+    if sides[0] is None or sides[1] is None or not (sides[0].facts and sides[1].facts):
+        return None
+    if rule == "memory/low-peak":
+        batch = batches(sides[0].work, sides[1].work)
+        return f"the batch grew {batch[0]:g} → {batch[1]:g}" if batch and batch[1] > batch[0] else ""
+    if (evidence := _EVIDENCE.get(rule)) is not None:
+        return evidence(sides[0].facts, sides[1].facts)
+    if rule in _BY_ROWS and _same_device(before, after):
+        rows = [side.rows.get(rule, 0.0) for side in sides if side is not None]
+        if rows[0] and after.verdicts and rule in (*after.verdicts.passes, *(f.rule for f in after.findings)):
+            return f"{rows[0]:.4g} → {rows[1]:.4g} a step" if rows[1] <= _GONE * rows[0] else ""
+    return None
+
+
+def _same_device(before: Analysis, after: Analysis) -> bool:
+    names = [[device.name for device in side.trace.devices] for side in (before, after)]
+    return names[0] == names[1]
+
+
+# ---- evidence
+
+
+def _turned(name: str, *wanted: object, words: str = "") -> Evidence:
+    """Return the evidence of a fact that became one of *wanted*."""
+
+    def evidence(was: Facts, now: Facts) -> str | None:
+        first, second = was.get(name), now.get(name)
+        if second is None and None not in wanted:
+            return None if first is None else ""
+        if second in wanted and first not in wanted:
+            return f"{words or name}: {first} → {second}"
+        return ""
+
+    return evidence
+
+
+def _changed(name: str) -> Evidence:
+    def evidence(was: Facts, now: Facts) -> str | None:
+        first, second = was.get(name), now.get(name)
+        if first is None or second is None:
+            return None
+        return f"{name}: {first} → {second}" if first != second else ""
+
+    return evidence
+
+
+def _grew(name: str, least: float, words: str) -> Evidence:
+    """Return the evidence of a share or count that reached *least* from under it."""
+
+    def evidence(was: Facts, now: Facts) -> str | None:
+        first, second = was.get(name), now.get(name)
+        if not isinstance(first, int | float) or not isinstance(second, int | float):
+            return None
+        return words if first < least <= second else ""
+
+    return evidence
+
+
+def _fell(name: str, words: str, left: float = _GONE) -> Evidence:
+    """Return the evidence of a share or count of which no more than a part is *left*: next to none."""
+
+    def evidence(was: Facts, now: Facts) -> str | None:
+        first, second = was.get(name), now.get(name)
+        if not isinstance(first, int | float) or not isinstance(second, int | float) or not first:
+            return None
+        return words if second <= left * first else ""
+
+    return evidence
+
+
+def _any(*several: Evidence) -> Evidence:
+    """Return the first evidence of several that shows the fix; not applied where one says so and none shows it."""
+
+    def evidence(was: Facts, now: Facts) -> str | None:
+        answers = [one(was, now) for one in several]
+        return next((answer for answer in answers if answer), "" if "" in answers else None)
+
+    return evidence
+
+
+def _workers(was: Facts, now: Facts) -> str | None:
+    first, second = str(was.get("iterators") or ""), str(now.get("iterators") or "")
+    if not second:
+        return None
+    return "the batches come from worker processes" if "single" in first and "single" not in second else ""
+
+
+def _compiled(was: Facts, now: Facts) -> str | None:
+    if was.get("compiler") is None and now.get("compiler") is not None:
+        return f"compiled code runs ({now['compiler']})"
+    return ""
+
+
+_GRAPHS = _grew("graph_launches", 1, "graphs are replayed")
+_HALF_PRECISION = _any(
+    _grew("half_gemm_time_share", _HALF, "products run in 16 bits"), _turned("precision", "bf16", "fp16")
+)
+_TF32 = _any(_grew("tf32_gemm_time_share", _HALF, "products run in TF32"), _HALF_PRECISION)
+_OPTIMIZER = _turned("optimizer_form", "fused", words="optimizer")
+_BATCHED_OPTIMIZER = _any(
+    _OPTIMIZER,
+    lambda was, now: (
+        "optimizer: single → foreach"
+        if (was.get("optimizer_form"), now.get("optimizer_form")) == ("single", "foreach")
+        else ""
+    ),
+)
+_CAPTURED = _any(_GRAPHS, _compiled)
+_LOADER = _any(_workers, _changed("loader_workers"))
+_ATTENTION = _grew("fused_attention", 0.001, "a fused kernel of attention runs")
+_LAYOUT = _fell("layout_kernels", "no tensor is turned into another layout any more")
+_EVIDENCE: Mapping[str, Evidence] = {
+    "data-loading/single-process-loader": _workers,
+    "data-loading/loader-stall": _changed("loader_workers"),
+    "data-loading/worker-restart": _turned("loader_persistent", True),
+    "data-loading/unpickling": _turned("loader_pin_memory", True),
+    "cpu/loader-wait": _LOADER,
+    "cpu/slow-workers": _changed("loader_workers"),
+    "cpu/thread-oversubscription": _changed("threads"),
+    "cpu/unfused-optimizer": _OPTIMIZER,
+    "cpu/float64": _fell("float64", "next to nothing is computed in float64"),
+    "transfer/pageable-copy": _fell("pageable_copies", "copies to the device read pinned memory"),
+    "transfer/large-copy": _fell("copied_mb", "a step copies fewer bytes", _HALF),
+    "precision/no-tensor-cores": _any(_HALF_PRECISION, _TF32),
+    "precision/fp32-matrix-cores": _HALF_PRECISION,
+    "precision/fp32-with-tf32": _HALF_PRECISION,
+    "precision/tf32-disabled": _TF32,
+    "precision/float64": _fell("float64", "next to nothing is computed in float64"),
+    "precision/fp16-on-bf16-gpu": _turned("precision", "bf16"),
+    "precision/cast-churn": _compiled,
+    "kernels/elementwise-chain": _compiled,
+    "kernels/normalization-chain": _compiled,
+    "kernels/narrow-normalization": _compiled,
+    "kernels/vocabulary-loss": _compiled,
+    "kernels/single-tensor-optimizer": _BATCHED_OPTIMIZER,
+    "kernels/foreach-optimizer": _OPTIMIZER,
+    "gpu-idle/foreach-grouping": _OPTIMIZER,
+    "gpu-idle/launch-bound": _CAPTURED,
+    "gpu-idle/between-kernels": _CAPTURED,
+    "kernels/unfused-attention": _ATTENTION,
+    "kernels/sdpa-math-fallback": _ATTENTION,
+    "kernels/layout-transpose": _LAYOUT,
+    "kernels/batch-norm-layout": _LAYOUT,
+    "kernels/depthwise-layout": _LAYOUT,
+    "kernels/cudnn-autotune-off": _turned("cudnn_benchmark", True),
+    "inference/grad-enabled": _turned("grad_enabled", False),
+    "inference/train-mode": _turned("train_mode", False),
+    "sync/debug-api": _turned("anomaly_mode", False),
+}
+_BY_ROWS = frozenset(
+    {
+        "gradient/zeroing-fill", "gradient/added-to-zeros", "gradient/zeroing-memset", "sync/scalar-readback",
+        "sync/explicit-synchronize", "memory/empty-cache-call", "kernels/conv-bias-before-bn", "transfer/device-pingpong",
+        "transfer/cpu-created-tensor", "distributed/unbucketed-gradients",
+    }
+)  # fmt: skip
+"""Rules whose rows are what the fix takes away, however long they last."""

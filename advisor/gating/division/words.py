@@ -1,0 +1,141 @@
+"""Reasons in words, a line each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from advisor.gating.division.change import Change
+from advisor.gating.division.families import is_compiled
+from advisor.gating.division.side import Side
+from advisor.results.division import Reason
+
+_ARGUMENTS = re.compile(r"[<(].*$")
+_LONGEST = 60
+_CAUSES = {
+    "sync": "the host waits for the device",
+    "blocking_copy": "the host waits for a copy",
+    "loader": "waits for the next batch",
+    "host": "Python and launches: the device waits for the host",
+    "operator": "an operator computes on the CPU while the device waits",
+    "allocator": "the allocator asks the driver for memory",
+    "compile": "compilation",
+    "gc": "garbage collection",
+    "profiler": "the profiler's own work",
+    "unknown": "the device idles, and the trace does not say why",
+}
+_ON_CPU = "Python, outside any operator"
+
+
+def words(change: Change, *, devices: tuple[str, str] = ("", ""), ratio: float | None = None) -> str:
+    """Say why it changed; *ratio* is that of a clock."""
+    if change.reason == "device":
+        return f"another device: {devices[0] or 'unknown'} → {devices[1] or 'unknown'}"
+    if change.reason == "clock":
+        causes = (
+            "threads, clocks, or other programs" if change.lead.on_cpu else "clocks, power, heat, or another process"
+        )
+        return f"the same work takes {ratio or 1:.3g} times as long everywhere: {causes} on the device"
+    return _WORDS.get(change.reason, _of_waits)(change)
+
+
+def _of_waits(change: Change) -> str:
+    site = change.site
+    of_python = site.cause == "host" and change.lead.on_cpu
+    text = _ON_CPU if of_python else _CAUSES.get(site.cause, site.cause.replace("_", " "))
+    if not change.same_unit and change.before.sites and change.after.sites and change.reason == "waits":
+        text += f"; it moved here from {_where(change.before)}"
+    return text + _and_calls(change, "waits")
+
+
+def _where(side: Side) -> str:
+    site = max(side.sites, key=lambda site: site.ms)
+    return site.unit or site.function or "elsewhere"
+
+
+def _operator(change: Change) -> str:
+    counts = f"({change.before.calls:.4g} → {change.after.calls:.4g} kernels)"
+    return f"{_units(change.after)} in place of {_units(change.before)} {counts}"
+
+
+def _shape(change: Change) -> str:
+    was, now = _only(change.before, change.after), _only(change.after, change.before)
+    return f"shapes {was} → {now}{_and_calls(change)}"
+
+
+def _kernel(change: Change) -> str:
+    before, after = change.before, change.after
+    if change.lead.copies:
+        return f"from or to {_memory(after)} memory, where it was {_memory(before)}{_and_calls(change)}"
+    return f"another kernel: {_first(before, after)} → {_first(after, before)}{_and_calls(change)}"
+
+
+def _layout(change: Change) -> str:
+    before, after = change.before, change.after
+    more = after.layout_calls - before.layout_calls
+    was, now = change.layouts
+    fewer = "more tensors" if more > 0 else "fewer tensors"
+    turned = f"{was} → {now}" if was else f"{fewer} are turned into another layout" if more else "other kernels"
+    count = f" ({more:+.4g} layout kernels)" if more else ""
+    return f"memory format: {turned}{count}" + (f", {before.dtype} → {after.dtype}" if len(change.types) > 1 else "")
+
+
+_WORDS: Mapping[Reason, Callable[[Change], str]] = {
+    "appeared": lambda change: f"new: {_calls(change.after)}",
+    "vanished": lambda change: f"gone: it had {_calls(change.before)}",
+    "operator": _operator,
+    "type": lambda change: f"number format {change.before.dtype} → {change.after.dtype}{_and_calls(change)}",
+    "bytes": lambda change: f"{change.before.mb:.4g} → {change.after.mb:.4g} MB{_and_calls(change)}",
+    "shape": _shape,
+    "layout": _layout,
+    "kernel": _kernel,
+    "calls": lambda change: f"{change.before.calls:.4g} → {change.after.calls:.4g} calls of the same",
+    "batch": lambda change: (
+        f"the same work takes {change.ratio * change.calls_ratio:.3g} times as long a sample, in another batch"
+    ),
+    "slower": lambda change: f"the same work takes {change.ratio:.3g} times as long",
+    "exposed": lambda change: (
+        f"the same work, of which {'less' if change.ms > 0 else 'more'} is hidden behind other work"
+    ),
+}
+
+
+def _and_calls(change: Change, what: str = "calls") -> str:
+    return f", {change.before.calls:.4g} → {change.after.calls:.4g} {what}" if change.more_calls else ""
+
+
+def _calls(side: Side) -> str:
+    return f"{side.calls:.4g} {'call' if 0.5 < side.calls < 1.5 else 'calls'}"
+
+
+def _units(side: Side) -> str:
+    compiled = [name for name in side.units if is_compiled(name)]
+    others = [name.removeprefix("aten::") for name, _ in side.units.most_common() if name and name not in compiled]
+    texts = (
+        [f"{len(compiled)} kernels of compiled code" if len(compiled) > 1 else compiled[0]] if compiled else []
+    ) + others[:3]
+    more = len(others) - 3
+    return (", ".join(texts) or "other work") + (f" and {more} more" if more > 0 else "")
+
+
+def _only(side: Side, other: Side) -> str:
+    """Return the heaviest shapes that the other side lacks."""
+    own = [text for text, _ in side.shapes.most_common() if text not in other.shapes]
+    return (own or [text for text, _ in side.shapes.most_common(1)] or ["?"])[0].replace(",[]", "")
+
+
+def _memory(side: Side) -> str:
+    """Return the host's memory that most of some copies read or write."""
+    names = [name for name, _ in side.kernels.most_common(1)]
+    return next((word.lower() for name in names for word in ("Pageable", "Pinned", "Managed") if word in name), "other")
+
+
+def _first(side: Side, other: Side) -> str:
+    own = [name for name, _ in side.kernels.most_common() if name not in other.kernels]
+    return _short((own or list(side.kernels))[0])
+
+
+def _short(name: str) -> str:
+    """Return a kernel's name without its arguments and those of its template."""
+    head = _ARGUMENTS.sub("", name.removeprefix("void "))
+    return f"{head[:_LONGEST]}…" if len(head) > _LONGEST else head

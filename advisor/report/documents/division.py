@@ -1,0 +1,159 @@
+"""The division of a difference: a line a part, which add up to it, then what is within noise, and what to know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from advisor.report.blocks import Block, Detail, Fold, Heading, Items, Paragraph, Span, Style, Table, Text
+from advisor.report.plain import milliseconds, number, percent
+from advisor.results.division import Division, Part
+
+_LINES = 10
+_BELOW = 3
+_KNOWN = 0.5
+"""Part of a side's GPU time of which the hardware's limit must be known to stand beside it."""
+_PER = {"step": "a step", "sample": "a sample", "window": "in the window"}
+
+
+def signed(ms: float) -> str:
+    """Return a change with its sign."""
+    sign = "+" if ms > 0 else "-" if ms < 0 else ""
+    return sign + milliseconds(abs(ms))
+
+
+def line(part: Part) -> str:
+    """Return the line of a part: ``Conv2d_0 conv2d backward +11.2 ms: memory format: NHWC → NCHW (+4 layout kernels)``."""
+    return f"{part.label} {signed(part.change_ms)}: {part.because}"
+
+
+def lines(division: Division, most: int = _LINES) -> list[str]:
+    """Return the lines of what is beyond noise, the largest first, with what the rest comes to."""
+    real = [part for part in division.parts if part.real]
+    shown = [line(part) for part in real[:most]]
+    rest = division.change_ms - sum(part.change_ms for part in real[:most])
+    if shown:
+        shown.append(f"{signed(rest)} in the rest of the program" if division.change_ms else "")
+    return [text for text in shown if text]
+
+
+def blocks(division: Division | None, detail: Detail) -> Iterator[Block]:
+    """Yield the division: what is beyond noise as a table with the GPU's and the host's time apart, the rest below it."""
+    if division is None:
+        return
+    real = [part for part in division.parts if part.real]
+    rest = [part for part in division.parts if not part.real]
+    per = _PER[division.per]
+    yield Heading(
+        f"Which change made it {'slower' if division.change_ms > 0 else 'faster'}"
+        if real
+        else "Parts of the difference"
+    )
+    if not real:
+        yield Paragraph(
+            f"Nothing differs beyond noise ({signed(division.change_ms)} {per}{_noise(division.noise_ms)})."
+        )
+    else:
+        shown = real if detail.everything else real[:_LINES]
+        total = sum(part.change_ms for part in shown)
+        yield _listed(shown, detail, per)
+        more = division.change_ms - total
+        left = len(real) - len(shown) + len(rest) + division.other_parts
+        if left:
+            hidden = f", {len(real) - len(shown)} of them beyond noise{detail.hint}" if len(real) > len(shown) else ""
+            yield Paragraph(
+                f"{signed(more)} in {left} {'part' if left == 1 else 'parts'} more{hidden}; "
+                f"in all {signed(division.change_ms)} {per}{_noise(division.noise_ms)}."
+            )
+        else:
+            yield Paragraph(f"In all {signed(division.change_ms)} {per}{_noise(division.noise_ms)}.")
+    if rest and detail.everything:
+        table = _listed(rest, detail, per)
+        title = f"Within noise, or of no note: {len(rest)} parts"
+        if detail.folds:
+            yield Fold(title, [table])
+        else:
+            yield from (Heading(title, 3), table)
+    if notes := _notes(division):
+        yield Items(notes)
+
+
+def _noise(width: float | None) -> str:
+    return f" ± {milliseconds(width)}" if width is not None else ""
+
+
+def _listed(parts: Sequence[Part], detail: Detail, per: str) -> Block:
+    """List parts: as a table where there is room for its columns, else a line each with its figures below."""
+    if detail.wide or detail.folds:
+        return _table(parts, detail, per)
+    items: list[Text] = []
+    for part in parts:
+        style: Style = "dim" if not part.real else "bad" if part.change_ms > 0 else "good"
+        alone = "" if part.paired else " (on one side only)"
+        items.append((Span(part.label, "name"), " ", Span(signed(part.change_ms), style), f": {part.because}{alone}"))
+    return Items(items, [_below(part, detail) for part in parts])
+
+
+def _below(part: Part, detail: Detail) -> str:
+    """Return the figures of a part, the GPU's and the host's time apart, and its heaviest parts."""
+    figures = [
+        f"{word} {_both(getattr(part.before, place), getattr(part.after, place))}"
+        for word, place in (("GPU", "gpu_ms"), ("host", "host_ms"))
+        if getattr(part.before, place) or getattr(part.after, place)
+    ]
+    figures += [f"at best {_limit(part)}"] if _limit(part) else []
+    heavy = _heavy(part, detail)
+    return "; ".join([", ".join(figures), *([heavy] if heavy else [])])
+
+
+def _table(parts: Sequence[Part], detail: Detail, per: str) -> Table:
+    """Make the table: where, and why; the difference; the GPU's and the host's time before and after; the hardware's limit."""
+    limits = any(_limit(part) for part in parts)
+    rows: list[tuple[Text, ...]] = []
+    for part in parts:
+        style: Style = "dim" if not part.real else "bad" if part.change_ms > 0 else "good"
+        alone = "" if part.paired else " (on one side only)"
+        heavy = _heavy(part, detail)
+        where = (Span(part.label, "name"), f": {part.because}{alone}{f'; {heavy}' if heavy else ''}")
+        times = [
+            _both(*(getattr(side, place) for side in (part.before, part.after))) for place in ("gpu_ms", "host_ms")
+        ]
+        rows.append((where, Span(signed(part.change_ms), style), *times, *([_limit(part)] if limits else [])))
+    head = ["where, and why", f"difference {per}", "on the GPU", "on the host", *(["at best"] if limits else [])]
+    return Table(head, rows, "~" + ">" * (len(head) - 1))
+
+
+def _heavy(part: Part, detail: Detail) -> str:
+    """Say which of the parts that it was put together from weigh most; empty of a single one."""
+    below = part.parts[: None if detail.verbosity > 0 else _BELOW]
+    return f"most in {', '.join(f'{one.label} {signed(one.change_ms)}' for one in below)}" if below else ""
+
+
+def _both(before: float, after: float) -> str:
+    return f"{milliseconds(before)} → {milliseconds(after)}" if before or after else ""
+
+
+def _limit(part: Part) -> str:
+    """Return the hardware's limits of a part on both sides, or of the side where it is known."""
+    values = [side.limit_ms for side in (part.before, part.after)]
+    if values[0] is not None and values[1] is not None:
+        return _both(values[0], values[1])
+    return next((milliseconds(value) for value in values if value is not None), "")
+
+
+def _notes(division: Division) -> list[str]:
+    notes = [*division.notes]
+    unpaired = sum(abs(part.change_ms) for part in division.parts if not part.paired)
+    total = sum(abs(part.change_ms) for part in division.parts) + abs(division.other_ms)
+    if total and unpaired >= 0.1 * total:
+        alone = [part for part in division.parts if not part.paired]
+        heavy = ", ".join(f"{part.label} {signed(part.change_ms)}" for part in alone[:3])
+        notes.append(f"on one side only, and paired with nothing: {percent(unpaired / total)} of all changes ({heavy})")
+    if any(ms >= 0.001 for ms in division.earlier_ms):
+        notes.append(f"launched before the window, and on neither side: {_both(*division.earlier_ms)} a step")
+    if any(division.startup_ms) and abs(division.startup_ms[1] - division.startup_ms[0]) >= 1.0:
+        notes.append(f"start-up, which is part of no step: {_both(*division.startup_ms)} in the recording")
+    if division.paired_share is not None and division.paired_share < 0.95:
+        notes.append(
+            f"paired: {percent(division.paired_share)} of the device's time; {number(len(division.parts))} parts"
+        )
+    return notes

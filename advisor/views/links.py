@@ -1,0 +1,98 @@
+"""Collectives against the link: bus bandwidth, the run's own latency and rate, and which of late ranks, latency and link it is."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from advisor.frames.collectives import NAMES, communication, kinds, on_the_bus, told
+from advisor.intervals import Ints
+from advisor.results.links import Exchange, LimitedBy
+from advisor.roofline.limits import Floats, rates_of
+from advisor.timeline.context import Context
+
+_SIZES, _APART = 3, 8
+_ENOUGH = 5
+"""Collectives of one size from which on the fastest says what the exchange takes, where there is no fit."""
+_WAITS, _SLOW = 0.5, 0.3
+_LARGE = 1 << 20
+_MACHINE = 8
+"""GPUs that direct links join, but for racks of GB200 and GB300; larger groups go over a network."""
+MOST = 8
+
+
+def exchanges(context: Context) -> list[Exchange]:
+    """Sum up the collectives of known size of each kind and group size, those with most time first."""
+    work, rows = context.recording.work, communication(context)
+    if not len(rows):
+        return []
+    teller, sent, _ = context.once(told)
+    sizes, codes = context.op_column(teller, "group_size"), context.once(kinds)
+    dur = (work.end - work.start)[rows]
+    moved = on_the_bus(codes, sent, sizes)
+    known = np.flatnonzero((moved > 0) & (dur > 0) & (work.device[rows] == context.device))
+    keys, back = np.unique(np.stack([codes[known], sizes[known]]), axis=1, return_inverse=True)
+    back = back.ravel()
+    rates = rates_of(context, context.device)
+    link = (rates.peak("gpu_link") if rates is not None else None) or None
+    rack = rates is not None and rates.name.startswith("GB")
+    time = np.bincount(back, dur[known], keys.shape[1])
+    out = []
+    for at in np.argsort(-time, kind="stable")[:MOST].tolist():
+        mine = known[back == at]
+        kind, size = NAMES[int(keys[0, at])], int(keys[1, at])
+        inside = link if rack or size <= _MACHINE else None
+        out.append(_exchange(kind, size, sent[mine], moved[mine], dur[mine], inside))
+    return out
+
+
+def _exchange(kind: str, size: int, sent: Ints, moved: Floats, dur: Ints, link: float | None) -> Exchange:
+    levels, back = np.unique(sent, return_inverse=True)
+    back = back.ravel()
+    fastest = np.array([dur[back == at].min() for at in range(len(levels))], np.float64)
+    bus = np.array([moved[back == at][0] for at in range(len(levels))])
+    fit = _fitted(bus, fastest)
+    exchange: Floats | None = None
+    if fit is not None:
+        exchange = fit[0] + fit[1] * moved
+    elif np.bincount(back).min() >= _ENOUGH:
+        exchange = fastest[back]
+    waited = None if exchange is None else float(np.maximum(dur - exchange, 0).sum() / dur.sum())
+    best = float((moved / dur).max())
+    return Exchange(
+        kind=kind,
+        group_size=size,
+        count=len(sent),
+        median_bytes=int(np.median(sent)),
+        bus_gbps=float(moved.sum() / dur.sum()),
+        best_gbps=best,
+        latency_us=None if fit is None else fit[0] / 1e3,
+        fitted_gbps=None if fit is None else 1 / fit[1],
+        link_gbps=link,
+        waited_share=waited,
+        limited_by=_limit(moved, fit, waited, max(best, 1 / fit[1]) if fit else best, link, int(sent.max())),
+    )
+
+
+def _limit(
+    moved: Floats, fit: tuple[float, float] | None, waited: float | None, best: float, link: float | None, largest: int
+) -> LimitedBy | None:
+    """Tell what takes most of the time; None where neither a fit nor a large message says it."""
+    if waited is not None and waited >= _WAITS:
+        return "late ranks"
+    if fit is not None and fit[0] * len(moved) > fit[1] * float(moved.sum()):
+        return "latency"
+    if link is None or (fit is None and largest < _LARGE):
+        return None
+    return "slow link" if best < _SLOW * link else "link"
+
+
+def _fitted(moved: Floats, dur: Floats) -> tuple[float, float] | None:
+    """Fit ns = fixed + rate · bytes by the least relative errors; None where too few sizes tell it."""
+    if len(moved) < _SIZES or moved.max() < _APART * moved.min():
+        return None
+    weights = 1 / dur
+    matrix = np.stack([weights, moved * weights], axis=1)
+    (fixed, rate), *_ = np.linalg.lstsq(matrix, np.ones(len(dur)), rcond=None)
+    if fixed < 0:
+        fixed, rate = 0.0, float((moved * weights).sum() / ((moved * weights) ** 2).sum())
+    return (float(fixed), float(rate)) if rate > 0 else None

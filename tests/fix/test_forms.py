@@ -1,0 +1,177 @@
+"""Each edit on ten forms of source and more, in ``forms/``: it becomes what stands there, byte by byte, or it stays.
+
+A form is ``=== name @ part of the line that was recorded``, the source, and ``--- becomes`` with the edited source, or
+``--- stays: part of the reason``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from support.fixing import finding, line_of, outcome, request, setting
+
+from advisor.results.analysis import Finding, Setting
+
+FORMS = Path(__file__).parent / "forms"
+HEAD = "import torch\nfrom torch.utils.data import DataLoader\n\n"
+
+
+@dataclass(frozen=True)
+class Form:
+    """A form of source, *after* the edit, or why it stays; *at* is in the line that was recorded."""
+
+    name: str
+    at: str
+    before: str
+    after: str | None
+    because: str
+
+
+def forms(file: str) -> list[Form]:
+    """Read the forms of a file."""
+    out = []
+    for part in re.split(r"^=== ", (FORMS / f"{file}.txt").read_text(), flags=re.MULTILINE)[1:]:
+        head, _, body = part.partition("\n")
+        name, _, at = head.partition(" @ ")
+        before, mark, rest = re.split(r"^--- (becomes\n|stays: )", body, flags=re.MULTILINE)
+        after = rest.rstrip("\n") + "\n" if mark.startswith("becomes") else None
+        out.append(Form(name, at, before, after, "" if after else rest.strip()))
+    return out
+
+
+def check(form: Form, edit: str, found: Finding, folder: Path) -> None:
+    """Assert that an edit does to *form* what the form says."""
+    made = outcome(edit, request(folder, form.before, found))
+    if form.after is None:
+        assert isinstance(made, str), made
+        assert form.because in made
+    else:
+        assert not isinstance(made, str), made
+        assert made[0].after == form.after
+        compile(made[0].after, "train.py", "exec")
+
+
+# Of each file: the edit, the rule, the setting that was recorded at the form's line, and the line where it names none.
+TABLES: dict[str, tuple[str, str, Setting | None, str]] = {
+    "loader_workers": ("loader-workers", "cpu/loader-wait", setting("DataLoader", "num_workers", "0", 1), "loader = DataLoader"),
+    "fused_optimizer": ("fused-optimizer", "cpu/unfused-optimizer", setting("AdamW", "fused", "None", 1), "opt = "),
+    "set_to_none": ("set-to-none", "gradient/zeroing-fill", None, ""),
+    "dynamic_shapes": ("dynamic-shapes", "compile/recompilation", setting("torch.compile", "dynamic", "False", 1), "m = "),
+    "gc_collect": ("gc-collect", "cpu/gc-pause", None, ""),
+    "threads": ("threads", "cpu/thread-oversubscription", setting(None, "torch.get_num_threads()", "16", None, "2"), ""),
+    "float32": ("float32", "cpu/float64", None, ""),
+    "anomaly_off": ("anomaly-off", "sync/debug-api", None, ""),
+    "cudnn_benchmark": ("cudnn-benchmark", "kernels/cudnn-autotune-off", None, ""),
+    "tf32": ("tf32", "precision/tf32-disabled", None, ""),
+}  # fmt: skip
+EACH = [pytest.param(file, form, id=f"{file}: {form.name}") for file in TABLES for form in forms(file)]
+
+
+def test_each_table_has_ten_forms_and_each_file_is_in_a_table() -> None:
+    assert {path.stem for path in FORMS.iterdir()} == set(TABLES)
+    for file in TABLES:
+        found = forms(file)
+        assert len(found) >= 10
+        assert any(form.after for form in found)
+        assert sum(form.after is None for form in found) >= 3
+
+
+@pytest.mark.parametrize(("file", "form"), EACH)
+def test_a_form_becomes_what_stands_beside_it_or_stays(file: str, form: Form, tmp_path: Path) -> None:
+    edit, rule, recorded, default = TABLES[file]
+    settings = []
+    if recorded is not None:
+        line = line_of(form.before, form.at or default) if recorded.line else None
+        settings = [setting(recorded.of, recorded.name, recorded.value, line, recorded.advice)]
+    check(form, edit, finding(rule, settings, line=1), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("edit", "call"), [("empty-cache", "torch.cuda.empty_cache"), ("synchronize", "torch.cuda.synchronize")]
+)
+@pytest.mark.parametrize("form", forms("gc_collect"), ids=lambda form: form.name)
+def test_other_calls_in_a_loop_go_alike(edit: str, call: str, form: Form, tmp_path: Path) -> None:
+    module, _, function = call.rpartition(".")
+
+    def named(text: str) -> str:
+        for old, new in (
+            ("import gc as g", f"import {module} as g"),
+            ("import mine as gc", "import mine as torch"),
+            ("from gc import", f"from {module} import"),
+            ("import gc", f"import {module}"),
+            ("gc.collect", call),
+        ):
+            text = text.replace(old, new)
+        return re.sub(r"\bcollect\b", function, text)
+
+    after = named(form.after) if form.after is not None else None
+    check(Form(form.name, "", named(form.before), after, form.because), edit, finding("x/y", line=1), tmp_path)
+
+
+def test_as_many_workers_as_are_advised_come_before_one(tmp_path: Path) -> None:
+    text = HEAD + "loader = DataLoader(data)\n"
+    found = finding("data-loading/single-process-loader", [setting("DataLoader", "num_workers", "0", 4, advice="6")])
+    made = outcome("loader-workers", request(tmp_path, text, found))
+    assert [change.what for change in made if not isinstance(change, str)] == [
+        "num_workers=6, persistent_workers=True",
+        "num_workers=1, persistent_workers=True",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "workers", "cores", "after"),
+    [
+        ("data, num_workers=8", 8, 2, ["data, num_workers=0", "data, num_workers=1"]),
+        ("data, 4, True, None, None, 8", 8, 2, ["data, 4, True, None, None, 0", "data, 4, True, None, None, 1"]),
+        ("data, num_workers=8, persistent_workers=True", 8, 2, ["data, num_workers=1, persistent_workers=True"]),
+        ("data, num_workers=8, prefetch_factor=4", 8, 2, ["data, num_workers=1, prefetch_factor=4"]),
+        ("data, num_workers=8", 8, 16, None),
+        ("data, num_workers=8", 8, None, None),
+        ("data, num_workers=WORKERS", 8, 2, None),
+        ("data, **options", 8, 2, None),
+    ],
+)
+def test_fewer_workers_than_cores(
+    arguments: str, workers: int, cores: int | None, after: list[str] | None, tmp_path: Path
+) -> None:
+    found = finding("cpu/slow-workers", [setting("DataLoader", "num_workers", str(workers), 4)])
+    made = outcome("fewer-workers", request(tmp_path, HEAD + f"loader = DataLoader({arguments})\n", found, cores))
+    if after is None:
+        assert isinstance(made, str)
+    else:
+        assert not isinstance(made, str)
+        assert [change.after for change in made] == [HEAD + f"loader = DataLoader({one})\n" for one in after]
+
+
+@pytest.mark.parametrize(
+    ("edit", "before", "after"),
+    [
+        ("persistent-workers", "data, num_workers=2", "data, num_workers=2, persistent_workers=True"),
+        ("persistent-workers", "data, persistent_workers=False", "data, persistent_workers=True"),
+        ("pinned-batches", "data, 8", "data, 8, pin_memory=True"),
+        ("pinned-batches", "data, 8, True, None, None, 2, join, False", "data, 8, True, None, None, 2, join, True"),
+        ("pinned-batches", "data, pin_memory=(False)", "data, pin_memory=True"),
+        ("pinned-batches", "data, pin_memory=cuda", None),
+        ("pinned-batches", "data, pin_memory=True", None),
+    ],
+)
+def test_other_arguments_of_loaders(edit: str, before: str, after: str | None, tmp_path: Path) -> None:
+    name = {"persistent-workers": "persistent_workers", "pinned-batches": "pin_memory"}[edit]
+    text = HEAD + f"loader = DataLoader({before})\n"
+    made = outcome(edit, request(tmp_path, text, finding("x/y", [setting("DataLoader", name, "False", 4)])))
+    if after is None:
+        assert isinstance(made, str)
+    else:
+        assert not isinstance(made, str)
+        assert made[0].after == HEAD + f"loader = DataLoader({after})\n"
+
+
+def test_line_ends_and_a_missing_last_one_stay(tmp_path: Path) -> None:
+    text = "import torch\r\nopt = torch.optim.AdamW(\r\n    ps,\r\n    lr=1,\r\n)\r\nx = 'ä'"
+    found = finding("cpu/unfused-optimizer", [setting("AdamW", "fused", "None", 2)])
+    made = outcome("fused-optimizer", request(tmp_path, text, found))
+    assert not isinstance(made, str)
+    assert made[0].after == text.replace("    lr=1,\r\n", "    lr=1,\r\n    fused=True,\r\n")

@@ -1,0 +1,191 @@
+"""Verdicts on edits: by runs of a program whose times and losses are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+from typing import Any, cast
+
+import pytest
+from support.fixing import edit, finding, request, setting
+
+from advisor.fix.propose import Proposal, price
+from advisor.fix.runs import OutOfTime, Program, RunFailed
+from advisor.fix.tree import Tree
+from advisor.fix.verify import ENOUGH_BLOCKS, MOST_BLOCKS, Side, Verifier, judge, step_ms
+from advisor.record.measured import Figure, Measured
+from advisor.results.fixes import FixResult
+
+TEXT = "import torch\nopt = torch.optim.AdamW(ps)\n"
+FUSED = "import torch\nopt = torch.optim.AdamW(ps, fused=True)\n"
+
+
+def figures(*values: float) -> tuple[Figure, ...]:
+    """Return losses of one number each."""
+    return tuple(Figure((1.0, value), ("float32",)) for value in values)
+
+
+class Runs:
+    """Runs of a program whose time a step and first losses follow from its text; noise goes up and down from run to run."""
+
+    def __init__(
+        self,
+        root: Path,
+        ms: Callable[[str], float],
+        losses: Callable[[str], tuple[Figure, ...]] = lambda _text: figures(2.0, 1.0),
+        noise: float = 0.01,
+        fails: Callable[[str], str] = lambda _text: "",
+        most: int = 1000,
+    ) -> None:
+        self.project = type("P", (), {"root": root})()
+        self.elsewhere: list[float] = []
+        self.timed: list[str] = []
+        self._ms, self._losses, self._noise, self._fails, self._most = ms, losses, noise, fails, most
+
+    def measure(self, tree: Tree, *, check: bool = False, **_amounts: Any) -> Measured:
+        """Return what one run comes to."""
+        path = tree.folder / "train.py"
+        text = path.read_text()
+        if message := self._fails(text):
+            raise RunFailed(message)
+        if check:
+            return Measured(losses=self._losses(text), loaded=(str(path.resolve()),))
+        if len(self.timed) >= self._most:
+            raise OutOfTime
+        self.timed.append("after" if "fused" in text else "before")
+        ms = self._ms(text) * (1 + self._noise * (-1) ** len(self.timed))
+        self.elsewhere.append(0.0)
+        return Measured(step_ms=(ms,) * 20, cpu_ms=(ms / 2,) * 20)
+
+
+def verified(tmp_path: Path, runs: Runs, *, allowed: bool = False, until: float = 1e18) -> tuple[FixResult, Verifier]:
+    """Try the edit that asks for the fused optimizer."""
+    root = runs.project.root
+    tmp_path.mkdir(exist_ok=True)
+    found = finding("cpu/unfused-optimizer", [setting("AdamW", "fused", "None", 2)])
+    asked = request(root, TEXT, found)
+    optimizer = edit("fused-optimizer")
+    proposal = Proposal(optimizer, [found], list(optimizer.make(asked)), price(found), request=asked)
+    verifier = Verifier(cast(Program, runs), asked.files, tmp_path, lambda _line: None, training_changes=allowed)
+    verifier.begin()
+    return verifier.try_edit(proposal, until), verifier
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """The folder of the project."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "train.py").write_text(TEXT)
+    return folder
+
+
+def test_what_is_faster_and_computes_the_same_is_kept(root: Path, tmp_path: Path) -> None:
+    runs = Runs(root, lambda text: 50.0 if "fused" in text else 100.0)
+    result, verifier = verified(tmp_path, runs)
+    assert (result.verdict, result.because) == ("kept", "faster")
+    assert runs.timed[:4] == ["before", "after", "after", "before"]
+    assert result.timing is not None
+    assert result.timing.saved == pytest.approx(0.5, abs=0.02)
+    assert result.timing.after_cpu_ms == pytest.approx(25, rel=0.02)
+    assert result.losses == [(2.0, 2.0), (1.0, 1.0)]
+    assert verifier.patch().splitlines()[-2:] == [
+        "-opt = torch.optim.AdamW(ps)",
+        "+opt = torch.optim.AdamW(ps, fused=True)",
+    ]
+    assert verifier.commits[0][1:] == (PurePosixPath("train.py"), FUSED)
+    assert (root / "train.py").read_text() == TEXT  # writing is not its work
+
+
+def test_what_is_slower_or_no_faster_is_reverted(root: Path, tmp_path: Path) -> None:
+    slower, _ = verified(tmp_path / "1", Runs(root, lambda text: 150.0 if "fused" in text else 100.0))
+    assert (slower.verdict, slower.because) == ("reverted", "slower")
+    same = Runs(root, lambda _text: 100.0)
+    result, verifier = verified(tmp_path / "2", same)
+    assert result.verdict == "reverted"
+    assert len(same.timed) == 4 * ENOUGH_BLOCKS
+    assert verifier.patch() == ""
+
+
+def test_noise_that_hides_the_difference_keeps_nothing(root: Path, tmp_path: Path) -> None:
+    runs = Runs(root, lambda text: 95.0 if "fused" in text else 100.0, noise=0.4)
+    result, _ = verified(tmp_path, runs)
+    assert (result.verdict, result.because) == ("reverted", "not certain to be faster within the noise of the runs")
+    assert len(runs.timed) <= 4 * MOST_BLOCKS
+
+
+def test_other_losses_are_reverted_without_being_timed(root: Path, tmp_path: Path) -> None:
+    losses: Callable[[str], tuple[Figure, ...]] = lambda text: figures(2.0, 1.1 if "fused" in text else 1.0)  # noqa: E731
+    runs = Runs(root, lambda _text: 1.0, losses)
+    result, _ = verified(tmp_path, runs)
+    assert (result.verdict, runs.timed) == ("reverted", [])
+    assert result.because == "computes something else: loss 2 is 1.1 instead of 1"
+
+
+def test_other_losses_are_kept_where_they_are_allowed_and_said(root: Path, tmp_path: Path) -> None:
+    losses: Callable[[str], tuple[Figure, ...]] = lambda text: figures(2.0, 1.1 if "fused" in text else 1.0)  # noqa: E731
+    runs = Runs(root, lambda text: 50.0 if "fused" in text else 100.0, losses)
+    result, _ = verified(tmp_path, runs, allowed=True)
+    assert result.verdict == "kept"
+    assert "loss 2 is 1.1 instead of 1, which was allowed" in result.because
+
+
+def test_a_program_that_does_not_repeat_keeps_nothing(root: Path, tmp_path: Path) -> None:
+    values = iter(range(100))
+    runs = Runs(root, lambda text: 50.0 if "fused" in text else 100.0, lambda _text: figures(float(next(values))))
+    result, _ = verified(tmp_path, runs)
+    assert result.verdict == "reverted"
+    assert result.because.startswith("the program does not repeat with the same seeds")
+
+
+def test_a_program_that_fails_with_the_edit_is_reverted(root: Path, tmp_path: Path) -> None:
+    runs = Runs(root, lambda _text: 1.0, fails=lambda text: "ValueError: fused" if "fused" in text else "")
+    result, _ = verified(tmp_path, runs)
+    assert (result.verdict, result.because) == ("reverted", "the program fails with it: ValueError: fused")
+
+
+def test_a_budget_that_ends_is_no_verdict_before_the_first_block_and_one_after(root: Path, tmp_path: Path) -> None:
+    early, _ = verified(tmp_path / "1", Runs(root, lambda _text: 100.0, most=3))
+    assert early.verdict == "not tried"
+    later, _ = verified(tmp_path / "2", Runs(root, lambda _text: 100.0, most=6))
+    assert later.verdict == "reverted"
+    assert later.timing is not None
+    assert later.timing.runs >= 2
+    # Its share of the budget is over: the first block is measured, and no second.
+    share = Runs(root, lambda _text: 100.0)
+    verified(tmp_path / "3", share, until=0.0)
+    assert len(share.timed) == 4
+
+
+def test_steps_that_warm_up_do_not_count() -> None:
+    assert step_ms((100.0, 50.0, 20.0, *[10.0] * 8)) == 10.0
+    assert step_ms((100.0, 10.0, 12.0)) == 11.0
+    with pytest.raises(RunFailed, match="no steps"):
+        step_ms((100.0,))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "outcome"),
+    [
+        ((100, 101, 99, 100), (60, 61, 59, 60), "better"),
+        ((100, 101, 99, 100), (140, 141, 139, 140), "worse"),
+        ((100, 101, 99, 100), (99, 100, 101, 100), "same"),
+        ((100, 160, 80, 120), (90, 150, 70, 110), "inconclusive"),
+    ],
+)
+def test_runs_are_judged_by_their_means(before: tuple[float, ...], after: tuple[float, ...], outcome: str) -> None:
+    assert judge(Side(wall=list(before)), Side(wall=list(after))).outcome == outcome
+
+
+@pytest.mark.parametrize("spread", [0.01, 0.05, 0.2])
+def test_an_edit_that_changes_nothing_is_hardly_ever_kept(spread: float) -> None:
+    """Of 300 edits two at most, though it is asked after each of six blocks."""
+    import random
+
+    rng = random.Random(1)
+    kept = 0
+    for _ in range(300):
+        before, after = ([100 * (1 + rng.gauss(0, spread)) for _ in range(12)] for _ in range(2))
+        sides = ((Side(wall=before[:runs]), Side(wall=after[:runs])) for runs in range(2, 13, 2))
+        kept += any(judge(*side).outcome == "better" for side in sides)
+    assert kept <= 2

@@ -1,0 +1,100 @@
+"""Fixes: applied and holds, applied and does not hold, not applied; decided by settings and what ran, never by a rule's level."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from support.comparisons import whole
+from support.paths import ROOT
+
+from advisor.gating.claims import claims
+from advisor.gating.compare import compare
+from advisor.results.analysis import Analysis
+from advisor.results.samples import Samples
+
+ARTICLE = ROOT / "sample_traces" / "article"
+GATE = ROOT / "sample_traces" / "gate"
+LOADER = "data-loading/single-process-loader"
+
+
+@pytest.fixture(scope="module")
+def no_workers() -> Analysis:
+    return whole(GATE / "no_workers.json.gz")
+
+
+@pytest.fixture(scope="module")
+def workers() -> Analysis:
+    return whole(GATE / "workers.json.gz")
+
+
+def answers(before: Analysis, after: Analysis) -> dict[str, str]:
+    return {claim.rule: claim.answer for claim in claims(before, after, {})}
+
+
+def with_facts(analysis: Analysis, **facts: bool | float | str | None) -> Analysis:
+    samples = analysis.samples
+    assert samples is not None
+    changed: Samples = msgspec.structs.replace(samples, facts=samples.facts | facts)
+    return msgspec.structs.replace(analysis, samples=changed)
+
+
+def test_workers_were_given_and_the_wait_is_gone(no_workers: Analysis, workers: Analysis) -> None:
+    assert answers(no_workers, workers)[LOADER] == "applied and holds"
+
+
+def test_a_rule_that_fell_under_its_level_is_no_evidence(no_workers: Analysis, workers: Analysis) -> None:
+    """The wait is gone, but the batches still come from the training process: nobody gave it workers."""
+    same = with_facts(workers, iterators="single-process")
+    assert answers(no_workers, same)[LOADER] == "not applied"
+    unknown = with_facts(workers, iterators=None)
+    assert answers(no_workers, unknown)[LOADER] == "cannot be told"
+
+
+def test_a_fix_that_was_applied_and_changed_nothing_does_not_hold(no_workers: Analysis) -> None:
+    assert answers(no_workers, with_facts(no_workers, iterators="multi-process"))[LOADER] == "applied, does not hold"
+
+
+def test_two_recordings_of_one_program_applied_nothing(no_workers: Analysis) -> None:
+    assert set(answers(no_workers, no_workers).values()) == {"not applied"}
+
+
+def test_an_analysis_without_facts_tells_nothing(no_workers: Analysis, workers: Analysis) -> None:
+    samples = workers.samples
+    assert samples is not None
+    older = msgspec.structs.replace(workers, samples=msgspec.structs.replace(samples, facts={}))
+    assert answers(no_workers, older)[LOADER] == "cannot be told"
+
+
+RUNGS = {
+    ("rung0_baseline", "rung1_workers"): {LOADER},
+    ("rung1_workers", "rung2_pinned"): {"transfer/pageable-copy"},
+    ("rung2_pinned", "rung3_batch512"): {"memory/low-peak"},
+    ("rung3_batch512", "rung4_uint8"): {"transfer/large-copy"},
+    ("rung4_uint8", "rung5_set_to_none"): {"gradient/zeroing-memset"},
+    ("rung5_set_to_none", "rung6_amp"): {"precision/no-tensor-cores"},
+    ("rung6_amp", "rung7_compile"): {"kernels/elementwise-chain", "kernels/normalization-chain"},
+}
+
+
+@pytest.fixture(scope="module")
+def rungs() -> dict[str, Analysis]:
+    names = dict.fromkeys(name for pair in RUNGS for name in pair)
+    return {name: whole(ARTICLE / f"{name}.json.gz") for name in names}
+
+
+@pytest.mark.study
+@pytest.mark.parametrize("pair", RUNGS, ids=lambda pair: pair[1])
+def test_each_rung_applied_what_its_author_did_and_nothing_else(
+    pair: tuple[str, str], rungs: dict[str, Analysis]
+) -> None:
+    found = compare(rungs[pair[0]], rungs[pair[1]])
+    tried = {claim.rule: claim.answer for claim in found.claims if claim.answer.startswith("applied")}
+    assert tried == dict.fromkeys(RUNGS[pair], "applied and holds")
+
+
+@pytest.mark.study
+def test_where_the_batch_grew_a_sample_decides_and_comes_first(rungs: dict[str, Analysis]) -> None:
+    found = compare(rungs["rung2_pinned"], rungs["rung3_batch512"])
+    assert found.headline.startswith("1.33× as fast a sample: 0.8405 → 0.6313 ms a sample")
+    assert found.division is not None
+    assert found.division.per == "sample"

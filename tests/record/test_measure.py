@@ -1,0 +1,111 @@
+"""A program run without a profiler: its steps, its losses with what is random made to repeat, and what it writes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+from support.paths import ROOT
+from support.recording import needs_torch
+
+from advisor.record.measured import Measured
+
+pytestmark = needs_torch
+
+TRAINING = """
+import random, sys
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+class Noisy(Dataset):
+    def __len__(self):
+        return 96
+    def __getitem__(self, i):
+        return torch.rand(4) + random.random() + i
+
+def main():
+    net = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 1))
+    opt = torch.optim.SGD(net.parameters(), lr=1e-5)
+    for x in DataLoader(Noisy(), batch_size=4, shuffle=True, num_workers=int(sys.argv[1])):
+        loss = net(x).square().mean()
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+    print("end")
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def measured(text: str, folder: Path, *options: str, arguments: tuple[str, ...] = (), code: int = 0) -> Measured:
+    """Run *text* as a script, measured."""
+    folder.mkdir(exist_ok=True)
+    (folder / "job.py").write_text(text)
+    out = folder.parent / f"{folder.name}.json"
+    command = ["-m", "advisor.record.measure", "--out", str(out), "--root", str(folder), *options, "job.py", *arguments]
+    env = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, *command], cwd=folder, env=env, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == code, done.stderr
+    return msgspec.json.decode(out.read_bytes(), type=Measured)
+
+
+def test_losses_repeat_whichever_process_loads(tmp_path: Path) -> None:
+    """Shuffling, augmentation and dropout draw the same in the training process and in workers."""
+    runs = [
+        measured(TRAINING, tmp_path / f"job{at}", "--check", "--most", "8", arguments=(workers,))
+        for at, workers in enumerate(("0", "1", "2"))
+    ]
+    for run in runs:
+        assert len(run.losses) >= 6
+        assert run.losses[:6] == runs[0].losses[:6]
+    assert len(set(runs[0].losses)) > 1
+    assert runs[0].outputs
+
+
+def test_a_run_ends_with_its_steps_and_times_each(tmp_path: Path) -> None:
+    run = measured(TRAINING, tmp_path / "job", "--most", "12", arguments=("0",))
+    assert (run.error, run.ended, run.unit, len(run.step_ms)) == ("", True, "optimizer", 12)
+    assert len(run.cpu_ms) == 12
+    assert all(ms > 0 for ms in run.step_ms)
+    assert run.losses == ()
+    assert str((tmp_path / "job" / "job.py").resolve()) in run.loaded
+
+
+def test_a_short_program_is_timed_to_its_end(tmp_path: Path) -> None:
+    run = measured(TRAINING, tmp_path / "job", "--seconds", "1000", arguments=("0",))
+    assert (run.ended, len(run.step_ms)) == (False, 24)
+
+
+@pytest.mark.parametrize(
+    ("last", "error"), [("raise ValueError", "an exception"), ("raise SystemExit(3)", "exit status 3"), ("pass", "")]
+)
+def test_the_end_of_the_program_is_told(last: str, error: str, tmp_path: Path) -> None:
+    assert measured(f"import torch\n{last}\n", tmp_path / "job", code=1 if error else 0).error == error
+
+
+def test_files_outside_the_copy_are_named(tmp_path: Path) -> None:
+    home = Path(os.environ.get("ADVISOR_TEST_OUTSIDE", ROOT / "tests" / "record"))
+    outside = home / "outside.tmp"
+    text = f"import torch\nopen('inside.txt', 'w').close()\nopen({str(outside)!r}, 'a').close()\nopen({str(outside)!r}).close()\n"
+    try:
+        run = measured(text, tmp_path / "job", "--check")
+    finally:
+        outside.unlink(missing_ok=True)
+    assert run.outside == (str(outside.resolve()),)
+
+
+def test_outputs_are_kept_of_a_program_that_does_not_train(tmp_path: Path) -> None:
+    text = "import torch\nnet = torch.nn.Linear(4, 2)\nfor _ in range(20):\n    net(torch.ones(3, 4))\n"
+    run = measured(text, tmp_path / "job", "--check", "--most", "8")
+    assert run.unit == "calls"
+    assert not run.losses
+    assert run.outputs[0].numbers[0] == 6
+    assert run.outputs[0].dtypes == ("float32",)
