@@ -49,6 +49,8 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
     foot = [line for text in (figures.recording(analysis.summary), distance) if text for line in _wrapped(text, width)]
     foot += _left_out(analysis, shown, width) + _next(analysis.trace.path, bool(shown), width)
     foot = _elsewhere(analysis, width) + foot
+    if told := phases.sentence(analysis.phases):
+        foot = _wrapped(told, width) + foot
     yield from _page(head, lead, _entries(analysis, shown, width), foot, _most(LINES, width))
 
 
@@ -100,8 +102,6 @@ def _state(analysis: Analysis, width: int) -> list[Line]:
     lines = _wrapped(analysis.headline.text, width, "strong") if analysis.headline is not None else []
     if causes := time_line(analysis.summary, width):
         lines.append((causes,))
-    if told := phases.sentence(analysis.phases):
-        lines += _wrapped(told, width)
     if analysis.memory_peak is not None:
         lines += _wrapped(holders.sentence(analysis.memory_peak), width)
     if damage := [note.message for note in analysis.quality if note.code in figures.DAMAGE]:
