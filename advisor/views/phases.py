@@ -10,7 +10,7 @@ import pandas as pd
 
 from advisor.intervals import Bools, Ints, union
 from advisor.results.phases import Phase
-from advisor.timeline.engines import Batch, iterations
+from advisor.timeline.engines import DIFFUSION, Batch, iterations
 from advisor.timeline.recording import KERNEL
 
 if TYPE_CHECKING:
@@ -106,5 +106,6 @@ def _phase(
         busy_share=busy_ns / total_ns if whole and total_ns else None,
         attention_share=share("attention"),
         experts_share=share("experts"),
-        sampling_share=share("sampling"),
+        # A pipeline of images chooses no token: what is named so samples something else.
+        sampling_share=share("sampling") if members[0][0].phase != DIFFUSION else None,
     )

@@ -69,6 +69,7 @@ def test_phases_of_real_engines_are_those_that_they_annotate(name: str, expected
     assert phase.iterations == 1
     assert phase.ms is not None
     assert phase.attention_share is not None
+    assert phase.sampling_share is None or phase.phase != "diffusion"
 
 
 @pytest.mark.real
