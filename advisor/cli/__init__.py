@@ -28,6 +28,7 @@ COMMANDS = {
     "compare": "advisor.cli.compare",
     "gate": "advisor.cli.gate",
     "baseline": "advisor.cli.baseline",
+    "history": "advisor.cli.history",
     "export": "advisor.cli.export",
     "record": "advisor.cli.record",
     "fix": "advisor.cli.fix",

@@ -95,6 +95,31 @@ class Code(msgspec.Struct, frozen=True):
     language: str = ""
 
 
+class Chart(msgspec.Struct, frozen=True, kw_only=True):
+    """A figure over something that is counted from 0: its values, None where there is none.
+
+    ``marks`` stand before the value that they name, each in its style; ``levels`` hold (first, end, value) of stretches.
+    ``label`` says what it is, ``last`` the newest value with its unit; ``ends`` name the first value and the last.
+    """
+
+    label: Text
+    values: Sequence[float | None]
+    last: str
+    marks: Sequence[tuple[int, Style]] = ()
+    levels: Sequence[tuple[int, int, float]] = ()
+    low: str = ""
+    """The least value with its unit."""
+    high: str = ""
+    """The largest value with its unit."""
+    ends: tuple[str, str] = ("", "")
+
+
+class Charts(msgspec.Struct, frozen=True):
+    """Small multiples: charts of one width, to be seen beside each other."""
+
+    charts: Sequence[Chart]
+
+
 class Fold(msgspec.Struct, frozen=True):
     """Blocks under a title, folded away where the format can."""
 
@@ -102,7 +127,7 @@ class Fold(msgspec.Struct, frozen=True):
     blocks: Sequence[Block]
 
 
-Block = Heading | Paragraph | Facts | Items | Table | Code | Fold
+Block = Heading | Paragraph | Facts | Items | Table | Code | Charts | Fold
 
 
 class Detail(NamedTuple):

@@ -12,6 +12,7 @@ from advisor.report import Options
 from advisor.report import blocks as doc
 from advisor.report.documents import build
 from advisor.report.plain import clean, clean_lines, link, shorten
+from advisor.report.spark import sparkline
 
 MOST_BYTES = 60_000
 """A comment on GitHub holds 65,536 characters."""
@@ -124,6 +125,10 @@ def _block(block: doc.Block) -> str:
         case doc.Code():
             return (f"{plain(block.label)}:\n\n" if block.label else "") + _fence(
                 clean_lines(block.text), block.language
+            )
+        case doc.Charts():
+            return "\n".join(
+                f"- {inline(chart.label)} {sparkline(chart)} {plain(chart.last)}" for chart in block.charts
             )
         case doc.Fold():
             inside = [_block(inner) for inner in block.blocks]

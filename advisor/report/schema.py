@@ -12,6 +12,7 @@ import msgspec
 from advisor.gating.baseline import Baseline
 from advisor.results.analysis import Analysis
 from advisor.results.comparison import Comparison
+from advisor.results.history import Drift, History
 from advisor.results.judgement import Judgement
 from advisor.results.several import Several
 
@@ -35,9 +36,14 @@ DOCUMENTS = {
     "comparison": Document(
         (Comparison,), "Two traces side by side", "Times are ms, of a step where the name does not say otherwise."
     ),
+    "history": Document(
+        (History, Drift),
+        "Figures over commits, or the answer of its check",
+        "Figures are per step, in the unit of the metric.",
+    ),
     "baseline": Document((Baseline,), "Baseline of advisor", "Samples are per step, a list for each run."),
 }
-"""By name: what ``analyze``, ``gate`` and ``compare`` print with ``-f json``, and the file that ``baseline`` writes."""
+"""By name: what ``analyze``, ``gate``, ``compare`` and ``history`` print with ``-f json``, and the file of ``baseline``."""
 
 
 def schema(name: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from advisor.report import Options
 from advisor.report import blocks as doc
 from advisor.report.documents import build, explain
 from advisor.report.plain import clean, clean_lines, pad, shorten, wrap
+from advisor.report.spark import sparkline
 from advisor.report.table import GAP, layout
 from advisor.results.analysis import Analysis
 from advisor.results.several import Several
@@ -96,6 +97,9 @@ class _Page:
                     self.lines.append(margin + self.paint(clean(block.label), "dim"))
                     margin += "  "
                 self.lines += [f"{margin}{self.paint(line, block.style)}".rstrip() for line in clean_lines(block.text)]
+            case doc.Charts():
+                rows = [(chart.label, sparkline(chart), chart.last) for chart in block.charts]
+                self.table(doc.Table(("", "", ""), rows, "||>", silent=True), margin)
             case doc.Fold():
                 self.block(doc.Paragraph(block.title, wrap=False), 0)
                 self.draw(block.blocks, 4)

@@ -21,6 +21,7 @@ def headline(document: object) -> str:
     from advisor.report import figures
     from advisor.results.analysis import Analysis
     from advisor.results.comparison import Comparison
+    from advisor.results.history import Drift, History
     from advisor.results.several import Several
 
     match document:
@@ -29,6 +30,6 @@ def headline(document: object) -> str:
         case Several():
             found = document.across.findings if document.across else []
             return found[0].title if found else f"{len(document.traces):,} traces"
-        case Comparison():
+        case Comparison() | History() | Drift():
             return document.headline
     raise TypeError(f"{type(document).__name__} has no headline")

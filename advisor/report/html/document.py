@@ -15,6 +15,7 @@ from advisor.report import Options, page
 from advisor.report.blocks import Block, Detail, pieces
 from advisor.report.documents import build
 from advisor.report.html.svg import share_bar
+from advisor.report.html.trends import chart
 from advisor.report.plain import clean_lines, link
 
 
@@ -45,6 +46,7 @@ def _environment() -> Environment:
         "link": link,
         "lines": clean_lines,
         "share_bar": share_bar,
+        "chart": chart,
     }
     environment.filters["cut"] = page.cut
     return environment
