@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from advisor.intervals import Bools, Ints, union
+from advisor.intervals import Bools, Ints, Spans, union
 from advisor.results.phases import Phase
 from advisor.timeline.engines import DIFFUSION, Batch, iterations
 from advisor.timeline.recording import KERNEL
@@ -69,37 +69,29 @@ def _phase(
     trace: Trace, members: list[tuple[Batch, int, Ints]], kinds: dict[str, Bools], row_of: Ints, whole: bool
 ) -> Phase:
     work, host = trace.context.recording.work, trace.context.recording.host
-    # The device's time before it was free of what was queued before the recording is no batch's.
-    low, high = trace.context.recording.ends
-    spans = [
-        union(np.clip(work.start[rows], low, high), np.clip(work.end[rows], low, high))
-        for _, _, rows in members
-        if len(rows)
-    ]
-    spans = [busy for busy in spans if busy.length]
+    spans = _busy(trace, members)
     total_ns = sum(int(busy.end.max() - busy.start.min()) for busy in spans)
     busy_ns = sum(busy.length for busy in spans)
     every = np.concatenate([rows for _, _, rows in members])
     kernels = row_of[every[work.kind[every] == KERNEL]]
     time = trace.frame("kernels")["dur_ns"].to_numpy()[kernels]
-    sequences = [batch.sequences for batch, _, _ in members if batch.sequences is not None]
-    tokens = [batch.tokens for batch, _, _ in members if batch.tokens is not None]
     count = len(members)
+    sequences, tokens = (_sum([getattr(batch, field) for batch, _, _ in members]) for field in ("sequences", "tokens"))
     ms = total_ns / len(spans) / 1e6 if spans else None
 
     def share(kind: str) -> float | None:
         part = int(time[kinds[kind][kernels]].sum())
         return part / int(time.sum()) if part else None
 
-    known = bool(spans) and len(spans) == count == len(tokens) and sum(tokens) > 0
+    known = tokens if len(spans) == count else None
     return Phase(
         phase=members[0][0].phase,
         engine=members[0][0].engine,
         iterations=count,
-        sequences=sum(sequences) / count if len(sequences) == count else None,
-        tokens=sum(tokens) / count if len(tokens) == count else None,
+        sequences=sequences / count if sequences is not None else None,
+        tokens=tokens / count if tokens is not None else None,
         ms=ms,
-        token_ms=total_ns / 1e6 / sum(tokens) if known else None,
+        token_ms=total_ns / 1e6 / known if known else None,
         host_ms=sum(int(host.end[node] - host.start[node]) for _, node, _ in members) / count / 1e6,
         launches=sum(len(np.unique(work.launch[rows])) for _, _, rows in members) / count,
         kernels=len(kernels) / count,
@@ -109,3 +101,24 @@ def _phase(
         # A pipeline of images chooses no token: what is named so samples something else.
         sampling_share=share("sampling") if members[0][0].phase != DIFFUSION else None,
     )
+
+
+def _busy(trace: Trace, members: list[tuple[Batch, int, Ints]]) -> list[Spans]:
+    """Time that the device works for each batch, where it does.
+
+    Its time before it was free of what was queued before the recording is no batch's.
+    """
+    work = trace.context.recording.work
+    low, high = trace.context.recording.ends
+    spans = [
+        union(np.clip(work.start[rows], low, high), np.clip(work.end[rows], low, high))
+        for _, _, rows in members
+        if len(rows)
+    ]
+    return [busy for busy in spans if busy.length]
+
+
+def _sum(counts: list[int | None]) -> int | None:
+    """Sum counts; None where one is not known."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
