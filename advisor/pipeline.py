@@ -40,6 +40,7 @@ from advisor.trace import read
 from advisor.views import build, elsewhere, headline, holders, limits
 from advisor.views.links import exchanges
 from advisor.views.metrics import collect
+from advisor.views.phases import phases_of
 from advisor.views.startup import lead, startup_parts
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ def analyze(
         program=_program(trace),
         memory_peak=holders.build(trace.context, trace.snapshot, trace.device, trace.libraries),
         elsewhere=elsewhere.build(trace.context, trace.whole_ms, claimed),
+        phases=phases_of(trace),
     )
 
 

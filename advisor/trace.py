@@ -20,6 +20,7 @@ from advisor.reading.metadata import Metadata
 from advisor.reading.remote import is_url, public
 from advisor.timeline.context import Context
 from advisor.timeline.cpu import shows_device
+from advisor.timeline.graph_origins import notes as graph_notes
 from advisor.timeline.harness import mostly
 from advisor.timeline.program import Program, program_of
 from advisor.timeline.recording import Recording
@@ -51,6 +52,8 @@ _ADVICE = {
     "empty-step": "Nothing: the last prof.step() began a step that the end of the recording cut off.",
     "other-process": "Record the process that runs the model, with its own schedule: shares of this window say little of it.",
     "device": "Nothing, if the device is right: torch writes deviceProperties into traces of CUDA and of newer ROCm.",
+    "graph-origins": "Record the start too, in which the graphs are captured, with stacks, and give that trace as --capture FILE.",
+    "graph-capture": "Nothing, if FILE is the start of the same program: what it does not tell surely stays empty.",
     "not-recorded": "Where that matters, record the run with torch.profiler and export_chrome_trace('trace.json.gz').",
     "snapshot-apart": "Take the snapshot in the recorded run: _record_memory_history() before it, _dump_snapshot() right after.",
     "part": "Nothing: without --steps and --window the whole trace is read.",
@@ -69,11 +72,14 @@ class Trace:
         libraries: Iterable[str] = (),
         kept: Kept | None = None,
         rates: Iterable[Hardware] = (),
+        capture: stream.Recorded | None = None,
     ) -> None:
         self.path = path
         self._kept = kept
         self.libraries = tuple(libraries)
         self._recording = Recording(recorded, libraries, kept.host if kept is not None else None, rates)
+        if capture is not None:
+            self._recording.capture = Recording(capture, self._recording.libraries)
         self._context = Context(self._recording)
         self._frames: dict[str, pd.DataFrame] = {}
 
@@ -127,7 +133,7 @@ class Trace:
         # Steps and work find problems as they are worked out.
         any_work = recording.whole_steps + len(recording.work)
         problems = recording.problems if any_work else []
-        notes = [*recording.recorded.notes, *problems]
+        notes = [*recording.recorded.notes, *problems, *graph_notes(self._context)]
         return [Note(code, message, _ADVICE.get(code, "Nothing, unless figures look odd.")) for code, message in notes]
 
     @cached_property
@@ -313,6 +319,7 @@ def read(
     steps: Ends | None = None,
     window_ms: Ends | None = None,
     device: str | None = None,
+    capture: str | None = None,
     snapshot: str | None = None,
     cache: bool | float = False,
     progress: Progress | None = None,
@@ -323,7 +330,8 @@ def read(
     *source* is the name to show for it; *libraries* are top-level packages whose frames are not the user's own; *rates* are those
     of devices, which come before the advisor's table. *steps*
     ``(3, 6)`` reads ProfilerStep#3 to #5 alone, *window_ms* ``(10.0, 20.0)`` that stretch of the window; None leaves an end
-    open. *snapshot* is the path of a memory snapshot of the same run.
+    open. *snapshot* is the path of a memory snapshot of the same run, *capture* that of the trace in which the graphs that are
+    replayed were captured: kernels have operator, module and line of it.
     *device* is what the trace was recorded on, such as "MI300X", for one that does not name it. *cache*
     looks for what ``Trace.keep`` left of the same file; a number is the most GB that the cache may take.
     *progress* is called, as the file is read, with how many bytes are done, and of how many (None for a pipe).
@@ -357,4 +365,5 @@ def read(
             from advisor.reading.snapshot import attach
 
             recorded, kept = attach(recorded, snapshot), None
-    return Trace(recorded, source or public(path), libraries, kept, rates)
+        beside = stream.read(capture) if capture is not None else None
+    return Trace(recorded, source or public(path), libraries, kept, rates, beside)

@@ -217,6 +217,7 @@ class Reading:
     steps: Ends | None = None
     window: Ends | None = None
     device: str | None = None
+    capture: str | None = None
     snapshot: str | None = None
 
     def arguments(self, settings: Config) -> dict[str, Any]:
@@ -226,6 +227,7 @@ class Reading:
         cache = 0 if self.no_cache else settings.cache_gb
         arguments = {"steps": self.steps, "window_ms": self.window, "device": self.device, "cache": cache}
         arguments["snapshot"] = self.snapshot
+        arguments["capture"] = self.capture
         return {name: value for name, value in arguments.items() if value}
 
 
@@ -250,6 +252,12 @@ reading = group(
         "--window", callback=_ends(float), metavar="START:END", help="Only so many ms of the window, from its start."
     ),
     device,
+    click.option(
+        "--capture",
+        metavar="FILE",
+        shell_complete=completion.files,
+        help="The trace of the start, in which the graphs were captured: it says which operators are replayed.",
+    ),
     snapshot,
     no_cache,
 )

@@ -20,6 +20,7 @@ from advisor.roofline.limits import Floats
 from advisor.timeline import launch_origin as origin
 from advisor.timeline.calls import OP
 from advisor.timeline.context import Context
+from advisor.timeline.graph_origins import graph_origins
 from advisor.timeline.kernel_names import KernelName
 from advisor.timeline.recording import KERNEL
 
@@ -40,6 +41,9 @@ SCHEMA = Schema(
         integer("correlation", "", "ties the kernel to its launch", "args.correlation"),
         integer("launch_ns", "ns", "start of the launch call; NULL where unknown"),
         flag("graph", "launched by a graph replay"),
+        text("origin", "of a replayed kernel: what its operator, module and line are of (capture: its launch as the graph was "
+             "captured, eager: the same kernel outside the graph, annotation: what the program wrote on it); NULL where they are "
+             "those of the replay, and for other kernels", "graph node id"),
         integer("grid_blocks", "", "thread blocks in the grid; NULL where unknown", "args.grid"),
         integer("block_threads", "", "threads per block; NULL where unknown", "args.block"),
         integer("registers", "", "registers per thread; NULL where unknown", "args.registers per thread"),
@@ -87,11 +91,26 @@ def kernels(context: Context) -> Ints:
 def build(context: Context) -> pd.DataFrame:
     """The frame."""
     frame = context.common_of_work(kernels(context))
-    frame |= _by_name(context) | _event_columns(context)
+    frame |= _by_name(context) | _event_columns(context) | _of_replays(context, frame)
     frame |= (
         limit_columns(context, None) | reason_columns(context) | _origins(context, np.asarray(frame["kind"]) == "gemm")
     )
     return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
+
+
+def _of_replays(context: Context, frame: dict[str, Any]) -> dict[str, object]:
+    """Columns of the place of replayed kernels, where it is known: that of their launch in the capture or an eager step."""
+    origins = context.once(graph_origins)
+    if origins is None:
+        return {"origin": context.labels(np.full(len(kernels(context)), -1, np.int64), ())}
+    known = np.array([kind is not None for kind in origins.kind], np.bool_)
+    columns: dict[str, object] = {
+        name: pd.Categorical(
+            np.where(known, np.array(getattr(origins, name), np.object_), np.asarray(frame[name], np.object_))
+        )
+        for name in ("op", "module", "file", "function", "library")
+    }
+    return columns | {"line": np.where(known, origins.line, frame["line"]), "origin": pd.Categorical(origins.kind)}
 
 
 def _by_name(context: Context) -> dict[str, object]:

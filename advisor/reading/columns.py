@@ -360,6 +360,8 @@ class Columns:
         table = self._host(events)
         args = [e.args or _NO_ARGS for e in events]
         table["correlation"] = self._ints([a.correlation for a in args], -1)
+        texts = self.texts
+        table["kernel"] = np.array([texts[a.kernel or ""] for a in args], np.int32)
         self._keep_external(table, args)
         return table
 
@@ -405,6 +407,9 @@ class Columns:
         table["blocks_per_sm"] = self._floats([a.blocks_per_sm for a in args])
         table["warps_per_sm"] = self._floats([a.warps_per_sm for a in args])
         table["occupancy"] = self._floats([a.occupancy for a in args])
+        table["graph_node"] = self._ints([a.graph_node for a in args], -1)
+        texts = self.texts
+        table["annotation"] = np.array([texts[a.annotation or ""] for a in args], np.int32)
         return table
 
     def _device_sync(self, events: list[Event]) -> Table:

@@ -56,6 +56,9 @@ class Args(Struct, gc=False):
     group_ranks: Raw = field(default=NO_TEXT, name="Process Group Ranks")
     collective_seq: Number = field(default=None, name="Seq")
     wait_stream: Number = field(default=None, name="wait_on_stream")
+    kernel: str | None = None  # ROCm's launches say which
+    graph_node: Number = field(default=None, name="graph node id")
+    annotation: str | None = field(default=None, name="name")  # torch.cuda's annotations of captured kernels
 
 
 class Event(Struct, gc=False):

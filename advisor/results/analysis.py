@@ -19,6 +19,7 @@ from advisor.results.field import Cells, CodeLine, FilePath, Name, Text, Wording
 from advisor.results.headline import Headline
 from advisor.results.links import Exchange
 from advisor.results.memory import MemoryPeak
+from advisor.results.phases import Phase
 from advisor.results.samples import Samples
 from advisor.results.views import Views
 
@@ -609,6 +610,10 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     elsewhere: Annotated[
         list[Elsewhere],
         doc("Steady time that no finding claims, by place: a twentieth of it or more each; empty in older analyses."),
+    ] = []
+    phases: Annotated[
+        list[Phase],
+        doc("Phases of a serving engine or diffusion pipeline; empty without its annotations, and in older analyses."),
     ] = []
     memory_peak: Annotated[
         MemoryPeak | None, doc("Who holds the peak of memory; None without a memory snapshot (--snapshot).")

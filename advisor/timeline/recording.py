@@ -82,6 +82,8 @@ class Recording:
         self.libraries = tuple(libraries)
         self._kept = kept  # may know the host's forest from last time
         self.part = recorded.part
+        self.capture: Recording | None = None
+        """Recording of the capture of the graphs that are replayed here, where one was given beside."""
         clean(recorded)
         self.names = recorded.names
         self.tables = recorded.tables

@@ -19,7 +19,7 @@ LIBRARIES = frozenset(
         "torchtune", "functorch", "triton", "transformers", "accelerate", "datasets", "tokenizers", "huggingface_hub",
         "diffusers", "peft", "trl", "safetensors", "bitsandbytes", "timm", "lightning", "pytorch_lightning",
         "lightning_fabric", "lightning_utilities", "fabric", "ignite", "fastai", "composer", "deepspeed", "apex",
-        "fairscale", "xformers", "flash_attn", "vllm", "sglang", "einops", "numpy", "scipy", "pandas", "PIL", "cv2",
+        "fairscale", "xformers", "flash_attn", "vllm", "sglang", "aiter", "einops", "numpy", "scipy", "pandas", "PIL", "cv2",
         "skimage", "sklearn", "matplotlib", "seaborn", "tqdm", "wandb", "tensorboard", "tensorboardX", "mlflow",
         "ray", "hydra", "omegaconf", "absl", "IPython", "ipykernel", "jupyter_client", "traitlets", "tornado", "zmq",
         "nest_asyncio", "decord", "av", "webdataset", "fsspec", "aiohttp", "requests", "urllib3", "yaml", "jinja2",

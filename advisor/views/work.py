@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from advisor.results.samples import Layer, Work
+from advisor.timeline.engines import DECODE, DIFFUSION, MIXED, PREFILL, batch_of
 from advisor.timeline.program.names import names_of
 
 if TYPE_CHECKING:
@@ -25,10 +26,6 @@ _LAYERS = {
 """Operators that a layer calls once in the forward pass, and which operands are its input and its weights."""
 _PRODUCTS = {"aten::addmm": (1, 2), "aten::mm": (0, 1)}
 """Operators in their place where code was compiled."""
-# Iterations as engines name them, by the requests that are at their prompt and those that are past it: vLLM
-# (execute_32_context_0(...)_generation_32(...), execute_new_1_cached_31) and SGLang (step[DECODE bs=32]).
-_COUNTED = re.compile(r"^execute_(?:(?:\d+_)?context_(\d+)\(.*\)_generation_(\d+)|new_(\d+)_cached_(\d+))")
-_NAMED = re.compile(r"^step\[(?:(EXTEND|PREFILL)|(DECODE|TARGET_VERIFY)|MIXED)\b")
 
 
 def work_of(trace: Trace) -> Work:
@@ -53,11 +50,8 @@ def _phase(trace: Trace) -> str:
     """Return what an engine was at, by the names of its iterations; empty where none has one."""
     seen = set[str]()
     for name in trace.context.once(names_of).annotations:
-        if counted := _COUNTED.match(name):
-            prompts, others = (int(number) for number in counted.groups() if number is not None)
-            seen |= {phase for phase, count in (("prefill", prompts), ("decode", others)) if count}
-        elif named := _NAMED.match(name):
-            seen |= {"prefill"} if named[1] else {"decode"} if named[2] else {"prefill", "decode"}
+        if (batch := batch_of(name)) is not None and batch.phase != DIFFUSION:
+            seen |= {PREFILL, DECODE} if batch.phase == MIXED else {batch.phase}
     return " and ".join(sorted(seen, reverse=True))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import cast
 
 from advisor.report import blocks as doc
-from advisor.report import figures, holders
+from advisor.report import figures, holders, phases
 from advisor.report.causes import breakdown, on_cpu
 from advisor.report.distances import distances
 from advisor.report.documents import screen
@@ -36,6 +36,7 @@ def blocks(analysis: Analysis, detail: doc.Detail) -> Iterator[doc.Block]:
         return
     yield from headline(analysis)
     yield from causes(summary, detail)
+    yield from phases.table(analysis.phases)
     if unsaid := figures.elsewhere(analysis.elsewhere):
         yield doc.Paragraph(unsaid)
     real = [finding for finding in analysis.findings if finding.severity != "note"]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from advisor.report import blocks as doc
-from advisor.report import figures, holders
+from advisor.report import figures, holders, phases
 from advisor.report.plain import clean, columns, in_one_unit, wrap
 from advisor.results.analysis import Analysis, Finding, PlanStep, Saving, Summary
 from advisor.results.ranks import Across
@@ -49,6 +49,8 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
     foot = [line for text in (figures.recording(analysis.summary), distance) if text for line in _wrapped(text, width)]
     foot += _left_out(analysis, shown, width) + _next(analysis.trace.path, bool(shown), width)
     foot = _elsewhere(analysis, width) + foot
+    if told := phases.sentence(analysis.phases):
+        foot = _wrapped(told, width) + foot
     yield from _page(head, lead, _entries(analysis, shown, width), foot, _most(LINES, width))
 
 

@@ -12,7 +12,7 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from advisor.ranks.summary import at_length
-from advisor.report import figures, holders, page, ranks
+from advisor.report import figures, holders, page, phases, ranks
 from advisor.report.causes import on_cpu
 from advisor.report.distances import distances
 from advisor.report.html import bars, cells, charts, diff, embed, flame, roofline, source, svg
@@ -54,6 +54,7 @@ def _environment() -> Environment:
     environment.globals |= {
         "figures": figures,
         "holders": holders,
+        "phases": phases,
         "ranks": ranks,
         "bars": bars,
         "svg": svg,

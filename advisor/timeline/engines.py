@@ -1,0 +1,104 @@
+"""Iterations of serving engines and diffusion pipelines, as these name them: what a batch is at, its sequences and tokens."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from advisor.timeline.calls import ANNOTATION, OP
+from advisor.timeline.context import Context
+
+PREFILL, DECODE, MIXED, DIFFUSION = "prefill", "decode", "mixed", "diffusion"
+# vLLM: execute_context_1(888_788544)_generation_0(0), execute_32_context_0(sq0sk0..)_generation_32(sq32sk32785..), in which the
+# first figure of a bracket, or that behind sq, counts the tokens; execute_new_1_cached_31 counts requests alone.
+_VLLM = re.compile(r"^execute_(?:\d+_)?context_(\d+)\((?:sq)?(\d+)[^)]*\)_generation_(\d+)\((?:sq)?(\d+)[^)]*\)")
+_VLLM_BARE = re.compile(r"^execute_(?:\d+_)?context_(\d+)\(.*\)_generation_(\d+)")
+_VLLM_NEW = re.compile(r"^execute_new_(\d+)_cached_(\d+)")
+# SGLang: step[DECODE bs=32], step[EXTEND bs=1 toks=512].
+_SGLANG = re.compile(
+    r"^step\[(?:(EXTEND|PREFILL)|(DECODE|TARGET_VERIFY)|MIXED)\b(?:[^\]]*?\bbs=(\d+))?(?:[^\]]*?\btoks=(\d+))?"
+)
+# TensorRT-LLM: [Executor] _forward_step 12: 3 ctx reqs, 10 gen reqs.
+_TENSORRT = re.compile(r"^\[Executor\] _forward_step \d+: (\d+) ctx reqs, (\d+) gen reqs")
+# xDiT: execute_diffusion_1_256x256.
+_PIPELINE = re.compile(r"^execute_diffusion_(\d+)_\d+x\d+")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Batch of an iteration, by its annotation. Counts are None where the name does not tell."""
+
+    phase: str
+    engine: str
+    sequences: int | None
+    tokens: int | None
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """An iteration on the host: a forest node, and the batch."""
+
+    node: int
+    batch: Batch
+
+
+def batch_of(name: str) -> Batch | None:
+    """Read the name of an annotation; None where it is no iteration of a known engine."""
+    if found := _VLLM.match(name):
+        prompts, asked, others, generated = (int(number) for number in found.groups())
+        return _counted("vLLM", prompts, others, asked + generated)
+    if found := _VLLM_BARE.match(name) or _VLLM_NEW.match(name):
+        return _counted("vLLM", int(found[1]), int(found[2]), None)
+    if found := _TENSORRT.match(name):
+        return _counted("TensorRT-LLM", int(found[1]), int(found[2]), None)
+    if found := _SGLANG.match(name):
+        phase = PREFILL if found[1] else DECODE if found[2] else MIXED
+        sequences = int(found[3]) if found[3] else None
+        # Plain decoding takes a token of each sequence; verification of drafts takes more.
+        tokens = int(found[4]) if found[4] else sequences if found[2] == "DECODE" else None
+        return Batch(phase, "SGLang", sequences, tokens)
+    if found := _PIPELINE.match(name):
+        return Batch(DIFFUSION, "xDiT", int(found[1]), None)
+    return None
+
+
+def _counted(engine: str, prompts: int, others: int, tokens: int | None) -> Batch | None:
+    """Tell the phase by the requests at their prompt and those past it; None for a batch of nothing."""
+    if not prompts and not others:
+        return None
+    phase = MIXED if prompts and others else PREFILL if prompts else DECODE
+    return Batch(phase, engine, prompts + others, tokens)
+
+
+def iterations(context: Context) -> list[Iteration]:
+    """Iterations in order of start. Of annotations inside each other the outermost counts; one inside gives what it lacks.
+
+    Where annotations of one batch nest, the inner is the engine's own (SGLang writes vLLM's form around it): its name counts.
+    """
+    host, names = context.recording.host, context.names
+    batches = {code: batch for code, name in enumerate(names) if (batch := batch_of(name)) is not None}
+    if not batches or not host.size:
+        return []
+    nodes = np.flatnonzero(np.isin(host.name, list(batches)) & ((host.group == OP) | (host.group == ANNOTATION)))
+    chosen = np.zeros(host.size, np.bool_)
+    chosen[nodes] = True
+    found: dict[int, Batch] = {}
+    inside: list[tuple[int, Batch]] = []
+    for node, above in zip(nodes.tolist(), host.above(nodes, chosen).tolist(), strict=True):
+        batch = batches[int(host.name[node])]
+        if above < 0:
+            found[node] = batch
+        else:
+            inside.append((above, batch))
+    for above, batch in inside:
+        outer = found.get(above)
+        if outer is not None and outer.phase == batch.phase:
+            found[above] = replace(
+                batch,
+                sequences=batch.sequences if batch.sequences is not None else outer.sequences,
+                tokens=batch.tokens if batch.tokens is not None else outer.tokens,
+            )
+    order = sorted(found, key=lambda node: int(host.start[node]))
+    return [Iteration(node, found[node]) for node in order]

@@ -1,0 +1,124 @@
+"""Figures of the phases of a serving engine or a diffusion pipeline, by its annotations."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from advisor.intervals import Bools, Ints, Spans, union
+from advisor.results.phases import Phase
+from advisor.timeline.engines import DIFFUSION, Batch, iterations
+from advisor.timeline.recording import KERNEL
+
+if TYPE_CHECKING:
+    from advisor.trace import Trace
+
+_ORDER = ("prefill", "decode", "mixed", "diffusion")
+# By the kernel's name, operator and module, as engines and their libraries call them.
+_ATTENTION = re.compile(r"attention|fmha|flash_fwd|mla_|sage_fwd", re.IGNORECASE)
+_EXPERTS = re.compile(
+    r"\bmoe|_moe|moe_|expert|_matmul_ogs|_matmul_scatter|combined_routing|bmm_(?:MxE|\w+_MxE)", re.IGNORECASE
+)
+_SAMPLING = re.compile(r"argmax|sampl|multinomial|top_?k_?top_?p|topp\b|gumbel", re.IGNORECASE)
+
+
+def phases_of(trace: Trace) -> list[Phase]:
+    """Collect the phases that engines annotated; none where nothing is."""
+    context = trace.context
+    found = iterations(context)
+    if not found:
+        return []
+    work, host = context.recording.work, context.recording.host
+    linked = np.flatnonzero(work.launch >= 0)
+    called, thread = host.start[work.launch[linked]], host.thread[work.launch[linked]]
+    kinds = _kinds(trace.frame("kernels"))
+    row_of = np.full(len(work), -1, np.int64)
+    row_of[context.kernel_rows] = np.arange(len(context.kernel_rows))
+    by_phase: dict[tuple[str, str], list[tuple[Batch, int, Ints]]] = {}
+    for iteration in found:
+        node, batch = iteration.node, iteration.batch
+        inside = (called >= host.start[node]) & (called < host.end[node]) & (thread == host.thread[node])
+        by_phase.setdefault((batch.phase, batch.engine), []).append((batch, node, linked[inside]))
+    whole = not context.graphs_underrecorded
+    return [
+        _phase(trace, members, kinds, row_of, whole)
+        for _, members in sorted(by_phase.items(), key=lambda item: (_ORDER.index(item[0][0]), item[0][1]))
+    ]
+
+
+def _kinds(kernels: pd.DataFrame) -> dict[str, Bools]:
+    """Flag the kernels of attention, of experts and of sampling; each is of one kind at most."""
+    left = np.ones(len(kernels), np.bool_)
+    flags = {}
+    named = (kernels["kind"] == "attention").fillna(False).to_numpy(np.bool_)
+    for kind, pattern in (("experts", _EXPERTS), ("attention", _ATTENTION), ("sampling", _SAMPLING)):
+        seen = named.copy() if kind == "attention" else np.zeros(len(kernels), np.bool_)
+        for column in ("name", "op", "module") if kind == "sampling" else ("name", "op"):
+            texts = kernels[column].astype(object).fillna("")
+            fits = {text: pattern.search(text) is not None for text in texts.unique()}
+            seen |= texts.map(fits).to_numpy(np.bool_)
+        flags[kind] = seen & left
+        left &= ~seen
+    return flags
+
+
+def _phase(
+    trace: Trace, members: list[tuple[Batch, int, Ints]], kinds: dict[str, Bools], row_of: Ints, whole: bool
+) -> Phase:
+    work, host = trace.context.recording.work, trace.context.recording.host
+    spans = _busy(trace, members)
+    total_ns = sum(int(busy.end.max() - busy.start.min()) for busy in spans)
+    busy_ns = sum(busy.length for busy in spans)
+    every = np.concatenate([rows for _, _, rows in members])
+    kernels = row_of[every[work.kind[every] == KERNEL]]
+    time = trace.frame("kernels")["dur_ns"].to_numpy()[kernels]
+    count = len(members)
+    sequences, tokens = (_sum([getattr(batch, field) for batch, _, _ in members]) for field in ("sequences", "tokens"))
+    ms = total_ns / len(spans) / 1e6 if spans else None
+
+    def share(kind: str) -> float | None:
+        part = int(time[kinds[kind][kernels]].sum())
+        return part / int(time.sum()) if part else None
+
+    known = tokens if len(spans) == count else None
+    return Phase(
+        phase=members[0][0].phase,
+        engine=members[0][0].engine,
+        iterations=count,
+        sequences=sequences / count if sequences is not None else None,
+        tokens=tokens / count if tokens is not None else None,
+        ms=ms,
+        token_ms=total_ns / 1e6 / known if known else None,
+        host_ms=sum(int(host.end[node] - host.start[node]) for _, node, _ in members) / count / 1e6,
+        launches=sum(len(np.unique(work.launch[rows])) for _, _, rows in members) / count,
+        kernels=len(kernels) / count,
+        busy_share=busy_ns / total_ns if whole and total_ns else None,
+        attention_share=share("attention"),
+        experts_share=share("experts"),
+        # A pipeline of images chooses no token: what is named so samples something else.
+        sampling_share=share("sampling") if members[0][0].phase != DIFFUSION else None,
+    )
+
+
+def _busy(trace: Trace, members: list[tuple[Batch, int, Ints]]) -> list[Spans]:
+    """Time that the device works for each batch, where it does.
+
+    Its time before it was free of what was queued before the recording is no batch's.
+    """
+    work = trace.context.recording.work
+    low, high = trace.context.recording.ends
+    spans = [
+        union(np.clip(work.start[rows], low, high), np.clip(work.end[rows], low, high))
+        for _, _, rows in members
+        if len(rows)
+    ]
+    return [busy for busy in spans if busy.length]
+
+
+def _sum(counts: list[int | None]) -> int | None:
+    """Sum counts; None where one is not known."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None

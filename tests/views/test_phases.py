@@ -1,0 +1,81 @@
+"""Figures of the phases of a serving engine, worked out by hand on built traces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.traces import real_trace
+
+import advisor
+from advisor.report.phases import rows, sentence
+from advisor.testing import TraceBuilder
+from advisor.views.phases import phases_of
+
+
+def test_prefill_and_decode_have_figures_of_their_own(tmp_path: Path) -> None:
+    b = TraceBuilder(host_us=5, latency_us=2)
+    with b.annotation("execute_context_1(100_10000)_generation_0(0)"):
+        b.kernel("sgemm_128x64_nn", us=400)
+        b.kernel("flash_fwd_kernel", us=100)
+    b.sync()
+    for _ in range(2):
+        with b.annotation("execute_context_0(0)_generation_4(4)"):
+            b.kernel("sgemm_128x64_nn", us=60)
+            b.kernel("flash_fwd_kernel", us=30)
+            b.kernel("moe_align_block_size_kernel", us=10)
+        b.sync()
+    path = tmp_path / "serve.json.gz"
+    b.write(path)
+    prefill, decode = phases_of(advisor.read(str(path)))
+    assert (prefill.phase, prefill.iterations, prefill.sequences, prefill.tokens) == ("prefill", 1, 1, 100)
+    assert (prefill.ms, prefill.token_ms) == pytest.approx((0.5, 0.005))
+    assert (prefill.launches, prefill.kernels, prefill.busy_share) == (2, 2, 1.0)
+    assert (prefill.attention_share, prefill.experts_share) == (0.2, None)
+    assert (decode.phase, decode.iterations, decode.sequences, decode.tokens) == ("decode", 2, 4, 4)
+    assert (decode.ms, decode.token_ms, decode.kernels) == pytest.approx((0.1, 0.025, 3))
+    assert (decode.attention_share, decode.experts_share, decode.sampling_share) == (0.3, 0.1, None)
+    text = sentence([prefill, decode])
+    assert text.startswith(
+        "Prefill (vLLM): 1 batch of 1 sequence, 100 tokens, 500 µs on the GPU (5.00 µs a token), busy 100.0 %"
+    )
+    assert "Decode (vLLM): 2 batches of 4 sequences, 100 µs on the GPU (25.0 µs a token)" in text
+    assert {name: values for name, values, _ in rows([prefill, decode])}["sampling"] == ["–", "–"]
+
+
+def test_trace_of_no_engine_has_no_phase(tmp_path: Path) -> None:
+    b = TraceBuilder()
+    with b.step():
+        b.kernel("sgemm_128x64_nn", us=100)
+    path = tmp_path / "plain.json.gz"
+    b.write(path)
+    assert phases_of(advisor.read(str(path))) == []
+    assert sentence([]) == ""
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("mi300_sglang_decode", ("decode", "SGLang", 32, 32)),
+        ("mi300_vllm_graph_replay", ("decode", "vLLM", 32, 32)),
+        ("audited/b200_vllm_gptoss_eager", ("prefill", "vLLM", 1, 888)),
+        ("audited/mi300_xdit_flux", ("diffusion", "xDiT", 1, None)),
+    ],
+)
+def test_phases_of_real_engines_are_those_that_they_annotate(name: str, expected: tuple[object, ...]) -> None:
+    (phase,) = phases_of(advisor.read(real_trace(name)))
+    assert (phase.phase, phase.engine, phase.sequences, phase.tokens) == expected
+    assert phase.iterations == 1
+    assert phase.ms is not None
+    assert phase.attention_share is not None
+    assert phase.sampling_share is None or phase.phase != "diffusion"
+
+
+@pytest.mark.real
+def test_work_queued_before_the_recording_is_no_part_of_a_batch() -> None:
+    """The first kernels of the batch ran, then 463 ms of what was queued before, then the rest of it in 10 ms."""
+    (phase,) = phases_of(advisor.read(real_trace("mi300_sglang_decode")))
+    assert phase.ms == pytest.approx(10.5, abs=0.1)
+    assert phase.token_ms == pytest.approx(phase.ms / 32)
+    assert phase.busy_share == pytest.approx(0.93, abs=0.03)
