@@ -149,7 +149,7 @@ def test_concise_is_a_line_a_finding_with_place_and_fix() -> None:
         r"\(saves 21\.0–28\.1 ms \(17–23 %\)\) → Load in workers",
         line,
     )
-    assert set(FORMATS) == {"text", "json", "html", "markdown", "concise", "gitlab"}
+    assert set(FORMATS) == {"text", "json", "html", "markdown", "concise", "gitlab", "brief"}
 
 
 def test_a_trace_alone_is_analyzed_and_nothing_at_all_is_helped(tmp_path: Path) -> None:

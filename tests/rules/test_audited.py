@@ -248,7 +248,11 @@ def test_an_optimizer_that_takes_a_third_of_the_step() -> None:
     assert first.severity == "medium"
     assert about(first.cost_ms, 209 - 105)
     assert first.where[0].op == "Optimizer.step#Shampoo.step"
-    assert rules(result)[-1] == "gpu-idle/unexplained"
+    # 99 of 100 operators were taken out of this file (a later audit: numbers of events 43,306 to 297,173, 2,302 there): what
+    # reads as idle time is none that was seen, and nothing is advised on it.
+    assert "gpu-idle/unexplained" not in rules(result)
+    assert "profile/thinned" in result.verdicts.noted
+    assert "taken out of the file" in headline(result)
     assert "record a few steps" not in headline(result)
 
 
