@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from advisor.trace import Trace
 
-MOST_ROWS = 200
+MOST_ROWS = 190
 LONGEST_TEXT = 400
 Values = npt.NDArray[Any]
 

@@ -237,8 +237,8 @@ def real(name: str) -> Analysis:
 def test_the_tutorials_pair() -> None:
     found = compare(*(real(f"v100_resnet50_workers{count}") for count in (0, 4)))
     turns = {turned.rule: turned.turn for turned in found.findings}
-    # What zero_grad costs is a finding of its own; in the first trace what is left of launching is under a tenth.
-    assert (turns[LOADER], turns["gpu-idle/launch-bound"]) == ("fixed", "new")
+    # What zero_grad costs is a finding of its own; what is left of launching is one in both, and more where batches are there.
+    assert (turns[LOADER], turns["gpu-idle/launch-bound"]) == ("fixed", "worse")
     assert found.headline.startswith("probably faster: 151.8 → 126.3 ms a step (-16.8 %)")
     kernels = {item.name: item.fate for item in found.items if item.kind == "kernel"}
     assert kernels["volta_scudnn_128x128_stridedB_splitK_medium_nn_v1"] == "more"

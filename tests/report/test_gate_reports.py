@@ -280,7 +280,7 @@ def test_json_goes_back_and_fits_its_schema(real: Judgement) -> None:
 
 
 def test_the_schemas_in_docs_are_current() -> None:
-    assert set(DOCUMENTS) == {"analysis", "judgement", "comparison", "baseline"}
+    assert set(DOCUMENTS) == {"analysis", "judgement", "comparison", "baseline", "history"}
     for name in DOCUMENTS:
         assert (ROOT / "docs" / f"{name}.schema.json").read_text(encoding="utf-8") == schema_text(name), (
             "run docs/renew.py"

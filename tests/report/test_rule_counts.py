@@ -39,7 +39,7 @@ def test_every_rule_that_ran_has_one_verdict(made: Analysis) -> None:
     assert made.advisor.rules == len(came_to)
 
 
-@pytest.mark.parametrize("form", sorted(FORMATS.keys() - {"json", "concise", "gitlab"}))
+@pytest.mark.parametrize("form", sorted(FORMATS.keys() - {"json", "concise", "gitlab", "brief"}))
 def test_a_report_counts_all_of_them(form: str, made: Analysis) -> None:
     text = render(form, made, Options(verbosity=1)).decode()
     counted = re.search(r"Rules:?\s+(\d+ fired(?:, \d+ [a-z ]+)+)", text)
@@ -76,7 +76,7 @@ def test_a_rule_that_speaks_of_the_profile_is_noted_and_not_passed(tmp_path: Pat
 )
 def test_every_format_counts_findings_and_notes_alike(severities: list[str], said: str) -> None:
     made = analysis(*(finding(f"a/r{at}", severity=severity) for at, severity in enumerate(severities)))
-    for form in sorted(FORMATS.keys() - {"json", "concise", "gitlab"}):
+    for form in sorted(FORMATS.keys() - {"json", "concise", "gitlab", "brief"}):
         text = render(form, made, Options(verbosity=1)).decode()
         assert re.search(rf"^[#\s]*(?:<h\d[^>]*>)?{said}(?:, most valuable first)?(?:</h\d>)?$", text, re.MULTILINE), (
             form

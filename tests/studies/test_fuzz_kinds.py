@@ -77,7 +77,7 @@ def outcomes(tries: Any, kind: str, count: int) -> tuple[Counter[str], list[str]
 
 FEW = {
     "baseline": 16,
-    "rule": 8,
+    "rule": 16,
     "settings": 8,
     "recorded": 2,
     "ranks": 1,

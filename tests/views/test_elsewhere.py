@@ -72,7 +72,6 @@ def test_idle_time_lies_in_the_ranges_that_the_program_marked(tmp_path: Path) ->
         ("rank_without_gpu", "sync", "aten::_local_scalar_dense", 4.72),
         ("audited/mtia_inference_rank0", "compute", "aten::addmm", 1926),
         ("audited/mi300_xdit_flux", "compute", "Triton's kernels", 38.8),
-        ("v100_resnet50_workers0", "host", "launches of the forward pass", 9.17),
     ],
 )
 def test_what_blind_audits_expected_is_said(name: str, cause: str, where: str, ms: float) -> None:

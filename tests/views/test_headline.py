@@ -32,6 +32,9 @@ from advisor.views.phrasing import (
     COLUMNS,
     LACKING,
     LACKING_BRIEFLY,
+    THINNED,
+    THINNED_BRIEFLY,
+    UNPROVEN,
     LINES,
     ON_CPU,
     ON_GPU,
@@ -301,7 +304,8 @@ def test_every_percent_is_that_of_the_cause_it_stands_beside(name: str) -> None:
     phrases = {cause: (BRIEFLY[cause], ON_GPU[cause].format(device="GPU"), ON_CPU.get(cause, "")) for cause in BRIEFLY}
     phrases["communication"] += (WAITING.format(device="GPU"), WAITING_BRIEFLY)
     phrases["host"] += (UNSEEN.format(device="GPU"), UNSEEN_BRIEFLY)
-    phrases["unknown"] += (LACKING.format(device="GPU"), LACKING_BRIEFLY)
+    phrases["unknown"] += (LACKING.format(device="GPU"), LACKING_BRIEFLY, THINNED, THINNED_BRIEFLY)
+    phrases["communication"] += (UNPROVEN,)
     for match in re.finditer(r"(\d+) %(?: of the steady [\d.,]+ m?s(?: a step)?)? ", found.text):
         words = found.text[match.end() :]
         meant = [cause for cause, known in phrases.items() if any(text and words.startswith(text) for text in known)]

@@ -22,7 +22,7 @@ _CAUSES = {
     "compile": "compilation",
     "gc": "garbage collection",
     "profiler": "the profiler's own work",
-    "unknown": "the device idles, and the trace does not say why",
+    "unknown": "the device idles for an unknown reason",
 }
 _ON_CPU = "Python, outside any operator"
 
