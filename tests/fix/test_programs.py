@@ -165,7 +165,7 @@ def test_a_fault_is_edited_measured_and_kept(text: str, edit: str, after: str, t
 def test_a_program_without_a_fault_stays(tmp_path: Path) -> None:
     folder = project(tmp_path / "project", SOUND)
     before = state(folder)
-    done = fixed(folder, "1m")
+    done = fixed(folder, "30s")
     assert [one["edit"] for one in done["fixes"] if one["verdict"] == "kept"] == []
     assert (folder / "train.py").read_text() == SOUND
     assert state(folder) == before
@@ -175,7 +175,7 @@ def test_a_kill_leaves_the_tree_as_it_was(tmp_path: Path) -> None:
     folder = project(tmp_path / "project", COLLECTING)
     before = state(folder)
     words, env = command(folder, "--apply", "--verify", "--budget", "2m")
-    for seconds in (1.0, 8.0, 14.0):
+    for seconds in (1.0, 8.0):
         with subprocess.Popen(
             words, cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         ) as process:

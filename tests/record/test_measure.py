@@ -92,8 +92,8 @@ def test_the_end_of_the_program_is_told(last: str, error: str, tmp_path: Path) -
 
 
 def test_files_outside_the_copy_are_named(tmp_path: Path) -> None:
-    home = Path(os.environ.get("ADVISOR_TEST_OUTSIDE", ROOT / "tests" / "record"))
-    outside = home / "outside.tmp"
+    # Neither below the copied tree nor below the folder for temporary files, where CI's checkout lies.
+    outside = Path.home() / f".advisor-test-{os.getpid()}.tmp"
     text = f"import torch\nopen('inside.txt', 'w').close()\nopen({str(outside)!r}, 'a').close()\nopen({str(outside)!r}).close()\n"
     try:
         run = measured(text, tmp_path / "job", "--check")

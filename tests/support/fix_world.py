@@ -297,6 +297,10 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     },
     "kernels/short-row-gather": lambda scope: {"by_node": torch.rand(64, 4), "source": torch.randint(0, 64, (256,))},
     "kernels/odd-channels": lambda scope: {"self": SimpleNamespace()},
+    "kernels/own-kernel": lambda scope: {
+        "mylib": SimpleNamespace(softmax=lambda x: torch.softmax(x, -1)),
+        "x": torch.rand(BATCH, 8),
+    },
     "kernels/own-product": lambda scope: {
         "mylib": SimpleNamespace(matmul=torch.matmul),
         "x": torch.rand(BATCH, 8),
