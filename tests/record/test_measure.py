@@ -93,7 +93,7 @@ def test_the_end_of_the_program_is_told(last: str, error: str, tmp_path: Path) -
 
 def test_files_outside_the_copy_are_named(tmp_path: Path) -> None:
     # Neither below the copied tree nor below the folder for temporary files, where CI's checkout lies.
-    outside = Path.home() / f".advisor-test-{os.getpid()}.tmp"
+    outside = Path.home() / f"outside-{os.getpid()}.tmp"
     text = f"import torch\nopen('inside.txt', 'w').close()\nopen({str(outside)!r}, 'a').close()\nopen({str(outside)!r}).close()\n"
     try:
         run = measured(text, tmp_path / "job", "--check")
