@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -20,7 +21,10 @@ HELLO = {
     "method": "initialize",
     "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
 }
-pytestmark = pytest.mark.study
+pytestmark = [
+    pytest.mark.study,
+    pytest.mark.skipif(not os.environ.get("ADVISOR_TIMED"), reason="timed: needs quiet cores and ADVISOR_TIMED=1"),
+]
 
 
 def cpu() -> float:
