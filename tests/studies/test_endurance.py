@@ -31,7 +31,7 @@ def figures(*options: str) -> dict[str, Any]:
 
 @linux
 @pytest.mark.parametrize(
-    ("analyses", "warm_up", "kb"), [(45, 15, 200), pytest.param(140, 40, 40, marks=pytest.mark.study)]
+    ("analyses", "warm_up", "kb"), [(30, 15, 200), pytest.param(140, 40, 40, marks=pytest.mark.study)]
 )
 def test_analyses_leave_nothing_behind(analyses: int, warm_up: int, kb: int) -> None:
     # 100 analyses behind 40 for warming up. A process that keeps its traces grows by twenty times as much.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -29,10 +30,17 @@ def _run(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store that got slower, made once; each test has a copy."""
+    folder = tmp_path_factory.mktemp("history") / "store"
+    filled(str(folder), _SLOWER)
+    return folder
+
+
 @pytest.fixture
-def slower(tmp_path: Path) -> str:
-    filled(str(tmp_path / "store"), _SLOWER)
-    return str(tmp_path / "store")
+def slower(tmp_path: Path, built: Path) -> str:
+    return str(shutil.copytree(built, tmp_path / "store"))
 
 
 def test_a_drift_that_no_step_showed_fails_and_names_the_commits(slower: str) -> None:
