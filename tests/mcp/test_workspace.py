@@ -1,4 +1,4 @@
-"""What the server keeps: each trace is analyzed once, memory is bounded, and a file that changed is another."""
+"""Contents of the server: each trace is analyzed once, memory is bounded, and a file that changed is another."""
 
 from __future__ import annotations
 

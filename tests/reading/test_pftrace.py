@@ -56,7 +56,7 @@ def recording() -> dict[str, Any]:
 
 
 def held(root: dict[str, Any], *, stages: bool) -> dict[str, Any]:
-    """What of *root* a .pftrace holds."""
+    """Return the part of *root* that a .pftrace holds."""
     kept = {key: value for key, value in root.items() if key not in _NOT_HELD and key != "traceEvents"}
     events = []
     for event in root["traceEvents"]:

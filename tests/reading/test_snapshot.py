@@ -32,7 +32,7 @@ def write(path: Path, value: Any, protocol: int = 4) -> str:
 
 
 def peak_of(path: str, **more: Any) -> MemoryPeak:
-    """Who holds the peak, as the analysis has it."""
+    """Return the holders of the peak, as the analysis has them."""
     analysis = advisor.analyze(advisor.read(path, **more))
     assert analysis.memory_peak is not None
     return analysis.memory_peak

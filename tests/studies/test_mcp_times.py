@@ -1,4 +1,4 @@
-"""How fast ``advisor mcp`` answers, in a process of its own: the least of some runs, which a busy machine lengthens little."""
+"""Times of ``advisor mcp`` in a process of its own: the least of some runs, which a busy machine lengthens little."""
 
 from __future__ import annotations
 

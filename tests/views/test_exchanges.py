@@ -13,7 +13,7 @@ from advisor.testing import TraceBuilder
 
 H100 = "NVIDIA H100 80GB HBM3"
 ALONE = 2 * 7 / 8
-"""What each of eight ranks sends of an all-reduce, in messages."""
+"""Share of an all-reduce that each of eight ranks sends, in messages."""
 
 
 def exchanges(calls: Sequence[tuple[int, float]], *, ranks: int = 8, device: str = H100) -> list[Exchange]:
