@@ -69,7 +69,9 @@ def test_thousands_of_inputs_come_to_a_report_or_to_an_error(inputs: int, option
     assert set(found["outcomes"]) == {"read", "analyzed", "refused"}
     assert found["outcomes"]["analyzed"] > inputs / 25
     assert found["outcomes"]["refused"] > inputs / 20
-    assert set(found["damage"]) == {"bytes", "bytes, gzip", "structure", "structure, gzip"}
+    kinds = {"bytes", "bytes, gzip", "structure", "structure, gzip"}
+    # Of sixty inputs about two are compressed bytes: which depends on how many recordings the seeds are cut from.
+    assert set(found["damage"]) == kinds if inputs > 1000 else {"bytes", "structure"} <= set(found["damage"]) <= kinds
     assert done.returncode == 0
 
 
