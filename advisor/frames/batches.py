@@ -9,7 +9,7 @@ import pandas as pd
 
 from advisor.frames.frame import COUNT, Frame, Rows
 from advisor.frames.schema import Schema, flag, integer, text
-from advisor.intervals import Ints, covered, fetch
+from advisor.intervals import Ints, covered, fetch, union
 from advisor.timeline.batches import PHASES, Batches, annotated, batch_of_nodes, batches
 from advisor.timeline.context import Context
 from advisor.timeline.engines import DECODE, PREFILL
@@ -46,8 +46,8 @@ OF_GAPS = (
     integer("batch_sequences", "", "sequences of that batch; NULL where not annotated"),
     flag("batch_eager", "that batch launches its kernels one by one: twenty launches or more, and no replay of a graph"),
     integer("replayed_sequences", "", "most sequences of a decoding batch that replayed a graph; NULL without one"),
-    integer("between_ns", "ns", "what of it lies between two batches: behind the annotation of the one whose work ends before "
-            "it, and before that of the next"),
+    integer("between_ns", "ns", "what of it the host is busy between two batches: behind the annotation of the one whose work "
+            "ends before it, before that of the next, and in no call that waits for the device"),
 )  # fmt: skip
 FACTS = (
     integer("decode_batches", "", "batches that an engine annotated as decoding"),
@@ -93,7 +93,7 @@ def of_gaps(context: Context, start: Ints, dur: Ints, following: Ints) -> dict[s
 
 
 def _between(context: Context, found: Batches, batch: Ints, start: Ints, dur: Ints) -> Ints:
-    """ns of each stretch in which no batch is on the host, where the work before and behind it is of different ones."""
+    """ns of each stretch in which the host is in no batch and in no wait, where the work around it is of different ones."""
     out = np.zeros(len(start), np.int64)
     rows = np.flatnonzero(batch >= 0)
     if not len(rows):
@@ -103,7 +103,9 @@ def _between(context: Context, found: Batches, batch: Ints, start: Ints, dur: In
     at = np.searchsorted(work.start[here], start[rows], side="left") - 1
     before = np.where(at >= 0, found.of_work[here[np.maximum(at, 0)]], -1)
     rows = rows[(before >= 0) & (before != batch[rows])]
-    out[rows] = dur[rows] - covered(annotated(context), start[rows], (start + dur)[rows])
+    inside, syncs = annotated(context), context.waits.syncs
+    taken = union(np.append(inside.start, syncs.start), np.append(inside.end, syncs.end))
+    out[rows] = dur[rows] - covered(taken, start[rows], (start + dur)[rows])
     return out
 
 
