@@ -154,20 +154,20 @@ def _waiting(found: Batches) -> Ints:
 
     Of prefills in a row the new sequences of all of them are in the next decoding batch.
     """
-    out = np.zeros(len(found.node), np.int64)
-    prefill, decode = found.is_in(PREFILL), found.is_in(DECODE)
-    for at in np.flatnonzero(prefill).tolist():
-        low, high = at, at
-        while low > 0 and prefill[low]:
-            low -= 1
-        while high < len(prefill) - 1 and prefill[high]:
-            high += 1
-        if not (decode[low] and decode[high]):
-            continue
-        between = found.sequences[low : high + 1]
-        new = int(between[1:-1].sum())
-        known = (between >= 0).all()
-        out[at] = max(0, min(int(between[0]), int(between[-1]) - new)) if known else -1
+    prefill, decode, sequences = found.is_in(PREFILL), found.is_in(DECODE), found.sequences
+    size, place = len(prefill), np.arange(len(prefill))
+    # The batches of another phase before and behind it, and what is annotated from there to there.
+    low = np.maximum.accumulate(np.where(prefill, -1, place))
+    high = np.minimum.accumulate(np.where(prefill, size, place)[::-1])[::-1]
+    rows = np.flatnonzero(prefill & (low >= 0) & (high < size))
+    rows = rows[decode[low[rows]] & decode[high[rows]]]
+    low, high = low[rows], high[rows]
+    unknown = np.append(0, np.cumsum(sequences < 0))
+    total = np.append(0, np.cumsum(np.maximum(sequences, 0)))
+    new = total[high] - total[low + 1]
+    waiting = np.clip(np.minimum(sequences[low], sequences[high] - new), 0, None)
+    out = np.zeros(size, np.int64)
+    out[rows] = np.where(unknown[high + 1] > unknown[low], -1, waiting)
     return out
 
 
