@@ -20,6 +20,7 @@ _NAMES = (
     "trace",
     "devices",
     "steps",
+    "batches",
     "ops",
     "launches",
     "kernels",

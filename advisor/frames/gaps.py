@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.frames import dynamic_sizes
+from advisor.frames.batches import OF_GAPS, of_gaps
 from advisor.frames.collectives import in_a_loop
 from advisor.frames.frame import COUNT, IN_PYTHON, TIME, Frame, Rows, owns_parts
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
@@ -54,6 +55,7 @@ SCHEMA = Schema(
                 "its calls"),
         integer("cpu_work_ns", "ns", "what of it the launching thread spent in operators that compute on the CPU: of "
                 "100 us or more, launching nothing"),
+        *OF_GAPS,
     ),
 )  # fmt: skip
 _PROFILER = re.compile(r"torch/profiler/\w+\.py\(")
@@ -126,6 +128,7 @@ def build(context: Context) -> pd.DataFrame:
         "call_ns": np.where(in_call, fetch(host.end - host.start, node), 0),
         "python_ns": context.known(python),
         "cpu_work_ns": computing,
+        **of_gaps(context, start, dur, following),
     }
     return pd.DataFrame(frame)
 

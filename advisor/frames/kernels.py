@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from advisor.frames.batches import OF_WORK, of_work
 from advisor.frames.chains import Sorts, chains
 from advisor.frames.frame import COUNT, IN_PYTHON, NOT_LINKED, TIME, Frame, Rows, owns_work
 from advisor.frames.gradients import added_to_zeros
@@ -79,6 +80,7 @@ SCHEMA = Schema(
         *LIMITS,
         *REASON_COLUMNS,
         real("place_share", "share", "of all kernel time: in kernels of the same operator and place in the source; 0 without one"),
+        *OF_WORK,
     ),
 )  # fmt: skip
 
@@ -276,6 +278,7 @@ def _origins(context: Context, products: Bools) -> dict[str, object]:
         "math_attention": origin.in_math_attention(context, launch),
         "odd_sizes": context.boolean(odd, ~known),
         "alone_ns": origin.alone_ns(work.device[rows], start, end),
+        **of_work(context, rows),
         "place_share": np.where(op >= 0, origin.place_shares([op, user], end - start), 0.0),
     }
 

@@ -10,6 +10,7 @@ import pandas as pd
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, nothing, owns_waits
 from advisor.frames.schema import COMMON, Schema, flag, integer, text
 from advisor.intervals import Bools, Ints, fetch
+from advisor.timeline.batches import batch_of_nodes, batches
 from advisor.timeline.calls import ANNOTATION, OP
 from advisor.timeline.context import Context
 from advisor.timeline.waits import SCALAR, SYNC_KINDS, nodes_by_name
@@ -30,6 +31,7 @@ SCHEMA = Schema(
         integer("copy_bytes", "bytes", "size of the copy waited for; NULL where there is none"),
         flag("of_scaler", "it reads the flag by which a GradScaler decides whether the optimizer steps"),
         flag("pending", "it had something to wait for: work launched before it had not ended when it began"),
+        flag("of_engine", "it lies behind a batch of a serving engine and in none: the engine reads the batch's tokens"),
     ),
 )  # fmt: skip
 
@@ -52,6 +54,7 @@ def build(context: Context) -> pd.DataFrame:
         "copy_bytes": context.known(size),
         "of_scaler": _of_scaler(context),
         "pending": _pending(context),
+        "of_engine": _of_engine(context),
     }
     return pd.DataFrame(frame)
 
@@ -68,6 +71,19 @@ def _pending(context: Context) -> Bools:
     before = np.searchsorted(launched[order], syncs.start, side="right") - 1
     pending: Bools = (before >= 0) & (latest[np.maximum(before, 0)] > syncs.begin)
     return pending
+
+
+def _of_engine(context: Context) -> Bools:
+    """Flag the synchronizations on an engine's own thread that lie behind its first batch, and in none."""
+    found, host, node = context.once(batches), context.recording.host, context.waits.syncs.node
+    if not len(found.node):
+        return np.zeros(len(node), np.bool_)
+    thread, start = host.thread[found.node], host.start[found.node]
+    first = {which: int(start[thread == which].min()) for which in np.unique(thread).tolist()}
+    never = int(np.iinfo(np.int64).max)
+    begun = np.array([first.get(which, never) for which in host.thread[node].tolist()], np.int64)
+    flags: Bools = (batch_of_nodes(context, node) < 0) & (host.start[node] > begun)
+    return flags
 
 
 def _of_scaler(context: Context) -> Bools:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from advisor import hardware
 from advisor.frames import (
+    batches,
     collectives,
     compiles,
     copies,
@@ -152,6 +153,7 @@ SCHEMA = Schema(
         *(real(f"{cause}_share", "share", f"of steady work: what {cause} owns") for cause in BUSY + IDLE if cause != "startup"),
         *(real(f"{cause}_share", "share", f"of the window: what {cause} owns") for cause in ("startup", *OUTSIDE)),
         *program.COLUMNS,
+        *batches.FACTS,
         *settings.FIGURES,
         *settings.COLUMNS,
     ),
@@ -181,6 +183,7 @@ def facts(context: Context) -> dict[str, Any]:
         | _memory(context)
         | _habits(context)
         | program.facts(context)
+        | batches.facts(context)
         | _links(context)
         | _file(context)
         | copies.facts(context)

@@ -24,6 +24,8 @@ _SGLANG = re.compile(
 _TENSORRT = re.compile(r"^\[Executor\] _forward_step \d+: (\d+) ctx reqs, (\d+) gen reqs")
 # xDiT: execute_diffusion_1_256x256.
 _PIPELINE = re.compile(r"^execute_diffusion_(\d+)_\d+x\d+")
+_HEADS = ("execute_", "step[", "[Executor] ")
+"""With one of them all of these begin: a recording has thousands of other names."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,11 @@ def iterations(context: Context) -> list[Iteration]:
     Where annotations of one batch nest, the inner is the engine's own (SGLang writes vLLM's form around it): its name counts.
     """
     host, names = context.recording.host, context.names
-    batches = {code: batch for code, name in enumerate(names) if (batch := batch_of(name)) is not None}
+    batches = {
+        code: batch
+        for code, name in enumerate(names)
+        if name.startswith(_HEADS) and (batch := batch_of(name)) is not None
+    }
     if not batches or not host.size:
         return []
     nodes = np.flatnonzero(np.isin(host.name, list(batches)) & ((host.group == OP) | (host.group == ANNOTATION)))

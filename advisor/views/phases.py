@@ -28,7 +28,7 @@ _SAMPLING = re.compile(r"argmax|sampl|multinomial|top_?k_?top_?p|topp\b|gumbel",
 def phases_of(trace: Trace) -> list[Phase]:
     """Collect the phases that engines annotated; none where nothing is."""
     context = trace.context
-    found = iterations(context)
+    found = context.once(iterations)
     if not found:
         return []
     work, host = context.recording.work, context.recording.host

@@ -2,6 +2,7 @@
 
 from advisor.testing import TraceBuilder
 from advisor.testing.proof import edge, fires, lacks, quiet
+from advisor.testing.serving import SGLANG, annotation, batch, layers
 
 
 def steps(extra: dict[int, int], count: int = 8, *, kind: str = "host", work_ms: int = 20) -> TraceBuilder:
@@ -55,6 +56,15 @@ def a_module_that_is_loaded() -> TraceBuilder:
 @quiet("not_applicable")
 def four_steps() -> TraceBuilder:
     return steps({2: 60}, 4)
+
+
+@quiet("not_applicable")
+def a_prompt_between_the_decoding_batches_of_an_engine() -> TraceBuilder:
+    b = TraceBuilder()
+    for number in range(12):
+        name = annotation(SGLANG, prompts=1, prompt_tokens=900) if number == 6 else annotation(SGLANG, decoding=16)
+        batch(b, name, layers(10, 200 if number == 6 else 10))
+    return b
 
 
 @edge

@@ -5,6 +5,7 @@ from typing import Any
 from advisor.testing import TraceBuilder
 from advisor.testing.incomplete import host_alone, kernels_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
+from advisor.testing.serving import SGLANG, annotation, batch, layers
 from advisor.testing.workloads import stalled
 
 
@@ -70,6 +71,14 @@ def a_value_that_is_read() -> TraceBuilder:
             with b.op("aten::add", us=1000):
                 pass
             b.kernel("volta_sgemm_128x64_nn", ms=1)
+    return b
+
+
+@quiet
+def an_engine_that_reads_the_tokens_of_each_batch() -> TraceBuilder:
+    b = TraceBuilder()
+    for _ in range(4):
+        batch(b, annotation(SGLANG, decoding=16), layers(10, 8), host_us=20)
     return b
 
 
