@@ -15,6 +15,7 @@ from advisor.frames.patterns.recompute import recompute
 from advisor.frames.patterns.training_mode import training_mode
 from advisor.frames.patterns.transfer import created_on_host, sent_back_and_forth
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, spread
+from advisor.frames.patterns.unused_gradients import unused_gradients
 from advisor.timeline.calls import BACKWARD
 from advisor.timeline.context import Context
 from advisor.timeline.launch_origin import thread_behind
@@ -27,6 +28,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     sent_back_and_forth,
     training_mode,
     dense_experts,
+    unused_gradients,
 )
 
 
