@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 
 from advisor.frames.frame import COUNT, TIME, Frame, Rows
+from advisor.frames.patterns.dense_embedding import MILLION
 from advisor.frames.patterns.find import Patterns, find
 from advisor.frames.patterns.tree import Pairs, join
-from advisor.frames.schema import COMMON, Schema, integer, text
+from advisor.frames.schema import COMMON, Schema, integer, real, text
 from advisor.intervals import Bools, Ints
 from advisor.timeline.calls import BACKWARD
 from advisor.timeline.context import Context
@@ -27,7 +28,8 @@ SCHEMA = Schema(
         text("kind", "attention (computed in steps), loop (over an index), repeat (of the same operators at one line), conv-bias "
              "(before a batch norm), recompute (of forward work in backward), cpu-created (and then copied), pingpong (to the "
              "host and back), train-mode (dropout or batch norm, in inference), dense-experts (each computes all tokens), "
-             "unused-gradients (backward work behind the last gradient that an optimizer uses)"),
+             "unused-gradients (backward work behind the last gradient that an optimizer uses), dense-embedding (a gradient of "
+             "all rows, of which few were read)"),
         integer("kernel_count", "", "pieces of GPU work in it: kernels, copies, memsets; with those of its backward"),
         integer("gpu_ns", "ns", "their durations, summed"),
         integer("own_count", "", "those of them that the fix would spare"),
@@ -35,9 +37,11 @@ SCHEMA = Schema(
         integer("backward_ns", "ns", "what of own_ns runs in the backward pass"),
         integer("idle_ns", "ns", "idle time of the GPU that it owns: the host was busy with it, or waited in it"),
         integer("repeats", "", "turns of a loop; experts of a layer; gradients that nothing uses, behind the last that is "
-                "used; NULL for other kinds"),
+                "used; indices that read an embedding; NULL for other kinds"),
         integer("length", "", "operators in one turn of a loop, or that ran again; experts that a token goes to; "
-                "gradients that the backward pass stores; NULL for other kinds"),
+                "gradients that the backward pass stores; rows of an embedding; NULL for other kinds"),
+        real("part", "share", "of what it owns, what a fix spares at most: of a dense-embedding the rows that were not read; NULL "
+             "for other kinds"),
         integer("bytes", "bytes", "of what is copied, one way; NULL for other kinds"),
         integer("seq_len", "", "length of the rows that an attention's softmax runs over; NULL where unknown"),
         integer("head_dim", "", "length of an attention's queries and keys; NULL where unknown"),
@@ -97,6 +101,7 @@ def build(context: Context) -> pd.DataFrame:
         "idle_ns": idle_ns,
         "repeats": context.known(figure("repeats")),
         "length": context.known(figure("length")),
+        "part": np.where(figure("part") < 0, np.nan, figure("part") / MILLION),
         "bytes": context.known(figure("bytes")),
         "seq_len": context.known(figure("seq_len")),
         "head_dim": context.known(figure("head_dim")),

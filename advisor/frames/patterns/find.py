@@ -9,6 +9,7 @@ import numpy as np
 
 from advisor.frames.patterns.attention import attention
 from advisor.frames.patterns.convolution import biased_convolutions
+from advisor.frames.patterns.dense_embedding import dense_embeddings
 from advisor.frames.patterns.experts import dense_experts
 from advisor.frames.patterns.loop import loops
 from advisor.frames.patterns.recompute import recompute
@@ -29,6 +30,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     training_mode,
     dense_experts,
     unused_gradients,
+    dense_embeddings,
 )
 
 
