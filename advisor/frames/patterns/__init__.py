@@ -29,7 +29,7 @@ SCHEMA = Schema(
              "(before a batch norm), recompute (of forward work in backward), cpu-created (and then copied), pingpong (to the "
              "host and back), train-mode (dropout or batch norm, in inference), dense-experts (each computes all tokens), "
              "unused-gradients (backward work behind the last gradient that an optimizer uses), dense-embedding (a gradient of "
-             "all rows, of which few were read)"),
+             "all rows, of which few were read), long-convolution (computed directly)"),
         integer("kernel_count", "", "pieces of GPU work in it: kernels, copies, memsets; with those of its backward"),
         integer("gpu_ns", "ns", "their durations, summed"),
         integer("own_count", "", "those of them that the fix would spare"),
@@ -37,11 +37,12 @@ SCHEMA = Schema(
         integer("backward_ns", "ns", "what of own_ns runs in the backward pass"),
         integer("idle_ns", "ns", "idle time of the GPU that it owns: the host was busy with it, or waited in it"),
         integer("repeats", "", "turns of a loop; experts of a layer; gradients that nothing uses, behind the last that is "
-                "used; indices that read an embedding; NULL for other kinds"),
+                "used; indices that read an embedding; weights for an output of a "
+                "convolution; NULL for other kinds"),
         integer("length", "", "operators in one turn of a loop, or that ran again; experts that a token goes to; "
                 "gradients that the backward pass stores; rows of an embedding; NULL for other kinds"),
-        real("part", "share", "of what it owns, what a fix spares at most: of a dense-embedding the rows that were not read; NULL "
-             "for other kinds"),
+        real("part", "share", "of what it owns, what a fix spares at most: of a dense-embedding the rows that were not read, of a "
+             "long-convolution what Fourier transforms do not take; NULL for other kinds"),
         integer("bytes", "bytes", "of what is copied, one way; NULL for other kinds"),
         integer("seq_len", "", "length of the rows that an attention's softmax runs over; NULL where unknown"),
         integer("head_dim", "", "length of an attention's queries and keys; NULL where unknown"),

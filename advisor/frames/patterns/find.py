@@ -11,6 +11,7 @@ from advisor.frames.patterns.attention import attention
 from advisor.frames.patterns.convolution import biased_convolutions
 from advisor.frames.patterns.dense_embedding import dense_embeddings
 from advisor.frames.patterns.experts import dense_experts
+from advisor.frames.patterns.long_convolution import long_convolutions
 from advisor.frames.patterns.loop import loops
 from advisor.frames.patterns.recompute import recompute
 from advisor.frames.patterns.training_mode import training_mode
@@ -31,6 +32,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     dense_experts,
     unused_gradients,
     dense_embeddings,
+    long_convolutions,
 )
 
 
