@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from advisor.frames.patterns.tree import HIGHEST, NOTHING, Occurrences, Tree, spread
-from advisor.frames.patterns.updates import LISTED, Shape, Update, first_operand, targets, updates
+from advisor.frames.patterns.updates import LISTED, Shape, Update, first_operand, recorded_updates, targets
 from advisor.intervals import Bools, Ints
 from advisor.timeline.calls import BACKWARD, OP, OPTIMIZER
 
@@ -55,7 +55,7 @@ def unused_gradients(tree: Tree) -> Occurrences | None:
     gradients were stored, it is not known which, and all count as used; but if what the step updates is, shape by shape, what
     the pass stores first, those are the ones. None where an optimizer does not show what it updates.
     """
-    steps = updates(tree)
+    steps = tree.context.once(recorded_updates)
     if steps is None or len(steps) < _LEAST_STEPS:
         return None
     passes = _passes(tree)

@@ -13,6 +13,7 @@ from advisor.frames import optimizers
 from advisor.frames.patterns.tree import HIGHEST, Tree, spread
 from advisor.intervals import Ints
 from advisor.timeline.calls import OP
+from advisor.timeline.context import Context
 
 Shape = tuple[int, ...]
 _IN_PLACE = re.compile(
@@ -42,6 +43,16 @@ class Update:
     def upto(self, shape: Shape) -> int:
         """Return how many tensors of a shape it updates: the number where it is known, else the most."""
         return (self.most if self.count is None else self.count)[shape]
+
+
+def updates_known(context: Context) -> bool | None:
+    """True where recorded shapes tell what each step of an optimizer updates; None where one hides it, or none was seen."""
+    return True if context.once(recorded_updates) is not None else None
+
+
+def recorded_updates(context: Context) -> list[Update] | None:
+    """The same as :func:`updates`, of a recording: found once."""
+    return updates(Tree(context)) if len(optimizers.nodes(context)) else None
 
 
 def updates(tree: Tree) -> list[Update] | None:
