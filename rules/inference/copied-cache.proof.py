@@ -86,10 +86,10 @@ def five_tokens(over: bool) -> TraceBuilder:
     return generating(tokens=5 if over else 4)
 
 
-# Of nine tenths of the copies 85 % return.
+# Of nine tenths of the copies 70 % return.
 @edge
 def one_percent_of_the_time(over: bool) -> TraceBuilder:
-    return generating(us=6.2 if over else 5.6)
+    return generating(us=7.4 if over else 7)
 
 
 @lacks("shapes")

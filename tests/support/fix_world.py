@@ -475,6 +475,10 @@ def engines(scope: dict[str, Any]) -> dict[str, Any]:
         compilation_config: Any = None,
         cuda_graph_config: Any = None,
         quantization: str | None = None,
+        enable_chunked_prefill: bool | None = None,
+        max_num_batched_tokens: int | None = None,
+        max_num_tokens: int | None = None,
+        disable_overlap_scheduler: bool = False,
     ) -> Any: ...
 
     def sglang(
@@ -487,6 +491,11 @@ def engines(scope: dict[str, Any]) -> dict[str, Any]:
         enable_torch_compile: bool = False,
         torch_compile_max_bs: int = 32,
         enable_flashinfer_allreduce_fusion: bool = False,
+        disable_overlap_schedule: bool = False,
+        chunked_prefill_size: int | None = None,
+        enable_mixed_chunk: bool = False,
+        quantization: str | None = None,
+        max_running_requests: int | None = None,
     ) -> Any: ...
 
     def load(path: str, *, attn_implementation: str | None = None, dtype: torch.dtype | None = None) -> nn.Module:

@@ -13,7 +13,7 @@ from advisor.intervals import Bools, Ints
 Shape = tuple[int, ...]
 Operands = tuple[Shape, ...]
 Reader = Callable[[str, Operands], tuple[object, int, int] | None]
-"""What tells calls apart that belong to one sequence, their length, and the step where the operands tell it (else 0)."""
+"""Reader of a call: a key that those of one sequence share, its length, and the step where the operands tell it (else 0)."""
 _TURNS, _TURNS_ALONE = 5, 8
 """Lengths in a row, each longer by the same, that are a loop and not chance; and where nothing is seen to be put behind them."""
 # Operator to the positions of the rows and of the weight among its operands, and of the weight's dimension that they share.
