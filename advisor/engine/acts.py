@@ -12,6 +12,8 @@ from advisor.results.analysis import Place
 from advisor.rulebook.rule import Fix
 
 Acts = frozenset[str]
+_NEARLY = 0.9
+"""Share of a finding's time that has to lie at some lines for it to be theirs."""
 
 
 def acts_of(fix: Fix, where: Sequence[Place]) -> Acts:
@@ -23,6 +25,37 @@ def acts_of(fix: Fix, where: Sequence[Place]) -> Acts:
     if place is None or place.op is None:
         return frozenset()
     return frozenset(f"{act} in {place.op} at {place.file}:{place.line}" for act in fix.acts)
+
+
+def with_lines(
+    acts: Mapping[str, Acts], rewrites: Mapping[str, Sequence[str]], where: Mapping[str, Sequence[Place]]
+) -> dict[str, Acts]:
+    """Add the lines that a fix rewrites to its acts, and give those lines to the findings that go with it.
+
+    *rewrites* names those for each rule, *where* holds the places of each finding. A finding with acts of its own keeps
+    those: its change is another.
+    """
+    found = dict(acts)
+    for rule, others in rewrites.items():
+        lines = _lines(where.get(rule, ()))
+        if sum(lines.values()) < _NEARLY:
+            continue
+        for other in others:
+            theirs = {line: share for line, share in _lines(where.get(other, ())).items() if line in lines}
+            if not found.get(other) and sum(theirs.values()) >= _NEARLY:
+                found[other] = frozenset(theirs)
+                found[rule] |= {*lines}
+    return found
+
+
+def _lines(where: Sequence[Place]) -> dict[str, float]:
+    """Return the share of a finding that lies at each line."""
+    shares: dict[str, float] = {}
+    for place in where:
+        if place.file is not None and place.line is not None:
+            line = f"{place.file}:{place.line}"
+            shares[line] = shares.get(line, 0.0) + (place.share or 0.0)
+    return shares
 
 
 def bundle(first: str, left: Iterable[str], acts: Mapping[str, Acts]) -> list[str]:

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.engine import ranking
-from advisor.engine.acts import acts_of
+from advisor.engine.acts import acts_of, with_lines
 from advisor.engine.claims import Claim, Settlement, settle
 from advisor.engine.evaluation import Evaluator, Question, cell, explain
 from advisor.engine.places import places
@@ -171,7 +171,9 @@ class _Run:
         for rule_id, because in settled.owned.items():
             self.verdicts.not_applicable.append(NotApplicable(rule=rule_id, because=because))
         found = [self.finding(claim) for claim in settled.claims]
-        acts = {finding.rule: acts_of(self.fixes[finding.rule], finding.where) for finding in found}
+        where = {finding.rule: finding.where for finding in found}
+        rewrites = {claim.rule.id: claim.rule.rewrites for claim in settled.claims if claim.rule.rewrites}
+        acts = with_lines({rule: acts_of(self.fixes[rule], at) for rule, at in where.items()}, rewrites, where)
         claims = {claim.rule.id: replace(claim, acts=acts[claim.rule.id]) for claim in settled.claims}
         findings = ranking.arrange(found, claims, list(claims))
         verdicts = Verdicts(

@@ -216,7 +216,7 @@ class Columns:
             if grown is None:
                 continue
             table = grown.finish()
-            if ends is not None:
+            if ends is not None and "dur" in table:  # flows have none
                 _end_at(table, ends)
             bad = table["ts"] == MISSING
             if bad.any():

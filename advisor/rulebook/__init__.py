@@ -30,7 +30,7 @@ __all__ = ["Limit", "Match", "Replay", "Rule", "Rulebook", "builtin_rules_dir", 
 
 _ALIKE = 0.8
 """Likeness of two names from which on one is taken for a slip of the other."""
-_LISTS = ("yields_to", "gone_with")
+_LISTS = ("yields_to", "gone_with", "rewrites")
 """Keys that name other rules."""
 
 

@@ -206,6 +206,10 @@ class RuleFile(Table, frozen=True, kw_only=True):
     confidence: Annotated[Confidence, Meta(description="how sure the finding is; it weighs the saving in the ranking")]
     yields_to: Annotated[Words, Meta(description="rules that own these rows where they fire too")] = ()
     gone_with: Annotated[Words, Meta(description="rules whose fix does away with rows that lie inside theirs")] = ()
+    rewrites: Annotated[
+        Words,
+        Meta(description="rules whose findings go with its fix where their time lies at its lines, which it rewrites"),
+    ] = ()
     severity: Annotated[Severity | None, Meta(description="for a risk that costs no time, not [levels]")] = None
     formerly: Annotated[
         Words, Meta(description="ids that this rule had, alone or with others: settings may still say them")

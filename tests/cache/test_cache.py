@@ -28,9 +28,8 @@ REAL = (
     pytest.param(
         "h100_owlv2_large.json.gz", marks=pytest.mark.study
     ),  # python frames, memory events, kernels of all kinds
-    "v100_resnet50_workers0.json.gz",  # 2021: stacks as text
+    pytest.param("v100_resnet50_workers0.json.gz", marks=pytest.mark.study),  # 2021: stacks as text
     "mi300_compile_triton.json.gz",
-    pytest.param("a100_dlrm_rank3of8.json.gz", marks=pytest.mark.study),
     "gpu_events_without_host.json.gz",
     "cpu_only.json.gz",
 )

@@ -273,7 +273,7 @@ def test_what_is_not_there_is_said(
     assert (unanswered.returncode, "no Dask scheduler answers" in said) == (2, True), said
 
 
-@pytest.mark.parametrize(("count", "steps"), [(10, 150), pytest.param(24, 300, marks=pytest.mark.study)])
+@pytest.mark.parametrize(("count", "steps"), [pytest.param(10, 150, marks=pytest.mark.study)])
 def test_a_worker_killed_in_the_middle_loses_nothing(
     count: int, steps: int, place: Path, environment: dict[str, str], cluster: str, tmp_path: Path
 ) -> None:

@@ -174,6 +174,15 @@ def test_ends_that_are_cut_off_leave_their_slices_out(tmp_path: Path) -> None:
     assert any(code == "skipped" and f"{lost} slices without an end" in text for code, text in short.notes)
 
 
+def test_a_slice_named_like_a_flow_has_no_length(tmp_path: Path) -> None:
+    """Flows are kept where no kernel shows that they are not needed, and have no end to be worked out."""
+    root = recording()
+    root["traceEvents"] = [event for event in root["traceEvents"] if event.get("cat") == "cpu_op"]
+    root["traceEvents"][3]["cat"] = "ac2g"
+    found = stream.read(write(tmp_path / "a", encode(root)))
+    assert len(found.tables["op"]["ts"]) == len(root["traceEvents"]) - 1
+
+
 @pytest.mark.parametrize("place", [0.3, 0.6, 0.9])
 def test_garbage_and_a_wrong_length_lose_little(tmp_path: Path, place: float) -> None:
     data = bytearray(encode(recording()))

@@ -33,7 +33,6 @@ pytestmark = pytest.mark.browser
 # With and without steps, stacks, memory and GPU.
 REAL = [
     pytest.param("h100_owlv2_large.json.gz", marks=pytest.mark.study),
-    pytest.param("a100_dlrm_rank3of8.json.gz", marks=pytest.mark.study),
     pytest.param("v100_resnet50_workers0.json.gz", marks=pytest.mark.study),
     "a100_host_only.json.gz",
     "gpu_events_without_host.json.gz",
@@ -166,8 +165,6 @@ def axe(visit: Visit) -> None:
     ("width", "scheme"),
     [
         (360, "dark"),
-        pytest.param(360, "light", marks=pytest.mark.study),
-        pytest.param(1200, "dark", marks=pytest.mark.study),
         pytest.param(1200, "light", marks=pytest.mark.study),
     ],
 )
@@ -599,13 +596,15 @@ def test_paper_is_light_and_open(chrome: Any, sample: Path) -> None:
         assert max(edges) <= 761
 
 
-@pytest.mark.parametrize("width", [360, 768, 1920])
-def test_no_width_scrolls_sideways(chrome: Any, folder: Path, sample: Path, ranks: Path, width: int) -> None:
+def test_no_width_scrolls_sideways(chrome: Any, folder: Path, sample: Path, ranks: Path) -> None:
     for path in reports(folder).values():
-        with Visit(chrome, path, viewport={"width": width, "height": 800}) as visit:
-            assert no_sideways(visit.page), path.name
-            open_all(visit.page)
-            assert no_sideways(visit.page), path.name
+        with Visit(chrome, path, viewport={"width": 1920, "height": 800}) as visit:
+            for opened in (False, True):
+                if opened:
+                    open_all(visit.page)
+                for width in (1920, 768, 360):
+                    visit.page.set_viewport_size({"width": width, "height": 800})
+                    assert no_sideways(visit.page), (path.name, width, opened)
 
 
 def test_scripts_off_everything_can_be_read(chrome: Any, sample: Path) -> None:
@@ -653,7 +652,8 @@ def test_comparison_and_ladder_are_pages_like_the_report(chrome: Any, others: di
             for width in (1440, 1024, 390):
                 page.set_viewport_size({"width": width, "height": 800})
                 assert no_sideways(page), (scheme, width)
-                axe(visit)  # contrast among it
+                if scheme == "light" or width == 390:
+                    axe(visit)  # contrast among it, which is the same at every width
             assert page.locator(".brand").bounding_box()["height"] < 30  # one line on a phone
             link = page.locator("nav.contents a").last
             link.click()

@@ -394,7 +394,17 @@ def test_what_is_shown_by_default_fits_the_frames(frame: str) -> None:
 
 def test_every_frame_is_known_to_own_time_or_not() -> None:
     timeless = {name for name in FRAMES if FRAMES[name].timeless}
-    assert timeless == {"trace", "devices", "steps", "allocations", "memory", "functions", "settings", "stalls"}
+    assert timeless == {
+        "trace",
+        "devices",
+        "steps",
+        "allocations",
+        "memory",
+        "functions",
+        "settings",
+        "stalls",
+        "batches",
+    }
     assert [name for name in FRAMES if not FRAMES[name].evidence] == ["trace"]
 
 

@@ -41,7 +41,7 @@ def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         # To cut seeds from the large recordings, and to start a second child, takes longer than to try 60 inputs.
         (60, "--kinds trace --whole 0.16 --largest 100 --jobs 1"),
-        pytest.param(2000, "--kinds trace --whole 0.08 --jobs 2", marks=pytest.mark.study),
+        pytest.param(1200, "--kinds trace --whole 0.08 --jobs 2", marks=pytest.mark.study),
     ],
 )
 def test_thousands_of_inputs_come_to_a_report_or_to_an_error(inputs: int, options: str) -> None:

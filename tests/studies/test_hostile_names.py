@@ -11,7 +11,7 @@ from support.paths import ROOT
 
 # Anchored, as most are used, a pattern may take no more than the length; searched for, it may begin anywhere in a shorter
 # name. What takes the square of the one, or the cube of the other, takes longer than all of this together.
-FULL = ("262144", "2048", "150")
+FULL = ("131072", "2048", "150")
 # Names this short show a pattern that never ends, and one that takes the cube; the square only the full ones.
 SHORT = ("4096", "256", "20")
 SCRIPT = r"""

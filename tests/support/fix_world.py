@@ -475,7 +475,7 @@ def engines(scope: dict[str, Any]) -> dict[str, Any]:
         compilation_config: Any = None,
         cuda_graph_config: Any = None,
         quantization: str | None = None,
-        enable_chunked_prefill: bool | None = None,
+        enable_chunked_prefill: bool = True,
         max_num_batched_tokens: int | None = None,
         max_num_tokens: int | None = None,
         disable_overlap_scheduler: bool = False,

@@ -124,12 +124,15 @@ def test_a_baseline_that_was_edited_is_refused(tmp_path: Path) -> None:
     assert (code, "not as it was written" in output, (tmp_path / "s").exists()) == (2, True, False)
 
 
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> History:
+    name = "<script>alert(1)</script>|`x`[a](http://e.com)"
+    return history(filled(str(tmp_path_factory.mktemp("hostile")), _SLOWER, branch=name, prefix=name))
+
+
 @pytest.mark.parametrize("name", sorted(FORMATS))
-def test_names_of_commits_and_branches_are_escaped(tmp_path: Path, name: str) -> None:
-    hostile = "<script>alert(1)</script>|`x`[a](http://e.com)"
-    store = filled(str(tmp_path), _SLOWER, branch=hostile, prefix=hostile)
-    shown = history(store)
-    for document in (shown, check(shown)):
+def test_names_of_commits_and_branches_are_escaped(hostile: History, name: str) -> None:
+    for document in (hostile, check(hostile)):
         report = render(name, document, Options(), FORMATS).decode()
         assert "alert(1)" in report
         if name == "html":
