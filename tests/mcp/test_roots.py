@@ -14,11 +14,11 @@ from advisor.mcp.roots import Roots
 @pytest.fixture
 def world(tmp_path: Path) -> Path:
     """A root with a trace, a secret beside it, and symlinks from the one to the other."""
-    inside = tmp_path / "root"
+    inside = tmp_path / "served"
     (inside / "deep").mkdir(parents=True)
     (inside / "t.json").write_text("{}")
     (tmp_path / "secret.json").write_text("{}")
-    (tmp_path / "rooted.json").write_text("{}")
+    (tmp_path / "servedtoo.json").write_text("{}")
     (inside / "link.json").symlink_to(tmp_path / "secret.json")
     (inside / "up").symlink_to(tmp_path)
     (inside / "same.json").symlink_to(inside / "t.json")
@@ -27,28 +27,28 @@ def world(tmp_path: Path) -> Path:
 
 
 def test_files_within_are_found_and_named_from_the_root(world: Path) -> None:
-    roots = Roots([world / "root"])
-    assert roots.file("t.json") == world / "root" / "t.json"
-    assert roots.file(str(world / "root" / "t.json")) == world / "root" / "t.json"
-    assert roots.file("deep/../t.json") == world / "root" / "t.json"
-    assert roots.file("same.json") == world / "root" / "t.json"
-    assert roots.shown(world / "root" / "deep" / "t.json") == "deep/t.json"
+    roots = Roots([world / "served"])
+    assert roots.file("t.json") == world / "served" / "t.json"
+    assert roots.file(str(world / "served" / "t.json")) == world / "served" / "t.json"
+    assert roots.file("deep/../t.json") == world / "served" / "t.json"
+    assert roots.file("same.json") == world / "served" / "t.json"
+    assert roots.shown(world / "served" / "deep" / "t.json") == "deep/t.json"
 
 
 @pytest.mark.parametrize(
     "path",
     [
-        "../secret.json", "link.json", "up/secret.json", "up/root/../secret.json", "deep/../../secret.json", "/etc/passwd",
-        "../rooted.json", "..", "/", "../root/../secret.json", "up",
+        "../secret.json", "link.json", "up/secret.json", "up/served/../secret.json", "deep/../../secret.json", "/etc/passwd",
+        "../servedtoo.json", "..", "/", "../served/../secret.json", "up",
     ],
 )  # fmt: skip
 def test_nothing_outside_is_found(world: Path, path: str) -> None:
     with pytest.raises(UsageError, match="outside of the server's roots"):
-        Roots([world / "root"]).existing(path)
+        Roots([world / "served"]).existing(path)
 
 
 def test_what_is_outside_is_refused_alike_whether_it_is_there_or_not(world: Path) -> None:
-    roots, texts = Roots([world / "root"]), []
+    roots, texts = Roots([world / "served"]), []
     for name in ("../secret.json", "../absent.json"):
         with pytest.raises(UsageError) as caught:
             roots.file(name)
@@ -62,22 +62,22 @@ def test_what_is_outside_is_refused_alike_whether_it_is_there_or_not(world: Path
 )
 def test_what_is_no_path_is_refused(world: Path, path: str) -> None:
     with pytest.raises(UsageError):
-        Roots([world / "root"]).file(path)
+        Roots([world / "served"]).file(path)
 
 
 def test_loops_and_very_long_names_are_errors_not_bugs(world: Path) -> None:
-    roots = Roots([world / "root"])
+    roots = Roots([world / "served"])
     for path in ("loop", "loop/t.json", "a" * 900, "deep/" * 190):
         with pytest.raises(UsageError):
             roots.file(path)
 
 
 def test_a_sibling_whose_name_begins_alike_is_outside(tmp_path: Path) -> None:
-    for name in ("root", "root2"):
+    for name in ("served", "served2"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "t.json").write_text("{}")
     with pytest.raises(UsageError, match="outside"):
-        Roots([tmp_path / "root"]).file(str(tmp_path / "root2" / "t.json"))
+        Roots([tmp_path / "served"]).file(str(tmp_path / "served2" / "t.json"))
 
 
 def test_a_root_may_itself_be_a_symlink_and_there_may_be_several(tmp_path: Path) -> None:
@@ -93,8 +93,8 @@ def test_a_root_may_itself_be_a_symlink_and_there_may_be_several(tmp_path: Path)
 
 
 def test_what_is_written_lies_within(world: Path) -> None:
-    roots = Roots([world / "root"])
-    assert roots.target("deep/new.json.gz") == world / "root" / "deep" / "new.json.gz"
+    roots = Roots([world / "served"])
+    assert roots.target("deep/new.json.gz") == world / "served" / "deep" / "new.json.gz"
     for path in ("../new.json", "up/new.json", "link.json"):
         with pytest.raises(UsageError, match="outside"):
             roots.target(path)
@@ -105,8 +105,8 @@ def test_what_is_written_lies_within(world: Path) -> None:
 def test_a_folder_with_a_symlink_out_of_it_is_not_analyzed(world: Path) -> None:
     from advisor.mcp.workspace import Workspace
 
-    folder = world / "root" / "runs"
+    folder = world / "served" / "runs"
     folder.mkdir()
     (folder / "rank0.json").symlink_to(world / "secret.json")
     with pytest.raises(UsageError, match="outside"):
-        Workspace(Roots([world / "root"])).document("runs")
+        Workspace(Roots([world / "served"])).document("runs")

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 
 class Graph:
-    def __init__(self, num_nodes=8000, avg_degree=12, num_features=96, num_classes=7, seed=5):
+    def __init__(self, num_nodes=3000, avg_degree=12, num_features=96, num_classes=7, seed=5):
         g = torch.Generator().manual_seed(seed)
         self.num_nodes = num_nodes
         self.num_classes = num_classes
@@ -22,7 +22,7 @@ class Graph:
         order = torch.argsort(self.y)
         rank = torch.empty_like(order)
         rank[order] = torch.arange(num_nodes)
-        near = (rank[src] + torch.randint(-200, 200, (m,), generator=g)).clamp(0, num_nodes - 1)
+        near = (rank[src] + torch.randint(-100, 100, (m,), generator=g)).clamp(0, num_nodes - 1)
         far = torch.randint(0, num_nodes, (m,), generator=g)
         dst = torch.where(torch.rand(m, generator=g) < 0.5, order[near], far)
         self.edge_index = torch.cat([torch.stack([src, dst]), torch.stack([dst, src])], dim=1)

@@ -83,7 +83,7 @@ class NewsClassifier(nn.Module):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=40)
-    parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument("--batch-size", type=int, default=24)
     parser.add_argument("--lr", type=float, default=5e-4)
     args = parser.parse_args()
     torch.manual_seed(0)
