@@ -28,7 +28,7 @@ _RANKS = (3, 4)
 
 
 def copied_cache(tree: Tree) -> Occurrences | None:
-    """One row per concatenation of a cache of keys or values with those of the next tokens: both in whole written anew.
+    """One row per concatenation of a cache of keys or values with those of the next tokens: both in whole written again.
 
     The same shape comes back in each iteration, longer by as many tokens as were put behind it the time before.
     """
