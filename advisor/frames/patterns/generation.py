@@ -23,8 +23,8 @@ _PRODUCTS = {
     "aten::addmm": (1, 2, 0),
     "aten::mm": (0, 1, 0),
 }
-_RANKS = (3, 4)
-"""Of a cache: sequences, heads, tokens and their width, or the first two in one."""
+_RANKS = (3, 4, 5)
+"""Of a cache: sequences, heads, tokens and their width; the first two in one; or keys and values stacked in one."""
 
 
 def copied_cache(tree: Tree) -> Occurrences | None:
