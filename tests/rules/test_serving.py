@@ -10,10 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.traces import rules
+from click.testing import CliRunner
 
-from advisor import read
-from advisor.pipeline import analyze
+from advisor.cli import main
 from advisor.results.analysis import Analysis
 from advisor.testing import TraceBuilder
 from advisor.testing.serving import SGLANG, TENSORRT, VLLM, annotation, batch, layers
@@ -164,7 +163,10 @@ CASES: dict[Program, tuple[str, float, tuple[float, float], str]] = {
 
 
 def analyzed(builder: TraceBuilder, tmp_path: Path) -> Analysis:
-    return analyze(read(str(builder.write(tmp_path / "built.json.gz"))), rules())
+    """Write the trace, and have the command line say what of it."""
+    result = CliRunner().invoke(main, ["analyze", str(builder.write(tmp_path / "built.json.gz")), "-f", "json"])
+    assert result.exit_code == 0, result.output
+    return Analysis.from_json(result.stdout)
 
 
 @pytest.mark.parametrize("program", CASES, ids=lambda program: program.__name__)
