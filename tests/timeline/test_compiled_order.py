@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ def model() -> Any:
             return self.past(x) * 0.5 + self.outer(functional.gelu(self.inner(x))).tanh()
 
     widths = [32 + 4 * layer for layer in range(LAYERS + 1)]
-    return nn.Sequential(*(Layer(*pair) for pair in zip(widths, widths[1:], strict=False))).eval()
+    return nn.Sequential(*(Layer(*pair) for pair in pairwise(widths))).eval()
 
 
 def recorded(run: Any, path: Path) -> list[tuple[str, str, int]]:
