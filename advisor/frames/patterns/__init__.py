@@ -28,7 +28,7 @@ SCHEMA = Schema(
              "(before a batch norm), recompute (of forward work in backward), cpu-created (and then copied), pingpong (to the "
              "host and back), train-mode (dropout or batch norm, in inference), dense-experts (each computes all tokens), "
              "copied-cache (of keys and values, with each token), no-cache (of these: products whose rows grow from token to "
-             "token), host-sampling (the next token is chosen on the CPU)"),
+             "token), host-sampling (the next token is chosen on the CPU), compiled-copy (in a compiled region)"),
         integer("kernel_count", "", "pieces of GPU work in it: kernels, copies, memsets; with those of its backward"),
         integer("gpu_ns", "ns", "their durations, summed"),
         integer("own_count", "", "those of them that the fix would spare"),
@@ -46,7 +46,7 @@ SCHEMA = Schema(
         text("shapes", "operand shapes of the operator that tells it", "args.Input Dims"),
         text("detail", "loop, repeat: the operators of one turn; recompute: the backward node it runs in; cpu-created: what made "
              "it; pingpong: what ran on the host between; train-mode: dropout or batch norm; "
-             "host-sampling: the operators that chose"),
+             "host-sampling: the operators that chose; compiled-copy: the operators of the kernel, or that copied"),
     ),
 )  # fmt: skip
 

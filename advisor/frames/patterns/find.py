@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.frames.patterns.attention import attention
+from advisor.frames.patterns.compiled import copied_in_compiled_code
 from advisor.frames.patterns.convolution import biased_convolutions
 from advisor.frames.patterns.experts import dense_experts
 from advisor.frames.patterns.generation import copied_cache, without_cache
@@ -32,6 +33,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     copied_cache,
     without_cache,
     sampled_on_host,
+    copied_in_compiled_code,
 )
 _COMPUTES_ON_HOST = frozenset({"pingpong", "host-sampling"})
 """Kinds whose computing on the CPU goes with their copies; what makes a tensor there is a finding of its own."""
