@@ -22,6 +22,7 @@ _NAMES = (
     "steps",
     "batches",
     "ops",
+    "operator_calls",
     "launches",
     "kernels",
     "copies",
