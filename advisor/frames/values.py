@@ -20,11 +20,11 @@ _NO_WORDS = pd.CategoricalDtype(pd.Index([], dtype=object))
 
 
 @lru_cache(maxsize=256)
-def _categories(words: tuple[str, ...]) -> pd.CategoricalDtype:
+def _categories(words: tuple[str, ...]) -> pd.CategoricalDtype[Any]:
     """Categories of a column that holds these words. pandas takes longer to make them than all else of a row."""
     if not words:
         return _NO_WORDS
-    dtype: pd.CategoricalDtype = pd.Categorical(words).dtype
+    dtype: pd.CategoricalDtype[Any] = pd.Categorical(words).dtype
     return dtype
 
 
