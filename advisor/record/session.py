@@ -206,6 +206,7 @@ class Session:
         message = f"recorded {amount}, a step being one {word}" + (", from the request for its batch" if fed else "")
         if steps < self.options.steps:
             reason = "another profiler began" if self._had_other_profiler else "the program ended"
+            reason = "more would not fit into memory" if self._passes.short_of_memory else reason
             message += f" ({reason} before all {self.options.steps})"
         self._say(f"{message}; skipped {self.options.skip} before")
         if self._steps is not None and self._steps.unit == "optimizer" and self._steps.has_others:
@@ -214,7 +215,8 @@ class Session:
                 "iteration, record with --by batches."
             )
         if stacks == NONE and self.options.stacks == SECOND_PASS:
-            self._say("no source lines: there was no time for the pass that records stacks")
+            missing = "memory" if self._passes.short_of_memory else "time"
+            self._say(f"no source lines: there was no {missing} for the pass that records stacks")
 
     def _empty_message(self) -> str:
         if self._had_other_profiler:
