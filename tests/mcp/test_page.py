@@ -71,7 +71,7 @@ def test_the_skill_has_the_form_that_agents_load() -> None:
     assert len(body.splitlines()) < 500
     for command in re.findall(r"`advisor (\w+)", body):
         assert command in COMMANDS
-    for tool in ("analyze", "explain", "compare", "timeline", "query", "what_if", "limits", "record"):
+    for tool in tools.NAMES:
         assert f"`{tool}`" in body
 
 
