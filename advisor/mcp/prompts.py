@@ -29,7 +29,8 @@ FASTER = Prompt(
 2. analyze the trace. If it is cut off, start-up alone or empty, record again as the answer says: nothing can be judged.
 3. Take the first finding, and explain it. Read the code at its place before you change anything. If the code does not fit
    the finding, say so, and take the next.
-4. Make that one change; fix shows it as a diff where it is certain. Heed its caveat; ask before one that changes what is computed (batch size, precision).
+4. Make that one change; fix shows it as a diff where it is certain. Heed its caveat; ask before one that changes what is
+   computed (batch size, precision).
 5. Record again, the same way, and compare before with after. Keep the change only if the step is faster beyond noise.
 6. Go on with the next finding. Stop where savings are under 2 % of the step, or where limits says that no more is there.
 
