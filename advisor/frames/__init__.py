@@ -23,6 +23,7 @@ _NAMES = (
     "batches",
     "annotations",
     "ops",
+    "operator_calls",
     "launches",
     "kernels",
     "copies",

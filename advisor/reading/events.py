@@ -41,6 +41,8 @@ class Args(Struct, gc=False):
     strides: Raw = field(default=NO_TEXT, name="Input Strides")
     concrete: Raw = field(default=NO_TEXT, name="Concrete Inputs")
     stack: str | None = field(default=None, name="Call stack")
+    stack_trace: str | None = None  # of the model's source, on operators of a compiled graph
+    kernel_file: str | None = None  # of the code that Inductor generated
     reserved: Number = field(default=None, name="Total Reserved")
     allocated: Number = field(default=None, name="Total Allocated")
     memory_bytes: Number = field(default=None, name="Bytes")

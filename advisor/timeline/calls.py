@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, summed
+from advisor.intervals import Bools, Ints, fetch, summed
 from advisor.reading.columns import Table
 from advisor.reading.stream import Recorded
 from advisor.timeline import closures
@@ -230,7 +230,10 @@ class Host:
         return own
 
     def _from_stacks(self, user: Ints, library: Ints) -> tuple[Ints, Ints]:
-        """Places of the 2021 dialect, where operators carry their call stack as text, innermost frame first."""
+        """Places of operators that carry their stack as text, innermost frame first: of the 2021 dialect, and of compiled graphs.
+
+        The lines of the model that a graph was made of say more than the call of the graph.
+        """
         if not hasattr(self, "_place_index"):
             self._place_index = {}
         stacks = self._recorded.stacks
@@ -251,14 +254,18 @@ class Host:
                     self.places[libraries[code]].file.startswith("torch/") and not place.file.startswith("torch/")
                 ):
                     libraries[code] = self._place(place)
+        python = self.group == PYTHON
+        own = python & ((self.parent < 0) | (user != fetch(user, self.parent)))
+        given = np.zeros(self.size, np.bool_)
         for key in ("op", "annotation"):
             if key in self.node_of:
                 codes: Ints = self._recorded.tables[key]["stack"]
                 nodes = self.node_of[key]
                 has = (users[codes] >= 0) | (libraries[codes] >= 0)
                 user[nodes[has]], library[nodes[has]] = users[codes][has], libraries[codes][has]
-        fresh = (user >= 0) | (library >= 0)
-        return self.flow(user, reset=fresh), self.flow(library, reset=fresh)
+                given[nodes[has]] = True
+        own, python = own | given, python | given
+        return self.flow(np.where(own, user, -1), reset=own), self.flow(np.where(python, library, -1), reset=python)
 
     def _phases(self) -> Ints:
         names = self._recorded.names

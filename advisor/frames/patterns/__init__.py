@@ -26,22 +26,27 @@ SCHEMA = Schema(
         *COMMON,
         text("kind", "attention (computed in steps), loop (over an index), repeat (of the same operators at one line), conv-bias "
              "(before a batch norm), recompute (of forward work in backward), cpu-created (and then copied), pingpong (to the "
-             "host and back), train-mode (dropout or batch norm, in inference), dense-experts (each computes all tokens)"),
+             "host and back), train-mode (dropout or batch norm, in inference), dense-experts (each computes all tokens), "
+             "copied-cache (of keys and values, with each token), no-cache (of these: products whose rows grow from token to "
+             "token), host-sampling (the next token is chosen on the CPU), compiled-copy (in a compiled region)"),
         integer("kernel_count", "", "pieces of GPU work in it: kernels, copies, memsets; with those of its backward"),
         integer("gpu_ns", "ns", "their durations, summed"),
         integer("own_count", "", "those of them that the fix would spare"),
         integer("own_ns", "ns", "the durations of those, summed"),
         integer("backward_ns", "ns", "what of own_ns runs in the backward pass"),
         integer("idle_ns", "ns", "idle time of the GPU that it owns: the host was busy with it, or waited in it"),
-        integer("repeats", "", "turns of a loop; experts of a layer; NULL for other kinds"),
-        integer("length", "", "operators in one turn of a loop, or that ran again; experts that a token goes to; NULL for other "
-                "kinds"),
+        integer("repeats", "", "turns of a loop; experts of a layer; no-cache: tokens of a sequence that it computes; NULL for "
+                "other kinds"),
+        integer("length", "", "operators in one turn of a loop, or that ran again; experts that a token goes to; tokens "
+                "put behind a cache; no-cache: sequences; NULL for other kinds"),
         integer("bytes", "bytes", "of what is copied, one way; NULL for other kinds"),
-        integer("seq_len", "", "length of the rows that an attention's softmax runs over; NULL where unknown"),
+        integer("seq_len", "", "length of the rows that an attention's softmax runs over, of a cache that is copied; NULL where "
+                "unknown"),
         integer("head_dim", "", "length of an attention's queries and keys; NULL where unknown"),
         text("shapes", "operand shapes of the operator that tells it", "args.Input Dims"),
         text("detail", "loop, repeat: the operators of one turn; recompute: the backward node it runs in; cpu-created: what made "
-             "it; pingpong: what ran on the host between; train-mode: dropout or batch norm"),
+             "it; pingpong: what ran on the host between; train-mode: dropout or batch norm; "
+             "host-sampling: the operators that chose; compiled-copy: the operators of the kernel, or that copied"),
     ),
 )  # fmt: skip
 
