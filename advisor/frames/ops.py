@@ -91,7 +91,7 @@ def build(context: Context) -> pd.DataFrame:
     acts = (host.group == OP) | (host.group == ANNOTATION)
     children = np.flatnonzero(acts & (host.parent >= 0))
     inner = summed(host.parent[children], length[children], host.size)
-    time, count = _launched_inside(context)
+    time, count = context.once(launched_inside)
     above = fetch(host.attributes.op, host.parent[rows])
     frame = context.common(start=host.start[rows], dur=length[rows], cost=_cost(context), node=rows)
     kinds, kind = op_kinds(context.names, host.name[rows])
@@ -148,7 +148,7 @@ def _cost(context: Context) -> Ints:
     return np.maximum(own[rows], 0)
 
 
-def _launched_inside(context: Context) -> tuple[Ints, Ints]:
+def launched_inside(context: Context) -> tuple[Ints, Ints]:
     """Per forest node: GPU ns and pieces of work launched at or below it."""
     host, work = context.recording.host, context.recording.work
     linked = work.launch >= 0
