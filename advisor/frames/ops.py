@@ -46,8 +46,8 @@ SCHEMA = Schema(
              "recorded, or the size is unknown"),
         real("padding_share", "share", "of its work that is on padding: where its shapes hold the width that `advisor record` saw "
              "rows padded to, and these are looked up in an embedding; else NULL"),
-        real("unlabelled_share", "share", "of its work that is for positions whose label the loss leaves out: where its shapes hold "
-             "the classes and the positions of a loss, and `advisor record` saw labels of -100; else NULL"),
+        real("unlabelled_share", "share", "of its work that is for positions whose label the loss leaves out: where its shapes "
+             "hold the classes and the positions of a loss, and `advisor record` saw labels of -100; else NULL"),
         *LIMITS,
         real("kind_share", "share", "of the counted time: what all operators of its kind own; 0 unless the program ran "
              "on the CPU"),

@@ -67,10 +67,11 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     """The settings of one recording. ``None`` where the recorder could not tell.
 
     ``cores`` are those that the process may use (by affinity and quota, not the machine's), ``threads`` what
-    ``torch.get_num_threads()`` says in the training process. ``instruction_sets`` are those of
-    :data:`INSTRUCTION_SETS` that the processor has, and ``event_ns`` is what the profiler took there for each operator that it
-    recorded. ``batch_width`` is what rows of whole numbers are padded to, ``batch_longest`` the longest of them without padding,
-    and ``ignored_share`` that of labels of -100, which a loss leaves out, each of the first batches. Lists are empty where there was nothing of the kind.
+    ``torch.get_num_threads()`` says in the training process. ``instruction_sets`` are those of :data:`INSTRUCTION_SETS` that
+    the processor has, and ``event_ns`` is what the profiler took there for each operator that it recorded. Of the first
+    batches ``batch_width`` is what rows of whole numbers are padded to, ``batch_longest`` the longest without padding, and
+    ``ignored_share`` the part of labels that are -100, which a loss leaves out. Lists are empty where there was nothing of the
+    kind.
     """
 
     version: int = VERSION

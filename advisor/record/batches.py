@@ -38,7 +38,7 @@ class Batches:
             return
         self.seen += 1
         try:
-            found = [each for each in _whole_numbers(torch, batch)]
+            found = list(_whole_numbers(torch, batch))
             rows = [_rows(torch, tensor) for tensor in found if tensor.dim() == 2 and tensor.shape[1] >= _NARROWEST]
             if rows:
                 self.rows.append(max(rows, key=lambda row: (row.width, row.longest)))
