@@ -28,10 +28,17 @@ def available() -> int | None:
     return max(min(rooms), 0) if rooms else None
 
 
-def _of_machine() -> int | None:
+def total() -> int | None:
+    """Return the memory of the machine, or what the control group allows of it."""
+    whole = _of_machine("MemTotal:")
+    limits = [limit for paths in _GROUPS if (limit := _number(paths[0])) is not None]
+    return whole if whole is None else min([whole, *limits])
+
+
+def _of_machine(word: str = "MemAvailable:") -> int | None:
     try:
         for line in _MACHINE.read_text().splitlines():
-            if line.startswith("MemAvailable:"):
+            if line.startswith(word):
                 return int(line.split()[1]) * _KIB
     except (OSError, ValueError, IndexError):
         pass
@@ -39,7 +46,12 @@ def _of_machine() -> int | None:
 
 
 def _of_group(most: Path, used: Path) -> int | None:
+    limit, taken = _number(most), _number(used)
+    return None if limit is None or taken is None else limit - taken
+
+
+def _number(path: Path) -> int | None:
     try:
-        return int(most.read_text()) - int(used.read_text())
+        return int(path.read_text())
     except (OSError, ValueError):  # "max": no limit
         return None

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from advisor.reading.program_settings import Recorded
-from advisor.record import INLINE, NONE, SECOND_PASS, environment, places
+from advisor.record import INLINE, NONE, SECOND_PASS, environment, overhead, places
 from advisor.record.hooks import Hooks
 from advisor.record.passes import Passes
 from advisor.record.settings import Settings
@@ -180,8 +180,18 @@ class Session:
             steps_by=self._unit,
             backwards_per_step=round((last - first) / steps, 3) if first and last else None,
             unprofiled_step_ms=self._unprofiled,
+            event_ns=self._event_ns(),
             stacks=stacks,
         )
+
+    def _event_ns(self) -> float | None:
+        """Measure what an operator's event takes; None where another profiler may run, or it cannot be measured."""
+        if self._had_other_profiler or torch._C._autograd._profiler_enabled():
+            return None
+        try:
+            return overhead.event_ns(torch)
+        except Exception:  # noqa: BLE001  (a recording without this figure is better than none)
+            return None
 
     @property
     def _unit(self) -> str | None:

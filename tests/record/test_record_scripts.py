@@ -240,7 +240,12 @@ def test_a_script_that_leaves_nothing_to_record(tmp_path: Path, script: str, sai
         ("available=lambda: 80_000", 5, "none", "no source lines: there was no memory for the pass"),
         # The process grows by 1 GiB a step, and torch takes twelve times that to end: 12 of 25 GiB for one, 24 for two.
         ("available=lambda: 25 << 30, resident=lambda: next(grows)", 1, "second pass", "recorded 1 step, a step being"),
-        ("available=lambda: 41 << 30, resident=lambda: next(grows)", 2, "second pass", "more would not fit into memory"),
+        (
+            "available=lambda: 41 << 30, resident=lambda: next(grows)",
+            2,
+            "second pass",
+            "more would not fit into memory",
+        ),
         ("available=lambda: None, resident=lambda: None", 5, "second pass", "recorded 5 steps, a step being"),
     ],
 )
