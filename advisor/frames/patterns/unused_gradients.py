@@ -241,7 +241,7 @@ def _flags(tree: Tree, nodes: Ints) -> Bools:
 
 
 def _zeroings(tree: Tree) -> list[Zeroing]:
-    """What is filled with zeros outside of backward passes and optimizers' steps, where its shapes are recorded."""
+    """Fills with zeros outside of backward passes and steps of optimizers, where their shapes are recorded."""
     host = tree.host
     nodes = tree.ops(tree.codes_of(lambda name: _ZERO.match(name) is not None))
     nodes = nodes[~np.isin(host.attributes.phase[nodes], (BACKWARD, OPTIMIZER))]
