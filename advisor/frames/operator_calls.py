@@ -22,6 +22,8 @@ SCHEMA = Schema(
         *COMMON,
         text("name", "the operator", "name"),
         text("phase", "forward, backward, optimizer or zero_grad"),
+        flag("numbered", "it, or an operator around it, carries a sequence number of autograd: gradient mode was on",
+             "args.Sequence number"),
         integer("python_ns", "ns", "Python between the operator before it and this one, where that is under 100 us and neither "
                 "is inside another operator; else 0"),
         flag("element", "picks a part of a tensor by its index, or reads one number of it"),
@@ -52,6 +54,7 @@ def build(context: Context) -> pd.DataFrame:
     frame |= {
         "name": context.labels(host.name[rows], context.names),
         "phase": context.phase(rows),
+        "numbered": _numbered(context, rows),
         "python_ns": summed(behind, context.ledger.dur_ns[at], len(rows)),
         "element": element,
         "element_share": _element_share(context, rows, length, element),
@@ -71,6 +74,15 @@ def _element_share(context: Context, rows: Ints, length: Ints, element: Bools) -
     known = line >= 0
     share[known] = picks[line[known]] / np.maximum(calls[line[known]], 1)
     return share
+
+
+def _numbered(context: Context, rows: Ints) -> Bools:
+    host, own = context.recording.host, np.full(context.recording.host.size, -1, np.int64)
+    if len(rows):
+        sequence = context.tables["op"]["sequence"][host.row[rows]]
+        own[rows[sequence >= 0]] = rows[sequence >= 0]
+    found: Bools = host.flow(own)[rows] >= 0
+    return found
 
 
 def _python(context: Context) -> tuple[Ints, Ints]:

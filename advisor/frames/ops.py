@@ -12,6 +12,7 @@ from advisor.frames.frame import COUNT, SELF, TIME, Frame, Rows, owns_parts
 from advisor.frames.limits import LIMITS, limit_columns
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Ints, covered, fetch, summed
+from advisor.reading.program_settings import BF16
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP
 from advisor.timeline.context import Context
 from advisor.timeline.launch_origin import thread_behind
@@ -40,6 +41,8 @@ SCHEMA = Schema(
         flag("top", "no operator around it"),
         flag("view", "gives another view of its operand, and computes nothing"),
         text("kind", "matmul, convolution, recurrent, attention, normalization, pooling, indexing; else its own name"),
+        flag("bf16_pays", "a product of 2 MFLOP or more on a processor that multiplies bfloat16; NULL where the processor was not "
+             "recorded, or the size is unknown"),
         *LIMITS,
         real("kind_share", "share", "of the counted time: what all operators of its kind own; 0 unless the program ran "
              "on the CPU"),
@@ -61,6 +64,7 @@ _KINDS = tuple(
         ("indexing", r"(?:embedding|index|gather|scatter|masked_|unsafe_index|segment_)"),
     )
 )
+_PAYING_FLOPS = 2e6
 _OWNED = ("compute", "communication")
 """Causes whose rows are operators, in the ledger of a CPU program."""
 
@@ -107,8 +111,20 @@ def build(context: Context) -> pd.DataFrame:
         "kind": context.labels(kind, kinds),
         "kind_share": _kind_share(context, kind) if context.cpu_program else np.zeros(len(rows)),
     }
-    frame |= limit_columns(context, rows)
+    limits = limit_columns(context, rows)
+    frame |= limits | {"bf16_pays": _bf16_pays(context, np.asarray(limits["flops"], np.float64))}
     return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
+
+
+def _bf16_pays(context: Context, flops: npt.NDArray[np.float64]) -> pd.array:
+    """Tell for each row whether bfloat16 pays for its products: below 2 MFLOP the casts take as long as they save."""
+    recorded = context.metadata.recorded
+    sets = recorded.instruction_sets if recorded is not None else None
+    if sets is None:
+        return pd.array([None] * len(flops), dtype="boolean")
+    if BF16.isdisjoint(sets):
+        return pd.array(np.zeros(len(flops), np.bool_), dtype="boolean")
+    return pd.arrays.BooleanArray(np.nan_to_num(flops) >= _PAYING_FLOPS, np.isnan(flops))
 
 
 def _cost(context: Context) -> Ints:

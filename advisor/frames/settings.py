@@ -17,13 +17,12 @@ from advisor.frames.schema import Schema, flag, integer, real, text
 from advisor.frames.values import typed
 from advisor.intervals import summed
 from advisor.privacy import clean_path
-from advisor.reading.program_settings import STACKS_APART, Autocast, Loader, Recorded
+from advisor.reading.program_settings import BF16, STACKS_APART, Autocast, Loader, Recorded
 from advisor.timeline.context import Context
 from advisor.timeline.waits import LOADER
 
 _BY = "advisor record"
 _ENOUGH = 3
-_BF16 = {"amx_bf16", "avx512_bf16", "bf16"}
 _AS_RECORDED = (
     "cores", "threads", "processor", "quantized_engine", "tf32_matmul", "tf32_cudnn", "cudnn_benchmark", "deterministic", "backwards_per_step",
 )  # fmt: skip
@@ -147,7 +146,7 @@ def facts(context: Context) -> dict[str, Any]:
         "settings_recorded": True,
         **{name: getattr(settings, name) for name in _AS_RECORDED},
         "instruction_sets": None if sets is None else ", ".join(sets),
-        "bf16_in_hardware": None if sets is None else not _BF16.isdisjoint(sets),
+        "bf16_in_hardware": None if sets is None else not BF16.isdisjoint(sets),
         **{f"loader_{name}": _common(getattr(loader, name) for loader in loaders) for name in _OF_LOADERS},
         "backwards_per_step": _else(settings.backwards_per_step, context),
         "optimizer_fused": fused,

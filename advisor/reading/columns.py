@@ -334,6 +334,7 @@ class Columns:
         table["stack"] = np.array(
             [stacks[a.stack or (frames(a.stack_trace) if a.stack_trace else "")] for a in args], np.int32
         )
+        table["python_before"] = np.array([stacks[a.python_before or ""] for a in args], np.int32)
         table["generated"] = np.array([texts[a.kernel_file or ""] for a in args], np.int32)
         table["collective"] = np.array([texts[a.collective or ""] for a in args], np.int32)
         return table | self._collective(args)

@@ -124,6 +124,8 @@ INSTRUCTION_SETS = (
     "avx2", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_int8", "sve", "sve2", "bf16", "i8mm",
 )  # fmt: skip
 """Instruction sets that decide what a number format is worth, as Linux names them; ``bf16`` and what follows are ARM's."""
+BF16 = frozenset({"amx_bf16", "avx512_bf16", "bf16"})
+"""Those that multiply bfloat16."""
 MOST_ENTRIES = 64
 MOST_STEPS = 1000
 _MOST_PATH = 4096

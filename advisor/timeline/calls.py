@@ -64,6 +64,9 @@ class Host:
     end: Ints
     group: Ints
     row: Ints
+    user_before: Ints | None = None
+    """Places of the Python before each node, where `advisor record` found them; known with the attributes."""
+    library_before: Ints | None = None
 
     def __init__(self, recorded: Recorded, zero_ns: int, libraries: Iterable[str] = ()) -> None:
         self.libraries = LIBRARIES | frozenset(libraries)
@@ -254,6 +257,7 @@ class Host:
                     self.places[libraries[code]].file.startswith("torch/") and not place.file.startswith("torch/")
                 ):
                     libraries[code] = self._place(place)
+        self._places_before(users, libraries)
         python = self.group == PYTHON
         own = python & ((self.parent < 0) | (user != fetch(user, self.parent)))
         given = np.zeros(self.size, np.bool_)
@@ -266,6 +270,14 @@ class Host:
                 given[nodes[has]] = True
         own, python = own | given, python | given
         return self.flow(np.where(own, user, -1), reset=own), self.flow(np.where(python, library, -1), reset=python)
+
+    def _places_before(self, users: Ints, libraries: Ints) -> None:
+        """Keep the places of the Python before operators: of its own line, and of the library's function that it called."""
+        self.user_before, self.library_before = np.full((2, self.size), -1, np.int32)
+        if "op" in self.node_of:
+            codes: Ints = self._recorded.tables["op"]["python_before"]
+            nodes = self.node_of["op"]
+            self.user_before[nodes], self.library_before[nodes] = users[codes], libraries[codes]
 
     def _phases(self) -> Ints:
         names = self._recorded.names

@@ -13,13 +13,13 @@ import sys
 import time
 import urllib.request
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.command import command
+from support.command import Commands, command
 from support.paths import ROOT
 
 from advisor.testing import TraceBuilder
@@ -28,6 +28,7 @@ GPU = "NVIDIA A100-SXM4-80GB"
 PACKAGES = ("distributed", "fsspec", "s3fs", "moto", "flask")
 MISSING = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
 RANKS, PATIENCE_S = 6, 60.0
+Analyze = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(autouse=True)
@@ -168,19 +169,20 @@ def bucket(environment: dict[str, str], folder: Path) -> str:
     """The folder, uploaded."""
     if MISSING:
         return ""
-    script = (
-        "import fsspec, sys\n"
-        "s3 = fsspec.filesystem('s3')\n"
-        "s3.mkdir('traces')\n"
-        "s3.put(sys.argv[1] + '/', 'traces/run/', recursive=True)\n"
-    )
-    subprocess.run([sys.executable, "-c", script, str(folder)], env=environment, check=True, capture_output=True)
+    address = f"{environment['AWS_ENDPOINT_URL']}/traces"
+    for path, content in [("", b""), *((f"/run/{file.name}", file.read_bytes()) for file in folder.iterdir())]:
+        kind = {"Content-Type": "application/octet-stream"}
+        asked = urllib.request.Request(address + path, content, kind, method="PUT")
+        with urllib.request.urlopen(asked, timeout=PATIENCE_S) as answer:
+            assert answer.status == 200
     return "s3://traces/run"
 
 
-def analyze(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "advisor", "analyze", *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
+@pytest.fixture(scope="module")
+def analyze(environment: dict[str, str], place: Path) -> Iterator[Analyze]:
+    """The command ``advisor analyze``, in a process that knows the S3 server: what is tested is at its other ends."""
+    with Commands(environment, place) as commands:
+        yield lambda *arguments: commands.run("analyze", *arguments)
 
 
 @pytest.fixture(scope="module")
@@ -215,9 +217,9 @@ def nameless(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_cluster_finds_what_one_process_finds(
-    cluster: str, environment: dict[str, str], folder: Path, alone: subprocess.CompletedProcess[str]
+    cluster: str, analyze: Analyze, folder: Path, alone: subprocess.CompletedProcess[str]
 ) -> None:
-    there = analyze(environment, str(folder), "-f", "json", "--scheduler", cluster)
+    there = analyze(str(folder), "-f", "json", "--scheduler", cluster)
     assert report(there) == report(alone)
     assert there.stdout == alone.stdout
     assert [one["rule"] for one in report(there)["across"]["findings"]][:1] == ["distributed/straggler"]
@@ -231,31 +233,31 @@ def test_a_pool_finds_what_one_process_finds(folder: Path, alone: subprocess.Com
 @pytest.mark.study
 @pytest.mark.parametrize("form", ["/", "/*.json.gz"])
 def test_object_storage_is_read_like_a_folder(
-    form: str, bucket: str, environment: dict[str, str], alone: subprocess.CompletedProcess[str]
+    form: str, bucket: str, analyze: Analyze, alone: subprocess.CompletedProcess[str]
 ) -> None:
-    there = report(analyze(environment, f"{bucket}{form}", "-f", "json"))
+    there = report(analyze(f"{bucket}{form}", "-f", "json"))
     assert nameless(there) == nameless(report(alone))
 
 
-def test_one_trace_of_object_storage_is_read(bucket: str, environment: dict[str, str]) -> None:
-    one = report(analyze(environment, f"{bucket}/rank3.json.gz", "-f", "json"))
+def test_one_trace_of_object_storage_is_read(bucket: str, analyze: Analyze) -> None:
+    one = report(analyze(f"{bucket}/rank3.json.gz", "-f", "json"))
     assert one["trace"]["path"] == "s3://traces/run/rank3.json.gz"
     assert one["trace"]["rank"] == 3
 
 
 def test_a_cluster_reads_object_storage(
-    cluster: str, bucket: str, environment: dict[str, str], alone: subprocess.CompletedProcess[str]
+    cluster: str, bucket: str, analyze: Analyze, alone: subprocess.CompletedProcess[str]
 ) -> None:
-    there = report(analyze(environment, f"{bucket}/*.json.gz", "-f", "json", "--scheduler", cluster))
+    there = report(analyze(f"{bucket}/*.json.gz", "-f", "json", "--scheduler", cluster))
     assert nameless(there) == nameless(report(alone))
 
 
 def test_one_bad_file_is_reported_and_the_rest_analyzed(
-    cluster: str, environment: dict[str, str], folder: Path, tmp_path: Path
+    cluster: str, analyze: Analyze, folder: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(folder, tmp_path / "bad")
     (tmp_path / "bad" / "rank5.json.gz").write_bytes(b"\x1f\x8b" + bytes(60))
-    done = analyze(environment, str(tmp_path / "bad"), "-f", "json", "--scheduler", cluster)
+    done = analyze(str(tmp_path / "bad"), "-f", "json", "--scheduler", cluster)
     found = report(done, 3)
     assert [row["rank"] for row in found["across"]["ranks"]] == [0, 1, 2, 3, 4]
     assert done.stderr.count("rank5.json.gz") == 1
@@ -263,11 +265,11 @@ def test_one_bad_file_is_reported_and_the_rest_analyzed(
 
 
 def test_what_is_not_there_is_said(
-    cluster: str, bucket: str, environment: dict[str, str], unanswered: subprocess.Popen[str]
+    cluster: str, bucket: str, analyze: Analyze, unanswered: subprocess.Popen[str]
 ) -> None:
-    missing = analyze(environment, f"{bucket}/none.json", "--scheduler", cluster)
+    missing = analyze(f"{bucket}/none.json", "--scheduler", cluster)
     assert (missing.returncode, missing.stderr) == (3, "advisor: error: s3://traces/run/none.json: no such file\n")
-    nothing = analyze(environment, f"{bucket}/none/*.json")
+    nothing = analyze(f"{bucket}/none/*.json")
     assert (nothing.returncode, "holds no traces" in nothing.stderr) == (3, True)
     _, said = unanswered.communicate(timeout=PATIENCE_S)
     assert (unanswered.returncode, "no Dask scheduler answers" in said) == (2, True), said
@@ -326,22 +328,24 @@ def test_without_the_packages_the_command_to_install_them_is_said(
         assert "pip install '.[cluster]'" in done.stderr
 
 
-def test_secrets_of_an_address_are_not_shown(environment: dict[str, str]) -> None:
+def test_secrets_of_an_address_are_not_shown(analyze: Analyze) -> None:
     """A user and password, and the query of a signed URL, in an error and in a report."""
     port = free_port()
-    done = analyze(environment, f"http://me:hunter2@127.0.0.1:{port}/rank0.json?token=abc123")
+    done = analyze(f"http://me:hunter2@127.0.0.1:{port}/rank0.json?token=abc123")
     assert done.returncode == 3
     assert f"http://127.0.0.1:{port}/rank0.json" in done.stderr
     assert not [secret for secret in ("hunter2", "abc123", "me:") if secret in done.stderr]
 
 
-def test_a_file_on_a_web_server_is_streamed(environment: dict[str, str], folder: Path, place: Path) -> None:
+def test_a_file_on_a_web_server_is_streamed(
+    analyze: Analyze, environment: dict[str, str], folder: Path, place: Path
+) -> None:
     """A signed URL: its query goes to the server, and into no report; a user and a password go nowhere else either."""
     port = free_port()
     server = (sys.executable, "-m", "http.server", str(port), "--bind", "127.0.0.1", "--directory", str(folder))
     with process(*server, environment=environment, log=place / "web.log"):
         until(lambda: _open(port), "the web server")
-        done = analyze(environment, f"http://me:hunter2@127.0.0.1:{port}/rank3.json.gz?token=abc123", "-f", "json")
+        done = analyze(f"http://me:hunter2@127.0.0.1:{port}/rank3.json.gz?token=abc123", "-f", "json")
     assert report(done)["trace"]["path"] == f"http://127.0.0.1:{port}/rank3.json.gz"
     assert "/rank3.json.gz?token=abc123" in (place / "web.log").read_text()
     assert not [secret for secret in ("hunter2", "abc123") if secret in done.stdout + done.stderr]

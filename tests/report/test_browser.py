@@ -731,7 +731,7 @@ def test_the_policy_holds_when_markup_gets_in(chrome: Any, sample: Path, tmp_pat
     assert page.url == path.as_uri()
     assert any("Content Security Policy" in fault for fault in visit.faults)
     assert not [fault for fault in visit.faults if fault.startswith(("request: http", "dialog", "popup"))]
-    visit.context.close()
+    visit.leave(keep=False)
 
 
 def test_the_folder_of_traces_is_known() -> None:

@@ -85,6 +85,7 @@ class Store:
         self._system: Any = None
         self._root = self.folder
         self._scheme = ""
+        self._engine: Any = None
         if is_url(folder):
             self._connect()
 
@@ -152,11 +153,14 @@ class Store:
 
     @contextlib.contextmanager
     def _database(self) -> Iterator[Any]:
-        import duckdb
+        """Connect to an empty database, of which the store has one: to start one takes longer than most queries."""
+        if self._engine is None:
+            import duckdb
 
-        with duckdb.connect(config={"threads": 2}) as connection:
+            self._engine = duckdb.connect(config={"threads": 2})
             if self._system is not None:
-                connection.register_filesystem(self._system)
+                self._engine.register_filesystem(self._system)
+        with self._engine.cursor() as connection:  # temporary tables are the connection's own
             yield connection
 
     # ---- writing
@@ -166,7 +170,7 @@ class Store:
         number = secrets.token_hex(8)
         declared = ", ".join(f'"{name}" {kind}' for name, kind in _COLUMNS.items())
         with self._database() as connection:
-            connection.execute(f"CREATE TABLE added ({declared})")
+            connection.execute(f"CREATE TEMP TABLE added ({declared})")
             connection.execute(f"INSERT INTO added VALUES ({', '.join('?' * len(_COLUMNS))})", [number, *entry])
             content = _parquet(connection, "SELECT * FROM added")
         self._put(_name(0), content)
