@@ -53,7 +53,8 @@ def operators(kernel: str) -> tuple[str, ...]:
     if match is None or not match["operators"]:
         return ()
     parts = match["operators"].split("_")
-    found, at = [], 0
+    found: list[str] = []
+    at = 0
     while at < len(parts):
         size = next(
             (n for n in range(min(_LONGEST, len(parts) - at), 1, -1) if "_".join(parts[at : at + n]) in _NAMES), 1

@@ -29,9 +29,9 @@ SCHEMA = Schema(
              "(before a batch norm), recompute (of forward work in backward), cpu-created (and then copied), pingpong (to the "
              "host and back), train-mode (dropout or batch norm, in inference), dense-experts (each computes all tokens), "
              "copied-cache (of keys and values, with each token), no-cache (of these: products whose rows grow from token to "
-             "token), host-sampling (the next token is chosen on the CPU), compiled-copy (in a compiled region), unused-gradients "
-             "(backward work behind the last gradient that an optimizer uses), dense-embedding (a gradient of all rows, of which "
-             "few were read), long-convolution (computed directly)"),
+             "token), host-sampling (the next token is chosen on the CPU), compiled-copy (in a compiled region), "
+             "unused-gradients (backward work behind the last gradient that an optimizer uses), dense-embedding (a gradient of "
+             "all rows, of which few were read), long-convolution (computed directly)"),
         integer("kernel_count", "", "pieces of GPU work in it: kernels, copies, memsets; with those of its backward"),
         integer("gpu_ns", "ns", "their durations, summed"),
         integer("own_count", "", "those of them that the fix would spare"),
@@ -42,8 +42,8 @@ SCHEMA = Schema(
                 "that nothing uses, behind the last that is used; indices that read an embedding; weights for an output of a "
                 "convolution; NULL for other kinds"),
         integer("length", "", "operators in one turn of a loop, or that ran again; experts that a token goes to; tokens "
-                "put behind a cache; no-cache: sequences; gradients that the backward pass stores; rows of an embedding; NULL "
-                "for other kinds"),
+                "put behind a cache; no-cache: sequences; gradients that the backward pass stores; rows of an embedding; NULL for "
+                "other kinds"),
         real("part", "share", "of what it owns, what a fix spares at most: of a dense-embedding the rows that were not read, of a "
              "long-convolution what Fourier transforms do not take; NULL for other kinds"),
         integer("bytes", "bytes", "of what is copied, one way; NULL for other kinds"),

@@ -27,9 +27,9 @@ def copied_in_compiled_code(tree: Tree) -> Occurrences | None:
     linked = work.launch >= 0
     replayed = np.isin(work.launch, context.graph_nodes)
     by_name = (work.kind == KERNEL) & generated[work.name] & linked
-    called = (
-        np.flatnonzero(linked & fetch(inside, work.launch).astype(np.bool_) & ~by_name) if inside.any() else linked[:0]
-    )
+    called: Ints = np.zeros(0, np.int64)
+    if inside.any():
+        called = np.flatnonzero(linked & (fetch(inside.astype(np.int8), work.launch) > 0) & ~by_name)
     kept = called[_same_type(tree, called) & (work.kind[called] == KERNEL)]
     found = [np.flatnonzero(by_name), kept, np.intersect1d(copies_of(tree, "DtoD"), called)]
     copied = np.concatenate(found)
