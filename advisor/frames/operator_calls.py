@@ -27,7 +27,8 @@ SCHEMA = Schema(
         integer("python_ns", "ns", "Python between the operator before it and this one, where that is under 100 us and neither "
                 "is inside another operator; else 0"),
         flag("element", "picks a part of a tensor by its index, or reads one number of it"),
-        real("element_share", "share", "of the small operators (under 10 us) that its line calls: those that do; NULL without a line"),
+        real("element_share", "share", "of the small operators (under 10 us) that its line calls: those that do; NULL without a "
+             "line"),
     ),
 )  # fmt: skip
 LONGEST_NS = 100_000

@@ -24,7 +24,8 @@ from advisor.timeline.waits import LOADER
 _BY = "advisor record"
 _ENOUGH = 3
 _AS_RECORDED = (
-    "cores", "threads", "processor", "quantized_engine", "tf32_matmul", "tf32_cudnn", "cudnn_benchmark", "deterministic", "backwards_per_step",
+    "cores", "threads", "processor", "quantized_engine", "tf32_matmul", "tf32_cudnn", "cudnn_benchmark", "deterministic",
+    "backwards_per_step",
 )  # fmt: skip
 _OF_LOADERS = ("workers", "batch_size", "prefetch", "pin_memory", "persistent")
 _WAITED = "of the loaders of the kind that the trace waits for (with workers or without)"
@@ -36,7 +37,8 @@ COLUMNS = (
     text("processor", "model of the processor; NULL where not recorded", _BY),
     text("instruction_sets", "of avx2, avx512_bf16, amx_bf16, sve and their like what the processor has, joined by commas; NULL "
          "where not recorded", _BY),
-    flag("bf16_in_hardware", "the processor multiplies bfloat16: amx_bf16, avx512_bf16, or ARM's bf16; NULL where not recorded", _BY),
+    flag("bf16_in_hardware", "the processor multiplies bfloat16: amx_bf16, avx512_bf16, or ARM's bf16; NULL where not recorded",
+         _BY),
     text("quantized_engine", "torch.backends.quantized.engine; NULL where not recorded", _BY),
     integer("loader_workers", "", f"worker processes {_WAITED}; NULL where they differ or none was recorded", _BY),
     integer("loader_batch_size", "", f"batch size {_WAITED}; NULL likewise, or where the sampler decides", _BY),

@@ -67,9 +67,11 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     """The settings of one recording. ``None`` where the recorder could not tell.
 
     ``cores`` are those that the process may use (by affinity and quota, not the machine's), ``threads`` what
-    ``torch.get_num_threads()`` says in the training process. ``instruction_sets`` are those of
-    :data:`INSTRUCTION_SETS` that the processor has, and ``event_ns`` is what the profiler took there for each operator that it
-    recorded. Lists are empty where there was nothing of the kind.
+    ``torch.get_num_threads()`` says in the training process. ``instruction_sets`` are those of :data:`INSTRUCTION_SETS` that
+    the processor has, and ``event_ns`` is what the profiler took there for each operator that it recorded. Of the first
+    batches ``batch_width`` is what rows of whole numbers are padded to, ``batch_longest`` the longest without padding, and
+    ``ignored_share`` the part of labels that are -100, which a loss leaves out. Lists are empty where there was nothing of the
+    kind.
     """
 
     version: int = VERSION
@@ -94,6 +96,10 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     deterministic: bool | None = None
     steps_by: str | None = None
     backwards_per_step: float | None = None
+    batch_width: int | None = None
+    batch_longest: int | None = None
+    padding_share: float | None = None
+    ignored_share: float | None = None
     unprofiled_step_ms: tuple[float, ...] = ()
     stacks: str | None = None
 
@@ -168,6 +174,10 @@ def read(value: Any) -> Recorded | None:
         deterministic=flag(value.get("deterministic")),
         steps_by=word(value.get("steps_by")),
         backwards_per_step=real(value.get("backwards_per_step"), 1e6),
+        batch_width=between(value.get("batch_width"), 1, _MOST_COUNT),
+        batch_longest=between(value.get("batch_longest"), 0, _MOST_COUNT),
+        padding_share=real(value.get("padding_share"), 1.0),
+        ignored_share=real(value.get("ignored_share"), 1.0),
         unprofiled_step_ms=_times(value.get("unprofiled_step_ms")),
         stacks=word(value.get("stacks")),
     )

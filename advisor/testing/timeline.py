@@ -85,9 +85,9 @@ class Timeline:
 
     # ---- numbers
 
-    def next(self, counter: str) -> int:
-        """Return the next number of a counter, from 1."""
-        self.counts[counter] = self.counts.get(counter, 0) + 1
+    def next(self, counter: str, step: int = 1) -> int:
+        """Move a counter on, and return its number: without *step* the next, from 1."""
+        self.counts[counter] = self.counts.get(counter, 0) + step
         return self.counts[counter]
 
     def index(self) -> int:

@@ -389,4 +389,4 @@ def test_owlv2_one_function_of_scipy_holds_the_loading() -> None:
 def test_compiled_programs_without_a_break_are_told_of_none(name: str) -> None:
     trace = traces.trace(name)
     assert set(trace.compiles["kind"]) == {"region"}
-    assert not {rule for rule in fired(trace) if rule.startswith("compile/")}
+    assert not [found.rule for found in traces.analysis(name).findings if found.rule.startswith("compile/")]

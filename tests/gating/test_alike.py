@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner
 from support.paths import ROOT
 from support.reading import trace_of
-from support.traces import real_trace, rules
+from support.traces import analysis as analyzed
+from support.traces import rules
 
 import advisor
 from advisor.cli import main
@@ -265,10 +266,7 @@ def test_a_baseline_is_made_of_alike_runs_and_keeps_what_they_are(tmp_path: Path
 
 @pytest.mark.real
 def test_runs_of_one_program_are_alike() -> None:
-    runs = [
-        advisor.analyze(advisor.read(real_trace(f"h100_transformer_run{number}.json.gz")), rules(), samples=True)
-        for number in (1, 2)
-    ]
+    runs = [analyzed(f"h100_transformer_run{number}", samples=True) for number in (1, 2)]
     works = [run.samples.work for run in runs if run.samples]
     assert unlike(*works) == []
     assert works[0] is not None

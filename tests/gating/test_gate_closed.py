@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import CliRunner
+from support.traces import analysis as analyzed
 from support.traces import real_trace
 
 import advisor
@@ -220,7 +221,7 @@ def test_peaks_within_those_of_the_baseline_are_the_same_and_a_little_more_is_in
 @pytest.mark.real
 @pytest.mark.parametrize("trace", ["rank_without_gpu", "gpu_events_without_host"])
 def test_a_count_of_findings_is_unknown_where_rules_could_not_run(trace: str) -> None:
-    analysis = advisor.analyze(advisor.read(real_trace(f"{trace}.json.gz")), samples=True)
+    analysis = analyzed(trace, samples=True)
     found = gating.judge([analysis], None, Gate(assertions=("findings.high <= 0",)))
     assert found.verdict == "inconclusive"
     assert "findings.high <= 0: the trace does not say: " in found.headline

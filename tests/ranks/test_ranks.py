@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from msgspec.structs import replace
 from support.ranks import BOOK, COMPUTE_US, GPU, MESSAGE_US, ONLY, STEP_US, close, rank, ranks, read, together
+from support.traces import analysis as analyzed
 
 import advisor
 from advisor.pipeline import analyze_many
@@ -463,9 +464,9 @@ def test_a_message_larger_than_any_machine_is_of_unknown_size(tmp_path: Path) ->
 
 
 @pytest.mark.real
-def test_the_plan_of_a_rewritten_rank_begins_with_steady_time(real: Any) -> None:
+def test_the_plan_of_a_rewritten_rank_begins_with_steady_time() -> None:
     """300 of its 330 ms are start-up, of which no price speaks."""
-    analysis = advisor.analyze(str(real("audited/a100_particle_batch8_cold.json.gz")))
+    analysis = analyzed("audited/a100_particle_batch8_cold")
     row = RankRow(
         rank=0, path="", steps=0, step_ms=None, gpu_busy_share=None, compute_share=None, communication_share=None,
         wait_ms=1.0, wait_share=None, late_share=None, caused_ms=None, clock_offset_ms=None, clock_residual_ms=None,

@@ -268,15 +268,15 @@ def test_safe_leaves_out_what_changes_training_and_what_if_prices_fixes_together
     plan = analyzed(name).plan
     assert "precision/no-tensor-cores" in [rule for step in plan for rule in step.rules]
     assert {step.rules[0] for step in plan if step.changes_training} == {"precision/no-tensor-cores"}
-    safe = analyze(real(name), rules(), safe=True).plan
+    safe = analyze(real(name), rules(), views=False, safe=True).plan
     assert safe
     assert not any(step.changes_training for step in safe)
     both = ["data-loading/single-process-loader", "transfer/pageable-copy"]
-    asked = analyze(real(name), rules(), what_if=both).what_if
+    asked = analyze(real(name), rules(), views=False, what_if=both).what_if
     assert asked is not None
     assert sorted(asked.rules) == sorted(both)
     assert asked.step_ms_after["low"] < asked.step_ms_before
-    assert analyze(real(name), rules(), what_if=["memory/growth"]).what_if is None
+    assert analyze(real(name), rules(), views=False, what_if=["memory/growth"]).what_if is None
 
 
 def test_a_graph_of_nothing_is_none() -> None:

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import pytest
-from support.traces import rules, trace
+from support.traces import analysis, trace
 
-import advisor
-from advisor.results.analysis import Analysis, Finding
-
-
-@lru_cache(maxsize=4)
-def analysis(name: str) -> Analysis:
-    return advisor.analyze(trace(name), rules())
+from advisor.results.analysis import Finding
 
 
 def finding(name: str, rule: str) -> Finding:
