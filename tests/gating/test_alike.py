@@ -141,7 +141,7 @@ def iterations(marks: int, us: float = 10_000, **options: bool) -> Analysis:
                 with b.op(name):
                     b.kernel(name[6:], us=us / 4 + (0, 30, 10, 50, 20, 40)[number % 6])
             b.sync(us=0)
-    return advisor.analyze(trace_of(b.to_bytes()), rules(), samples=True)
+    return advisor.analyze(trace_of(b.to_bytes()), rules(), views=False, samples=True)
 
 
 def test_it_is_said_without_shapes_and_grids_too() -> None:
@@ -182,7 +182,7 @@ def served(name: str) -> Analysis:
     for number in range(6):
         with b.annotation(name), b.op("vllm::attention"):
             b.kernel("gemm", us=1000 + 10 * number)
-    return advisor.analyze(trace_of(b.to_bytes()), rules(), samples=True)
+    return advisor.analyze(trace_of(b.to_bytes()), rules(), views=False, samples=True)
 
 
 def works(base: Analysis, now: Analysis) -> list[str]:
@@ -199,7 +199,7 @@ def test_the_rank_is_the_same_each_time() -> None:
         for step in range(6):
             with b.step():
                 b.kernel("gemm", us=1000 + 10 * step)
-        return advisor.analyze(trace_of(b.to_bytes()), rules(), samples=True)
+        return advisor.analyze(trace_of(b.to_bytes()), rules(), views=False, samples=True)
 
     found = gating.judge([rank(3)], baseline.make([rank(0)]))
     assert found.verdict == "inconclusive"

@@ -61,7 +61,7 @@ def loop(
                 with made.python("train.py(15): train"):
                     made.sync()
     path = Path(made.write(_folder / "loop.json"))
-    return advisor.analyze(advisor.read(str(path), source="loop.json"), samples=True)
+    return advisor.analyze(advisor.read(str(path), source="loop.json"), views=False, samples=True)
 
 
 _folder = Path()

@@ -49,7 +49,7 @@ def steps(extra: tuple[tuple[int, int], ...] = (), count: int = 21, kernel_us: i
             made.kernel("volta_sgemm_128x64_nn", us=kernel_us + (0, 30, 10, 50, 20, 40)[number % 6])
             made.sync(us=0)
     path = made.write(_folder / "steps.json")
-    return advisor.analyze(advisor.read(str(path), source="steps.json"), samples=True)
+    return advisor.analyze(advisor.read(str(path), source="steps.json"), views=False, samples=True)
 
 
 def every(nth: int, ms: int, count: int = 21) -> Analysis:
