@@ -1,4 +1,4 @@
-"""What the first batches hold: how much of their rows is padding, and how many labels the loss leaves out.
+"""Contents of the first batches: how much of their rows is padding, and how many labels the loss leaves out.
 
 Values are in no trace. Two batches are looked at, before anything is recorded, and only what lies on the host.
 """

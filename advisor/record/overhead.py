@@ -1,4 +1,4 @@
-"""What the profiler takes for each operator that it records, measured where it recorded: the price of an event differs by machine.
+"""Time that the profiler takes for each operator it records, measured on the same machine: an event's price differs by machine.
 
 A loop of an operator that does next to nothing is timed with and without the profiler, by the processor time of its thread,
 so that other programs do not count. It takes some tens of milliseconds, once, behind the recording.

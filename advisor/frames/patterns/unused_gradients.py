@@ -77,7 +77,7 @@ def unused_gradients(tree: Tree) -> Occurrences | None:
 
 
 class _Life:
-    """What becomes of gradients: the events in order, and what of them holds for the whole recording."""
+    """Fate of gradients: the events in order, and what of them holds for the whole recording."""
 
     def __init__(
         self, events: Sequence[Pass | Update | Zeroing], passes: list[Pass], updated: Counter[Shape], uses: set[Shape]
