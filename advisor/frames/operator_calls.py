@@ -9,9 +9,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
+from advisor.frames.ops import OWNED
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
-from advisor.intervals import Bools, Ints, fetch, summed
-from advisor.timeline.calls import OP
+from advisor.intervals import Bools, Ints, summed
 from advisor.timeline.context import Context
 from advisor.timeline.cpu import main_thread
 
@@ -35,7 +35,6 @@ LONGEST_NS = 100_000
 """Python of so long between two operators is work of its own (``cpu/python-time``), and no way from one to the other."""
 _SMALL_NS = 10_000
 _ELEMENT = re.compile(r"^aten::(?:select|item|_local_scalar_dense|is_nonzero|unbind|index_put_|fill_|as_strided)$")
-_OWNED = ("compute", "communication")
 
 
 def nodes(context: Context) -> Ints:
@@ -66,7 +65,7 @@ def build(context: Context) -> pd.DataFrame:
 def _element_share(context: Context, rows: Ints, length: Ints, element: Bools) -> npt.NDArray[np.float64]:
     """For each row, the part of the small operators of its line that pick elements; of operators that Python calls alone."""
     host = context.recording.host
-    top = fetch(host.group, fetch(host.attributes.op, host.parent[rows])) != OP
+    top = context.top(rows)
     line = host.attributes.user[rows]
     counted = top & (length < _SMALL_NS) & (line >= 0)
     size = int(line.max()) + 1 if len(line) else 0
@@ -79,9 +78,8 @@ def _element_share(context: Context, rows: Ints, length: Ints, element: Bools) -
 
 def _numbered(context: Context, rows: Ints) -> Bools:
     host, own = context.recording.host, np.full(context.recording.host.size, -1, np.int64)
-    if len(rows):
-        sequence = context.tables["op"]["sequence"][host.row[rows]]
-        own[rows[sequence >= 0]] = rows[sequence >= 0]
+    numbered = rows[context.op_column(rows, "sequence") >= 0]
+    own[numbered] = numbered
     found: Bools = host.flow(own)[rows] >= 0
     return found
 
@@ -89,8 +87,7 @@ def _numbered(context: Context, rows: Ints) -> Bools:
 def _python(context: Context) -> tuple[Ints, Ints]:
     """Segments of short Python before operators of the main thread, and the row of the operator that each leads to."""
     ledger, host, rows = context.ledger, context.recording.host, nodes(context)
-    top = fetch(host.group, fetch(host.attributes.op, host.parent[rows])) != OP
-    here = np.flatnonzero(top & (host.thread[rows] == main_thread(context.recording)))
+    here = np.flatnonzero(context.top(rows) & (host.thread[rows] == main_thread(context.recording)))
     python = np.flatnonzero(ledger.through("host") & (ledger.dur_ns < LONGEST_NS))
     if not len(here) or not len(python):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -106,7 +103,7 @@ def _parts(context: Context) -> tuple[Ints, Ints]:
     ledger = context.ledger
     if not context.cpu_program:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    owned = np.flatnonzero(ledger.through(*_OWNED) & (ledger.row >= 0))
+    owned = np.flatnonzero(ledger.through(*OWNED) & (ledger.row >= 0))
     python, behind = context.once(_python)
     return np.concatenate([owned, python]), np.concatenate([ledger.row[owned], behind])
 

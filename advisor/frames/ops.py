@@ -70,7 +70,7 @@ _KINDS = tuple(
     )
 )
 _PAYING_FLOPS = 2e6
-_OWNED = ("compute", "communication")
+OWNED = ("compute", "communication")
 """Causes whose rows are operators, in the ledger of a CPU program."""
 
 
@@ -92,7 +92,6 @@ def build(context: Context) -> pd.DataFrame:
     children = np.flatnonzero(acts & (host.parent >= 0))
     inner = summed(host.parent[children], length[children], host.size)
     time, count = context.once(launched_inside)
-    above = fetch(host.attributes.op, host.parent[rows])
     frame = context.common(start=host.start[rows], dur=length[rows], cost=_cost(context), node=rows)
     kinds, kind = op_kinds(context.names, host.name[rows])
     types = column("types")
@@ -111,7 +110,7 @@ def build(context: Context) -> pd.DataFrame:
         "dtypes": operand_types,
         "shapes": context.labels(column("dims"), context.shape_texts),
         "anomaly": context.once(anomalous)[rows],
-        "top": fetch(host.group, above) != OP,
+        "top": context.top(rows),
         "view": np.array([is_view(name) for name in context.names], np.bool_)[host.name[rows]],
         "kind": context.labels(kind, kinds),
         "kind_share": _kind_share(context, kind) if context.cpu_program else np.zeros(len(rows)),
@@ -138,7 +137,7 @@ def _cost(context: Context) -> Ints:
     """ns that each operator owns: on the CPU its time; with a GPU the idle time of cause ``host`` inside no inner operator."""
     host, rows = context.recording.host, context.op_rows
     if context.cpu_program:
-        return context.ledger.cost(len(rows), *_OWNED)
+        return context.ledger.cost(len(rows), *OWNED)
     if not context.idle_trusted or context.device < 0:
         return np.zeros(len(rows), np.int64)
     own = np.zeros(host.size, np.int64)
@@ -174,7 +173,7 @@ def op_kinds(names: list[str], name: Ints) -> tuple[list[str], Ints]:
 def _kind_share(context: Context, kind: Ints) -> npt.NDArray[np.float64]:
     """For each row of `ops`, given its kind, the share of the counted time that all operators of that kind own."""
     ledger = context.ledger
-    segments = ledger.counted & ledger.through(*_OWNED) & (ledger.row >= 0)
+    segments = ledger.counted & ledger.through(*OWNED) & (ledger.row >= 0)
     total = summed(kind[ledger.row[segments]], ledger.dur_ns[segments], int(kind.max()) + 1 if len(kind) else 0)
     share: npt.NDArray[np.float64] = total[kind] / max(ledger.counted_ns, 1)
     return share
@@ -187,7 +186,7 @@ def _parts(context: Context) -> tuple[Ints, Ints]:
     """
     ledger, host = context.ledger, context.recording.host
     if context.cpu_program:
-        owned = np.flatnonzero(ledger.through(*_OWNED) & (ledger.row >= 0))
+        owned = np.flatnonzero(ledger.through(*OWNED) & (ledger.row >= 0))
         return owned, ledger.row[owned]
     if not context.idle_trusted or context.device < 0:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)

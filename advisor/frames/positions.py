@@ -12,13 +12,13 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from advisor.intervals import Ints
+from advisor.frames.patterns.tree import Shapes
+from advisor.intervals import Bools, Ints
 from advisor.timeline.calls import OPTIMIZER
 from advisor.timeline.context import Context
 
 Floats = npt.NDArray[np.float64]
-_DIMS = re.compile(r"\[[\d,\s]*\]")
-_NUMBER = re.compile(r"\d+")
+Operands = tuple[tuple[int, ...], ...]
 _LOSS = re.compile(r"^aten::(?:nll_loss(?:2d)?_forward|cross_entropy_loss)$")
 _LEAST_CLASSES = 256
 """Fewer classes than these cost next to nothing to compute."""
@@ -30,7 +30,7 @@ def padding_share(context: Context, rows: Ints) -> Floats:
     if recorded is None or not recorded.batch_width or recorded.batch_longest is None or not len(rows):
         return out
     width, share = recorded.batch_width, 1 - recorded.batch_longest / recorded.batch_width
-    shapes = _Shapes(context, rows)
+    shapes = _Operators(context, rows)
     looked_up = [dims for dims in shapes.of("aten::embedding") if len(dims) > 1 and width in dims[1]]
     if share <= 0 or not looked_up:
         return out
@@ -46,7 +46,7 @@ def unlabelled_share(context: Context, rows: Ints) -> Floats:
     recorded, out = context.metadata.recorded, np.full(len(rows), np.nan)
     if recorded is None or not recorded.ignored_share or not len(rows):
         return out
-    shapes = _Shapes(context, rows)
+    shapes = _Operators(context, rows)
     losses = {
         (dims[0][0], dims[0][1])
         for name in context.names
@@ -58,7 +58,7 @@ def unlabelled_share(context: Context, rows: Ints) -> Floats:
         return out
     classes, counts = {many for _, many in losses}, {count for count, _ in losses}
 
-    def on_logits(dims: list[list[int]]) -> bool:
+    def on_logits(dims: Operands) -> bool:
         numbers = {number for each in dims for number in each}
         return bool(numbers & classes) and (bool(numbers & counts) or not counts.isdisjoint(_products(dims)))
 
@@ -67,35 +67,27 @@ def unlabelled_share(context: Context, rows: Ints) -> Floats:
     return out
 
 
-def _products(dims: list[list[int]]) -> set[int]:
+def _products(dims: Operands) -> set[int]:
     """Numbers of positions in shapes that hold them as rows times width, in front of the classes or of what makes them."""
     return {int(np.prod(each[:-1])) for each in dims if len(each) > 2}
 
 
-class _Shapes:
-    """Shapes of operators, parsed once for each distinct text."""
+class _Operators:
+    """Shapes of operators' inputs, read once for each distinct list."""
 
     def __init__(self, context: Context, rows: Ints) -> None:
-        self._context, self._rows = context, rows
-        table = context.tables["op"]
-        host = context.recording.host
-        self._codes = table["dims"][host.row[rows]]
-        self._names = host.name[rows]
-        used = np.unique(self._codes)
-        self._dims = {int(code): _parsed(context.shape_texts[code]) for code in used.tolist()}
+        self._names, self._codes = context.recording.host.name[rows], context.op_column(rows, "dims")
+        self._all = context.names
+        shapes = Shapes(context.recording.recorded.raws)
+        self._operands = {code: shapes.operands(code) for code in np.unique(self._codes).tolist()}
 
-    def of(self, name: str) -> list[list[list[int]]]:
+    def of(self, name: str) -> list[Operands]:
         """Distinct shapes of the inputs of operators of one name."""
-        if name not in self._context.names:
+        if name not in self._all:
             return []
-        codes = np.unique(self._codes[self._names == self._context.names.index(name)])
-        return [self._dims[code] for code in codes.tolist()]
+        codes = np.unique(self._codes[self._names == self._all.index(name)])
+        return [self._operands[code] for code in codes.tolist()]
 
-    def where(self, holds: Callable[[list[list[int]]], bool]) -> npt.NDArray[np.bool_]:
+    def where(self, holds: Callable[[Operands], bool]) -> Bools:
         """Flag operators whose shapes do what is asked."""
-        good = [code for code, dims in self._dims.items() if holds(dims)]
-        return np.isin(self._codes, good)
-
-
-def _parsed(text: str) -> list[list[int]]:
-    return [[int(number) for number in _NUMBER.findall(part)] for part in _DIMS.findall(text)]
+        return np.isin(self._codes, [code for code, operands in self._operands.items() if holds(operands)])

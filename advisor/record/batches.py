@@ -81,6 +81,8 @@ def _rows(torch: Any, tensor: Any) -> Rows:
         pad = side[:, -1].mode().values
         kept = (side != pad).flip(1).int().cumsum(1) > 0
         lengths = kept.sum(1)
+        if bool((lengths == 0).all()):
+            return best  # one value throughout, as a mask of ones: nothing tells what pads it
         padding = 1 - float(lengths.sum()) / (height * width)
         # A row that ends with the value that another one is padded with is none: most have to end with several of them.
         if float((lengths <= width - 2).double().mean()) > 0.5 and padding > best.padding:

@@ -300,6 +300,12 @@ class Context:
             "library": self.labels(library, texts),
         }
 
+    def top(self, node: Ints) -> Bools:
+        """Flag the forest nodes that no operator is around."""
+        host = self.recording.host
+        found: Bools = fetch(host.group, fetch(host.attributes.op, host.parent[node])) != OP
+        return found
+
     def lines(self, node: Ints) -> Ints:
         """The line of the user's that each forest node is called from, -1 where unknown."""
         return fetch(self._place_tables[1], fetch(self.recording.host.attributes.user, node))

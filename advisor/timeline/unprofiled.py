@@ -15,8 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from advisor.intervals import Bools, Ints, fetch, summed
-from advisor.timeline.calls import OP
+from advisor.intervals import Bools, Ints, summed
 from advisor.timeline.context import Context
 from advisor.timeline.cpu import main_thread
 
@@ -89,8 +88,7 @@ def _taken_by_events(context: Context, slowed: Bools, event_ns: float) -> npt.ND
     """
     ledger, host, rows = context.ledger, context.recording.host, context.op_rows
     here = rows[host.thread[rows] == main_thread(context.recording)]
-    top = here[fetch(host.group, fetch(host.attributes.op, host.parent[here])) != OP]
-    ends = np.sort(host.end[top])
+    ends = np.sort(host.end[here[context.top(here)]])
     at = np.flatnonzero(slowed)
     call = np.searchsorted(ends, ledger.start_ns[at], side="right")
     count = summed(np.searchsorted(ends, host.start[here], side="right"), 1, len(ends) + 1)

@@ -1,4 +1,4 @@
-"""What an optimizer's step updates, what an operator on a list writes, and what a convolution takes by transforms."""
+"""Shapes that an optimizer's step updates and an operator on a list writes, and what a convolution takes by transforms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the recorder reads off the first batches: widths, padding and labels, by hand."""
+"""Widths, padding and labels that the recorder reads off the first batches, by hand."""
 
 from __future__ import annotations
 
@@ -47,6 +47,13 @@ def test_rows_padded_to_a_width(left: bool) -> None:
 def test_rows_without_padding() -> None:
     found = summary(words(20, 20), words(20, 20))
     assert (found["batch_width"], found["batch_longest"], found["padding_share"]) == (20, 20, 0.0)
+
+
+def test_a_mask_of_ones_is_no_padding() -> None:
+    import torch
+
+    found = summary(torch.ones(4, 20, dtype=torch.long), torch.ones(4, 20, dtype=torch.long))
+    assert (found["batch_longest"], found["padding_share"]) == (20, 0.0)
 
 
 def test_batches_of_their_own_widths_are_not_padded_to_one() -> None:

@@ -404,6 +404,8 @@ def test_every_frame_is_known_to_own_time_or_not() -> None:
         "settings",
         "stalls",
         "batches",
+        "annotations",
+        "collective_calls",
     }
     assert [name for name in FRAMES if not FRAMES[name].evidence] == ["trace"]
 

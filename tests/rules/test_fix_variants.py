@@ -84,7 +84,7 @@ TRAINS = r"\.backward\(\)|GradScaler|optimizer\.step|train_step|zero_grad|torch\
 BY_ROWS = {
     "cpu/unfused-optimizer", "kernels/foreach-optimizer", "kernels/single-tensor-optimizer", "gradient/zeroing-fill",
     "gradient/zeroing-memset", "gradient/zeroing-wait", "gradient/added-to-zeros", "sync/debug-api", "gpu-idle/foreach-grouping",
-    "kernels/slow-optimizer",
+    "kernels/slow-optimizer", "gradient/dense-embedding",
 }  # fmt: skip
 
 
@@ -149,7 +149,10 @@ def test_the_optimizer_stays_what_it_is(name: str) -> None:
     assert "torch.optim" not in fixes["gpu-idle/launch-bound"].after
     others = {"SGD", "Adagrad", "AdamW", "Adam", "RMSprop"} - {name}
     # Sparse gradients have an optimizer of their own.
-    assert set(holding(rf"torch\.optim\.({'|'.join(others)})\(", facts)) <= {"kernels/scatter-embedding-backward"}
+    assert set(holding(rf"torch\.optim\.({'|'.join(others)})\(", facts)) <= {
+        "kernels/scatter-embedding-backward",
+        "gradient/dense-embedding",
+    }
 
 
 def test_an_optimizer_without_a_fused_form_is_given_foreach() -> None:
