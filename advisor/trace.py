@@ -246,7 +246,9 @@ class Trace:
         if name not in self._frames:
             if name not in FRAMES:
                 raise UsageError(f"no frame {name!r}; the frames are {', '.join(FRAMES)}")
-            self._frames[name] = FRAMES[name].build(self._context)
+            from advisor.frames.values import as_declared
+
+            self._frames[name] = as_declared(FRAMES[name].build(self._context), FRAMES[name].schema)
         return self._frames[name]
 
     def query(self, sql: str) -> pd.DataFrame:

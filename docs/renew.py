@@ -304,10 +304,16 @@ def score() -> str:
         ['of these "cannot answer"', f"{sum(result['right'] for result in unknown)} of {len(unknown)}"],
         ["answers of tools", f"{len(sizes)}, median {statistics.median(sizes):.0f} bytes, longest {max(sizes):,}"],
     ]
+    first = json.loads((QUESTIONS / "blind" / "first_try.json").read_text(encoding="utf-8"))
+    blind = [result for result in results if result["id"] in {other["id"] for other in first}]
+    rows += [
+        ["of the blind, at the first try", f"{sum(result['right'] for result in first)} of {len(first)}"],
+        ["of the blind, after what these showed was mended", f"{sum(r['right'] for r in blind)} of {len(blind)}"],
+    ]
     texts = {
         question["id"]: f"{question['text']} ({question['trace']})"
-        for name in ("own", "public")
-        for question in tomllib.loads((QUESTIONS / f"{name}.toml").read_text(encoding="utf-8"))["question"]
+        for name in ("own.toml", "public.toml", "blind/questions.toml")
+        for question in tomllib.loads((QUESTIONS / name).read_text(encoding="utf-8"))["question"]
     }
     rows += [
         [f"wrong: {result['id']}", f"{texts[result['id']]}: `{result['answer']}`; the key is `{result['key']}`"]

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
-import shutil
 import sys
-import tempfile
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -27,52 +23,15 @@ from support import traces  # noqa: E402
 FIRST = ("tests/execution/test_cluster.py", "tests/report/test_browser.py")
 # Tests make millions of objects that live as long as they: looking for cycles at each 700th is a tenth of the run.
 RARELY = (50_000, 20, 50)
-# Tests make tens of thousands of small files and folders, for each of which a disk's journal is waited for.
-MEMORY, ROOM = Path("/dev/shm"), 4 << 30
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the folder by which the processes of this run share analyses of real traces, and collect garbage rarely.
-
-    Temporary files lie in memory where there is room, unless TMPDIR says where.
-    """
+    """Make the folder by which the processes of this run share analyses of real traces, and collect garbage rarely."""
     gc.set_threshold(*RARELY)
     if not hasattr(config, "workerinput"):
-        if "TMPDIR" not in os.environ and roomy(MEMORY):
-            clear_up(MEMORY)
-            folder_of_run = tempfile.mkdtemp(prefix=f"advisor-tests-{os.getpid()}-", dir=MEMORY)
-            os.environ["TMPDIR"], tempfile.tempdir = folder_of_run, None
-            config.add_cleanup(lambda: empty(Path(folder_of_run)))
         folder = TemporaryDirectory(prefix="advisor-tests-")
         os.environ[traces.SHARED] = folder.name
         config.add_cleanup(folder.cleanup)
-
-
-def roomy(folder: Path) -> bool:
-    """Tell if a folder in memory is there and the machine has memory for it."""
-    try:
-        available = int(Path("/proc/meminfo").read_text().partition("MemAvailable:")[2].split()[0]) << 10
-        return os.access(folder, os.W_OK) and min(available, shutil.disk_usage(folder).free) >= ROOM
-    except (OSError, IndexError, ValueError):
-        return False
-
-
-def empty(folder: Path) -> None:
-    """Remove a folder of a run; what multiprocessing made in this process it removes itself, later, and insists on it."""
-    for entry in folder.iterdir():
-        if entry.is_dir() and not entry.is_symlink() and not entry.name.startswith("pymp-"):
-            shutil.rmtree(entry, ignore_errors=True)
-        elif entry.is_symlink() or not entry.is_dir():
-            entry.unlink(missing_ok=True)
-    with contextlib.suppress(OSError):
-        folder.rmdir()
-
-
-def clear_up(folder: Path) -> None:
-    """Remove what runs that were killed have left there: their process is gone."""
-    for left in folder.glob("advisor-tests-*-*"):
-        if not Path(f"/proc/{left.name.split('-')[2]}").exists():
-            shutil.rmtree(left, ignore_errors=True)
 
 
 @pytest.fixture

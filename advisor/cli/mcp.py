@@ -36,7 +36,7 @@ TOKEN = "ADVISOR_MCP_TOKEN"
     shell_complete=completion.files,
     help=f"Token that clients send over HTTP [{TOKEN}, else a new one, printed].",
 )
-@click.option("--allow-write", is_flag=True, help="Offer tools that run a program and write below the roots: record.")
+@click.option("--allow-write", is_flag=True, help="Let record and fix run programs and write below the roots.")
 @click.option("--answer-kb", type=click.IntRange(2, 1000), default=4, help="Longest answer, in kB [4].")
 @options.catalogue
 def command(

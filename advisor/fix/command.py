@@ -59,12 +59,10 @@ def fix(script: str | None, arguments: Sequence[str], choices: Choices, analyze:
         else:
             say("recording the program, in a copy of its tree")
             analysis, recorded = analyze(_record(program, folder))
+        if not choices.verify:
+            return _with_time(proposed(script or analysis.trace.path, analysis, recorded, project), begun)
         cores = recorded.cores if recorded is not None else None
         proposals, advice = propose(analysis, project, cores=cores, writes=choices.apply or choices.branch is not None)
-        if not choices.verify:
-            fixes = [result(one, one.changes[0], "proposed") for one in proposals]
-            done = _proposed(script or analysis.trace.path, fixes, advice)
-            return _with_time(done, begun)
         program.deadline = begun + choices.budget_s
         verified, verifier = _verify(program, proposals, folder, choices, say)
         return _finish(project, script or "", verified, advice, verifier, choices, begun, recorded)
@@ -147,12 +145,15 @@ def _apply(project: Project, proposal: Proposal, kept: FixResult, files: Files) 
     return kept
 
 
-def _proposed(script: str, fixes: list[FixResult], advice: list[Advice]) -> Fixes:
+def proposed(name: str, analysis: Analysis, recorded: Recorded | None, project: Project) -> Fixes:
+    """Return the edits that the findings of an analysis ask for, as diffs; runs and writes nothing."""
+    proposals, advice = propose(analysis, project, cores=recorded.cores if recorded is not None else None, writes=False)
+    fixes = [result(each, each.changes[0], "proposed") for each in proposals]
     if fixes:
         text = f"{len(fixes)} edit{'s' * (len(fixes) != 1)} can be made; nothing is written"
     else:
         text = "No edit can be made for certain" if advice else "Nothing to fix"
-    return Fixes(script=script, headline=text, verified=False, applied=False, fixes=fixes, advice=advice)
+    return Fixes(script=name, headline=text, verified=False, applied=False, fixes=fixes, advice=advice)
 
 
 def _with_time(done: Fixes, begun: float) -> Fixes:

@@ -225,7 +225,7 @@ def told(context: Context) -> tuple[Ints, Ints, list[str | None]]:
     """Nodes that say what each row sends, the bytes sent in, and their number format."""
     launch = context.recording.work.launch[communication(context)]
     teller = _teller(context, launch)
-    return (teller, *_messages(context, teller, launch))
+    return (teller, *messages(context, teller, launch))
 
 
 class Reductions(NamedTuple):
@@ -302,7 +302,7 @@ _MOST_ELEMENTS = 1 << 50
 """A message of more fits no machine: its size is damage."""
 
 
-def _messages(context: Context, teller: Ints, launch: Ints) -> tuple[Ints, list[str | None]]:
+def messages(context: Context, teller: Ints, launch: Ints) -> tuple[Ints, list[str | None]]:
     """Bytes sent in (-1 where unknown) and number format of each collective: as it says, else by its operand."""
     texts = context.recording.recorded.texts
     codes, elements = context.op_column(teller, "comm_dtype"), context.op_column(teller, "in_elements")

@@ -97,8 +97,13 @@ def build(context: Context) -> pd.DataFrame:
     frame = context.common(start=start, dur=dur, cost=dur.copy(), node=place, device=ledger.device)
     # The function that is named covers half of the stretch: what runs at its middle may be a moment of it.
     lasting = np.where(place == node, _covering(context, node, start, start + dur), place)
-    named = context.common(start=start, dur=dur, cost=dur, node=lasting)
-    frame |= {column: named[column] for column in ("file", "line", "function", "library")}
+    own, library = fetch(user, lasting), fetch(host.attributes.library, lasting)
+    if host.user_before is not None and host.library_before is not None:
+        # The recorder found it in the pass that recorded stacks.
+        found = bare & (fetch(host.user_before, around.after) >= 0)
+        own = np.where(found, fetch(host.user_before, around.after), own)
+        library = np.where(found, fetch(host.library_before, around.after), library)
+    frame |= context.places(own, library)
     # So does the operator; where none covers half, the stretch is nobody's.
     acting = fetch(host.attributes.op, lasting)
     acting = np.where(between | (2 * _within(context, acting, start, start + dur) < dur), -1, acting)

@@ -17,10 +17,12 @@ from advisor.frames.limits import LIMITS, REASON_COLUMNS, limit_columns, reason_
 from advisor.frames.patterns.find import find
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Bools, Ints, covered, fetch, union
+from advisor.privacy import clean_path
 from advisor.roofline.limits import Floats
 from advisor.timeline import launch_origin as origin
 from advisor.timeline.calls import OP
 from advisor.timeline.context import Context
+from advisor.timeline.fused_names import operators
 from advisor.timeline.graph_origins import graph_origins
 from advisor.timeline.kernel_names import KernelName
 from advisor.timeline.recording import KERNEL
@@ -67,6 +69,9 @@ SCHEMA = Schema(
         flag("added_to_zeros", "adds a gradient to one that zero_grad filled with zeros, once for each tensor filled"),
         text("shapes", "operand shapes of the launching operator", "args.Input Dims"),
         text("operand_types", "operand types of the launching operator", "args.Input type"),
+        text("fused", "operators that Inductor fused into the kernel, by its name; NULL for other kernels"),
+        text("generated", "file of the code that Inductor generated for it, the user's folder left out; NULL where not recorded",
+             "args.kernel_file"),
         text("dtypes", "the same: its older name, which pandas has for something else", "args.Input type"),
         integer("exposed_ns", "ns", "for communication: what no other kernel hides; otherwise the duration"),
         text("outer_op", "outermost operator around the launch: the one that the program or autograd called"),
@@ -234,11 +239,30 @@ def _event_columns(context: Context) -> dict[str, object]:
         "warps_per_sm": column("warps_per_sm").astype(np.float64),
         "occupancy": context.occupancy,
         "phase": context.phase(launch),
+        "fused": _fused(context, work.name[rows]),
+        "generated": _generated(context, launch),
         "shapes": context.labels(context.op_column(launch, "dims"), context.shape_texts),
         "operand_types": operand_types,
         "dtypes": operand_types,
         "exposed_ns": exposed(context, rows),
     }
+
+
+def _fused(context: Context, name: Ints) -> object:
+    """Operators of the kernels that Inductor generated."""
+    table = [""] * len(context.names)
+    for code in context.kernel_names:
+        table[code] = ", ".join(operators(context.names[code]))
+    return context.labels(name, table)
+
+
+def _generated(context: Context, launch: Ints) -> object:
+    """Files of the code of generated kernels, as their launch's operator says."""
+    texts, codes = context.recording.recorded.texts, context.op_column(launch, "generated")
+    table = [""] * len(texts)
+    for code in np.unique(codes[codes >= 0]).tolist():
+        table[code] = clean_path(texts[code])
+    return context.labels(codes, table)
 
 
 def _counts_threads(context: Context, launch: Ints) -> Bools:

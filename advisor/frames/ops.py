@@ -10,8 +10,10 @@ import pandas as pd
 
 from advisor.frames.frame import COUNT, SELF, TIME, Frame, Rows, owns_parts
 from advisor.frames.limits import LIMITS, limit_columns
+from advisor.frames.positions import padding_share, unlabelled_share
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Ints, covered, fetch, summed
+from advisor.reading.program_settings import BF16
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP
 from advisor.timeline.context import Context
 from advisor.timeline.launch_origin import thread_behind
@@ -40,6 +42,12 @@ SCHEMA = Schema(
         flag("top", "no operator around it"),
         flag("view", "gives another view of its operand, and computes nothing"),
         text("kind", "matmul, convolution, recurrent, attention, normalization, pooling, indexing; else its own name"),
+        flag("bf16_pays", "a product of 2 MFLOP or more on a processor that multiplies bfloat16; NULL where the processor was not "
+             "recorded, or the size is unknown"),
+        real("padding_share", "share", "of its work that is on padding: where its shapes hold the width that `advisor record` saw "
+             "rows padded to, and these are looked up in an embedding; else NULL"),
+        real("unlabelled_share", "share", "of its work that is for positions whose label the loss leaves out: where its shapes "
+             "hold the classes and the positions of a loss, and `advisor record` saw labels of -100; else NULL"),
         *LIMITS,
         real("kind_share", "share", "of the counted time: what all operators of its kind own; 0 unless the program ran "
              "on the CPU"),
@@ -61,6 +69,7 @@ _KINDS = tuple(
         ("indexing", r"(?:embedding|index|gather|scatter|masked_|unsafe_index|segment_)"),
     )
 )
+_PAYING_FLOPS = 2e6
 _OWNED = ("compute", "communication")
 """Causes whose rows are operators, in the ledger of a CPU program."""
 
@@ -82,7 +91,7 @@ def build(context: Context) -> pd.DataFrame:
     acts = (host.group == OP) | (host.group == ANNOTATION)
     children = np.flatnonzero(acts & (host.parent >= 0))
     inner = summed(host.parent[children], length[children], host.size)
-    time, count = _launched_inside(context)
+    time, count = context.once(launched_inside)
     above = fetch(host.attributes.op, host.parent[rows])
     frame = context.common(start=host.start[rows], dur=length[rows], cost=_cost(context), node=rows)
     kinds, kind = op_kinds(context.names, host.name[rows])
@@ -107,8 +116,21 @@ def build(context: Context) -> pd.DataFrame:
         "kind": context.labels(kind, kinds),
         "kind_share": _kind_share(context, kind) if context.cpu_program else np.zeros(len(rows)),
     }
-    frame |= limit_columns(context, rows)
+    limits = limit_columns(context, rows)
+    frame |= {"padding_share": padding_share(context, rows), "unlabelled_share": unlabelled_share(context, rows)}
+    frame |= limits | {"bf16_pays": _bf16_pays(context, np.asarray(limits["flops"], np.float64))}
     return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
+
+
+def _bf16_pays(context: Context, flops: npt.NDArray[np.float64]) -> npt.NDArray[np.object_]:
+    """Tell for each row whether bfloat16 pays for its products: below 2 MFLOP the casts take as long as they save."""
+    recorded = context.metadata.recorded
+    sets = recorded.instruction_sets if recorded is not None else None
+    out = np.full(len(flops), None, object)
+    if sets is not None:
+        known = np.ones(len(flops), np.bool_) if BF16.isdisjoint(sets) else ~np.isnan(flops)
+        out[known] = (flops[known] >= _PAYING_FLOPS) & (not BF16.isdisjoint(sets))
+    return out
 
 
 def _cost(context: Context) -> Ints:
@@ -126,7 +148,7 @@ def _cost(context: Context) -> Ints:
     return np.maximum(own[rows], 0)
 
 
-def _launched_inside(context: Context) -> tuple[Ints, Ints]:
+def launched_inside(context: Context) -> tuple[Ints, Ints]:
     """Per forest node: GPU ns and pieces of work launched at or below it."""
     host, work = context.recording.host, context.recording.work
     linked = work.launch >= 0

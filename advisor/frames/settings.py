@@ -17,14 +17,15 @@ from advisor.frames.schema import Schema, flag, integer, real, text
 from advisor.frames.values import typed
 from advisor.intervals import summed
 from advisor.privacy import clean_path
-from advisor.reading.program_settings import STACKS_APART, Autocast, Loader, Recorded
+from advisor.reading.program_settings import BF16, STACKS_APART, Autocast, Loader, Recorded
 from advisor.timeline.context import Context
 from advisor.timeline.waits import LOADER
 
 _BY = "advisor record"
 _ENOUGH = 3
 _AS_RECORDED = (
-    "cores", "threads", "tf32_matmul", "tf32_cudnn", "cudnn_benchmark", "deterministic", "backwards_per_step",
+    "cores", "threads", "processor", "quantized_engine", "tf32_matmul", "tf32_cudnn", "cudnn_benchmark", "deterministic",
+    "backwards_per_step",
 )  # fmt: skip
 _OF_LOADERS = ("workers", "batch_size", "prefetch", "pin_memory", "persistent")
 _WAITED = "of the loaders of the kind that the trace waits for (with workers or without)"
@@ -33,6 +34,12 @@ COLUMNS = (
     flag("settings_recorded", "`advisor record` wrote the program's settings into the trace: the columns from here on"),
     integer("cores", "", "CPU cores that the process may use; NULL where not recorded", _BY),
     integer("threads", "", "threads that an operator on the CPU uses; NULL where not recorded", _BY),
+    text("processor", "model of the processor; NULL where not recorded", _BY),
+    text("instruction_sets", "of avx2, avx512_bf16, amx_bf16, sve and their like what the processor has, joined by commas; NULL "
+         "where not recorded", _BY),
+    flag("bf16_in_hardware", "the processor multiplies bfloat16: amx_bf16, avx512_bf16, or ARM's bf16; NULL where not recorded",
+         _BY),
+    text("quantized_engine", "torch.backends.quantized.engine; NULL where not recorded", _BY),
     integer("loader_workers", "", f"worker processes {_WAITED}; NULL where they differ or none was recorded", _BY),
     integer("loader_batch_size", "", f"batch size {_WAITED}; NULL likewise, or where the sampler decides", _BY),
     integer("loader_prefetch", "", f"batches that each worker keeps ready, {_WAITED}; NULL likewise", _BY),
@@ -136,9 +143,12 @@ def facts(context: Context) -> dict[str, Any]:
     loaders = _loaders_in_use(settings.loaders, context)
     fused = _common(optimizer.fused is True for optimizer in settings.optimizers)
     bare = float(np.median(settings.unprofiled_step_ms)) * 1e6 if settings.unprofiled_step_ms else None
+    sets = settings.instruction_sets
     return {
         "settings_recorded": True,
         **{name: getattr(settings, name) for name in _AS_RECORDED},
+        "instruction_sets": None if sets is None else ", ".join(sets),
+        "bf16_in_hardware": None if sets is None else not BF16.isdisjoint(sets),
         **{f"loader_{name}": _common(getattr(loader, name) for loader in loaders) for name in _OF_LOADERS},
         "backwards_per_step": _else(settings.backwards_per_step, context),
         "optimizer_fused": fused,

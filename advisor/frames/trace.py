@@ -22,6 +22,7 @@ from advisor.frames import (
     settings,
 )
 from advisor.frames.frame import Frame
+from advisor.frames.patterns.updates import updates_known
 from advisor.frames.schema import Schema, flag, integer, real, text
 from advisor.frames.values import plain, typed
 from advisor.intervals import Bools
@@ -102,6 +103,7 @@ SCHEMA = Schema(
         flag("training", "a backward pass was seen"),
         flag("optimizer_seen", "an optimizer's step was seen"),
         real("optimizer_launches", "", "launches in a step of the optimizer, the median; NULL without one, or unknown"),
+        flag("updates_known", "shapes tell what each step of an optimizer updates; NULL where one hides it, or none was seen"),
         flag("optimizer_factorizes", "its steps invert or factorize matrices; NULL without one, or unknown"),
         flag("amp_scaler", "a GradScaler's operators were seen"),
         flag("compiled", "torch.compile's kernels or regions were seen"),
@@ -282,6 +284,7 @@ def _habits(context: Context) -> dict[str, Any]:
         "training": context.training(),
         "optimizer_seen": any(name.startswith("Optimizer.step") for name in names),
         "optimizer_launches": optimizers.launched_each(context),
+        "updates_known": updates_known(context),
         "optimizer_factorizes": optimizers.factorizes(context),
         "amp_scaler": any("_amp_foreach_non_finite_check" in name or "_amp_update_scale" in name for name in names),
         "graph_breaks": compiles.breaks_each(context),

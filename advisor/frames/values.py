@@ -9,17 +9,32 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from advisor.frames.schema import Column
+from advisor.frames.schema import Column, Schema
 
 if TYPE_CHECKING:
     from pandas.api.extensions import ExtensionArray
 
 
+_NO_WORDS = pd.CategoricalDtype(pd.Index([], dtype=object))
+"""Text, where pandas by itself makes numbers of categories that hold none, which SQL could not compare with text."""
+
+
 @lru_cache(maxsize=256)
-def _categories(words: tuple[str, ...], empty: bool) -> pd.CategoricalDtype:
+def _categories(words: tuple[str, ...]) -> pd.CategoricalDtype[Any]:
     """Categories of a column that holds these words. pandas takes longer to make them than all else of a row."""
-    dtype: pd.CategoricalDtype = pd.Categorical(words or (() if empty else (None,))).dtype
+    if not words:
+        return _NO_WORDS
+    dtype: pd.CategoricalDtype[Any] = pd.Categorical(words).dtype
     return dtype
+
+
+def as_declared(table: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+    """Return the table of a frame with its columns of text as text, also those that hold none."""
+    for column in schema.columns:
+        dtype = table[column.name].dtype
+        if column.type == "VARCHAR" and isinstance(dtype, pd.CategoricalDtype) and dtype.categories.dtype.kind == "f":
+            table[column.name] = pd.Categorical.from_codes(np.full(len(table), -1), dtype=_NO_WORDS, validate=False)
+    return table
 
 
 def typed(values: Sequence[Any], column: Column) -> ExtensionArray:
@@ -29,9 +44,7 @@ def typed(values: Sequence[Any], column: Column) -> ExtensionArray:
         words = tuple(sorted({value for missing, value in zip(blank, values, strict=True) if not missing}))
         codes = {word: code for code, word in enumerate(words)}
         numbers = [-1 if missing else codes[value] for missing, value in zip(blank, values, strict=True)]
-        return pd.Categorical.from_codes(
-            np.array(numbers, np.int64), dtype=_categories(words, not values), validate=False
-        )
+        return pd.Categorical.from_codes(np.array(numbers, np.int64), dtype=_categories(words), validate=False)
     absent = np.array(blank, np.bool_)
     numbers = [0 if missing else value for missing, value in zip(blank, values, strict=True)]
     if column.type == "BIGINT":

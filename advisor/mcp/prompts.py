@@ -29,7 +29,8 @@ FASTER = Prompt(
 2. analyze the trace. If it is cut off, start-up alone or empty, record again as the answer says: nothing can be judged.
 3. Take the first finding, and explain it. Read the code at its place before you change anything. If the code does not fit
    the finding, say so, and take the next.
-4. Make that one change. Heed its caveat; ask before one that changes what is computed (batch size, precision).
+4. Make that one change; fix shows it as a diff where it is certain. Heed its caveat; ask before one that changes what is
+   computed (batch size, precision).
 5. Record again, the same way, and compare before with after. Keep the change only if the step is faster beyond noise.
 6. Go on with the next finding. Stop where savings are under 2 % of the step, or where limits says that no more is there.
 
@@ -48,7 +49,8 @@ CI = Prompt(
    (steps, runs that are alike): that is no regression.
 2. For a rule that newly fires: explain it on this trace. For a figure: analyze, and timeline of a slow step.
 3. If a trace of the last good run is there, compare the two: causes, findings, kernels and operators that changed.
-4. Look at the commits since then for what touches the places that were named.
+4. Where runs are kept over commits, history says between which commits a figure changed. Look at the commits since then for
+   what touches the places that were named.
 
 Answer with the check that failed, its figures before and after, the place in the source, and the change that you believe is
 responsible, with how sure you are. If the trace does not tell, say so.""",

@@ -49,6 +49,10 @@ class Roots:
                 return relative if relative != "." else folder.name
         return path.name
 
+    def holding(self, path: Path) -> Path:
+        """Return the root that a resolved path lies in."""
+        return next(folder for folder in self.folders if path.is_relative_to(folder))
+
     @property
     def named(self) -> str:
         """The roots in words, without the folders above them."""

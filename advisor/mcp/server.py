@@ -67,10 +67,11 @@ def serve(workspace: Workspace) -> None:
 
 async def _list_tools(workspace: Workspace, _context: Any, _params: Any) -> types.ListToolsResult:
     offered = tools.offered(allow_write=workspace.allow_write)
-    return types.ListToolsResult(tools=[_declared(tool) for tool in offered])
+    return types.ListToolsResult(tools=[_declared(tool, allow_write=workspace.allow_write) for tool in offered])
 
 
-def _declared(tool: Tool) -> types.Tool:
+def _declared(tool: Tool, *, allow_write: bool) -> types.Tool:
+    reads = not (tool.writes or (tool.may_write and allow_write))
     return types.Tool(
         name=tool.name,
         title=tool.title,
@@ -78,9 +79,9 @@ def _declared(tool: Tool) -> types.Tool:
         input_schema=tool.schema,
         annotations=types.ToolAnnotations(
             title=tool.title,
-            read_only_hint=not tool.writes,
+            read_only_hint=reads,
             destructive_hint=False,
-            idempotent_hint=not tool.writes,
+            idempotent_hint=reads,
             open_world_hint=False,
         ),
     )
@@ -132,6 +133,8 @@ def _failure(workspace: Workspace, message: str) -> str:
     """Write an error in the bounds of an answer, without the folders above the roots."""
     for folder in workspace.roots.folders:
         message = message.replace(f"{folder}/", "")
+        if folder.name:
+            message = message.replace(str(folder), folder.name)
     text = "\n".join(clean(line) for line in without_secrets(answers.mark_free(message)).splitlines())
     return text.encode()[: workspace.most_bytes - 200].decode("utf-8", "ignore") + "\n"
 

@@ -32,7 +32,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 @dataclass(frozen=True)
 class Tool:
     """A tool. ``writes``: it changes files or runs a program, and is there only where the server was started with
-    ``--allow-write``."""
+    ``--allow-write``. ``may_write``: an argument of it does, and is refused elsewhere."""
 
     name: str
     title: str
@@ -40,6 +40,7 @@ class Tool:
     arguments: type[Arguments]
     run: Callable[[Workspace, Any], Answer]
     writes: bool = False
+    may_write: bool = False
 
     @property
     def schema(self) -> dict[str, Any]:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from advisor.reading import accelerators, links, processes
 from advisor.reading.events import BROKEN, COUNTERS, EARLY, GROUPS, ONE_TIME, RAWS, TIMES, Args, Event, Times
 from advisor.reading.grown import Grown
+from advisor.reading.tracebacks import frames
 
 Array = npt.NDArray[Any]
 Table = dict[str, Array]
@@ -330,7 +331,11 @@ class Columns:
         table["types"] = np.array([raws[bytes(a.types)] for a in args], np.int32)
         table["strides"] = np.array([inputs[bytes(a.strides)] for a in args], np.int32)
         table["concrete"] = np.array([inputs[bytes(a.concrete)] for a in args], np.int32)
-        table["stack"] = np.array([stacks[a.stack or ""] for a in args], np.int32)
+        table["stack"] = np.array(
+            [stacks[a.stack or (frames(a.stack_trace) if a.stack_trace else "")] for a in args], np.int32
+        )
+        table["python_before"] = np.array([stacks[a.python_before or ""] for a in args], np.int32)
+        table["generated"] = np.array([texts[a.kernel_file or ""] for a in args], np.int32)
         table["collective"] = np.array([texts[a.collective or ""] for a in args], np.int32)
         return table | self._collective(args)
 

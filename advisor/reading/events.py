@@ -15,6 +15,9 @@ from msgspec import Raw, Struct, field
 Number = int | float | str | None
 Id = int | float | str | None
 NO_TEXT = Raw(b"")
+CALL_STACK = "Call stack"
+PYTHON_BEFORE = "Python before"
+"""Argument that `advisor record` writes beside the stack of an operator: the stack of the Python before it, where that took long."""
 
 
 class Args(Struct, gc=False):
@@ -40,7 +43,10 @@ class Args(Struct, gc=False):
     dims_old: Raw = field(default=NO_TEXT, name="Input dims")
     strides: Raw = field(default=NO_TEXT, name="Input Strides")
     concrete: Raw = field(default=NO_TEXT, name="Concrete Inputs")
-    stack: str | None = field(default=None, name="Call stack")
+    stack: str | None = field(default=None, name=CALL_STACK)
+    python_before: str | None = field(default=None, name=PYTHON_BEFORE)
+    stack_trace: str | None = None  # of the model's source, on operators of a compiled graph
+    kernel_file: str | None = None  # of the code that Inductor generated
     reserved: Number = field(default=None, name="Total Reserved")
     allocated: Number = field(default=None, name="Total Allocated")
     memory_bytes: Number = field(default=None, name="Bytes")

@@ -67,7 +67,11 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     """The settings of one recording. ``None`` where the recorder could not tell.
 
     ``cores`` are those that the process may use (by affinity and quota, not the machine's), ``threads`` what
-    ``torch.get_num_threads()`` says in the training process. Lists are empty where there was nothing of the kind.
+    ``torch.get_num_threads()`` says in the training process. ``instruction_sets`` are those of :data:`INSTRUCTION_SETS` that
+    the processor has, and ``event_ns`` is what the profiler took there for each operator that it recorded. Of the first
+    batches ``batch_width`` is what rows of whole numbers are padded to, ``batch_longest`` the longest without padding, and
+    ``ignored_share`` the part of labels that are -100, which a loss leaves out. Lists are empty where there was nothing of the
+    kind.
     """
 
     version: int = VERSION
@@ -77,6 +81,11 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     driver: str | None = None
     cores: int | None = None
     threads: int | None = None
+    processor: str | None = None
+    instruction_sets: tuple[str, ...] | None = None
+    memory_bytes: int | None = None
+    quantized_engine: str | None = None
+    event_ns: float | None = None
     loaders: tuple[Loader, ...] = ()
     optimizers: tuple[Optimizer, ...] = ()
     autocast: tuple[Autocast, ...] = ()
@@ -87,6 +96,10 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     deterministic: bool | None = None
     steps_by: str | None = None
     backwards_per_step: float | None = None
+    batch_width: int | None = None
+    batch_longest: int | None = None
+    padding_share: float | None = None
+    ignored_share: float | None = None
     unprofiled_step_ms: tuple[float, ...] = ()
     stacks: str | None = None
 
@@ -113,11 +126,19 @@ NAMES = (
 )
 """Names of settings: their argument or attribute, as a program writes it, where there is one."""
 
+INSTRUCTION_SETS = (
+    "avx2", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_int8", "sve", "sve2", "bf16", "i8mm",
+)  # fmt: skip
+"""Instruction sets that decide what a number format is worth, as Linux names them; ``bf16`` and what follows are ARM's."""
+BF16 = frozenset({"amx_bf16", "avx512_bf16", "bf16"})
+"""Those that multiply bfloat16."""
 MOST_ENTRIES = 64
 MOST_STEPS = 1000
 _MOST_PATH = 4096
 _MOST_CORES = 1 << 16
 _MOST_WORKERS = 4096
+_MOST_MEMORY = 1 << 60
+_MOST_EVENT_NS = 1e6
 _MOST_COUNT = 1 << 40
 _MOST_LINE = 1 << 30
 _DAY_MS = 86_400_000.0
@@ -138,6 +159,11 @@ def read(value: Any) -> Recorded | None:
         driver=word(value.get("driver")),
         cores=between(value.get("cores"), 1, _MOST_CORES),
         threads=between(value.get("threads"), 1, _MOST_CORES),
+        processor=word(value.get("processor")),
+        instruction_sets=_sets(value.get("instruction_sets")),
+        memory_bytes=between(value.get("memory_bytes"), 1, _MOST_MEMORY),
+        quantized_engine=word(value.get("quantized_engine")),
+        event_ns=real(value.get("event_ns"), _MOST_EVENT_NS),
         loaders=_entries(value.get("loaders"), _loader),
         optimizers=_entries(value.get("optimizers"), _optimizer),
         autocast=_entries(value.get("autocast"), _autocast),
@@ -148,6 +174,10 @@ def read(value: Any) -> Recorded | None:
         deterministic=flag(value.get("deterministic")),
         steps_by=word(value.get("steps_by")),
         backwards_per_step=real(value.get("backwards_per_step"), 1e6),
+        batch_width=between(value.get("batch_width"), 1, _MOST_COUNT),
+        batch_longest=between(value.get("batch_longest"), 0, _MOST_COUNT),
+        padding_share=real(value.get("padding_share"), 1.0),
+        ignored_share=real(value.get("ignored_share"), 1.0),
         unprofiled_step_ms=_times(value.get("unprofiled_step_ms")),
         stacks=word(value.get("stacks")),
     )
@@ -158,6 +188,10 @@ def _entries(value: Any, read: Callable[[Table], Entry | None]) -> tuple[Entry, 
         return ()
     entries = [read(entry) for entry in value[:MOST_ENTRIES] if isinstance(entry, dict)]
     return tuple(entry for entry in entries if entry is not None)
+
+
+def _sets(value: Any) -> tuple[str, ...] | None:
+    return tuple(name for name in INSTRUCTION_SETS if name in value) if isinstance(value, list) else None
 
 
 def _times(value: Any) -> tuple[float, ...]:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import warnings
 from pathlib import Path
 from typing import Any
 
+from advisor.reading.program_settings import INSTRUCTION_SETS
+from advisor.record import memory
+
+_PROCESSOR = Path("/proc/cpuinfo")
 _DRIVER = Path("/proc/driver/nvidia/version")
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _QUOTA_1 = Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us")
@@ -36,6 +41,18 @@ def _quota() -> float | None:
     return cores if cores > 0 else None
 
 
+def processor() -> tuple[str | None, tuple[str, ...] | None]:
+    """Read the model of the processor, and which of the instruction sets it has; None where the system does not tell."""
+    try:
+        text = _PROCESSOR.read_text(errors="replace").partition("\n\n")[0]
+    except OSError:
+        return platform.processor() or None, None
+    lines = dict(re.findall(r"^([\w ]+?)\s*:\s*(.*)$", text, re.MULTILINE))
+    flags = lines.get("flags", lines.get("Features"))
+    name = lines.get("model name", "").strip() or platform.processor() or None
+    return name, None if flags is None else tuple(each for each in INSTRUCTION_SETS if each in flags.split())
+
+
 def driver() -> str | None:
     """Read the version of NVIDIA's kernel driver; None where there is none."""
     try:
@@ -49,6 +66,7 @@ def facts(torch: Any) -> dict[str, Any]:
     """Return the fields of :class:`~advisor.reading.program_settings.Recorded` of the whole process; None where unknown."""
     version = torch.version
     gpu = bool(version.cuda)
+    name, instruction_sets = processor()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return {
@@ -57,6 +75,10 @@ def facts(torch: Any) -> dict[str, Any]:
             "driver": driver(),
             "cores": usable_cores(),
             "threads": torch.get_num_threads(),
+            "processor": name,
+            "instruction_sets": instruction_sets,
+            "memory_bytes": memory.total(),
+            "quantized_engine": _engine(torch),
             "tf32_matmul": _switch(torch, "_get_cublas_allow_tf32") if gpu else None,
             "tf32_cudnn": _switch(torch, "_get_cudnn_allow_tf32") if gpu else None,
             "cudnn_benchmark": _switch(torch, "_get_cudnn_benchmark") if gpu else None,
@@ -70,3 +92,12 @@ def _switch(torch: Any, name: str) -> bool | None:
         return bool(getattr(torch._C, name)())
     except (AttributeError, RuntimeError):
         return None
+
+
+def _engine(torch: Any) -> str | None:
+    """Name the engine that quantized layers run on; None where this torch has none."""
+    try:
+        name = str(torch.backends.quantized.engine)
+    except (AttributeError, RuntimeError):
+        return None
+    return None if name == "none" else name

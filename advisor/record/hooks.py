@@ -128,7 +128,10 @@ class Hooks:
                 self._settings.batch(iterator)
             self._loading += 1
             try:
-                return original(iterator)
+                batch = original(iterator)
+                if not self.recording:
+                    self._settings.batches.look(torch, batch)
+                return batch
             except StopIteration:
                 if self._steps is not None:
                     self._steps.exhausted()

@@ -14,12 +14,22 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerAction, ProfilerActivity
 
-from advisor.record import INLINE, SECOND_PASS
+from advisor.record import INLINE, SECOND_PASS, memory
 from advisor.record.lines import Lines
 
 # Steps of the pass for stacks: a second one where the first takes another way than the steps that were timed.
 STACK_STEPS = 2
 WARMUP = 1
+_PART = 0.6
+"""Share of the free memory that a pass may take: torch ends a process that finds none, or the system does."""
+_ENDING = 12
+"""Bytes that torch takes to end a pass, for each that it took while recording (2.13: 657 MB became 7.1 GB)."""
+_PER_FILE_BYTE = 9
+"""The same for each byte of the file that the pass wrote (857 MB)."""
+_STACK_EVENTS = 3
+"""Events of a step with stacks, for each without."""
+_OWN_GROWTH = 1 << 28
+"""So much a program may grow by itself within the steps of a pass."""
 _RECORDS = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 
 
@@ -52,6 +62,8 @@ class Passes:
         self.files: dict[str, Path] = {}
         self.steps: dict[str, int] = {}
         self.blocked = False  # by another profiler
+        self.short_of_memory = False
+        """True where fewer steps, or no stacks, were recorded than asked for: more would not have fitted."""
         self._folder = folder = Path(tempfile.mkdtemp(prefix="advisor-"))
         self._plan = [Pass("timing", WARMUP, steps, stacks == INLINE, folder / "timing.json")]
         if stacks == SECOND_PASS:
@@ -65,6 +77,8 @@ class Passes:
         self._around = around
         self._profiler: Any = None
         self._step = 0
+        self._room: float | None = None
+        self._resident: int | None = None
         self._pid = os.getpid()
 
     @property
@@ -102,8 +116,17 @@ class Passes:
             return
         self._step += 1
         current = self._plan[0]
+        recorded = self._step - current.warmup
+        if 0 < recorded < current.active and self._outgrows(recorded):
+            self.short_of_memory = True
+            self._run_own(self._stop)
+            self._keep(recorded)
+            self._next()
+            return
         self._run_own(self._profiler.step)
-        if self._step == current.warmup + current.active:
+        if recorded == 0:
+            self._resident = memory.resident()
+        if recorded == current.active:
             self._keep(current.active)
             self._next()
 
@@ -151,8 +174,32 @@ class Passes:
         self._profiler.stop()
         self._profiler.current_action = ProfilerAction.NONE
 
+    def _outgrows(self, recorded: int) -> bool:
+        """Return True where one more step would not fit, by what the *recorded* ones took."""
+        now = memory.resident()
+        if now is None or self._resident is None or self._room is None:
+            return False
+        growth = now - self._resident
+        return growth > _OWN_GROWTH and growth * (recorded + 1) / recorded * _ENDING > self._room
+
+    def _fit_stacks(self) -> None:
+        """Shorten the pass for stacks, or leave it out, where it would not fit, by the size of the first one's file."""
+        timing = self.files.get("timing")
+        if timing is None or self._room is None:
+            return
+        a_step = timing.stat().st_size / max(self.steps["timing"], 1) * _PER_FILE_BYTE * _STACK_EVENTS
+        fitting = int(self._room // max(a_step, 1.0))
+        if fitting < self._plan[0].active:
+            self.short_of_memory = True
+            self._plan[0].active = fitting
+        if not fitting:
+            del self._plan[0]
+
     def _start(self) -> None:
         current = self._plan[0]
+        if self._room is None and (free := memory.available()) is not None:
+            self._room = free * _PART
+        self._resident = memory.resident()
 
         def schedule(step: int) -> ProfilerAction:
             if step < current.warmup:
@@ -183,6 +230,8 @@ class Passes:
     def _next(self) -> None:
         self._profiler = None
         del self._plan[0]
+        if self._plan:
+            self._fit_stacks()
         if self._plan:
             self._start()
         else:

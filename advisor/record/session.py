@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from advisor.reading.program_settings import Recorded
-from advisor.record import INLINE, NONE, SECOND_PASS, environment, places
+from advisor.record import INLINE, NONE, SECOND_PASS, environment, overhead, places
 from advisor.record.hooks import Hooks
 from advisor.record.passes import Passes
 from advisor.record.settings import Settings
@@ -180,8 +180,18 @@ class Session:
             steps_by=self._unit,
             backwards_per_step=round((last - first) / steps, 3) if first and last else None,
             unprofiled_step_ms=self._unprofiled,
+            event_ns=self._event_ns(),
             stacks=stacks,
         )
+
+    def _event_ns(self) -> float | None:
+        """Measure what an operator's event takes; None where another profiler may run, or it cannot be measured."""
+        if self._had_other_profiler or torch._C._autograd._profiler_enabled():
+            return None
+        try:
+            return overhead.event_ns(torch)
+        except Exception:  # noqa: BLE001  (a recording without this figure is better than none)
+            return None
 
     @property
     def _unit(self) -> str | None:
@@ -206,6 +216,7 @@ class Session:
         message = f"recorded {amount}, a step being one {word}" + (", from the request for its batch" if fed else "")
         if steps < self.options.steps:
             reason = "another profiler began" if self._had_other_profiler else "the program ended"
+            reason = "more would not fit into memory" if self._passes.short_of_memory else reason
             message += f" ({reason} before all {self.options.steps})"
         self._say(f"{message}; skipped {self.options.skip} before")
         if self._steps is not None and self._steps.unit == "optimizer" and self._steps.has_others:
@@ -214,7 +225,8 @@ class Session:
                 "iteration, record with --by batches."
             )
         if stacks == NONE and self.options.stacks == SECOND_PASS:
-            self._say("no source lines: there was no time for the pass that records stacks")
+            missing = "memory" if self._passes.short_of_memory else "time"
+            self._say(f"no source lines: there was no {missing} for the pass that records stacks")
 
     def _empty_message(self) -> str:
         if self._had_other_profiler:

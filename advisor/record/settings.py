@@ -7,6 +7,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from advisor.reading.program_settings import Autocast, Compiled, Loader, Optimizer
+from advisor.record.batches import Batches
 from advisor.record.places import caller
 
 _MOST = 64
@@ -22,6 +23,7 @@ class Settings:
         self._optimizers: dict[int, Optimizer] = {}
         self._autocast: dict[Autocast, None] = {}
         self._compiled: dict[Compiled, None] = {}
+        self.batches = Batches()
 
     def remember(self, subject: Any) -> None:
         """Note the place where a loader or optimizer is created."""
@@ -98,6 +100,7 @@ class Settings:
             "optimizers": tuple(self._optimizers.values()),
             "autocast": tuple(self._autocast),
             "compiled": tuple(self._compiled),
+            **self.batches.summary(),
         }
 
 

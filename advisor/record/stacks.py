@@ -19,6 +19,10 @@ from advisor.timeline.calls import ANNOTATION, GROUPS, OP, PYTHON, Host
 STEP = "ProfilerStep#"
 # Frames of libraries that are kept inside the user's innermost one, and frames of the user's around it.
 _MOST_LIBRARY, _MOST_USER = 12, 24
+_LONG_NS = 50_000
+"""Python between two operators from which on it has a place of its own."""
+_SAMPLES = 32
+"""Moments of such a stretch at which it is looked up where Python was; most of them decide."""
 
 Texts = dict[str, list[str]]
 Frame = Callable[[str], tuple[str, bool] | None]
@@ -34,8 +38,12 @@ def frame_text(name: str) -> tuple[str, bool] | None:
     return (f"{file}({line}): {function}".replace(";", ","), is_own)
 
 
-def carry_over(timed: Recorded, stacked: Recorded, lines: Sequence[str] = (), frame: Frame = frame_text) -> Texts:
+def carry_over(
+    timed: Recorded, stacked: Recorded, lines: Sequence[str] = (), frame: Frame = frame_text
+) -> tuple[Texts, Texts]:
     """Return the call stack of each row of the timed trace's ``op`` and ``annotation`` tables, ``""`` where none is known.
+
+    Beside it, likewise, the stack of the Python before it, where the like of it had much of that before it.
 
     *lines* are the places that spans named :data:`advisor.record.lines.MARK` and a number stand for; without them the user's
     frames are torch's, which name the line where a function begins. A stack is written innermost frame first, frames divided
@@ -43,19 +51,25 @@ def carry_over(timed: Recorded, stacked: Recorded, lines: Sequence[str] = (), fr
     """
     codes: dict[str, int] = {}
     target, source = _Sequence(timed, codes), _Sequence(stacked, codes)
-    texts = _stacks_of(source, stacked.names, lines, frame)
+    texts, before = _stacks_of(source, stacked.names, lines, frame)
     stacks: list[str] = [""] * target.size
+    origins = np.full(target.size, -1, np.int64)
     for key, positions in target.parts.items():
         candidates = [part for (thread, _), part in source.parts.items() if thread == key[0]]
         if candidates:
-            _match(target, positions, source, candidates, texts, stacks)
+            _match(target, positions, source, candidates, texts, stacks, origins)
+    pythons = [before.get(origin, "") for origin in origins.tolist()]
+    return _by_group(timed, target, stacks), _by_group(timed, target, pythons)
+
+
+def _by_group(timed: Recorded, target: _Sequence, texts: list[str]) -> Texts:
     out: Texts = {}
     for group in ("op", "annotation"):
         if group in timed.tables:
             rows = [""] * len(timed.tables[group]["ts"])
             code = GROUPS.index(group)
             for position in np.flatnonzero(target.group == code).tolist():
-                rows[target.row[position]] = stacks[position]
+                rows[target.row[position]] = texts[position]
             out[group] = rows
     return out
 
@@ -83,6 +97,7 @@ class _Sequence:
                 dims[rows] = raws[recorded.tables[group]["dims"][self.row[rows]]]
         act = np.where(acts & ~is_step[host.name], names[host.name], -1)
         around = _around(host, act)[self.node]
+        self.top = around < 0
         self.name = names[host.name[self.node]]
         # What makes operators alike beyond their names: what is around them, and their shapes.
         self.key = np.stack([self.name, around, dims], axis=1)
@@ -106,8 +121,10 @@ def _around(host: Host, values: Ints) -> Ints:
     return out
 
 
-def _stacks_of(sequence: _Sequence, names: list[str], lines: Sequence[str], frame: Frame) -> list[str]:
-    """Return the stack of each operator of a sequence."""
+def _stacks_of(
+    sequence: _Sequence, names: list[str], lines: Sequence[str], frame: Frame
+) -> tuple[list[str], dict[int, str]]:
+    """Return the stack of each operator of a sequence, and by its position that of the Python before it where that is long."""
     host = sequence.host
     frames: dict[int, tuple[str, bool] | None] = {}
     above = _around(host, np.where(sequence.frames, np.arange(host.size, dtype=np.int64), -1))
@@ -141,13 +158,44 @@ def _stacks_of(sequence: _Sequence, names: list[str], lines: Sequence[str], fram
         if node not in texts:
             texts[node] = text(node) if node >= 0 else ""
         out.append(texts[node])
-    return out
+    return out, {at: text(node) for at, node in _python_before(sequence, above).items()}
+
+
+def _python_before(sequence: _Sequence, above: Ints) -> dict[int, int]:
+    """Return the node of the frame that most of the Python before an operator was in, by the operator's position.
+
+    *above* holds for each node the frame around it.
+    """
+    host, found = sequence.host, {}
+    frame = np.where(sequence.frames, np.arange(host.size, dtype=np.int64), above)
+    for thread in np.unique(host.thread[sequence.node]).tolist():
+        here = np.flatnonzero(sequence.top & (host.thread[sequence.node] == thread))
+        here = here[np.argsort(host.start[sequence.node[here]], kind="stable")]
+        start, end = host.start[sequence.node[here]], np.maximum.accumulate(host.end[sequence.node[here]])
+        for at in (np.flatnonzero(start[1:] - end[:-1] >= _LONG_NS) + 1).tolist():
+            moments = np.linspace(end[at - 1], start[at], _SAMPLES + 2).astype(np.int64)[1:-1]
+            inside = host.innermost(thread, moments)
+            frames = frame[inside[inside >= 0]]
+            frames = frames[frames >= 0]
+            if 2 * len(frames) >= _SAMPLES:
+                nodes, count = np.unique(frames, return_counts=True)
+                found[int(here[at])] = int(nodes[np.argmax(count)])
+    return found
 
 
 def _match(
-    target: _Sequence, rows: Ints, source: _Sequence, candidates: list[Ints], texts: list[str], stacks: list[str]
+    target: _Sequence,
+    rows: Ints,
+    source: _Sequence,
+    candidates: list[Ints],
+    texts: list[str],
+    stacks: list[str],
+    origins: Ints,
 ) -> None:
-    """Give each operator of one step the stack of its like in the step of the other pass that is most like it."""
+    """Give each operator of one step the stack of its like in the step of the other pass that is most like it.
+
+    *origins* gets the position of that like, where operators are alike one by one.
+    """
     best, head, tail = candidates[0], -1, 0
     for part in candidates:
         first, last = _common(target.name[rows], source.name[part])
@@ -167,6 +215,7 @@ def _match(
     for here, there in ((rows[:head], best[:head]), (rows[len(rows) - tail :], best[len(best) - tail :])):
         for position, origin in zip(here.tolist(), there.tolist(), strict=True):
             stacks[position] = texts[origin]
+            origins[position] = origin
     for position in rest:
         stacks[position] = only.get(tuple(target.key[position].tolist()), "")
 

@@ -15,6 +15,7 @@ from msgspec import Raw, Struct
 from advisor import files
 from advisor.errors import UsageError
 from advisor.reading import stream
+from advisor.reading.events import CALL_STACK, PYTHON_BEFORE
 from advisor.reading.program_settings import KEY, Recorded
 from advisor.record.stacks import STEP, Texts, carry_over, frame_text
 
@@ -87,20 +88,24 @@ def write(
     kinds = msgspec.json.decode(root["traceEvents"], type=list[_Kind])
     del text
     texts: Texts = {}
+    before: Texts = {}
     if stacked is not None:
-        texts = carry_over(stream.read(timing), stream.read(stacked), lines)
-    rows = {"cpu_op": iter(texts.get("op", ())), "user_annotation": iter(texts.get("annotation", ()))}
+        texts, before = carry_over(stream.read(timing), stream.read(stacked), lines)
+    rows = {
+        "cpu_op": zip(texts.get("op", ()), before.get("op", ()), strict=True),
+        "user_annotation": zip(texts.get("annotation", ()), before.get("annotation", ()), strict=True),
+    }
     numbers = sorted(number for kind in kinds if (number := _step_number(kind)) is not None)
     cut_off = set(numbers[whole_steps:])
     output: list[bytes] = []
     for event, kind in zip(events, kinds, strict=True):
-        stack = next(rows[kind.cat], "") if kind.cat in rows else ""
+        stack, python = next(rows[kind.cat], ("", "")) if kind.cat in rows else ("", "")
         if kind.cat == "python_function":
             frame = _python_call(bytes(event), kind)
             if frame is not None:
                 output.append(frame)
         elif _step_number(kind) not in cut_off or not cut_off:
-            output.append(_with_stack(bytes(event), stack) if stack else bytes(event))
+            output.append(_with_stack(_with_stack(bytes(event), python, PYTHON_BEFORE), stack))
     head = {key: value for key, value in root.items() if key in _ROOT}
     body = b",\n".join(output)
     out = b"".join(
@@ -120,9 +125,11 @@ def write(
     return len(data)
 
 
-def _with_stack(event: bytes, stack: str) -> bytes:
-    """Put a call stack among the args of *event*."""
-    field = b'"Call stack": ' + msgspec.json.encode(stack)
+def _with_stack(event: bytes, stack: str, name: str = CALL_STACK) -> bytes:
+    """Put a call stack among the args of *event*, if there is one."""
+    if not stack:
+        return event
+    field = msgspec.json.encode(name) + b": " + msgspec.json.encode(stack)
     # In JSON a quote inside a string is escaped, so this can only be the key.
     start = event.find(_ARGS)
     if start < 0:

@@ -213,15 +213,17 @@ class TraceBuilder(HostSide):
         device: int = 0,
         group_size: int | None = None,
         group: str = "0",
+        group_ranks: Sequence[int] = (),
         host_us: Micros | None = None,
         at_us: Micros | None = None,
         after: Sequence[Span] = (),
     ) -> Work:
         """Add a collective of NCCL (or RCCL) on a stream of its own: ``record_param_comms``, ``nccl:kind`` and the kernel.
-        *kind*: all_reduce, all_gather, reduce_scatter, broadcast, all_to_all."""
+        *kind*: all_reduce, all_gather, reduce_scatter, broadcast, all_to_all. *group_ranks*: the group's, else from 0 on."""
         collective_name, kernel = COLLECTIVES[kind]
         width, short = ELEMENTS[dtype]
-        ranks = group_size or self._world_size
+        members = list(group_ranks or range(group_size or self._world_size))
+        ranks = len(members)
         count = nbytes // width
         wider = {"all_gather": ranks, "reduce_scatter": 1 / ranks}.get(kind, 1)
         message = {
@@ -231,12 +233,12 @@ class TraceBuilder(HostSide):
             "Out msg nelems": int(count * wider),
             "In split size": "[]",
             "Out split size": "[]",
-            "Global rank start": 0,
+            "Global rank start": members[0],
             "Global rank stride": 1,
             "Group size": ranks,
             "Process Group Name": group,
             "Process Group Description": "default_pg",
-            "Process Group Ranks": str(list(range(ranks))),
+            "Process Group Ranks": str(members),
         }
         with self.op("record_param_comms", args=message), self.annotation(f"nccl:{kind}"):
             name = f"ncclDevKernel_{kernel}_{short}_RING_LL(ncclDevKernelArgsStorage<4096ul>)"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, summed
+from advisor.intervals import Bools, Ints, fetch, summed
 from advisor.reading.columns import Table
 from advisor.reading.stream import Recorded
 from advisor.timeline import closures
@@ -64,6 +64,9 @@ class Host:
     end: Ints
     group: Ints
     row: Ints
+    user_before: Ints | None = None
+    """Places of the Python before each node, where `advisor record` found them; known with the attributes."""
+    library_before: Ints | None = None
 
     def __init__(self, recorded: Recorded, zero_ns: int, libraries: Iterable[str] = ()) -> None:
         self.libraries = LIBRARIES | frozenset(libraries)
@@ -230,7 +233,10 @@ class Host:
         return own
 
     def _from_stacks(self, user: Ints, library: Ints) -> tuple[Ints, Ints]:
-        """Places of the 2021 dialect, where operators carry their call stack as text, innermost frame first."""
+        """Places of operators that carry their stack as text, innermost frame first: of the 2021 dialect, and of compiled graphs.
+
+        The lines of the model that a graph was made of say more than the call of the graph.
+        """
         if not hasattr(self, "_place_index"):
             self._place_index = {}
         stacks = self._recorded.stacks
@@ -251,14 +257,27 @@ class Host:
                     self.places[libraries[code]].file.startswith("torch/") and not place.file.startswith("torch/")
                 ):
                     libraries[code] = self._place(place)
+        self._places_before(users, libraries)
+        python = self.group == PYTHON
+        own = python & ((self.parent < 0) | (user != fetch(user, self.parent)))
+        given = np.zeros(self.size, np.bool_)
         for key in ("op", "annotation"):
             if key in self.node_of:
                 codes: Ints = self._recorded.tables[key]["stack"]
                 nodes = self.node_of[key]
                 has = (users[codes] >= 0) | (libraries[codes] >= 0)
                 user[nodes[has]], library[nodes[has]] = users[codes][has], libraries[codes][has]
-        fresh = (user >= 0) | (library >= 0)
-        return self.flow(user, reset=fresh), self.flow(library, reset=fresh)
+                given[nodes[has]] = True
+        own, python = own | given, python | given
+        return self.flow(np.where(own, user, -1), reset=own), self.flow(np.where(python, library, -1), reset=python)
+
+    def _places_before(self, users: Ints, libraries: Ints) -> None:
+        """Keep the places of the Python before operators: of its own line, and of the library's function that it called."""
+        self.user_before, self.library_before = np.full((2, self.size), -1, np.int32)
+        if "op" in self.node_of:
+            codes: Ints = self._recorded.tables["op"]["python_before"]
+            nodes = self.node_of["op"]
+            self.user_before[nodes], self.library_before[nodes] = users[codes], libraries[codes]
 
     def _phases(self) -> Ints:
         names = self._recorded.names

@@ -276,8 +276,6 @@ class Context:
         size = len(start)
         host = self.recording.host
         attributes = host.attributes
-        user = fetch(attributes.user, node)
-        files, lines, functions, texts = self._place_tables
         first = int(self.recording.bounds[0])  # what goes on into the first step is part of it
         return {
             "step": self.recording.step_of(np.where((start < first) & (start + dur > first), first, start)),
@@ -289,10 +287,17 @@ class Context:
             "thread": fetch(host.thread, node),
             "op": self.labels(fetch(host.name, fetch(attributes.op, node)), self.names),
             "module": self.labels(fetch(attributes.module, node), host.module_paths),
+            **self.places(fetch(attributes.user, node), fetch(attributes.library, node)),
+        }
+
+    def places(self, user: Ints, library: Ints) -> dict[str, object]:
+        """The columns that say where a row is, by codes of places."""
+        files, lines, functions, texts = self._place_tables
+        return {
             "file": self.labels(user, files),
             "line": fetch(lines, user),
             "function": self.labels(user, functions),
-            "library": self.labels(fetch(attributes.library, node), texts),
+            "library": self.labels(library, texts),
         }
 
     def lines(self, node: Ints) -> Ints:

@@ -76,9 +76,13 @@ _FORMATS = {"fp64": _FP64, "bf16": _BF16, "fp16": _FP16, "fp8": _FP8, "fp4": _FP
 # A product runs at the rate of its wider operand. In names that do not set operands apart, the wide format is the result's.
 _WIDEST = ("fp64", "bf16", "fp16", "fp8", "fp4", "int8")
 _NARROWEST = ("fp8", "fp4", "int8", "bf16", "fp16", "fp64")
+EXPERTS = re.compile(
+    r"\bmoe|_moe|moe_|expert|_matmul_ogs|_matmul_scatter|combined_routing|bmm_(?:MxE|\w+_MxE)", re.IGNORECASE
+)
+"""Names of kernels and operators of a mixture of experts, as engines and their libraries call them."""
 _ALIGN = re.compile(r"align(\d{1,2})")
 # Names say all that they say at their head; a hostile one must not cost the square of its length.
-_MOST = 4000
+MOST = 4000
 
 
 _BUILT_FOR = re.compile(r"\b(?:cudnn_\w+?_)?(volta|turing|ampere)_|\bsm(\d)(\d)_|cutlass_(\d)(\d)_")
@@ -90,7 +94,7 @@ def least_capability(name: str) -> float:
 
     A kernel built for an architecture runs on later ones too.
     """
-    match = _BUILT_FOR.search(name[:_MOST])
+    match = _BUILT_FOR.search(name[:MOST])
     if not match:
         return 0.0
     if match[1]:
@@ -114,7 +118,7 @@ class KernelName:
 @lru_cache(maxsize=16384)
 def classify(name: str, vendor: str) -> KernelName:
     """Read a kernel's name. Tensor Cores are judged for NVIDIA alone: other makers' matrix units go by no such names."""
-    name = name[:_MOST]
+    name = name[:MOST]
     # Kernels that scatter add to what others add to, too: no compiler makes them part of a pointwise kernel.
     pointwise = ("elementwise" in name and "scatter" not in name) or name.startswith("triton_poi_")
     if communicates(name):

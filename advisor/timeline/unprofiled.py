@@ -2,6 +2,10 @@
 
 `advisor record` keeps the times of the steps that it does not profile. The profiler slows the host down, not the device: where
 recorded steps are longer, the time that the device waits for the host shrinks to what the others leave for it.
+
+A program on the CPU is slowed down by the event: recording an operator takes as long for a small one as for a large one. Where
+the recorder measured how long, so much is taken from each call of an operator by Python and the Python before it, for
+every operator in it; what recorded steps are longer beyond that is taken from all alike.
 """
 
 from __future__ import annotations
@@ -9,10 +13,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from advisor.intervals import Ints
+from advisor.intervals import Bools, Ints, fetch, summed
+from advisor.timeline.calls import OP
 from advisor.timeline.context import Context
+from advisor.timeline.cpu import main_thread
 
+_LEAST = 0.1
+"""Part of a call that is the program's own, however many operators it records."""
 _ENOUGH = 3
 """Fewer steps than these have no median worth the name."""
 _ALIKE = 0.97
@@ -61,8 +70,32 @@ def unprofiled(context: Context) -> Unprofiled | None:
     shorter = before_ns - step_ns
     if shorter > held + beside + _SPREAD * before_ns:
         return None
-    left = max(1 - shorter / held, 0.0) if held else 1.0
+    of_events = np.zeros(len(ledger.dur_ns))
+    if context.cpu_program and recorded.event_ns and held:
+        of_events = _taken_by_events(context, slowed, recorded.event_ns)
+        of_events *= min(1.0, shorter / per_ns / max(of_events.sum(), 1.0))
+    events = float(of_events.sum()) * per_ns
+    left = max(1 - (shorter - events) / (held - events), 0.0) if held > events else 1.0
     left_beside = max(1 - max(shorter - held, 0.0) / beside, 0.0) if beside else 1.0
     kept = np.where(slowed, left, np.where(driver, left_beside, 1.0))
-    dur_ns = np.rint(ledger.dur_ns * kept).astype(np.int64)
+    dur_ns = np.rint((ledger.dur_ns - of_events) * kept).astype(np.int64)
     return Unprofiled(step_ns, len(recorded.unprofiled_step_ms), dur_ns, int(dur_ns[ledger.counted].sum()))
+
+
+def _taken_by_events(context: Context, slowed: Bools, event_ns: float) -> npt.NDArray[np.float64]:
+    """ns of each segment of the ledger that recording operators took, where *event_ns* is what one takes.
+
+    A call is what lies between the ends of two operators that no other is around, on the thread that sets the pace.
+    """
+    ledger, host, rows = context.ledger, context.recording.host, context.op_rows
+    here = rows[host.thread[rows] == main_thread(context.recording)]
+    top = here[fetch(host.group, fetch(host.attributes.op, host.parent[here])) != OP]
+    ends = np.sort(host.end[top])
+    at = np.flatnonzero(slowed)
+    call = np.searchsorted(ends, ledger.start_ns[at], side="right")
+    count = summed(np.searchsorted(ends, host.start[here], side="right"), 1, len(ends) + 1)
+    length = summed(call, ledger.dur_ns[at], len(ends) + 1)
+    taken = np.minimum(count * event_ns, (1 - _LEAST) * length)
+    out = np.zeros(len(ledger.dur_ns))
+    out[at] = taken[call] * ledger.dur_ns[at] / np.maximum(length[call], 1)
+    return out

@@ -71,8 +71,7 @@ def _of_work(context: Context, segments: Ints) -> list[Owner]:
     _add(total, context.names, host.name[operator[known]], dur[known])
     sums = summed(work.name[row[~known]], dur[~known], len(context.names))
     for code in np.flatnonzero(sums).tolist():
-        name = context.kernel_names.get(code)
-        label = (owners.KINDS.get(name.kind) if name is not None else None) or _short(context.names[code])
+        label = owners.KINDS.get(owners.kind_of(context, code)) or _short(context.names[code])
         total[label] = total.get(label, 0) + int(sums[code])
     return [Owner(name, ns) for name, ns in total.items()]
 

@@ -12,6 +12,7 @@ from advisor.timeline import ledger as ledgers
 from advisor.timeline.calls import ANNOTATION, OP, RUNTIME
 from advisor.timeline.context import Context
 from advisor.timeline.harness import harness, named
+from advisor.timeline.kernel_names import EXPERTS, MOST
 from advisor.timeline.unexplained import unexplained_idle
 
 _MARK = "ProfilerStep#"
@@ -23,6 +24,7 @@ _MOST = 1 / 3
 _HOLDS = 1 / 2
 KINDS = {
     "gemm": "matrix products",
+    "experts": "products of experts",
     "conv": "convolutions",
     "attention": "attention",
     "normalization": "normalizations",
@@ -44,6 +46,14 @@ class Owner(NamedTuple):
 
     name: str
     ns: int
+
+
+def kind_of(context: Context, code: int) -> str:
+    """Return the kind of a kernel by its name, the products of experts apart from others; an empty text for what is no kernel."""
+    name = context.kernel_names.get(code)
+    if name is None:
+        return ""
+    return "experts" if name.kind == "gemm" and EXPERTS.search(context.names[code][:MOST]) else name.kind
 
 
 def unclaimed(ledger: ledgers.Ledger, claims: Iterable[Ints]) -> Bools:
@@ -137,8 +147,9 @@ def _of_work(context: Context, row: Ints, dur: Ints) -> Owner | None:
         return found
     kinds: dict[str, int] = {}
     total = summed(work.name[row], dur, len(context.names))
-    for code, name in context.kernel_names.items():
-        kinds[name.kind] = kinds.get(name.kind, 0) + int(total[code])
+    for code in context.kernel_names:
+        kind = kind_of(context, code)
+        kinds[kind] = kinds.get(kind, 0) + int(total[code])
     kind = max(kinds, key=lambda kind: kinds[kind], default="")
     if kind in KINDS and kinds[kind] >= _MOST * dur.sum():
         return Owner(KINDS[kind], kinds[kind])

@@ -11,6 +11,7 @@ import pandas as pd
 from advisor.intervals import Bools, Ints, Spans, union
 from advisor.results.phases import Phase
 from advisor.timeline.engines import DIFFUSION, Batch, iterations
+from advisor.timeline.kernel_names import EXPERTS
 from advisor.timeline.recording import KERNEL
 
 if TYPE_CHECKING:
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 _ORDER = ("prefill", "decode", "mixed", "diffusion")
 # By the kernel's name, operator and module, as engines and their libraries call them.
 _ATTENTION = re.compile(r"attention|fmha|flash_fwd|mla_|sage_fwd", re.IGNORECASE)
-_EXPERTS = re.compile(
-    r"\bmoe|_moe|moe_|expert|_matmul_ogs|_matmul_scatter|combined_routing|bmm_(?:MxE|\w+_MxE)", re.IGNORECASE
-)
 _SAMPLING = re.compile(r"argmax|sampl|multinomial|top_?k_?top_?p|topp\b|gumbel", re.IGNORECASE)
 
 
@@ -54,7 +52,7 @@ def _kinds(kernels: pd.DataFrame) -> dict[str, Bools]:
     left = np.ones(len(kernels), np.bool_)
     flags = {}
     named = (kernels["kind"] == "attention").fillna(False).to_numpy(np.bool_)
-    for kind, pattern in (("experts", _EXPERTS), ("attention", _ATTENTION), ("sampling", _SAMPLING)):
+    for kind, pattern in (("experts", EXPERTS), ("attention", _ATTENTION), ("sampling", _SAMPLING)):
         seen = named.copy() if kind == "attention" else np.zeros(len(kernels), np.bool_)
         for column in ("name", "op", "module") if kind == "sampling" else ("name", "op"):
             texts = kernels[column].astype(object).fillna("")

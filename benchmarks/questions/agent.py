@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -22,6 +23,10 @@ SPANS = f"""(SELECT start_ns, start_ns + dur_ns AS end_ns, max(start_ns + dur_ns
  ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_ns FROM {WORK})"""
 IDLE = "greatest(start_ns - before_ns, 0)"
 COMMUNICATION = "kind = 'communication'"
+# Each kernel with the latest end before it: what begins behind that is not counted yet.
+KERNELS = """(SELECT start_ns, start_ns + dur_ns AS end_ns, max(start_ns + dur_ns) OVER (ORDER BY start_ns, dur_ns
+ ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_ns FROM kernels)"""
+NODE = "autograd::engine::evaluate_function: "
 
 # SQL by kind, {} the argument; the answer is its one cell, None where that is empty.
 SQL = {
@@ -64,9 +69,39 @@ SQL = {
     "peak_memory": "SELECT max(peak_allocated_bytes) / 1048576 FROM devices",
     "rank": "SELECT rank FROM trace",
     "world_size": "SELECT world_size FROM trace",
+    "slowest_step_excess_ms": "SELECT (max(host_dur_ns) - median(host_dur_ns)) / 1e6 FROM steps WHERE name LIKE '{}%'",
+    "longest_launch_delay_ms": "SELECT max(start_ns - launch_ns) / 1e6 FROM kernels",
+    "exposed_time_ms": "SELECT sum(exposed_ns) / 1e6 FROM collectives WHERE name LIKE '{}%'",
+    "top_module_class": "SELECT regexp_replace(regexp_extract(module, '[^/]+$'), '_[0-9]+$', '') FROM kernels "
+    "WHERE module <> '' GROUP BY 1 ORDER BY sum(dur_ns) DESC LIMIT 1",
+    "copied_bytes": "SELECT sum(bytes) FROM copies WHERE direction = '{}'",
+    "collective_bytes_per_step": "SELECT sum(bytes) / (SELECT count(*) FROM steps WHERE name LIKE 'ProfilerStep#%') "
+    "FROM collective_calls WHERE replace(kind, '_', '') = '{}'",
+    "busy_percent_in_annotation": "SELECT 100 * sum(greatest(least(end_ns, high) - greatest(start_ns, "
+    "coalesce(before_ns, low), low), 0)) / any_value(high - low) "
+    f"FROM {KERNELS}, (SELECT start_ns AS low, start_ns + dur_ns AS high FROM annotations WHERE name = '{{}}')",
+    "top_self_time": "SELECT name FROM ops GROUP BY name ORDER BY sum(self_ns) DESC LIMIT 1",
+    "time_to_first_gpu_work_ms": "SELECT (min(start_ns) - (SELECT host_start_ns FROM steps WHERE name = '{}')) / 1e6 "
+    f"FROM {WORK}",
+    "graph_launch_delay_us": "SELECT (min(kernels.start_ns) - min(launches.start_ns)) / 1e3 FROM launches "
+    "JOIN kernels USING (correlation) WHERE launches.name = '{}'",
+    "top_backward_node": f"SELECT replace(name, '{NODE}', '') FROM ops WHERE name LIKE '{NODE}%Backward0' GROUP BY name "
+    "ORDER BY sum(gpu_ns) DESC LIMIT 1",
+    "concurrent_kernel_us": "SELECT sum(CASE WHEN running >= 2 THEN span ELSE 0 END) / 1e3 FROM (SELECT lead(ns) OVER "
+    "(ORDER BY ns) - ns AS span, sum(change) OVER (ORDER BY ns) AS running FROM (SELECT ns, sum(change) AS change FROM "
+    "(SELECT start_ns AS ns, 1 AS change FROM kernels UNION ALL SELECT start_ns + dur_ns, -1 FROM kernels) GROUP BY ns))",
+    "peak_allocated_mib": "SELECT max(peak_allocated_bytes) / 1048576 FROM devices",
+    "top_operator": "SELECT op FROM kernels WHERE op LIKE 'aten::%' GROUP BY op ORDER BY sum(dur_ns) DESC LIMIT 1",
+    "gpu_busy_ms": f"SELECT sum(greatest(end_ns - greatest(start_ns, coalesce(before_ns, 0)), 0)) / 1e6 FROM {KERNELS}",
+    "mean_occupancy_percent": "SELECT sum(occupancy * dur_ns) / sum(dur_ns) FROM kernels WHERE name ILIKE '%{}%' "
+    "AND occupancy IS NOT NULL",
     "top_launching_op": "SELECT op FROM kernels WHERE op <> '' GROUP BY op ORDER BY sum(dur_ns) DESC LIMIT 1",
 }
 CAUSES = ("loader", "copy", "communication", "compute")
+
+
+class Refused(Exception):
+    """A call that the server answered with an error."""
 
 
 def data_of(answer: str) -> str:
@@ -75,7 +110,7 @@ def data_of(answer: str) -> str:
 
 
 def cell_of(answer: str) -> Cell:
-    """Return the one cell of a query's answer: a number, a text, or None for NULL, no row, and what could not be asked."""
+    """Return the one cell of a query's answer: a number, a text, or None for NULL and no row."""
     rows = list(csv.reader(io.StringIO(data_of(answer))))
     if len(rows) < 2 or not rows[1] or rows[1][0] in ("", "None"):
         return None
@@ -105,6 +140,27 @@ async def _main_cause(call: Call, trace: str, _: str) -> Cell:
     return CAUSES[rest.index(most)] if most >= 0.4 else "host"
 
 
+async def _costliest_addmm_shapes(call: Call, trace: str, operator: str) -> Cell:
+    """Ask which shapes cost the most, and write the two operands of the product."""
+    sql = f"SELECT shapes FROM ops WHERE name = '{operator}' GROUP BY shapes ORDER BY sum(gpu_ns) DESC LIMIT 1"
+    shapes = cell_of(await call("query", {"trace": trace, "sql": sql}))
+    if not isinstance(shapes, str):
+        return None
+    return " @ ".join("x".join(map(str, shape)) for shape in json.loads(shapes)[1:3])
+
+
+async def _matmul_tflops(call: Call, trace: str, argument: str) -> Cell:
+    """Ask how many such products there are, and what time the work took that they launched."""
+    operator, shapes = argument.split("|")
+    (rows, inner), (_, columns) = json.loads(shapes)
+    operands = shapes.replace(" ", "")[:-1]  # as frames write them; what follows is the result's
+    sql = (
+        f"SELECT 2e-3 * {rows} * {inner} * {columns} * count(*) / sum(gpu_ns) FROM ops "
+        f"WHERE name = '{operator}' AND shapes LIKE '{operands}%'"
+    )
+    return cell_of(await call("query", {"trace": trace, "sql": sql}))
+
+
 async def _least_communication_rank(call: Call, trace: str, _: str) -> Cell:
     """Ask how many ranks there are, then the communication of each."""
     brief = await call("analyze", {"trace": trace})
@@ -119,6 +175,9 @@ async def _least_communication_rank(call: Call, trace: str, _: str) -> Cell:
     ]
     known = [float(ms) for ms in times if ms is not None]
     return float(known.index(min(known))) if len(known) == count else None
+
+
+_rank_with_least_kernel_time = _least_communication_rank
 
 
 async def _figure(call: Call, trace: str, word: str) -> Cell:

@@ -9,6 +9,7 @@ docstring is the definition.
 from __future__ import annotations
 
 import gzip
+import importlib.util
 import json
 import os
 import re
@@ -16,13 +17,14 @@ import statistics
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-SETS = ("own", "public")
+SETS = {"own": "own.toml", "public": "public.toml", "blind": "blind/questions.toml"}
 Key = float | int | str | None
 Event = dict[str, Any]
 NAMES = {"operator": "cpu_op", "runtime": "cuda_runtime", "memcpy": "gpu_memcpy", "memset": "gpu_memset"}
@@ -33,8 +35,8 @@ CALLS = ("cuda_runtime", "cuda_driver")
 def questions() -> list[dict[str, Any]]:
     """Return all questions, each with the set that it is of."""
     found = []
-    for name in SETS:
-        document = tomllib.loads((HERE / f"{name}.toml").read_text(encoding="utf-8"))
+    for name, file in SETS.items():
+        document = tomllib.loads((HERE / file).read_text(encoding="utf-8"))
         found += [question | {"set": name} for question in document["question"]]
     return found
 
@@ -440,8 +442,22 @@ KINDS: dict[str, Callable[[Raw, str], Key]] = {
 }  # fmt: skip
 
 
+@cache
+def blind() -> ModuleType:
+    """Load the keys of the blind questions, whose author knew neither this file nor the tools."""
+    spec = importlib.util.spec_from_file_location("blind_keys", HERE / "blind" / "keys.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def key_of(question: dict[str, Any]) -> Key:
     """Work out the key of a question."""
+    if question["set"] == "blind":
+        found: Key = blind().key_of(question)
+        return found
     path = path_of(question["trace"])
     if question["kind"] == least_communication_rank.__name__:
         return least_communication_rank(path)

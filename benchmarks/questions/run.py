@@ -96,11 +96,16 @@ async def scripted(questions: list[Result], over_http: bool) -> list[Result]:
                 got = await client.call_tool(tool, arguments)
                 text = "".join(part.text for part in got.content)
                 sizes.append(len(text.encode()))
+                if got.is_error:
+                    raise agent.Refused(text)
                 return text
 
             name = _relative(question["trace"])
             started = time.perf_counter()
-            answer = await agent.answer(call, name, question["kind"], question.get("argument", ""))
+            try:
+                answer = await agent.answer(call, name, question["kind"], question.get("argument", ""))
+            except agent.Refused as error:  # no answer, and least of all "cannot answer"
+                answer = f"error: {error}"
             seconds = time.perf_counter() - started
             results.append({"id": question["id"], "answer": answer, "bytes": sizes, "seconds": round(seconds, 3)})
     return results

@@ -13,6 +13,7 @@ import pytest
 import advisor
 from advisor.frames import FRAMES, SCHEMAS
 from advisor.frames.frame import owns_waits
+from advisor.rulebook.conditions import connect
 from advisor.testing import TraceBuilder
 from advisor.trace import Trace, read
 
@@ -89,3 +90,20 @@ def test_no_import_circle_is_left_among_frames_and_timeline() -> None:
             name
         )
     TopologicalSorter(graph).prepare()  # raises CycleError
+
+
+def test_columns_have_their_declared_type_in_sql_even_where_nothing_is_known(tmp_path: Path) -> None:
+    """A trace without steps, device, stacks: a column of text that holds none is still text, and can be asked with LIKE."""
+    b = TraceBuilder(host_us=10, latency_us=0)
+    with b.op("aten::mm"):
+        b.kernel("gemm", us=100)
+    trace = read(str(b.write(tmp_path / "trace.json")))
+    for name, schema in SCHEMAS.items():
+        connection = connect()
+        connection.register(name, trace.frame(name))
+        described = connection.execute(f"DESCRIBE SELECT * FROM {name}").fetchall()
+        types = {row[0]: "VARCHAR" if row[1].startswith("ENUM") else row[1] for row in described}
+        assert {column.name: types[column.name] for column in schema.columns} == {
+            column.name: column.type for column in schema.columns
+        }, name
+    assert trace.query("SELECT count(*) AS n FROM steps WHERE name LIKE 'ProfilerStep#%'")["n"].tolist() == [0]

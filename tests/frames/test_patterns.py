@@ -317,6 +317,18 @@ def test_the_gpu_alone(tmp_path: Path) -> None:
     assert frame(b, tmp_path).empty
 
 
+def test_keys_and_values_stacked_in_one_are_a_cache_that_is_copied(tmp_path: Path) -> None:
+    """Five tokens in two layers; the first two concatenations only tell how long the cache was."""
+    b = TraceBuilder()
+    for token in range(5):
+        for _ in range(2):
+            launch(b, "aten::cat", "CatArrayBatchedCopy", 50, [2, 8, 16, 579 + token, 128], [2, 8, 16, 1, 128])
+    table = frame(b, tmp_path)
+    assert table["kind"].tolist() == ["copied-cache"] * 8
+    assert table["seq_len"].tolist() == [580, 580, 581, 581, 582, 582, 583, 583]
+    assert table["own_ns"].sum() == 8 * 50_000
+
+
 def test_hostile_shapes_and_nesting(tmp_path: Path) -> None:
     """Sizes past int64, lists that are none, operators a thousand deep: no error, and no attention."""
     events: list[dict[str, Any]] = []

@@ -27,6 +27,8 @@ CALLS: dict[str, dict[str, Any]] = {
     "what_if": {"trace": TRACE, "rules": ["1"]},
     "limits": {"trace": TRACE},
     "gate": {"traces": [TRACE], "baseline": "b.json"},
+    "history": {"store": "history"},
+    "fix": {"trace": TRACE},
     "record": {"script": "quiet.py", "output": "new.json.gz"},
 }
 
@@ -41,6 +43,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("root")
     (folder / "article").symlink_to(SAMPLES / "article")
     made = CliRunner().invoke(main, ["baseline", str(SAMPLES / TRACE), "-o", str(folder / "b.json")])
+    assert made.exit_code == 0, made.stderr
+    store = ["--store", str(folder / "history"), "--commit", "c1", "--branch", "main"]
+    made = CliRunner().invoke(main, ["history", "add", str(folder / "b.json"), *store])
     assert made.exit_code == 0, made.stderr
     (folder / "quiet.py").write_text("pass\n")
     return folder
@@ -58,7 +63,7 @@ async def all_of_it(client: Any) -> None:
     listed = await client.list_tools()
     assert [tool.name for tool in listed.tools] == list(CALLS)
     for tool in listed.tools:
-        assert tool.annotations.read_only_hint is (tool.name != "record")
+        assert tool.annotations.read_only_hint is (tool.name not in ("fix", "record"))
         result = await client.call_tool(tool.name, CALLS[tool.name])
         text = agents.text_of(result)
         assert not result.is_error, (tool.name, text)
@@ -297,7 +302,7 @@ anyio.run(main)
     done = subprocess.run(
         [sys.executable, "-c", program], env=agents.environment(), capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() in ("8 [] ['duckdb', 'pandas']", "8 ['uvicorn'] ['duckdb', 'pandas']"), done.stdout
+    assert done.stdout.strip() in ("10 [] ['duckdb', 'pandas']", "10 ['uvicorn'] ['duckdb', 'pandas']"), done.stdout
 
 
 # ---- the command

@@ -233,6 +233,35 @@ def test_a_script_that_leaves_nothing_to_record(tmp_path: Path, script: str, sai
     assert not (tmp_path / "job.trace.json.gz").exists()
 
 
+@pytest.mark.parametrize(
+    ("memory", "steps", "stacks", "said"),
+    [
+        # Of 80 kB free 48 may be taken; a step with stacks takes 27 bytes for each of a file of several kB a step.
+        ("available=lambda: 80_000", 5, "none", "no source lines: there was no memory for the pass"),
+        # The process grows by 1 GiB a step, and torch takes twelve times that to end: 12 of 25 GiB for one, 24 for two.
+        ("available=lambda: 25 << 30, resident=lambda: next(grows)", 1, "second pass", "recorded 1 step, a step being"),
+        (
+            "available=lambda: 41 << 30, resident=lambda: next(grows)",
+            2,
+            "second pass",
+            "more would not fit into memory",
+        ),
+        ("available=lambda: None, resident=lambda: None", 5, "second pass", "recorded 5 steps, a step being"),
+    ],
+)
+def test_what_would_not_fit_into_memory_is_not_recorded(
+    tmp_path: Path, memory: str, steps: int, stacks: str, said: str
+) -> None:
+    script = (
+        "import itertools\nfrom advisor.record import memory\ngrows = (n << 30 for n in itertools.count())\n"
+        f"vars(memory).update(dict({memory}))\n" + HEAD + "for _ in steps(): pass"
+    )
+    done = record_script(script, tmp_path)
+    assert said in done.stderr
+    assert steps_in(tmp_path) == steps
+    assert trace_in(tmp_path)["advisor"]["stacks"] == stacks
+
+
 def test_an_error_of_the_script_counts_before_an_empty_recording(tmp_path: Path) -> None:
     record_script("import sys\nsys.exit(5)", tmp_path, code=5)
     record_script("def f(:\n", tmp_path, code=1)

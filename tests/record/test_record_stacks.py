@@ -66,7 +66,7 @@ def trace(folder: Path, name: str, steps: list[list[Any]], thread: int = 1) -> s
 
 def places(timed: stream.Recorded, stacked: stream.Recorded) -> list[str]:
     """The operators of the timed trace in order of time, each with its stack."""
-    rows = carry_over(timed, stacked, LINES)["op"]
+    rows = carry_over(timed, stacked, LINES)[0]["op"]
     table = timed.tables["op"]
     order = table["ts"].argsort()
     return [f"{timed.names[table['name'][at]]} {rows[at]}".strip() for at in order.tolist()]
@@ -147,3 +147,24 @@ def test_the_standard_library_and_the_working_directory_are_known(
     monkeypatch.chdir(tmp_path)
     begin()
     assert frame_text(f"{tmp_path}/pkg/mod.py(5): f") == ("pkg/mod.py(5): f", True)
+
+
+def test_long_python_before_an_operator_has_the_line_that_most_of_it_ran(tmp_path: Path) -> None:
+    """In the pass for stacks 100 us pass between mul and add: 20 on line 10, 70 on line 20, 10 outside of the user's code."""
+    timed = trace(tmp_path, "t", [["mul", "add", "sub"]])
+    events = [
+        {"name": "ProfilerStep#0", "cat": "user_annotation", "ts": 0, "dur": 300},
+        {"name": f"{MARK}0", "ts": 1, "dur": 40},
+        {"name": "mul", "ts": 10, "dur": 10},
+        {"name": f"{MARK}1", "ts": 42, "dur": 70},
+        {"name": "add", "ts": 120, "dur": 10},
+        {"name": "sub", "ts": 170, "dur": 10},  # 40 us behind add: no stretch of its own
+    ]
+    whole = [{"ph": "X", "cat": "cpu_op", "pid": 1, "tid": 1} | event for event in events]
+    (tmp_path / "s").write_text(json.dumps({"schemaVersion": 1, "traceEvents": whole}))
+    before = carry_over(timed, stream.read(tmp_path / "s"), LINES)[1]["op"]
+    assert [(timed.names[code], text) for code, text in zip(timed.tables["op"]["name"], before, strict=True)] == [
+        ("mul", ""),
+        ("add", "job.py(20): f"),
+        ("sub", ""),
+    ]

@@ -215,3 +215,32 @@ def test_a_figure_that_supposes_a_faster_host_says_what_the_recorded_one_allows(
     assert found.saving.high_ms == pytest.approx(1.5, rel=0.1)
     assert "with the one recorded it is" in found.saving.basis
     assert f"{found.saving.recorded_ms * 1000:.0f} µs as recorded" in render("text", result, Options()).decode()
+
+
+@pytest.mark.parametrize(("event_ns", "left_ms"), [(2_000.0, 0.992), (None, 1.5 * 5.5 / 6.5)])
+def test_recording_small_operators_takes_as_long_as_recording_large_ones(
+    event_ns: float | None, left_ms: float, tmp_path: Path
+) -> None:
+    """A convolution of 5 ms and 100 calls of two operators in 15 us each: 6.5 ms, 5.5 without the profiler.
+
+    At 2 us an event the calls lose 0.4 ms and the convolution 2 us, and all of it its part of the remaining 0.598 ms:
+    1.1 * 5.5 / 6.098 = 0.992 ms. Where no event was measured all is a sixth shorter.
+    """
+    b = TraceBuilder(None, host_us=0, latency_us=0)
+    b.ran_with(unprofiled_step_ms=(5.5, 5.5, 5.5), event_ns=event_ns)
+    for _ in range(6):
+        with b.step():
+            with b.op("aten::mkldnn_convolution", us=5_000):
+                pass
+            for _ in range(100):
+                b.idle(us=5)
+                with b.op("aten::select"), b.op("aten::as_strided", us=10):
+                    pass
+    context = read(str(b.write(tmp_path / "trace.json"))).context
+    bare = unprofiled(context)
+    assert bare is not None
+    small = context.ledger.counted & (context.ledger.dur_ns < 1_000_000)
+    steps = context.ledger.counted_ns / context.step_ns
+    assert context.ledger.dur_ns[small].sum() / steps == pytest.approx(1.5e6, rel=0.01)
+    assert bare.dur_ns[small].sum() / steps == pytest.approx(left_ms * 1e6, rel=0.01)
+    assert bare.counted_ns / steps == pytest.approx(5.5e6, rel=0.001)

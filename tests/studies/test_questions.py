@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import statistics
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -100,6 +104,26 @@ def test_kinds_of_keys_on_a_trace_made_by_hand(tmp_path: Path) -> None:
     for kind, (argument, value) in expected.items():
         found = keys.KINDS[kind](trace, argument)
         assert found == (pytest.approx(value) if isinstance(value, float) else value), kind
+
+
+def test_an_error_of_the_server_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It once read as "cannot answer", and made a question right by accident."""
+    agents.installed()
+    import run
+
+    class Refusing:
+        async def call_tool(self, _tool: str, _arguments: dict[str, Any]) -> SimpleNamespace:
+            return SimpleNamespace(content=[SimpleNamespace(text="SQL: no such column")], is_error=True)
+
+    @asynccontextmanager
+    async def connected(_over_http: bool) -> AsyncIterator[Refusing]:
+        yield Refusing()
+
+    monkeypatch.setattr(run, "connected", connected)
+    monkeypatch.setattr(run, "_relative", lambda trace: trace)
+    (result,) = asyncio.run(run.scripted([{"id": "x", "trace": "t", "kind": "kernel_count"}], False))
+    assert result["answer"] == "error: SQL: no such column"
+    assert not grading.right(None, result["answer"])
 
 
 @pytest.mark.study

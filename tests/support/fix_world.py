@@ -115,6 +115,28 @@ def writer(model: nn.Module) -> nn.Module:
     return model
 
 
+class Language(nn.Module):
+    """A language model of sixteen words, with a cache where it is given one, as far as a fix calls it."""
+
+    def forward(self, ids: torch.Tensor, *cache: Any) -> Any:
+        scores = F.one_hot(ids % 16, 16).float()
+        return (scores, ids) if cache else scores
+
+    def generate(self, *, input_ids: torch.Tensor, max_new_tokens: int, **options: Any) -> torch.Tensor:
+        assert set(options) <= {"use_cache", "cache_implementation"}
+        return input_ids.new_zeros(len(input_ids), max_new_tokens)
+
+
+def generation(scope: dict[str, Any]) -> dict[str, Any]:
+    """A program that generates: its model, its text, and what attention has of it."""
+    return {
+        "model": Language(), "ids": torch.zeros(1, 3, dtype=torch.long), "inputs": {"input_ids": torch.zeros(1, 3)},
+        "logits": torch.rand(2, 1, 16), "scores": torch.rand(2, 16), "filled": 3,
+        "query": scope["q"], **{name: torch.rand(1, 2, 1, 4) for name in ("key", "value")},
+        **{name: torch.rand(1, 2, 16, 4) for name in ("keys", "values")},
+    }  # fmt: skip
+
+
 def names(rule: str, code: str) -> dict[str, Any]:
     """Return the names given to a snippet: imports that anyone would guess, a model, its data, and functions of one's own."""
     ranks = RANKS.get(rule, 1)
@@ -321,6 +343,9 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "logits": torch.rand(BATCH, 3, 16, requires_grad=True),
         "targets": torch.zeros(BATCH, 3, dtype=torch.long),
     },
+    "inference/no-cache": generation,
+    "inference/copied-cache": generation,
+    "inference/host-sampling": generation,
     "inference/memory-bound-decode": lambda scope: {
         **engines(scope),
         "path": "model",

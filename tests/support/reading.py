@@ -16,6 +16,7 @@ from advisor.reading import containers, stream
 CODED = {
     "name": "names",
     "stack": "stacks",
+    "python_before": "stacks",
     "dims": "raws",
     "types": "raws",
     "strides": "inputs",

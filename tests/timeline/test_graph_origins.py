@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.traces import real_trace
@@ -155,3 +157,33 @@ def test_capture_of_a_real_engine_tells_of_every_replayed_kernel() -> None:
     attention = replayed[replayed["name"].str.startswith("kernel_unified_attention")]
     assert set(attention["op"]) == {"vllm::unified_attention_with_output"}
     assert len(attention) == 24
+
+
+def innermost(events: list[dict[str, Any]], launch: dict[str, Any]) -> str:
+    """Name of the shortest event around a launch."""
+    low, high = launch["ts"], launch["ts"] + launch["dur"]
+    around = [event for event in events if event["ts"] <= low and event["ts"] + event["dur"] >= high]
+    return str(min(around, key=lambda event: event["dur"])["name"])
+
+
+@pytest.mark.real
+def test_capture_tells_what_its_raw_events_hold() -> None:
+    """Operator and module of each kernel are those around the launch of its number between begin and end of the capture."""
+    path = real_trace("audited/mi300_vllm_graph_capture")
+    with gzip.open(path) as file:
+        events = [event for event in json.load(file)["traceEvents"] if event.get("ph") == "X"]
+    events.sort(key=lambda event: event["ts"])
+    begin, end = (
+        next(event["ts"] for event in events if event["name"] == f"hipStream{word}Capture") for word in ("Begin", "End")
+    )
+    near = [event for event in events if event["ts"] <= end and event["ts"] + event["dur"] >= begin]
+    launches = [event for event in near if "kernel" in event["args"] and begin < event["ts"] < end]
+    operators = [event for event in near if event.get("cat") == "cpu_op"]
+    modules = [event for event in near if event["name"].startswith("nn.Module: ")]
+    kernels = advisor.read(real_trace("mi300_vllm_graph_replay"), capture=path).frame("kernels")
+    replayed = kernels[kernels["graph"]].sort_values("start_ns")
+    assert len(replayed) >= 415
+    assert replayed["name"].tolist() == [launch["args"]["kernel"] for launch in launches]
+    assert replayed["op"].tolist() == [innermost(operators, launch) for launch in launches]
+    expected = [innermost(modules, launch).removeprefix("nn.Module: ") for launch in launches]
+    assert [module.rpartition("/")[2] for module in replayed["module"]] == expected

@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 
 from advisor.frames.frame import COUNT, TIME, Frame, Rows
+from advisor.frames.patterns.dense_embedding import MILLION
 from advisor.frames.patterns.find import Patterns, find
 from advisor.frames.patterns.tree import Pairs, join
-from advisor.frames.schema import COMMON, Schema, integer, text
+from advisor.frames.schema import COMMON, Schema, integer, real, text
 from advisor.intervals import Bools, Ints
 from advisor.timeline.calls import BACKWARD
 from advisor.timeline.context import Context
@@ -26,22 +27,34 @@ SCHEMA = Schema(
         *COMMON,
         text("kind", "attention (computed in steps), loop (over an index), repeat (of the same operators at one line), conv-bias "
              "(before a batch norm), recompute (of forward work in backward), cpu-created (and then copied), pingpong (to the "
-             "host and back), train-mode (dropout or batch norm, in inference), dense-experts (each computes all tokens)"),
+             "host and back), train-mode (dropout or batch norm, in inference), dense-experts (each computes all tokens), "
+             "copied-cache (of keys and values, with each token), no-cache (of these: products whose rows grow from token to "
+             "token), host-sampling (the next token is chosen on the CPU), compiled-copy (in a compiled region), "
+             "unused-gradients (backward work behind the last gradient that an optimizer uses), dense-embedding (a gradient of "
+             "all rows, of which few were read), long-convolution (computed directly)"),
         integer("kernel_count", "", "pieces of GPU work in it: kernels, copies, memsets; with those of its backward"),
         integer("gpu_ns", "ns", "their durations, summed"),
         integer("own_count", "", "those of them that the fix would spare"),
         integer("own_ns", "ns", "the durations of those, summed"),
         integer("backward_ns", "ns", "what of own_ns runs in the backward pass"),
         integer("idle_ns", "ns", "idle time of the GPU that it owns: the host was busy with it, or waited in it"),
-        integer("repeats", "", "turns of a loop; experts of a layer; NULL for other kinds"),
-        integer("length", "", "operators in one turn of a loop, or that ran again; experts that a token goes to; NULL for other "
-                "kinds"),
+        integer("repeats", "", "turns of a loop; experts of a layer; no-cache: tokens of a sequence that it computes; gradients "
+                "that nothing uses, behind the last that is used; indices that read an embedding; weights for an output of a "
+                "convolution; NULL for other kinds"),
+        integer("length", "", "operators in one turn of a loop, or that ran again; experts that a token goes to; tokens "
+                "put behind a cache; no-cache: sequences; gradients that the backward pass stores; rows of an embedding; NULL for "
+                "other kinds"),
+        real("part", "share", "of what it owns, what a fix spares at most: of a dense-embedding the rows that were not read, of a "
+             "long-convolution what Fourier transforms do not take; NULL for other kinds"),
         integer("bytes", "bytes", "of what is copied, one way; NULL for other kinds"),
-        integer("seq_len", "", "length of the rows that an attention's softmax runs over; NULL where unknown"),
+        integer("seq_len", "", "length of the rows that an attention's softmax runs over, of a cache that is copied; NULL where "
+                "unknown"),
         integer("head_dim", "", "length of an attention's queries and keys; NULL where unknown"),
         text("shapes", "operand shapes of the operator that tells it", "args.Input Dims"),
         text("detail", "loop, repeat: the operators of one turn; recompute: the backward node it runs in; cpu-created: what made "
-             "it; pingpong: what ran on the host between; train-mode: dropout or batch norm"),
+             "it; pingpong: what ran on the host between; train-mode: dropout or batch norm; "
+             "host-sampling: the operators that chose; compiled-copy: the operators of the kernel, or that copied; "
+             "unused-gradients: never updated (by any step) or dropped (before the step of the optimizer that they are for)"),
     ),
 )  # fmt: skip
 
@@ -94,6 +107,7 @@ def build(context: Context) -> pd.DataFrame:
         "idle_ns": idle_ns,
         "repeats": context.known(figure("repeats")),
         "length": context.known(figure("length")),
+        "part": np.where(figure("part") < 0, np.nan, figure("part") / MILLION),
         "bytes": context.known(figure("bytes")),
         "seq_len": context.known(figure("seq_len")),
         "head_dim": context.known(figure("head_dim")),

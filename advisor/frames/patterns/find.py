@@ -8,13 +8,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.frames.patterns.attention import attention
+from advisor.frames.patterns.compiled import copied_in_compiled_code
 from advisor.frames.patterns.convolution import biased_convolutions
+from advisor.frames.patterns.dense_embedding import dense_embeddings
 from advisor.frames.patterns.experts import dense_experts
+from advisor.frames.patterns.generation import copied_cache, without_cache
+from advisor.frames.patterns.long_convolution import long_convolutions
 from advisor.frames.patterns.loop import loops
 from advisor.frames.patterns.recompute import recompute
+from advisor.frames.patterns.sampling import sampled_on_host
 from advisor.frames.patterns.training_mode import training_mode
 from advisor.frames.patterns.transfer import created_on_host, sent_back_and_forth
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, spread
+from advisor.frames.patterns.unused_gradients import unused_gradients
 from advisor.timeline.calls import BACKWARD
 from advisor.timeline.context import Context
 from advisor.timeline.launch_origin import thread_behind
@@ -27,7 +33,16 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     sent_back_and_forth,
     training_mode,
     dense_experts,
+    copied_cache,
+    without_cache,
+    sampled_on_host,
+    copied_in_compiled_code,
+    unused_gradients,
+    dense_embeddings,
+    long_convolutions,
 )
+_COMPUTES_ON_HOST = frozenset({"pingpong", "host-sampling"})
+"""Kinds whose computing on the CPU goes with their copies; what makes a tensor there is a finding of its own."""
 
 
 @dataclass
@@ -76,8 +91,7 @@ def _idle(tree: Tree, occurrences: Occurrences) -> Pairs:
     first = np.searchsorted(ledger.start_ns, occurrences.begin, side="left")
     last = np.searchsorted(ledger.end_ns, end, side="right")
     meanwhile = spread(first, last)
-    # What computes on the CPU between the copies goes with them; what makes a tensor there is a finding of its own.
-    busy = ledger.through("host", "operator") if occurrences.kind == "pingpong" else ledger.through("host")
+    busy = ledger.through("host", "operator") if occurrences.kind in _COMPUTES_ON_HOST else ledger.through("host")
     meanwhile = meanwhile.where(busy[meanwhile.index])
     # Of the thread that launches next, not of the one with most calls: a backward pass can have more than what it is of.
     segments = np.unique(meanwhile.index)

@@ -25,8 +25,8 @@ _LEAST_BYTES = 4096  # of a tensor that goes to the host and comes back; scalars
 def created_on_host(tree: Tree) -> Occurrences | None:
     """Copies to the device of a tensor that the operator right before has made."""
     create = tree.codes_of(_CREATE.__contains__)
-    copies = _copies(tree, "HtoD", pinned=False) if create.any() else np.zeros(0, np.int64)
-    copies, sends = _senders(tree, copies)
+    copies = copies_of(tree, "HtoD", pinned=False) if create.any() else np.zeros(0, np.int64)
+    copies, sends = senders(tree, copies)
     if not len(copies):
         return None
     items = tree.outermost
@@ -62,8 +62,8 @@ def sent_back_and_forth(tree: Tree) -> Occurrences | None:
     Not those of pinned memory, of the backward pass and of the optimizer, nor into tensors that stand ready (`copy_`):
     so activations, gradients and states are offloaded on purpose.
     """
-    down, first = _plain(tree, *_senders(tree, _copies(tree, "DtoH", pinned=False)))
-    up, second = _plain(tree, *_senders(tree, _copies(tree, "HtoD", pinned=False)))
+    down, first = _plain(tree, *senders(tree, copies_of(tree, "DtoH", pinned=False)))
+    up, second = _plain(tree, *senders(tree, copies_of(tree, "HtoD", pinned=False)))
     if not len(down) or not len(up):
         return None
     down_bytes, up_bytes = _bytes(tree, down), _bytes(tree, up)
@@ -108,7 +108,7 @@ def sent_back_and_forth(tree: Tree) -> Occurrences | None:
     )
 
 
-def _copies(tree: Tree, direction: str, *, pinned: bool = True) -> Ints:
+def copies_of(tree: Tree, direction: str, *, pinned: bool = True) -> Ints:
     """Linked copies in one direction; without those of pinned memory where asked: who pins it has thought of the copy."""
     work = tree.work
     rows = np.flatnonzero((work.kind == COPY) & (work.launch >= 0))
@@ -123,7 +123,7 @@ def _bytes(tree: Tree, copies: Ints) -> Ints:
     return sizes
 
 
-def _senders(tree: Tree, copies: Ints) -> tuple[Ints, Ints]:
+def senders(tree: Tree, copies: Ints) -> tuple[Ints, Ints]:
     """Copies that an operator of ours made (to, cpu, cuda, copy_), with the outermost such operator."""
     node = tree.work.launch[copies].astype(np.int64)
     named = tree.codes_of(_SENDS.__contains__)

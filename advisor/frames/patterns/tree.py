@@ -104,6 +104,7 @@ class Tree:
         order = np.argsort(self.work.launch, kind="stable")
         self._order = order[self.work.launch[order] >= 0]
         self._launches = self.work.launch[self._order]
+        self.lists: dict[tuple[int, bool], list[tuple[int, ...]] | None] = {}
 
     # ---- names
 

@@ -10,7 +10,7 @@ from functools import cache
 
 from advisor.mcp.tool import Tool
 
-NAMES = ("analyze", "explain", "query", "timeline", "compare", "what_if", "limits", "gate", "record")
+NAMES = ("analyze", "explain", "query", "timeline", "compare", "what_if", "limits", "gate", "history", "fix", "record")
 """The tools in the order in which clients list them."""
 
 

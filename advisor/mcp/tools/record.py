@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Annotated
 
 from msgspec import Meta
 
 from advisor.errors import UsageError
+from advisor.mcp import programs
 from advisor.mcp.answers import Answer
 from advisor.mcp.tool import Arguments, Path, Tool
 from advisor.mcp.workspace import Workspace
-
-_LINES = 30
 
 
 class Record(Arguments, frozen=True, kw_only=True):
@@ -37,45 +34,20 @@ def run(workspace: Workspace, arguments: Record) -> Answer:
     if output.exists():
         raise UsageError(f"{arguments.output}: exists; name a new file")
     options = ["-o", str(output), "--steps", str(arguments.steps), "--skip", str(arguments.skip), "--stop"]
-    command = [sys.executable, "-m", "advisor", "record", *options, str(script), *arguments.arguments]
-    process = subprocess.Popen(
-        command,
-        cwd=script.parent,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
+    ended = programs.advisor(
+        ["record", *options, str(script), *arguments.arguments],
+        script.parent,
+        arguments.seconds,
+        f"{arguments.script}: ended after {arguments.seconds} s without a trace; give more seconds, or fewer steps",
     )
-    try:
-        printed, _ = process.communicate(timeout=arguments.seconds)
-    except subprocess.TimeoutExpired:
-        _end(process)
-        raise UsageError(
-            f"{arguments.script}: ended after {arguments.seconds} s without a trace; give more seconds, or fewer steps"
-        ) from None
-    lines = printed.decode("utf-8", "replace").splitlines()
-    tail = [f"the script's last lines, of {len(lines)}:", *lines[-_LINES:]] if lines else ["the script printed nothing"]
     if not output.exists():
         return Answer(
-            "\n".join([f"exit status {process.returncode}, no trace", *tail]), "Mend the script, and record again."
+            "\n".join([f"exit status {ended.status}, no trace", *ended.tail]), "Mend the script, and record again."
         )
     name = workspace.roots.shown(output)
     return Answer(
-        "\n".join([f"exit status {process.returncode}, trace {name}", *tail]), f"Next: analyze(trace={name!r})."
+        "\n".join([f"exit status {ended.status}, trace {name}", *ended.tail]), f"Next: analyze(trace={name!r})."
     )
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the script and all that it started."""
-    import os
-    import signal
-
-    os.killpg(process.pid, signal.SIGTERM)
-    try:
-        process.communicate(timeout=10)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
 
 
 TOOL = Tool(

@@ -64,7 +64,7 @@ def compiled_share(context: Context) -> float | None:
     rows = context.kernel_rows[~work.communication[context.kernel_rows]]
     if compiler(context) is None:
         return 0.0 if len(rows) or len(context.op_rows) else None
-    inside = _inside(context)
+    inside = inside_compiled(context)
     if len(rows):
         time = (work.end - work.start)[rows]
         generated = _flags(context, _GENERATED)[work.name[rows]]
@@ -83,7 +83,7 @@ def _flags(context: Context, pattern: re.Pattern[str]) -> Bools:
     return np.array([pattern.search(name[:500]) is not None for name in context.names], np.bool_)
 
 
-def _inside(context: Context) -> Bools:
+def inside_compiled(context: Context) -> Bools:
     """Nodes at or below a compiled region."""
     host = context.recording.host
     if not host.size:

@@ -1,7 +1,8 @@
 """Keys of the twenty blind questions, computed from the raw trace JSON with nothing but the standard library.
 
 Run `ADVISOR_TRACES=/path/to/traces python benchmarks/questions/blind/keys.py` to print id and key of each question of
-questions.toml, which lies beside this file. The tools were not asked yet: recipes for these kinds are missing in agent.py.
+questions.toml, which lies beside this file. They were written without knowledge of the tools; first_try.json is what the
+scripted agent answered before anything was mended.
 """
 
 from __future__ import annotations

@@ -1,0 +1,125 @@
+"""`operator_calls`: one row per operator of a program on the CPU, with the Python that leads to it."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
+from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
+from advisor.intervals import Bools, Ints, fetch, summed
+from advisor.timeline.calls import OP
+from advisor.timeline.context import Context
+from advisor.timeline.cpu import main_thread
+
+SCHEMA = Schema(
+    "operator_calls",
+    "an operator of a program on the CPU, with the Python that leads to it; no rows beside a GPU",
+    (
+        *COMMON,
+        text("name", "the operator", "name"),
+        text("phase", "forward, backward, optimizer or zero_grad"),
+        flag("numbered", "it, or an operator around it, carries a sequence number of autograd: gradient mode was on",
+             "args.Sequence number"),
+        integer("python_ns", "ns", "Python between the operator before it and this one, where that is under 100 us and neither "
+                "is inside another operator; else 0"),
+        flag("element", "picks a part of a tensor by its index, or reads one number of it"),
+        real("element_share", "share", "of the small operators (under 10 us) that its line calls: those that do; NULL without a "
+             "line"),
+    ),
+)  # fmt: skip
+LONGEST_NS = 100_000
+"""Python of so long between two operators is work of its own (``cpu/python-time``), and no way from one to the other."""
+_SMALL_NS = 10_000
+_ELEMENT = re.compile(r"^aten::(?:select|item|_local_scalar_dense|is_nonzero|unbind|index_put_|fill_|as_strided)$")
+_OWNED = ("compute", "communication")
+
+
+def nodes(context: Context) -> Ints:
+    """Forest node of each row."""
+    return context.op_rows if context.cpu_program else context.op_rows[:0]
+
+
+def build(context: Context) -> pd.DataFrame:
+    """The frame."""
+    host, rows = context.recording.host, nodes(context)
+    length = host.end[rows] - host.start[rows]
+    segments, row = context.once(_parts)
+    cost = summed(row, context.ledger.dur_ns[segments], len(rows))
+    at, behind = context.once(_python)
+    frame = context.common(start=host.start[rows], dur=length, cost=cost, node=rows)
+    element = np.array([_ELEMENT.match(name) is not None for name in context.names], np.bool_)[host.name[rows]]
+    frame |= {
+        "name": context.labels(host.name[rows], context.names),
+        "phase": context.phase(rows),
+        "numbered": _numbered(context, rows),
+        "python_ns": summed(behind, context.ledger.dur_ns[at], len(rows)),
+        "element": element,
+        "element_share": _element_share(context, rows, length, element),
+    }
+    return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
+
+
+def _element_share(context: Context, rows: Ints, length: Ints, element: Bools) -> npt.NDArray[np.float64]:
+    """For each row, the part of the small operators of its line that pick elements; of operators that Python calls alone."""
+    host = context.recording.host
+    top = fetch(host.group, fetch(host.attributes.op, host.parent[rows])) != OP
+    line = host.attributes.user[rows]
+    counted = top & (length < _SMALL_NS) & (line >= 0)
+    size = int(line.max()) + 1 if len(line) else 0
+    calls, picks = summed(line[counted], 1, size), summed(line[counted & element], 1, size)
+    share = np.full(len(rows), np.nan)
+    known = line >= 0
+    share[known] = picks[line[known]] / np.maximum(calls[line[known]], 1)
+    return share
+
+
+def _numbered(context: Context, rows: Ints) -> Bools:
+    host, own = context.recording.host, np.full(context.recording.host.size, -1, np.int64)
+    if len(rows):
+        sequence = context.tables["op"]["sequence"][host.row[rows]]
+        own[rows[sequence >= 0]] = rows[sequence >= 0]
+    found: Bools = host.flow(own)[rows] >= 0
+    return found
+
+
+def _python(context: Context) -> tuple[Ints, Ints]:
+    """Segments of short Python before operators of the main thread, and the row of the operator that each leads to."""
+    ledger, host, rows = context.ledger, context.recording.host, nodes(context)
+    top = fetch(host.group, fetch(host.attributes.op, host.parent[rows])) != OP
+    here = np.flatnonzero(top & (host.thread[rows] == main_thread(context.recording)))
+    python = np.flatnonzero(ledger.through("host") & (ledger.dur_ns < LONGEST_NS))
+    if not len(here) or not len(python):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    here = here[np.argsort(host.start[rows[here]], kind="stable")]
+    starts = host.start[rows[here]]
+    at = np.minimum(np.searchsorted(starts, ledger.end_ns[python]), len(starts) - 1)
+    leads = starts[at] == ledger.end_ns[python]
+    return python[leads], here[at[leads]]
+
+
+def _parts(context: Context) -> tuple[Ints, Ints]:
+    """Segments that rows own, and the row of each: the operator's time, each moment the innermost one's, and the Python before."""
+    ledger = context.ledger
+    if not context.cpu_program:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    owned = np.flatnonzero(ledger.through(*_OWNED) & (ledger.row >= 0))
+    python, behind = context.once(_python)
+    return np.concatenate([owned, python]), np.concatenate([ledger.row[owned], behind])
+
+
+def _owned(context: Context) -> tuple[Ints, Ints]:
+    return context.once(_parts)
+
+
+FRAME = Frame(
+    SCHEMA,
+    build,
+    evidence=("name", COUNT, *TIME),
+    rows=Rows(nodes=nodes),
+    owns=owns_parts(_owned),
+    parts=_owned,
+)

@@ -1,0 +1,156 @@
+"""Text that is generated token by token: without a cache of keys and values, or with one that is copied for each token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+
+from advisor.frames.patterns.tree import NOTHING, Occurrences, Tree
+from advisor.intervals import Bools, Ints
+
+Shape = tuple[int, ...]
+Operands = tuple[Shape, ...]
+Reader = Callable[[str, Operands], tuple[object, int, int] | None]
+"""Reader of a call: a key that those of one sequence share, its length, and the step where the operands tell it (else 0)."""
+_TURNS, _TURNS_ALONE = 5, 8
+"""Lengths in a row, each longer by the same, that are a loop and not chance; and where nothing is seen to be put behind them."""
+# Operator to the positions of the rows and of the weight among its operands, and of the weight's dimension that they share.
+_PRODUCTS = {
+    "aten::linear": (0, 1, 1),
+    "aten::matmul": (0, 1, 0),
+    "aten::addmm": (1, 2, 0),
+    "aten::mm": (0, 1, 0),
+}
+_RANKS = (3, 4, 5)
+"""Of a cache: sequences, heads, tokens and their width; the first two in one; or keys and values stacked in one."""
+
+
+def copied_cache(tree: Tree) -> Occurrences | None:
+    """One row per concatenation of a cache of keys or values with those of the next tokens: both in whole written again.
+
+    The same shape comes back in each iteration, longer by as many tokens as were put behind it the time before.
+    """
+    nodes = tree.ops(tree.codes_of("aten::cat".__eq__)) if not tree.context.training() else tree.host.name[:0]
+    if len(nodes) < _TURNS:
+        return None
+    chosen, length, step = _growing(tree, nodes, _cache, _TURNS)
+    return _occurrences(tree, "copied-cache", nodes[chosen], {"seq_len": length, "length": step})
+
+
+def without_cache(tree: Tree) -> Occurrences | None:
+    """One row per product with a weight whose rows grow by the same number from iteration to iteration.
+
+    Each computes the prefix again that the one before computed. ``length`` is the number by which they grow, which is that of
+    the sequences, and ``repeats`` how many tokens of each it computes.
+    """
+    codes = tree.codes_of(_PRODUCTS.__contains__)
+    nodes = tree.ops(codes) if codes.any() and not tree.context.training() else tree.host.name[:0]
+    if len(nodes) < _TURNS:
+        return None
+    nodes = nodes[tree.host.above(nodes, codes[tree.host.name]) < 0]
+    joins = tree.ops(tree.codes_of("aten::cat".__eq__))
+    appended = len(joins) >= _TURNS and len(_growing(tree, joins, _appended, _TURNS)[0]) > 0
+    chosen, length, step = _growing(tree, nodes, _rows, _TURNS if appended else _TURNS_ALONE)
+    whole = (length % step == 0) & (length >= 2 * step)
+    chosen, length, step = chosen[whole], length[whole], step[whole]
+    return _occurrences(tree, "no-cache", nodes[chosen], {"repeats": length // np.maximum(step, 1), "length": step})
+
+
+def _occurrences(tree: Tree, kind: str, nodes: Ints, figures: dict[str, Ints]) -> Occurrences | None:
+    if not len(nodes):
+        return None
+    inside = tree.launched_below(nodes)
+    return Occurrences(
+        kind=kind,
+        node=nodes,
+        begin=tree.host.start[nodes],
+        end=tree.host.end[nodes],
+        inside=inside,
+        own=inside,
+        ops=tree.ops_below(nodes) if tree.context.cpu_program else NOTHING,
+        figures=figures | {"dims": tree.dims(nodes)},
+    )
+
+
+def _cache(name: str, operands: Operands) -> tuple[object, int, int] | None:
+    """Key, length and new tokens of a concatenation along one dimension of a cache; None for others."""
+    return _appended(name, operands) if operands and len(operands[0]) in _RANKS else None
+
+
+def _appended(name: str, operands: Operands) -> tuple[object, int, int] | None:
+    """Key, length and new part of a concatenation of something longer with something shorter; None for others."""
+    if len(operands) < 2 or len(operands[0]) != len(operands[1]):
+        return None
+    old, new = operands[:2]
+    differ = [at for at, (one, other) in enumerate(zip(old, new, strict=True)) if one != other]
+    # Another dimension that is as long as the new one's does not tell where it was put.
+    if len(differ) != 1 or not 0 < new[differ[0]] < old[differ[0]]:
+        return None
+    at = differ[0]
+    return (name, at, old[:at], old[at + 1 :]), old[at], new[at]
+
+
+def _rows(name: str, operands: Operands) -> tuple[object, int, int] | None:
+    """Weight and rows of a product, whose step is not known from it: 0; None for what multiplies no matrix of weights."""
+    at, weight_at, shared = _PRODUCTS[name]
+    if len(operands) <= weight_at:
+        return None
+    rows, weight = operands[at], operands[weight_at]
+    if len(weight) != 2 or len(rows) < 2 or rows[-1] != weight[shared]:
+        return None
+    count = 1
+    for length in rows[:-1]:
+        count *= length
+    return (name, weight), count, 0
+
+
+def _growing(tree: Tree, nodes: Ints, read: Reader, turns: int) -> tuple[Ints, Ints, Ints]:
+    """Places in *nodes* of calls that are part of a growing sequence, with their length and the step by which it grows."""
+    names, dims = tree.host.name[nodes], tree.dims(nodes)
+    pairs, back = np.unique(np.stack([names, dims]), axis=1, return_inverse=True)
+    facts = [read(tree.context.names[name], tree.shapes.operands(code)) for name, code in pairs.T.tolist()]
+    groups: dict[object, list[int]] = {}
+    order = np.argsort(tree.host.start[nodes], kind="stable")
+    for place, code in zip(order.tolist(), back.ravel()[order].tolist(), strict=True):
+        fact = facts[code]
+        if fact is not None:
+            groups.setdefault((fact[0], int(tree.host.thread[nodes[place]])), []).append(place)
+    places: list[int] = []
+    lengths: list[int] = []
+    steps: list[int] = []
+    for members in groups.values():
+        known = [facts[code] for code in back.ravel()[members].tolist()]
+        length = np.array([fact[1] for fact in known if fact is not None], np.int64)
+        added = np.array([fact[2] for fact in known if fact is not None], np.int64)
+        for first, last, step in _chains(length, turns):
+            if added[first] in (0, step):
+                places += members[first:last]
+                lengths += length[first:last].tolist()
+                steps += [step] * (last - first)
+    return np.array(places, np.int64), np.array(lengths, np.int64), np.array(steps, np.int64)
+
+
+def _chains(length: Ints, turns: int) -> list[tuple[int, int, int]]:
+    """Stretches in which a length comes as often as the next and grows by one number: first, last (exclusive), the number.
+
+    The first length is left out of a stretch: what is computed once is no repetition.
+    """
+    if len(length) < turns:
+        return []
+    begins = np.append(0, np.flatnonzero(np.diff(length)) + 1)
+    ends = np.append(begins[1:], len(length))
+    values, counts = length[begins], ends - begins
+    grows = np.diff(values)
+    # The last turn may be cut off by the end of the recording.
+    alike: Bools = (counts[1:] == counts[:-1]) | (
+        (np.arange(len(grows)) == len(grows) - 1) & (counts[1:] < counts[:-1])
+    )
+    linked = (grows > 0) & alike
+    edges = np.flatnonzero(np.append(True, (np.diff(grows) != 0) | ~linked[1:] | ~linked[:-1])) if len(grows) else grows
+    found = []
+    for low, high in pairwise([*edges.tolist(), len(grows)]):
+        if linked[low] and high - low >= turns - 1:
+            found.append((int(begins[low + 1]), int(ends[high]), int(grows[low])))
+    return found

@@ -1,0 +1,275 @@
+"""Backward work behind the last gradient that an optimizer uses: layers that are not frozen, images that are not detached."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from advisor.frames.patterns.tree import HIGHEST, NOTHING, Occurrences, Tree, spread
+from advisor.frames.patterns.updates import LISTED, Shape, Update, first_operand, recorded_updates, targets
+from advisor.intervals import Bools, Ints
+from advisor.timeline.calls import BACKWARD, OP, OPTIMIZER
+
+_NODE, _RUN = "torch::autograd::AccumulateGrad", "autograd::engine::evaluate_function"
+_ADD = re.compile(r"^aten::add_?$")
+_ZERO = re.compile(r"^aten::(?:_foreach_)?zero_$")
+# What a program does with a gradient, or with a parameter, that no optimizer of torch updates. Clipping multiplies, and is none.
+_USES = re.compile(
+    r"^aten::(?:_foreach_)?(?:add_?|sub_?|lerp_?|addcmul_?|addcdiv_?|copy_|clone|sign_?|abs_?|pow_?|square_?|mul)$|^c10d::send"
+)
+_PRODUCT = "aten::mul"
+_LEAST_STEPS = 2
+_MOST = 100_000
+USED, UNUSED, SHARED, UNKNOWN = range(4)
+
+
+@dataclass(eq=False)
+class Pass:
+    """One backward pass: its nodes of the graph in order, and its gradients, each with its shape and the node it is stored in."""
+
+    start: int
+    nodes: Ints
+    shapes: list[Shape] = field(default_factory=list)
+    stored: list[int] = field(default_factory=list)
+    fresh: Counter[Shape] = field(default_factory=Counter)
+    added: Counter[Shape] = field(default_factory=Counter)
+
+
+@dataclass(eq=False)
+class Zeroing:
+    """Tensors that are filled with zeros between passes, by shape."""
+
+    start: int
+    shapes: Counter[Shape]
+
+
+def unused_gradients(tree: Tree) -> Occurrences | None:
+    """One row per backward pass that goes on behind the last gradient that a step of an optimizer uses.
+
+    Gradients are known by their shape. One is unused if no step updates a tensor of its shape before it is dropped (the next
+    one of that shape is stored, not added) or zeroed, or none ever does. Where tensors of one shape are updated, but fewer than
+    gradients were stored, it is not known which, and all count as used; but if what the step updates is, shape by shape, what
+    the pass stores first, those are the ones. None where an optimizer does not show what it updates.
+    """
+    steps = tree.context.once(recorded_updates)
+    if steps is None or len(steps) < _LEAST_STEPS:
+        return None
+    passes = _passes(tree)
+    shapes = {shape for one in passes for shape in one.shapes}
+    updated = Counter[Shape]()
+    for step in steps:
+        updated.update({shape: step.upto(shape) for shape in step.most})
+    # Of shards and of flat copies nobody can tell whose gradients they are.
+    if not shapes or set(updated) - shapes:
+        return None
+    uses = _used_otherwise(tree, shapes)
+    if uses is None:
+        return None
+    events: list[Pass | Update | Zeroing] = [*passes, *steps, *_zeroings(tree)]
+    events.sort(key=lambda event: event.start)
+    life = _Life(events, passes, updated, uses)
+    found = [(one, last) for one in passes if (last := _last_used(one, life)) is not None]
+    return _occurrences(tree, found, updated)
+
+
+class _Life:
+    """Fate of gradients: the events in order, and what of them holds for the whole recording."""
+
+    def __init__(
+        self, events: Sequence[Pass | Update | Zeroing], passes: list[Pass], updated: Counter[Shape], uses: set[Shape]
+    ):
+        self.events, self.updated, self.uses = events, updated, uses
+        self.stored = Counter(shape for one in passes for shape in one.shapes)
+        self.number = Counter[Shape]()
+        together = Counter[Shape]()
+        for event in events:
+            if isinstance(event, Update):
+                together.update({shape: event.upto(shape) for shape in event.most})
+                self.number |= together
+            elif isinstance(event, Pass):
+                together = Counter()
+                self.number |= Counter(event.shapes)
+
+    def of(self, at: int, shape: Shape, count: int) -> int:
+        """Return what becomes of *count* gradients of a shape that the event *at* stores."""
+        if shape in self.uses or self.stored[shape] <= self.updated[shape]:
+            return USED
+        if not self.updated[shape]:
+            return UNUSED
+        used = 0
+        for event in self.events[at + 1 :]:
+            if isinstance(event, Update):
+                used += event.upto(shape)
+                if used >= count:
+                    return USED
+                continue
+            begun = event.shapes[shape] if isinstance(event, Zeroing) else event.fresh[shape]
+            if begun and (begun < self.number[shape] or (isinstance(event, Pass) and event.added[shape])):
+                return SHARED if used else UNKNOWN
+            if begun:
+                return SHARED if used else UNUSED
+        return SHARED if used else UNKNOWN
+
+    def next_step(self, at: int) -> Counter[Shape] | None:
+        """Return what the steps behind a pass update, up to the pass behind them; None where that is not known by number."""
+        total = Counter[Shape]()
+        for event in self.events[at + 1 :]:
+            if isinstance(event, Update):
+                if event.count is None:
+                    return None
+                total.update(event.count)
+            elif isinstance(event, Pass) and total:
+                break
+        return total or None
+
+
+def _last_used(one: Pass, life: _Life) -> int | None:
+    """Place of the last gradient of a pass that is used, among those that it stores; None where none is, or all are."""
+    at = life.events.index(one)
+    counts = Counter(one.shapes)
+    fate = {shape: life.of(at, shape, count) for shape, count in counts.items()}
+    if USED not in fate.values():
+        return None
+    kept = [place for place, shape in enumerate(one.shapes) if fate[shape] != UNUSED]
+    last = kept[-1]
+    if SHARED in fate.values() and (step := life.next_step(at)) is not None:
+        first = step.total()
+        begins = Counter(one.shapes[:first]) == step and first > 1
+        sure = any(fate[shape] == USED for shape in step)
+        if begins and sure and all(fate[shape] in (UNUSED, SHARED) for shape in one.shapes[first:]):
+            last = first - 1
+    return last if last + 1 < len(one.shapes) else None
+
+
+def _occurrences(tree: Tree, found: list[tuple[Pass, int]], updated: Counter[Shape]) -> Occurrences | None:
+    """Rows of the passes that go on behind the last gradient that is used, with all that runs from there on.
+
+    *updated* counts what steps update, whenever: of gradients of its shapes another step is the owner.
+    """
+    host = tree.host
+    stores = tree.codes_of(lambda name: name.endswith(_NODE))
+    rows, tails = [], []
+    for one, last in found:
+        behind = one.nodes[host.start[one.nodes] >= host.end[one.stored[last]]]
+        if not stores[host.name[behind]].all():
+            rows.append((one, last))
+            tails.append(behind)
+    if not rows:
+        return None
+    row = np.repeat(np.arange(len(tails)), [len(tail) for tail in tails])
+    nodes = np.concatenate(tails)
+    first = np.array([_telling(tree, tail) for tail in tails], np.int64)
+    inside = tree.launched_below(nodes)
+    inside.row = row[inside.row]
+    ops = tree.ops_below(nodes) if tree.context.cpu_program else NOTHING
+    stored = np.array([one.stored[last + 1] for one, last in rows], np.int64)
+    return Occurrences(
+        kind="unused-gradients",
+        node=first,
+        begin=np.array([host.start[tail[0]] for tail in tails], np.int64),
+        end=np.array([host.end[tail].max() for tail in tails], np.int64),
+        inside=inside.each_once(),
+        own=inside.each_once(),
+        idle=True,
+        ops=ops if ops is NOTHING else type(ops)(row[ops.row], ops.index).each_once(),
+        figures={
+            "repeats": np.array([len(one.shapes) - last - 1 for one, last in rows], np.int64),
+            "length": np.array([len(one.shapes) for one, _ in rows], np.int64),
+            "dims": tree.dims(stored),
+        },
+        details=[
+            "dropped" if any(map(updated.__getitem__, _apart(one, last))) else "never updated" for one, last in rows
+        ],
+    )
+
+
+def _apart(one: Pass, last: int) -> set[Shape]:
+    """Shapes of the unused gradients of a pass that the pass does not store among the used ones."""
+    return set(one.shapes[last + 1 :]) - set(one.shapes[: last + 1])
+
+
+def _telling(tree: Tree, nodes: Ints) -> int:
+    """Return the first operator that some nodes of the graph run: its place is that of its forward operator."""
+    below = spread(nodes, tree.after(nodes))
+    inner = below.index[(tree.host.group[below.index] == OP) & ~tree.engine[below.index]]
+    return int(inner[0] if len(inner) else nodes[0])
+
+
+def _passes(tree: Tree) -> list[Pass]:
+    """All backward passes with the gradients that they store; between two of them the program runs operators of its own."""
+    host = tree.host
+    runs = tree.ops(tree.codes_of(lambda name: name.startswith(_RUN)))
+    stores = tree.ops(tree.codes_of(_NODE.__eq__))
+    if not 0 < len(stores) <= _MOST or len(runs) > _MOST:
+        return []
+    flags = _flags(tree, runs)
+    runs = runs[host.above(runs, flags, HIGHEST) < 0]
+    runs = runs[np.argsort(host.start[runs], kind="stable")]
+    outer = tree.outermost
+    outer = outer[host.attributes.phase[outer] != BACKWARD]
+    if not len(outer) or not len(runs):
+        return []
+    threads, counts = np.unique(host.thread[outer], return_counts=True)
+    starts = np.sort(host.start[outer[host.thread[outer] == threads[np.argmax(counts)]]])
+    before = np.searchsorted(starts, host.start[runs])
+    cuts = np.flatnonzero(np.diff(before)) + 1
+    found = [Pass(int(host.start[part[0]]), part) for part in np.split(runs, cuts)]
+    stores = stores[np.argsort(host.start[stores], kind="stable")]
+    adds = tree.ops(tree.codes_of(lambda name: _ADD.match(name) is not None))
+    added = set(host.above(adds, _flags(tree, stores), HIGHEST).tolist())
+    begun = np.array([one.start for one in found])
+    for store, at in zip(
+        stores.tolist(), (np.searchsorted(begun, host.start[stores], side="right") - 1).tolist(), strict=True
+    ):
+        shapes = first_operand(tree, store, listed=False)
+        if shapes and at >= 0:
+            one, shape = found[at], shapes[0]
+            one.shapes.append(shape)
+            one.stored.append(store)
+            (one.added if store in added else one.fresh)[shape] += 1
+    return [one for one in found if one.shapes]
+
+
+def _flags(tree: Tree, nodes: Ints) -> Bools:
+    flags = np.zeros(tree.host.size, np.bool_)
+    flags[nodes] = True
+    return flags
+
+
+def _zeroings(tree: Tree) -> list[Zeroing]:
+    """Fills with zeros outside of backward passes and steps of optimizers, where their shapes are recorded."""
+    host = tree.host
+    nodes = tree.ops(tree.codes_of(lambda name: _ZERO.match(name) is not None))
+    nodes = nodes[~np.isin(host.attributes.phase[nodes], (BACKWARD, OPTIMIZER))]
+    nodes = nodes[host.above(nodes, _flags(tree, nodes), HIGHEST) < 0]
+    found = [(int(host.start[node]), targets(tree, node)) for node in nodes.tolist()]
+    return [Zeroing(start, Counter(shapes)) for start, shapes in found if shapes]
+
+
+def _used_otherwise(tree: Tree, shapes: set[Shape]) -> set[Shape] | None:
+    """Shapes of tensors that the program itself computes with, neither forward nor in a step; None where lists hide theirs.
+
+    An update by hand, gradients of inputs, a moving average of parameters: gradients of such a shape count as used.
+    """
+    host = tree.host
+    nodes = tree.outermost
+    nodes = nodes[~np.isin(host.attributes.phase[nodes], (BACKWARD, OPTIMIZER))]
+    nodes = nodes[tree.codes_of(lambda name: _USES.match(name) is not None)[host.name[nodes]]]
+    used = set[Shape]()
+    _, firsts = np.unique(host.name[nodes].astype(np.int64) << 32 | tree.dims(nodes) & 0xFFFFFFFF, return_index=True)
+    for node in nodes[firsts].tolist():
+        name = tree.context.names[host.name[node]]
+        listed = LISTED.match(name) is not None or name.startswith(("aten::_foreach", "c10d::"))
+        found = first_operand(tree, node, listed=listed)
+        if found is None:
+            if listed:
+                return None
+            continue
+        if name == _PRODUCT and tree.shapes.operands(int(tree.dims(np.array([node]))[0]))[1:2] != (found[0],):
+            continue
+        used.update(shape for shape in found if shape in shapes)
+    return used

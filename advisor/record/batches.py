@@ -1,0 +1,88 @@
+"""Contents of the first batches: how much of their rows is padding, and how many labels the loss leaves out.
+
+Values are in no trace. Two batches are looked at, before anything is recorded, and only what lies on the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+IGNORED = -100
+"""Label that cross_entropy leaves out unless it is told another one."""
+_BATCHES = 2
+_NARROWEST, _MOST_ELEMENTS, _MOST_TENSORS, _DEEPEST = 16, 1 << 22, 16, 3
+
+
+@dataclass
+class Rows:
+    """Rows of one tensor of whole numbers: their width, the longest one without what pads it, and the share that is padding."""
+
+    width: int
+    longest: int
+    padding: float
+
+
+@dataclass
+class Batches:
+    """Facts of batches; :meth:`look` is given each until there are enough."""
+
+    rows: list[Rows] = field(default_factory=list)
+    ignored: list[float] = field(default_factory=list)
+    seen: int = 0
+
+    def look(self, torch: Any, batch: Any) -> None:
+        """Note what the batch holds; what cannot be read is left out."""
+        if self.seen >= _BATCHES:
+            return
+        self.seen += 1
+        try:
+            found = list(_whole_numbers(torch, batch))
+            rows = [_rows(torch, tensor) for tensor in found if tensor.dim() == 2 and tensor.shape[1] >= _NARROWEST]
+            if rows:
+                self.rows.append(max(rows, key=lambda row: (row.width, row.longest)))
+            shares = [float((tensor == IGNORED).double().mean()) for tensor in found if tensor.numel()]
+            if shares:
+                self.ignored.append(max(shares))
+        except Exception:  # noqa: BLE001  (a batch of a kind that nobody thought of must not end the program)
+            return
+
+    def summary(self) -> dict[str, Any]:
+        """Return the fields of ``Recorded``; None where the batches differ in width, or held no such tensor."""
+        widths = {row.width for row in self.rows}
+        alike = len(widths) == 1 and len(self.rows) == _BATCHES
+        return {
+            "batch_width": widths.pop() if alike else None,
+            "batch_longest": max(row.longest for row in self.rows) if alike else None,
+            "padding_share": round(sum(row.padding for row in self.rows) / len(self.rows), 4) if alike else None,
+            "ignored_share": round(min(self.ignored), 4) if len(self.ignored) == _BATCHES else None,
+        }
+
+
+def _whole_numbers(torch: Any, value: Any, depth: int = 0) -> Iterator[Any]:
+    """Yield the tensors of whole numbers in a batch."""
+    if isinstance(value, torch.Tensor):
+        if value.dtype in (torch.int64, torch.int32) and value.device.type == "cpu" and value.numel() <= _MOST_ELEMENTS:
+            yield value
+        return
+    held = getattr(value, "data", None)
+    parts = held if isinstance(held, dict) else value  # tokenizers return a dictionary of their own
+    if depth < _DEEPEST and isinstance(parts, dict | list | tuple):
+        for part in list(parts.values() if isinstance(parts, dict) else parts)[:_MOST_TENSORS]:
+            yield from _whole_numbers(torch, part, depth + 1)
+
+
+def _rows(torch: Any, tensor: Any) -> Rows:
+    """Measure rows: what pads them is the value that most of them end, or begin, with again and again."""
+    height, width = tensor.shape
+    best = Rows(width, width, 0.0)
+    for side in (tensor, tensor.flip(1)):
+        pad = side[:, -1].mode().values
+        kept = (side != pad).flip(1).int().cumsum(1) > 0
+        lengths = kept.sum(1)
+        padding = 1 - float(lengths.sum()) / (height * width)
+        # A row that ends with the value that another one is padded with is none: most have to end with several of them.
+        if float((lengths <= width - 2).double().mean()) > 0.5 and padding > best.padding:
+            best = Rows(width, int(lengths.max()), padding)
+    return best

@@ -1,0 +1,57 @@
+"""Memory of this process and of the machine, in bytes; None where the system does not tell."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_MACHINE = Path("/proc/meminfo")
+_PROCESS = Path("/proc/self/statm")
+_GROUPS = (
+    (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")),
+    (Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"), Path("/sys/fs/cgroup/memory/memory.usage_in_bytes")),
+)
+_KIB = 1024
+
+
+def resident() -> int | None:
+    """Return the memory that this process holds now."""
+    try:
+        return int(_PROCESS.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def available() -> int | None:
+    """Return what may still be taken: of the machine's memory, and of what the control group allows."""
+    rooms = [room for room in (_of_machine(), *(_of_group(*paths) for paths in _GROUPS)) if room is not None]
+    return max(min(rooms), 0) if rooms else None
+
+
+def total() -> int | None:
+    """Return the memory of the machine, or what the control group allows of it."""
+    whole = _of_machine("MemTotal:")
+    limits = [limit for paths in _GROUPS if (limit := _number(paths[0])) is not None]
+    return whole if whole is None else min([whole, *limits])
+
+
+def _of_machine(word: str = "MemAvailable:") -> int | None:
+    try:
+        for line in _MACHINE.read_text().splitlines():
+            if line.startswith(word):
+                return int(line.split()[1]) * _KIB
+    except (OSError, ValueError, IndexError):
+        pass
+    return None
+
+
+def _of_group(most: Path, used: Path) -> int | None:
+    limit, taken = _number(most), _number(used)
+    return None if limit is None or taken is None else limit - taken
+
+
+def _number(path: Path) -> int | None:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):  # "max": no limit
+        return None

@@ -1,0 +1,98 @@
+"""Proof of cpu/element-loop: traces on which it fires, and traces on which it does not."""
+
+from advisor.testing import TraceBuilder
+from advisor.testing.proof import edge, fires, quiet
+
+ASSIGNMENT = ("aten::select", "aten::select", "aten::add_", "aten::select", "aten::select", "aten::copy_")
+CELL = ("aten::select", "aten::addmm", "aten::add", "aten::tanh", "aten::mul")
+
+
+def loop(
+    turns: int = 100,
+    turn: tuple[str, ...] = ASSIGNMENT,
+    us: float = 2,
+    *,
+    between_us: float = 3,
+    rest_us: float = 1000,
+    line: str = "train.py(8): count",
+    device: str | None = None,
+) -> TraceBuilder:
+    """Steps of one large operator, and a loop of small ones at one line with Python between."""
+    b = TraceBuilder(device, host_us=0)
+    for _ in range(3):
+        with b.step():
+            with b.op("aten::mkldnn_convolution", us=rest_us):
+                pass
+            with b.python(line):
+                for name in turn * turns:
+                    b.idle(us=between_us)
+                    with b.op(name, us=us):
+                        pass
+    return b
+
+
+# 600 operators of 2 us behind 3 us of Python: 3 ms a step.
+@fires(cost_ms=3.0, occurrences=1800, severity="high")
+def a_matrix_counted_element_by_element() -> TraceBuilder:
+    return loop()
+
+
+# Two of three read numbers.
+@fires(cost_ms=3.0, severity="high")
+def numbers_read_one_by_one() -> TraceBuilder:
+    return loop(200, ("aten::select", "aten::item", "aten::add"))
+
+
+# The Python of 90 us before each operator is part of the loop.
+@fires(cost_ms=55.2, severity="high")
+def slow_python_between() -> TraceBuilder:
+    return loop(between_us=90)
+
+
+@quiet
+def a_recurrent_cell_picks_once_a_turn() -> TraceBuilder:
+    return loop(200, CELL)
+
+
+@quiet
+def operators_that_compute() -> TraceBuilder:
+    return loop(us=50)
+
+
+@quiet
+def beside_a_step_of_much_more_work() -> TraceBuilder:
+    return loop(rest_us=100_000)
+
+
+@quiet
+def lines_that_were_not_recorded() -> TraceBuilder:
+    b = TraceBuilder(None, with_stack=False)
+    for _ in range(3):
+        with b.step():
+            for name in ASSIGNMENT * 100:
+                with b.op(name, us=2):
+                    pass
+    return b
+
+
+@quiet("not_applicable")
+def a_program_on_a_gpu() -> TraceBuilder:
+    b = loop(device="Tesla V100-SXM2-16GB")
+    with b.step():
+        b.kernel("volta_sgemm_128x64_nn", us=100)
+    return b
+
+
+@edge
+def half_of_a_lines_operators(over: bool) -> TraceBuilder:
+    return loop(150, ("aten::select", "aten::add") if over else ("aten::select", "aten::add", "aten::mul"))
+
+
+@edge
+def operators_of_ten_microseconds(over: bool) -> TraceBuilder:
+    return loop(us=9.999 if over else 10)
+
+
+@edge
+def two_hundred_a_step(over: bool) -> TraceBuilder:
+    return loop(100 if over else 99, ("aten::select", "aten::item"), rest_us=100)

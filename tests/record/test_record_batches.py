@@ -1,0 +1,82 @@
+"""What the recorder reads off the first batches: widths, padding and labels, by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.recording import needs_torch
+
+pytestmark = needs_torch
+
+
+def summary(*batches: Any) -> dict[str, Any]:
+    import torch
+
+    from advisor.record.batches import Batches
+
+    facts = Batches()
+    for batch in batches:
+        facts.look(torch, batch)
+    return facts.summary()
+
+
+def words(*lengths: int, width: int = 20, left: bool = False) -> Any:
+    """Rows of 7, 8, 9, … of these lengths, filled up to *width* with 0."""
+    import torch
+
+    rows = torch.zeros(len(lengths), width, dtype=torch.long)
+    for at, length in enumerate(lengths):
+        row = torch.arange(7, 7 + length)
+        if left:
+            rows[at, width - length :] = row
+        else:
+            rows[at, :length] = row
+    return rows
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_rows_padded_to_a_width(left: bool) -> None:
+    """40 rows' places a batch: 5 + 10 of words in one, 8 + 6 in the other: 25 and 26 of padding."""
+    found = summary({"input_ids": words(5, 10, left=left)}, (words(8, 6, left=left), [1, 2]))
+    assert (found["batch_width"], found["batch_longest"]) == (20, 10)
+    assert found["padding_share"] == pytest.approx((25 / 40 + 26 / 40) / 2)
+    assert found["ignored_share"] == 0
+
+
+def test_rows_without_padding() -> None:
+    found = summary(words(20, 20), words(20, 20))
+    assert (found["batch_width"], found["batch_longest"], found["padding_share"]) == (20, 20, 0.0)
+
+
+def test_batches_of_their_own_widths_are_not_padded_to_one() -> None:
+    assert summary(words(5, 10, width=20), words(5, 10, width=24))["batch_width"] is None
+
+
+def test_one_batch_says_nothing() -> None:
+    assert summary(words(5, 10))["batch_width"] is None
+
+
+def test_labels_that_a_loss_leaves_out() -> None:
+    """Three and four of eight labels are -100: the least share of two batches counts."""
+    import torch
+
+    first = torch.tensor([[-100, -100, -100, 1, 2, 3, 4, 5]])
+    second = torch.tensor([[-100, -100, -100, -100, 2, 3, 4, 5]])
+    assert summary({"labels": first}, {"labels": second})["ignored_share"] == 3 / 8
+
+
+def test_what_holds_no_whole_numbers() -> None:
+    import torch
+
+    found = summary([torch.ones(4, 32)], object())
+    assert set(found.values()) == {None}
+
+
+def test_a_batch_that_cannot_be_read_does_not_end_the_program() -> None:
+    class Odd:
+        @property
+        def data(self) -> Any:
+            raise RuntimeError("gone")
+
+    assert summary(Odd(), Odd())["batch_width"] is None
