@@ -122,15 +122,16 @@ def build(context: Context) -> pd.DataFrame:
     return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
 
 
-def _bf16_pays(context: Context, flops: npt.NDArray[np.float64]) -> npt.NDArray[np.object_]:
+def _bf16_pays(context: Context, flops: npt.NDArray[np.float64]) -> pd.arrays.BooleanArray:
     """Tell for each row whether bfloat16 pays for its products: below 2 MFLOP the casts take as long as they save."""
     recorded = context.metadata.recorded
     sets = recorded.instruction_sets if recorded is not None else None
-    out = np.full(len(flops), None, object)
+    pays, unknown = np.zeros(len(flops), np.bool_), np.ones(len(flops), np.bool_)
     if sets is not None:
-        known = np.ones(len(flops), np.bool_) if BF16.isdisjoint(sets) else ~np.isnan(flops)
-        out[known] = (flops[known] >= _PAYING_FLOPS) & (not BF16.isdisjoint(sets))
-    return out
+        able = not BF16.isdisjoint(sets)
+        unknown = np.isnan(flops) & able
+        pays = able & (np.nan_to_num(flops) >= _PAYING_FLOPS)
+    return pd.arrays.BooleanArray(pays, unknown)
 
 
 def _cost(context: Context) -> Ints:

@@ -17,7 +17,7 @@ Id = int | float | str | None
 NO_TEXT = Raw(b"")
 CALL_STACK = "Call stack"
 PYTHON_BEFORE = "Python before"
-"""Argument that `advisor record` writes beside the stack of an operator: the stack of the Python before it, where that took long."""
+"""Argument that `advisor record` writes beside the stack of an operator: that of the Python before it, if it took long."""
 
 
 class Args(Struct, gc=False):
