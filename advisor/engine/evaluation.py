@@ -19,7 +19,7 @@ import pandas as pd
 from advisor.errors import AdvisorError
 from advisor.frames import FRAMES
 from advisor.frames.schema import Schema
-from advisor.frames.values import records
+from advisor.frames.values import plain_list, records
 from advisor.intervals import Bools, Ints
 from advisor.results.analysis import Evidence
 from advisor.results.field import Cell
@@ -29,6 +29,8 @@ QUERY_SECONDS = 5.0
 TOTAL_SECONDS = 30.0
 EVIDENCE_ROWS = 8
 _DIGITS = 6
+_FEW = 3_000
+"""Cells of a frame that go as parameters: to register a DataFrame takes DuckDB longer than to answer, however small it is."""
 _ANSWERS: dict[tuple[Any, ...], bool | None] = {}
 """Answers by SQL and the types and values of its columns: DuckDB takes milliseconds for one row, of which there is one a trace."""
 _ANSWERS_MOST = 10_000
@@ -219,6 +221,13 @@ class Evaluator:
             raise AdvisorError(f"frame '{name}' lacks {', '.join(missing)}")
         items = ", ".join(f"{question.sql} AS c{index}" for index, question in enumerate(questions))
         carried = columns or [next(column for column in types if column in frame)]
+        if len(frame) * (len(carried) + len(rows or ())) <= _FEW:
+            lists = {column: (types[column], plain_list(frame[column].tolist())) for column in carried}
+            lists |= {mask: ("BOOLEAN", holds.tolist()) for mask, holds in (rows or {}).items()}
+            given = ", ".join(f'unnest(CAST(? AS {kind}[])) AS "{column}"' for column, (kind, _) in lists.items())
+            return self._ask(
+                f"SELECT {items} FROM (SELECT {given}) {tail}", fetch, [values for _, values in lists.values()]
+            )
         casts = [f'CAST("{column}" AS {types[column]}) AS "{column}"' for column in carried]
         casts += [f'"{mask}"' for mask in rows or ()]
         self._connection.register("rows", frame[carried].assign(**(rows or {})))

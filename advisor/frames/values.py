@@ -72,8 +72,13 @@ def records(table: pd.DataFrame) -> list[dict[str, Any]]:
         # A row of several types holds each value as its column does, without a Series for every column.
         if row.dtype == object:
             return [dict(zip(names, map(_plain, row.tolist()), strict=True))]
-    columns = [[_plain(value) for value in table[name].tolist()] for name in table.columns]
+    columns = [plain_list(table[name].tolist()) for name in table.columns]
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def plain_list(values: Sequence[Any]) -> list[Any]:
+    """Return the values of a column as Python has them; None for what is missing."""
+    return [_plain(value) for value in values]
 
 
 def _plain(value: Any) -> Any:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import threading
 
+import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from advisor.engine import evaluation
 from advisor.engine.evaluation import Evaluator, Question
 from advisor.errors import AdvisorError
-from advisor.frames.schema import Schema, integer, real
+from advisor.frames.schema import Schema, flag, integer, real, text
 
 QUESTION = Question('(typeof("x") = \'BIGINT\' AND "x" > 5)', ("x",))
 WHOLE, FRACTION = (Schema("trace", "", (column("x", "", "x"),)) for column in (integer, real))
@@ -65,3 +69,53 @@ def test_without_a_query_no_thread_is_started(monkeypatch: pytest.MonkeyPatch) -
     for threads in (1, 1):  # the second is answered from what the first asked
         assert answer(7) is True
         assert len(started) == threads
+
+
+COLUMNS = {
+    "n": "Int64",
+    "size": "int64",
+    "x": "float64",
+    "y": "Float64",
+    "word": "category",
+    "label": "object",
+    "sure": "boolean",
+}
+ROWS = Schema(
+    "kernels", "", (integer("n", "", ""), integer("size", "", ""), real("x", "", ""), real("y", "", ""), text("word", ""),
+    text("label", ""), flag("sure", "")),
+)  # fmt: skip
+ASKED = {
+    "whole": Question('("n" > 0 AND "size" % 2 = 0)', ("n", "size")),
+    "missing": Question('("x" IS NULL)', ("x",)),
+    "infinite": Question('isinf("x" + "y")', ("x", "y")),
+    "text": Question("(\"word\" LIKE '%a%' OR \"label\" = 'b')", ("word", "label")),
+    "sure": Question('("sure" AND "y" < 0.5)', ("sure", "y")),
+}
+some = st.sampled_from
+row = st.tuples(
+    st.none() | st.integers(-(2**63), 2**63 - 1), st.integers(-9, 9), some([None, 0.0, -0.0, 0.1, math.inf, -math.inf, 1e308]),
+    st.none() | st.floats(allow_nan=False), some([None, "", "a", "b'", "é\0", "NULL"]), some([None, "b", "x"]),
+    some([None, True, False]),
+)  # fmt: skip
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(row, max_size=6), st.data())
+def test_a_small_frame_has_the_answers_of_a_large_one(rows: list[tuple[object, ...]], data: st.DataObject) -> None:
+    """Values go to the database as parameters where they are few, as a DataFrame where they are many."""
+    values = dict(zip(COLUMNS, zip(*rows, strict=True) if rows else [()] * len(COLUMNS), strict=True))
+    table = pd.DataFrame({name: pd.Series(list(values[name]), dtype=dtype) for name, dtype in COLUMNS.items()})
+    mask = np.array(data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows))), np.bool_)
+    numbers = {name: f'count(*) FILTER (WHERE "told" AND {question.sql}) > 1' for name, question in ASKED.items()}
+    counted = {name: Question(sql, ASKED[name].columns) for name, sql in numbers.items()}
+    found = []
+    for few in (-1, 3_000):
+        with pytest.MonkeyPatch.context() as patch, Evaluator(World(table), {"kernels": ROWS}) as evaluator:
+            patch.setattr(evaluation, "_FEW", few)
+            patch.setattr(evaluator, "row", lambda _: None)  # a frame of one row is asked otherwise
+            plain = evaluator._query("kernels", table, list(ASKED.values()))
+            texts = evaluator._query("kernels", table, [Question(f'"{name}"', (name,)) for name in COLUMNS])
+            found.append((plain, texts, evaluator.truths("kernels", counted, {"told": mask})))
+    assert repr(found[0]) == repr(found[1])
+    if rows:
+        assert not [answer for answer in found[0][2].values() if isinstance(answer, Exception)]
