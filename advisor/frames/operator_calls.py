@@ -26,14 +26,17 @@ SCHEMA = Schema(
              "args.Sequence number"),
         integer("python_ns", "ns", "Python between the operator before it and this one, where that is under 100 us and neither "
                 "is inside another operator; else 0"),
+        flag("native", "runs in the own loop of an operator of torch's of 1 ms or more (a recurrent layer, unique), or in its "
+             "backward"),
         flag("element", "picks a part of a tensor by its index, or reads one number of it"),
-        real("element_share", "share", "of the small operators (under 10 us) that its line calls: those that do; NULL without a "
+        real("element_share", "share", "of the small operators (under 30 us) that its line calls: those that do; NULL without a "
              "line"),
     ),
 )  # fmt: skip
 LONGEST_NS = 100_000
 """Python of so long between two operators is work of its own (``cpu/python-time``), and no way from one to the other."""
-_SMALL_NS = 10_000
+_SMALL_NS = 30_000
+_LONG_NS = 1_000_000
 _ELEMENT = re.compile(r"^aten::(?:select|item|_local_scalar_dense|is_nonzero|unbind|index_put_|fill_|as_strided)$")
 
 
@@ -56,6 +59,7 @@ def build(context: Context) -> pd.DataFrame:
         "phase": context.phase(rows),
         "numbered": _numbered(context, rows),
         "python_ns": summed(behind, context.ledger.dur_ns[at], len(rows)),
+        "native": _native(context, rows),
         "element": element,
         "element_share": _element_share(context, rows, length, element),
     }
@@ -74,6 +78,17 @@ def _element_share(context: Context, rows: Ints, length: Ints, element: Bools) -
     known = line >= 0
     share[known] = picks[line[known]] / np.maximum(calls[line[known]], 1)
     return share
+
+
+def _native(context: Context, rows: Ints) -> Bools:
+    """Flag operators inside a long one that Python calls: what loops there is no Python's."""
+    host = context.recording.host
+    ours = np.array([name.startswith("aten::") for name in context.names], np.bool_)[host.name[rows]]
+    long = rows[ours & context.top(rows) & (host.end[rows] - host.start[rows] >= _LONG_NS)]
+    own = np.full(host.size, -1, np.int64)
+    own[long] = 1
+    found: Bools = host.with_backward(own)[rows] > 0
+    return found & ~np.isin(rows, long)
 
 
 def _numbered(context: Context, rows: Ints) -> Bools:

@@ -44,8 +44,8 @@ SCHEMA = Schema(
         text("kind", "matmul, convolution, recurrent, attention, normalization, pooling, indexing; else its own name"),
         flag("bf16_pays", "a product of 2 MFLOP or more on a processor that multiplies bfloat16; NULL where the processor was not "
              "recorded, or the size is unknown"),
-        real("padding_share", "share", "of its work that is on padding: where its shapes hold the width that `advisor record` saw "
-             "rows padded to, and these are looked up in an embedding; else NULL"),
+        real("padding_share", "share", "of its work that is on padding: where its shapes, or those of one around it, hold the "
+             "width that `advisor record` saw rows padded to, and these are looked up in an embedding; else NULL"),
         real("unlabelled_share", "share", "of its work that is for positions whose label the loss leaves out: where its shapes "
              "hold the classes and the positions of a loss, and `advisor record` saw labels of -100; else NULL"),
         *LIMITS,

@@ -1,6 +1,7 @@
 """Work on positions that do not count: padding, and positions without a label. Columns of `ops`, from what the recorder saw.
 
-An operator works on the padded positions where its shapes hold the padded width, alone or times the rows of the batch; on
+An operator works on the padded positions where its shapes, or those of one around it, hold the padded width, alone or times
+the rows of the batch; on
 the logits where they hold the classes of the loss together with its positions.
 """
 
@@ -36,7 +37,11 @@ def padding_share(context: Context, rows: Ints) -> Floats:
         return out
     counts = {width} | {dims[1][0] * width for dims in looked_up if len(dims[1]) == 2}
     wide = shapes.where(lambda dims: any(count in each for each in dims for count in counts))
-    wide &= context.phases(rows) != OPTIMIZER
+    # A recurrent layer runs its own loop over the width: what is inside of it, forward and backward, is as many turns.
+    host = context.recording.host
+    own = np.full(host.size, -1, np.int64)
+    own[rows[wide]] = 1
+    wide = (host.with_backward(own)[rows] > 0) & (context.phases(rows) != OPTIMIZER)
     out[wide] = share
     return out
 

@@ -310,23 +310,11 @@ class Host:
 
     def _backward_inherits(self, user: Ints, library: Ints, module: Ints, phase: Ints) -> tuple[Ints, Ints, Ints]:
         """Backward operators take the place of the forward operator with their sequence number."""
-        if "op" not in self.node_of:
-            return user, library, module
-        nodes = self.node_of["op"]
-        sequence = self._recorded.tables["op"]["sequence"]
-        backward = phase[nodes] == BACKWARD
-        forward = np.flatnonzero((sequence >= 0) & ~backward)
-        wanting = np.flatnonzero((sequence >= 0) & backward)
-        if not len(forward) or not len(wanting):
-            return user, library, module
-        # The latest forward operator of a number is the one that made the autograd node.
-        forward = forward[np.lexsort((self.start[nodes[forward]], sequence[forward]))]
-        numbers = sequence[forward]
-        at = np.searchsorted(numbers, sequence[wanting], side="right") - 1
-        hit = (at >= 0) & (numbers[np.maximum(at, 0)] == sequence[wanting])
-        source, target = nodes[forward[at[hit]]], nodes[wanting[hit]]
+        source, target = self._forward_of(phase)
         useful = (user[source] >= 0) | (library[source] >= 0) | (module[source] >= 0)
         source, target = source[useful], target[useful]
+        if not len(source):
+            return user, library, module
         reset = np.zeros(self.size, np.bool_)
         reset[target] = True
         # Whatever runs below such a node, python frames of its own apart, inherits from it.
@@ -338,6 +326,34 @@ class Host:
             flowed = self.flow(own, reset=reset)
             out.append(np.where(flowed < 0, np.where(reset, -1, values), flowed))
         return out[0], out[1], out[2]
+
+    def with_backward(self, own: Ints) -> Ints:
+        """Each node's own value, else its parent's; backward nodes without one take that of their forward operator."""
+        flowed = self.flow(own)
+        source, target = self._forward_of(self.attributes.phase)
+        wanting = flowed[target] < 0
+        given = own.copy()
+        given[target[wanting]] = flowed[source[wanting]]
+        return self.flow(given)
+
+    def _forward_of(self, phase: Ints) -> tuple[Ints, Ints]:
+        """Forward operators and, for each, a backward one with its sequence number: of the node of the graph that it made."""
+        none = np.zeros(0, np.int64)
+        if "op" not in self.node_of:
+            return none, none
+        nodes = self.node_of["op"]
+        sequence = self._recorded.tables["op"]["sequence"]
+        backward = phase[nodes] == BACKWARD
+        forward = np.flatnonzero((sequence >= 0) & ~backward)
+        wanting = np.flatnonzero((sequence >= 0) & backward)
+        if not len(forward) or not len(wanting):
+            return none, none
+        # The latest forward operator of a number is the one that made the autograd node.
+        forward = forward[np.lexsort((self.start[nodes[forward]], sequence[forward]))]
+        numbers = sequence[forward]
+        at = np.searchsorted(numbers, sequence[wanting], side="right") - 1
+        hit = (at >= 0) & (numbers[np.maximum(at, 0)] == sequence[wanting])
+        return nodes[forward[at[hit]]], nodes[wanting[hit]]
 
     # ---- queries
 

@@ -89,8 +89,8 @@ def half_of_a_lines_operators(over: bool) -> TraceBuilder:
 
 
 @edge
-def operators_of_ten_microseconds(over: bool) -> TraceBuilder:
-    return loop(us=9.999 if over else 10)
+def operators_of_thirty_microseconds(over: bool) -> TraceBuilder:
+    return loop(us=29.999 if over else 30)
 
 
 @edge

@@ -36,6 +36,27 @@ def a_small_part_of_the_step() -> TraceBuilder:
     return training(500)
 
 
+# A recurrent layer takes 128 turns of 40 us, whose shapes do not hold the width, and as many backward: 10.25 of 10.25 ms.
+@fires(cost_ms=10.25, cost_share=1.0, severity="high")
+def a_recurrent_layer_takes_a_turn_for_each_position() -> TraceBuilder:
+    b = TraceBuilder(None, host_us=0).ran_with(batch_width=WIDTH, batch_longest=32)
+    for step in range(3):
+        with b.step():
+            with b.op("aten::embedding", shapes=[[WORDS, FEATURES], [BATCH, WIDTH]], us=10):
+                pass
+            with b.op("aten::gru", shapes=[[BATCH, WIDTH, FEATURES]]):
+                for turn in range(WIDTH):
+                    with b.op("aten::addmm", shapes=[[BATCH, FEATURES]], seq=1000 * step + turn, us=40):
+                        pass
+            for turn in reversed(range(WIDTH)):
+                with (
+                    b.backward("AddmmBackward0", 1000 * step + turn),
+                    b.op("aten::mm", shapes=[[BATCH, FEATURES]], us=40),
+                ):
+                    pass
+    return b
+
+
 @quiet
 def rows_that_fill_the_width() -> TraceBuilder:
     return training(batch_longest=120)

@@ -39,6 +39,22 @@ def long_stretches_of_python_between() -> TraceBuilder:
     return loop(between_us=120)
 
 
+# A recurrent layer's own loop, and the backward of its turns: no Python stands between them.
+@quiet
+def the_loop_of_a_recurrent_layer() -> TraceBuilder:
+    b = TraceBuilder(None, host_us=0)
+    for step in range(3):
+        with b.step():
+            with b.op("aten::gru"):
+                for turn in range(300):
+                    with b.op("aten::addmm", seq=1000 * step + turn, us=5):
+                        pass
+            for turn in reversed(range(300)):
+                with b.backward("AddmmBackward0", 1000 * step + turn), b.op("aten::mm", us=5):
+                    pass
+    return b
+
+
 @quiet
 def the_same_time_in_operators_that_compute() -> TraceBuilder:
     return loop(300, 50)
