@@ -256,6 +256,27 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "layer": nn.Linear(8, 8),
     },
     "gpu-idle/tensor-from-list": lambda scope: {"list_of_arrays": [np.zeros(4) for _ in range(3)]},
+    "cpu/element-loop": lambda scope: {
+        "target": torch.tensor([0, 1, 1]),
+        "predicted": torch.tensor([0, 1, 0]),
+        "classes": 2,
+        "matrix": torch.zeros(2, 2, dtype=torch.long),
+        "x": torch.rand(4),
+        "y": torch.rand(4),
+        "limit": 0.0,
+    },
+    "cpu/padded-batches": lambda scope: {
+        "PAD": 0,
+        "rows": [torch.tensor([1, 2]), torch.tensor([3])],
+        "tokenizer": lambda texts, padding=False, truncation=False, max_length=None: {"input_ids": [[1, 2], [3]]},
+        "DataCollatorWithPadding": lambda tokenizer: lambda rows: nn.utils.rnn.pad_sequence(rows, batch_first=True),
+    },
+    "cpu/unlabelled-logits": lambda scope: {
+        "self": SimpleNamespace(head=nn.Linear(8, 16)),
+        "hidden": torch.rand(BATCH, 4, 8),
+        "labels": torch.tensor([[-100, 1, 2, -100], [3, -100, -100, 4]]),
+        "vocabulary": 16,
+    },
     "cpu/list-conversion": lambda scope: {"list_of_arrays": [np.zeros(4) for _ in range(3)]},
     "kernels/python-loop": lambda scope: {
         "averages": [torch.zeros(4)],
@@ -397,6 +418,10 @@ if forward is not None:
 """,
     "cpu/tiny-operators": "forward(SimpleNamespace(width=4, cell=nn.Linear(4, 4)), torch.rand(2, 3, 4))",
     "kernels/scatter-embedding-backward": "table(index).sum().backward()",
+    "cpu/padded-batches": """
+if "collate" in globals():
+    assert collate([torch.tensor([1, 2]), torch.tensor([3])])[1, :2].tolist() == [3, 0]
+""",
     "data-loading/slow-collate-or-transform": """
 if "Photos" in globals():
     photos = Photos()
