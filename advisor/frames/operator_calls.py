@@ -21,6 +21,8 @@ SCHEMA = Schema(
     (
         *COMMON,
         text("name", "the operator", "name"),
+        text("around", "the operator that Python, or the autograd engine, called and that this one runs inside; its own name where "
+             "it is that one", "name"),
         text("phase", "forward, backward, optimizer or zero_grad"),
         flag("numbered", "it, or an operator around it, carries a sequence number of autograd: gradient mode was on",
              "args.Sequence number"),
@@ -56,6 +58,7 @@ def build(context: Context) -> pd.DataFrame:
     element = np.array([_ELEMENT.match(name) is not None for name in context.names], np.bool_)[host.name[rows]]
     frame |= {
         "name": context.labels(host.name[rows], context.names),
+        "around": context.labels(host.name[_outermost(context, rows)], context.names),
         "phase": context.phase(rows),
         "numbered": _numbered(context, rows),
         "python_ns": summed(behind, context.ledger.dur_ns[at], len(rows)),
@@ -78,6 +81,13 @@ def _element_share(context: Context, rows: Ints, length: Ints, element: Bools) -
     known = line >= 0
     share[known] = picks[line[known]] / np.maximum(calls[line[known]], 1)
     return share
+
+
+def _outermost(context: Context, rows: Ints) -> Ints:
+    """Node of the operator that each row runs inside, its own where nothing is around it."""
+    own, top = np.full(context.recording.host.size, -1, np.int64), rows[context.top(rows)]
+    own[top] = top
+    return context.recording.host.flow(own)[rows]
 
 
 def _native(context: Context, rows: Ints) -> Bools:

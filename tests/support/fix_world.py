@@ -265,6 +265,10 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "y": torch.rand(4),
         "limit": 0.0,
     },
+    "cpu/repeated-preparation": lambda scope: {
+        "edges": torch.tensor([[0, 0, 1], [1, 1, 2]]),
+        "propagate": lambda edges, hidden: torch.zeros_like(hidden).index_add_(0, edges[1], hidden[edges[0]]),
+    },
     "cpu/padded-batches": lambda scope: {
         "PAD": 0,
         "rows": [torch.tensor([1, 2]), torch.tensor([3])],
@@ -418,6 +422,9 @@ if forward is not None:
 """,
     "cpu/tiny-operators": "forward(SimpleNamespace(width=4, cell=nn.Linear(4, 4)), torch.rand(2, 3, 4))",
     "kernels/scatter-embedding-backward": "table(index).sum().backward()",
+    "cpu/repeated-preparation": """
+assert forward(SimpleNamespace(lin=nn.Linear(4, 4)), torch.rand(3, 4), edges).shape == (3, 4)
+""",
     "cpu/padded-batches": """
 if "collate" in globals():
     assert collate([torch.tensor([1, 2]), torch.tensor([3])])[1, :2].tolist() == [3, 0]
