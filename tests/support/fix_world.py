@@ -382,6 +382,12 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         ),
         "tokenizer": lambda texts, padding=False, return_tensors="pt": {"input_ids": torch.zeros(1, 3)},
     },
+    "precision/half-products": lambda scope: {
+        **engines(scope),
+        "path": "model",
+        "quantize_": lambda model, config: None,
+        "Float8DynamicActivationFloat8WeightConfig": lambda: None,
+    },
     "precision/float64": lambda scope: {"values_of": lambda x: torch.ones(4)},
     "kernels/slow-operator": lambda scope: {"scores": torch.rand(BATCH, 16)},
     "kernels/small-grid": lambda scope: {
