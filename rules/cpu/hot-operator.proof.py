@@ -30,10 +30,10 @@ def operators_own_what_they_do_inside_others() -> TraceBuilder:
     b = TraceBuilder(None)
     for _ in range(3):
         with b.step():
-            with b.op("aten::mkldnn_convolution", us=2000):
+            with b.op("aten::mkldnn_convolution", shapes=SHAPES, dtypes=["float"] * 2, us=2000):
                 pass
             with b.op("ConvolutionBackward0"):
-                with b.op("aten::convolution_backward", us=2000):
+                with b.op("aten::convolution_backward", shapes=SHAPES, dtypes=["float"] * 2, us=2000):
                     pass
                 b.idle(us=900)
             for number in range(6):
@@ -50,6 +50,16 @@ def ten_operators_that_share_the_time() -> TraceBuilder:
 @quiet
 def matrix_products_in_bfloat16_already() -> TraceBuilder:
     return training(("aten::mm", 8000), ("aten::mkldnn_1", 2000), dtype="c10::BFloat16")
+
+
+@quiet
+def products_of_unknown_type() -> TraceBuilder:
+    """Without shapes nobody knows whether they are in bfloat16 already."""
+    b = TraceBuilder(None)
+    for _ in range(3):
+        with b.step(), b.op("aten::mm", us=8000):
+            pass
+    return b
 
 
 @quiet

@@ -23,7 +23,7 @@ def training(wait_us: float = 6_000, steps: int = 4) -> TraceBuilder:
         with b.step():
             with b.loader(us=wait_us):
                 pass
-            with b.op("aten::mkldnn_convolution", us=10_000 - wait_us):
+            with b.op("aten::mkldnn_convolution", shapes=[[8, 64, 56, 56]], dtypes=["float"], us=10_000 - wait_us):
                 pass
     return b
 

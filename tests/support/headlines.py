@@ -90,7 +90,7 @@ def on_the_cpu() -> TraceBuilder:
     b = TraceBuilder(None)
     for _ in range(2):
         with b.step():
-            with b.op("aten::mkldnn_convolution", us=70_000):
+            with b.op("aten::mkldnn_convolution", shapes=[[8, 64, 56, 56]], dtypes=["float"], us=70_000):
                 pass
             with b.op("aten::cumsum", us=30_000):
                 pass
