@@ -54,7 +54,7 @@ Bound = Annotated[
     float | str, Meta(extra={"must": 'a number or text (the id of a rule goes in quotes: limits."a/b".x)'})
 ]
 MetricName = Annotated[str, Meta(extra_json_schema={"enum": list(METRICS)})]
-Tolerance = Annotated[float, Meta(ge=0, extra={"must": "a share such as 0.05"})]
+Tolerance = Annotated[float, Meta(ge=0, le=1000, extra={"must": "a share such as 0.05, at most 1000"})]
 
 
 class Assertion(msgspec.Struct, frozen=True):
@@ -130,8 +130,9 @@ class ConfigFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         float,
         Meta(
             ge=0,
+            le=1e6,
             description="what the cache of large traces may take of the disk; 0 keeps none",
-            extra={"must": "a number of GB, 0 or more"},
+            extra={"must": "a number of GB from 0 to 1,000,000"},
         ),
     ] = DEFAULT_CACHE_GB
     gate: Annotated[Gate, Meta(description="what the gate asks")] = Gate()

@@ -17,11 +17,13 @@ _SPEED = _NUMBER + r"([MGT]?)B/s\s*$"
 _SIZE = _NUMBER + r"([KMG]?)i?B\s*$"
 _TERA = {"": 1e-12, "G": 1e-3, "T": 1.0, "P": 1e3}
 _GIGA = {"": 1e-9, "M": 1e-3, "G": 1.0, "T": 1e3}
+_MOST = 1e9
+"""Of any rate or size, in its unit: a million times what there is, and far from where arithmetic overflows."""
 _BINARY = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 Arithmetic = (
     Annotated[
-        Annotated[float, Meta(gt=0)] | Annotated[str, Meta(pattern=_RATE)],
+        Annotated[float, Meta(gt=0, le=_MOST)] | Annotated[str, Meta(pattern=_RATE)],
         Meta(
             description="TFLOP/s, or text with a unit",
             extra={"must": "TFLOP/s such as 989, or text such as '1.98 PFLOP/s'"},
@@ -31,14 +33,14 @@ Arithmetic = (
 )
 Speed = (
     Annotated[
-        Annotated[float, Meta(gt=0)] | Annotated[str, Meta(pattern=_SPEED)],
+        Annotated[float, Meta(gt=0, le=_MOST)] | Annotated[str, Meta(pattern=_SPEED)],
         Meta(description="GB/s, or text with a unit", extra={"must": "GB/s such as 3350, or text such as '3.35 TB/s'"}),
     ]
     | None
 )
 Size = (
     Annotated[
-        Annotated[float, Meta(gt=0)] | Annotated[str, Meta(pattern=_SIZE)],
+        Annotated[float, Meta(gt=0, le=_MOST)] | Annotated[str, Meta(pattern=_SIZE)],
         Meta(description="MiB, or text with a unit", extra={"must": "MiB such as 50, or text such as '50 MB'"}),
     ]
     | None

@@ -54,6 +54,10 @@ _UNLIKE = 0.10
 """Part of their median by which a first step is longer or shorter than any other where it is none of them. One of three that
 differs by less shifts no figure by more than 4 %."""
 
+_FAR = 0.5
+"""Part of their median by which a first step is longer than any other where it is none of them however much those differ: by
+more than they differ among themselves as well."""
+
 
 @dataclass
 class Layer:
@@ -269,7 +273,7 @@ def partition(recording: Recording, device: int, layers: list[Layer], early: Boo
 
 
 def _unlike_the_others(recording: Recording, steady: Ints, busy: Ints) -> bool:
-    """Tell whether the first of some steps is none of them by its length, while those after it are alike, in their work too.
+    """Tell whether the first of some steps is none of them by its length: it is far longer, or those after it are alike.
 
     The profiler has just begun, and queues fill or were full: what such a step is made of, no other is. Where steps end with
     the GPU's work, the first is longer by the host's lead, and holds calls of two: it counts.
@@ -284,7 +288,8 @@ def _unlike_the_others(recording: Recording, steady: Ints, busy: Ints) -> bool:
     longer, shorter = first - float(others.max()), float(others.min()) - first
     # A shorter one among steps that differ by as much is one of them: the first of some that get longer.
     beyond = max(longer, shorter if shorter > float(np.ptp(others)) else 0.0)
-    return bool(even and beyond > _UNLIKE * median)
+    far = longer > max(float(np.ptp(others)), _FAR * median)
+    return bool(far or (even and beyond > _UNLIKE * median))
 
 
 def _ends(low: int, first: int, last: int, high: int) -> list[Layer]:

@@ -422,6 +422,8 @@ def test_a_project_can_bound_it_or_do_without(root: Path, tmp_path: Path, monkey
     result = analyzed(path)
     assert result.exit_code == 2
     assert "cache_gb: must be a number of GB" in result.stderr
+    (tmp_path / "advisor.toml").write_text("cache_gb = 1e308\n")
+    assert "cache_gb: must be a number of GB" in analyzed(path).stderr
 
 
 def test_paths_with_odd_characters_are_paths(tmp_path: Path) -> None:

@@ -42,6 +42,12 @@ def test_among_steps_that_differ_it_is_one_of_them() -> None:
     assert compute == pytest.approx(4 / 13, rel=0.01)
 
 
+def test_one_far_longer_than_steps_that_differ_counts_not() -> None:
+    """4 of 6, 12 and 8 ms, after 64: farther from the longest of them than they lie apart."""
+    _, compute = shares(60.0, 2.0, 8.0, 4.0)
+    assert compute == pytest.approx(4 / (26 / 3), rel=0.01)
+
+
 def test_a_shorter_one_of_steps_that_get_longer_counts() -> None:
     """4 of 10.3, 11.7, 13.1, 13.5 ms: the fastest of all, and as far from the next as the others lie apart."""
     _, compute = shares(6.3, 7.7, 9.1, 9.5)
