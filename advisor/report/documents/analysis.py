@@ -321,4 +321,7 @@ def _rules(analysis: Analysis, detail: doc.Detail) -> Iterator[doc.Text]:
         for label, names in (("noted on the profile", verdicts.noted), ("passed", verdicts.passes)):
             if names:
                 yield f"{label}: {', '.join(names)}"
-        yield from (f"not applicable: {verdict.rule}: {verdict.because}" for verdict in verdicts.not_applicable)
+        alike: dict[str, list[str]] = {}
+        for verdict in verdicts.not_applicable:
+            alike.setdefault(verdict.because, []).append(verdict.rule)
+        yield from (f"not applicable: {because}: {', '.join(names)}" for because, names in alike.items())
