@@ -30,6 +30,8 @@ SCHEMA = Schema(
                 "is inside another operator; else 0"),
         flag("native", "runs in the own loop of an operator of torch's of 1 ms or more (a recurrent layer, unique), or in its "
              "backward"),
+        flag("prepares", "it, or the operator around it, sorts, removes duplicates, counts, builds a sparse tensor, measures distances "
+             "of all pairs, decomposes, inverts or solves"),
         flag("element", "picks a part of a tensor by its index, or reads one number of it"),
         real("element_share", "share", "of the small operators (under 30 us) that its line calls: those that do; NULL without a "
              "line"),
@@ -40,6 +42,12 @@ LONGEST_NS = 100_000
 _SMALL_NS = 30_000
 _LONG_NS = 1_000_000
 _ELEMENT = re.compile(r"^aten::(?:select|item|_local_scalar_dense|is_nonzero|unbind|index_put_|fill_|as_strided)$")
+_PREPARES = re.compile(
+    r"^aten::(?:_unique2?|unique_(?:dim|consecutive)|sort|argsort|msort|nonzero|histc|bincount|_?coalesce|sparse_coo_tensor"
+    r"|_?to_sparse(?:_csr|_csc|_coo)?|_?cdist|cdist_forward|pdist|inverse|cholesky(?:_inverse|_solve)?|svd|qr|pinverse|matrix_exp"
+    r"|_?linalg_(?:inv|inv_ex|svd|eigh?|eigvalsh?|qr|lu|lu_factor|lu_factor_ex|cholesky|cholesky_ex|solve|solve_ex"
+    r"|solve_triangular|lstsq|pinv|matrix_exp|matrix_power|det|slogdet))$"
+)
 
 
 def nodes(context: Context) -> Ints:
@@ -56,13 +64,15 @@ def build(context: Context) -> pd.DataFrame:
     at, behind = context.once(_python)
     frame = context.common(start=host.start[rows], dur=length, cost=cost, node=rows)
     element = np.array([_ELEMENT.match(name) is not None for name in context.names], np.bool_)[host.name[rows]]
+    outermost = host.name[_outermost(context, rows)]
     frame |= {
         "name": context.labels(host.name[rows], context.names),
-        "around": context.labels(host.name[_outermost(context, rows)], context.names),
+        "around": context.labels(outermost, context.names),
         "phase": context.phase(rows),
         "numbered": _numbered(context, rows),
         "python_ns": summed(behind, context.ledger.dur_ns[at], len(rows)),
         "native": _native(context, rows),
+        "prepares": np.array([_PREPARES.match(name) is not None for name in context.names], np.bool_)[outermost],
         "element": element,
         "element_share": _element_share(context, rows, length, element),
     }
