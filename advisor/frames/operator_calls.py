@@ -30,8 +30,8 @@ SCHEMA = Schema(
                 "is inside another operator; else 0"),
         flag("native", "runs in the own loop of an operator of torch's of 1 ms or more (a recurrent layer, unique), or in its "
              "backward"),
-        flag("prepares", "it, or the operator around it, sorts, removes duplicates, counts, builds a sparse tensor, measures distances "
-             "of all pairs, decomposes, inverts or solves"),
+        flag("prepares", "it, or the operator around it, sorts, removes duplicates, counts, builds a sparse tensor, measures "
+             "distances of all pairs, decomposes, inverts or solves"),
         flag("element", "picks a part of a tensor by its index, or reads one number of it"),
         real("element_share", "share", "of the small operators (under 30 us) that its line calls: those that do; NULL without a "
              "line"),
