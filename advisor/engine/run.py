@@ -44,6 +44,8 @@ from advisor.rulebook.rule import PLACEHOLDER, PROFILE, Rule
 from advisor.rulebook.rule import Fix as FixOfRule
 from advisor.timeline.unprofiled import Unprofiled
 
+_WEIGHS = 0.1
+"""Share of a finding's cost from which on a row of its table is named in the fix."""
 _ACTIVITIES = "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"
 HOW = {
     "gpu": f"Record the GPU too: profile({_ACTIVITIES}), with no other profiler attached to the process.",
@@ -414,6 +416,8 @@ class _Run:
             self.fail(rule, error, "match.evidence")
             evidence = Evidence(columns=[], rows=[])
         leading = dict(zip(evidence.columns, evidence.rows[0], strict=True)) if evidence.rows else {}
+        if {"function", "cost_ms"} <= leading.keys():
+            leading["functions"] = _heaviest(evidence, "function")
         fix = self.fixes[rule.id].filled({**leading, **self.facts})
         return Finding(
             rule=rule.id,
@@ -505,6 +509,13 @@ class _Run:
             message=message,
             advice=" ".join(part if part.endswith((".", "!", "?")) else f"{part}." for part in advice if part),
         )
+
+
+def _heaviest(evidence: Evidence, column: str) -> list[Any]:
+    """Values of a column in the rows of a table that cost a tenth of all and more."""
+    at, cost = evidence.columns.index(column), evidence.columns.index("cost_ms")
+    least = _WEIGHS * sum(row[cost] or 0 for row in evidence.rows)
+    return list(dict.fromkeys(row[at] for row in evidence.rows if (row[cost] or 0) >= least))
 
 
 def _deciding(rule: Rule) -> list[str]:
