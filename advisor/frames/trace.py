@@ -148,6 +148,9 @@ SCHEMA = Schema(
         integer("largest_group", "", "ranks of the largest group that a collective ran in; NULL where none says"),
         text("exposed_kind", "kind of collective that most of the exposed communication is; NULL without any"),
         integer("exposed_bytes", "bytes", "of the largest exposed message of that kind; NULL where no size is known"),
+        text("exposed_dtype", "its number format, as Float or Byte; likewise"),
+        flag("exposed_started_early", "half of that kind's exposed time and more is beside work launched after the collective: "
+             "nothing waited for it at once; NULL without launches"),
         real("rank_wait_share", "share", "of steady work: in collectives beyond the fastest of their kind, size and group: waiting "
              "for other ranks; NULL without five alike"),
         real("rank_last_share", "share", "of those collectives: at most 1.25 times the fastest, the rank came last; NULL likewise"),

@@ -125,6 +125,7 @@ def test_ddp_is_not_taken_for_granted(way: str) -> None:
         TRAINING
         | A100
         | {"distributed": True, "parallelism": way, "model": "recommender" if way == "embedding" else None}
+        | {"exposed_kind": "all_to_all" if way == "embedding" else "all_reduce"}
     )
     fixes = {rule.id: fix for rule, fix in shown(facts)}
     exposed = fixes["distributed/exposed-communication"]
