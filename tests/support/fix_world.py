@@ -404,7 +404,7 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     },
     "gpu-idle/host-function": lambda scope: {
         "find_device": lambda model: torch.device("cpu"),
-        "batches": [torch.rand(BATCH, 4)],
+        "batches": [scope["x"]],
     },
     "gpu-idle/unexplained": lambda scope: {"prepare": lambda batch: batch},
     "kernels/slow-optimizer": lambda scope: {
