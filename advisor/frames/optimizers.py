@@ -138,12 +138,16 @@ def operators_each(context: Context, calls: Ints) -> float | None:
 
 
 def factorizes(context: Context) -> bool | None:
-    """Tell whether a step inverts or factorizes matrices; None without a step, or where operators were not recorded."""
+    """Tell whether a step inverts or factorizes matrices; None without a step, or where operators were not recorded.
+
+    None, too, where many were taken out of the file and none of those that are left does.
+    """
     host, rows = context.recording.host, nodes(context)
     if not len(rows) or not (host.group == OP).any():
         return None
     found = nodes_by_name(context.recording, _FACTORS, (OP,))
-    return bool((_row_of(context, host.start[found]) >= 0).any())
+    seen = bool((_row_of(context, host.start[found]) >= 0).any())
+    return None if context.thinned and not seen else seen
 
 
 def build(context: Context) -> pd.DataFrame:

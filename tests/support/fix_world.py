@@ -402,6 +402,10 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "checkpoint_name": "google/vit",
         "images": [torch.zeros(3, 8, 8)],
     },
+    "kernels/foreach-slow-path": lambda scope: {
+        "moments": [torch.ones(4), torch.ones(2, dtype=torch.bfloat16)],
+        "beta": 0.9,
+    },
     "gpu-idle/host-function": lambda scope: {
         "find_device": lambda model: torch.device("cpu"),
         "batches": [scope["x"]],
