@@ -415,7 +415,9 @@ class _Run:
         except Exception as error:  # noqa: BLE001  (the finding stands; that its table failed is said beside it)
             self.fail(rule, error, "match.evidence")
             evidence = Evidence(columns=[], rows=[])
-        leading = dict(zip(evidence.columns, evidence.rows[0], strict=True)) if evidence.rows else {}
+        leading: dict[str, Any] = {}
+        if evidence.rows:
+            leading.update(zip(evidence.columns, evidence.rows[0], strict=True))
         if {"function", "cost_ms"} <= leading.keys():
             leading["functions"] = _heaviest(evidence, "function")
         fix = self.fixes[rule.id].filled({**leading, **self.facts})
@@ -514,8 +516,10 @@ class _Run:
 def _heaviest(evidence: Evidence, column: str) -> list[Any]:
     """Values of a column in the rows of a table that cost a tenth of all and more."""
     at, cost = evidence.columns.index(column), evidence.columns.index("cost_ms")
-    least = _WEIGHS * sum(row[cost] or 0 for row in evidence.rows)
-    return list(dict.fromkeys(row[at] for row in evidence.rows if (row[cost] or 0) >= least))
+    costs = [value if isinstance(value := row[cost], int | float) else 0 for row in evidence.rows]
+    return list(
+        dict.fromkeys(row[at] for row, own in zip(evidence.rows, costs, strict=True) if own >= _WEIGHS * sum(costs))
+    )
 
 
 def _deciding(rule: Rule) -> list[str]:

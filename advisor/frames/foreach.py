@@ -38,7 +38,9 @@ def fallbacks(context: Context) -> Fallbacks:
         return Fallbacks(tensors, inside)
     calls = named[host.name] & (host.group == OP)
     children = np.flatnonzero((host.group == OP) & calls[np.maximum(host.parent, 0)] & (host.parent >= 0))
-    pairs, back = np.unique(np.stack([host.name[host.parent[children]], host.name[children]]), axis=1, return_inverse=True)
+    pairs, back = np.unique(
+        np.stack([host.name[host.parent[children]], host.name[children]]), axis=1, return_inverse=True
+    )
     same = [kinds[call] in context.names[child] for call, child in pairs.T.tolist()]
     children = children[np.array(same, np.bool_)[back.ravel()]] if len(children) else children
     tensors = summed(host.parent[children], 1, host.size)

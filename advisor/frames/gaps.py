@@ -47,8 +47,8 @@ SCHEMA = Schema(
         text("phase", "phase that the launching thread was in: forward, backward, optimizer, zero_grad or other"),
         flag("reduces_gradients", "what ends it is an all-reduce of a loop that has one for each gradient, or a copy or a division "
              "of that loop"),
-        flag("accumulates", "autograd's engine accumulates gradients in half of it or more (AccumulateGrad), which a compiled model "
-             "leaves as it is"),
+        flag("accumulates", "autograd's engine accumulates gradients in half of it or more (AccumulateGrad), which a compiled "
+             "model leaves as it is"),
         flag("adds_to_zeros", "and what ends it adds a gradient to one that zero_grad filled with zeros (kernels.added_to_zeros)"),
         real("unbroken", "", "part of what is launched around it that a compiler can take in one piece: 0 between operators that "
              "read sizes back (four a step or more) or values (sixteen), with few launches between; in a backward pass "

@@ -11,6 +11,7 @@ import pandas as pd
 
 from advisor.frames import optimizers
 from advisor.frames.batches import OF_WORK, of_work
+from advisor.frames.casts import CONVERTED, converted
 from advisor.frames.chains import Sorts, chains
 from advisor.frames.frame import COUNT, IN_PYTHON, NOT_LINKED, TIME, Frame, Rows, owns_work
 from advisor.frames.gradients import added_to_zeros
@@ -68,8 +69,10 @@ SCHEMA = Schema(
         flag("at_convolution", "launched in a convolution, or next to one of its kernels on the stream"),
         text("phase", "forward, backward, optimizer, zero_grad or other (launch unknown)"),
         flag("added_to_zeros", "adds a gradient to one that zero_grad filled with zeros, once for each tensor filled"),
-        real("update_operators", "", "of a kernel of an optimizer's step, but for norms: operators in that step for each parameter, "
-             "no fewer; 1 in plain SGD's, which passes over memory as often as the fused form; NULL of others"),
+        text("converts", "of a copy inside an operator: weight or activation, by the operator's shapes; NULL where these do not "
+             "tell, and of others", "args.Input Dims"),
+        real("update_operators", "", "of a kernel of an optimizer's step, but for norms: operators in that step for each "
+             "parameter, no fewer; 1 in plain SGD's, which passes over memory as often as the fused form; NULL of others"),
         text("shapes", "operand shapes of the launching operator", "args.Input Dims"),
         text("operand_types", "operand types of the launching operator", "args.Input type"),
         text("fused", "operators that Inductor fused into the kernel, by its name; NULL for other kernels"),
@@ -299,6 +302,7 @@ def _origins(context: Context, products: Bools) -> dict[str, object]:
     outer = origin.outermost_ops(context, launch)
     return {
         "added_to_zeros": added_to_zeros(context, rows, outer),
+        "converts": context.labels(converted(context, rows), CONVERTED),
         "update_operators": _update_operators(context, rows),
         "outer_op": context.labels(outer, context.names),
         "host_ns": origin.host_time(context, launch),

@@ -40,8 +40,8 @@ SCHEMA = Schema(
         text("shapes", "shapes of all inputs", "args.Input Dims"),
         flag("anomaly", "what autograd's anomaly mode costs: a test of a gradient for NaN, or a forward operator that stores "
              "its traceback; false where the mode is off"),
-        integer("foreach_tensors", "", "of an aten::_foreach_ operator: operators of its kind that it calls, one a tensor, as its slow "
-                "path does; 0 where it launches its own kernels, and for others"),
+        integer("foreach_tensors", "", "of an aten::_foreach_ operator: operators of its kind that it calls, one a tensor, as its "
+                "slow path does; 0 where it launches its own kernels, and for others"),
         flag("foreach_slow", "such an operator that calls two of them or more, or one inside of it"),
         flag("top", "no operator around it"),
         flag("view", "gives another view of its operand, and computes nothing"),

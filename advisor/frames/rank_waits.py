@@ -65,7 +65,7 @@ def _exposed_kind(context: Context) -> str | None:
 
 
 class Exposed(NamedTuple):
-    """What is known of the kind of collective that most of the exposed communication is; None where it is not known.
+    """Facts of the kind of collective that most of the exposed communication is; None where one is not known.
 
     ``nbytes`` and ``dtype`` are of its largest exposed message. It is ``started_early`` where half of its exposed time lies in
     collectives beside which other work runs that was launched after them: nothing waited for these at once.

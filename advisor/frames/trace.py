@@ -16,10 +16,10 @@ from advisor.frames import (
     copies,
     devices,
     dynamic_sizes,
-    optimizers,
-    program,
     foreach,
     limits,
+    optimizers,
+    program,
     rank_waits,
     settings,
 )
@@ -106,10 +106,10 @@ SCHEMA = Schema(
         flag("optimizer_seen", "an optimizer's step was seen"),
         real("optimizer_launches", "", "launches in a step of the optimizer, the median; NULL without one, or unknown"),
         flag("updates_known", "shapes tell what each step of an optimizer updates; NULL where one hides it, or none was seen"),
-        flag("optimizer_factorizes", "its steps invert or factorize matrices; NULL without one, or unknown, as where much was taken "
-             "out of the file"),
-        real("foreach_slow_share", "share", "of the time of optimizers' steps on the host: in aten::_foreach_ operators that fall back "
-             "to one operator a tensor; NULL without a step"),
+        flag("optimizer_factorizes", "its steps invert or factorize matrices; NULL without one, or unknown, as where much was "
+             "taken out of the file"),
+        real("foreach_slow_share", "share", "of the time of optimizers' steps on the host: in aten::_foreach_ operators that fall "
+             "back to one operator a tensor; NULL without a step"),
         flag("amp_scaler", "a GradScaler's operators were seen"),
         flag("compiled", "torch.compile's kernels or regions were seen"),
         real("graph_breaks", "", "graph breaks a step (in all, without steps) outside backward passes; NULL without a region"),

@@ -72,7 +72,7 @@ def batch_norms_take_statistics() -> TraceBuilder:
 
 
 def with_rates(first: str) -> TraceBuilder:
-    """A forward pass of a GPU that was not recorded: one dropout of 10 %, in training or not, and three of 0 % that say they are."""
+    """A forward pass of a GPU that was not recorded: a dropout of 10 %, in training or not, and three of 0 % that say they are."""
     b = TraceBuilder()
     with b.op("aten::linear"):
         b.call("cudaLaunchKernel", 10)

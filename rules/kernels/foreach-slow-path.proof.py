@@ -9,7 +9,13 @@ SLOW = "void at::native::vectorized_elementwise_kernel<4, at::native::MulFunctor
 
 
 def steps(
-    tensors: int = 50, *, host_us: float = 20, work_us: int = 9_000, slow: bool = True, on_gpu: bool = True, op: str = "aten::mul_"
+    tensors: int = 50,
+    *,
+    host_us: float = 20,
+    work_us: int = 9_000,
+    slow: bool = True,
+    on_gpu: bool = True,
+    op: str = "aten::mul_",
 ) -> TraceBuilder:
     """Steps of a product, and of a foreach call on so many tensors: an operator and a kernel of 1 us each if *slow*."""
     b = TraceBuilder(host_us=1, latency_us=0)
