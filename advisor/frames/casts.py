@@ -1,4 +1,4 @@
-"""Conversions inside operators, and their subject (weight or activation): a column of `kernels`, by shapes of the operator around."""
+"""Conversions inside operators, of a weight or an activation: a column of `kernels`, by shapes of the operator around."""
 
 from __future__ import annotations
 
