@@ -44,6 +44,8 @@ from advisor.rulebook.rule import PLACEHOLDER, PROFILE, Rule
 from advisor.rulebook.rule import Fix as FixOfRule
 from advisor.timeline.unprofiled import Unprofiled
 
+_WEIGHS = 0.1
+"""Share of a finding's cost from which on a row of its table is named in the fix."""
 _ACTIVITIES = "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"
 HOW = {
     "gpu": f"Record the GPU too: profile({_ACTIVITIES}), with no other profiler attached to the process.",
@@ -413,7 +415,11 @@ class _Run:
         except Exception as error:  # noqa: BLE001  (the finding stands; that its table failed is said beside it)
             self.fail(rule, error, "match.evidence")
             evidence = Evidence(columns=[], rows=[])
-        leading = dict(zip(evidence.columns, evidence.rows[0], strict=True)) if evidence.rows else {}
+        leading: dict[str, Any] = {}
+        if evidence.rows:
+            leading.update(zip(evidence.columns, evidence.rows[0], strict=True))
+        if {"function", "cost_ms"} <= leading.keys():
+            leading["functions"] = _heaviest(evidence, "function")
         fix = self.fixes[rule.id].filled({**leading, **self.facts})
         return Finding(
             rule=rule.id,
@@ -505,6 +511,15 @@ class _Run:
             message=message,
             advice=" ".join(part if part.endswith((".", "!", "?")) else f"{part}." for part in advice if part),
         )
+
+
+def _heaviest(evidence: Evidence, column: str) -> list[Any]:
+    """Values of a column in the rows of a table that cost a tenth of all and more."""
+    at, cost = evidence.columns.index(column), evidence.columns.index("cost_ms")
+    costs = [value if isinstance(value := row[cost], int | float) else 0 for row in evidence.rows]
+    return list(
+        dict.fromkeys(row[at] for row, own in zip(evidence.rows, costs, strict=True) if own >= _WEIGHS * sum(costs))
+    )
 
 
 def _deciding(rule: Rule) -> list[str]:

@@ -73,10 +73,10 @@ _ON_THE_BUS: dict[str, Callable[[Floats], Floats]] = {
 _BYTES = {
     "float": 4, "int": 4, "double": 8, "long": 8, "half": 2, "bfloat16": 2, "byte": 1, "char": 1, "bool": 1, "short": 2,
 }  # fmt: skip
-# C++ types of operands, as collectives call them.
+# C++ types of operands, their spaces left out, as collectives call them.
 _CALLED = {
     "float": "Float", "double": "Double", "c10::half": "Half", "c10::bfloat16": "BFloat16", "int": "Int",
-    "long int": "Long", "long": "Long", "unsigned char": "Byte", "signed char": "Char", "bool": "Bool",
+    "longint": "Long", "long": "Long", "unsignedchar": "Byte", "signedchar": "Char", "bool": "Bool",
 }  # fmt: skip
 # `record_param_comms`, which knows the message, is around the annotation `nccl:...` that the launch lies in.
 _AROUND = 4

@@ -11,6 +11,7 @@ from advisor.frames import dynamic_sizes
 from advisor.frames.batches import OF_GAPS, of_gaps
 from advisor.frames.collectives import in_a_loop
 from advisor.frames.frame import COUNT, IN_PYTHON, TIME, Frame, Rows, owns_parts
+from advisor.frames.gradients import idle_columns
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Bools, Ints, covered, fetch, starts_run, subtract, summed, union
 from advisor.timeline.calls import OP, PYTHON, RUNTIME
@@ -46,6 +47,9 @@ SCHEMA = Schema(
         text("phase", "phase that the launching thread was in: forward, backward, optimizer, zero_grad or other"),
         flag("reduces_gradients", "what ends it is an all-reduce of a loop that has one for each gradient, or a copy or a division "
              "of that loop"),
+        flag("accumulates", "autograd's engine accumulates gradients in half of it or more (AccumulateGrad), which a compiled "
+             "model leaves as it is"),
+        flag("adds_to_zeros", "and what ends it adds a gradient to one that zero_grad filled with zeros (kernels.added_to_zeros)"),
         real("unbroken", "", "part of what is launched around it that a compiler can take in one piece: 0 between operators that "
              "read sizes back (four a step or more) or values (sixteen), with few launches between; in a backward pass "
              "the forward pass's part"),
@@ -128,6 +132,7 @@ def build(context: Context) -> pd.DataFrame:
         "next_work_ns": context.known(_next_work(context, start + dur)),
         "phase": context.phase(node),
         "reduces_gradients": in_a_loop(context, following),
+        **idle_columns(context, start, dur, following),
         "unbroken": dynamic_sizes.unbroken(context, start, context.phases(node)),
         "startup": ledger.cause[head] == CODE["startup"],
         "call_ns": np.where(in_call, fetch(host.end - host.start, node), 0),

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from advisor.frames import optimizers
 from advisor.frames.batches import OF_WORK, of_work
+from advisor.frames.casts import CONVERTED, converted
 from advisor.frames.chains import Sorts, chains
 from advisor.frames.frame import COUNT, IN_PYTHON, NOT_LINKED, TIME, Frame, Rows, owns_work
 from advisor.frames.gradients import added_to_zeros
@@ -20,7 +22,7 @@ from advisor.intervals import Bools, Ints, covered, fetch, union
 from advisor.privacy import clean_path
 from advisor.roofline.limits import Floats
 from advisor.timeline import launch_origin as origin
-from advisor.timeline.calls import OP
+from advisor.timeline.calls import OP, OPTIMIZER
 from advisor.timeline.context import Context
 from advisor.timeline.fused_names import operators
 from advisor.timeline.graph_origins import graph_origins
@@ -67,6 +69,10 @@ SCHEMA = Schema(
         flag("at_convolution", "launched in a convolution, or next to one of its kernels on the stream"),
         text("phase", "forward, backward, optimizer, zero_grad or other (launch unknown)"),
         flag("added_to_zeros", "adds a gradient to one that zero_grad filled with zeros, once for each tensor filled"),
+        text("converts", "of a copy inside an operator: weight or activation, by the operator's shapes; NULL where these do not "
+             "tell, and of others", "args.Input Dims"),
+        real("update_operators", "", "of a kernel of an optimizer's step, but for norms: operators in that step for each "
+             "parameter, no fewer; 1 in plain SGD's, which passes over memory as often as the fused form; NULL of others"),
         text("shapes", "operand shapes of the launching operator", "args.Input Dims"),
         text("operand_types", "operand types of the launching operator", "args.Input type"),
         text("fused", "operators that Inductor fused into the kernel, by its name; NULL for other kernels"),
@@ -296,6 +302,8 @@ def _origins(context: Context, products: Bools) -> dict[str, object]:
     outer = origin.outermost_ops(context, launch)
     return {
         "added_to_zeros": added_to_zeros(context, rows, outer),
+        "converts": context.labels(converted(context, rows), CONVERTED),
+        "update_operators": _update_operators(context, rows),
         "outer_op": context.labels(outer, context.names),
         "host_ns": origin.host_time(context, launch),
         "in_attention": _in_attention(context, rows),
@@ -305,6 +313,21 @@ def _origins(context: Context, products: Bools) -> dict[str, object]:
         **of_work(context, rows),
         "place_share": np.where(op >= 0, origin.place_shares([op, user], end - start), 0.0),
     }
+
+
+def _update_operators(context: Context, rows: Ints) -> Floats:
+    """Operators for each parameter in the step of an optimizer that launched a kernel; NaN where none did."""
+    work = context.recording.work
+    launch = work.launch[rows]
+    call = fetch(context.recording.host.attributes.op, launch)
+    norm = np.array(["norm" in name for name in context.names], np.bool_)
+    own = (context.phases(launch) == OPTIMIZER) & ~work.communication[rows] & (call >= 0)
+    own[own] &= ~norm[context.recording.host.name[call[own]]]
+    out = np.full(len(rows), np.nan)
+    each = optimizers.operators_each(context, call[own]) if own.any() else None
+    if each is not None:
+        out[own] = each
+    return out
 
 
 def _in_attention(context: Context, rows: Ints) -> Bools:

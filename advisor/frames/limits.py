@@ -71,3 +71,24 @@ def limit_columns(context: Context, nodes: Ints | None) -> dict[str, object]:
         "limit_ns": limit,
         "reachable_ns": reachable,
     }
+
+
+FAR = 0.5
+"""Part of the reachable rate under which a kernel is far from it, in most forms of most operators."""
+_LONG_NS = 20_000
+"""Shorter kernels are mostly start and end."""
+
+
+def far_class(context: Context) -> str | None:
+    """Sort of operator that most of the time of kernels far from the reachable rate is of; None without any."""
+    work, rows, info = context.recording.work, context.kernel_rows, context.kernel_names
+    if not len(rows):
+        return None
+    far = np.flatnonzero(context.once(told).efficiency < FAR)
+    dur = (work.end - work.start)[rows[far]]
+    total = {"gemm": 0, "conv": 0, "other": 0}
+    for code in np.unique(work.name[rows[far]]).tolist():
+        kind = info[code].kind
+        total[kind if kind in total else "other"] += int(dur[(work.name[rows[far]] == code) & (dur >= _LONG_NS)].sum())
+    most = max(total, key=lambda kind: total[kind])
+    return most if total[most] else None

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from advisor.frames.foreach import fallbacks
 from advisor.frames.frame import COUNT, SELF, TIME, Frame, Rows, owns_parts
 from advisor.frames.limits import LIMITS, limit_columns
 from advisor.frames.positions import padding_share, unlabelled_share
@@ -39,6 +40,9 @@ SCHEMA = Schema(
         text("shapes", "shapes of all inputs", "args.Input Dims"),
         flag("anomaly", "what autograd's anomaly mode costs: a test of a gradient for NaN, or a forward operator that stores "
              "its traceback; false where the mode is off"),
+        integer("foreach_tensors", "", "of an aten::_foreach_ operator: operators of its kind that it calls, one a tensor, as its "
+                "slow path does; 0 where it launches its own kernels, and for others"),
+        flag("foreach_slow", "such an operator that calls two of them or more, or one inside of it"),
         flag("top", "no operator around it"),
         flag("view", "gives another view of its operand, and computes nothing"),
         text("kind", "matmul, convolution, recurrent, attention, normalization, pooling, indexing; else its own name"),
@@ -110,6 +114,8 @@ def build(context: Context) -> pd.DataFrame:
         "dtypes": operand_types,
         "shapes": context.labels(column("dims"), context.shape_texts),
         "anomaly": context.once(anomalous)[rows],
+        "foreach_tensors": context.once(fallbacks).tensors[rows],
+        "foreach_slow": context.once(fallbacks).inside[rows],
         "top": context.top(rows),
         "view": np.array([is_view(name) for name in context.names], np.bool_)[host.name[rows]],
         "kind": context.labels(kind, kinds),

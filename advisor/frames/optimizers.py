@@ -33,6 +33,7 @@ _STEP = re.compile(r"^Optimizer\.step#")
 _FACTORS = re.compile(
     r"^aten::_?(?:linalg_(?!\w*norm)\w+|cholesky\w*|inverse|eig\w*|svd|qr|symeig|matrix_(?:exp|power))$"
 )
+_GRADIENT = re.compile(r"^torch::autograd::AccumulateGrad$")
 _ALIKE = 0.6
 """Forward passes of one program differ by less in their operators: the last of a step has the optimizer's and the loop's beside."""
 _NAME = re.compile(r"^Optimizer\.step#(.*?)(?:\.step)?$")
@@ -116,13 +117,37 @@ def backwards_each(context: Context) -> float | None:
     return len(begins) / len(rows)
 
 
+def operators_each(context: Context, calls: Ints) -> float | None:
+    """Estimate how many operators of an optimizer's step treat one parameter; *calls* are the forest nodes that launched in it.
+
+    A loop over parameters, or over groups of them, calls each operator as often for one parameter as for the next: calls of the
+    commonest are at least as many as parameters. Fewer gradients than those were accumulated in a pass: it is called more than
+    once for each. So it is no more than there are, and 1 where a step is a single operator; None without an operator.
+    """
+    host = context.recording.host
+    names = host.name[np.unique(calls[calls >= 0])]
+    if not len(names):
+        return None
+    each = np.bincount(names)
+    most = float(each.max())
+    if not any(context.names[code].startswith("aten::_foreach_") for code in np.flatnonzero(each).tolist()):
+        gradients, passes = nodes_by_name(context.recording, _GRADIENT, (OP,)), backwards_each(context)
+        if len(gradients) and passes:
+            most = min(most, len(gradients) / passes)
+    return len(names) / most
+
+
 def factorizes(context: Context) -> bool | None:
-    """Tell whether a step inverts or factorizes matrices; None without a step, or where operators were not recorded."""
+    """Tell whether a step inverts or factorizes matrices; None without a step, or where operators were not recorded.
+
+    None, too, where many were taken out of the file and none of those that are left does.
+    """
     host, rows = context.recording.host, nodes(context)
     if not len(rows) or not (host.group == OP).any():
         return None
     found = nodes_by_name(context.recording, _FACTORS, (OP,))
-    return bool((_row_of(context, host.start[found]) >= 0).any())
+    seen = bool((_row_of(context, host.start[found]) >= 0).any())
+    return None if context.thinned and not seen else seen
 
 
 def build(context: Context) -> pd.DataFrame:

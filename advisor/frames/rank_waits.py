@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from advisor.frames import collectives
-from advisor.intervals import summed
+from advisor.intervals import Ints, summed
 from advisor.timeline.context import Context
+from advisor.timeline.recording import KERNEL
 
 MUCH = 0.15
 """Share of the steady time from which on a rank waits so much that what it does itself hardly sets the pace."""
@@ -63,25 +64,63 @@ def _exposed_kind(context: Context) -> str | None:
     return names[int(np.argmax(total))] if owned.any() else None
 
 
-def _exposed_bytes(context: Context) -> int | None:
-    """Size of the largest exposed message of that kind; None where no size is known."""
+class Exposed(NamedTuple):
+    """Facts of the kind of collective that most of the exposed communication is; None where one is not known.
+
+    ``nbytes`` and ``dtype`` are of its largest exposed message. It is ``started_early`` where half of its exposed time lies in
+    collectives beside which other work runs that was launched after them: nothing waited for these at once.
+    """
+
+    kind: str | None = None
+    nbytes: int | None = None
+    dtype: str | None = None
+    started_early: bool | None = None
+
+
+def exposed(context: Context) -> Exposed:
+    """Describe the kind of collective that is exposed most."""
     rows, kind = collectives.communication(context), _exposed_kind(context)
     if kind is None:
-        return None
-    sent = context.once(collectives.told)[1]
+        return Exposed()
+    _, sent, dtypes = context.once(collectives.told)
     of_kind = context.once(collectives.kinds) == [*collectives.NAMES, "other"].index(kind)
-    sizes = sent[of_kind & (context.work_cost[rows] > 0)]
-    return int(sizes.max()) if len(sizes) and sizes.max() >= 0 else None
+    chosen = np.flatnonzero(of_kind & (context.work_cost[rows] > 0))
+    largest = int(chosen[np.argmax(sent[chosen])])
+    early = _started_early(context, rows[chosen])
+    if sent[largest] < 0:
+        return Exposed(kind, started_early=early)
+    return Exposed(kind, int(sent[largest]), dtypes[largest], early)
+
+
+def _started_early(context: Context, works: Ints) -> bool | None:
+    """Tell it of some collectives; None where launches were not recorded."""
+    work, host = context.recording.work, context.recording.host
+    works = works[work.launch[works] >= 0]
+    if not len(works):
+        return None
+    others = np.flatnonzero((work.kind == KERNEL) & ~work.communication & (work.launch >= 0))
+    launched = host.start[work.launch[others]]
+    beside = np.zeros(len(works), np.bool_)
+    for at, row in enumerate(works.tolist()):
+        # Work is in order of start.
+        first, last = np.searchsorted(work.start[others], [work.start[row], work.end[row]])
+        near = slice(int(first), int(last))
+        later = launched[near] > host.start[work.launch[row]]
+        beside[at] = bool((later & (work.device[others[near]] == work.device[row])).any())
+    owned = context.work_cost[works]
+    return bool(2 * owned[beside].sum() >= owned.sum())
 
 
 def facts(context: Context) -> dict[str, float | str | None]:
     """Columns of `trace` on groups of ranks, and on waiting for others in them."""
-    found = context.once(rank_waits)
+    found, kind = context.once(rank_waits), context.once(exposed)
     sizes = context.op_column(context.once(collectives.told)[0], "group_size")
     return {
         "largest_group": int(sizes.max()) if len(sizes) and sizes.max() > 0 else None,
-        "exposed_kind": _exposed_kind(context),
-        "exposed_bytes": _exposed_bytes(context),
+        "exposed_kind": kind.kind,
+        "exposed_bytes": kind.nbytes,
+        "exposed_dtype": kind.dtype,
+        "exposed_started_early": kind.started_early,
         "rank_wait_share": found.wait_share if found else None,
         "rank_last_share": found.last_share if found else None,
     }

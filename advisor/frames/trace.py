@@ -16,6 +16,8 @@ from advisor.frames import (
     copies,
     devices,
     dynamic_sizes,
+    foreach,
+    limits,
     optimizers,
     program,
     rank_waits,
@@ -104,7 +106,10 @@ SCHEMA = Schema(
         flag("optimizer_seen", "an optimizer's step was seen"),
         real("optimizer_launches", "", "launches in a step of the optimizer, the median; NULL without one, or unknown"),
         flag("updates_known", "shapes tell what each step of an optimizer updates; NULL where one hides it, or none was seen"),
-        flag("optimizer_factorizes", "its steps invert or factorize matrices; NULL without one, or unknown"),
+        flag("optimizer_factorizes", "its steps invert or factorize matrices; NULL without one, or unknown, as where much was "
+             "taken out of the file"),
+        real("foreach_slow_share", "share", "of the time of optimizers' steps on the host: in aten::_foreach_ operators that fall "
+             "back to one operator a tensor; NULL without a step"),
         flag("amp_scaler", "a GradScaler's operators were seen"),
         flag("compiled", "torch.compile's kernels or regions were seen"),
         real("graph_breaks", "", "graph breaks a step (in all, without steps) outside backward passes; NULL without a region"),
@@ -146,8 +151,13 @@ SCHEMA = Schema(
         real("pinned_to_device_gbps", "GB/s", "rate of copies of 1 MB and more from pinned memory to a device; NULL without one"),
         real("sized_messages_share", "share", "of the collectives: whose size is told; 1 without any; NULL if none is"),
         integer("largest_group", "", "ranks of the largest group that a collective ran in; NULL where none says"),
+        text("far_class", "sort of operator that most of the time of kernels under half of the reachable rate is of: gemm, conv or "
+             "other; of kernels of 20 us and more; NULL without any"),
         text("exposed_kind", "kind of collective that most of the exposed communication is; NULL without any"),
         integer("exposed_bytes", "bytes", "of the largest exposed message of that kind; NULL where no size is known"),
+        text("exposed_dtype", "its number format, as Float or Byte; likewise"),
+        flag("exposed_started_early", "half of that kind's exposed time and more is beside work launched after the collective: "
+             "nothing waited for it at once; NULL without launches"),
         real("rank_wait_share", "share", "of steady work: in collectives beyond the fastest of their kind, size and group: waiting "
              "for other ranks; NULL without five alike"),
         real("rank_last_share", "share", "of those collectives: at most 1.25 times the fastest, the rank came last; NULL likewise"),
@@ -191,6 +201,7 @@ def facts(context: Context) -> dict[str, Any]:
         | copies.facts(context)
         | collectives.facts(context)
         | rank_waits.facts(context)
+        | {"far_class": limits.far_class(context)}
         | settings.figures(context)
         | settings.facts(context)
     )
@@ -286,6 +297,7 @@ def _habits(context: Context) -> dict[str, Any]:
         "optimizer_launches": optimizers.launched_each(context),
         "updates_known": updates_known(context),
         "optimizer_factorizes": optimizers.factorizes(context),
+        "foreach_slow_share": foreach.in_steps(context, optimizers.nodes(context)),
         "amp_scaler": any("_amp_foreach_non_finite_check" in name or "_amp_update_scale" in name for name in names),
         "graph_breaks": compiles.breaks_each(context),
         "compiled": any(name.startswith(_COMPILED) for name in names),

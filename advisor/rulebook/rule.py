@@ -7,7 +7,7 @@ Schema.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, get_args
 
 import msgspec
@@ -40,8 +40,13 @@ MOST_WHY = 60
 PLACEHOLDER = re.compile(r"\{(\w+)(?::(\.\d[%f]|,|d))?\}")
 """A figure of `trace` in the title of a profile rule: ``{overhead_share:.0%}``."""
 
-USUAL = {"optimizers": "AdamW", "function": "it"}
-"""Columns of `trace`, or of a finding's table, whose first name a fix may hold, as ``{optimizers}``, and what stands for none."""
+USUAL = {"optimizers": "AdamW", "function": "it", "functions": "it"}
+"""Columns of `trace`, or of a finding's table, whose first name a fix may hold, as ``{optimizers}``, and what stands for none.
+
+``{functions}`` stands for all that weigh: a finding's own column `function`, its rows of a tenth of the time and more.
+"""
+_NAMED = 3
+"""Names in one text; what more there are, the table says."""
 _NAME_OF_CLASS = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 _SQL = "; SQL, one expression without subqueries"
@@ -54,12 +59,21 @@ def _first_name(value: object) -> str:
     return first if _NAME_OF_CLASS.fullmatch(first) else ""
 
 
+def _names(values: Sequence[object]) -> str:
+    """Some names as a list in words, those that are names and no more."""
+    found = [name for value in values if (name := _first_name(value))]
+    if len(found) > _NAMED:
+        found = [*found[:_NAMED], "others"]
+    return f"{', '.join(found[:-1])} and {found[-1]}" if len(found) > 1 else "".join(found)
+
+
 def with_names(text: str, figures: Mapping[str, Any]) -> str:
     """Put names of the program where *text* says ``{optimizers}``."""
     for column, usual in USUAL.items():
         place = f"{{{column}}}"
         if place in text:
-            text = text.replace(place, _first_name(figures.get(column)) or usual)
+            value = figures.get(column)
+            text = text.replace(place, (_names(value) if isinstance(value, list) else _first_name(value)) or usual)
     return text
 
 

@@ -29,6 +29,7 @@ COLLECTIVES = {
     "all_to_all": ("all_to_all", "SendRecv"),
 }
 ELEMENTS = {"Float": (4, "f32"), "Half": (2, "f16"), "BFloat16": (2, "bf16"), "Double": (8, "f64"), "Long": (8, "i64")}
+ELEMENTS |= {"Byte": (1, "u8")}
 
 
 def copy_name(direction: str, pinned: bool) -> str:

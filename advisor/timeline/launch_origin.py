@@ -37,6 +37,11 @@ def places(context: Context, node: Ints) -> tuple[Ints, Ints]:
 
 def outermost_ops(context: Context, node: Ints) -> Ints:
     """Name code of the outermost operator around each forest node, -1 where there is none. Annotations are none."""
+    return fetch(context.recording.host.name, fetch(context.once(outermost), node))
+
+
+def outermost(context: Context) -> Ints:
+    """The outermost operator around each forest node, itself counted; -1 where there is none. Annotations are none."""
     host = context.recording.host
     marks = np.array([name.startswith(_MARKS) for name in context.names], np.bool_)
     is_op = (host.group == OP) & ~marks[host.name] if host.size else np.zeros(0, np.bool_)
@@ -44,7 +49,7 @@ def outermost_ops(context: Context, node: Ints) -> Ints:
     for level in host.levels[1:]:
         above = outer[host.parent[level]]
         outer[level] = np.where(above >= 0, above, outer[level])
-    return fetch(host.name, fetch(outer, node))
+    return outer
 
 
 def host_time(context: Context, node: Ints) -> Ints:

@@ -25,7 +25,7 @@ STALL, SELECTION, BUFFERS, OPTIMIZER, PROCESSOR, COLLECTIVE, FUNCTION, FIRST_CAL
 _LONG_NS = 1_000_000
 _FIRST_TIMES = 10
 _DRIVES = 10
-"""Launches in a call from which on it drives the device, and is not what keeps it waiting."""
+"""Pieces of work launched in a call from which on it drives the device, and is not what keeps it waiting."""
 _MOST_OF_IT = 0.9
 # Optimizers whose steps torch itself groups or loops over: they take fused=True, foreach=True or capturable=True.
 _OPTIMIZERS = re.compile(
@@ -354,9 +354,9 @@ def _holders(context: Context, thread: int, start: Ints, end: Ints) -> tuple[Int
 
 
 def _launches(context: Context, thread: int, nodes: Ints) -> Ints:
-    """Count the launches of device work in some calls on one thread."""
+    """Count the pieces of device work that some calls on one thread launch: a graph's launch counts as all that it replays."""
     host, launch = context.recording.host, context.recording.work.launch
-    calls = np.unique(launch[launch >= 0])
+    calls = launch[launch >= 0]
     begun = np.sort(host.start[calls[host.thread[calls] == thread]])
     counts: Ints = np.searchsorted(begun, host.end[nodes]) - np.searchsorted(begun, host.start[nodes])
     return counts

@@ -35,6 +35,43 @@ def only_what_computation_does_not_hide() -> TraceBuilder:
     return training(7_000, hidden_us=20_000)
 
 
+def exchanging(dtype: str, *, early: bool) -> TraceBuilder:
+    """Steps of 100 ms with an exchange of 20 ms, 15 of them alone.
+
+    The kernel that runs meanwhile was launched behind it (*early*), or before it.
+    """
+    b = TraceBuilder(GPU, rank=0, world_size=8)
+    for number in range(4):
+        start = number * 100_000
+        with b.step():
+            with b.op("aten::mm", seq=number):
+                b.kernel("ampere_sgemm_128x64_tn", us=40_000 if early else 45_000, at_us=start + 200)
+            b.collective("all_to_all", 100_000_000, us=20_000, dtype=dtype, at_us=start + 40_200)
+            if early:
+                with b.op("aten::relu"):
+                    b.kernel("elementwise_kernel", us=5_000, at_us=start + 40_200)
+            with b.op("MmBackward0", seq=number, fwd_thread=1):
+                b.kernel("ampere_sgemm_128x64_nt", us=30_000, at_us=start + 60_200)
+            b.sync("cudaDeviceSynchronize")
+            b.seek((number + 1) * 100_000)
+    return b
+
+
+@fires(cost_ms=15.0, fix="Even out the ranks, then send fewer bytes: the exchange starts early")
+def an_exchange_that_is_started_early() -> TraceBuilder:
+    return exchanging("Float", early=True)
+
+
+@fires(cost_ms=15.0, fix="Even out the ranks: the exchange starts early, in bytes, already")
+def one_of_bytes() -> TraceBuilder:
+    return exchanging("Byte", early=True)
+
+
+@fires(cost_ms=15.0, fix="Start the exchange early, work on what does not need it, and wait where it is used")
+def one_beside_which_only_older_work_runs() -> TraceBuilder:
+    return exchanging("Float", early=False)
+
+
 @quiet
 def a_reduction_beside_the_backward_pass() -> TraceBuilder:
     return training(0, hidden_us=20_000)

@@ -40,6 +40,34 @@ def a_library_walks_its_hooks() -> TraceBuilder:
     return behind(calling(HOOKS, 9000), work_us=1000, device="AMD Instinct MI300X")
 
 
+# Both are priced, so the fix names both; the third takes under a tenth.
+@fires(
+    cost_ms=10.5,
+    severity="high",
+    fix="Call reset_stateful_hooks and write once and keep the result, or move it out of the step",
+)
+def three_functions() -> TraceBuilder:
+    def part(b: TraceBuilder) -> None:
+        for call in (calling(HOOKS, 6000), calling(us=3500), calling("report.py(30): flush", 1000)):
+            call(b)
+            with b.op("aten::mm", us=10):
+                b.kernel("volta_sgemm_128x64_nn", us=10)
+
+    return behind(part)
+
+
+# One launch of a graph is all the work that it replays.
+@quiet
+def a_function_that_launches_a_graph() -> TraceBuilder:
+    def part(b: TraceBuilder) -> None:
+        with b.python("model.py(264): forward"):
+            b.idle(us=3000)
+            b.graph([("volta_sgemm_128x64_nn", 10)] * 20)
+            b.idle(us=10)
+
+    return behind(part)
+
+
 @quiet
 def short_gaps() -> TraceBuilder:
     return behind(calling(us=900), work_us=2000)

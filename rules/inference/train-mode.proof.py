@@ -71,6 +71,34 @@ def batch_norms_take_statistics() -> TraceBuilder:
     return b
 
 
+def with_rates(first: str) -> TraceBuilder:
+    """A forward pass of a GPU that was not recorded: a dropout of 10 %, in training or not, and three of 0 % that say they are."""
+    b = TraceBuilder()
+    with b.op("aten::linear"):
+        b.call("cudaLaunchKernel", 10)
+    for train, rate in ((first, "0.1"), *(("True", "0."),) * 3):
+        values = ["", rate, train]
+        with b.op("aten::dropout", shapes=[[64, 512], [], []], values=values):
+            if rate == "0.1" and train == "True":
+                with b.op("aten::native_dropout", shapes=[[64, 512], [], []], values=values):
+                    with b.op("aten::empty_like"):
+                        pass
+                    b.call("cudaLaunchKernel", 10)
+    return b
+
+
+# One draws; with a rate of 0 nothing is drawn, but the recorded argument says that these are in training too.
+@fires(cost_ms=0, occurrences=4, severity="note")
+def rates_of_0_beside_one_that_draws() -> TraceBuilder:
+    return with_rates("True")
+
+
+# Code that sets the rate to 0 in evaluation leaves the argument as it is.
+@quiet
+def rates_of_0_alone() -> TraceBuilder:
+    return with_rates("False")
+
+
 @quiet
 def the_same_model_in_evaluation_mode() -> TraceBuilder:
     return on_gpu(drops=False)

@@ -21,9 +21,32 @@ def training(us: float = 1000, *, device: str = H100, name: str = NAME, shapes: 
     return b
 
 
+def one(op: str, name: str, shapes: list[list[int]]) -> TraceBuilder:
+    """Steps of one operator in bf16, of 2 ms."""
+    b = TraceBuilder(H100)
+    for _ in range(4):
+        with b.step():
+            with b.op(op, shapes=shapes, dtypes=["c10::BFloat16" if shape else "Scalar" for shape in shapes]):
+                b.kernel(name, us=2000)
+            b.sync()
+    return b
+
+
 @fires(cost_ms=1.0, occurrences=4, severity="medium", op="aten::_softmax")
 def a_softmax_at_a_sixth_of_the_memory_s_rate() -> TraceBuilder:
     return training()
+
+
+# A product of 137 GFLOP, and a convolution of 237, take an H100 under half a ms: plain compiling leaves them to the library.
+@fires(cost_ms=2.0, fix="Let the compiler try kernels of its own for these products")
+def a_product() -> TraceBuilder:
+    return one("aten::mm", "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_nn", [[4096, 4096], [4096, 4096]])
+
+
+@fires(fix="Give these convolutions another layout, and let kernels be tried out")
+def a_convolution() -> TraceBuilder:
+    shapes = [[64, 256, 56, 56], [256, 256, 3, 3], [], [], [], [], [], [], []]
+    return one("aten::cudnn_convolution", "sm80_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc", shapes)
 
 
 @fires(cost_ms=1.0)

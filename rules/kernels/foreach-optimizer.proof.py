@@ -12,9 +12,16 @@ FUSED = (
     "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<FusedOptimizerTensorListMetadata<4>, FusedAdam>"
 )
 
+ADAM = ("aten::_foreach_mul_", "aten::_foreach_mul_", "aten::_foreach_addcmul_", "aten::_foreach_addcdiv_")
+
 
 def training(
-    us: float = 50, optimizer: str = "AdamW", op: str = "aten::_foreach_mul_", name: str = FOREACH, *, host: bool = True
+    us: float = 50,
+    optimizer: str = "AdamW",
+    ops: tuple[str, ...] = ADAM,
+    name: str = FOREACH,
+    *,
+    host: bool = True,
 ) -> TraceBuilder:
     """Steps of a product of 800 us, and an optimizer of four kernels."""
     b = TraceBuilder("NVIDIA A100-PCIE-40GB")
@@ -26,7 +33,7 @@ def training(
             with b.op("aten::mm"):
                 b.kernel("ampere_sgemm_128x64_tn", us=800)
             with b.annotation(f"Optimizer.step#{optimizer}.step"):
-                for _ in range(4):
+                for op in ops:
                     with b.op(op):
                         b.kernel(name, us=us)
             b.sync()
@@ -41,17 +48,28 @@ def a_foreach_step_of_a_fifth() -> TraceBuilder:
 
 @quiet
 def the_same_step_fused() -> TraceBuilder:
-    return training(op="aten::_fused_adamw_", name=FUSED)
+    return training(ops=4 * ("aten::_fused_adamw_",), name=FUSED)
 
 
 @quiet
 def an_optimizer_of_another_library_that_is_fused() -> TraceBuilder:
-    return training(optimizer="FusedAdam", op="aten::_foreach_mul_")
+    return training(optimizer="FusedAdam")
 
 
 @quiet
 def an_optimizer_without_a_fused_form() -> TraceBuilder:
     return training(optimizer="NAdam")
+
+
+# One operator for all parameters: the fused form reads and writes as much.
+@quiet
+def plain_sgd() -> TraceBuilder:
+    return training(optimizer="SGD", ops=4 * ("aten::_foreach_add_",))
+
+
+@fires(cost_ms=0.15, op="aten::_foreach_add_")
+def sgd_with_momentum() -> TraceBuilder:
+    return training(optimizer="SGD", ops=("aten::_foreach_mul_", "aten::_foreach_add_", "aten::_foreach_add_"))
 
 
 # Of about 860 us, 5 % is 43: four kernels of 11.5 or of 10.

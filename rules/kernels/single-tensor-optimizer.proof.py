@@ -10,9 +10,17 @@ MULTI_TENSOR = (
     "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<TensorListMetadata<2>, BinaryOpScalarFunctor>"
 )
 
+MOMENTUM = ("aten::mul_", "aten::add_", "aten::add_")
+
 
 def training(
-    kernels: int = 120, us: float = 8, *, product_us: float = 2000, name: str = SINGLE_TENSOR, extra: str = ""
+    kernels: int = 120,
+    us: float = 8,
+    *,
+    product_us: float = 2000,
+    name: str = SINGLE_TENSOR,
+    extra: str = "",
+    ops: tuple[str, ...] = MOMENTUM,
 ) -> TraceBuilder:
     """Steps of a product, and of an optimizer's kernels, as long as they take the host to launch."""
     b = TraceBuilder("NVIDIA A100-PCIE-40GB")
@@ -21,8 +29,8 @@ def training(
             with b.op("aten::mm"):
                 b.kernel("ampere_sgemm_128x64_tn", us=product_us)
             with b.annotation("Optimizer.step#SGD.step"):
-                for _ in range(kernels):
-                    with b.op("aten::add_"):
+                for number in range(kernels):
+                    with b.op(ops[number % len(ops)]):
                         b.kernel(name, us=us)
                 if extra:
                     with b.op("aten::mm"):
@@ -35,6 +43,12 @@ def training(
 @fires(cost_ms=0.96, occurrences=480, severity="high", op="aten::add_")
 def one_kernel_per_parameter() -> TraceBuilder:
     return training()
+
+
+# One operator a parameter moves the same bytes fused: at most 3 of 8 us go, and 1.3 cautiously. Of 2.96 ms a step 0.36 and 0.16.
+@fires(cost_ms=0.96, severity="medium", op="aten::add_")
+def plain_sgd() -> TraceBuilder:
+    return training(ops=("aten::add_",))
 
 
 @quiet

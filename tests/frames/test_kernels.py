@@ -294,3 +294,24 @@ def test_an_occupancy_says_of_how_much_of_the_kernels_time_it_is(tmp_path: Path)
     assert found.frame("devices")["occupancy_share"][0] == pytest.approx(2 / 3)
     text = " ".join(render("text", advisor.analyze(found), Options(verbosity=1)).decode().split())
     assert "known for 66.7 % of kernel time" in text
+
+
+def test_a_conversion_says_what_it_converts(tmp_path: Path) -> None:
+    """A linear layer's input is an activation, weight and bias are weights; an input of the weight's shape tells neither."""
+    b = TraceBuilder()
+    for width in (16, 64):
+        operands = [[width, 64], [64, 64], [64]]
+        with b.step(), b.op("aten::linear", shapes=operands):
+            for shape in operands:
+                with b.op("aten::to"), b.op("aten::copy_", shapes=[shape, shape, []]):
+                    b.kernel("cast", us=10)
+    with (
+        b.op("aten::bmm", shapes=[[8, 64, 64], [8, 64, 64]]),
+        b.op("aten::copy_", shapes=[[8, 64, 64], [8, 64, 64], []]),
+    ):
+        b.kernel("cast", us=10)
+    with b.op("aten::copy_", shapes=[[64], [64], []]):
+        b.kernel("cast", us=10)
+    kernels = read(str(b.write(tmp_path / "trace.json"))).kernels
+    found = [None if value != value else value for value in kernels["converts"].tolist()]
+    assert found == ["activation", "weight", "weight", None, None, "weight", "activation", None]

@@ -106,3 +106,34 @@ def test_a_step_factorizes_where_an_operator_of_it_does(op: str, expected: bool,
         with b.annotation("Optimizer.step#Shampoo.step"), b.op(op):
             b.kernel("some_kernel", us=50)
     assert read(str(b.write(tmp_path / "t.json"))).frame("trace")["optimizer_factorizes"][0] == expected
+
+
+@pytest.mark.parametrize(
+    ("ops", "each"),
+    [
+        (["aten::add_"], 1.0),  # plain SGD: one addition for each of four parameters
+        (["aten::add_", "aten::add_"], 2.0),  # weight decay added in place: eight, of four gradients
+        (["aten::mul_", "aten::add_", "aten::add_"], 3.0),  # momentum
+    ],
+)
+def test_operators_of_a_step_are_counted_for_each_parameter(ops: list[str], each: float, tmp_path: Path) -> None:
+    b = TraceBuilder()
+    for _ in range(2):
+        with b.step():
+            with b.op("aten::mm"):
+                b.kernel(GEMM, us=100)
+            for seq in range(4):
+                with b.backward("torch::autograd::AccumulateGrad", seq=seq):
+                    b.idle(us=1)
+            with b.annotation("Optimizer.step#SGD.step"):
+                for _ in range(4):
+                    for op in ops:
+                        with b.op(op):
+                            b.kernel("pointwise", us=3)
+                with b.op("aten::linalg_vector_norm"):
+                    b.kernel("norm", us=3)
+            b.sync()
+    kernels = trace_of(b, tmp_path).kernels
+    found = kernels[kernels["name"] == "pointwise"]["update_operators"]
+    assert (len(found), found.min(), found.max()) == (8 * len(ops), each, each)
+    assert kernels[kernels["name"] != "pointwise"]["update_operators"].isna().all()

@@ -83,7 +83,8 @@ TRAINS = r"\.backward\(\)|GradScaler|optimizer\.step|train_step|zero_grad|torch\
 # They ask about backward passes, optimizers or gradients that this trace does not show, and stay silent.
 BY_ROWS = {
     "cpu/unfused-optimizer", "kernels/foreach-optimizer", "kernels/single-tensor-optimizer", "gradient/zeroing-fill",
-    "gradient/zeroing-memset", "gradient/zeroing-wait", "gradient/added-to-zeros", "sync/debug-api", "gpu-idle/foreach-grouping",
+    "gradient/zeroing-memset", "gradient/zeroing-wait", "gradient/added-to-zeros", "gradient/adding-wait",
+    "sync/debug-api", "gpu-idle/foreach-grouping",
     "kernels/slow-optimizer", "gradient/dense-embedding",
 }  # fmt: skip
 
@@ -125,6 +126,7 @@ def test_ddp_is_not_taken_for_granted(way: str) -> None:
         TRAINING
         | A100
         | {"distributed": True, "parallelism": way, "model": "recommender" if way == "embedding" else None}
+        | {"exposed_kind": "all_to_all" if way == "embedding" else "all_reduce"}
     )
     fixes = {rule.id: fix for rule, fix in shown(facts)}
     exposed = fixes["distributed/exposed-communication"]

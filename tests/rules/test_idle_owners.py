@@ -41,7 +41,10 @@ def test_functions_of_a_library_are_named_with_their_calls() -> None:
     assert named["reset_stateful_hooks"]["all_calls_ms"] == pytest.approx(9.01, rel=0.01)
     # Eight calls, of which only the first is idle.
     assert (named["_set_context"]["calls"], named["_set_context"]["cost_ms"]) == (8, pytest.approx(7.1, rel=0.01))
-    assert found.cost_ms == pytest.approx(31.0, rel=0.01)
+    # `forward`, which launches a graph of 1,566 kernels in each call, is none of them.
+    assert (len(named), found.cost_ms) == (3, pytest.approx(29.2, rel=0.01))
+    assert found.fix is not None
+    assert found.fix.title.startswith("Call _execution_device, reset_stateful_hooks and _set_context once")
 
 
 @pytest.mark.parametrize(

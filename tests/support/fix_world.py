@@ -232,6 +232,9 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "dense": torch.rand(4, 3),
         "bottom_mlp": nn.Linear(3, 16),
         "interact": torch.mul,
+        "tables": [nn.Embedding(rows, 4) for rows in (8, 2, 16, 4)],
+        "world_size": 2,
+        "batch_bytes": lambda table: table.num_embeddings,
     },
     "distributed/slow-gpu": _small,
     "distributed/micro-batch-reduction": lambda scope: {"model": scope["DistributedDataParallel"](scope["model"])},
@@ -307,6 +310,9 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "dense": torch.rand(16, 3),
         "bottom_mlp": nn.Linear(3, 16),
         "interact": torch.mul,
+        "tables": [nn.Embedding(rows, 4) for rows in (8, 2, 16, 4)],
+        "world_size": 2,
+        "batch_bytes": lambda table: table.num_embeddings,
     },
     "kernels/attention-backend": lambda scope: {
         "model": lambda x: x,
@@ -406,7 +412,14 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "checkpoint_name": "google/vit",
         "images": [torch.zeros(3, 8, 8)],
     },
-    "gpu-idle/host-function": lambda scope: {"find_device": lambda model: torch.device("cpu")},
+    "kernels/foreach-slow-path": lambda scope: {
+        "moments": [torch.ones(4), torch.ones(2, dtype=torch.bfloat16)],
+        "beta": 0.9,
+    },
+    "gpu-idle/host-function": lambda scope: {
+        "find_device": lambda model: torch.device("cpu"),
+        "batches": [scope["x"]],
+    },
     "gpu-idle/unexplained": lambda scope: {"prepare": lambda batch: batch},
     "kernels/slow-optimizer": lambda scope: {
         "Shampoo": lambda parameters, lr, precondition_frequency: torch.optim.SGD(parameters, lr=lr)

@@ -67,7 +67,13 @@ EDITS = (
     Edit(
         "set-to-none",
         "Set gradients to None instead of zero",
-        ("gradient/zeroing-fill", "gradient/zeroing-memset", "gradient/zeroing-wait", "gradient/added-to-zeros"),
+        (
+            "gradient/zeroing-fill",
+            "gradient/zeroing-memset",
+            "gradient/zeroing-wait",
+            "gradient/added-to-zeros",
+            "gradient/adding-wait",
+        ),
         _set_to_none,
     ),
 )

@@ -45,6 +45,8 @@ _FUSED_STEP = re.compile(
     r"^aten::_fused_(?:adam|adamw|sgd|adagrad)_|Fused(?:Adam|Sgd|Adagrad)MathFunctor|\bAdam(?:Capturable)?Functor|\bSGDFunctor|LAMBStage"
 )
 _DROPOUT = re.compile(r"^aten::(?:feature_|alpha_|feature_alpha_)?dropout_?$|^aten::(?:native_dropout|_fused_dropout)$")
+_TRAINS = re.compile(rb'^\["[^"]*", ?"[^"]*", ?"True"\]$')
+"""Concrete inputs of a dropout: the tensor, the rate, and whether it is in training."""
 _BATCH_NORM = re.compile(
     r"^aten::(?:_batch_norm_impl_index|(?:cudnn|miopen|native)_batch_norm|_native_batch_norm_legit(?:_functional)?)$"
 )
@@ -142,7 +144,20 @@ def _dropouts(context: Context, is_op: Bools) -> Ints:
     outer = dropout & ~((host.parent >= 0) & dropout[np.maximum(host.parent, 0)])
     drawing = np.flatnonzero(is_op & _named(context, _DRAWS) & (host.parent >= 0))
     above = host.above(drawing, outer, 3)
-    return np.unique(above[above >= 0])
+    drawn = np.unique(above[above >= 0])
+    return np.union1d(drawn, _told_to_train(context, np.flatnonzero(outer))) if len(drawn) else drawn
+
+
+def _told_to_train(context: Context, nodes: Ints) -> Ints:
+    """Dropouts whose recorded argument `train` is true: with a rate of 0 they draw nothing, and count beside one that does.
+
+    Alone they prove nothing: code that sets the rate to 0 in evaluation leaves the argument as it is.
+    """
+    if "op" not in context.tables:
+        return nodes[:0]
+    texts, codes = context.recording.recorded.inputs, context.op_column(nodes, "concrete")
+    train = np.array([_TRAINS.search(bytes(text)) is not None for text in texts], np.bool_)
+    return nodes[(codes >= 0) & train[codes]] if len(train) else nodes[:0]
 
 
 def _batch_norms(context: Context, is_op: Bools) -> Ints:
