@@ -538,7 +538,13 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True):
     rules: Annotated[list[Name], doc("The rules whose fix it is: the one that leads, then those that it does too.")]
     title: Annotated[Wording, doc("The fix in one line.")]
     step_ms_before: Annotated[float, doc("The step with the fixes before this one, by their hopeful assumptions.")]
-    step_ms_after: Annotated[dict[Name, float], doc("low and high: with the fixes so far, hopeful and cautious.")]
+    step_ms_after: Annotated[
+        dict[Name, float],
+        doc(
+            "low and high: with the fixes so far, hopeful and cautious, all beside a CPU of one speed. Savings that suppose "
+            "a CPU as recorded and one that recording did not slow may add up to more."
+        ),
+    ]
     speedup: Annotated[float, doc("How many times as fast as recorded the step is then, by the hopeful assumptions.")]
     speedup_low: Annotated[float | None, doc("The same by the cautious assumptions; None in older analyses.")] = None
     bound_by: Annotated[

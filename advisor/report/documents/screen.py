@@ -175,11 +175,17 @@ def _of_each(analysis: Analysis) -> str:
     whole, after = analysis.plan[0].step_ms_before, analysis.plan[-1].step_ms_after
     sums = {"low": sum(saving.high_ms for saving in savings), "high": sum(saving.low_ms for saving in savings)}
     apart = any(abs(whole - total - after.get(end, whole - total)) > _APART * whole for end, total in sums.items())
-    return (
-        "; savings overlap, each counts after the fixes above it"
-        if apart
-        else "; each saving counts after those above it"
-    )
+    if not apart:
+        return "; each saving counts after those above it"
+    if any(recorded_too(saving) is not None for saving in savings):
+        return "; savings overlap: as recorded or without the profiler"
+    return "; savings overlap, each counts after the fixes above it"
+
+
+def recorded_too(saving: Saving) -> float | None:
+    """Return the ms that a saving is as recorded, where that is to be told beside what it is without the profiler."""
+    recorded = saving.recorded_ms
+    return None if recorded is None or recorded >= _MOST_SUPPOSED * saving.high_ms else recorded
 
 
 def all_fixes(summary: Summary, plan: Sequence[PlanStep]) -> str:
@@ -265,8 +271,8 @@ def saving(finding: Finding, others: Sequence[Finding]) -> str:
                     return f"part of {index}"
             return "costs no time of its own"
         return f"takes {duration(finding.cost_ms)} ({share(finding.cost_share)} %), saving not known"
-    recorded, high = finding.saving.recorded_ms, finding.saving.high_ms
-    if recorded is None or recorded >= _MOST_SUPPOSED * high:
+    recorded, high = recorded_too(finding.saving), finding.saving.high_ms
+    if recorded is None:
         return f"saves {finding.saving}"
     low, most = duration(finding.saving.low_ms), duration(recorded)
     here = most if low == most else f"{low} to {most}"
