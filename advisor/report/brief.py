@@ -57,7 +57,8 @@ def _one(analysis: Analysis, last: str) -> str:
     foot = [*_recorded(analysis), last]
     if not shown:
         return _joined([*head, "findings: none", *foot])
-    lead = f"all fixes: {screen.all_fixes(analysis.summary, analysis.plan)}" if analysis.plan else ""
+    lead = screen.together(analysis)
+    lead = lead[:1].lower() + lead[1:]
     for form in (_full, _placed, _short):
         entries = [form(finding, _number(analysis, finding), analysis.findings) for finding in shown]
         for count in range(len(entries), 0, -1):

@@ -27,6 +27,7 @@ _MOST_SUPPOSED = 0.8
 """Part of a saving that the recorded CPU allows under which that is said: more supposes one that recording did not slow."""
 _APART = 0.02
 """Share of the step by which savings may miss what all fixes come to, and still be said to add up."""
+_SEVERAL = 2
 _ALL_KNOWN = 0.9
 """Of the kernels' time whose limits are known, from which on nothing is said of the rest."""
 _DOT = " · "
@@ -159,25 +160,40 @@ def leading(findings: Sequence[Finding]) -> list[Finding]:
     return [finding for finding in findings if finding.severity != "note" and finding.after is None][:MOST]
 
 
+def together(analysis: Analysis) -> str:
+    """Return what the fixes come to that are listed: ``All fixes: step 126 → 60–106 ms``; nothing where none has a price.
+
+    Savings that are notes, or are more than are listed, are in the plan of the whole report.
+    """
+    shown = {finding.rule for finding in leading(analysis.findings)}
+    plan = [step for step in analysis.plan if step.rules[0] in shown]
+    if not plan:
+        return ""
+    fixes = "All fixes" if len(plan) == len(analysis.plan) else "These fixes" if len(plan) > 1 else "This fix"
+    return f"{fixes}: {all_fixes(analysis.summary, plan)}"
+
+
 def _before(analysis: Analysis, width: int) -> list[Line]:
     """Return the line above the findings: all fixes together."""
-    if not analysis.plan:
-        return []
-    together = all_fixes(analysis.summary, analysis.plan)
-    order = _of_each(analysis) if len(analysis.plan) > 1 else ""
-    text = f"All fixes: {together}{order}:"
-    return _wrapped(text, width)
+    text = together(analysis)
+    return _wrapped(f"{text}{_of_each(analysis)}:", width) if text else []
 
 
 def _of_each(analysis: Analysis) -> str:
     """Say what each saving counts, and where they do not add up: a fix that saves most where the others save least."""
-    savings = [finding.saving for finding in analysis.findings if finding.saving is not None]
-    whole, after = analysis.plan[0].step_ms_before, analysis.plan[-1].step_ms_after
-    sums = {"low": sum(saving.high_ms for saving in savings), "high": sum(saving.low_ms for saving in savings)}
+    savings = {finding.rule: finding.saving for finding in leading(analysis.findings) if finding.saving is not None}
+    plan = [step for step in analysis.plan if step.rules[0] in savings]
+    if len(plan) < _SEVERAL:
+        return ""
+    whole, after = plan[0].step_ms_before, plan[-1].step_ms_after
+    sums = {
+        "low": sum(saving.high_ms for saving in savings.values()),
+        "high": sum(saving.low_ms for saving in savings.values()),
+    }
     apart = any(abs(whole - total - after.get(end, whole - total)) > _APART * whole for end, total in sums.items())
     if not apart:
         return "; each saving counts after those above it"
-    if any(recorded_too(saving) is not None for saving in savings):
+    if any(recorded_too(saving) is not None for saving in savings.values()):
         return "; savings overlap: as recorded or without the profiler"
     return "; savings overlap, each counts after the fixes above it"
 
