@@ -12,6 +12,7 @@ from advisor.report import blocks as doc
 from advisor.report import figures, holders, phases
 from advisor.report.plain import clean, columns, in_one_unit, wrap
 from advisor.results.analysis import Analysis, Finding, PlanStep, Saving, Summary
+from advisor.results.headline import Headline
 from advisor.results.ranks import Across
 from advisor.results.several import Several
 
@@ -30,6 +31,15 @@ _APART = 0.02
 _SEVERAL = 2
 _ALL_KNOWN = 0.9
 """Of the kernels' time whose limits are known, from which on nothing is said of the rest."""
+_NOTHING_STEADY = ("start-up only", "capture only", "empty")
+"""Kinds of a headline of which no step is shorter or longer."""
+_CPU, _RANKS = "the CPU", "other ranks"
+_HOLDERS = {
+    "host": _CPU, "operator": _CPU, "loader": "the loader", "communication": "collectives", "copy": "copies",
+    "blocking_copy": "copies", "allocator": "memory allocation", "gc": "garbage collection", "compile": "compilation",
+    "profiler": "the profiler",
+}  # fmt: skip
+"""Causes that limit a step which faster kernels leave as it is."""
 _DOT = " · "
 
 Line = tuple[doc.Piece, ...]
@@ -46,7 +56,7 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
     head = [*_title(analysis, width), *_state(analysis, width)]
     shown = leading(analysis.findings)
     lead: list[Line] = _before(analysis, width) if shown else [("No findings.",)]
-    distance = limit(analysis.summary, stacks=analysis.trace.features.stacks)
+    distance = limit(analysis.summary, stacks=analysis.trace.features.stacks, headline=analysis.headline)
     foot = [line for text in (figures.recording(analysis.summary), distance) if text for line in _wrapped(text, width)]
     foot += _left_out(analysis, shown, width) + _next(analysis.trace.path, bool(shown), width)
     foot = _elsewhere(analysis, width) + foot
@@ -128,12 +138,15 @@ def time_line(summary: Summary, width: int) -> str:
     return first.rstrip(": ")
 
 
-def limit(summary: Summary, *, stacks: bool = False) -> str:
+def limit(summary: Summary, *, stacks: bool = False, headline: Headline | None = None) -> str:
     """Return how far the step is from what the device can do; nothing where too little of its kernels' work is known.
 
     *stacks* says that recording them slowed the host down: then a step that faster kernels leave as it is may be the profiler's.
+    Of a recording in which nothing is steady, as *headline* says, there is no step to shorten.
     """
     if not figures.modelled(summary) or summary.limit_ms is None or summary.reachable_ms is None:
+        return ""
+    if headline is not None and headline.kind in _NOTHING_STEADY:
         return ""
     mfu = f", MFU {share(summary.mfu)} %" if summary.mfu is not None and summary.mfu >= figures.LEAST_MFU else ""
     known = summary.modelled_share or 0.0
@@ -144,12 +157,36 @@ def limit(summary: Summary, *, stacks: bool = False) -> str:
     if reached >= _NEAR and causes.get("compute", 0.0) >= _NEAR and known >= _ALL_KNOWN:
         most = duration(max(summary.priced_ms - summary.limit_ms, 0.0))
         return f"Kernels are at {share(reached)} % of what this GPU reaches: faster ones return at most {most}{mfu}"
+    holds = _holder(summary)
     if figures.no_shorter(summary):
+        if holds == _RANKS:
+            return f"Faster kernels on this rank alone would hardly shorten the step: it waits for {_RANKS}{mfu}"
         if stacks and summary.unprofiled_ms is None:
-            return f"As recorded, faster kernels return nothing: stacks slow the CPU; without stacks they may{mfu}"
-        return f"Faster kernels alone would not shorten the step{mfu}"
+            slowed = "a CPU that stacks slow"
+            both = holds and holds != _CPU
+            limits = f"{holds} and {slowed} limit" if both else f"{slowed} limits"
+            return f"As recorded, faster kernels alone return nothing: {limits} the step{mfu}"
+        limits = f": {holds} limit{'' if holds.endswith('s') else 's'} it" if holds else ""
+        return f"Faster kernels alone would not shorten the step{limits}{mfu}"
     (first, least, most), unit = in_one_unit(summary.priced_ms, summary.limit_ms, summary.reachable_ms)
+    if least == most:
+        limits = (
+            "waiting for other ranks limits"
+            if holds == _RANKS
+            else f"{holds} limit{'' if holds.endswith('s') else 's'}"
+        )
+        return f"Faster kernels alone: {first} → {least} {unit}{f', then {limits} the step' if holds else ''}{mfu}"
     return f"Faster kernels alone: {first} → {least} {unit} at the hardware's limit, {most} {unit} at what is reachable{mfu}"
+
+
+def _holder(summary: Summary) -> str:
+    """Name what limits the step beside kernels: the largest cause that is none of them; nothing where that is no answer."""
+    causes = summary.steady_causes or summary.causes
+    rest = {name: part for name, part in causes.items() if name in _HOLDERS}
+    most = max(rest, key=lambda name: rest[name], default="")
+    if most == "communication" and 2 * (summary.rank_wait_ms or 0.0) >= rest[most] * summary.whole_ms:
+        return _RANKS
+    return _HOLDERS.get(most, "") if rest.get(most) else ""
 
 
 # ---- what to do
