@@ -299,7 +299,7 @@ def _with_price(finding: Finding, claim: Claim, prices: Priced, whole_ms: float,
         return finding
     replay, (low, high) = claim.rule.replay, saving
     assumed = f"{100 * replay.low * claim.returns[0]:.3g} to {100 * replay.high * claim.returns[1]:.3g} %"
-    hosts = " and of the host's behind it" if prices.host.get(finding.rule) else ""
+    hosts = " and of the CPU time for them that the GPU's work hides" if prices.host.get(finding.rule) else ""
     basis = f"replay: {how} {assumed} of its rows' time{hosts}; {replay.basis}{paced}"
     recorded = prices.recorded.get(finding.rule)
     if recorded is not None:

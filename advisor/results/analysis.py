@@ -72,6 +72,10 @@ class TraceInfo(msgspec.Struct, frozen=True, kw_only=True):
     rank: Annotated[int | None, doc("Rank of the process; None where the trace does not say it.")]
     world_size: Annotated[int | None, doc("Processes of the run; None where the trace does not say it.")]
     torch: Annotated[Name | None, doc("Version of torch that recorded it; None where the trace does not say it.")]
+    unrecorded_device: Annotated[
+        Name | None,
+        doc("The first GPU that the trace lists where it holds no work of any; None where it does, or lists none."),
+    ] = None
 
 
 class QualityNote(msgspec.Struct, frozen=True, kw_only=True):

@@ -127,7 +127,7 @@ def time_line(summary: Summary, width: int) -> str:
     parts = [(part.cause.replace("_", " "), part.percent) for part in figures.causes(summary)]
     if not parts:
         return figures.span(summary)
-    steady = " steady" if figures.unsteady(summary) else ""
+    steady = (" steady" if summary.step_ms else " outside start-up") if figures.unsteady(summary) else ""
     first = f"{'step' if summary.step_ms else 'window'}{steady} {duration(figures.whole_ms(summary))}: "
     for count in range(len(parts), 0, -1):
         rest = sum(part for _, part in parts[count:])
