@@ -221,7 +221,7 @@ def short_name(name: str, longest: int = _LONGEST_NAME) -> str:
         return tail
     # Of a C++ name first its namespaces go, then the template around what it is of.
     bare = re.sub(r"(?:\w+::)+", "", text)
-    parts = [bare, *re.findall(r"<([\w ]+)>", bare)[-1:]]
+    parts: list[str] = [bare, *re.findall(r"<([\w ]+)>", bare)[-1:]]
     if fits := [part for part in parts if longest // 2 <= len(part) <= longest]:
         return fits[0]
     if len(parts) > 1 and (head := parts[-1][: longest - 1].rpartition("_")[0]):
