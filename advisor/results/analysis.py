@@ -415,6 +415,10 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     module: Annotated[Name | None, doc("Path of the innermost nn.Module.")]
     op: Annotated[Text | None, doc("The innermost operator or annotation.")]
     share: Annotated[float, doc("Of the finding's cost; of its rows' time or count where they cost nothing.")]
+    within: Annotated[
+        Name | None,
+        doc("Path of the innermost nn.Module around all that lies there, where that is in several; else None."),
+    ] = None
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):

@@ -107,6 +107,28 @@ def test_the_total_is_of_the_fixes_that_are_listed() -> None:
     assert screen.together(made) == "These fixes: step 100 → 65.0–85.0 ms (1.2–1.5× as fast)"
 
 
+def test_findings_at_one_line_are_told_apart_by_the_model_that_they_lie_in() -> None:
+    """A pipeline that is called in one line: of its encoder attention is not fused, and of the rest something else waits."""
+    line = Place(
+        file="run.py",
+        line=7,
+        function="main",
+        library=None,
+        module=None,
+        op=None,
+        share=1.0,
+        within="T5EncoderModel_0/T5Stack_0",
+    )
+    other, decoder = replace(line, within=None), replace(line, line=9, within="UNet_0")
+    waits = finding("a/waits", title="The GPU waits", where=[other, decoder])
+    attention = finding("a/attention", title="Not fused", where=[line])
+    text = "\n".join(lines(analysis(waits, attention)))
+    assert "Not fused, in T5EncoderModel" in text
+    assert "The GPU waits  " in text
+    for alone in (analysis(replace(waits, where=[other]), attention), analysis(attention)):  # one model, or one finding
+        assert "in T5EncoderModel" not in "\n".join(lines(alone))
+
+
 def test_recorded_settings_are_the_fix_in_few_words() -> None:
     setting = Setting(
         of="DataLoader", name="num_workers", value="0", advice="8", because="so many keep up", file=None, line=None

@@ -259,15 +259,38 @@ def _entries(analysis: Analysis, findings: Sequence[Finding], width: int) -> lis
     training = {rule for step in analysis.plan if step.changes_training for rule in step.rules}
     place = {finding.rule: index for index, finding in enumerate(analysis.findings, 1)}
     return [
-        entry(finding, place[finding.rule], width, saving(finding, analysis.findings), finding.rule in training)
+        entry(
+            finding,
+            place[finding.rule],
+            width,
+            saving(finding, analysis.findings),
+            finding.rule in training,
+            module=_told_apart(finding, analysis),
+        )
         for finding in findings
     ]
 
 
-def entry(finding: Finding, index: int, width: int, worth: str, training: bool = False) -> _Entry:
+def _told_apart(finding: Finding, analysis: Analysis) -> str:
+    """Return the model that a finding lies in, of several, where another one is shown at the same line; else nothing."""
+    known = {_model(place.within or place.module or "") for one in analysis.findings for place in one.where}
+    models = {name for name in known if name and not name.endswith("Loss")}
+    same = any(one.rule != finding.rule and where(one) == where(finding) for one in leading(analysis.findings))
+    place = next(iter(finding.where), None)
+    if place is None or not same or len(models) < _SEVERAL:
+        return ""
+    return clean(_model(place.within or place.module or ""))
+
+
+def _model(path: str) -> str:
+    """Return the class of a path's outermost module: ``T5EncoderModel`` of ``T5EncoderModel_0/T5Stack_0``."""
+    return path.partition("/")[0].rpartition("_")[0] or path.partition("/")[0]
+
+
+def entry(finding: Finding, index: int, width: int, worth: str, training: bool = False, *, module: str = "") -> _Entry:
     """Compose the lines of a finding: its title and what it saves, its place, and its fix."""
     level = doc.Span(f"{finding.severity.upper():6}", finding.severity)
-    title = wrap(clean(finding.title), width - _MARGIN)
+    title = wrap(clean(finding.title) + (f", in {module}" if module else ""), width - _MARGIN)
     head: list[Line] = [(f"{index:>2} ", level, " ", doc.Span(title[0]))]
     head += [(" " * _MARGIN, doc.Span(line)) for line in title[1:]]
     last = columns(title[-1])
