@@ -215,6 +215,9 @@ def _trace_info(trace: Trace) -> TraceInfo:
         rank=trace.metadata.rank,
         world_size=trace.metadata.world_size,
         torch=trace.metadata.torch,
+        unrecorded_device=next((one.name for one in trace.metadata.devices if one.name), None)
+        if "gpu" not in features
+        else None,
     )
 
 

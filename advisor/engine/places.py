@@ -53,10 +53,27 @@ def places(frame: pd.DataFrame, rows: Bools, weight: str | None) -> list[Place]:
             continue
         if fields["line"] is not None:
             fields["line"] = int(fields["line"])
-        heaviest.append(Place(**fields, share=float(totals[number] / total)))
+        within = _within(part["module"], codes["module"], members, weights) if fields["module"] is None else None
+        heaviest.append(Place(**fields, share=float(totals[number] / total), within=within))
         if len(heaviest) == PLACES:
             break
     return heaviest
+
+
+def _within(column: pd.Series[Any], codes: Ints, members: Bools, weights: npt.NDArray[np.float64]) -> str | None:
+    """The path that the modules of nearly all of the members' weight begin with, or None."""
+    totals: dict[str, float] = {}
+    found, first = np.unique(codes[members], return_index=True)
+    sums = np.bincount(codes[members] + 1, weights[members])
+    rows = np.flatnonzero(members)[first]
+    for code, row in zip(found.tolist(), rows.tolist(), strict=True):
+        path = str(column.iloc[row]) if code >= 0 else ""
+        parts = path.split("/") if path else []
+        for depth in range(1, len(parts) + 1):
+            around = "/".join(parts[:depth])
+            totals[around] = totals.get(around, 0.0) + float(sums[code + 1])
+    common = [path for path, weight in totals.items() if weight >= ALIKE * float(sums.sum())]
+    return max(common, key=lambda path: path.count("/"), default=None)
 
 
 def _codes(column: pd.Series[Any]) -> Ints:

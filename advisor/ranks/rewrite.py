@@ -42,7 +42,7 @@ def rewrite(
     ]
     findings = rearrange(findings, rules)
     summary = analysis.summary
-    plan = relay(analysis.plan, findings, summary.priced_ms)
+    plan = relay(analysis.plan, findings, summary.priced_ms, former=analysis.findings)
     return msgspec.structs.replace(analysis, findings=findings, plan=plan)
 
 

@@ -152,15 +152,36 @@ def _times(whole_ms: float, left_ms: float) -> float:
     return whole_ms / left_ms if left_ms > 0 else 1.0
 
 
-def relay(plan: Sequence[PlanStep], findings: Sequence[Finding], whole_ms: float) -> list[PlanStep]:
-    """The plan in the order of *findings*, by their savings: for those that changed after they were priced."""
+def relay(
+    plan: Sequence[PlanStep], findings: Sequence[Finding], whole_ms: float, *, former: Sequence[Finding]
+) -> list[PlanStep]:
+    """The plan in the order of *findings*, for those whose savings are another part of what they were in the *former* ones.
+
+    A step of the plan gets shorter by the same part of what it was: together fixes may return less than each by itself.
+    """
     known = {rule: step for step in plan for rule in step.rules}
+    had = {finding.rule: finding.saving for finding in former}
+    lows = [whole_ms, *(step.step_ms_after.get("high", whole_ms) for step in plan)]
+    parts = {
+        step.rules[0]: (before - after, step.step_ms_before - step.step_ms_after.get("low", step.step_ms_before))
+        for step, before, after in zip(plan, lows, lows[1:], strict=False)
+    }
     steps: list[PlanStep] = []
     low_ms = high_ms = whole_ms
     for finding in findings:
         if finding.saving is None or finding.rule not in known:
             continue
-        before, low_ms, high_ms = high_ms, low_ms - finding.saving.low_ms, high_ms - finding.saving.high_ms
+        low, high = parts.get(finding.rule, (finding.saving.low_ms, finding.saving.high_ms))
+        was = had.get(finding.rule)
+        if was is not None:
+            low, high = (
+                ms * _part(now, then)
+                for ms, now, then in (
+                    (low, finding.saving.low_ms, was.low_ms),
+                    (high, finding.saving.high_ms, was.high_ms),
+                )
+            )
+        before, low_ms, high_ms = high_ms, low_ms - low, high_ms - high
         step = msgspec.structs.replace(
             known[finding.rule],
             step_ms_before=before,
@@ -172,14 +193,18 @@ def relay(plan: Sequence[PlanStep], findings: Sequence[Finding], whole_ms: float
     return steps
 
 
+def _part(now: float, then: float) -> float:
+    return min(now / then, 1.0) if then > 0 else 1.0
+
+
 def _what_if(
     replay: Replay | Thread, claims: Sequence[Claim], rules: Sequence[str], whole_ms: float
 ) -> PlanStep | None:
     chosen = [claim for claim in claims if claim.rule.id in rules]
     if not chosen:
         return None
-    savings = replay.price(chosen, whole_ms).savings.values()
-    low, high = sum(low for low, _ in savings), sum(high for _, high in savings)
+    plan = replay.price(chosen, whole_ms).plan
+    low, high = (whole_ms - plan[-1].low, whole_ms - plan[-1].high) if plan else (0.0, 0.0)
     return PlanStep(
         rules=[claim.rule.id for claim in chosen],
         title="what if",
@@ -274,7 +299,7 @@ def _with_price(finding: Finding, claim: Claim, prices: Priced, whole_ms: float,
         return finding
     replay, (low, high) = claim.rule.replay, saving
     assumed = f"{100 * replay.low * claim.returns[0]:.3g} to {100 * replay.high * claim.returns[1]:.3g} %"
-    hosts = " and of the host's behind it" if prices.host.get(finding.rule) else ""
+    hosts = " and of the CPU time for them that the GPU's work hides" if prices.host.get(finding.rule) else ""
     basis = f"replay: {how} {assumed} of its rows' time{hosts}; {replay.basis}{paced}"
     recorded = prices.recorded.get(finding.rule)
     if recorded is not None:

@@ -180,11 +180,23 @@ class Replay:
         assert self.graph is not None
         before, low_before = (rungs[-1].high, rungs[-1].low) if rungs else (whole_ms, whole_ms)
         left = max(whole_ms - sum(returned(rung)[1] for rung in rungs), 0.0)
-        low, high = queue.take(rule, before, left)
-        low = min(low, low_before - before + high)  # the cautious step is never the shorter one
+        taken = queue.take(rule, before, left)
+        high = taken.shorter_high
+        low = min(taken.shorter_low, low_before - before + high)  # the cautious step is never the shorter one
         recorded = queue.worlds[0]
-        bound = bound_by(self.context, self.graph, recorded.timeline, self._loader(recorded.high)) if high > 0 else ""
-        return Rung(rule, before, low_before - low, before - high, bound, low_before, queue.recorded.get(rule))
+        bound = (
+            bound_by(self.context, self.graph, recorded.timeline, self._loader(recorded.high)) if taken.high > 0 else ""
+        )
+        return Rung(
+            rule,
+            before,
+            low_before - low,
+            before - high,
+            bound,
+            low_before,
+            queue.recorded.get(rule),
+            worth=(min(taken.low, low_before - before + taken.high), taken.high),
+        )
 
     def _bounds(self, claim: Claim, whole_ms: float) -> Bounds:
         """The most that a fix can return, in ms: neither more than its rows own, nor than the part of their time that it assumes.

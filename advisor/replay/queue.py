@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from advisor.engine import ranking
 from advisor.engine.acts import bundle
@@ -42,6 +42,7 @@ class World:
         self._taken: list[str] = []
         self.high, self.low = base, base
         self._trials: dict[str, tuple[Keep, simulate.Timeline, float]] = {}
+        self._alone_ns: dict[str, float] = {}
 
     @property
     def step_ns(self) -> float:
@@ -52,6 +53,11 @@ class World:
     def shortest_ns(self) -> float:
         """The step with the fixes taken so far, hopefully."""
         return self._steps[-1][1]
+
+    @property
+    def returned_ns(self) -> float:
+        """ns that the fixes taken so far return together, hopefully."""
+        return self.step_ns - self.shortest_ns
 
     @property
     def timeline(self) -> simulate.Timeline:
@@ -70,6 +76,13 @@ class World:
             timeline, measured = self.replay.run(keep, everywhere=self.everywhere)
             self._trials[rule] = keep, timeline, self.replay.step_ns(measured)
         return self._trials[rule]
+
+    def alone(self, rule: str) -> float:
+        """ns that a fix would return if none were taken; each is run once."""
+        if rule not in self._alone_ns:
+            measured = self.replay.run(self.base.and_(self.hopeful[rule]), everywhere=self.everywhere)[1]
+            self._alone_ns[rule] = max(0.0, self.step_ns - self.replay.step_ns(measured))
+        return self._alone_ns[rule]
 
     def gain(self, rule: str) -> float:
         """ns that a fix would return beside those that are taken."""
@@ -97,6 +110,15 @@ class World:
             self.high, self.low = self.high.and_(self.hopeful[rule]), self.low.and_(self.cautious[rule])
 
 
+class Taken(NamedTuple):
+    """The ms that a fix returns beside those before it, cautiously and hopefully; and that it takes off the step of the plan."""
+
+    low: float
+    high: float
+    shorter_low: float
+    shorter_high: float
+
+
 class Queue:
     """The fixes that are not taken yet; the one that :mod:`advisor.engine.ranking` puts first beside those taken comes next.
 
@@ -104,6 +126,10 @@ class Queue:
     of the one that returns least. Hosts behind the first *sure* are only supposed: they make more of what returns something
     for sure. *careful* is one whose fixes are the cautious ones, and whose host is a little faster than recorded, or None.
     Times are in ms of the step: ns of the replay times *scale*.
+
+    A fix by itself is worth what it returns in the world that lets it return most. Together fixes return no more than in one
+    world: a program has one host, and what faster kernels return beside a host that nothing slows, launches do not return again
+    beside the recorded one.
     """
 
     def __init__(
@@ -128,6 +154,9 @@ class Queue:
         self.recorded: dict[str, float] = {}
         """The most ms that a fix taken returns with the host as recorded, where a faster one is supposed to return more."""
         self._returned: list[float] = []
+        self._together: list[float] = []
+        """The ms that each fix taken adds to what those before it return in one world; cautiously in the next one."""
+        self._surely: list[float] = []
         self._ms = {rule: bounds.high for rule, bounds in most.items()}  # at most
 
     def _most(self, rule: str) -> float:
@@ -144,6 +173,23 @@ class Queue:
         part = replay.low / replay.high if replay is not None and replay.high else 1.0
         return ranking.place(self.claims[rule].rule, self.middle(rule, min(high * part, self.most[rule].low), high))
 
+    def _placed(self, rule: str, high: float) -> ranking.Place:
+        """Rank a fix in the same way, behind the others where only a supposed host lets it return anything."""
+        place = self._assumed(rule, high)
+        return place if self._recorded_too(rule) else ranking.supposed(place)
+
+    def _recorded_too(self, rule: str) -> bool:
+        """Tell whether a fix returns something beside those taken with the host as recorded, or cautiously."""
+        return any(self._tells(world.gain(rule)) for world in self._known)
+
+    @property
+    def _known(self) -> list[World]:
+        """The worlds whose host is no guess."""
+        return [*self.worlds[: self.alike], *([self.careful] if self.careful is not None else [])]
+
+    def _tells(self, gain_ns: float) -> bool:
+        return gain_ns * self.scale >= ranking.LEAST * self.whole_ms
+
     def next(self, *, search: bool) -> str:
         """Choose the fix to take next; without *search* the one that was worth most when it was tried last."""
         best, best_place = "", ranking.FIRST
@@ -154,7 +200,7 @@ class Queue:
             if best and (most <= best_place or not search):
                 continue
             self._ms[rule] = self._gain(rule)
-            place = self._assumed(rule, self._ms[rule])
+            place = self._placed(rule, self._ms[rule])
             if self._ms[rule] < ranking.LEAST * self.whole_ms:
                 self.spent.setdefault(rule, len(self._returned))
             else:
@@ -193,54 +239,76 @@ class Queue:
             fix is not None and fix.late for fix in taken
         )
 
-    def take(self, rule: str, before: float, left: float) -> tuple[float, float]:
+    def _added(self, returned_ns: float, gain_ns: float, taken: Sequence[float]) -> float:
+        """The ms that a fix which returns *gain_ns* in a world adds to what those *taken* return together in any."""
+        return min(max((returned_ns + gain_ns) * self.scale - sum(taken), 0.0), gain_ns * self.scale)
+
+    def take(self, rule: str, before: float, left: float) -> Taken:
         """Take a fix: the ms that it returns behind those that return little, and behind those that return all they can.
 
-        Neither is more than *left*, nor than its bounds. A larger batch, which has no rows of its own to bound it, brings the
-        plan from the step *before* it to the shortest that was run and no further: another fix may have returned most with
-        another host, and no program has both.
+        Neither is more than *left*, nor than its bounds. A larger batch, which has no rows of its own to bound it, returns no
+        more than what brings the plan from the step *before* it to the shortest that was run.
         """
         # Launches go with the work that they launch; but nothing is promised beyond what the rows own, or the basis says.
         all_hosts = self._exchange_left(rule)
+        scale, had = self.scale, [world.returned_ns for world in self.worlds]
         gains = [world.take(rule, cautiously=at < self.alike) for at, world in enumerate(self.worlds)]
-        scale = self.scale
-        low = min(gain for gain, _ in gains[: self.alike])
-        least = ranking.LEAST * self.whole_ms
-        all_hosts = all_hosts or low * scale >= least
-        most = max(gain for _, gain in (gains if all_hosts else gains[: self.sure]))
-        high = min(most * scale, self._most(rule), left)
+        low = surely = min(gain for gain, _ in gains[: self.alike]) * scale
+        all_hosts = all_hosts or low >= ranking.LEAST * self.whole_ms
+        hopeful = [gain for _, gain in (gains if all_hosts else gains[: self.sure])]
+        high = min(max(hopeful) * scale, self._most(rule), left)
+        shorter = max(before - min(world.shortest_ns for world in self.worlds) * scale, 0.0)
         if ranking.is_batch(self.claims[rule].rule):
-            shortest = min(world.shortest_ns for world in self.worlds) * scale
-            high = min(high, max(before - shortest, 0.0))
+            high = min(high, shorter)
+        added = max(self._added(ns, gain, self._together) for ns, gain in zip(had, hopeful, strict=False))
         if self.careful is not None:
-            low = max(low, self.careful.take(rule, cautiously=False)[1])
+            careful_ns, gain = self.careful.returned_ns, self.careful.take(rule, cautiously=False)[1]
+            low, surely = max(low, gain * scale), max(surely, self._added(careful_ns, gain, self._surely))
         recorded = min(max(gain for _, gain in gains[: self.alike]) * scale, high)
         self.recorded.pop(rule, None)
         if high - recorded > _SUPPOSED * self.whole_ms:
             self.recorded[rule] = recorded
+        low = min(low, self.most[rule].low, left)
         self._returned.append(high)
-        return min(low * scale, self.most[rule].low, left), high
+        self._together.append(min(added, high, shorter))
+        self._surely.append(min(surely, low))
+        return Taken(low, high, self._surely[-1], self._together[-1])
 
     def ranked(self, bundles: Sequence[Sequence[Rung]]) -> list[list[str]]:
         """Rank the changes by what they return in this order; of two that are worth about the same, the first stays first.
 
-        What a fix returns only behind others is no reason to put it before them.
+        What a fix returns only behind others is no reason to put it before them, nor is what it returns only with a host that is
+        supposed.
         """
 
         def worth(rung: Rung) -> float:
             low, high = returned(rung)
             return self.middle(rung.rule, low, min(high, max(self.most[rung.rule].high, low)))
 
-        places = [ranking.place(self.claims[one[0].rule].rule, sum(map(worth, one))) for one in bundles]
+        places: list[ranking.Place] = []
+        for one in bundles:
+            place = ranking.place(self.claims[one[0].rule].rule, sum(map(worth, one)))
+            if places and place > places[-1] and not any(self._returns_alone(rung.rule) for rung in one):
+                place = places[-1]
+            places.append(place)
         rules = [[rung.rule for rung in one] for one in bundles]
         least = ranking.LEAST * self.whole_ms
-        about = [place[:2] for place, one in zip(places, bundles, strict=True) if one[0].before - one[-1].high >= least]
+        about = [
+            place[:2]
+            for place, one in zip(places, bundles, strict=True)
+            if sum(returned(rung)[1] for rung in one) >= least
+        ]
         if about == sorted(about, reverse=True):
             return rules
         return [rules[at] for at in sorted(range(len(rules)), key=lambda at: places[at], reverse=True)]
 
+    def _returns_alone(self, rule: str) -> bool:
+        """Tell whether a fix returns something with the host as recorded, or cautiously, where no other is taken."""
+        return any(self._tells(world.alone(rule)) for world in self._known)
+
     def back_to(self, count: int) -> None:
         """Keep the first *count* of the fixes taken."""
         self._returned = self._returned[:count]
+        self._together, self._surely = self._together[:count], self._surely[:count]
         for world in (*self.worlds, *([self.careful] if self.careful is not None else [])):
             world.back_to(count)

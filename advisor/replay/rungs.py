@@ -24,6 +24,8 @@ class Rung:
     """The ms that the fix returns hopefully with the host as recorded, where a faster one is supposed; else None."""
     also: tuple[str, ...] = ()
     """Other rules whose fix is the same change: their price is in it."""
+    worth: tuple[float, float] | None = None
+    """The ms that the fix returns, cautiously and hopefully, each with the host that lets it return most; None: the steps tell."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ def returned(rung: Rung) -> tuple[float, float]:
 
     Behind fixes that return little it can return more than behind those that return all they can: then the least is that.
     """
-    cautious, hopeful = rung.low_before - rung.low, rung.before - rung.high
+    cautious, hopeful = rung.worth or (rung.low_before - rung.low, rung.before - rung.high)
     return min(cautious, hopeful), max(cautious, hopeful)
 
 
@@ -85,14 +87,16 @@ def joined(bundles: Sequence[Sequence[Rung]], least_ms: float, spent: Mapping[st
     priced = Priced({}, [])
     for rungs in bundles:
         lead, last = rungs[0], rungs[-1]
-        if lead.before - last.high < least_ms:
+        worth = [rung.worth or (rung.low_before - rung.low, rung.before - rung.high) for rung in rungs]
+        low, high = sum(low for low, _ in worth), sum(high for _, high in worth)
+        if high < least_ms:
             for rung in rungs:
                 taken = spent.get(rung.rule, ())
                 priced.after[rung.rule] = tuple(step.rule for step in priced.plan if step.rule in taken)
             continue
         bound = next((rung.bound_by for rung in reversed(rungs) if rung.bound_by), "")
         also = tuple(rung.rule for rung in rungs[1:])
-        step = replace(lead, low=last.low, high=last.high, bound_by=bound, also=also)
+        step = replace(lead, low=last.low, high=last.high, bound_by=bound, also=also, worth=(low, high))
         priced.plan.append(step)
         priced.savings[lead.rule] = returned(step)
         if any(rung.recorded is not None for rung in rungs):

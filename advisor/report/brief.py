@@ -57,7 +57,8 @@ def _one(analysis: Analysis, last: str) -> str:
     foot = [*_recorded(analysis), last]
     if not shown:
         return _joined([*head, "findings: none", *foot])
-    lead = f"all fixes: {screen.all_fixes(analysis.summary, analysis.plan)}" if analysis.plan else ""
+    lead = screen.together(analysis)
+    lead = lead[:1].lower() + lead[1:]
     for form in (_full, _placed, _short):
         entries = [form(finding, _number(analysis, finding), analysis.findings) for finding in shown]
         for count in range(len(entries), 0, -1):
@@ -86,7 +87,8 @@ def _state(analysis: Analysis) -> Iterator[str]:
         yield analysis.headline.text
     if causes := screen.time_line(analysis.summary, _CAUSES):
         yield causes
-    if distance := screen.limit(analysis.summary, stacks=analysis.trace.features.stacks):
+    stacks = analysis.trace.features.stacks
+    if distance := screen.limit(analysis.summary, stacks=stacks, headline=analysis.headline):
         yield distance
     if damage := [note.message for note in analysis.quality if note.code in figures.DAMAGE]:
         yield f"incomplete, figures speak of what is left: {'. '.join(damage)}"

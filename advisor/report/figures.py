@@ -76,7 +76,10 @@ def devices(analysis: Analysis) -> list[str]:
         for name, group in groupby(sorted(names))
         for count in (len(list(group)),)
     ]
-    return lines or ["a GPU of no name" if analysis.trace.features.gpu else "no GPU in the trace"]
+    if lines or analysis.trace.features.gpu:
+        return lines or ["a GPU of no name"]
+    idle = analysis.trace.unrecorded_device
+    return [f"{clean(idle)}, no work of it recorded" if idle else "no GPU in the trace"]
 
 
 def circumstances(analysis: Analysis) -> list[str]:
@@ -471,7 +474,9 @@ def cost(finding: Finding, summary: Summary | None) -> str:
     times = f"{finding.occurrences:,} occurrence{'s' if finding.occurrences != 1 else ''}{over(summary, 'in')}"
     if not finding.cost_ms:
         return times
-    host = f", and {milliseconds(finding.host_ms)} of the host behind the GPU's work" if _host_matters(finding) else ""
+    host = (
+        f", and {milliseconds(finding.host_ms)} of CPU time that the GPU's work hides" if _host_matters(finding) else ""
+    )
     late = f", and {milliseconds(finding.late_ms)} of waiting for other ranks" if finding.late_ms else ""
     return f"{milliseconds(finding.cost_ms)} {per(summary)} ({percent(finding.cost_share)}){host}{late}, {times}"
 

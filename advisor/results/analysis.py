@@ -72,6 +72,10 @@ class TraceInfo(msgspec.Struct, frozen=True, kw_only=True):
     rank: Annotated[int | None, doc("Rank of the process; None where the trace does not say it.")]
     world_size: Annotated[int | None, doc("Processes of the run; None where the trace does not say it.")]
     torch: Annotated[Name | None, doc("Version of torch that recorded it; None where the trace does not say it.")]
+    unrecorded_device: Annotated[
+        Name | None,
+        doc("The first GPU that the trace lists where it holds no work of any; None where it does, or lists none."),
+    ] = None
 
 
 class QualityNote(msgspec.Struct, frozen=True, kw_only=True):
@@ -411,6 +415,10 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     module: Annotated[Name | None, doc("Path of the innermost nn.Module.")]
     op: Annotated[Text | None, doc("The innermost operator or annotation.")]
     share: Annotated[float, doc("Of the finding's cost; of its rows' time or count where they cost nothing.")]
+    within: Annotated[
+        Name | None,
+        doc("Path of the innermost nn.Module around all that lies there, where that is in several; else None."),
+    ] = None
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -538,7 +546,13 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True):
     rules: Annotated[list[Name], doc("The rules whose fix it is: the one that leads, then those that it does too.")]
     title: Annotated[Wording, doc("The fix in one line.")]
     step_ms_before: Annotated[float, doc("The step with the fixes before this one, by their hopeful assumptions.")]
-    step_ms_after: Annotated[dict[Name, float], doc("low and high: with the fixes so far, hopeful and cautious.")]
+    step_ms_after: Annotated[
+        dict[Name, float],
+        doc(
+            "low and high: with the fixes so far, hopeful and cautious, all beside a CPU of one speed. Savings that suppose "
+            "a CPU as recorded and one that recording did not slow may add up to more."
+        ),
+    ]
     speedup: Annotated[float, doc("How many times as fast as recorded the step is then, by the hopeful assumptions.")]
     speedup_low: Annotated[float | None, doc("The same by the cautious assumptions; None in older analyses.")] = None
     bound_by: Annotated[

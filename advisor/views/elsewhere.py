@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from advisor.intervals import Ints, covered, fetch, summed, union
+from advisor.intervals import Bools, Ints, covered, fetch, summed, union
 from advisor.results.elsewhere import Elsewhere
 from advisor.timeline.calls import ANNOTATION, OP, PHASES
 from advisor.timeline.context import Context
@@ -45,6 +45,16 @@ def build(context: Context, whole_ms: float, claims: Iterable[Ints]) -> list[Els
         large = sorted((part for part in found if part.ns >= _LEAST * whole), key=lambda part: -part.ns)[:_MOST]
         out += [Elsewhere(cause=cause, where=part.name, ms=part.ns / whole * whole_ms) for part in large]
     return out
+
+
+def most_of(context: Context, cause: str, segments: Bools) -> Owner | None:
+    """Return the owner of most of a cause's time among *segments*: the innermost of which that is true, else the one with most."""
+    found = owners.owner(context, cause, segments)
+    chosen = np.flatnonzero(segments & context.ledger.through(cause))
+    if found is None or 2 * found.ns >= int(context.ledger.dur_ns[chosen].sum()):
+        return found
+    around = max(_parts(context, cause, chosen), key=lambda part: part.ns, default=found)
+    return around if 2 * around.ns >= int(context.ledger.dur_ns[chosen].sum()) else found
 
 
 def _parts(context: Context, cause: str, segments: Ints) -> list[Owner]:

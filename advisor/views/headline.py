@@ -17,6 +17,7 @@ from advisor.results.headline import Headline, HeadlineKind
 from advisor.timeline.ledger import BUSY
 from advisor.timeline.startup_table import FIRST_ITERATION, KINDS
 from advisor.views import owners
+from advisor.views.elsewhere import most_of
 from advisor.views.phrasing import (
     BRIEFLY,
     FIRST,
@@ -26,6 +27,7 @@ from advisor.views.phrasing import (
     ON_GPU,
     SHOWS_NOTHING,
     STARTUP,
+    STARTUP_OF_SEVERAL,
     THINNED,
     THINNED_BRIEFLY,
     UNPROVEN,
@@ -74,6 +76,8 @@ _NOTHING = 0.01
 _LEAST_WORK_NS = 1_000_000
 # One generated kernel among a thousand others makes no compiled program.
 _SOME_CODE = 0.05
+# Of start-up: from so much on one kind is all of it, and under so much a kind is not named.
+_ALL, _PART = 0.9, 0.1
 _MODEL = re.compile(
     r"::_?(?:linear|addmm|mm|bmm|baddbmm|matmul|einsum|\w*conv\w*|embedding\w*|\w*attention\w*|\w*(?:layer|batch|rms)_?norm\w*|lstm|gru)$"
     r"|^execute_|^step\[|nn\.Module: "
@@ -102,7 +106,8 @@ def build(
     if kind is not None and damaged is None:
         return Headline(text=fitted([text]), kind=kind, bound=None, first=rule)
     bound = None if kind is not None or program.unrecorded else _bound(summary)
-    lead = "The file is cut off: figures speak of what is left." if damaged else _before_all(trace, summary)
+    before = "" if damaged else _before_all(trace, summary)
+    lead = "The file is cut off: figures speak of what is left." if damaged else before
     if kind is not None:
         return Headline(text=fitted([f"{lead} {text}", lead]), kind="cut off", bound=None, first=rule)
     measured = bool(context.recording.recorded.counter_ranges)
@@ -112,7 +117,8 @@ def build(
     if first is not None and _returns_little(first) and not _owned(context, bound, claims):
         first = None
     advice = _advice(context, program, bound, first)
-    parts = _parts(context, summary, program, bound, claims, _led_by(first, advice, owning))._replace(lead=lead)
+    parts = _parts(context, summary, program, bound, claims, _led_by(first, advice, owning), bool(before))
+    parts = parts._replace(lead=lead)
     if measured and program.unrecorded:
         parts = parts._replace(others=[])  # shares of times that nobody may believe
     text = fitted(texts(parts, advice))
@@ -221,6 +227,8 @@ def _mode(facts: Mapping[str, Any]) -> str:
     if facts["graph_kernels"] and 2 * facts["graph_kernels"] >= (facts["kernel_count"] or 0):
         return "CUDA graphs"
     share = facts["compiled_share"] or 0.0
+    if share < _PARTLY and facts["compiler"] == "torchscript":
+        return "TorchScript"
     if share >= _MOSTLY and facts["compiler"] in ("aot", "dynamo"):
         return "compiled without fusing"
     return "compiled" if share >= _MOSTLY else "partly compiled" if share >= _PARTLY else "eager"
@@ -280,15 +288,40 @@ def _before_all(trace: Trace, summary: Summary) -> str:
     return f"{amount} lie behind the last work: not counted."
 
 
+def _amount(summary: Summary, total: float, *, rest: bool) -> str:
+    """Say what shares are of, *rest* where start-up was named before it. Without steps nothing shows that it is steady."""
+    if summary.steps:
+        return f"steady {duration(total)}"
+    if rest:
+        return f"other {duration(total)}"
+    left_out = summary.steady_ms is not None and total < _ALL * summary.window_ms
+    return f"{duration(total)} outside start-up" if left_out else f"{duration(total)} recorded"
+
+
 def _why_startup(parts: Sequence[StartupPart]) -> str:
+    """Say what start-up is: the one kind that is nearly all of it, else the largest two with their times."""
     if not parts:
         return "it happens once"
-    words, where = STARTUP.get(parts[0].kind, parts[0].kind), parts[0].where
+    total = sum(part.ms for part in parts)
+    large = [part for part in parts[:2] if part.ms >= _PART * total]
+    if len(large) > 1 and large[0].ms < _ALL * total:
+        return ", ".join(f"{duration(part.ms)} {_takes(part)}" for part in large)
+    return _happens(parts[0])
+
+
+def _takes(part: StartupPart) -> str:
+    words = STARTUP_OF_SEVERAL.get(part.kind, part.kind)
+    link = " " if part.kind in ("specialization", "first call") else " in "
+    return f"{words}{link}{short_name(part.where)}" if part.where else words
+
+
+def _happens(part: StartupPart) -> str:
+    words, where = STARTUP.get(part.kind, part.kind), part.where
     if "{where}" in words:
         return words.format(where=short_name(where or "functions"))
     if not where:
         return words
-    return f"{words} in {short_name(where)}" if parts[0].wholly else f"{words}, most in {short_name(where)}"
+    return f"{words} in {short_name(where)}" if part.wholly else f"{words}, most in {short_name(where)}"
 
 
 # ---- what bounds it
@@ -309,14 +342,18 @@ def _parts(
     bound: str | None,
     claims: Sequence[Ints],
     leading: Ints | None,
+    rest: bool,
 ) -> Parts:
-    """Say what bounds the program, what else goes to no finding, and what the first finding is about (*leading*: its segments)."""
+    """Say what bounds the program, what else goes to no finding, and what the first finding is about (*leading*: its segments).
+
+    *rest* where start-up, or what lies before or after the program's work, was named before.
+    """
     causes, total, ledger = summary.steady_causes, summary.whole_ms, context.ledger
     free = owners.unclaimed(ledger, claims)
     lost, every = owners.by_cause(ledger, free), owners.by_cause(ledger, ledger.counted)
     whole = max(ledger.counted_ns, 1)
     silent = sorted((cause for cause, ns in lost.items() if ns > _SILENT * whole), key=lambda cause: -lost[cause])
-    unit = f"the steady {duration(total)}" + (" a step" if summary.steps > 1 and summary.step_ms else "")
+    unit = f"the {_amount(summary, total, rest=rest)}" + (" a step" if summary.steps > 1 and summary.step_ms else "")
     if summary.unprofiled_ms is not None:
         unit += f" ({duration(summary.unprofiled_ms)} without the profiler)"
     waits = context.once(rank_waits)
@@ -349,12 +386,13 @@ def _parts(
             # Nobody owns it, not even the finding that counts it: at least say what the host is in meanwhile.
             found = owners.owner(context, cause, ledger.counted)
             return Clause(text, found.name, duration(found.ns / whole * total)) if found else Clause(text)
-        found = owners.owner(context, cause, free) if cause in silent else None
+        found = most_of(context, cause, free) if cause in silent else None
         if found is None or not found.ns:
             return Clause(text)
-        return Clause(text, found.name, duration(found.ns / whole * total), lost[cause] == every[cause])
+        time = duration(found.ns / whole * total)
+        return Clause(text, found.name, time, lost[cause] == every[cause], 2 * found.ns >= lost[cause])
 
-    word = {"training": "Training", "inference": "Inference"}.get(program.kind, "Recording")
+    word = {"training": "Training", "inference": "Inference"}.get(program.kind, "Program")
     if bound is None or program.unrecorded:
         missing = (
             f"nothing of the {program.device} was recorded" if program.unrecorded else "nothing steady was recorded"
@@ -363,12 +401,18 @@ def _parts(
         others += [clause(f"{100 * causes[cause]:.0f} %", cause, brief=True) for cause in silent[1:]]
         return Parts("", word, program.details, Clause(missing), others)
     opening = clause(f"{100 * causes[bound]:.0f} % of {unit}", bound)
-    others = [clause(f"{100 * causes[cause]:.0f} %", cause, brief=True) for cause in silent if cause != bound]
+    named = [cause for cause in silent if cause != bound]
     if leading is not None:
         rows = np.zeros(len(ledger.counted), np.bool_)
         rows[leading] = True
         about = owners.by_cause(ledger, rows)
         cause = max(about, key=lambda cause: about[cause], default="")
         if cause != bound and cause not in silent and causes.get(cause, 0.0) >= _SHARE_SAID:
-            others.append(clause(f"{100 * causes[cause]:.0f} %", cause, brief=True))
+            named.append(cause)
+    if named:
+        # Nothing is passed over for what takes less.
+        least = max(min(causes[cause] for cause in named), _SHARE_SAID)
+        named += [cause for cause, part in causes.items() if part >= least and cause not in (bound, *named)]
+    named.sort(key=lambda cause: -causes[cause])
+    others = [clause(f"{100 * causes[cause]:.0f} %", cause, brief=True) for cause in named]
     return Parts("", word, program.details, opening, others)

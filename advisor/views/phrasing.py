@@ -84,6 +84,18 @@ STARTUP = {
     "first iteration": "a first iteration",
 }
 """Kinds of start-up in words."""
+STARTUP_OF_SEVERAL = {
+    "loading": "loading code",
+    "selection": "choosing an algorithm",
+    "specialization": "specializing",
+    "compilation": "compiling",
+    "capture": "capturing a graph",
+    "allocation": "allocating",
+    "first call": "in the first call of",
+    "initialization": "building the model",
+    "first iteration": "in a first iteration",
+}
+"""The same behind its time, before where it is; beside another."""
 
 
 class Clause(NamedTuple):
@@ -94,6 +106,8 @@ class Clause(NamedTuple):
     time: str = ""
     alone: bool = True
     """True where no finding owns any of the time."""
+    most: bool = True
+    """True where most of the time is the name's."""
 
     def within(self, longest: int, *, brief: bool = False, tight: bool = False) -> str:
         """The clause with its name cut to a length, and in the fewest words where *brief*; in brackets where *tight*."""
@@ -101,8 +115,13 @@ class Clause(NamedTuple):
             return self.text
         if tight and self.alone:
             return f"{self.text} ({short_name(self.name, longest)}, {self.time})"
-        link = "most in" if self.alone else "also in" if brief else "outside the findings most in"
-        return f"{self.text}, {link} {short_name(self.name, longest)} ({self.time})"
+        name = short_name(self.name, longest)
+        if not self.alone:
+            link = "" if brief else "of which no finding covers "
+            return f"{self.text}, {link}{self.time} in {name}"
+        return (
+            f"{self.text}, most in {name} ({self.time})" if self.most else f"{self.text}, {self.time} of it in {name}"
+        )
 
 
 class Parts(NamedTuple):
@@ -200,6 +219,13 @@ def short_name(name: str, longest: int = _LONGEST_NAME) -> str:
     tails = (" ".join(words[at:]) for at in range(1, len(words)) if not words[at].isalpha())
     if tail := next((tail for tail in tails if longest // 2 <= len(tail) <= longest), ""):
         return tail
+    # Of a C++ name first its namespaces go, then the template around what it is of.
+    bare = re.sub(r"(?:\w+::)+", "", text)
+    parts: list[str] = [bare, *re.findall(r"<([\w ]+)>", bare)[-1:]]
+    if fits := [part for part in parts if longest // 2 <= len(part) <= longest]:
+        return fits[0]
+    if len(parts) > 1 and (head := parts[-1][: longest - 1].rpartition("_")[0]):
+        return f"{head}…"
     half = longest // 2 - 1
     return f"{text[:half]}…{text[-half:]}"
 

@@ -16,6 +16,7 @@ from support.traces import trace
 from advisor import rulebook
 from advisor.engine import evaluation
 from advisor.engine import run as engine
+from advisor.engine.places import places
 from advisor.results.analysis import Finding, Fix
 from advisor.rulebook.rule import NEEDS
 
@@ -363,3 +364,18 @@ def test_the_rules_that_ship_run_on_real_traces(name: str) -> None:
     )
     assert len(outcome.verdicts.noted) == len(outcome.quality)
     assert counted == len(book.rules)
+
+
+def test_a_place_knows_the_module_around_all_that_lies_there() -> None:
+    """Two layers of one block at a line, 60 and 39 of 100: the block is around both. A head with 5 more would leave the model."""
+    rows = [
+        ("run.py", 7, "main", None, "Encoder_0/Block_1/Linear_0", "aten::mm", 60.0),
+        ("run.py", 7, "main", None, "Encoder_0/Block_1/Norm_0", "aten::add", 39.0),
+        ("run.py", 7, "main", None, None, "aten::add", 1.0),
+    ]
+    columns = ["file", "line", "function", "library", "module", "op", "ns"]
+    (place,) = places(pd.DataFrame(rows, columns=columns), np.ones(3, np.bool_), "ns")
+    assert (place.module, place.within) == (None, "Encoder_0/Block_1")
+    more = [*rows, ("run.py", 7, "main", None, "Head_0", "aten::mm", 30.0)]
+    (place,) = places(pd.DataFrame(more, columns=columns), np.ones(4, np.bool_), "ns")
+    assert (place.module, place.within) == (None, None)

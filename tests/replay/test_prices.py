@@ -311,7 +311,7 @@ def test_an_optimizer_behind_a_busy_gpu_returns_its_host_time_once_the_gpu_has_l
     assert found.cost_ms == pytest.approx(2.0, rel=0.01)
     assert found.cost_ms < found.saving.high_ms <= found.cost_ms + found.host_ms
     assert (
-        f"{found.host_ms:.1f} ms of the host behind the GPU's work"
+        f"{found.host_ms:.1f} ms of CPU time that the GPU's work hides"
         in render("text", result, Options(verbosity=1)).decode()
     )
 

@@ -84,6 +84,8 @@ def test_an_unknown_figure_is_never_zero() -> None:
     # TensorBoard's utilization and SM efficiency are no figures of their own: beside GPU busy, where they differ from it.
     assert "not recorded        step time, GPU busy, achieved occupancy, Tensor Cores, peak memory" in report
     assert "no GPU in the trace · no steps" in report
+    listed = REPLACE(made.trace, devices=[], features=features, unrecorded_device="NVIDIA A100")
+    assert "NVIDIA A100, no work of it recorded · no steps" in text(REPLACE(made, summary=bare, trace=listed))
     assert "Where the window's 605 ms go (the host; no GPU work)\n  not recorded" in report
     assert not re.search(r"\b0(\.0)? ", report.partition("Rules")[0])
     assert "peak memory not recorded" in text(REPLACE(made, summary=bare), verbosity=-1)

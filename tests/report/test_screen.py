@@ -22,7 +22,7 @@ from advisor.report import FORMATS, Options, render
 from advisor.report.documents import screen
 from advisor.report.documents.explain import choose
 from advisor.report.plain import columns
-from advisor.results.analysis import Analysis, Place, Saving, Setting
+from advisor.results.analysis import Analysis, Finding, Place, PlanStep, Saving, Setting, StepTimes
 from advisor.results.judgement import Check, Judgement
 from advisor.results.several import Several
 
@@ -72,6 +72,61 @@ def test_findings_give_up_their_fix_and_their_place_before_their_line(count: int
     assert any("→ Load in workers" in line for line in shown)
     if count > 10:
         assert any(f"{count - 10} more" in line for line in shown)
+
+
+def test_the_total_is_of_the_fixes_that_are_listed() -> None:
+    """Of 100 ms a fix returns 10 to 30, a second one 5, and a note, which no line names, 2 to 8: 65 and 85 are left, not 57."""
+
+    def part(rule: str, low: float, high: float, severity: str) -> Finding:
+        saving = Saving(low_ms=low, high_ms=high, low_share=low / 100, high_share=high / 100, basis="x")
+        return finding(rule, saving=saving, severity=severity)
+
+    def step(rule: str, before: float, low: float, high: float) -> PlanStep:
+        after = {"low": low, "high": high}
+        return PlanStep(
+            rules=[rule],
+            title=rule,
+            step_ms_before=before,
+            step_ms_after=after,
+            speedup=100 / low,
+            speedup_low=100 / high,
+        )
+
+    findings = [part("a/first", 10, 30, "high"), part("a/second", 5, 5, "medium"), part("a/note", 2, 8, "note")]
+    plan = [step("a/first", 100, 70, 90), step("a/second", 70, 65, 85), step("a/note", 65, 57, 83)]
+    summary = replace(analysis().summary, steps=5, step_ms=StepTimes(median=100, p10=100, p90=100, samples=[100.0]))
+    made = replace(analysis(*findings), plan=plan, summary=summary)
+    shown = "\n".join(lines(made))
+    assert (
+        "These fixes: step 100 → 65.0–85.0 ms (1.2–1.5× as fast); each saving counts after those above it:"
+        in " ".join(shown.split())
+    )
+    alone = replace(made, findings=[findings[0], findings[2]], plan=[plan[0], plan[2]])
+    assert "This fix: step 100 → 70.0–90.0 ms (1.1–1.4× as fast):" in "\n".join(lines(alone))
+    assert "All fixes: step 100 → 65.0–85.0 ms" in "\n".join(lines(replace(made, findings=findings[:2], plan=plan[:2])))
+    assert screen.together(made) == "These fixes: step 100 → 65.0–85.0 ms (1.2–1.5× as fast)"
+
+
+def test_findings_at_one_line_are_told_apart_by_the_model_that_they_lie_in() -> None:
+    """A pipeline that is called in one line: of its encoder attention is not fused, and of the rest something else waits."""
+    line = Place(
+        file="run.py",
+        line=7,
+        function="main",
+        library=None,
+        module=None,
+        op=None,
+        share=1.0,
+        within="T5EncoderModel_0/T5Stack_0",
+    )
+    other, decoder = replace(line, within=None), replace(line, line=9, within="UNet_0")
+    waits = finding("a/waits", title="The GPU waits", where=[other, decoder])
+    attention = finding("a/attention", title="Not fused", where=[line])
+    text = "\n".join(lines(analysis(waits, attention)))
+    assert "Not fused, in T5EncoderModel" in text
+    assert "The GPU waits  " in text
+    for alone in (analysis(replace(waits, where=[other]), attention), analysis(attention)):  # one model, or one finding
+        assert "in T5EncoderModel" not in "\n".join(lines(alone))
 
 
 def test_recorded_settings_are_the_fix_in_few_words() -> None:

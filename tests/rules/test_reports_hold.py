@@ -103,4 +103,4 @@ def silent_causes_are_named(result: Analysis) -> None:
             named = result.headline.bound == cause or f"{100 * share:.0f} %" in result.headline.text
             assert named, f"{cause}, {share:.0%}, is not in: {result.headline.text}"
             if cause in ("compute", "operator", "host"):  # collectives and waits say what they are
-                assert re.search(r"(most in|also in) .+ \(", result.headline.text)
+                assert re.search(r"most in .+ \(|[\d.]+ m?s (of it )?in ", result.headline.text)

@@ -107,6 +107,20 @@ def silent() -> TraceBuilder:
     return b
 
 
+def launches_behind_a_loader() -> TraceBuilder:
+    """Four steps: the host has no batch for 30 ms, then launches 150 products of 200 us in 45 ms, and a copy of 25."""
+    b = TraceBuilder(host_us=0, latency_us=0)
+    for _ in range(4):
+        with b.step():
+            with b.loader(ms=30):
+                pass
+            for _ in range(150):
+                with b.op("aten::linear", us=300):
+                    b.kernel("ampere_fp16_s16816gemm_fp16_128x128_ldg8", us=200)
+            b.copy("HtoD", 200_000_000, us=25_000, pinned=True)
+    return b
+
+
 def partly_claimed() -> TraceBuilder:
     """Four training steps of 100 ms: 55 without a batch, 20 of products in fp32, 25 of a kernel that no rule knows."""
     b = TraceBuilder(host_us=0, latency_us=0)

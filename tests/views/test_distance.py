@@ -9,6 +9,7 @@ from support.traces import analysis as real_analysis
 
 import advisor
 from advisor.report.documents.screen import limit
+from advisor.results.headline import Headline
 from advisor.testing import TraceBuilder
 
 
@@ -57,9 +58,45 @@ def test_a_step_that_stacks_slow_down_says_so_where_faster_kernels_leave_it_as_i
     # Recording stacks makes the host slower: that kernels do not bound the step may be the recording's doing.
     summary = advisor.analyze(trace_of(products(400).to_json())).summary
     summary = replace(summary, limit_ms=summary.priced_ms, reachable_ms=summary.priced_ms)
-    alone = "Faster kernels alone would not shorten the step"
+    causes = {"compute": 0.4, "host": 0.5, "loader": 0.1}
+    summary = replace(summary, steady_causes=causes, causes=causes, rank_wait_ms=None)
+    alone = "Faster kernels alone would not shorten the step: the CPU limits it"
     assert limit(summary, stacks=True).startswith(
-        "As recorded, faster kernels return nothing: stacks slow the CPU; without stacks they may"
+        "As recorded, faster kernels alone return nothing: a CPU that stacks slow limits the step"
     )
     assert limit(summary).partition(",")[0] == alone
     assert limit(replace(summary, unprofiled_ms=summary.priced_ms), stacks=True).partition(",")[0] == alone
+    waits = replace(summary, steady_causes={"compute": 0.4, "loader": 0.5, "host": 0.1})
+    assert "the loader and a CPU that stacks slow limit the step" in limit(waits, stacks=True)
+    assert "the loader limits it" in limit(waits)
+
+
+def test_a_step_that_other_ranks_hold_up_is_not_said_to_be_as_long_with_faster_kernels_on_all() -> None:
+    """Beside it findings promise what a change of the code returns, which is one of all ranks."""
+    summary = advisor.analyze(trace_of(products(400).to_json())).summary
+    causes = {"compute": 0.2, "communication": 0.7, "host": 0.1}
+    summary = replace(summary, steady_causes=causes, limit_ms=summary.priced_ms, reachable_ms=summary.priced_ms)
+    late = replace(summary, rank_wait_ms=0.6 * summary.whole_ms)
+    assert limit(late).startswith(
+        "Faster kernels on this rank alone would hardly shorten the step: it waits for other ranks"
+    )
+    assert limit(summary).startswith("Faster kernels alone would not shorten the step: collectives limit it")
+
+
+def test_where_something_else_takes_over_that_is_said_once() -> None:
+    """100 ms: kernels at the device's limit or at what is reachable leave the same 65, in which the CPU is busy."""
+    summary = advisor.analyze(trace_of(products(400).to_json())).summary
+    whole = summary.priced_ms
+    causes = {"compute": 0.6, "host": 0.4}
+    summary = replace(summary, steady_causes=causes, limit_ms=0.65 * whole, reachable_ms=0.65 * whole)
+    text = limit(summary)
+    assert "then the CPU limits the step" in text
+    assert "reachable" not in text
+    assert "at what is reachable" in limit(replace(summary, reachable_ms=0.8 * whole))
+
+
+def test_nothing_is_shorter_where_nothing_is_steady() -> None:
+    summary = advisor.analyze(trace_of(products(400).to_json())).summary
+    headline = Headline(text="A graph capture.", kind="capture only", bound=None, first=None)
+    assert limit(summary, headline=replace(headline, kind="training"))
+    assert limit(summary, headline=headline) == ""

@@ -21,12 +21,12 @@ from support.traces import trace as real_trace
 
 from advisor.engine.run import run
 from advisor.pipeline import analyze
-from advisor.results.analysis import Analysis
+from advisor.results.analysis import Analysis, StartupPart
 from advisor.results.headline import Headline
 from advisor.testing import TraceBuilder
 from advisor.trace import read
 from advisor.views import owners
-from advisor.views.headline import ALL_RANKS, reordered
+from advisor.views.headline import ALL_RANKS, _why_startup, reordered
 from advisor.views.phrasing import (
     BRIEFLY,
     COLUMNS,
@@ -42,6 +42,7 @@ from advisor.views.phrasing import (
     UNSEEN_BRIEFLY,
     WAITING,
     WAITING_BRIEFLY,
+    Clause,
     short_name,
 )
 
@@ -94,7 +95,7 @@ def test_start_up_comes_first_where_it_is_most_of_the_recording() -> None:
     assert found.text.startswith(
         "300 of 330 ms are start-up: code is loaded in aten::cudnn_convolution. Inference, eager"
     )
-    assert "100 % of the steady 30 ms the GPU computes" in found.text
+    assert "100 % of the other 30 ms the GPU computes" in found.text
     assert (found.kind, found.bound) == ("inference", "compute")
     summary = made(built.started_up).summary
     assert summary.extent_ms == pytest.approx(330.0)
@@ -116,7 +117,7 @@ def test_a_program_on_the_cpu_and_what_no_finding_speaks_of() -> None:
     # the convolution's 70 of 100 ms have a finding, the sum's 30 have none
     found = headline(built.on_the_cpu)
     assert "100 % of the steady 100 ms a step the main thread is in operators" in found.text
-    assert "outside the findings most in aten::cumsum (30 ms)" in found.text
+    assert "of which no finding covers 30 ms in aten::cumsum" in found.text
     assert (found.bound, found.first) == ("compute", "cpu/hot-operator")
 
 
@@ -137,7 +138,7 @@ def test_without_a_finding_the_owner_is_named() -> None:
     assert made(built.silent).findings == []
     assert (
         found.text
-        == "Recording, eager, 1 step: 100 % of the steady 100 ms the GPU computes, most in lattice_update (60 ms)."
+        == "Program, eager, 1 step: 100 % of the steady 100 ms the GPU computes, most in lattice_update (60 ms)."
     )
     assert (found.kind, found.bound, found.first) == ("unknown", "compute", None)
 
@@ -236,7 +237,7 @@ def test_it_fits_two_lines_whatever_the_names_are() -> None:
     text = headline(build).text
     assert len(textwrap.wrap(text, COLUMNS)) <= LINES
     assert text.startswith("300 of 330 ms are start-up")
-    assert "100 % of the steady 30 ms the GPU computes" in text
+    assert "100 % of the other 30 ms the GPU computes" in text
 
 
 def test_findings_in_another_order_change_what_to_do_first() -> None:
@@ -280,7 +281,8 @@ def test_no_report_is_silent_where_time_is_lost(name: str) -> None:
     }:
         return
     if found.bound is not None:
-        assert f"{100 * summary.steady_causes[found.bound]:.0f} % of the steady" in found.text
+        part = "steady " if summary.steps else r"(?:other )?[\d.,]+ m?s"
+        assert re.search(f"{100 * summary.steady_causes[found.bound]:.0f} % of the {part}", found.text)
     free = trace.ledger.counted.copy()
     for claim in run(trace, rules()).matches.values():
         free[claim.segments] = False
@@ -306,7 +308,9 @@ def test_every_percent_is_that_of_the_cause_it_stands_beside(name: str) -> None:
     phrases["host"] += (UNSEEN.format(device="GPU"), UNSEEN_BRIEFLY)
     phrases["unknown"] += (LACKING.format(device="GPU"), LACKING_BRIEFLY, THINNED, THINNED_BRIEFLY)
     phrases["communication"] += (UNPROVEN,)
-    for match in re.finditer(r"(\d+) %(?: of the steady [\d.,]+ m?s(?: a step)?)? ", found.text):
+    for match in re.finditer(
+        r"(\d+) %(?: of the (?:steady |other )?[\d.,]+ m?s(?: a step| recorded| outside start-up)?)? ", found.text
+    ):
         words = found.text[match.end() :]
         meant = [cause for cause, known in phrases.items() if any(text and words.startswith(text) for text in known)]
         meant += ["host"] if words.startswith("the host works") else []
@@ -317,7 +321,7 @@ def test_a_share_is_of_all_of_a_cause_though_a_finding_owns_part_of_it() -> None
     # Of 100 ms the GPU computes for 45: 20 of products that a finding owns, 25 of what none does.
     text = headline(built.partly_claimed).text
     assert made(built.partly_claimed).summary.steady_causes["compute"] == pytest.approx(0.45)
-    assert "45 % computing, outside the findings most in lattice::update (25 ms)" in text
+    assert "45 % computing, of which no finding covers 25 ms in lattice::update" in text
 
 
 @pytest.mark.real
@@ -336,18 +340,74 @@ def test_a_rank_that_waits_is_told_to_look_at_the_others() -> None:
     assert told == {0: False, 1: True, 4: True, 6: False, 7: True}
 
 
+def test_what_is_once_is_not_called_steady() -> None:
+    """Three products without steps, 30 ms: nothing shows that a fourth would take as long. With steps it does."""
+
+    def products(b: TraceBuilder) -> TraceBuilder:
+        for _ in range(3):
+            with b.op("aten::linear", us=10_000):
+                b.kernel("volta_sgemm_128x64_nn", us=10_000)
+        return b
+
+    assert "100 % of the 30 ms recorded the GPU computes" in headline(lambda: products(TraceBuilder(latency_us=0))).text
+
+
+def test_several_kinds_of_start_up_are_named_with_their_times() -> None:
+    """300 ms: 200 of loading code, 100 of an allocation. Of 295 and 5 the second is not worth a word."""
+    summary = made(built.started_up).summary
+    parts = [
+        StartupPart(kind="loading", ms=200.0, where="aten::mm"),
+        StartupPart(kind="allocation", ms=100.0, where=None),
+        StartupPart(kind="selection", ms=1.0, where=None),
+    ]
+    assert _why_startup(parts) == "200 ms loading code in aten::mm, 100 ms allocating"
+    assert _why_startup([parts[0], msgspec.structs.replace(parts[1], ms=5.0)]) == "code is loaded in aten::mm"
+    assert [part.kind for part in summary.startup] == ["loading"]
+
+
+def test_causes_are_named_in_the_order_of_their_size() -> None:
+    """The first finding is of the loader, 14 % of the step: launches take 18 %, and are named before it."""
+    text = headline(built.launches_behind_a_loader).text
+    shares = [int(share) for share in re.findall(r"(\d+) %", text)]
+    assert len(shares) == 4
+    assert shares == sorted(shares, reverse=True)
+    assert "18 % Python and launches; 14 % waits for batches. First, load" in text
+
+
+def test_an_owner_of_less_than_half_is_not_said_to_hold_most() -> None:
+    """The range around three operators holds all of their 10 ms, the largest operator 4."""
+
+    def apart() -> TraceBuilder:
+        b = TraceBuilder(host_us=0, latency_us=0)
+        with b.step(), b.annotation("model_inference"):
+            for name, us in (("aten::linear", 4_000), ("aten::relu", 3_000), ("aten::sum", 3_000)):
+                with b.op(name, us=us):
+                    b.call("cudaLaunchKernel", 10)
+        return b
+
+    assert "the host works, most in model_inference (10 ms)" in headline(apart).text
+    assert Clause("computing", "aten::mm", "3 ms", most=False).within(60) == "computing, 3 ms of it in aten::mm"
+
+
 @pytest.mark.parametrize(
     ("name", "short"),
     [
         ("aten::copy_", "aten::copy_"),
         ("cudaMemcpyAsync under ## sparse_data_dist ##", "## sparse_data_dist ##"),
         ("the benchmark's own [param|clear_cache]", "[param|clear_cache]"),
-        ("torch::autograd::CppNode<SplitLookupFunction>", "torch::autogr…okupFunction>"),
+        ("torch::autograd::CppNode<SplitLookupFunction>", "CppNode<SplitLookupFunction>"),
+        ("torch::autograd::CppNode<SplitLookupFunction_rowwise_adagrad_Op>", "SplitLookupFunction…"),
         ("a b c d e f g h i j k l m n o p q r", "a b c d e f g…l m n o p q r"),
     ],
 )
 def test_a_long_name_is_shown_by_whole_words(name: str, short: str) -> None:
     assert short_name(name, 28) == short
+
+
+def test_of_a_template_what_it_is_of_is_shown_before_a_name_is_cut() -> None:
+    name = "torch::autograd::CppNode<SplitLookupFunction_rowwise_adagrad_Op>"
+    assert short_name(name, 60) == "CppNode<SplitLookupFunction_rowwise_adagrad_Op>"
+    assert short_name(name, 44) == "SplitLookupFunction_rowwise_adagrad_Op"
 
 
 def test_where_there_is_room_for_it_a_name_keeps_the_call_and_its_place() -> None:

@@ -12,6 +12,7 @@ from advisor.report import blocks as doc
 from advisor.report import figures, holders, phases
 from advisor.report.plain import clean, columns, in_one_unit, wrap
 from advisor.results.analysis import Analysis, Finding, PlanStep, Saving, Summary
+from advisor.results.headline import Headline
 from advisor.results.ranks import Across
 from advisor.results.several import Several
 
@@ -27,8 +28,18 @@ _MOST_SUPPOSED = 0.8
 """Part of a saving that the recorded CPU allows under which that is said: more supposes one that recording did not slow."""
 _APART = 0.02
 """Share of the step by which savings may miss what all fixes come to, and still be said to add up."""
+_SEVERAL = 2
 _ALL_KNOWN = 0.9
 """Of the kernels' time whose limits are known, from which on nothing is said of the rest."""
+_NOTHING_STEADY = ("start-up only", "capture only", "empty")
+"""Kinds of a headline of which no step is shorter or longer."""
+_CPU, _RANKS = "the CPU", "other ranks"
+_HOLDERS = {
+    "host": _CPU, "operator": _CPU, "loader": "the loader", "communication": "collectives", "copy": "copies",
+    "blocking_copy": "copies", "allocator": "memory allocation", "gc": "garbage collection", "compile": "compilation",
+    "profiler": "the profiler",
+}  # fmt: skip
+"""Causes that limit a step which faster kernels leave as it is."""
 _DOT = " · "
 
 Line = tuple[doc.Piece, ...]
@@ -45,7 +56,7 @@ def one(analysis: Analysis, width: int) -> Iterator[doc.Block]:
     head = [*_title(analysis, width), *_state(analysis, width)]
     shown = leading(analysis.findings)
     lead: list[Line] = _before(analysis, width) if shown else [("No findings.",)]
-    distance = limit(analysis.summary, stacks=analysis.trace.features.stacks)
+    distance = limit(analysis.summary, stacks=analysis.trace.features.stacks, headline=analysis.headline)
     foot = [line for text in (figures.recording(analysis.summary), distance) if text for line in _wrapped(text, width)]
     foot += _left_out(analysis, shown, width) + _next(analysis.trace.path, bool(shown), width)
     foot = _elsewhere(analysis, width) + foot
@@ -116,7 +127,7 @@ def time_line(summary: Summary, width: int) -> str:
     parts = [(part.cause.replace("_", " "), part.percent) for part in figures.causes(summary)]
     if not parts:
         return figures.span(summary)
-    steady = " steady" if figures.unsteady(summary) else ""
+    steady = (" steady" if summary.step_ms else " outside start-up") if figures.unsteady(summary) else ""
     first = f"{'step' if summary.step_ms else 'window'}{steady} {duration(figures.whole_ms(summary))}: "
     for count in range(len(parts), 0, -1):
         rest = sum(part for _, part in parts[count:])
@@ -127,12 +138,15 @@ def time_line(summary: Summary, width: int) -> str:
     return first.rstrip(": ")
 
 
-def limit(summary: Summary, *, stacks: bool = False) -> str:
+def limit(summary: Summary, *, stacks: bool = False, headline: Headline | None = None) -> str:
     """Return how far the step is from what the device can do; nothing where too little of its kernels' work is known.
 
     *stacks* says that recording them slowed the host down: then a step that faster kernels leave as it is may be the profiler's.
+    Of a recording in which nothing is steady, as *headline* says, there is no step to shorten.
     """
     if not figures.modelled(summary) or summary.limit_ms is None or summary.reachable_ms is None:
+        return ""
+    if headline is not None and headline.kind in _NOTHING_STEADY:
         return ""
     mfu = f", MFU {share(summary.mfu)} %" if summary.mfu is not None and summary.mfu >= figures.LEAST_MFU else ""
     known = summary.modelled_share or 0.0
@@ -143,12 +157,36 @@ def limit(summary: Summary, *, stacks: bool = False) -> str:
     if reached >= _NEAR and causes.get("compute", 0.0) >= _NEAR and known >= _ALL_KNOWN:
         most = duration(max(summary.priced_ms - summary.limit_ms, 0.0))
         return f"Kernels are at {share(reached)} % of what this GPU reaches: faster ones return at most {most}{mfu}"
+    holds = _holder(summary)
     if figures.no_shorter(summary):
+        if holds == _RANKS:
+            return f"Faster kernels on this rank alone would hardly shorten the step: it waits for {_RANKS}{mfu}"
         if stacks and summary.unprofiled_ms is None:
-            return f"As recorded, faster kernels return nothing: stacks slow the CPU; without stacks they may{mfu}"
-        return f"Faster kernels alone would not shorten the step{mfu}"
+            slowed = "a CPU that stacks slow"
+            both = holds and holds != _CPU
+            limits = f"{holds} and {slowed} limit" if both else f"{slowed} limits"
+            return f"As recorded, faster kernels alone return nothing: {limits} the step{mfu}"
+        limits = f": {holds} limit{'' if holds.endswith('s') else 's'} it" if holds else ""
+        return f"Faster kernels alone would not shorten the step{limits}{mfu}"
     (first, least, most), unit = in_one_unit(summary.priced_ms, summary.limit_ms, summary.reachable_ms)
+    if least == most:
+        limits = (
+            "waiting for other ranks limits"
+            if holds == _RANKS
+            else f"{holds} limit{'' if holds.endswith('s') else 's'}"
+        )
+        return f"Faster kernels alone: {first} → {least} {unit}{f', then {limits} the step' if holds else ''}{mfu}"
     return f"Faster kernels alone: {first} → {least} {unit} at the hardware's limit, {most} {unit} at what is reachable{mfu}"
+
+
+def _holder(summary: Summary) -> str:
+    """Name what limits the step beside kernels: the largest cause that is none of them; nothing where that is no answer."""
+    causes = summary.steady_causes or summary.causes
+    rest = {name: part for name, part in causes.items() if name in _HOLDERS}
+    most = max(rest, key=lambda name: rest[name], default="")
+    if most == "communication" and 2 * (summary.rank_wait_ms or 0.0) >= rest[most] * summary.whole_ms:
+        return _RANKS
+    return _HOLDERS.get(most, "") if rest.get(most) else ""
 
 
 # ---- what to do
@@ -159,27 +197,48 @@ def leading(findings: Sequence[Finding]) -> list[Finding]:
     return [finding for finding in findings if finding.severity != "note" and finding.after is None][:MOST]
 
 
+def together(analysis: Analysis) -> str:
+    """Return what the fixes come to that are listed: ``All fixes: step 126 → 60–106 ms``; nothing where none has a price.
+
+    Savings that are notes, or are more than are listed, are in the plan of the whole report.
+    """
+    shown = {finding.rule for finding in leading(analysis.findings)}
+    plan = [step for step in analysis.plan if step.rules[0] in shown]
+    if not plan:
+        return ""
+    fixes = "All fixes" if len(plan) == len(analysis.plan) else "These fixes" if len(plan) > 1 else "This fix"
+    return f"{fixes}: {all_fixes(analysis.summary, plan)}"
+
+
 def _before(analysis: Analysis, width: int) -> list[Line]:
     """Return the line above the findings: all fixes together."""
-    if not analysis.plan:
-        return []
-    together = all_fixes(analysis.summary, analysis.plan)
-    order = _of_each(analysis) if len(analysis.plan) > 1 else ""
-    text = f"All fixes: {together}{order}:"
-    return _wrapped(text, width)
+    text = together(analysis)
+    return _wrapped(f"{text}{_of_each(analysis)}:", width) if text else []
 
 
 def _of_each(analysis: Analysis) -> str:
     """Say what each saving counts, and where they do not add up: a fix that saves most where the others save least."""
-    savings = [finding.saving for finding in analysis.findings if finding.saving is not None]
-    whole, after = analysis.plan[0].step_ms_before, analysis.plan[-1].step_ms_after
-    sums = {"low": sum(saving.high_ms for saving in savings), "high": sum(saving.low_ms for saving in savings)}
+    savings = {finding.rule: finding.saving for finding in leading(analysis.findings) if finding.saving is not None}
+    plan = [step for step in analysis.plan if step.rules[0] in savings]
+    if len(plan) < _SEVERAL:
+        return ""
+    whole, after = plan[0].step_ms_before, plan[-1].step_ms_after
+    sums = {
+        "low": sum(saving.high_ms for saving in savings.values()),
+        "high": sum(saving.low_ms for saving in savings.values()),
+    }
     apart = any(abs(whole - total - after.get(end, whole - total)) > _APART * whole for end, total in sums.items())
-    return (
-        "; savings overlap, each counts after the fixes above it"
-        if apart
-        else "; each saving counts after those above it"
-    )
+    if not apart:
+        return "; each saving counts after those above it"
+    if any(recorded_too(saving) is not None for saving in savings.values()):
+        return "; savings overlap: as recorded or without the profiler"
+    return "; savings overlap, each counts after the fixes above it"
+
+
+def recorded_too(saving: Saving) -> float | None:
+    """Return the ms that a saving is as recorded, where that is to be told beside what it is without the profiler."""
+    recorded = saving.recorded_ms
+    return None if recorded is None or recorded >= _MOST_SUPPOSED * saving.high_ms else recorded
 
 
 def all_fixes(summary: Summary, plan: Sequence[PlanStep]) -> str:
@@ -200,15 +259,38 @@ def _entries(analysis: Analysis, findings: Sequence[Finding], width: int) -> lis
     training = {rule for step in analysis.plan if step.changes_training for rule in step.rules}
     place = {finding.rule: index for index, finding in enumerate(analysis.findings, 1)}
     return [
-        entry(finding, place[finding.rule], width, saving(finding, analysis.findings), finding.rule in training)
+        entry(
+            finding,
+            place[finding.rule],
+            width,
+            saving(finding, analysis.findings),
+            finding.rule in training,
+            module=_told_apart(finding, analysis),
+        )
         for finding in findings
     ]
 
 
-def entry(finding: Finding, index: int, width: int, worth: str, training: bool = False) -> _Entry:
+def _told_apart(finding: Finding, analysis: Analysis) -> str:
+    """Return the model that a finding lies in, of several, where another one is shown at the same line; else nothing."""
+    known = {_model(place.within or place.module or "") for one in analysis.findings for place in one.where}
+    models = {name for name in known if name and not name.endswith("Loss")}
+    same = any(one.rule != finding.rule and where(one) == where(finding) for one in leading(analysis.findings))
+    place = next(iter(finding.where), None)
+    if place is None or not same or len(models) < _SEVERAL:
+        return ""
+    return clean(_model(place.within or place.module or ""))
+
+
+def _model(path: str) -> str:
+    """Return the class of a path's outermost module: ``T5EncoderModel`` of ``T5EncoderModel_0/T5Stack_0``."""
+    return path.partition("/")[0].rpartition("_")[0] or path.partition("/")[0]
+
+
+def entry(finding: Finding, index: int, width: int, worth: str, training: bool = False, *, module: str = "") -> _Entry:
     """Compose the lines of a finding: its title and what it saves, its place, and its fix."""
     level = doc.Span(f"{finding.severity.upper():6}", finding.severity)
-    title = wrap(clean(finding.title), width - _MARGIN)
+    title = wrap(clean(finding.title) + (f", in {module}" if module else ""), width - _MARGIN)
     head: list[Line] = [(f"{index:>2} ", level, " ", doc.Span(title[0]))]
     head += [(" " * _MARGIN, doc.Span(line)) for line in title[1:]]
     last = columns(title[-1])
@@ -265,8 +347,8 @@ def saving(finding: Finding, others: Sequence[Finding]) -> str:
                     return f"part of {index}"
             return "costs no time of its own"
         return f"takes {duration(finding.cost_ms)} ({share(finding.cost_share)} %), saving not known"
-    recorded, high = finding.saving.recorded_ms, finding.saving.high_ms
-    if recorded is None or recorded >= _MOST_SUPPOSED * high:
+    recorded, high = recorded_too(finding.saving), finding.saving.high_ms
+    if recorded is None:
         return f"saves {finding.saving}"
     low, most = duration(finding.saving.low_ms), duration(recorded)
     here = most if low == most else f"{low} to {most}"

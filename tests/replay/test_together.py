@@ -1,0 +1,122 @@
+"""Fixes together: one host for all of them, and no step shorter than what the GPU has left to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.real import NAMES
+from support.traces import analysis as analyzed
+from support.traces import rules
+from support.traces import trace as real
+
+from advisor.engine.run import run
+from advisor.intervals import union
+from advisor.pipeline import analyze
+from advisor.replay.apart import apart
+from advisor.replay.pricing import Host, Replay
+from advisor.replay.queue import World
+from advisor.report import Options, render
+from advisor.results.analysis import Analysis
+from advisor.testing import TraceBuilder
+from advisor.trace import Trace, read
+
+V100 = "Tesla V100-SXM2-16GB"
+GEMM = "volta_sgemm_128x64_nn"
+
+
+def built(b: TraceBuilder, folder: Path) -> tuple[Trace, Analysis]:
+    trace = read(str(b.write(folder / "trace.json")))
+    return trace, analyze(trace, rules())
+
+
+def slowed(*, product_us: int = 100, host_us: int = 100, others: int = 100) -> TraceBuilder:
+    """Five steps, with stacks: 100 products, each launched in *host_us*; then small kernels of 5 us, launched in 40 each."""
+    b = TraceBuilder(V100, host_us=0, latency_us=0)
+    for _ in range(5):
+        with b.step(), b.python("train.py(7): step"):
+            for _ in range(100):
+                with b.op("aten::mm"):
+                    b.idle(us=host_us)
+                    b.kernel(GEMM, us=product_us)
+            with b.annotation("Optimizer.step#SGD.step"):
+                for _ in range(others):
+                    with b.op("aten::add_"):
+                        b.idle(us=40)
+                        b.kernel("vectorized_elementwise_kernel_add", us=5)
+    b.sync()
+    return b
+
+
+def left_ms(trace: Trace, result: Analysis) -> list[float]:
+    """The ms a step that the busiest GPU works with the fixes so far, all as hopeful as they are, after each step of the plan."""
+    claims = [claim for claim in run(trace, rules()).matches.values() if claim.rule.replay and len(claim.segments)]
+    replay = Replay(trace.context)
+    assert replay.graph is not None
+    world = World(replay, apart(trace.context, claims).claims, Host())
+    device = trace.context.recording.work.device[replay.graph.work]
+    steps = len(trace.context.ledger.counted_steps()) if trace.context.recording.steps else 1
+    scale = trace.context.ledger.counted_ns / replay.base.window_ns
+    found = []
+    for step in result.plan:
+        for rule in step.rules:
+            world.take(rule, cautiously=False)
+        begun, ended = world.timeline.begun, world.timeline.ended
+        busy = [union(begun[device == one], ended[device == one]) for one in np.unique(device)]
+        found.append(max(int((one.end - one.start).sum()) for one in busy) * scale / max(steps, 1) / 1e6)
+    return found
+
+
+def holds(trace: Trace, result: Analysis, slack: float) -> None:
+    """No step of the plan is shorter than the GPU's work, nor do the savings exceed what there is."""
+    whole = result.summary.priced_ms
+    for step, left in zip(result.plan, left_ms(trace, result), strict=True):
+        assert step.step_ms_after["low"] >= min(left, whole) - slack * whole, step.rules
+        assert step.step_ms_after["low"] <= step.step_ms_after["high"] <= whole * (1 + 1e-9)
+    assert sum(one.saving.high_ms for one in result.findings if one.saving) <= whole * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("product_us", [30, 100, 130])
+@pytest.mark.parametrize("others", [10, 100, 300])
+def test_no_step_of_the_plan_is_shorter_than_the_work_that_is_left(
+    product_us: int, others: int, tmp_path: Path
+) -> None:
+    trace, result = built(slowed(product_us=product_us, others=others), tmp_path)
+    assert result.plan
+    holds(trace, result, 0.005)
+
+
+def test_fixes_together_return_what_they_do_with_one_host(tmp_path: Path) -> None:
+    """A host of 14 ms, 10 for products and 4 for the optimizer, beside a GPU of 10.5: two fixes, each of which has its own host.
+
+    As recorded a fused optimizer returns 14 less the 10 of the other launches, nine tenths of 0.4 to 4: 3.06 ms by the replay,
+    and faster products nothing. Without stacks the host takes 7, so the GPU's 10.5 set the pace: products of an eighth return
+    all but the host's 5 + 0.4, 5.03 ms by the replay, and the optimizer nothing before them. Both never return 8.1 ms: 14 → 9.
+    """
+    trace, result = built(slowed(), tmp_path)
+    optimizer, cores = [one.saving for one in result.findings if one.saving]
+    assert optimizer is not None
+    assert cores is not None
+    assert optimizer.high_ms == pytest.approx(3.06, abs=0.05)
+    assert (cores.recorded_ms, cores.high_ms) == (0.0, pytest.approx(10.5 - 5.4, abs=0.1))
+    assert result.plan[-1].step_ms_after["low"] == pytest.approx(14 - cores.high_ms, abs=0.01)
+    text = " ".join(render("text", result, Options()).decode().split())
+    assert "savings overlap: as recorded or without the profiler" in text
+    holds(trace, result, 0.005)
+
+
+def test_what_returns_nothing_as_recorded_comes_behind_what_does(tmp_path: Path) -> None:
+    """The same program: in the middle 2.5 ms of the products are more than 2 of the optimizer, but no trace shows them."""
+    _, result = built(slowed(), tmp_path)
+    assert [step.rules[0] for step in result.plan] == ["gpu-idle/foreach-grouping", "precision/no-tensor-cores"]
+    assert result.headline is not None
+    assert "First, use SGD's fused form" in result.headline.text
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("name", [name.removesuffix(".json.gz") for name in NAMES])
+def test_nor_is_one_of_a_real_trace(name: str) -> None:
+    result = analyzed(name)
+    if result.plan and not real(name).context.cpu_program:
+        holds(real(name), result, 0.02)
