@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.intervals import Spans, clip, complement, covered, exclusive, inside, intersect, subtract, union
+from advisor.intervals import Spans, clip, complement, covered, distinct, exclusive, inside, intersect, subtract, union
 
 LINE = 40
 Raw = list[tuple[int, int]]
@@ -89,3 +89,11 @@ def test_exclusive_gives_every_cell_to_the_earliest_start_then_the_lowest_rank(
 def test_touching_spans_merge_and_empty_ones_vanish() -> None:
     spans = union(np.array([0, 5, 9, 20]), np.array([5, 7, 9, 15]))
     assert (spans.start.tolist(), spans.end.tolist()) == ([0], [7])
+
+
+@given(st.lists(st.integers(-5, 5)))
+def test_distinct_values_are_those_of_a_set(values: list[int]) -> None:
+    assert distinct(np.array(values, np.int64)).tolist() == sorted(set(values))
+    assert distinct(np.array([str(value) for value in values], "U3")).tolist() == sorted(
+        {str(value) for value in values}
+    )

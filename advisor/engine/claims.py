@@ -15,7 +15,7 @@ import numpy as np
 
 from advisor.engine import ranking
 from advisor.engine.acts import bundles
-from advisor.intervals import Bools, Ints
+from advisor.intervals import Bools, Ints, distinct
 from advisor.results.analysis import Saving, Severity
 from advisor.rulebook.rule import Rule
 
@@ -176,7 +176,7 @@ def priced(
             heapq.heappush(heap, (now, rule_id, index))
             continue
         claim, segments = claims[index], free(index)
-        others = np.unique(owner[claim.segments])
+        others = distinct(owner[claim.segments])
         shared = [claims[other].rule.id for other in others if other >= 0]
         free_ns = int(dur_ns[segments].sum())
         most_ns = max(free_ns - held_ns(claim), 0.0)

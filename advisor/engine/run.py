@@ -24,7 +24,7 @@ from advisor.engine.claims import Claim, Settlement, settle
 from advisor.engine.evaluation import Evaluator, Question, cell, explain
 from advisor.engine.places import places
 from advisor.engine.recorded_settings import settings
-from advisor.intervals import Bools, Ints
+from advisor.intervals import Bools, Ints, distinct
 from advisor.results.analysis import (
     Evidence,
     Finding,
@@ -324,7 +324,7 @@ class _Run:
         if not self.trace.step_count or "step" not in table:
             return np.ones(len(table), np.bool_)
         ledger = self.trace.ledger
-        return np.isin(table["step"].to_numpy(), np.unique(ledger.step[ledger.counted]))
+        return np.isin(table["step"].to_numpy(), distinct(ledger.step[ledger.counted]))
 
     def having(self, frame: str, matches: Sequence[tuple[Rule, Bools, Bools]]) -> list[tuple[Rule, Bools, Bools]]:
         late = {"steps": max(1, self.trace.step_count), "window_ns": self.trace.window_ns}
@@ -380,7 +380,7 @@ class _Run:
         claims: list[Claim] = []
         for rule, mask, rows in matches:
             try:
-                segments = np.unique(np.asarray(self.trace.claims(rule.match.frame, mask), np.int64))
+                segments = distinct(np.asarray(self.trace.claims(rule.match.frame, mask), np.int64))
             except Exception as error:  # noqa: BLE001  (the verdict of this rule)
                 self.fail(rule, error, "cost")
                 continue

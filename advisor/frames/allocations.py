@@ -7,6 +7,7 @@ import pandas as pd
 
 from advisor.frames.frame import COUNT, MEGABYTES, Frame
 from advisor.frames.schema import COMMON, Schema, integer
+from advisor.intervals import distinct
 from advisor.timeline.context import Context
 from advisor.timeline.memory import instants, lifetimes
 
@@ -30,7 +31,7 @@ def build(context: Context) -> pd.DataFrame:
     events, host = context.once(instants), context.recording.host
     when, zero = events["start_ns"], np.zeros(len(events["start_ns"]), np.int64)
     node = np.full(len(when), -1, np.int64)
-    for thread in np.unique(events["thread"]).tolist():
+    for thread in distinct(events["thread"]).tolist():
         here = events["thread"] == thread
         node[here] = host.innermost(thread, when[here])
     frame = context.common(start=when, dur=zero, cost=zero.copy(), node=node, device=events["device"])

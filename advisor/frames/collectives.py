@@ -13,7 +13,7 @@ import pandas as pd
 from advisor.frames.frame import COUNT, MEGABYTES, TIME, Frame, Rows, owns_work
 from advisor.frames.kernels import exposed
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
-from advisor.intervals import EMPTY, Bools, Ints, Spans, fetch, inside, union
+from advisor.intervals import EMPTY, Bools, Ints, Spans, distinct, fetch, inside, union
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP
 from advisor.timeline.context import Context
 from advisor.timeline.recording import KERNEL
@@ -194,7 +194,7 @@ def kinds(context: Context) -> Ints:
     by_op = (called >= 0) | (ops >= 0)
     named = recording.work.name[rows]
     plain = np.array([kind(context.names[code]) for code in named.tolist()], np.int64)
-    unlike = np.unique(named[by_op & (of_row != plain)])
+    unlike = distinct(named[by_op & (of_row != plain)])
     of_row[~by_op & np.isin(named, unlike)] = len(_KINDS)
     return of_row
 
@@ -217,7 +217,7 @@ def facts(context: Context) -> dict[str, str | float | None]:
 
 
 def _reducing(context: Context) -> list[int]:
-    used = np.unique(context.recording.work.name[communication(context)]).tolist()
+    used = distinct(context.recording.work.name[communication(context)]).tolist()
     return [code for code in used if _REDUCES.search(context.names[code][:400])]
 
 

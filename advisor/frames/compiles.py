@@ -16,7 +16,7 @@ import pandas as pd
 
 from advisor.frames.frame import COUNT, TIME, Frame
 from advisor.frames.schema import COMMON, Schema, flag, integer, text
-from advisor.intervals import Bools, Ints, covered, fetch, summed, union
+from advisor.intervals import Bools, Ints, covered, distinct, fetch, summed, union
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, PYTHON
 from advisor.timeline.context import Context
 from advisor.timeline.waits import nodes_by_name
@@ -100,7 +100,7 @@ class _Rows:
         host = self.host
         graphs = nodes_by_name(self.context.recording, _GRAPHS, (OP, ANNOTATION))
         last = host.start[outer].copy()
-        for thread in np.unique(host.thread[nodes]).tolist():
+        for thread in distinct(host.thread[nodes]).tolist():
             here = host.thread[nodes] == thread
             ends = np.sort(host.end[graphs[host.thread[graphs] == thread]])
             at = np.searchsorted(ends, host.start[nodes[here]], side="right") - 1
@@ -143,7 +143,7 @@ class _Rows:
     def _first(self, nodes: Ints, thread: Ints, low: Ints, high: Ints) -> Ints:
         """The first of *nodes* that begins on a thread from *low* to before *high*, for each row; -1 for none."""
         out = np.full(len(low), -1, np.int64)
-        for number in np.unique(thread).tolist():
+        for number in distinct(thread).tolist():
             here, candidates = thread == number, nodes[self.host.thread[nodes] == number]
             node = np.append(candidates, -1)[np.searchsorted(self.host.start[candidates], low[here])]
             out[here] = np.where(self.host.start[node] < high[here], node, -1)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from advisor.frames.frame import COUNT, MEGABYTES, TIME, Frame, Rows
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
-from advisor.intervals import Bools, Ints, covered, fetch, starts_run
+from advisor.intervals import Bools, Ints, covered, distinct, fetch, starts_run
 from advisor.timeline.calls import ANNOTATION
 from advisor.timeline.context import Context
 from advisor.timeline.recording import COPY
@@ -75,10 +75,10 @@ def transfers(context: Context) -> Ints:
 def facts(context: Context) -> dict[str, str | int | float | None]:
     """Columns of `trace` on the copies between host and device: their memory and their size."""
     work, rows = context.recording.work, transfers(context)
-    fact_of = {code: parse(context.names[code]) for code in np.unique(work.name[rows]).tolist()}
+    fact_of = {code: parse(context.names[code]) for code in distinct(work.name[rows]).tolist()}
     memory = {code: fact[3] for code, fact in fact_of.items()}
     rows = rows[np.isin(work.name[rows], [code for code, kind in memory.items() if kind])]
-    kinds = {memory[code] for code in np.unique(work.name[rows]).tolist()}
+    kinds = {memory[code] for code in distinct(work.name[rows]).tolist()}
     size = context.work_column("copy", "bytes", rows)
     staged = [code for code, fact in fact_of.items() if fact[0] == "HtoD" and fact[3] == "pageable"]
     to_device = int(np.maximum(size[np.isin(work.name[rows], staged)], 0).sum())
@@ -94,7 +94,7 @@ def facts(context: Context) -> dict[str, str | int | float | None]:
 def link_rate(context: Context) -> float | None:
     """Return the GB/s of copies of some size from pinned memory to a device: what the link does here; None without one."""
     work, rows = context.recording.work, transfers(context)
-    codes = np.unique(work.name[rows])
+    codes = distinct(work.name[rows])
     named = [code for code in codes.tolist() if parse(context.names[code])[::3] == ("HtoD", "pinned")]
     size = context.work_column("copy", "bytes", rows)
     large = np.isin(work.name[rows], named) & (size >= _LARGE)
@@ -122,7 +122,7 @@ def build(context: Context) -> pd.DataFrame:
     call[at] = (syncs.end - syncs.begin)[waited]
     hidden = np.zeros(len(rows), np.int64)
     before = np.zeros(len(rows), np.int64)
-    for device in np.unique(work.device[rows]).tolist():
+    for device in distinct(work.device[rows]).tolist():
         on_device = work.device[rows] == device
         hidden[on_device] = covered(context.kernel_spans(device), start[on_device], end[on_device])
         busy = recording.busy(device)
@@ -209,13 +209,13 @@ def _of_the_batch(context: Context, rows: Ints) -> Ints:
     A small copy left behind would wait for the large one before it, which no longer holds the host.
     """
     work = context.recording.work
-    named = np.unique(work.name[transfers(context)])
+    named = distinct(work.name[transfers(context)])
     to_device = [code for code in named.tolist() if parse(context.names[code])[0] == "HtoD"]
     linked = np.flatnonzero(work.launch >= 0)
     order = linked[np.argsort(work.launch[linked], kind="stable")]
     inward = (work.kind[order] == COPY) & np.isin(work.name[order], to_device)
     run = np.cumsum(starts_run(inward, work.device[order]))
-    mine = np.unique(run[inward & np.isin(order, rows)])
+    mine = distinct(run[inward & np.isin(order, rows)])
     found: Ints = order[inward & np.isin(run, mine)]
     return found
 

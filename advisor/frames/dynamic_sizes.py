@@ -7,7 +7,7 @@ import re
 import numpy as np
 import numpy.typing as npt
 
-from advisor.intervals import Ints, fetch
+from advisor.intervals import Ints, distinct, fetch
 from advisor.timeline.calls import OP, PHASES
 from advisor.timeline.context import Context
 from advisor.timeline.waits import nodes_by_name
@@ -54,7 +54,7 @@ def unbroken(context: Context, at: Ints, phase: Ints) -> npt.NDArray[np.float64]
     breaking = np.concatenate([sized, reads])
     host, work = context.recording.host, context.recording.work
     breaks = np.sort(host.start[breaking])
-    calls = np.unique(work.launch[work.launch >= 0])
+    calls = distinct(work.launch[work.launch >= 0])
     backward = fetch(host.attributes.phase, calls, len(PHASES) - 1) == PHASES.index("backward")
     forward = host.start[calls[~backward]]
     sizes = np.bincount(np.searchsorted(breaks, forward), minlength=len(breaks) + 1)

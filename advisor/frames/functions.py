@@ -11,7 +11,7 @@ import pandas as pd
 from advisor.frames.frame import SELF, Frame, Rows
 from advisor.frames.python import KINDS, kinds
 from advisor.frames.schema import LINE, Schema, integer, real, text
-from advisor.intervals import Bools, Ints, fetch, summed
+from advisor.intervals import Bools, Ints, distinct, fetch, summed
 from advisor.timeline.calls import PYTHON
 from advisor.timeline.context import Context
 from advisor.timeline.source import parse_frame
@@ -103,7 +103,7 @@ def _of_others(context: Context, nodes: Ints) -> Bools:
     """Flag the calls of functions with a place in the source that is not torch's."""
     host = context.recording.host
     known = np.zeros(max(len(context.names), 1), np.bool_)
-    for code in np.unique(host.name[nodes]).tolist():
+    for code in distinct(host.name[nodes]).tolist():
         place = parse_frame(context.names[code], host.libraries)
         known[code] = place is not None and not place.file.startswith("torch/")
     return known[host.name[nodes]]

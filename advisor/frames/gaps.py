@@ -13,7 +13,7 @@ from advisor.frames.collectives import in_a_loop
 from advisor.frames.frame import COUNT, IN_PYTHON, TIME, Frame, Rows, owns_parts
 from advisor.frames.gradients import idle_columns
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
-from advisor.intervals import Bools, Ints, covered, fetch, starts_run, subtract, summed, union
+from advisor.intervals import Bools, Ints, covered, distinct, fetch, starts_run, subtract, summed, union
 from advisor.timeline.calls import OP, PYTHON, RUNTIME
 from advisor.timeline.context import Context
 from advisor.timeline.holders import describe
@@ -187,7 +187,7 @@ def _meanwhile(
     held = Stretches(node.copy(), node.copy())
     around = Neighbours(node.copy(), node.copy(), np.zeros(len(start), np.bool_))
     threads = thread_of(context, following, start + dur // 2) if context.recording.has_host else following[:0]
-    for thread in np.unique(threads).tolist():
+    for thread in distinct(threads).tolist():
         here = threads == thread
         low, high = start[here], (start + dur)[here]
         node[here] = host.innermost(thread, low + dur[here] // 2)

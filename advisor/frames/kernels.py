@@ -18,7 +18,7 @@ from advisor.frames.gradients import added_to_zeros
 from advisor.frames.limits import LIMITS, REASON_COLUMNS, limit_columns, reason_columns
 from advisor.frames.patterns.find import find
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
-from advisor.intervals import Bools, Ints, covered, fetch, union
+from advisor.intervals import Bools, Ints, covered, distinct, fetch, union
 from advisor.privacy import clean_path
 from advisor.roofline.limits import Floats
 from advisor.timeline import launch_origin as origin
@@ -266,7 +266,7 @@ def _generated(context: Context, launch: Ints) -> object:
     """Files of the code of generated kernels, as their launch's operator says."""
     texts, codes = context.recording.recorded.texts, context.op_column(launch, "generated")
     table = [""] * len(texts)
-    for code in np.unique(codes[codes >= 0]).tolist():
+    for code in distinct(codes[codes >= 0]).tolist():
         table[code] = clean_path(texts[code])
     return context.labels(codes, table)
 
@@ -285,7 +285,7 @@ def _blocks_per_sm(context: Context, recorded: Floats, grid: Ints) -> Floats:
         return recorded
     work, rows = context.recording.work, kernels(context)
     units = np.full(len(rows), np.nan)
-    for device in np.unique(work.device[rows]).tolist():
+    for device in distinct(work.device[rows]).tolist():
         entry = context.recording.device_properties(device)
         if entry is not None and entry.sms:
             units[work.device[rows] == device] = entry.sms
@@ -345,7 +345,7 @@ def exposed(context: Context, rows: Ints) -> Ints:
     work = context.recording.work
     start, end = work.start[rows], work.end[rows]
     out = end - start
-    for device in np.unique(work.device[rows]).tolist():
+    for device in distinct(work.device[rows]).tolist():
         own = (work.device[rows] == device) & work.communication[rows]
         others = (work.device == device) & (work.kind == KERNEL) & ~work.communication
         cover = union(work.start[others], work.end[others])

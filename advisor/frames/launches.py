@@ -9,7 +9,7 @@ import pandas as pd
 
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, calls, owns_calls
 from advisor.frames.schema import COMMON, Schema, flag, integer, text
-from advisor.intervals import Bools, Ints, inside, starts_run, summed, union
+from advisor.intervals import Bools, Ints, distinct, inside, starts_run, summed, union
 from advisor.timeline.calls import OP, PYTHON, RUNTIME
 from advisor.timeline.context import Context
 from advisor.timeline.waits import ALLOCATOR_CALL, GRAPH, SYNC_CALL, nodes_by_name
@@ -129,7 +129,7 @@ def _in_empty_cache(context: Context, nodes: Ints) -> Bools:
     host = context.recording.host
     calls = nodes_by_name(context.recording, _EMPTY_CACHE, (PYTHON,))
     flags = np.zeros(len(nodes), np.bool_)
-    for thread in np.unique(host.thread[calls]).tolist() if len(calls) else ():
+    for thread in distinct(host.thread[calls]).tolist() if len(calls) else ():
         own_calls = calls[host.thread[calls] == thread]
         here = host.thread[nodes] == thread
         flags[here] = inside(union(host.start[own_calls], host.end[own_calls]), host.start[nodes[here]])

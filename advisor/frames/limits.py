@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from advisor.frames.schema import integer, real, text
-from advisor.intervals import Ints
+from advisor.intervals import Ints, distinct
 from advisor.roofline.limits import BOUNDS, limits, spread
 from advisor.roofline.reasons import REASONS, told
 from advisor.timeline.context import Context
@@ -87,7 +87,7 @@ def far_class(context: Context) -> str | None:
     far = np.flatnonzero(context.once(told).efficiency < FAR)
     dur = (work.end - work.start)[rows[far]]
     total = {"gemm": 0, "conv": 0, "other": 0}
-    for code in np.unique(work.name[rows[far]]).tolist():
+    for code in distinct(work.name[rows[far]]).tolist():
         kind = info[code].kind
         total[kind if kind in total else "other"] += int(dur[(work.name[rows[far]] == code) & (dur >= _LONG_NS)].sum())
     most = max(total, key=lambda kind: total[kind])

@@ -13,7 +13,7 @@ from advisor.frames.frame import COUNT, SELF, TIME, Frame, Rows, owns_parts
 from advisor.frames.limits import LIMITS, limit_columns
 from advisor.frames.positions import padding_share, unlabelled_share
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
-from advisor.intervals import Ints, covered, fetch, summed
+from advisor.intervals import Ints, covered, distinct, fetch, summed
 from advisor.reading.program_settings import BF16
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP
 from advisor.timeline.context import Context
@@ -198,7 +198,7 @@ def _parts(context: Context) -> tuple[Ints, Ints]:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     idle = np.flatnonzero(ledger.through("host"))
     thread, inside = thread_behind(context, ledger.end_ns[idle]), np.full(len(idle), -1, np.int64)
-    for which in np.unique(thread).tolist():
+    for which in distinct(thread).tolist():
         here = idle[thread == which]
         inside[thread == which] = host.innermost(which, (ledger.start_ns[here] + ledger.end_ns[here]) // 2)
     row_of = np.full(host.size, -1, np.int64)

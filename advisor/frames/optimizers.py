@@ -9,7 +9,7 @@ import pandas as pd
 
 from advisor.frames.frame import COUNT, TIME, Frame, Rows
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
-from advisor.intervals import Bools, Ints, inside, summed, union
+from advisor.intervals import Bools, Ints, distinct, inside, summed, union
 from advisor.timeline import closures
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP
 from advisor.timeline.context import Context
@@ -125,7 +125,7 @@ def operators_each(context: Context, calls: Ints) -> float | None:
     once for each. So it is no more than there are, and 1 where a step is a single operator; None without an operator.
     """
     host = context.recording.host
-    names = host.name[np.unique(calls[calls >= 0])]
+    names = host.name[distinct(calls[calls >= 0])]
     if not len(names):
         return None
     each = np.bincount(names)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.frames.patterns.tree import Shapes
-from advisor.intervals import Bools, Ints
+from advisor.intervals import Bools, Ints, distinct
 from advisor.timeline.calls import OPTIMIZER
 from advisor.timeline.context import Context
 
@@ -84,13 +84,13 @@ class _Operators:
         self._names, self._codes = context.recording.host.name[rows], context.op_column(rows, "dims")
         self._all = context.names
         shapes = Shapes(context.recording.recorded.raws)
-        self._operands = {code: shapes.operands(code) for code in np.unique(self._codes).tolist()}
+        self._operands = {code: shapes.operands(code) for code in distinct(self._codes).tolist()}
 
     def of(self, name: str) -> list[Operands]:
         """Distinct shapes of the inputs of operators of one name."""
         if name not in self._all:
             return []
-        codes = np.unique(self._codes[self._names == self._all.index(name)])
+        codes = distinct(self._codes[self._names == self._all.index(name)])
         return [self._operands[code] for code in codes.tolist()]
 
     def where(self, holds: Callable[[Operands], bool]) -> Bools:

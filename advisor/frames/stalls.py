@@ -7,7 +7,7 @@ import pandas as pd
 
 from advisor.frames.frame import COUNT, Frame, Rows
 from advisor.frames.schema import COMMON, Schema, integer
-from advisor.intervals import Ints, covered, fetch, union
+from advisor.intervals import Ints, covered, distinct, fetch, union
 from advisor.timeline.context import Context
 from advisor.timeline.owners import found_stalls
 
@@ -47,7 +47,7 @@ def build(context: Context) -> pd.DataFrame:
 def _usual(context: Context, names: Ints) -> Ints:
     """Median length of all calls of each name."""
     host, out = context.recording.host, np.zeros(len(names), np.int64)
-    for code in np.unique(names).tolist():
+    for code in distinct(names).tolist():
         calls = host.name == code
         out[names == code] = int(np.median((host.end - host.start)[calls]))
     return out

@@ -9,7 +9,7 @@ import pandas as pd
 
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, nothing, owns_waits
 from advisor.frames.schema import COMMON, Schema, flag, integer, text
-from advisor.intervals import Bools, Ints, fetch
+from advisor.intervals import Bools, Ints, distinct, fetch
 from advisor.timeline.batches import batch_of_nodes, batches
 from advisor.timeline.calls import ANNOTATION, OP
 from advisor.timeline.context import Context
@@ -79,7 +79,7 @@ def _of_engine(context: Context) -> Bools:
     if not len(found.node):
         return np.zeros(len(node), np.bool_)
     thread, start = host.thread[found.node], host.start[found.node]
-    first = {which: int(start[thread == which].min()) for which in np.unique(thread).tolist()}
+    first = {which: int(start[thread == which].min()) for which in distinct(thread).tolist()}
     never = int(np.iinfo(np.int64).max)
     begun = np.array([first.get(which, never) for which in host.thread[node].tolist()], np.int64)
     flags: Bools = (batch_of_nodes(context, node) < 0) & (host.start[node] > begun)

@@ -27,7 +27,7 @@ from advisor.frames.frame import Frame
 from advisor.frames.patterns.updates import updates_known
 from advisor.frames.schema import Schema, flag, integer, real, text
 from advisor.frames.values import plain, typed
-from advisor.intervals import Bools
+from advisor.intervals import Bools, distinct
 from advisor.roofline.limits import rates_of
 from advisor.timeline import memory
 from advisor.timeline.context import Context
@@ -311,7 +311,7 @@ def _links(context: Context) -> dict[str, Any]:
     """Columns on launches, and on what links the device's work to them."""
     recording, work = context.recording, context.recording.work
     time, linked = work.end - work.start, work.launch >= 0
-    launched = np.unique(work.launch[linked])
+    launched = distinct(work.launch[linked])
     in_steps = recording.step_of(recording.host.start[launched]) >= 0
     return {
         "graph_launches": len(context.graph_nodes),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from advisor.intervals import Ints
+from advisor.intervals import Ints, distinct
 from advisor.timeline.ledger import CAUSES
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _before(ledger: Ledger, collectives: pd.DataFrame, low: int) -> Ints:
     end = start + collectives["dur_ns"].to_numpy()
     since = np.full(len(start), low, np.int64)
     streams = collectives["stream"].to_numpy()
-    for stream in np.unique(streams).tolist():
+    for stream in distinct(streams).tolist():
         rows = np.flatnonzero(streams == stream)
         since[rows[1:]] = end[rows[:-1]]
     since = np.minimum(since, start)

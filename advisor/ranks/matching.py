@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from advisor.intervals import Bools, Ints
+from advisor.intervals import Bools, Ints, distinct
 from advisor.ranks.digest import Digest
 
 Texts = npt.NDArray[np.object_]
@@ -141,7 +141,7 @@ def labels(digest: Digest) -> Texts:
     table = digest.collectives
     streams = table["stream"].to_numpy()
     names = _labels(table["group_name"], table["group_ranks"])
-    for number, stream in enumerate(np.unique(streams).tolist()):
+    for number, stream in enumerate(distinct(streams).tolist()):
         rows = streams == stream
         known = [name for name in names[rows].tolist() if name]
         usual = max(set(known), key=lambda name: (known.count(name), name)) if known else f"stream-{number}"

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from advisor.intervals import distinct
+
 if TYPE_CHECKING:
     from advisor.reading.columns import Array, Table
 
@@ -75,9 +77,7 @@ def divide(tables: dict[str, Table], names: list[str]) -> None:
         return
     threads = [tables[group]["thread"] for group in _HOSTS if group in tables]
     host = (
-        np.isin(mixed["thread"], np.unique(np.concatenate(threads)))
-        if threads
-        else np.zeros(len(mixed["ts"]), np.bool_)
+        np.isin(mixed["thread"], distinct(np.concatenate(threads))) if threads else np.zeros(len(mixed["ts"]), np.bool_)
     )
     copy, fill = (
         np.array([pattern.search(name) is not None for name in names], np.bool_) for pattern in (_COPY, _MEMSET)

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 from msgspec import Raw
 
+from advisor.intervals import distinct
 from advisor.reading import protobuf
 from advisor.reading.events import Args
 from advisor.reading.interning import Interned
@@ -118,7 +119,7 @@ class Annotations:
         )
         self.damaged += int(broken.sum())
         numbers = whole.astype(np.int64)
-        for code in np.unique(key).tolist():
+        for code in distinct(key).tolist():
             name = KEYS.names[code]
             here = (key == code) & ~broken
             for kind in (varied, text, ~varied & ~text):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from advisor.intervals import distinct
 from advisor.reading.columns import Array, Table
 
 HOST = ("python", "annotation", "op", "runtime", "overhead", "span", "instant")
@@ -93,7 +94,7 @@ def _around(table: Table, threads: Array, times: Array) -> Array:
     """Flag the rows that were open on any of the *threads* at the time given for it."""
     start, end = table["ts"], _end(table)
     around = np.zeros(len(start), np.bool_)
-    for thread in np.unique(threads).tolist():
+    for thread in distinct(threads).tolist():
         own_times = np.sort(times[threads == thread])
         open_then = np.searchsorted(own_times, end, "right") > np.searchsorted(own_times, start, "left")
         around |= open_then & (table["thread"] == thread)

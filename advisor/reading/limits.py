@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from advisor.errors import TraceError
+from advisor.intervals import distinct
 
 if TYPE_CHECKING:
     from advisor.reading.columns import Columns, Table
@@ -53,8 +54,8 @@ def check_size(path: str, columns: Columns) -> None:
 
 def check_tables(path: str, tables: Mapping[str, Table]) -> None:
     """Raise TraceError where the events of a file have more devices, or nest deeper, than any program's."""
-    devices = [np.unique(tables[group]["device"]) for group in _DEVICE if group in tables]
-    if devices and len(np.unique(np.concatenate(devices))) > MOST_DEVICES:
+    devices = [distinct(tables[group]["device"]) for group in _DEVICE if group in tables]
+    if devices and len(distinct(np.concatenate(devices))) > MOST_DEVICES:
         raise TraceError(f"{path}: more than {MOST_DEVICES} devices, the limit for one file. {_AGAIN}")
     host = [tables[group] for group in _HOST if group in tables]
     if sum(len(table["ts"]) for table in host) <= MOST_NESTED:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from advisor.intervals import distinct
+
 if TYPE_CHECKING:
     from advisor.reading.columns import Array, Table
 
@@ -220,7 +222,7 @@ class _Tying:
         rows = np.flatnonzero(call >= 0)
         if len(rows):
             own = self.calls["correlation"]
-            unnumbered = np.unique(call[rows][own[call[rows]] <= 0])
+            unnumbered = distinct(call[rows][own[call[rows]] <= 0])
             own[unnumbered] = np.arange(fresh, fresh + len(unnumbered))
             fresh += len(unnumbered)
             correlation[rows] = own[call[rows]]
@@ -293,7 +295,7 @@ def _last_before(group: Array, time: Array, wanted: Array, before: Array, width:
 def _open_at(table: Table, line: Array, times: Array, lines: Array) -> Array:
     """Row of *table* that is open on each of the *lines* at each time, the innermost where several are; -1."""
     out = np.full(len(times), -1, np.int64)
-    for number in np.unique(lines).tolist():
+    for number in distinct(lines).tolist():
         rows = np.flatnonzero(line == number)
         if not len(rows):
             continue

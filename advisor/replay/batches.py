@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from advisor.intervals import Ints
+from advisor.intervals import Ints, distinct
 from advisor.timeline.context import Context
 from advisor.timeline.waits import unpickling
 
@@ -32,7 +32,7 @@ def late(context: Context, calls: Ints, marks: Ints) -> Ints:
     taken = waits.end - waits.start - np.maximum(unpickling(recording, waits), 0)
     thread = host.thread[waits.node]
     long = workers & ~waits.restart & (taken > LATE_NS) & np.isin(thread, host.thread[calls])
-    for number in np.unique(thread[long]).tolist():
+    for number in distinct(thread[long]).tolist():
         here = np.flatnonzero(long & (thread == number))
         inner = np.sort(np.append(host.start[calls[host.thread[calls] == number]], marks))
         begun, ended = (

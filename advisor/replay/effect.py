@@ -17,7 +17,7 @@ from advisor.engine.claims import Claim
 from advisor.frames import FRAMES
 from advisor.frames.collectives import in_a_loop
 from advisor.frames.frame import Frame
-from advisor.intervals import EMPTY, Bools, Ints, Spans, covered, inside, union
+from advisor.intervals import EMPTY, Bools, Ints, Spans, covered, distinct, inside, union
 from advisor.replay import batch, link
 from advisor.replay.graph import BATCH, BLOCKING, PLAIN, WAIT, Graph
 from advisor.replay.simulate import Change
@@ -198,7 +198,7 @@ def _works(context: Context, frame: Frame, claim: Claim) -> Ints:
     if frame.rows.work is not None:
         return frame.rows.work(context)[claim.rows]
     ledger = context.ledger
-    owners = np.unique(ledger.row[claim.segments[ledger.busy[claim.segments]]])
+    owners = distinct(ledger.row[claim.segments[ledger.busy[claim.segments]]])
     return owners[owners >= 0]
 
 

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.frames.rank_waits import rank_waits, told
-from advisor.intervals import Bools, Ints, starts_run
+from advisor.intervals import Bools, Ints, distinct, starts_run
 from advisor.replay import threads
 from advisor.replay.batches import late
 from advisor.replay.steady import clock
@@ -194,7 +194,7 @@ def _latency(
 def _previous_end(stream: Ints, begun: Ints, ended: Ints) -> Ints:
     """When the work before each one on its stream had ended; far in the past for the first."""
     before = np.full(len(begun), np.iinfo(np.int64).min // 4, np.int64)
-    for number in np.unique(stream).tolist():
+    for number in distinct(stream).tolist():
         rows = np.flatnonzero(stream == number)
         rows = rows[np.argsort(begun[rows], kind="stable")]
         before[rows[1:]] = np.maximum.accumulate(ended[rows])[:-1]
@@ -292,7 +292,7 @@ def _blocking(
 
 def _queue(start: Ints, end: Ints, owner: Ints, ended: Ints, typical: int) -> tuple[int, Bools]:
     """Return the size of the device's queue (0 where it was never full), and the launches that waited for room in it."""
-    calls = np.unique(owner[owner >= 0])
+    calls = distinct(owner[owner >= 0])
     full = np.zeros(len(start), np.bool_)
     if not len(calls):
         return 0, full
@@ -318,7 +318,7 @@ def _targets(kind: Ints, start: Ints, end: Ints, last: Ints, stream: Ints, ended
     firsts, lasts = np.zeros(len(kind), np.int64), np.zeros(len(kind), np.int64)
     positions: list[int] = []
     waits = np.flatnonzero(kind == WAIT)
-    streams = [np.flatnonzero(stream == number) for number in np.unique(stream).tolist()]
+    streams = [np.flatnonzero(stream == number) for number in distinct(stream).tolist()]
     reach = [np.maximum.accumulate(ended[rows]) for rows in streams]
     # A long wait ended with its work even where the clocks are further apart.
     limit = end + np.clip((end - start) // 10, _SLACK_NS, _LATE_NS)

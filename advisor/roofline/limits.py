@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from advisor import hardware
 from advisor.hardware.rates import Rates
-from advisor.intervals import Bools, Ints
+from advisor.intervals import Bools, Ints, distinct
 from advisor.roofline.recording import Modelled, divided, modelled
 from advisor.timeline.context import Context
 
@@ -95,12 +95,12 @@ def limits(context: Context) -> Limits:
     numbers = {name: number for number, name in enumerate(FORMATS)}
     out.format[mine] = np.array([numbers.get(name, -1) for name in kind.tolist()], np.int64)[back]
     devices = work.device[rows][mine]
-    for device in np.unique(devices).tolist():
+    for device in distinct(devices).tolist():
         rates = rates_of(context, device)
         here = np.flatnonzero(devices == device)
         if rates is None:
             continue
-        at = np.unique(back[here])
+        at = distinct(back[here])
         compute = _compute_ns(rates, kind[at], np.where(matrix[forms], least, np.nan)[at])
         # Sums of products whose arithmetic was not recorded have no limit: their bytes alone would be a fraction of it.
         memory = _memory_ns(rates, np.where(matrix[forms] & np.isnan(flops), np.nan, moved)[at])

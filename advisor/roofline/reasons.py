@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints
+from advisor.intervals import Bools, Ints, distinct
 from advisor.roofline.limits import Floats, limits, modelled_work
 from advisor.roofline.recording import Modelled
 from advisor.roofline.work import Sizes, Work
@@ -164,11 +164,11 @@ def told(context: Context) -> Told:
     forms[owned] = known.form[found.owner[owned]]
     far = np.flatnonzero(efficiency < NEAR)
     devices = work.device[rows[far]]
-    for device in np.unique(devices).tolist():
+    for device in distinct(devices).tolist():
         sms = _multiprocessors(context, device)
         here = far[devices == device]
-        distinct, back = np.unique(forms[here], return_inverse=True)
-        for at, form in enumerate(distinct.tolist()):
+        different, back = np.unique(forms[here], return_inverse=True)
+        for at, form in enumerate(different.tolist()):
             one = known.works[form]
             name = reason(one, sms) if one is not None else ""
             same = here[back == at]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from advisor.intervals import Bools, Ints, fetch
+from advisor.intervals import Bools, Ints, distinct, fetch
 from advisor.roofline import convolutions, families, pointwise
 from advisor.roofline.signature import Shape, Signature, Tensor, read
 from advisor.roofline.work import UNLISTED, UNSIZED, UNTYPED, Hints, Work
@@ -77,7 +77,7 @@ def signatures(recording: Recording) -> Signatures:
     if table is None:
         return Signatures([], np.zeros(0, np.int64))
     names, raws, inputs = recording.names, recording.recorded.raws, recording.recorded.inputs
-    used = np.unique(table["name"])
+    used = distinct(table["name"])
     formula, valued = np.zeros(len(names), np.bool_), np.zeros(len(names), np.bool_)
     formula[used] = [families.find(names[code]) is not None for code in used.tolist()]
     valued[used] = [names[code] not in _VALUELESS for code in used.tolist()]
@@ -159,7 +159,7 @@ def _expansions(recording: Recording, form: Ints) -> Ints:
     """Return per node the code of the shape that its first operand may be expanded from; -1 for none, and where strides tell."""
     host, table = recording.host, recording.tables.get("op")
     out = np.full(host.size, -1, np.int64)
-    if table is None or any(recording.recorded.inputs[code] for code in np.unique(table["strides"]).tolist()):
+    if table is None or any(recording.recorded.inputs[code] for code in distinct(table["strides"]).tolist()):
         return out
     expands = np.array([name in _EXPANDS for name in recording.names], np.bool_)
     ops = np.flatnonzero(host.group == OP)
@@ -223,7 +223,7 @@ def _neighbours(recording: Recording, nodes: Ints) -> Ints:
     out[part, 0] = dims[outer[part]]
     out[:, 1] = _gradients(recording, nodes, dims)
     ops = np.flatnonzero(host.group == OP)
-    for thread in np.unique(host.thread[nodes]).tolist():
+    for thread in distinct(host.thread[nodes]).tolist():
         mine, there = np.flatnonzero(host.thread[nodes] == thread), ops[host.thread[ops] == thread]
         at = np.searchsorted(host.start[there], host.end[nodes[mine]], side="left")
         for step in range(_BEHIND):

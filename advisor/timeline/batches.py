@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, Spans, fetch, union
+from advisor.intervals import Bools, Ints, Spans, distinct, fetch, union
 from advisor.timeline.context import Context
 from advisor.timeline.engines import DECODE, DIFFUSION, MIXED, PREFILL, iterations
 
@@ -64,7 +64,7 @@ def batches(context: Context) -> Batches:
         phase=np.array([PHASES.index(iteration.batch.phase) for iteration in found], np.int64),
         sequences=numbers([iteration.batch.sequences for iteration in found]),
         tokens=numbers([iteration.batch.tokens for iteration in found]),
-        launches=counted(np.unique(work.launch[of_work >= 0])),
+        launches=counted(distinct(work.launch[of_work >= 0])),
         replays=counted(context.graph_nodes),
         of_work=of_work,
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, fetch, summed
+from advisor.intervals import Bools, Ints, distinct, fetch, summed
 from advisor.reading.columns import Table
 from advisor.reading.stream import Recorded
 from advisor.timeline import closures
@@ -143,7 +143,7 @@ class Host:
         )
         is_python = self.group == PYTHON
         if is_python.any():
-            codes = self._place_codes(np.unique(self.name[is_python]))
+            codes = self._place_codes(distinct(self.name[is_python]))
             place = self._without_lines(np.where(is_python, codes[self.name], -1))
             by_user = np.array([p.user for p in self.places], np.bool_)
             is_user = (place >= 0) & by_user[np.maximum(place, 0)] if len(by_user) else np.zeros(self.size, np.bool_)
@@ -174,7 +174,7 @@ class Host:
         called before, the line at which the recording began, which is where the program starts it: no place of what it does.
         """
         open_before = np.zeros(self.size, np.bool_)
-        for thread in np.unique(self.thread[place >= 0]).tolist():
+        for thread in distinct(self.thread[place >= 0]).tolist():
             mine = np.flatnonzero((self.group == PYTHON) & (self.thread == thread))
             first, last = int(self.start[mine].min()), int(self.end[mine].max())
             slack = min((last - first) // 100, _AT_ONCE_NS)
@@ -183,7 +183,7 @@ class Host:
             open_before[mine] = (self.start[mine] <= begun) & (self.end[mine] >= last - slack)
         open_before &= place >= 0
         lineless = {
-            code: self._place(replace(self.places[code], line=-1)) for code in np.unique(place[open_before]).tolist()
+            code: self._place(replace(self.places[code], line=-1)) for code in distinct(place[open_before]).tolist()
         }
         out = place.copy()
         out[open_before] = [lineless[code] for code in place[open_before].tolist()]
@@ -209,7 +209,7 @@ class Host:
     def _modules(self, is_python: Bools) -> Ints:
         """The path of nn.Module calls around each node, as a code into ``module_paths``."""
         names = self._recorded.names
-        used = np.unique(self.name[is_python]).tolist()
+        used = distinct(self.name[is_python]).tolist()
         short = {code: names[code][11:] for code in used if names[code].startswith("nn.Module: ")}
         if not short:
             return np.full(self.size, -1, np.int32)

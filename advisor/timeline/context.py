@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from advisor.intervals import EMPTY, Bools, Ints, Spans, clip, covered, fetch, summed, union
+from advisor.intervals import EMPTY, Bools, Ints, Spans, clip, covered, distinct, fetch, summed, union
 from advisor.results.analysis import typical_ms
 from advisor.timeline import cpu, waits
 from advisor.timeline import ledger as ledgers
@@ -201,7 +201,7 @@ class Context:
     def kernel_names(self) -> dict[int, KernelName]:
         """Meaning of each kernel's name, by name code."""
         work = self.recording.work
-        codes = np.unique(work.name[work.kind == KERNEL]).tolist()
+        codes = distinct(work.name[work.kind == KERNEL]).tolist()
         return {code: classify(self.names[code], self.recording.vendor) for code in codes}
 
     @cached_property

@@ -14,7 +14,7 @@ import re
 
 import numpy as np
 
-from advisor.intervals import Ints, fetch, union
+from advisor.intervals import Ints, distinct, fetch, union
 from advisor.timeline.calls import ANNOTATION, OP, RUNTIME
 from advisor.timeline.ledger import CODE, HostWaits, Layer, Ledger, layer_of, partition
 from advisor.timeline.recording import HOST_DEVICES, NO_DEVICE, Recording
@@ -43,7 +43,7 @@ def shows_device(recording: Recording) -> bool:
     if recording.metadata.accelerator is not None:
         return True
     calls = recording.tables.get("runtime")
-    if calls is not None and any(_DEVICE_CALL.search(names[code]) for code in np.unique(calls["name"]).tolist()):
+    if calls is not None and any(_DEVICE_CALL.search(names[code]) for code in distinct(calls["name"]).tolist()):
         return True
     instants = recording.tables.get("instant")
     if instants is not None and bool((~np.isin(instants["device_type"], (*HOST_DEVICES, NO_DEVICE))).any()):
@@ -80,7 +80,7 @@ def _names(recording: Recording) -> list[str]:
     Not of compiled graphs, whose hashes may spell anything, nor what a user calls a block of code.
     """
     tables = [(group, recording.tables[group]) for group in ("op", "annotation") if group in recording.tables]
-    used = {(group, code) for group, table in tables for code in np.unique(table["name"]).tolist()}
+    used = {(group, code) for group, table in tables for code in distinct(table["name"]).tolist()}
     names = ((group, recording.names[code]) for group, code in used)
     return [name for group, name in names if (_TORCHS_OWN if group == "annotation" else _OPERATOR).match(name)]
 
@@ -92,11 +92,11 @@ def main_thread(recording: Recording) -> int:
     if not len(ops):
         return host.launching_thread()
     time: dict[int, int] = {}
-    for thread in np.unique(host.thread[ops]).tolist():
+    for thread in distinct(host.thread[ops]).tolist():
         here = ops[host.thread[ops] == thread]
         time[thread] = union(host.start[here], host.end[here]).length
     steps = np.array([name.startswith("ProfilerStep#") for name in recording.names], np.bool_)
-    holding = set(np.unique(host.thread[steps[host.name] & np.isin(host.group, (OP, ANNOTATION))]).tolist())
+    holding = set(distinct(host.thread[steps[host.name] & np.isin(host.group, (OP, ANNOTATION))]).tolist())
     chosen = [thread for thread in time if thread in holding] or list(time)
     return max(chosen, key=lambda thread: (time[thread], -thread))
 
@@ -158,7 +158,7 @@ def _operators(recording: Recording, thread: int) -> list[Layer]:
     row_of = np.full(host.size, -1, np.int64)
     row_of[rows] = np.arange(len(rows))
     here = rows[host.thread[rows] == thread]
-    edges = np.unique(np.concatenate([host.start[here], host.end[here]]))
+    edges = distinct(np.concatenate([host.start[here], host.end[here]]))
     open_now = host.innermost(thread, edges[:-1])
     owner = fetch(inner, open_now)
     layers = []

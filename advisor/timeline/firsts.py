@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, complement, union
+from advisor.intervals import Bools, Ints, complement, distinct, union
 from advisor.timeline.calls import OP
 from advisor.timeline.recording import Recording
 from advisor.timeline.startup_table import FEW, FIRST_CALL, LEAST_NS, LONG_NS, SELECTION, SPECIALIZATION, TIMES, Rows
@@ -48,11 +48,11 @@ def find(recording: Recording, ops: Ints, first: Ints, rows: Rows) -> None:
     ops = ops[(own[ops] >= LEAST_NS) | _selecting(recording, host.name[ops])]
     if not len(ops):
         return
-    launched = np.unique(recording.work.launch[recording.work.launch >= 0])
+    launched = distinct(recording.work.launch[recording.work.launch >= 0])
     facts = _Facts(
         own, shapes(recording), _around(recording, launched), _around(recording, first), np.sort(host.start[launched])
     )
-    codes = np.unique(host.name[ops])
+    codes = distinct(host.name[ops])
     nodes = np.flatnonzero((host.group == OP) & np.isin(host.name, codes))
     nodes = nodes[np.lexsort((host.start[nodes], host.name[nodes]))]
     edges = np.searchsorted(host.name[nodes], codes)
@@ -68,7 +68,7 @@ def find(recording: Recording, ops: Ints, first: Ints, rows: Rows) -> None:
 
 
 def _selecting(recording: Recording, codes: Ints) -> Bools:
-    chosen = [code for code in np.unique(codes).tolist() if _SELECTS.search(recording.names[code])]
+    chosen = [code for code in distinct(codes).tolist() if _SELECTS.search(recording.names[code])]
     return np.isin(codes, chosen)
 
 
@@ -150,11 +150,11 @@ def _around(recording: Recording, nodes: Ints) -> Bools:
     """Flag the nodes and all that are around them."""
     host = recording.host
     flags = np.zeros(host.size, np.bool_)
-    around = np.unique(nodes)
+    around = distinct(nodes)
     while len(around := around[around >= 0]):
         fresh = around[~flags[around]]
         flags[fresh] = True
-        around = np.unique(host.parent[fresh]).astype(np.int64)
+        around = distinct(host.parent[fresh]).astype(np.int64)
     return flags
 
 

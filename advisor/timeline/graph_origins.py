@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, fetch
+from advisor.intervals import Bools, Ints, distinct, fetch
 from advisor.timeline.alignment import Candidates, align
 from advisor.timeline.calls import RUNTIME
 from advisor.timeline.context import Context
@@ -253,7 +253,7 @@ def _agree(names: Ints, sized: Ints | None, group: list[Reference]) -> _Agreed:
     most = 0
     for reference in exact or group:
         found = _candidates(names, sized, reference)
-        told = len(np.unique(found.place))
+        told = len(distinct(found.place))
         if told < most:
             continue
         if told > most:
@@ -287,7 +287,7 @@ def _candidates(names: Ints, sized: Ints | None, reference: Reference) -> Candid
     if sized is None or reference.sized is None:
         return by_name
     by_size = align(sized, reference.sized, whole=reference.whole)
-    return by_size if len(np.unique(by_size.place)) >= len(np.unique(by_name.place)) else by_name
+    return by_size if len(distinct(by_size.place)) >= len(distinct(by_name.place)) else by_name
 
 
 def _put(origins: Origins, members: Ints, reference: Reference, agreed: _Agreed) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, Spans, covered, subtract, union
+from advisor.intervals import Bools, Ints, Spans, covered, distinct, subtract, union
 from advisor.timeline.calls import ANNOTATION
 from advisor.timeline.context import Context
 
@@ -23,7 +23,7 @@ def harness(context: Context) -> Spans:
     marks = np.array([name.startswith(_MARK) for name in context.names], np.bool_)
     nodes = np.flatnonzero((host.group == ANNOTATION) & marks[host.name]) if host.size and marks.any() else none
     around = none if not len(nodes) else np.array([_like(context, node) for node in nodes.tolist()], np.int64)
-    inner, outer = nodes[around >= 0], np.unique(around[around >= 0])
+    inner, outer = nodes[around >= 0], distinct(around[around >= 0])
     return subtract(union(host.start[outer], host.end[outer]), union(host.start[inner], host.end[inner]))
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, Spans, covered, fetch, union
+from advisor.intervals import Bools, Ints, Spans, covered, distinct, fetch, union
 from advisor.timeline.calls import BACKWARD, OP
 from advisor.timeline.context import Context
 
@@ -138,7 +138,7 @@ def _odd(name: str, shapes: str, forward: bool) -> bool | None:
 def alone_ns(device: Ints, start: Ints, end: Ints) -> Ints:
     """ns of each kernel in which no other kernel runs on its device."""
     out = end - start
-    for number in np.unique(device).tolist():
+    for number in distinct(device).tolist():
         rows = device == number
         out[rows] -= covered(_overlap(start[rows], end[rows]), start[rows], end[rows])
     return out

@@ -20,6 +20,7 @@ from advisor.intervals import (
     Ints,
     Spans,
     covered,
+    distinct,
     exclusive,
     fetch,
     intersect,
@@ -142,7 +143,7 @@ class Ledger:
 
     def counted_steps(self) -> Ints:
         """Indices of the steps that steady work is counted in."""
-        steps: Ints = np.unique(self.step[self.counted])
+        steps: Ints = distinct(self.step[self.counted])
         return steps
 
     def step_ns(self, count: int) -> Ints:
@@ -236,7 +237,7 @@ def partition(recording: Recording, device: int, layers: list[Layer], early: Boo
     edges = [np.array([low, high], np.int64), bounds]
     for layer in layers:
         edges += [layer.start, layer.end]
-    points = np.unique(np.clip(np.concatenate(edges), low, high))
+    points = distinct(np.clip(np.concatenate(edges), low, high))
     start, end = points[:-1], points[1:]
     cause = np.full(len(start), CODE["unknown"], np.int64)
     row = np.full(len(start), -1, np.int64)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.intervals import Ints, fetch
+from advisor.intervals import Ints, distinct, fetch
 from advisor.timeline.context import Context
 from advisor.timeline.recording import HOST_DEVICES, NO_DEVICE
 
@@ -23,7 +23,7 @@ def instants(context: Context) -> dict[str, Ints]:
     there = events["device_type"] != NO_DEVICE
     events = {key: values[there] for key, values in events.items()}
     device = np.where(np.isin(events["device_type"], HOST_DEVICES), -1, events["device"])
-    for own, worked in _numbers(context, np.unique(device[device >= 0]).tolist()).items():
+    for own, worked in _numbers(context, distinct(device[device >= 0]).tolist()).items():
         device = np.where((events["device"] == own) & (device >= 0), worked, device)
     return events | {"start_ns": events["ts"] - context.recording.zero_ns if len(order) else order, "device": device}
 

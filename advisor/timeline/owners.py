@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.intervals import EMPTY, Bools, Ints, Spans, covered, intersect, subtract, union
+from advisor.intervals import EMPTY, Bools, Ints, Spans, covered, distinct, intersect, subtract, union
 from advisor.timeline import closures, stalls
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, PYTHON, RUNTIME
 from advisor.timeline.context import Context
@@ -367,7 +367,7 @@ def _first_calls(context: Context, nodes: Ints) -> Bools:
     host = context.recording.host
     flags = np.zeros(len(nodes), np.bool_)
     dur = host.end - host.start
-    for code in np.unique(host.name[nodes]).tolist():
+    for code in distinct(host.name[nodes]).tolist():
         calls = np.flatnonzero((host.name == code) & np.isin(host.group, (PYTHON, OP, RUNTIME)))
         first = calls[np.argmin(host.start[calls])]
         others = calls[calls != first]
@@ -378,7 +378,7 @@ def _first_calls(context: Context, nodes: Ints) -> Bools:
 
 def _placed(context: Context, names: Ints, known: dict[int, bool]) -> Bools:
     """Flag the names of Python frames that have a place in the source; *known* keeps what was found."""
-    for code in np.unique(names).tolist():
+    for code in distinct(names).tolist():
         if code not in known:
             known[code] = parse_frame(context.names[code], context.recording.host.libraries) is not None
     return np.array([known[code] for code in names.tolist()], np.bool_)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor import hardware
-from advisor.intervals import Bools, Ints, Spans, fetch, union
+from advisor.intervals import Bools, Ints, Spans, distinct, fetch, union
 from advisor.privacy import scrub, scrub_all
 from advisor.reading.metadata import Device
 from advisor.reading.stream import Recorded
@@ -122,7 +122,7 @@ class Recording:
         start = start[order]
         duration = self._sound_durations(start, columns["dur"], columns["device"], columns["stream"])
         kernels = columns["kind"] == KERNEL
-        codes = np.unique(columns["name"][kernels])
+        codes = distinct(columns["name"][kernels])
         communicating = codes[np.array([communicates(self.names[code]) for code in codes.tolist()], np.bool_)]
         is_comm = kernels & np.isin(columns["name"], communicating)
         return Work(
@@ -175,7 +175,7 @@ class Recording:
     def devices(self) -> list[int]:
         """Devices with GPU work, the busiest first."""
         work = self.work
-        ids = np.unique(work.device).tolist()
+        ids = distinct(work.device).tolist()
         busy = {device: self.busy(device).length for device in ids}
         return sorted(ids, key=lambda device: (-busy[device], device))
 
@@ -192,7 +192,7 @@ class Recording:
         calls = self.tables.get("runtime")
         hip = cuda = False
         if calls is not None:
-            used = {self.names[code] for code in np.unique(calls["name"]).tolist()}
+            used = {self.names[code] for code in distinct(calls["name"]).tolist()}
             hip = any(name.startswith("hip") for name in used)
             cuda = any(name.startswith(("cuda", "cu")) for name in used) and not hip
         hip = hip or self.metadata.hip
@@ -263,7 +263,7 @@ class Recording:
             if table is None:
                 continue
             at = table["ts"] - self.zero_ns
-            inside = np.unique(table["name"][(at >= step.start) & (at < max(step.end, step.start + 1))])
+            inside = distinct(table["name"][(at >= step.start) & (at < max(step.end, step.start + 1))])
             if any(not names[code].startswith("ProfilerStep#") for code in inside.tolist()):
                 return False
         launched = np.where(work.launch >= 0, fetch(self.host.start, work.launch), work.start)

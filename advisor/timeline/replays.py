@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from advisor.intervals import Ints, Spans, union
+from advisor.intervals import Ints, Spans, distinct, union
 from advisor.timeline.recording import Recording
 
 
@@ -21,7 +21,7 @@ def pending(recording: Recording, graphs: Ints) -> Spans:
     end = int(recording.extent[1])
     replayed = np.isin(work.launch[linked], graphs)
     streams = work.device[linked].astype(np.int64) * (1 << 32) + work.stream[linked]
-    used = np.unique(streams[replayed]).tolist()
+    used = distinct(streams[replayed]).tolist()
     for stream in used:
         here = np.flatnonzero(streams == stream)
         of_stream = np.isin(graphs, work.launch[linked[here]])

@@ -10,7 +10,7 @@ import re
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints
+from advisor.intervals import Bools, Ints, distinct
 from advisor.timeline.calls import OP
 from advisor.timeline.firsts import first_of, shapes, still
 from advisor.timeline.recording import Recording
@@ -31,10 +31,10 @@ def find(recording: Recording, rows: Rows) -> Ints:
     if not generated.any():
         return np.zeros(0, np.int64)
     inner = np.flatnonzero((host.group == OP) & generated[host.name])
-    around = np.unique(host.parent[inner]).astype(np.int64)
+    around = distinct(host.parent[inner]).astype(np.int64)
     around = around[around >= 0]
     ranges = np.array([_RANGES.search(name) is not None for name in names], np.bool_)
-    codes = np.unique(host.name[around[(host.group[around] == OP) & ~generated[host.name[around]]]])
+    codes = distinct(host.name[around[(host.group[around] == OP) & ~generated[host.name[around]]]])
     codes = codes[~ranges[codes]]
     functions = np.flatnonzero(np.isin(host.name, codes) & (host.group == OP))
     functions = functions[np.argsort(host.start[functions], kind="stable")]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, fetch, inside, subtract, union
+from advisor.intervals import Bools, Ints, distinct, fetch, inside, subtract, union
 from advisor.timeline import waits as w
 from advisor.timeline.calls import OP, RUNTIME
 from advisor.timeline.ledger import HostWaits
@@ -71,7 +71,7 @@ def _usual(recording: Recording, groups: Bools, names: Ints) -> Ints:
     """Median duration of all calls of each of some names; 0 for a name with too few to know."""
     host = recording.host
     usual = np.zeros(len(recording.names) + 1, np.int64)
-    like = np.flatnonzero(groups & np.isin(host.name, np.unique(names)))
+    like = np.flatnonzero(groups & np.isin(host.name, distinct(names)))
     dur = (host.end - host.start)[like]
     order = np.lexsort((dur, host.name[like]))
     codes, first, count = np.unique(host.name[like][order], return_index=True, return_counts=True)
@@ -97,11 +97,11 @@ def _at_random(recording: Recording, nodes: Ints) -> Ints:
         around = np.where(above >= 0, name_of[host.name[np.maximum(above, 0)]], -1)
         place = np.unique(place * width + around + 1, return_inverse=True)[1]
     step = recording.host_step_of(host.start[nodes])
-    seen = np.unique(place * (recording.step_count + 2) + step + 1)
+    seen = distinct(place * (recording.step_count + 2) + step + 1)
     steps = np.bincount(seen // (recording.step_count + 2), minlength=int(place.max()) + 1)
     often = (steps >= 2) & (steps > _MOST_STEPS * recording.step_count)
     kept = nodes[~often[place]]
-    return kept if len(np.unique(place[~often[place]])) >= _PLACES else kept[:0]
+    return kept if len(distinct(place[~often[place]])) >= _PLACES else kept[:0]
 
 
 def _own_time(recording: Recording, nodes: Ints) -> Stalls:

@@ -11,7 +11,7 @@ import re
 
 import numpy as np
 
-from advisor.intervals import EMPTY, Bools, Ints, complement, covered, fetch, inside
+from advisor.intervals import EMPTY, Bools, Ints, complement, covered, distinct, fetch, inside
 from advisor.timeline import firsts
 from advisor.timeline import specialization as torchscript
 from advisor.timeline import waits as w
@@ -93,7 +93,7 @@ def recurring_selection(recording: Recording, table: Startup) -> Bools:
     A program with a few shapes selects for each once, and is done. Where shapes vary it never is: that is no start-up.
     """
     later = (table.kind == SELECTION) & (recording.host_step_of(table.start) >= _STEADY_STEP)
-    steps = np.unique(recording.host_step_of(table.start[later]))
+    steps = distinct(recording.host_step_of(table.start[later]))
     flags: Bools = later & (len(steps) >= _LATER)
     return flags
 
@@ -127,14 +127,14 @@ def _without_stalls(recording: Recording, table: Startup, first: Ints) -> Startu
     """Leave out single first calls that are slow where others are not: the thread was not running."""
     dur = table.end - table.start
     doubtful = np.isin(table.kind, (LOADING, SELECTION, FIRST_CALL)) & (table.node >= 0)
-    slow = len(np.unique(table.node[doubtful]))
-    distinct = max(len(np.unique(first)), 1)
-    if slow >= _COLD_CALLS and slow >= _COLD_SHARE * distinct:
+    slow = len(distinct(table.node[doubtful]))
+    calls = max(len(distinct(first)), 1)
+    if slow >= _COLD_CALLS and slow >= _COLD_SHARE * calls:
         return table
     # Whose steps are numbered from 2 on has run steps before the recording, and found its code then. One step is not enough:
     # gradients are added to others for the first time in the second.
-    warm = bool(recording.marked) and recording.marked[0].number > 1 and distinct >= _COLD_CALLS
-    if not warm and slow and distinct < _COLD_CALLS / _COLD_SHARE:
+    warm = bool(recording.marked) and recording.marked[0].number > 1 and calls >= _COLD_CALLS
+    if not warm and slow and calls < _COLD_CALLS / _COLD_SHARE:
         return table  # too few kernels to tell
     # An allocation before all launches makes the context.
     opens = _match(recording, firsts.ALLOCATES, fetch(recording.host.name, table.node)) & (table.node >= 0)
@@ -159,7 +159,7 @@ def _with_first_iteration(recording: Recording, table: Startup) -> Startup:
     if count < FEW or later < count or until <= low or high <= until:
         return table
     # The layers of one iteration are alike too, but for its first kernels and its last.
-    launched, later_names = np.unique(names[early]), np.unique(names[~early])
+    launched, later_names = distinct(names[early]), distinct(names[~early])
     gone, new = np.setdiff1d(launched, later_names), np.setdiff1d(later_names, launched)
     known = int(covered(table.spans(), np.array([low]), np.array([until]))[0])
     rest = until - low - known
@@ -169,7 +169,7 @@ def _with_first_iteration(recording: Recording, table: Startup) -> Startup:
         return table
     holes = complement(table.spans(), low, until)
     rows = Rows()
-    for kind in np.unique(table.kind).tolist():
+    for kind in distinct(table.kind).tolist():
         at = np.flatnonzero(table.kind == kind)
         rows.add(kind, table.node[at], table.start[at], table.end[at])
     rows.add(FIRST_ITERATION, np.full(len(holes.start), -1, np.int64), holes.start, holes.end)
@@ -179,7 +179,7 @@ def _with_first_iteration(recording: Recording, table: Startup) -> Startup:
 def _match(recording: Recording, pattern: re.Pattern[str], codes: Ints) -> Bools:
     """Flag the name codes whose names match; only names that occur are looked at."""
     flags = np.zeros(len(recording.names), np.bool_)
-    for code in np.unique(codes).tolist():
+    for code in distinct(codes).tolist():
         flags[code] = pattern.search(recording.names[code]) is not None
     return flags[codes]
 
@@ -262,7 +262,7 @@ def _compilations(recording: Recording, compiles: w.Waits, rows: Rows) -> None:
     if len(recording.steps) >= 2:
         starts = np.array([step.start for step in recording.steps], np.int64)
         at = np.searchsorted(starts, compiles.start, side="right") - 1
-        again = len(np.unique(at[at > 0]))  # what step after step compiles is no start-up, not even in the first
+        again = len(distinct(at[at > 0]))  # what step after step compiles is no start-up, not even in the first
         chosen = (at <= 0) & (2 * again < len(starts) - 1)
     else:
         # One iteration, or none known: what comes before nearly all of the GPU's work sets it up.

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from advisor.intervals import Ints
+from advisor.intervals import Ints, distinct
 from advisor.timeline.calls import OP, RUNTIME
 from advisor.timeline.operator_names import moves_no_data
 from advisor.timeline.recording import Recording
@@ -28,14 +28,14 @@ def find(recording: Recording) -> Ints:
     long = np.flatnonzero((host.group == OP) & (host.end - host.start >= LEAST_NS))
     if not len(long):
         return long
-    codes = np.unique(host.name[long]).tolist()
+    codes = distinct(host.name[long]).tolist()
     named = [code for code in codes if _COMPUTES.match(names[code]) and not moves_no_data(names[code])]
     ops = long[np.isin(host.name[long], named)]
     work = recording.work
     unnamed = work.start[work.correlation <= 0]
     ops = ops[np.searchsorted(unnamed, host.end[ops]) == np.searchsorted(unnamed, host.start[ops])]
     chosen = []
-    for thread in np.unique(host.thread[ops]).tolist():
+    for thread in distinct(host.thread[ops]).tolist():
         calls = np.sort(host.start[(host.group == RUNTIME) & (host.thread == thread)])
         if not len(calls):
             continue  # what a thread without launches does delays none

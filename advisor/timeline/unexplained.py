@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from advisor.intervals import EMPTY, Bools, Ints, Spans, complement, fetch, union
+from advisor.intervals import EMPTY, Bools, Ints, Spans, complement, distinct, fetch, union
 from advisor.timeline.calls import OP, RUNTIME
 from advisor.timeline.recording import Recording
 
@@ -65,7 +65,7 @@ def silent(recording: Recording) -> Spans:
     if "python" in recording.tables or any(recording.recorded.stacks) or not acts.any():
         return EMPTY
     threads = np.append(
-        np.unique(host.thread[recording.work.launch[recording.work.launch >= 0]]), host.launching_thread()
+        distinct(host.thread[recording.work.launch[recording.work.launch >= 0]]), host.launching_thread()
     )
     torchs = np.array([name.startswith(("Optimizer.", "enumerate(")) for name in recording.names], np.bool_)
     steps = np.array([name.startswith("ProfilerStep#") for name in recording.names], np.bool_)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, Spans, covered, union
+from advisor.intervals import Bools, Ints, Spans, covered, distinct, union
 from advisor.timeline.calls import ANNOTATION, OP, PYTHON, RUNTIME
 from advisor.timeline.recording import COPY, Recording
 
@@ -105,7 +105,7 @@ def loader_waits(recording: Recording) -> Batches:
     if len(nodes):
         inner = np.isin(host.parent[nodes], nodes)
         nodes = nodes[~inner]
-    threads = set(np.unique(host.thread[host.group == RUNTIME]).tolist())
+    threads = set(distinct(host.thread[host.group == RUNTIME]).tolist())
     if threads:
         main = host.launching_thread()
         threads |= {main}
@@ -153,7 +153,7 @@ def unpickling(recording: Recording, waits: Waits) -> Ints:
         return np.full(len(waits.start), -1, np.int64)
     loads = nodes_by_name(recording, _LOADS, (PYTHON,))
     out = np.zeros(len(waits.start), np.int64)
-    for thread in np.unique(host.thread[waits.node]).tolist() if len(loads) else ():
+    for thread in distinct(host.thread[waits.node]).tolist() if len(loads) else ():
         here, own = host.thread[waits.node] == thread, loads[host.thread[loads] == thread]
         spans = union(host.start[own], host.end[own])
         out[here] = covered(spans, waits.start[here], waits.end[here])
@@ -170,7 +170,7 @@ def compiles(recording: Recording) -> Waits:
     host, nodes = recording.host, nodes_by_name(recording, _COMPILE, (ANNOTATION, OP, PYTHON))
     # In the forest's order what lies inside another span follows it, and ends no later.
     outermost = np.ones(len(nodes), np.bool_)
-    for thread in np.unique(host.thread[nodes]).tolist() if len(nodes) else ():
+    for thread in distinct(host.thread[nodes]).tolist() if len(nodes) else ():
         here = np.flatnonzero(host.thread[nodes] == thread)
         reach = np.maximum.accumulate(host.end[nodes[here]])
         outermost[here[1:]] = host.start[nodes[here[1:]]] >= reach[:-1]

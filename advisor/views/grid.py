@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from advisor.intervals import Bools, Ints
+from advisor.intervals import Bools, Ints, distinct
 from advisor.results.field import Cell
 from advisor.results.views import Grid, Heading
 
@@ -144,7 +144,7 @@ class Groups:
         if not known.any():
             return np.zeros(self.count, np.int64)
         width = int(labels.max()) + 1
-        return np.bincount(np.unique(self.codes[known] * width + labels[known]) // width, minlength=self.count)
+        return np.bincount(distinct(self.codes[known] * width + labels[known]) // width, minlength=self.count)
 
 
 def ms(ns: Values) -> list[float]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from advisor.intervals import fetch
+from advisor.intervals import distinct, fetch
 from advisor.reading.held import Held, Snapshot
 from advisor.results.memory import Holder, MemoryPeak
 from advisor.timeline.context import Context
@@ -88,7 +88,7 @@ def _around(context: Context, when: Any) -> list[tuple[int | None, str | None, s
     host = context.recording.host
     node = np.full(len(when), -1, np.int64)
     running = np.zeros(len(when), np.int64)
-    for thread in np.unique(host.thread).tolist():
+    for thread in distinct(host.thread).tolist():
         found = host.innermost(thread, when)
         inside = (found >= 0) & (fetch(host.attributes.op, found) >= 0)
         node = np.where(inside, found, node)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, fetch
+from advisor.intervals import Bools, Ints, distinct, fetch
 from advisor.results.views import Track
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, PYTHON, RUNTIME
 from advisor.timeline.ledger import CAUSES
@@ -144,7 +144,7 @@ def host_categories(context: Context, inside: Bools) -> tuple[Ints, dict[int, st
     python = np.flatnonzero(inside & (host.group == PYTHON))
     labels: dict[int, str] = {}
     kind = np.full(len(names), -1, np.int64)
-    for code in np.unique(host.name[python]).tolist():
+    for code in distinct(host.name[python]).tolist():
         name = names[code]
         if name.startswith("nn.Module: "):
             kind[code], labels[code] = 1, name[11:]

@@ -10,7 +10,7 @@ import numpy as np
 
 from advisor.frames import FRAMES
 from advisor.frames.frame import Rows
-from advisor.intervals import Bools, Ints
+from advisor.intervals import Bools, Ints, distinct
 from advisor.views.steps import Extent
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Marks:
     def _share(self, evidence: _Evidence) -> None:
         """Give a rule all of whose events show others every second of what it shares with them."""
         for marks, part in zip(self._all, evidence.parts, strict=True):
-            for other in np.unique(marks[part]).tolist():
+            for other in distinct(marks[part]).tolist():
                 shared = part[marks[part] == other]
                 if sum(int((column == other).sum()) for column in self._all) > 1:
                     marks[shared[1::2] if len(shared) > 1 else shared] = evidence.rule

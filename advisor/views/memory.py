@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from advisor.intervals import Ints
+from advisor.intervals import Ints, distinct
 from advisor.results.field import Cell
 from advisor.results.views import Grid, Heading, MemoryCurve
 from advisor.timeline import memory
@@ -38,13 +38,13 @@ def thin(when: Ints, curves: list[Ints], most: int = MOST_POINTS) -> Ints:
         order = np.lexsort((curve, bucket))
         edge = np.flatnonzero(np.diff(bucket[order]))
         keep += [order[np.append(0, edge + 1)], order[np.append(edge, len(order) - 1)], np.array([np.argmax(curve)])]
-    return np.unique(np.concatenate(keep))
+    return distinct(np.concatenate(keep))
 
 
 def curves(trace: Trace) -> list[MemoryCurve]:
     """One curve per GPU with memory events, the busiest first; the host's where only the host has any."""
     points = trace.context.once(memory.curve)
-    devices = np.unique(points["device"]).tolist()
+    devices = distinct(points["device"]).tolist()
     gpus = [device for device in devices if device >= 0]
     rank = {device: at for at, device in enumerate(trace.context.recording.devices)}
     gpus.sort(key=lambda device: (rank.get(device, len(rank)), device))

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.frames import FRAMES
+from advisor.intervals import distinct
 from advisor.results.samples import Samples
 from advisor.timeline.ledger import OF_STEPS
 from advisor.views.applied import facts_of
@@ -98,7 +99,7 @@ def collect(trace: Trace, rows: Mapping[str, tuple[str, Bools]]) -> Samples:
     ledger = trace.ledger
     rules = {}
     for rule, (frame, mask) in rows.items():
-        segments = np.unique(np.asarray(trace.claims(frame, mask), np.int64))
+        segments = distinct(np.asarray(trace.claims(frame, mask), np.int64))
         inside = segments[ledger.step[segments] >= 0]
         owned = np.zeros(sampling.count)
         np.add.at(owned, ledger.step[inside], ledger.dur_ns[inside] / MS)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from advisor.intervals import Bools, Ints, Spans, union
+from advisor.intervals import Bools, Ints, Spans, distinct, union
 from advisor.results.phases import Phase
 from advisor.timeline.engines import DIFFUSION, Batch, iterations
 from advisor.timeline.kernel_names import EXPERTS
@@ -91,7 +91,7 @@ def _phase(
         ms=ms,
         token_ms=total_ns / 1e6 / known if known else None,
         host_ms=sum(int(host.end[node] - host.start[node]) for _, node, _ in members) / count / 1e6,
-        launches=sum(len(np.unique(work.launch[rows])) for _, _, rows in members) / count,
+        launches=sum(len(distinct(work.launch[rows])) for _, _, rows in members) / count,
         kernels=len(kernels) / count,
         busy_share=busy_ns / total_ns if whole and total_ns else None,
         attention_share=share("attention"),

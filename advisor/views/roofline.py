@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from advisor.intervals import distinct
 from advisor.results.roofline import Roof, Roofline, RoofPoint
 from advisor.roofline.limits import FORMATS, limits, rates_of
 from advisor.timeline.context import Context
@@ -46,7 +47,7 @@ def roofline(context: Context) -> Roofline | None:
         )
         for at in shown.tolist()
     ]
-    ran = {FORMATS[code] for code in np.unique(format_[format_ >= 0]).tolist()}
+    ran = {FORMATS[code] for code in distinct(format_[format_ >= 0]).tolist()}
     roofs = [
         Roof(format=name, tflops=limit.peak, reachable_tflops=limit.reachable)
         for name in ran

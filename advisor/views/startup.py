@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from advisor.intervals import Ints, exclusive, fetch, summed
+from advisor.intervals import Ints, distinct, exclusive, fetch, summed
 from advisor.results.analysis import StartupPart
 from advisor.timeline.calls import OP, RUNTIME
 from advisor.timeline.context import Context
@@ -21,7 +21,7 @@ def startup_parts(context: Context) -> list[StartupPart]:
         return []
     cost = summed(ledger.row[segments], ledger.dur_ns[segments], len(table.start))
     parts = []
-    for kind in np.unique(table.kind[cost > 0]).tolist():
+    for kind in distinct(table.kind[cost > 0]).tolist():
         rows = np.flatnonzero((table.kind == kind) & (cost > 0))
         parts.append(_part(context, kind, rows, cost[rows]))
     return sorted(parts, key=lambda part: -part.ms)
@@ -48,7 +48,7 @@ def lead(context: Context) -> tuple[float | None, list[StartupPart]]:
     )
     cost = own.end - own.start
     parts = []
-    for kind in np.unique(table.kind[inner]).tolist():
+    for kind in distinct(table.kind[inner]).tolist():
         rows = table.kind[inner] == kind
         if cost[rows].any():
             parts.append(_part(context, kind, inner[rows], cost[rows]))
@@ -66,7 +66,7 @@ def _part(context: Context, kind: int, rows: Ints, cost: Ints) -> StartupPart:
     # The first copy of a model, or the end of a capture, only marks a span: what its time went to are the operators inside.
     marks = (nodes >= 0) & (kind in _MARKED) & (2 * (fetch(host.end, named) - fetch(host.start, named)) < cost)
     shown = np.flatnonzero((codes >= 0) & ~marks)
-    heavy = {code: int(cost[shown][codes[shown] == code].sum()) for code in np.unique(codes[shown]).tolist()}
+    heavy = {code: int(cost[shown][codes[shown] == code].sum()) for code in distinct(codes[shown]).tolist()}
     for at in np.flatnonzero(marks).tolist():
         for code, ns in _inside(context, int(rows[at])).items():
             heavy[code] = heavy.get(code, 0) + min(ns, int(cost[at]))

@@ -10,7 +10,7 @@ from advisor.frames.patterns.dense_embedding import MILLION
 from advisor.frames.patterns.find import Patterns, find
 from advisor.frames.patterns.tree import Pairs, join
 from advisor.frames.schema import COMMON, Schema, integer, real, text
-from advisor.intervals import Bools, Ints
+from advisor.intervals import Bools, Ints, distinct
 from advisor.timeline.calls import BACKWARD
 from advisor.timeline.context import Context
 from advisor.timeline.ledger import BUSY
@@ -135,10 +135,10 @@ def _claims(context: Context, mask: Bools) -> Ints:
     """The device's time in the work that a fix would spare, and the idle time of the patterns."""
     patterns = context.once(find)
     works = join(patterns.own, patterns.partly)
-    busy = context.ledger.owned(np.unique(works.index[mask[works.row]]), *BUSY)
+    busy = context.ledger.owned(distinct(works.index[mask[works.row]]), *BUSY)
     idle = np.union1d(busy, patterns.idle.index[mask[patterns.idle.row]])
     ops = patterns.ops.index[mask[patterns.ops.row]]
-    return np.union1d(idle, context.ledger.owned(np.unique(ops), *_OPERATORS)) if len(ops) else idle
+    return np.union1d(idle, context.ledger.owned(distinct(ops), *_OPERATORS)) if len(ops) else idle
 
 
 def _events(context: Context, mask: Bools) -> tuple[Ints, Ints]:
@@ -147,20 +147,20 @@ def _events(context: Context, mask: Bools) -> tuple[Ints, Ints]:
     own, kinds = join(patterns.own, patterns.partly), patterns.kinds
     bare = mask & (np.bincount(own.row, minlength=len(mask)) == 0)
     nodes = np.concatenate([pattern.node for pattern in kinds])[bare] if kinds else np.zeros(0, np.int64)
-    return np.unique(own.index[mask[own.row]]), nodes
+    return distinct(own.index[mask[own.row]]), nodes
 
 
 def _inside(context: Context, mask: Bools) -> Ints:
     """All GPU work of the patterns."""
     inside = context.once(find).inside
-    return np.unique(inside.index[mask[inside.row]])
+    return distinct(inside.index[mask[inside.row]])
 
 
 def _returns(context: Context, mask: Bools) -> tuple[float, float]:
     """Part of the time that the rows own which their fix is sure to spare, and which it can: of the products up to so much."""
     patterns, cost = context.once(find), context.work_cost
     spared, replaced = (
-        float(cost[np.unique(part.index[mask[part.row]])].sum()) for part in (patterns.own, patterns.partly)
+        float(cost[distinct(part.index[mask[part.row]])].sum()) for part in (patterns.own, patterns.partly)
     )
     if not replaced:
         return 1.0, 1.0

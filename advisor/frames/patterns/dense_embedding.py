@@ -11,7 +11,7 @@ import numpy.typing as npt
 from advisor.frames import optimizers
 from advisor.frames.patterns.tree import HIGHEST, NOTHING, Occurrences, Pairs, Tree, size_of, spread
 from advisor.frames.patterns.updates import LISTED, Shape, first_operand
-from advisor.intervals import Bools, Ints, summed
+from advisor.intervals import Bools, Ints, distinct, summed
 from advisor.timeline.calls import BACKWARD, FORWARD, OP, ZERO_GRAD
 
 _DENSE = re.compile(r"^aten::(?:embedding|_embedding_bag)_dense_backward$")
@@ -108,7 +108,7 @@ def _weights(tree: Tree) -> set[Shape]:
     """Shapes of the operands of products and of what is transposed for one."""
     nodes = tree.ops(tree.codes_of(lambda name: _PRODUCT.match(name) is not None))
     nodes = nodes[tree.host.attributes.phase[nodes] == FORWARD]
-    found = {shape for code in np.unique(tree.dims(nodes)).tolist() for shape in tree.shapes.operands(code)}
+    found = {shape for code in distinct(tree.dims(nodes)).tolist() for shape in tree.shapes.operands(code)}
     return found | {shape[::-1] for shape in found}
 
 
@@ -119,7 +119,7 @@ def _handled(tree: Tree, tables: _Tables) -> tuple[Pairs, Floats]:
     """
     host, phase = tree.host, tree.host.attributes.phase
     steps = optimizers.nodes(tree.context)
-    inner = np.unique(spread(steps + 1, tree.after(steps)).index)
+    inner = distinct(spread(steps + 1, tree.after(steps)).index)
     zeros = tree.ops(tree.codes_of(lambda name: _ZERO.match(name) is not None))
     zeros = zeros[np.isin(phase[zeros], (FORWARD, ZERO_GRAD))]
     nodes = np.union1d(inner[(host.group[inner] == OP) & (phase[inner] != BACKWARD)], zeros)

@@ -21,6 +21,7 @@ from advisor.frames.patterns.training_mode import training_mode
 from advisor.frames.patterns.transfer import created_on_host, sent_back_and_forth
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, spread
 from advisor.frames.patterns.unused_gradients import unused_gradients
+from advisor.intervals import distinct
 from advisor.timeline.calls import BACKWARD
 from advisor.timeline.context import Context
 from advisor.timeline.launch_origin import thread_behind
@@ -94,7 +95,7 @@ def _idle(tree: Tree, occurrences: Occurrences) -> Pairs:
     busy = ledger.through("host", "operator") if occurrences.kind in _COMPUTES_ON_HOST else ledger.through("host")
     meanwhile = meanwhile.where(busy[meanwhile.index])
     # Of the thread that launches next, not of the one with most calls: a backward pass can have more than what it is of.
-    segments = np.unique(meanwhile.index)
+    segments = distinct(meanwhile.index)
     thread = np.full(len(ledger.cause), -1, np.int64)
     thread[segments] = thread_behind(context, ledger.end_ns[segments])
     meanwhile = meanwhile.where(thread[meanwhile.index] == tree.host.thread[occurrences.node][meanwhile.row])

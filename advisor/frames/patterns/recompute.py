@@ -7,6 +7,7 @@ import re
 import numpy as np
 
 from advisor.frames.patterns.tree import HIGHEST, Occurrences, Tree
+from advisor.intervals import distinct
 from advisor.timeline.calls import BACKWARD
 
 # The derivative of no operator calls these: inside a node of the autograd graph they are a forward pass run again.
@@ -34,7 +35,7 @@ def recompute(tree: Tree) -> Occurrences | None:
     nodes = np.flatnonzero(again)
     around = tree.host.above(nodes, tree.engine, HIGHEST)
     nodes, around = nodes[around >= 0], around[around >= 0]
-    proven = np.unique(around[codes[tree.host.name[nodes]] | named[tree.host.name[around]]])
+    proven = distinct(around[codes[tree.host.name[nodes]] | named[tree.host.name[around]]])
     keep = np.isin(around, proven)
     nodes, around = nodes[keep], around[keep]
     if not len(nodes):

@@ -6,7 +6,7 @@ import numpy as np
 
 from advisor.frames.patterns.transfer import copies_of, senders
 from advisor.frames.patterns.tree import Occurrences, Pairs, Tree
-from advisor.intervals import Ints
+from advisor.intervals import Ints, distinct
 
 _CHOOSES = frozenset(
     f"aten::{name}"
@@ -62,7 +62,7 @@ def _choosing(tree: Tree, send: int, vocabulary: int) -> Ints:
     at = int(np.searchsorted(items, tree.after(np.array([send]))[0]))
     near: Ints = items[at : at + _NEAR]
     near = near[tree.host.thread[near] == tree.host.thread[send]]
-    launching = np.unique(tree.launched_below(near).row)
+    launching = distinct(tree.launched_below(near).row)
     near = near[: int(launching[0])] if len(launching) else near
     named = tree.codes_of(_CHOOSES.__contains__)[tree.host.name[near]]
     wide = tree.shapes.column(

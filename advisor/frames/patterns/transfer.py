@@ -6,7 +6,7 @@ import numpy as np
 
 from advisor.frames.copies import parse
 from advisor.frames.patterns.tree import HIGHEST, Occurrences, Pairs, Tree, spread
-from advisor.intervals import Bools, Ints
+from advisor.intervals import Bools, Ints, distinct
 from advisor.timeline.calls import FORWARD, OP
 from advisor.timeline.recording import COPY
 
@@ -153,7 +153,7 @@ def _may_be_same(tree: Tree, send: int, low: int, high: int) -> bool:
     """Tell whether what ran between two copies can have turned one tensor into the other: nothing, or something of its shape."""
     items = tree.outermost[slice(*np.searchsorted(tree.outermost, [low, high]))]
     shape = tree.shapes.operands(int(tree.dims(np.array([send]))[0]))[0]
-    codes = np.unique(tree.dims(items)).tolist()
+    codes = distinct(tree.dims(items)).tolist()
     return not len(items) or any(shape in tree.shapes.operands(code) for code in codes)
 
 

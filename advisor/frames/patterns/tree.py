@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints, fetch, summed
+from advisor.intervals import Bools, Ints, distinct, fetch, summed
 from advisor.timeline.calls import OP
 from advisor.timeline.context import Context
 from advisor.timeline.recording import KERNEL
@@ -39,7 +39,7 @@ class Pairs:
         if not len(self.row):
             return self
         width = int(self.index.max()) + 1
-        keys = np.unique(self.row.astype(np.int64) * width + self.index)
+        keys = distinct(self.row.astype(np.int64) * width + self.index)
         return Pairs(keys // width, keys % width)
 
     def total(self, values: Ints, size: int) -> Ints:
@@ -111,7 +111,7 @@ class Tree:
     @cached_property
     def _names(self) -> list[tuple[int, str]]:
         """Codes and names of all operators."""
-        used = np.unique(self.host.name[self.host.group == OP]).tolist()
+        used = distinct(self.host.name[self.host.group == OP]).tolist()
         return [(code, self.context.names[code]) for code in used]
 
     def codes_of(self, holds: Callable[[str], bool]) -> Bools:
@@ -143,7 +143,7 @@ class Tree:
         """The first node behind all that lies below each node."""
         out = np.asarray(nodes, np.int64) + 1
         thread = np.searchsorted(self._low, nodes, side="right") - 1
-        for which in np.unique(thread).tolist():
+        for which in distinct(thread).tolist():
             rows = thread == which
             low, high = self._low[which], self._high[which]
             ends = np.searchsorted(self.host.start[low:high], self.host.end[nodes[rows]], side="left") + low

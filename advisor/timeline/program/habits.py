@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints
+from advisor.intervals import Bools, Ints, distinct
 from advisor.timeline.calls import FORWARD, OP
 from advisor.timeline.context import Context
 
@@ -78,7 +78,7 @@ def _selects(context: Context) -> str | None:
     within = selection.node >= 0
     node, dur = selection.node[within], (selection.end - selection.start)[within]
     time: dict[str, int] = {}
-    for code in np.unique(host.name[node]).tolist():
+    for code in distinct(host.name[node]).tolist():
         name = context.names[code]
         kind = next((kind for kind, known in _SELECTED if known.search(name)), "product")
         time[kind] = time.get(kind, 0) + int(dur[host.name[node] == code].sum())
@@ -95,7 +95,7 @@ def _nan_checks(context: Context) -> tuple[int, int]:
         return 0, 0
     nodes = _engine_nodes(context)
     checks = _of_names(context, "aten::isnan")
-    checked = np.unique(host.parent[checks])
+    checked = distinct(host.parent[checks])
     return int(np.isin(checked, nodes).sum()), len(nodes)
 
 

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from advisor.intervals import Bools, Ints
+from advisor.intervals import Bools, Ints, distinct
 from advisor.timeline.calls import OP
 from advisor.timeline.context import Context
 from advisor.timeline.program.libraries import ENGINES, frameworks
@@ -144,7 +144,7 @@ def _dropouts(context: Context, is_op: Bools) -> Ints:
     outer = dropout & ~((host.parent >= 0) & dropout[np.maximum(host.parent, 0)])
     drawing = np.flatnonzero(is_op & _named(context, _DRAWS) & (host.parent >= 0))
     above = host.above(drawing, outer, 3)
-    drawn = np.unique(above[above >= 0])
+    drawn = distinct(above[above >= 0])
     return np.union1d(drawn, _told_to_train(context, np.flatnonzero(outer))) if len(drawn) else drawn
 
 

@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from advisor import hardware
-from advisor.intervals import Ints, union
+from advisor.intervals import Ints, distinct, union
 from advisor.timeline.calls import OP
 from advisor.timeline.context import Context
 from advisor.timeline.kernel_names import least_capability
@@ -59,7 +59,7 @@ def model_on_cpu(context: Context) -> bool:
     host, work = recording.host, recording.work
     calls = recording.tables.get("runtime")
     there = bool(recording.metadata.devices) or (
-        calls is not None and any(_CALLS.match(context.names[code]) for code in np.unique(calls["name"]).tolist())
+        calls is not None and any(_CALLS.match(context.names[code]) for code in distinct(calls["name"]).tolist())
     )
     if not there or not host.size or recording.recorded.truncated:
         return False
@@ -77,7 +77,7 @@ def model_on_cpu(context: Context) -> bool:
     flags = np.zeros(host.size, np.bool_)
     flags[nodes] = True
     owners = np.where(flags[kernels], kernels, host.above(kernels, flags)) if len(kernels) else kernels
-    launching = np.unique(owners[owners >= 0])
+    launching = distinct(owners[owners >= 0])
     launched = union(host.start[launching], host.end[launching]).length
     return launched <= _MOST_LAUNCHING * total
 
