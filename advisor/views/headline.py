@@ -78,6 +78,8 @@ _LEAST_WORK_NS = 1_000_000
 _SOME_CODE = 0.05
 # Of start-up: from so much on one kind is all of it, and under so much a kind is not named.
 _ALL, _PART = 0.9, 0.1
+_LEFT = "The file is cut off: figures speak of what is left."
+_COUNTED = "Hardware counters were read: times are distorted."
 _MODEL = re.compile(
     r"::_?(?:linear|addmm|mm|bmm|baddbmm|matmul|einsum|\w*conv\w*|embedding\w*|\w*attention\w*|\w*(?:layer|batch|rms)_?norm\w*|lstm|gru)$"
     r"|^execute_|^step\[|nn\.Module: "
@@ -107,12 +109,10 @@ def build(
         return Headline(text=fitted([text]), kind=kind, bound=None, first=rule)
     bound = None if kind is not None or program.unrecorded else _bound(summary)
     before = "" if damaged else _before_all(trace, summary)
-    lead = "The file is cut off: figures speak of what is left." if damaged else before
     if kind is not None:
-        return Headline(text=fitted([f"{lead} {text}", lead]), kind="cut off", bound=None, first=rule)
+        return Headline(text=fitted([f"{_LEFT} {text}", _LEFT]), kind="cut off", bound=None, first=rule)
     measured = bool(context.recording.recorded.counter_ranges)
-    if measured and not lead:
-        lead = "Hardware counters were read: times are distorted."
+    lead = (_LEFT if damaged else before) or _COUNTED * measured
     claims = [claim.segments for claim in owning]
     if first is not None and _returns_little(first) and not _owned(context, bound, claims):
         first = None
@@ -335,6 +335,28 @@ def _bound(summary: Summary) -> str | None:
     return max(chosen, key=lambda cause: chosen[cause]) if chosen else None
 
 
+def _beside(
+    context: Context, causes: Mapping[str, float], bound: str, silent: Sequence[str], leading: Ints | None
+) -> list[str]:
+    """Choose the causes that are named beside the largest, in their order: those that no finding claims, and that of the first.
+
+    None is passed over for what takes less.
+    """
+    named = [cause for cause in silent if cause != bound]
+    if leading is not None:
+        ledger = context.ledger
+        rows = np.zeros(len(ledger.counted), np.bool_)
+        rows[leading] = True
+        about = owners.by_cause(ledger, rows)
+        cause = max(about, key=lambda cause: about[cause], default="")
+        if cause not in (bound, *silent) and causes.get(cause, 0.0) >= _SHARE_SAID:
+            named.append(cause)
+    if named:
+        least = max(min(causes[cause] for cause in named), _SHARE_SAID)
+        named += [cause for cause, part in causes.items() if part >= least and cause not in (bound, *named)]
+    return sorted(named, key=lambda cause: -causes[cause])
+
+
 def _parts(
     context: Context,
     summary: Summary,
@@ -401,18 +423,6 @@ def _parts(
         others += [clause(f"{100 * causes[cause]:.0f} %", cause, brief=True) for cause in silent[1:]]
         return Parts("", word, program.details, Clause(missing), others)
     opening = clause(f"{100 * causes[bound]:.0f} % of {unit}", bound)
-    named = [cause for cause in silent if cause != bound]
-    if leading is not None:
-        rows = np.zeros(len(ledger.counted), np.bool_)
-        rows[leading] = True
-        about = owners.by_cause(ledger, rows)
-        cause = max(about, key=lambda cause: about[cause], default="")
-        if cause != bound and cause not in silent and causes.get(cause, 0.0) >= _SHARE_SAID:
-            named.append(cause)
-    if named:
-        # Nothing is passed over for what takes less.
-        least = max(min(causes[cause] for cause in named), _SHARE_SAID)
-        named += [cause for cause, part in causes.items() if part >= least and cause not in (bound, *named)]
-    named.sort(key=lambda cause: -causes[cause])
+    named = _beside(context, causes, bound, silent, leading)
     others = [clause(f"{100 * causes[cause]:.0f} %", cause, brief=True) for cause in named]
     return Parts("", word, program.details, opening, others)

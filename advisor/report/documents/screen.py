@@ -157,26 +157,34 @@ def limit(summary: Summary, *, stacks: bool = False, headline: Headline | None =
     if reached >= _NEAR and causes.get("compute", 0.0) >= _NEAR and known >= _ALL_KNOWN:
         most = duration(max(summary.priced_ms - summary.limit_ms, 0.0))
         return f"Kernels are at {share(reached)} % of what this GPU reaches: faster ones return at most {most}{mfu}"
-    holds = _holder(summary)
     if figures.no_shorter(summary):
-        if holds == _RANKS:
-            return f"Faster kernels on this rank alone would hardly shorten the step: it waits for {_RANKS}{mfu}"
-        if stacks and summary.unprofiled_ms is None:
-            slowed = "a CPU that stacks slow"
-            both = holds and holds != _CPU
-            limits = f"{holds} and {slowed} limit" if both else f"{slowed} limits"
-            return f"As recorded, faster kernels alone return nothing: {limits} the step{mfu}"
-        limits = f": {holds} limit{'' if holds.endswith('s') else 's'} it" if holds else ""
-        return f"Faster kernels alone would not shorten the step{limits}{mfu}"
-    (first, least, most), unit = in_one_unit(summary.priced_ms, summary.limit_ms, summary.reachable_ms)
-    if least == most:
-        limits = (
-            "waiting for other ranks limits"
-            if holds == _RANKS
-            else f"{holds} limit{'' if holds.endswith('s') else 's'}"
-        )
-        return f"Faster kernels alone: {first} → {least} {unit}{f', then {limits} the step' if holds else ''}{mfu}"
-    return f"Faster kernels alone: {first} → {least} {unit} at the hardware's limit, {most} {unit} at what is reachable{mfu}"
+        return _no_faster(summary, _holder(summary), stacks=stacks and summary.unprofiled_ms is None) + mfu
+    return _faster(summary, _holder(summary)) + mfu
+
+
+def _no_faster(summary: Summary, holds: str, *, stacks: bool) -> str:
+    """Say what limits a step that faster kernels leave as it is."""
+    if holds == _RANKS:
+        return f"Faster kernels on this rank alone would hardly shorten the step: it waits for {_RANKS}"
+    if stacks:
+        slowed = "a CPU that stacks slow"
+        limits = f"{holds} and {slowed} limit" if holds not in ("", _CPU) else f"{slowed} limits"
+        return f"As recorded, faster kernels alone return nothing: {limits} the step"
+    return "Faster kernels alone would not shorten the step" + (f": {_limits(holds)} it" if holds else "")
+
+
+def _faster(summary: Summary, holds: str) -> str:
+    """Say what faster kernels leave of the step, and what limits it then, where it is no matter how fast they are."""
+    (first, least, most), unit = in_one_unit(summary.priced_ms, summary.limit_ms or 0.0, summary.reachable_ms or 0.0)
+    if least != most:
+        return f"Faster kernels alone: {first} → {least} {unit} at the hardware's limit, {most} {unit} at what is reachable"
+    return f"Faster kernels alone: {first} → {least} {unit}" + (f", then {_limits(holds)} the step" if holds else "")
+
+
+def _limits(holds: str) -> str:
+    """Return what limits a step, with its verb."""
+    who = f"waiting for {_RANKS}" if holds == _RANKS else holds
+    return f"{who} limit{'s' if who.startswith('waiting') or not who.endswith('s') else ''}"
 
 
 def _holder(summary: Summary) -> str:
