@@ -38,21 +38,22 @@ def placed(sites: Sequence[Site], others: Sequence[Site]) -> list[Site]:
         homes = [home for home in like.get(kind, ()) if not site.module or home.module == site.module]
         own = lost[0].get((kind, site.module), 0.0)
         excess = own - lost[1].get((kind, site.module), 0.0)
-        if site.function or site.cause not in WORK or not homes or excess <= _NEAR * own or not own:
+        if site.function or site.cause not in WORK or not homes or excess <= _NEAR * own:
             out.append(site)
             continue
-        share = excess / own
-        if share < 1.0:
-            out.append(_part(site, 1.0 - share))
         missing = [max(there.get((kind, home.module, home.function), 0.0) - home.calls, 0.0) for home in homes]
-        for home, part in zip(homes, _divided(excess, missing, [home.calls for home in homes]), strict=True):
-            if part:
-                moved = _part(site, share * part)
-                out.append(
-                    msgspec.structs.replace(
-                        moved, module=home.module, function=home.function, file=home.file, line=home.line
-                    )
-                )
+        shares = _divided(excess, missing, [home.calls for home in homes])
+        out += _settled(site, excess / own, homes, shares)
+    return out
+
+
+def _settled(site: Site, share: float, homes: Sequence[Site], shares: Sequence[float]) -> list[Site]:
+    """Return a site with a share of it at the places of its like, divided among them; the rest stays without one."""
+    out = [_part(site, 1.0 - share)] if share < 1.0 else []
+    for home, part in zip(homes, shares, strict=True):
+        if part:
+            there = {"module": home.module, "function": home.function, "file": home.file, "line": home.line}
+            out.append(msgspec.structs.replace(_part(site, share * part), **there))
     return out
 
 
@@ -116,27 +117,29 @@ def moved(pairs: Sequence[Sides]) -> list[Sides]:
         homes = [at for at, both in enumerate(out) if at != number and all(both)]
         left: list[Site] = []
         for site in out[number][side]:
-            rest = site if site.cause in WORK and site.calls > 0 and unit_of(site) else None
-            for at in _nearest(site, homes, out, side) if rest else ():
-                count = _room(site, short[at][side], short[at][1 - side])
-                if rest is not None and count > _LEAST:
-                    share = count / rest.calls
-                    share = 1.0 if share >= 1.0 - _NEAR else share
-                    out[at][side].append(_part(rest, share))
-                    _add(short[at][side], site, rest.calls * share)
-                    rest = None if share == 1.0 else _part(rest, 1.0 - share)
-                    if rest is None:
-                        break
-            else:
-                left.append(rest or site)
+            rest: Site | None = site
+            for at in _nearest(site, homes, out, side):
+                if rest is not None:
+                    given, rest = _split(rest, _room(site, short[at][side], short[at][1 - side]))
+                    out[at][side] += given
+                    _add(short[at][side], site, sum(part.calls for part in given))
+            left += [rest] if rest is not None else []
         out[number][side][:] = left
     return out
 
 
+def _split(site: Site, calls: float) -> tuple[list[Site], Site | None]:
+    """Divide a site into that of so many *calls*, where there are any, and the rest."""
+    if calls <= _LEAST:
+        return [], site
+    share = calls / site.calls
+    return ([site], None) if share >= 1.0 - _NEAR else ([_part(site, share)], _part(site, 1.0 - share))
+
+
 def _nearest(site: Site, homes: Sequence[int], pairs: Sequence[Sides], side: int) -> Iterator[int]:
     """Yield pairs that have the same operator on the other side: those of its module and phase first, then those of its phase."""
-    unit = unit_of(site)
-    same = [at for at in homes if any(unit_of(other) == unit for other in pairs[at][1 - side])]
+    unit = unit_of(site) if site.cause in WORK and site.calls > 0 else ""
+    same = [at for at in homes if unit and any(unit_of(other) == unit for other in pairs[at][1 - side])]
     yield from sorted(same, key=lambda at: _distance(site, pairs[at][1 - side]))
 
 
