@@ -121,7 +121,7 @@ def moved(pairs: Sequence[Sides]) -> list[Sides]:
             for at in _nearest(site, homes, out, side):
                 if rest is not None:
                     given, rest = _split(rest, _room(site, short[at][side], short[at][1 - side]))
-                    out[at][side] += given
+                    out[at][side].extend(given)
                     _add(short[at][side], site, sum(part.calls for part in given))
             left += [rest] if rest is not None else []
         out[number][side][:] = left
