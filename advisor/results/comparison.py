@@ -66,8 +66,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     answer: Annotated[
         Answer,
         doc(
-            "Whether the second trace shows the fix in place, and then whether what it was to mend is gone; `cost fell` where it does "
-            "not show it, and what it was to mend costs less all the same."
+            "Whether the second trace shows the fix in place, and then whether what it was to mend is gone; `cost fell` where "
+            "it does not show it, and what it was to mend costs less all the same."
         ),
     ]
     because: Annotated[Text, doc("What the answer follows from.")]

@@ -8,7 +8,7 @@ import pytest
 
 from advisor.counting import average, averages, counted
 from advisor.gating.division.divide import divide
-from advisor.report.blocks import Detail, Items
+from advisor.report.blocks import Detail, Heading, Items
 from advisor.report.documents import division
 from advisor.results.sites import Site, Sites
 
@@ -37,6 +37,9 @@ def test_two_counts_that_differ_never_read_the_same() -> None:
     assert averages(24.0, 24.0) == "24 → 24"
 
 
+PARTS = {"mm": 10.0, "add": 10.0, "sort": 20.0}
+
+
 def work(unit: str, calls: float, ms: float, **fields: Any) -> Site:
     own = {"phase": "optimizer", "function": "main", "op": unit, "kernel": unit, "samples": [ms] * 4} | fields
     return Site(cause="compute", unit=unit, calls=calls, ms=ms, busy_ms=ms, **own)
@@ -63,6 +66,33 @@ def test_a_program_on_the_cpu_has_operators_and_no_kernels() -> None:
     assert "kernel" not in text
     assert "GPU" not in text
     assert "device" not in text
+
+
+def headings(before: list[Site], after: list[Site], *, failed: bool) -> list[tuple[str, list[str]]]:
+    """Headings of a division with the functions that stand below each."""
+    sides = [
+        Sites(step_ms=sum(s.ms for s in each), steps=4, sites=each, device="NVIDIA H100") for each in (before, after)
+    ]
+    out: list[tuple[str, list[str]]] = []
+    for block in division.blocks(divide(*sides), Detail(), failed=failed):
+        if isinstance(block, Heading):
+            out.append((str(block.text), []))
+        elif isinstance(block, Items):
+            out[-1][1].extend(plain.split()[1] for plain in map(str, [item[0].text for item in block.items]))
+    return out
+
+
+def test_what_got_faster_does_not_stand_under_what_made_it_slower() -> None:
+    """mm takes 1 ms more, add 2 ms more, sort 9 ms less: a gate that failed speaks of the former first."""
+    before = [work(f"aten::{name}", 1.0, ms, phase="forward", kernel=name) for name, ms in PARTS.items()]
+    longer = {"mm": 11.0, "add": 12.0, "sort": 11.0}
+    after = [work(f"aten::{name}", 1.0, ms, phase="forward", kernel=f"{name}_2") for name, ms in longer.items()]
+    assert headings(before, after, failed=True) == [
+        ("What got slower, though the step as a whole did not", ["add", "mm"]), ("What got faster", ["sort"])
+    ]  # fmt: skip
+    assert headings(before, after, failed=False) == [
+        ("Which change made it faster", ["sort"]), ("What got slower", ["add", "mm"])
+    ]  # fmt: skip
 
 
 def test_a_program_on_a_gpu_has_kernels() -> None:

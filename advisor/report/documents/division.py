@@ -1,4 +1,4 @@
-"""The division of a difference: a line a part, which add up to it, then what is within noise, and what to know of it."""
+"""The division of a difference: a line a part, which add up to it: what got slower, what got faster, then what is within noise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from advisor.report.blocks import Block, Detail, Fold, Heading, Items, Paragraph
 from advisor.report.plain import milliseconds, percent
 from advisor.results.division import Division, Part
 
-_LINES = 10
+_LINES, _FEWER = 10, 5
 _BELOW = 3
 _KNOWN = 0.5
 """Part of a side's GPU time of which the hardware's limit must be known to stand beside it."""
@@ -28,45 +28,54 @@ def line(part: Part) -> str:
 
 
 def lines(division: Division, most: int = _LINES) -> list[str]:
-    """Return the lines of what is beyond noise, the largest first, with what the rest comes to."""
-    real = [part for part in division.parts if part.real]
-    shown = [line(part) for part in real[:most]]
-    rest = division.change_ms - sum(part.change_ms for part in real[:most])
+    """Return the lines of what got slower beyond noise, the most first, with what the rest comes to."""
+    slower = _grouped(division, slower=True)[:most]
+    shown = [line(part) for part in slower]
+    rest = division.change_ms - sum(part.change_ms for part in slower)
     if shown:
         shown.append(f"{signed(rest)} in the rest of the program" if division.change_ms else "")
     return [text for text in shown if text]
 
 
-def blocks(division: Division | None, detail: Detail) -> Iterator[Block]:
-    """Yield the division: what is beyond noise as a table with the GPU's and the host's time apart, the rest below it."""
+def _grouped(division: Division, *, slower: bool) -> list[Part]:
+    """Return the parts beyond noise that got slower, or those that got faster, the most first."""
+    real = [part for part in division.parts if part.real and (part.change_ms > 0) == slower]
+    return sorted(real, key=lambda part: -abs(part.change_ms))
+
+
+def blocks(division: Division | None, detail: Detail, *, failed: bool = False) -> Iterator[Block]:
+    """Yield the division: what is beyond noise as tables with the GPU's and the host's time apart, the rest below them.
+
+    What got slower has its own heading, and what got faster: first what the whole step did, or of a gate that *failed* what got slower.
+    """
     if division is None:
         return
-    real = [part for part in division.parts if part.real]
     rest = [part for part in division.parts if not part.real]
     per, cpu = _PER[division.per], _on_cpu(division.parts)
-    yield Heading(
-        f"Which change made it {'slower' if division.change_ms > 0 else 'faster'}"
-        if real
-        else "Parts of the difference"
-    )
+    slower, faster = (_grouped(division, slower=slower) for slower in (True, False))
+    up = failed or division.change_ms > 0
+    groups = [("slower", slower), ("faster", faster)] if up else [("faster", faster), ("slower", slower)]
+    shown: list[Part] = []
+    for number, (word, parts) in enumerate(groups):
+        if parts:
+            listed = parts if detail.everything else parts[: _FEWER if number and shown else _LINES]
+            heading = f"What got {word}" if number else f"Which change made it {word}"
+            if failed and not number and division.change_ms <= 0:
+                heading = f"What got {word}, though the step as a whole did not"
+            yield Heading(heading)
+            yield _listed(listed, detail, per, cpu)
+            shown += listed
+    real = len(slower) + len(faster)
+    whole = f"{signed(division.change_ms)} {per}{_noise(division.noise_ms)}"
     if not real:
-        yield Paragraph(
-            f"Nothing differs beyond noise ({signed(division.change_ms)} {per}{_noise(division.noise_ms)})."
-        )
+        yield Heading("Parts of the difference")
+        yield Paragraph(f"Nothing differs beyond noise ({whole}).")
+    elif left := real - len(shown) + len(rest) + division.other_parts:
+        more = division.change_ms - sum(part.change_ms for part in shown)
+        hidden = f", {real - len(shown)} of them beyond noise{detail.hint}" if real > len(shown) else ""
+        yield Paragraph(f"{signed(more)} in {counted(left, 'part')} more{hidden}; in all {whole}.")
     else:
-        shown = real if detail.everything else real[:_LINES]
-        total = sum(part.change_ms for part in shown)
-        yield _listed(shown, detail, per, cpu)
-        more = division.change_ms - total
-        left = len(real) - len(shown) + len(rest) + division.other_parts
-        if left:
-            hidden = f", {len(real) - len(shown)} of them beyond noise{detail.hint}" if len(real) > len(shown) else ""
-            yield Paragraph(
-                f"{signed(more)} in {counted(left, 'part')} more{hidden}; "
-                f"in all {signed(division.change_ms)} {per}{_noise(division.noise_ms)}."
-            )
-        else:
-            yield Paragraph(f"In all {signed(division.change_ms)} {per}{_noise(division.noise_ms)}.")
+        yield Paragraph(f"In all {whole}.")
     if rest and detail.everything:
         table = _listed(rest, detail, per, cpu)
         title = f"Within noise, or of no note: {counted(len(rest), 'part')}"
