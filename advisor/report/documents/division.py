@@ -46,7 +46,7 @@ def _grouped(division: Division, *, slower: bool) -> list[Part]:
 def blocks(division: Division | None, detail: Detail, *, failed: bool = False) -> Iterator[Block]:
     """Yield the division: what is beyond noise as tables with the GPU's and the host's time apart, the rest below them.
 
-    What got slower has its own heading, and what got faster: first what the whole step did, or of a gate that *failed* what got slower.
+    What got slower has its own heading, and what got faster: first what the whole step did; of a gate that *failed* the former.
     """
     if division is None:
         return
