@@ -11,6 +11,7 @@ from advisor.gating.division.divide import divide
 from advisor.report.blocks import Detail, Heading, Items
 from advisor.report.documents import division
 from advisor.results.sites import Site, Sites
+from advisor.rulebook.rule import with_figures
 
 
 @pytest.mark.parametrize(
@@ -100,3 +101,9 @@ def test_a_program_on_a_gpu_has_kernels() -> None:
     assert "(587 → 194 kernels)" in text
     assert "of the time of work on the device; 2 parts" in text
     assert "GPU 12.0 ms → 2.00 ms" in text
+
+
+def test_a_figure_of_a_rule_has_its_noun_in_its_number() -> None:
+    text = "operators use {threads} threads, on {cores} cores: {share:.0%} is little"
+    figures = {"threads": "1", "cores": "2", "share": "1"}
+    assert with_figures(text, lambda name, _form: figures[name]) == "operators use 1 thread, on 2 cores: 1 is little"
