@@ -6,6 +6,7 @@ certain is carried over: up to where the orders part, from where they meet again
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -17,6 +18,8 @@ from advisor.record.places import trace_path
 from advisor.timeline.calls import ANNOTATION, GROUPS, OP, PYTHON, Host
 
 STEP = "ProfilerStep#"
+_OWN = re.compile(r"(?:.*(?:site|dist)-packages/)?advisor/")
+"""Frames of the recorder itself, in a checkout or installed."""
 # Frames of libraries that are kept inside the user's innermost one, and frames of the user's around it.
 _MOST_LIBRARY, _MOST_USER = 12, 24
 _LONG_NS = 50_000
@@ -157,7 +160,7 @@ def _stacks_of(
             if entry is not None:
                 if entry[1]:
                     user.append(entry[0])
-                elif not user and len(library) < _MOST_LIBRARY and not entry[0].startswith("advisor/"):
+                elif not user and len(library) < _MOST_LIBRARY and not _OWN.match(entry[0]):
                     library.append(entry[0])
             node = int(above[node])
         return ";".join(library + user)

@@ -57,7 +57,7 @@ def _first_name(value: object) -> str:
 
 
 def with_figures(text: str, figure: Callable[[str, str], str]) -> str:
-    """Put figures where *text* has placeholders: ``{threads} threads`` as ``1 thread``. *figure* writes one by its name and form."""
+    """Put figures where *text* has placeholders, ``{threads} threads`` as ``1 thread``; *figure* writes one by name and form."""
 
     def written(match: re.Match[str]) -> str:
         value, noun = figure(match[1], match[2] or ""), match["noun"]
