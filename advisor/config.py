@@ -230,6 +230,12 @@ def _parse(path: Path) -> dict[str, Any]:
 def _section(path: Path, document: dict[str, Any]) -> dict[str, Any] | None:
     """Find the settings' own table: all of advisor.toml, ``[tool.advisor]`` of a pyproject.toml."""
     if path.name != "pyproject.toml":
+        tool = document.get("tool")
+        if isinstance(tool, dict) and "advisor" in tool:
+            raise UsageError(
+                f"{without_home(str(path))}: in {path.name} leave out 'tool.advisor.': [gate] stands for [tool.advisor.gate], and "
+                "the keys of [tool.advisor] itself come first, below no heading"
+            )
         return document
     tool = document.get("tool", {})
     section = tool.get("advisor") if isinstance(tool, dict) else None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from advisor.counting import counted
 from advisor.errors import UsageError
 from advisor.frames import FRAMES
 from advisor.hardware import Hardware
@@ -269,7 +270,7 @@ class Trace:
         return [*super().__dir__(), *FRAMES]
 
     def __repr__(self) -> str:
-        return f"<Trace {self.path!r}: {self.events:,} events, {self.steps_recorded} steps>"
+        return f"<Trace {self.path!r}: {counted(self.events, 'event')}, {counted(self.steps_recorded, 'step')}>"
 
     def keep(self) -> str:
         """Put what reading came to into the cache that it was looked for in, for the next time.

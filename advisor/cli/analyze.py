@@ -13,6 +13,7 @@ import click
 from advisor.cli import complain, completion, options
 from advisor.cli.outputs import Output, write
 from advisor.cli.terminal import progress
+from advisor.counting import counted
 from advisor.errors import AdvisorError, TraceError, UsageError
 from advisor.report import FORMATS
 
@@ -259,7 +260,7 @@ def _exit_code(document: Analysis | Several, fail_on: str | None) -> int:
     from advisor.results.several import Several
 
     if failed := failed_rules(document):
-        many = "1 rule" if len(failed) == 1 else f"{len(failed)} rules"
+        many = counted(len(failed), "rule")
         complain(f"{many} failed on a trace and judged nothing there: {', '.join(failed)}")
         return AdvisorError.exit_code
     if fail_on is None:

@@ -8,6 +8,7 @@ import click
 
 from advisor.cli import completion, options
 from advisor.cli.terminal import progress
+from advisor.counting import counted
 from advisor.errors import UsageError
 
 
@@ -68,8 +69,8 @@ def command(
     label = workload if workload is not None else settings.gate.workload or None
     new = renewing.update(path, analyses, reason, label, anew=not update)
     if not quiet:
-        click.echo(f"{path}: {_count(new.runs, 'run')} of {_count(sum(new.steps), 'step')}, "
-                   f"{len(new.metrics)} metrics, {len(new.rules)} rules")  # fmt: skip
+        click.echo(f"{path}: {counted(new.runs, 'run')} of {counted(sum(new.steps), 'step')}, "
+                   f"{counted(len(new.metrics), 'metric')}, {counted(len(new.rules), 'rule')}")  # fmt: skip
         if sum(new.steps) < LEAST_STEPS:
             click.echo(
                 f"advisor: note: the gate needs {LEAST_STEPS} steps after the first to decide on times; with these it "
@@ -77,7 +78,3 @@ def command(
                 err=True,
             )
     return 0
-
-
-def _count(count: int, what: str) -> str:
-    return f"{count} {what}{'s' * (count != 1)}"

@@ -11,6 +11,7 @@ import click
 from advisor.cli import completion, options
 from advisor.cli.outputs import write
 from advisor.cli.terminal import progress
+from advisor.counting import counted
 from advisor.errors import UsageError
 from advisor.report.history import FORMATS
 
@@ -91,7 +92,11 @@ def add(
     if not quiet:
         from advisor.report.plain import clean
 
-        click.echo(clean(f"{place}: {commit} on {name}, {len(base.metrics)} metrics of {sum(base.steps)} steps"))
+        click.echo(
+            clean(
+                f"{place}: {commit} on {name}, {counted(len(base.metrics), 'metric')} of {counted(sum(base.steps), 'step')}"
+            )
+        )
     return 0
 
 

@@ -11,6 +11,7 @@ import click
 from advisor.cli import completion, options
 from advisor.cli.authoring import check, new, test
 from advisor.cli.terminal import put, width
+from advisor.counting import counted
 from advisor.errors import UsageError, nearest
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def list_(catalogue: options.Catalogue, form: str) -> None:
         return
     put(
         "\n".join(
-            [*_listed(rules, width()), "", f"{len(rules)} rules; advisor rules show RULE explains one", ""]
+            [*_listed(rules, width()), "", f"{counted(len(rules), 'rule')}; advisor rules show RULE explains one", ""]
         ).encode()
     )
 

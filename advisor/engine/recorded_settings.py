@@ -8,7 +8,7 @@ from typing import Any
 
 from advisor.engine.evaluation import Evaluator, Question
 from advisor.results.analysis import Setting
-from advisor.rulebook.rule import PLACEHOLDER, Rule, Shown
+from advisor.rulebook.rule import Rule, Shown, with_figures
 
 MOST = 8
 _TRUE, _NULL = Question("TRUE", ()), Question("NULL", ())
@@ -47,7 +47,7 @@ def _setting(shown: Shown, row: Mapping[str, Any], advice: Any, figure: Figure) 
         name=shown.name,
         value=value,
         advice=advised if wanted else None,
-        because=PLACEHOLDER.sub(lambda word: _figure(word[1], word[2] or "", row, figure), because),
+        because=with_figures(because, lambda name, form: _figure(name, form, row, figure)),
         file=row["file"],
         line=row["line"],
     )

@@ -40,7 +40,7 @@ from advisor.results.analysis import (
 from advisor.rulebook import Rulebook
 from advisor.rulebook.conditions import Condition
 from advisor.rulebook.releases import noted
-from advisor.rulebook.rule import PLACEHOLDER, PROFILE, Rule
+from advisor.rulebook.rule import PROFILE, Rule, with_figures
 from advisor.rulebook.rule import Fix as FixOfRule
 from advisor.timeline.unprofiled import Unprofiled
 
@@ -496,7 +496,7 @@ class _Run:
 
     def note(self, rule: Rule) -> QualityNote:
         """A profile rule that fires, as a fact on the quality of the trace."""
-        message = PLACEHOLDER.sub(lambda match: self.figure(match[1], match[2] or ""), rule.title)
+        message = with_figures(rule.title, self.figure)
         if message == rule.title:
             figures = [
                 f"{_plain_name(name)} {self.figure(name)}"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from advisor.counting import counted
 from advisor.errors import TraceError
 from advisor.reading import remote
 
@@ -137,8 +138,8 @@ def _newest(names: Sequence[str], inputs: Inputs) -> list[str]:
     newest = {name for _, name in latest.values()}
     chosen = [name for name in names if name in newest or not RECORDING.match(re.split(r"[\\/]", name)[-1])]
     if older := len(names) - len(chosen):
-        files = "1 older recording" if older == 1 else f"{older:,} older recordings"
-        workers = "1 process" if len(latest) == 1 else f"{len(latest):,} processes"
+        files = counted(older, "older recording")
+        workers = counted(len(latest), "process", "processes")
         inputs.notes.append(
             f"{files} of the same {workers} left out, by the time in the files' names; give a file by its name to read it"
         )

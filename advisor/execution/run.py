@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
+from advisor.counting import counted
 from advisor.execution import pool, task
 from advisor.execution.cluster import cluster
 from advisor.execution.inputs import Inputs
@@ -93,7 +94,7 @@ def run_many(inputs: Inputs, settings: task.Settings, workers: Workers) -> Resul
     sharing = _Sharing()
     analyzed: dict[int, tuple[Analysis, Digest]] = {}
     failures: dict[int, task.Result] = {}
-    say(f"analyzing {len(addresses):,} traces")
+    say(f"analyzing {counted(len(addresses), 'trace')}")
     for index, result in workers.results(addresses, first):
         say(f"analyzed {len(analyzed) + len(failures) + 1:,} of {len(addresses):,}: {remote.shown(addresses[index])}")
         if result.analysis is None or result.digest is None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from advisor.counting import counted
 from advisor.errors import UsageError
 from advisor.fix import measurements, require
 from advisor.fix.edit import Files
@@ -15,11 +17,13 @@ from advisor.fix.propose import Proposal, propose
 from advisor.fix.runs import OutOfTime, Program, RunFailed
 from advisor.fix.source import NotEditable
 from advisor.fix.tree import Tree, workplace
-from advisor.fix.verify import LEAST_BLOCKS, Verifier, result
+from advisor.fix.verify import LEAST_BLOCKS, SECONDS, Verifier, result
 from advisor.reading.program_settings import Recorded
 from advisor.results.analysis import Analysis
 from advisor.results.fixes import Advice, Fixes, FixResult
 
+_MINUTES = 120.0
+_SPARE = 1.2
 Say = Callable[[str], None]
 Analyze = Callable[[Path], tuple[Analysis, Recorded | None]]
 
@@ -96,7 +100,7 @@ def _record(program: Program, folder: Path) -> Path:
     try:
         return program.record(Tree(program.project.root, folder / "recorded"), folder / "program.trace.json.gz")
     except RunFailed as error:
-        raise UsageError(f"{program.script}: {error}") from None
+        raise UsageError(f"{program.script} fails, so that nothing can be said of it: {error.told}") from None
 
 
 def _verify(
@@ -113,13 +117,21 @@ def _verify(
     try:
         took = verifier.begin()
     except RunFailed as error:
-        raise UsageError(f"{program.script} does not run to its first steps: {error}") from None
+        raise UsageError(f"{program.script} does not run to its first steps: {error.told}") from None
     except OutOfTime:
         raise UsageError("--budget: ended before the program's first steps were over; give it more") from None
-    least = took * len(proposals) * (1 + 4 * LEAST_BLOCKS) / 60
+    trial = least_trial(took)
+    left = program.deadline - time.monotonic()
+    if left < trial:
+        needed = choices.budget_s - left + trial
+        raise UsageError(
+            f"--budget: a run takes {took:.0f} s, and an edit needs {1 + 4 * LEAST_BLOCKS} runs: {_spoken(trial)} at the least, "
+            f"of which {_spoken(max(0.0, left))} are left; give --budget {_rounded_up(needed)}s for one edit, "
+            f"{_rounded_up(needed + (len(proposals) - 1) * trial)}s for {counted(len(proposals), 'edit')}"
+        )
     say(
-        f"{len(proposals)} edit{'s' * (len(proposals) != 1)} to try, a run takes {took:.0f} s: "
-        f"{least:.0f} minutes and more, {choices.budget_s / 60:g} at most"
+        f"{counted(len(proposals), 'edit')} to try, a run takes {took:.0f} s: {_spoken(trial * len(proposals))} and more, "
+        f"of the budget {_spoken(left)} are left"
     )
     for at, proposal in enumerate(proposals):
         left = program.deadline - time.monotonic()
@@ -129,6 +141,23 @@ def _verify(
         if out[-1].verdict == "kept" and choices.apply:
             out[-1] = _apply(program.project, proposal, out[-1], files)
     return out, verifier
+
+
+def least_trial(run_s: float) -> float:
+    """Return the seconds that one edit takes at the least, where a run of few steps takes *run_s*: the other runs last longer."""
+    return run_s * (1 + 4 * LEAST_BLOCKS) + 4 * LEAST_BLOCKS * SECONDS
+
+
+def _spoken(seconds: float) -> str:
+    """Return a time as people say it: ``80 seconds``, ``5 minutes``."""
+    if seconds < _MINUTES:
+        return counted(round(seconds), "second")
+    return counted(round(seconds / 60), "minute")
+
+
+def _rounded_up(seconds: float) -> int:
+    """Return seconds for ``--budget``, in whole tens, with some to spare."""
+    return 10 * math.ceil(_SPARE * seconds / 10)
 
 
 def _apply(project: Project, proposal: Proposal, kept: FixResult, files: Files) -> FixResult:
@@ -150,7 +179,7 @@ def proposed(name: str, analysis: Analysis, recorded: Recorded | None, project: 
     proposals, advice = propose(analysis, project, cores=recorded.cores if recorded is not None else None, writes=False)
     fixes = [result(each, each.changes[0], "proposed") for each in proposals]
     if fixes:
-        text = f"{len(fixes)} edit{'s' * (len(fixes) != 1)} can be made; nothing is written"
+        text = f"{counted(len(fixes), 'edit')} can be made; nothing is written"
     else:
         text = "No edit can be made for certain" if advice else "Nothing to fix"
     return Fixes(script=name, headline=text, verified=False, applied=False, fixes=fixes, advice=advice)
@@ -201,9 +230,9 @@ def _outcome(fixes: list[FixResult], kept: list[FixResult], verifier: Verifier) 
     if not fixes:
         return "No edit could be made for certain, and nothing was changed"
     if not kept:
-        return f"None of {len(fixes)} edit{'s' * (len(fixes) != 1)} was kept"
+        return f"None of {counted(len(fixes), 'edit')} was kept"
     saved = 1.0
     for one in kept:
         if one.timing is not None:
             saved *= 1 - one.timing.saved
-    return f"{len(kept)} of {len(fixes)} edit{'s' * (len(fixes) != 1)} kept: a step takes {1 - saved:.0%} less"
+    return f"{len(kept)} of {counted(len(fixes), 'edit')} kept: a step takes {1 - saved:.0%} less"

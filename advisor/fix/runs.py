@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -31,12 +32,23 @@ _OFFLINE = {
     "MLFLOW_TRACKING_URI": "file:mlruns",
     "HF_HUB_DISABLE_TELEMETRY": "1",
 }
-_TAIL = 1200
+_TAIL, _LINES = 4000, 8
+_NOT_THE_PROGRAM = re.compile(r"advisor: |\S*\d{4}-\d\d-\d\d[ T]\S+ .*\.cpp:\d+\] ")
+"""Lines of the recorder and of torch's profiler, among those of the program."""
 _PATIENCE_S = 10.0
 
 
 class RunFailed(Exception):
-    """The program did not run to a result; the message says how it ended."""
+    """The program did not run to a result; the message says how it ended, in a line, and *output* holds its last lines."""
+
+    def __init__(self, message: str, output: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.output = tuple(output)
+
+    @property
+    def told(self) -> str:
+        """The last lines that the program wrote, a line each, below how it ended."""
+        return "\n".join([f"{self}:", *(f"  {line}" for line in self.output)]) if self.output else str(self)
 
 
 class OutOfTime(Exception):
@@ -125,8 +137,8 @@ class Program:
                 self.elsewhere.append(share)
             if status:
                 output.seek(max(0, output.seek(0, os.SEEK_END) - _TAIL))
-                tail = output.read().decode(errors="replace").strip().splitlines()
-                raise RunFailed(tail[-1].strip() if tail else f"exit status {status}")
+                tail = _own_lines(output.read().decode(errors="replace"), str(tree.folder), str(self.project.root))
+                raise RunFailed(tail[-1].strip() if tail else _ended(status), tail[-_LINES:])
 
     def _environment(self, tree: Tree) -> dict[str, str]:
         """Return the user's own environment, with folders of the project led to the copy, and loggers kept from sending."""
@@ -142,6 +154,18 @@ class Program:
         env["PYTHONDONTWRITEBYTECODE"] = "1"
         env["ADVISOR_CACHE"] = "off"
         return env
+
+
+def _own_lines(text: str, copy: str, root: str) -> list[str]:
+    """Return the lines that a program wrote itself, with the files of the copy that it ran in named as they are in the project."""
+    lines = [line.rstrip() for line in text.replace(copy, root).splitlines()]
+    return [line for line in lines if line and not _NOT_THE_PROGRAM.match(line)]
+
+
+def _ended(status: int) -> str:
+    return (
+        f"it was ended by signal {-status}" if status < 0 else f"it ended with exit status {status}, and said nothing"
+    )
 
 
 def _usage() -> tuple[float, float, float] | None:

@@ -29,7 +29,7 @@ LEVEL = 0.001
 BUSY = 0.1
 """Share of the cores from which on it is said that other programs used them: threads that wait for each other lose most."""
 _WARMUP = 3
-_MOST_STEPS, _LEAST_STEPS, _SECONDS = 400, 12, 3.0
+_MOST_STEPS, _LEAST_STEPS, SECONDS = 400, 12, 3.0
 _CHECKED_STEPS = 8
 
 
@@ -191,7 +191,7 @@ class Verifier:
         for tree, side in (
             (self._before, before), (self._after, after), (self._after, after), (self._before, before),
         ):  # fmt: skip
-            run = self._program.measure(tree, most=_MOST_STEPS, least=_LEAST_STEPS, seconds=_SECONDS)
+            run = self._program.measure(tree, most=_MOST_STEPS, least=_LEAST_STEPS, seconds=SECONDS)
             side.add(run)
 
     def _check(self, tree: Tree) -> Measured:

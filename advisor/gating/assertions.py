@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from advisor.config import Assertion
+from advisor.counting import counted
 from advisor.results.analysis import Analysis
 from advisor.results.judgement import Check, Outcome
 from advisor.views.metrics import METRICS
@@ -47,7 +48,7 @@ def _answers(assertion: Assertion, value: float | None, more: int) -> set[bool]:
 
 def _why(unknown: Sequence[Sequence[str]]) -> str:
     rules = next((rules for rules in unknown if rules), [])
-    return f": {len(rules)} rules could not run, such as {rules[0]}" if rules else ""
+    return f": {counted(len(rules), 'rule')} could not run, such as {rules[0]}" if rules else ""
 
 
 _OPTIONAL = frozenset({"shapes", "stacks", "memory", "gc", "ranks", "copy_memory", "bytes_copied"})

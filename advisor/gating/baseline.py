@@ -31,6 +31,7 @@ SCHEMA_VERSION = 1
 MOST_BYTES = 64 << 20
 _MOST = 1e15
 _LONGEST = 300
+_HEAD = 1 << 16
 _SITE = re.compile(r"\{\n[^{}]*?\"cause\": \"[^{}]*\}")
 _BREAK = re.compile(r"\n *")
 _FIGURES = re.compile(r"\[[\s\d.,eE+-]+\]")
@@ -265,7 +266,8 @@ def load(path: Path) -> Baseline:
     try:
         data = files.read(path, MOST_BYTES)
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}. Make one: advisor baseline TRACE -o {path}") from error
+        where = path / "advisor-baseline.json" if path.is_dir() else path
+        raise UsageError(f"{path}: {error.strerror or error}. Make one: advisor baseline TRACE -o {where}") from error
     try:
         version = msgspec.json.decode(data, type=_Versioned).schema_version
         if version != SCHEMA_VERSION:
@@ -277,10 +279,22 @@ def load(path: Path) -> Baseline:
         if base.digest and base.digest == _digest(msgspec.json.decode(data)):
             base = msgspec.structs.replace(base, digest="")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{path}: is no baseline of advisor: {excerpt(str(error), _LONGEST)}") from error
+        raise UsageError(f"{path}: is no baseline of advisor{_unlike(path, data, str(error))}") from error
     if wrong := _impossible(base):
         raise UsageError(f"{path}: is no baseline of advisor: {excerpt(wrong, _LONGEST)}")
     return base
+
+
+def _unlike(path: Path, data: bytes, error: str) -> str:
+    """Say how a file is no baseline, and how to make one."""
+    make = "; make one: advisor baseline TRACE -o advisor-baseline.json"
+    if not data.strip():
+        return f": it is empty. Make one: advisor baseline TRACE -o {path} --force"
+    trace = b'"traceEvents"' in data[:_HEAD] or path.name.endswith((".gz", ".trace.json"))
+    if trace or b'"schema_version"' not in data[:_HEAD]:
+        what = "it is a trace" if trace else "it has none of its keys"
+        return f": {what}{make}"
+    return f": {excerpt(error, _LONGEST)}{make}"
 
 
 def _impossible(base: Baseline) -> str:

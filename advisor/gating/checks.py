@@ -6,11 +6,12 @@ import math
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
 from advisor.gating.baseline import Baseline, RuleRecord
+from advisor.gating.division import clock, digest
 from advisor.gating.significance import (
     LEAST_STEPS,
     LEVEL,
@@ -75,6 +76,8 @@ class Comparison:
             runs[0], runs[1], threshold=threshold, worse=metric.worse, exact=exact, name=metric.name,
             statistic=metric.statistic, quiet=self._quiet(metric), level=LEVEL if whole else self._level,
         )  # fmt: skip
+        if metric.unit == "ms" and (whole or metric.of_step):
+            decision = self._at_pace(decision, whole=whole)
         return decision, threshold
 
     def _quiet(self, metric: Metric) -> float | None:
@@ -151,6 +154,34 @@ class Comparison:
         if metric.unit == "" and grew and self._shorter:
             return "warn", "the step got shorter all the same"
         return "error", ""
+
+    @cached_property
+    def _pace(self) -> clock.Pace | None:
+        """By which factor all work of a program on the CPU takes longer, where it is the same work, in one run; None else."""
+        sites = [analysis.samples.sites for analysis in self.candidates if analysis.samples and analysis.samples.sites]
+        if self.base.program is None or len(self.now.steps) != 1 or len(sites) != 1:
+            return None
+        now = digest(sites, like=self.base.program)
+        if now is None or self.base.program.device or now.device:
+            return None
+        return clock.pace(self.base.program, now)
+
+    def _at_pace(self, decision: Decision, *, whole: bool = False) -> Decision:
+        """Return the decision on the *whole* step or a part, without an answer where one run shows no more than that all is slower.
+
+        On the CPU other programs share the cores, the caches and the clock. Of a step that got longer by more, each part is told.
+        """
+        if decision.outcome != "worse" or not decision.base:
+            return decision
+        if not whole and "worse" in (self._step.outcome, self._mean_step.outcome):
+            return decision
+        if self._pace is None or (decision.now or 0.0) / decision.base > self._pace.most:
+            return decision
+        because = (
+            f"the same operators, called as often, take {self._pace.typical:.3g} times as long everywhere: threads, clocks, or "
+            "other programs on the machine may do that; several runs would tell"
+        )
+        return replace(decision, outcome="inconclusive", because=because)
 
     def _slow_steps(self) -> str:
         """Say how many steps take far longer than the others on either side; empty where no more than before do."""
@@ -235,10 +266,10 @@ class Comparison:
         """Decide on a rule's cost by its median; where its rows are in single steps, so that this says nothing, by its mean."""
         quiet, level = QUIET_RUNS * self._typical(STEP), self._level
         decided = partial(decide, was.runs, now.runs, threshold=threshold, name=rule, quiet=quiet, level=level)
-        typical = decided()
+        typical = self._at_pace(decided())
         if typical.outcome != "same":
             return typical, "median"
-        mean = decided(statistic="mean")
+        mean = self._at_pace(decided(statistic="mean"))
         rare = typical.base == 0.0 and typical.now == 0.0
         return (mean, "mean") if rare or mean.outcome == "worse" else (typical, "median")
 

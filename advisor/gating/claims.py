@@ -20,7 +20,13 @@ Evidence = Callable[[Facts, Facts], str | None]
 _GONE = 0.1
 """Part of what there was that may be left of what a fix does away with."""
 _HALF = 0.5
-_ORDER: tuple[Answer, ...] = ("applied and holds", "applied, does not hold", "cannot be told", "not applied")
+_ORDER: tuple[Answer, ...] = (
+    "applied and holds",
+    "applied, does not hold",
+    "cost fell",
+    "cannot be told",
+    "not applied",
+)
 
 
 def claims(before: Analysis, after: Analysis, checks: Mapping[str, Check]) -> list[Claim]:
@@ -55,6 +61,16 @@ def _answer(
         return "applied, does not hold", _with(
             shown, f"the rule still fires: {figures}" if figures else "the rule still fires"
         )
+    if fires and check is not None and check.outcome == "improvement":
+        return "cost fell", _with(
+            figures, "the rule still fires; nothing recorded shows its own fix, other work may have done it"
+        )
+    if shown == "" and verdict == "passes":
+        return "cost fell", _with(
+            "the rule fires no more", "nothing recorded shows its own fix, other work may have done it"
+        )
+    if shown == "" and not fires and verdict == "not_applicable":
+        return "cannot be told", "the rule does not apply to the second recording"
     if shown == "" or fires:
         return "not applied", "the rule still fires" if fires else "the recording shows it as it was"
     if verdict in ("not_run", "error", "unknown"):

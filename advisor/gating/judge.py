@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from advisor.config import Gate
+from advisor.counting import counted
 from advisor.gating import baseline as baselines
 from advisor.gating.alike import in_other_units, part_of, unlike
 from advisor.gating.assertions import check_assertion
@@ -154,7 +155,7 @@ def _no_answer(checks: Sequence[Check], step: Check | None) -> str:
 
 def _passed(checks: Sequence[Check], better: Sequence[Check], step: Check | None) -> str:
     warned = [check for check in checks if check.outcome == "regression"]
-    parts = [f"no regression in {sum(check.outcome != 'inconclusive' for check in checks)} checks"]
+    parts = [f"no regression in {counted(sum(check.outcome != 'inconclusive' for check in checks), 'check')}"]
     parts += [f"{len(better)} improved{f', the step too ({_moved(step)})' if step else ''}"] if better else []
     parts += [f"{len(warned)} grew and {'does' if len(warned) == 1 else 'do'} not count"] if warned else []
     new = [check for check in checks if check.kind == "rule" and check.outcome == "inconclusive" and _appeared(check)]

@@ -15,7 +15,7 @@ from typing import Any
 from advisor.record.places import trace_path
 
 MARK = "advisor.line#"
-# Lines of Python without tensors are spans too; after so many no more are marked, and what follows has no place.
+# Lines of Python without tensors are spans too, a loop on one line one span; after so many no more are marked.
 MOST = 300_000
 
 Span = Callable[[str], Any]
@@ -33,6 +33,8 @@ class Lines:
         self._numbers: dict[tuple[CodeType, int], str] = {}
         self._files: dict[CodeType, str] = {}
         self._open: list[tuple[FrameType, Any]] = []
+        self._lines: list[int] = []
+        """The line of each span that is open."""
         self._budget = MOST
         self._running = False
         self._pid = os.getpid()
@@ -82,6 +84,8 @@ class Lines:
                 if not any(entry[0] is frame for entry in self._open):
                     return self._on_line
                 self._leave()
+            if event == "line" and self._open and self._lines[-1] == frame.f_lineno:
+                return self._on_line  # a loop on one line, as a comprehension is: still the same place
             if self._open:
                 self._leave()
             if event == "line":
@@ -96,9 +100,11 @@ class Lines:
         span = self._span(self._name(frame.f_code, frame.f_lineno))
         span.__enter__()
         self._open.append((frame, span))
+        self._lines.append(frame.f_lineno)
 
     def _leave(self) -> tuple[FrameType, Any]:
         entry = self._open.pop()
+        self._lines.pop()
         entry[1].__exit__(None, None, None)
         return entry
 

@@ -6,6 +6,7 @@ certain is carried over: up to where the orders part, from where they meet again
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -17,6 +18,8 @@ from advisor.record.places import trace_path
 from advisor.timeline.calls import ANNOTATION, GROUPS, OP, PYTHON, Host
 
 STEP = "ProfilerStep#"
+_OWN = re.compile(r"(?:.*(?:site|dist)-packages/)?advisor/")
+"""Frames of the recorder itself, in a checkout or installed."""
 # Frames of libraries that are kept inside the user's innermost one, and frames of the user's around it.
 _MOST_LIBRARY, _MOST_USER = 12, 24
 _LONG_NS = 50_000
@@ -99,6 +102,7 @@ class _Sequence:
         around = _around(host, act)[self.node]
         self.top = around < 0
         self.name = names[host.name[self.node]]
+        self.known = _before_last(host, self.node, is_line[host.name])
         # What makes operators alike beyond their names: what is around them, and their shapes.
         self.key = np.stack([self.name, around, dims], axis=1)
         starts = np.sort(host.start[steps])
@@ -110,6 +114,15 @@ class _Sequence:
                 part = np.flatnonzero((thread == tid) & (step == number))
                 if len(part):
                     self.parts[tid, number] = part
+
+
+def _before_last(host: Host, node: Ints, lines: Bools) -> Bools:
+    """Flag nodes that begin before the last marked line of their thread ends: after it no more lines were marked."""
+    known = np.ones(len(node), np.bool_)
+    for thread in np.unique(host.thread[lines]).tolist():
+        last = host.end[lines & (host.thread == thread)].max()
+        known &= (host.thread[node] != thread) | (host.start[node] < last)
+    return known
 
 
 def _around(host: Host, values: Ints) -> Ints:
@@ -147,7 +160,7 @@ def _stacks_of(
             if entry is not None:
                 if entry[1]:
                     user.append(entry[0])
-                elif not user and len(library) < _MOST_LIBRARY and not entry[0].startswith("advisor/"):
+                elif not user and len(library) < _MOST_LIBRARY and not _OWN.match(entry[0]):
                     library.append(entry[0])
             node = int(above[node])
         return ";".join(library + user)
@@ -196,28 +209,34 @@ def _match(
 
     *origins* gets the position of that like, where operators are alike one by one.
     """
-    best, head, tail = candidates[0], -1, 0
+    best, head, tail, most = candidates[0], 0, 0, -1
     for part in candidates:
         first, last = _common(target.name[rows], source.name[part])
-        if first + last > head + tail:
-            best, head, tail = part, first, last
-    rest: list[int] = []
+        known = source.known[part]
+        # Of a step in whose middle the marking of lines ended, the first part alone tells anything.
+        certain = int(known[:first].sum() + known[len(part) - last :].sum())
+        if certain > most:
+            best, head, tail, most = part, first, last, certain
     only: dict[tuple[int, ...], str] = {}
-    if head < len(rows) or head < len(best):
+    keys: list[tuple[int, ...]] = []
+    if most < len(rows) or most < len(best):
         # The steps part. Beside the gap what occurs in several places may belong to either side of it.
-        only = _single_places(source, np.concatenate(candidates), texts)
+        positions = np.concatenate(candidates)
+        only = _single_places(source, positions[source.known[positions]], texts)
         keys = [tuple(key) for key in target.key[rows].tolist()]
+    if head < len(rows) or head < len(best):
         while head and keys[head - 1] not in only:
             head -= 1
         while tail and keys[-tail] not in only:
             tail -= 1
-        rest = rows[head : len(rows) - tail].tolist()
-    for here, there in ((rows[:head], best[:head]), (rows[len(rows) - tail :], best[len(best) - tail :])):
-        for position, origin in zip(here.tolist(), there.tolist(), strict=True):
-            stacks[position] = texts[origin]
-            origins[position] = origin
-    for position in rest:
-        stacks[position] = only.get(tuple(target.key[position].tolist()), "")
+    origin_of = np.full(len(rows), -1, np.int64)
+    origin_of[:head] = best[:head]
+    origin_of[len(rows) - tail :] = best[len(best) - tail :]
+    for at, (position, origin) in enumerate(zip(rows.tolist(), origin_of.tolist(), strict=True)):
+        origins[position] = origin
+        stacks[position] = texts[origin] if origin >= 0 else ""
+        if origin < 0 or not source.known[origin]:
+            stacks[position] = only.get(keys[at], stacks[position])
 
 
 def _common(a: Ints, b: Ints) -> tuple[int, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -70,8 +71,14 @@ def check_output(path: Path, *, force: bool) -> None:
     folder = path.absolute().parent
     if not folder.is_dir():
         raise UsageError(f"{folder}: no such folder. Make it, or write elsewhere with -o.")
-    if not os.access(folder, os.W_OK):
-        raise UsageError(f"{folder}: cannot be written to. Write elsewhere with -o.")
+    try:
+        # Rights alone do not tell: of a read-only or a virtual file system (/proc) root has all of them.
+        with tempfile.TemporaryFile(dir=folder, prefix=".advisor-"):
+            pass
+    except OSError as error:
+        raise UsageError(
+            f"{folder}: cannot be written to ({error.strerror or error}). Write elsewhere with -o."
+        ) from error
 
 
 def write(

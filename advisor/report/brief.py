@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from advisor.counting import counted
 from advisor.report import Options, figures
 from advisor.report.documents import screen
 from advisor.report.plain import clean, shorten
@@ -132,7 +133,7 @@ def _short(finding: Finding, number: int, others: Sequence[Finding]) -> str:
 def _several(document: Several, last: str) -> str:
     """Return findings across ranks, then a line a trace, as many as fit."""
     across = document.across.findings if document.across is not None else []
-    lines = [f"{len(document.traces):,} traces" + (" of ranks of one run" if document.across is not None else "")]
+    lines = [counted(len(document.traces), "trace") + (" of ranks of one run" if document.across is not None else "")]
     lines += [f"all ranks: {_full(finding, number, across)}" for number, finding in enumerate(across[:5], 1)]
     for analysis in document.traces:
         lead = next(iter(screen.leading(analysis.findings)), None)

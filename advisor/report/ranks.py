@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from advisor.counting import counted
 from advisor.report.blocks import Detail, Span, Table, Text
 from advisor.report.plain import kernel, milliseconds, number, percent, size
 from advisor.report.redact import base_name
@@ -36,7 +37,7 @@ def shown(across: Across) -> list[RankRow]:
 def rest(across: Across) -> str:
     """Count the ranks that :func:`shown` leaves out, in words; empty where none."""
     more = len(across.ranks) - len(shown(across))
-    return f"and {more:,} more ranks" if more > 0 else ""
+    return f"and {counted(more, 'more rank')}" if more > 0 else ""
 
 
 def untold(many: Sequence[Analysis], lengthy: Sequence[int]) -> str:
@@ -147,7 +148,7 @@ def _traffic(across: Across) -> Table:
     header = ("group", "message", "ranks", "per step", "time", "exposed", "of it, waiting", "bus GB/s")
     more = len(across.traffic) - len(rows)
     note = "per step, means over the ranks; bus GB/s: net of that waiting" + (
-        f"; and {more} more kinds of message" if more > 0 else ""
+        f"; and {counted(more, 'more kind')} of message" if more > 0 else ""
     )
     return Table(header, rows, "<<>>>>>>", caption=note)
 
@@ -227,4 +228,4 @@ def clocks(across: Across) -> str:
 def heading(across: Across) -> str:
     """Return ``Across 8 of 8 ranks``."""
     total = f" of {across.world_size:,}" if across.world_size and across.world_size != len(across.ranks) else ""
-    return f"Across {len(across.ranks):,}{total} ranks"
+    return f"Across {len(across.ranks):,}{total} ranks" if total else f"Across {counted(len(across.ranks), 'rank')}"

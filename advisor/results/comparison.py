@@ -15,7 +15,7 @@ SCHEMA_VERSION = 2
 Turn = Literal["fixed", "new", "better", "worse", "same", "untold"]
 Fate = Literal["appeared", "vanished", "more", "less"]
 Kind = Literal["kernel", "operator", "module"]
-Answer = Literal["applied and holds", "applied, does not hold", "cannot be told", "not applied"]
+Answer = Literal["applied and holds", "applied, does not hold", "cost fell", "cannot be told", "not applied"]
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +64,11 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     fix: Annotated[Wording, doc("The fix in one line.")]
     verify: Annotated[Wording, doc("What a new trace should show once it is done.")]
     answer: Annotated[
-        Answer, doc("Whether the second trace shows the fix in place, and then whether what it was to mend is gone.")
+        Answer,
+        doc(
+            "Whether the second trace shows the fix in place, and then whether what it was to mend is gone; `cost fell` where "
+            "it does not show it, and what it was to mend costs less all the same."
+        ),
     ]
     because: Annotated[Text, doc("What the answer follows from.")]
 

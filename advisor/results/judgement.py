@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from advisor.counting import counted
 from advisor.results.analysis import Place
 from advisor.results.division import Division
 from advisor.results.encoding import to_json
@@ -73,7 +74,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         """Return the judgement in a line: its checks are many."""
         told = [check for check in self.checks if check.outcome == "regression"]
-        return f"<Judgement {self.verdict}: {len(told)} of {len(self.checks)} checks regressed; {self.headline!r}>"
+        return f"<Judgement {self.verdict}: {len(told)} of {counted(len(self.checks), 'check')} regressed; {self.headline!r}>"
 
     def to_json(self) -> bytes:
         """Encode as indented JSON, the contract of ``-f json``."""

@@ -7,7 +7,7 @@ Schema.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, get_args
 
 import msgspec
@@ -39,6 +39,8 @@ MOST_WHY = 60
 """Words of a `why`, at most; what is beyond them belongs in `more`."""
 PLACEHOLDER = re.compile(r"\{(\w+)(?::(\.\d[%f]|,|d))?\}")
 """A figure of `trace` in the title of a profile rule: ``{overhead_share:.0%}``."""
+_COUNTED = re.compile(PLACEHOLDER.pattern + r"(?:(?P<noun> (?!is\b|was\b|has\b|as\b|its\b|this\b|times\b)[a-z]+)s\b)?")
+"""The same with a noun in the plural behind it, which a count of 1 takes in the singular."""
 
 USUAL = {"optimizers": "AdamW", "function": "it", "functions": "it"}
 """Columns of `trace`, or of a finding's table, whose first name a fix may hold, as ``{optimizers}``, and what stands for none.
@@ -65,6 +67,16 @@ def _names(values: Sequence[object]) -> str:
     if len(found) > _NAMED:
         found = [*found[:_NAMED], "others"]
     return f"{', '.join(found[:-1])} and {found[-1]}" if len(found) > 1 else "".join(found)
+
+
+def with_figures(text: str, figure: Callable[[str, str], str]) -> str:
+    """Put figures where *text* has placeholders, ``{threads} threads`` as ``1 thread``; *figure* writes one by name and form."""
+
+    def written(match: re.Match[str]) -> str:
+        value, noun = figure(match[1], match[2] or ""), match["noun"]
+        return value if noun is None else f"{value}{noun}{'' if value == '1' else 's'}"
+
+    return _COUNTED.sub(written, text)
 
 
 def with_names(text: str, figures: Mapping[str, Any]) -> str:

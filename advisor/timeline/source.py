@@ -60,6 +60,10 @@ class Place:
         return f"{self.file}:{self.line} {self.function}"
 
 
+_RECORDER = "advisor/record/"
+"""Folder of the recorder, whose hooks stand between the program and torch: no place in either."""
+
+
 def parse_frame(text: str, libraries: frozenset[str] = LIBRARIES) -> Place | None:
     """A frame written ``path(line): function``; None for built-ins, modules and anything else."""
     match = _FRAME.match(text)
@@ -67,7 +71,7 @@ def parse_frame(text: str, libraries: frozenset[str] = LIBRARIES) -> Place | Non
         return None
     raw = match["file"].replace("\\", "/")
     path = clean_path(raw)
-    if path in _PLUMBING or path.startswith("<frozen"):
+    if path in _PLUMBING or path.startswith(("<frozen", _RECORDER)):
         return None
     return Place(path, min(int(match["line"][:9]), 1 << 30), match["function"], _is_user(raw, path, libraries))
 

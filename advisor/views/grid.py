@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from advisor.counting import counted
 from advisor.intervals import Bools, Ints, distinct
 from advisor.results.field import Cell
 from advisor.results.views import Grid, Heading
@@ -35,12 +36,7 @@ def extent_note(trace: Trace) -> str:
     count = trace.step_count
     if not count:
         return "Totals over the whole recording."
-    return f"Totals over {counting(count, 'step')}."
-
-
-def counting(number: int, what: str) -> str:
-    """``1 step``, ``2,000 steps``."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+    return f"Totals over {counted(count, 'step')}."
 
 
 def short(text: str, most: int = LONGEST_TEXT) -> str:

@@ -19,6 +19,7 @@ from advisor.timeline.startup_table import FIRST_ITERATION, KINDS
 from advisor.views import owners
 from advisor.views.elsewhere import most_of
 from advisor.views.phrasing import (
+    AGAIN,
     BRIEFLY,
     FIRST,
     LACKING,
@@ -116,7 +117,7 @@ def build(
     claims = [claim.segments for claim in owning]
     if first is not None and _returns_little(first) and not _owned(context, bound, claims):
         first = None
-    advice = _advice(context, program, bound, first)
+    advice = AGAIN if damaged and first is None else _advice(context, program, bound, first)
     parts = _parts(context, summary, program, bound, claims, _led_by(first, advice, owning), bool(before))
     parts = parts._replace(lead=lead)
     if measured and program.unrecorded:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from advisor.counting import counted
 from advisor.intervals import Bools, Ints, distinct, fetch
 from advisor.results.views import Track
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP, PYTHON, RUNTIME
 from advisor.timeline.ledger import CAUSES
 from advisor.timeline.source import parse_frame
-from advisor.views.grid import counting
 from advisor.views.marks import Marks, within
 from advisor.views.steps import Extent
 from advisor.views.thinning import Spans
@@ -88,7 +88,7 @@ def host_lanes(trace: Trace, extent: Extent, marks: Marks, first_track: int) -> 
     drawn = sorted(order[:_MOST_THREADS].tolist(), key=lambda index: (-does[index], -calls[index], index))
     if len(order) > len(drawn):
         count = int(calls[order[_MOST_THREADS:]].sum())
-        lanes.left_out.append(f"{counting(len(order) - len(drawn), 'thread')} with {counting(count, 'call')}")
+        lanes.left_out.append(f"{counted(len(order) - len(drawn), 'thread')} with {counted(count, 'call')}")
     for index in drawn:
         here = nodes[at == index]
         row, fits = _rows([depth[here] for depth in depths], category[here])

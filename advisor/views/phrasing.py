@@ -52,6 +52,7 @@ THINNED, THINNED_BRIEFLY = "lie where events were taken out of the file", "missi
 UNPROVEN = "collectives are in flight; what runs beside them was taken out of the file"
 """Clause of communication in a program on the CPU, where that is so."""
 WHOLE_FILE = "analyze the file as the profiler wrote it"
+AGAIN = "copy the file again whole, or record once more"
 """Advice on such a file."""
 BRIEFLY = {
     "compute": "computing",

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from advisor.counting import counted
 from advisor.intervals import Ints, fetch, starts_run
 from advisor.results.views import Timeline, Track
 from advisor.timeline.ledger import CAUSES, CODE
 from advisor.timeline.recording import COPY, MEMSET
-from advisor.views.grid import counting, short
+from advisor.views.grid import short
 from advisor.views.lanes import HOST_CATEGORIES, host_lanes, rows_of
 from advisor.views.marks import Marks
 from advisor.views.origins import launches, origins
@@ -48,7 +49,7 @@ def timeline(
     parts = _streams(trace, extent, marks, tracks, left_out)
     others = len(trace.context.recording.devices) - 1
     if others > 0:
-        left_out.append(counting(others, "other GPU"))
+        left_out.append(counted(others, "other GPU"))
     lanes = host_lanes(trace, extent, marks, len(tracks))
     parts += lanes.parts
     tracks += lanes.tracks
@@ -145,7 +146,7 @@ def _streams(trace: Trace, extent: Extent, marks: Marks, tracks: list[Track], le
     shown = sorted(order[:_MOST_STREAMS].tolist(), key=lambda stream: -busy[stream])
     if len(order) > len(shown):
         count = int(np.isin(at, order[_MOST_STREAMS:]).sum())
-        left_out.append(f"{counting(len(order) - len(shown), 'stream')} with {counting(count, 'event')}")
+        left_out.append(f"{counted(len(order) - len(shown), 'stream')} with {counted(count, 'event')}")
     category = np.select(
         [work.communication, work.kind == COPY, work.kind == MEMSET],
         [CODE["communication"], CODE["copy"], CODE["memset"]],

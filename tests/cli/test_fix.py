@@ -85,7 +85,7 @@ def test_edits_are_shown_and_nothing_is_written(folder: Path) -> None:
     assert [one["verdict"] for one in result["fixes"]] == ["proposed"] * len(result["fixes"])
     diffs = {one["edit"]: one["diff"] for one in result["fixes"]}
     assert "+torch.set_num_threads(2)\n" in diffs["threads"]
-    assert "+    num_workers=1,\n+    persistent_workers=True,\n" in diffs["loader-workers"]
+    assert "+    num_workers=2,\n+    persistent_workers=True,\n" in diffs["loader-workers"]
     assert diffs["threads"].startswith("--- a/train.py\n+++ b/train.py\n")
     assert not result["verified"]
     assert (folder / "train.py").read_text() == SCRIPT

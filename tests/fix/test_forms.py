@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import pytest
 from support.fixing import finding, line_of, outcome, request, setting
 
@@ -119,6 +120,17 @@ def test_as_many_workers_as_are_advised_come_before_one(tmp_path: Path) -> None:
         "num_workers=6, persistent_workers=True",
         "num_workers=1, persistent_workers=True",
     ]
+
+
+def test_without_a_number_from_the_trace_that_of_the_rules_example_comes_first(tmp_path: Path) -> None:
+    found = finding("cpu/loader-wait", [setting("DataLoader", "num_workers", "0", 4)])
+    shown = msgspec.structs.replace(
+        found, fix=msgspec.structs.replace(found.fix, after="DataLoader(data, num_workers=2)")
+    )
+    made = outcome("loader-workers", request(tmp_path, HEAD + "loader = DataLoader(data)\n", shown))
+    assert [change.what.partition(",")[0] for change in made if not isinstance(change, str)] == [
+        "num_workers=2", "num_workers=1"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

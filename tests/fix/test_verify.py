@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
@@ -9,8 +10,10 @@ from typing import Any, cast
 import pytest
 from support.fixing import edit, finding, request, setting
 
+from advisor.errors import UsageError
+from advisor.fix import command
 from advisor.fix.propose import Proposal, price
-from advisor.fix.runs import OutOfTime, Program, RunFailed
+from advisor.fix.runs import OutOfTime, Program, RunFailed, _own_lines
 from advisor.fix.tree import Tree
 from advisor.fix.verify import ENOUGH_BLOCKS, MOST_BLOCKS, Side, Verifier, judge, step_ms
 from advisor.record.measured import Figure, Measured
@@ -58,15 +61,21 @@ class Runs:
         return Measured(step_ms=(ms,) * 20, cpu_ms=(ms / 2,) * 20)
 
 
-def verified(tmp_path: Path, runs: Runs, *, allowed: bool = False, until: float = 1e18) -> tuple[FixResult, Verifier]:
-    """Try the edit that asks for the fused optimizer."""
-    root = runs.project.root
-    tmp_path.mkdir(exist_ok=True)
+def proposal_of(root: Path) -> Proposal:
+    """The edit that asks for the fused optimizer."""
     found = finding("cpu/unfused-optimizer", [setting("AdamW", "fused", "None", 2)])
     asked = request(root, TEXT, found)
     optimizer = edit("fused-optimizer")
-    proposal = Proposal(optimizer, [found], list(optimizer.make(asked)), price(found), request=asked)
-    verifier = Verifier(cast(Program, runs), asked.files, tmp_path, lambda _line: None, training_changes=allowed)
+    return Proposal(optimizer, [found], list(optimizer.make(asked)), price(found), request=asked)
+
+
+def verified(tmp_path: Path, runs: Runs, *, allowed: bool = False, until: float = 1e18) -> tuple[FixResult, Verifier]:
+    """Try the edit that asks for the fused optimizer."""
+    tmp_path.mkdir(exist_ok=True)
+    proposal = proposal_of(runs.project.root)
+    verifier = Verifier(
+        cast(Program, runs), proposal.request.files, tmp_path, lambda _line: None, training_changes=allowed
+    )
     verifier.begin()
     return verifier.try_edit(proposal, until), verifier
 
@@ -189,3 +198,40 @@ def test_an_edit_that_changes_nothing_is_hardly_ever_kept(spread: float) -> None
         sides = ((Side(wall=before[:runs]), Side(wall=after[:runs])) for runs in range(2, 13, 2))
         kept += any(judge(*side).outcome == "better" for side in sides)
     assert kept <= 2
+
+
+# ---- the budget, and how a program ended
+
+
+def test_a_budget_that_cannot_hold_one_edit_is_said_at_once(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run takes 8 s, an edit five runs of which four are timed for 3 s more: 52 s; 90 s of which 60 are gone do not hold it."""
+    monkeypatch.setattr("advisor.record.require_torch", lambda: None)
+    monkeypatch.setattr(Verifier, "begin", lambda _self: 8.0)
+    tried: list[str] = []
+    monkeypatch.setattr(Verifier, "try_edit", lambda _self, proposal, _until: tried.append(proposal.edit.name))
+    runs = Runs(root, lambda _text: 10.0)
+    runs.script, runs.deadline = "train.py", time.monotonic() + 30.0  # type: ignore[attr-defined]
+    proposals = [proposal_of(root), proposal_of(root)]
+    with pytest.raises(UsageError) as told:
+        command._verify(cast(Program, runs), proposals, tmp_path, command.Choices(budget_s=90.0), lambda _line: None)
+    assert tried == []
+    assert "a run takes 8 s, and an edit needs 5 runs: 52 seconds at the least, of which 30 seconds are left" in str(
+        told.value
+    )
+    # 60 s gone and 52 s for one edit, a fifth to spare: 134.4 s; with a second one 196.8 s
+    assert str(told.value).endswith("give --budget 140s for one edit, 200s for 2 edits")
+
+
+def test_the_programs_own_last_lines_are_kept_and_no_file_of_the_copy_is_named() -> None:
+    text = (
+        'Traceback (most recent call last):\n  File "/tmp/copy/before/job.py", line 5, in <module>\n'
+        "RuntimeError: boom\nUSDT:2026-11-25 23:14:39 16866:16866 SyncActivityProfilerHandler.cpp:59] profiler_stop\n"
+        "advisor: wrote /tmp/copy/program.trace.json.gz; next: advisor analyze /tmp/copy/program.trace.json.gz\n"
+    )
+    assert _own_lines(text, "/tmp/copy/before", "/home/me") == [
+        "Traceback (most recent call last):", '  File "/home/me/job.py", line 5, in <module>', "RuntimeError: boom",
+    ]  # fmt: skip
+    failed = RunFailed("RuntimeError: boom", ["in f", "RuntimeError: boom"])
+    assert failed.told == "RuntimeError: boom:\n  in f\n  RuntimeError: boom"

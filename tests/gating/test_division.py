@@ -186,6 +186,64 @@ def test_a_batch_is_left_open_wherever_it_stands() -> None:
     assert family_of(site(unit="aten::_scaled_dot_product_flash_attention")) == "attention"
 
 
+def side_of(*sites: Site) -> Sites:
+    return Sites(step_ms=sum(s.ms for s in sites), steps=4, sites=list(sites))
+
+
+def linear(calls: float, ms: float, function: str = "", **fields: object) -> Site:
+    own = {"unit": "aten::linear", "op": "aten::addmm", "kernel": "aten::addmm", "shapes": "[[64],[8,64]]"} | fields
+    return site(function=function, calls=calls, ms=ms, busy_ms=ms, samples=[ms] * 4, **own)
+
+
+def reasons_of(before: Sites, after: Sites) -> dict[str, float]:
+    """Reasons of all parts, each with its change in ms."""
+    division = divide(before, after)
+    assert added(division) == pytest.approx(after.step_ms - before.step_ms)
+    return {part.reason: round(part.change_ms, 6) for part in division.parts}
+
+
+def test_work_that_lost_its_line_in_some_steps_is_neither_gone_nor_called_more_often() -> None:
+    """In every fifth step the line of two functions' calls is unknown: 100 calls a step on both sides, 20 of them without one."""
+    before = [linear(64, 6.4, "heads"), linear(16, 1.6, "body"), linear(20, 2.0)]
+    after = [linear(80, 16.0, "heads"), linear(20, 4.0, "body")]
+    assert reasons_of(side_of(*before), side_of(*after)) == {"clock": 10.0}
+    assert reasons_of(side_of(*after), side_of(*before)) == {"clock": -10.0}
+    found = paired(before, after)
+    assert [[round(sum(s.calls for s in sites), 6) for sites in (p.before, p.after)] for p in found] == [
+        [80, 80], [20, 20]
+    ]  # fmt: skip
+
+
+def test_what_has_no_line_on_either_side_stays_without() -> None:
+    assert kernels(paired([linear(8, 1.0, "f"), linear(2, 1.0)], [linear(8, 1.0, "f"), linear(2, 1.0)])) == [
+        (["aten::addmm"], ["aten::addmm"]), (["aten::addmm"], ["aten::addmm"])
+    ]  # fmt: skip
+
+
+def test_a_fused_operator_replaces_what_lost_its_line_too() -> None:
+    names = ("aten::sqrt", "aten::div")
+    single = [site(phase="optimizer", function=f, unit=n, kernel=n, op=n) for n in names for f in ("main", "")]
+    fused = [site(phase="optimizer", function="main", unit="aten::_fused_adamw_", kernel="f", op="f")]
+    found = paired(single, fused)
+    assert len(found) == 1
+    assert sum(s.calls for s in found[0].before) == 4
+
+
+def test_work_that_another_function_calls_now_is_not_gone() -> None:
+    before, after = [linear(10, 1.0, "f"), linear(5, 0.5, "g")], [linear(15, 3.0, "f")]
+    assert reasons_of(side_of(*before), side_of(*after)) == {"slower": 1.5}
+
+
+def test_what_is_gone_beyond_what_others_have_more_is_gone() -> None:
+    before, after = [linear(10, 1.0, "f"), linear(5, 0.5, "g")], [linear(12, 1.2, "f")]
+    assert reasons_of(side_of(*before), side_of(*after)) == {"vanished": -0.3}
+
+
+def test_other_shapes_elsewhere_do_not_stand_for_what_is_gone() -> None:
+    before = [linear(10, 1.0, "f"), linear(5, 0.5, "g", shapes="[[9],[3,9]]")]
+    assert reasons_of(side_of(*before), side_of(linear(15, 1.5, "f"))) == {"vanished": -0.5, "calls": 0.5}
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.floats(0.001, 50)), max_size=12),
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.floats(0.001, 50)), max_size=12),

@@ -10,6 +10,7 @@ from support.paths import ROOT
 from advisor.gating.claims import claims
 from advisor.gating.compare import compare
 from advisor.results.analysis import Analysis
+from advisor.results.judgement import Check
 from advisor.results.samples import Samples
 
 ARTICLE = ROOT / "sample_traces" / "article"
@@ -31,6 +32,20 @@ def answers(before: Analysis, after: Analysis) -> dict[str, str]:
     return {claim.rule: claim.answer for claim in claims(before, after, {})}
 
 
+def check_of(base: float, now: float) -> Check:
+    return Check(
+        name=LOADER,
+        title="",
+        unit="ms",
+        base=base,
+        now=now,
+        outcome="improvement",
+        kind="rule",
+        level="error",
+        message="",
+    )
+
+
 def with_facts(analysis: Analysis, **facts: bool | float | str | None) -> Analysis:
     samples = analysis.samples
     assert samples is not None
@@ -42,12 +57,20 @@ def test_workers_were_given_and_the_wait_is_gone(no_workers: Analysis, workers: 
     assert answers(no_workers, workers)[LOADER] == "applied and holds"
 
 
-def test_a_rule_that_fell_under_its_level_is_no_evidence(no_workers: Analysis, workers: Analysis) -> None:
-    """The wait is gone, but the batches still come from the training process: nobody gave it workers."""
+def test_a_rule_that_fell_under_its_level_is_no_evidence_of_its_fix(no_workers: Analysis, workers: Analysis) -> None:
+    """The wait is gone, but the batches still come from the training process: nobody gave it workers, less is to load."""
     same = with_facts(workers, iterators="single-process")
-    assert answers(no_workers, same)[LOADER] == "not applied"
+    assert answers(no_workers, same)[LOADER] == "cost fell"
     unknown = with_facts(workers, iterators=None)
     assert answers(no_workers, unknown)[LOADER] == "cannot be told"
+
+
+def test_where_the_cost_fell_it_is_not_said_that_nothing_was_applied(no_workers: Analysis) -> None:
+    """A sample takes less work to make: still no workers, the rule still fires, and the wait is a quarter of what it was."""
+    less = check_of(39.5, 9.25)
+    (claim,) = [claim for claim in claims(no_workers, no_workers, {LOADER: less}) if claim.rule == LOADER]
+    assert claim.answer == "cost fell"
+    assert claim.because.startswith("39.5 → 9.25 ms a step; the rule still fires")
 
 
 def test_a_fix_that_was_applied_and_changed_nothing_does_not_hold(no_workers: Analysis) -> None:

@@ -94,6 +94,12 @@ def test_after_so_many_lines_no_more_are_marked(run: Any, monkeypatch: pytest.Mo
     assert found == [("first", [2]), ("last", [])]
 
 
+def test_a_loop_on_one_line_is_marked_once(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST", 50)
+    found = run("start()\ncounts = [n / 2 for n in range(100)]\nop('behind')\nstop()")
+    assert found == [("behind", [3])]
+
+
 def test_a_debugger_is_left_alone() -> None:
     log = Log()
     before = sys.gettrace()

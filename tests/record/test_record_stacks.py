@@ -108,6 +108,19 @@ def test_where_the_order_differs_only_what_has_one_place_is_carried_over(tmp_pat
     ]
 
 
+def test_a_step_in_whose_middle_the_marking_of_lines_ended_takes_no_line_from_what_another_step_marked(
+    tmp_path: Path,
+) -> None:
+    """A gradient clip runs in most steps; the one with stacks that went without it is marked up to its first operator only."""
+    timed = trace(tmp_path, "t", [["load", "mm", "norm", "step", "item"]])
+    whole = [(0, ["load"]), (1, ["mm"]), (2, ["norm"]), (2, ["scale"]), (0, ["step"]), (1, ["item"])]
+    ended = [(0, ["load"]), "mm", "norm", "step", "item"]
+    stacked = trace(tmp_path, "s", [whole, ended])
+    assert places(timed, stacked) == [
+        "load job.py(10): main", "mm job.py(20): f", "norm job.py(30): g", "step job.py(10): main", "item job.py(20): f",
+    ]  # fmt: skip
+
+
 def test_shapes_tell_operators_of_one_name_apart(tmp_path: Path) -> None:
     small, large = ("mm", [[2, 2]]), ("mm", [[9, 9]])
     timed = trace(tmp_path, "t", [["x", large, small, "y"]])

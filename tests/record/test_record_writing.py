@@ -127,3 +127,10 @@ def test_a_mistyped_option_is_no_script(tmp_path: Path) -> None:
     done = advisor("record", "--stpes", "3", "job.py", cwd=tmp_path, code=2)
     assert "--stpes" in done.stderr
     assert "--steps" in done.stderr
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc")
+def test_a_folder_that_cannot_be_written_to_is_found_before_anything_runs() -> None:
+    """Root has all rights there, and no file can be made all the same."""
+    with pytest.raises(UsageError, match="/proc: cannot be written to"):
+        check_output(Path("/proc/x.json.gz"), force=False)

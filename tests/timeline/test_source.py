@@ -53,6 +53,12 @@ def test_whose_frame_it_is(frame: str, user: bool) -> None:
     assert place.user is user
 
 
+def test_the_recorders_own_frames_are_no_place() -> None:
+    assert parse_frame("/venv/lib/python3.11/site-packages/advisor/record/hooks.py(165): step") is None
+    assert parse_frame("advisor/record/hooks.py(102): method") is None
+    assert parse_frame("site-packages/torch/optim/adam.py(12): step") is not None
+
+
 def test_what_is_no_frame() -> None:
     assert parse_frame("<built-in method mm of type object at 0x7f>") is None
     assert parse_frame("nn.Module: Linear_0") is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -15,6 +16,7 @@ NAMES = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"
 POSITIONS = {"num_workers": 5, "pin_memory": 7}
 """Positions of arguments in DataLoader's signature; ``persistent_workers`` is by keyword alone."""
 _MOST = 16
+_COUNT = re.compile(r"num_workers=(\d+)")
 
 
 def _loaders(request: Request, name: str) -> Iterator[Setting]:
@@ -40,7 +42,10 @@ def _workers(request: Request) -> Iterator[Change]:
     source, call, setting = _single(request, "num_workers")
     if setting.value != "0":
         raise NotEditable(f"{setting.as_run}: more workers only where cores are left")
-    advised = int(setting.advice) if setting.advice and setting.advice.isdigit() else 1
+    # Where no number follows from the trace, that of the rule's own example: the report shows it.
+    example = _COUNT.search(request.finding.fix.after)
+    text = setting.advice or (example[1] if example else "")
+    advised = int(text) if text.isdigit() else 1
     for count in dict.fromkeys((max(1, min(advised, _MOST)), 1)):
         wanted: list[tuple[str, str, int | None]] = [("num_workers", str(count), POSITIONS["num_workers"])]
         if value_of(source, call, "persistent_workers") is None:

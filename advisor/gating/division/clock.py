@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median
+from typing import NamedTuple
 
 from advisor.gating.division.change import Change
+from advisor.gating.division.families import WORK, unit_of
+from advisor.gating.division.pairing import pair
+from advisor.gating.division.side import Side
+from advisor.results.sites import Site, Sites
 
 _LEAST = 0.03
 _FURTHEST = 2.5
@@ -15,6 +21,68 @@ _MOST = 0.65
 """Share of the same work that must be near."""
 _PART = 0.5
 """Share of all work that must be the same."""
+
+
+_ALL = 0.9
+"""Share of all work that must be the same, call by call, and take longer, for a machine to be what is slower."""
+_OPERATORS = 4
+"""Operators from which on they speak for a machine."""
+_NOTICED = 0.001
+"""Share of the work from which on an operator does."""
+_TIMES = 3.0
+
+
+class Pace(NamedTuple):
+    """How much longer each of the same operators takes on the CPU: the ``typical`` factor, and the ``most`` that is like it."""
+
+    typical: float
+    most: float
+
+
+def pace(before: Sites, after: Sites) -> Pace | None:
+    """Return by which factors the same operators take longer on the CPU; None where not nearly all are the same and take longer.
+
+    They are the same where they are called as often as before, with the same shapes. One operator alone sets no bound: what is as
+    far off as the second and no further than some times what is typical is like the others.
+    """
+    changes = [
+        Change(Side(found.before, 1.0, True), Side(found.after, 1.0, True), found.same_unit)
+        for found in pair(before.sites, after.sites)
+        if all(site.cause in WORK for site in found.sites)
+    ]
+    same = [change for change in changes if _is_same(change)]
+    work = [_busy(before.sites), _busy(after.sites)]
+    known = [sum(change.before.busy_ms for change in same), sum(change.after.busy_ms for change in same)]
+    if not all(work) or any(part < _ALL * whole for part, whole in zip(known, work, strict=True)):
+        return None
+    times: dict[str, list[float]] = {}
+    for change in same:
+        total = times.setdefault(unit_of(change.site), [0.0, 0.0])
+        total[0] += _typical(change.before)
+        total[1] += _typical(change.after)
+    told = [(was, now / was) for was, now in times.values() if was >= _NOTICED * work[0]]
+    longer = [(was, ratio) for was, ratio in told if ratio - 1 >= _LEAST]
+    enough = len(longer) >= _ALL * len(told) and sum(was for was, _ in longer) >= _ALL * sum(was for was, _ in told)
+    if len(told) < _OPERATORS or not enough:
+        return None
+    ratios = sorted(ratio for _, ratio in told)
+    typical = median(ratios)
+    return Pace(typical, min(ratios[-2] * (1 + _LEAST), 1 + _TIMES * (typical - 1)))
+
+
+def _typical(side: Side) -> float:
+    """Return what a side takes in a typical step; on average where its steps were not kept."""
+    samples = side.samples()
+    return side.busy_ms if samples is None or not samples.any() else float(median(samples.tolist()))
+
+
+def _busy(sites: Sequence[Site]) -> float:
+    return sum(site.busy_ms for site in sites if site.cause in WORK)
+
+
+def _is_same(change: Change) -> bool:
+    both = bool(change.before.sites and change.after.sites)
+    return both and change.same and not change.more_calls and not change.other_sizes and len(change.types) < 2
 
 
 def find(changes: Sequence[Change]) -> float | None:

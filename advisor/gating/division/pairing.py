@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from advisor.gating.division import settling
 from advisor.gating.division.families import WORK, family_of, is_compiled, kin_of, sizes_beside, unit_of
 from advisor.results.sites import Site
 
@@ -48,8 +49,9 @@ class Pair:
 
 
 def pair(before: Sequence[Site], after: Sequence[Site]) -> list[Pair]:
-    """Pair the sites of two sides; each site is in exactly one pair."""
+    """Pair the sites of two sides: all of each side's time is in exactly one pair."""
     pairs: list[Pair] = []
+    before, after = settling.placed(before, after), settling.placed(after, before)
     place = _place_of(before, after)
     for chosen, stages in ((_is_work, _stages(before, after, place)), (_is_wait, _waits(place))):
         left = [[site for site in side if chosen(site)] for side in (before, after)]
@@ -61,7 +63,12 @@ def pair(before: Sequence[Site], after: Sequence[Site]) -> list[Pair]:
             for site in side:
                 alone.setdefault((site.cause, site.phase, site.module, site.function, unit_of(site)), []).append(site)
             pairs += [_one_sided(tuple(sites), after=bool(number)) for sites in alone.values()]
-    return pairs
+    settled = settling.moved([(list(found.before), list(found.after)) for found in pairs])
+    return [
+        Pair(tuple(own), tuple(other), found.same_unit)
+        for found, (own, other) in zip(pairs, settled, strict=True)
+        if own or other
+    ]
 
 
 def _one_sided(sites: tuple[Site, ...], *, after: bool) -> Pair:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
+from advisor.counting import average, averages
 from advisor.gating.division.change import Change
 from advisor.gating.division.families import is_compiled
 from advisor.gating.division.side import Side
@@ -33,9 +34,11 @@ def words(change: Change, *, devices: tuple[str, str] = ("", ""), ratio: float |
         return f"another device: {devices[0] or 'unknown'} → {devices[1] or 'unknown'}"
     if change.reason == "clock":
         causes = (
-            "threads, clocks, or other programs" if change.lead.on_cpu else "clocks, power, heat, or another process"
+            "threads, clocks, or other programs on the machine"
+            if change.lead.on_cpu
+            else "clocks, power, heat, or another process on the device"
         )
-        return f"the same work takes {ratio or 1:.3g} times as long everywhere: {causes} on the device"
+        return f"the same work takes {ratio or 1:.3g} times as long everywhere: {causes}"
     return _WORDS.get(change.reason, _of_waits)(change)
 
 
@@ -54,8 +57,8 @@ def _where(side: Side) -> str:
 
 
 def _operator(change: Change) -> str:
-    counts = f"({change.before.calls:.4g} → {change.after.calls:.4g} kernels)"
-    return f"{_units(change.after)} in place of {_units(change.before)} {counts}"
+    what = "operators" if change.lead.on_cpu else "kernels"
+    return f"{_units(change.after)} in place of {_units(change.before)} ({_counts(change)} {what})"
 
 
 def _shape(change: Change) -> str:
@@ -76,7 +79,8 @@ def _layout(change: Change) -> str:
     was, now = change.layouts
     fewer = "more tensors" if more > 0 else "fewer tensors"
     turned = f"{was} → {now}" if was else f"{fewer} are turned into another layout" if more else "other kernels"
-    count = f" ({more:+.4g} layout kernels)" if more else ""
+    sign = "+" if more > 0 else "-"
+    count = f" ({sign}{average(abs(more))} layout kernels)" if more else ""
     return f"memory format: {turned}{count}" + (f", {before.dtype} → {after.dtype}" if len(change.types) > 1 else "")
 
 
@@ -89,7 +93,7 @@ _WORDS: Mapping[Reason, Callable[[Change], str]] = {
     "shape": _shape,
     "layout": _layout,
     "kernel": _kernel,
-    "calls": lambda change: f"{change.before.calls:.4g} → {change.after.calls:.4g} calls of the same",
+    "calls": lambda change: f"{_counts(change)} calls of the same",
     "batch": lambda change: (
         f"the same work takes {change.ratio * change.calls_ratio:.3g} times as long a sample, in another batch"
     ),
@@ -101,11 +105,16 @@ _WORDS: Mapping[Reason, Callable[[Change], str]] = {
 
 
 def _and_calls(change: Change, what: str = "calls") -> str:
-    return f", {change.before.calls:.4g} → {change.after.calls:.4g} {what}" if change.more_calls else ""
+    return f", {_counts(change)} {what}" if change.more_calls else ""
+
+
+def _counts(change: Change) -> str:
+    return averages(change.before.calls, change.after.calls)
 
 
 def _calls(side: Side) -> str:
-    return f"{side.calls:.4g} {'call' if 0.5 < side.calls < 1.5 else 'calls'}"
+    text = average(side.calls)
+    return f"{text} {'call' if text == '1' else 'calls'}"
 
 
 def _units(side: Side) -> str:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from advisor.counting import counted
 from advisor.errors import UsageError, nearest
 from advisor.gating.baseline import Baseline
 from advisor.gating.history import changes
@@ -238,7 +239,7 @@ def _untold(track: Track) -> str:
     """Say why a series cannot be answered for; empty where it can."""
     label = " on ".join(filter(None, (track.workload, track.device)))
     if len(track.runs) < changes.LEAST_RUNS:
-        return f"{label}: {len(track.runs)} runs; change points need {changes.LEAST_RUNS}"
+        return f"{label}: {counted(len(track.runs), 'run')}; change points need {changes.LEAST_RUNS}"
     step = next((trend for trend in track.trends if trend.name == STEP.name), None)
     if step is None or step.noise_share is None:
         return f"{label}: fewer than {changes.LEAST_RUNS} runs tell the step"
@@ -258,4 +259,4 @@ def _answer(verdict: Verdict, worse: Sequence[Shift], unknown: Sequence[str], tr
         return f"FAILED: {first.metric} got worse{share} between {first.last_before} and {first.first_after}{more}"
     if verdict == "inconclusive":
         return f"INCONCLUSIVE: {unknown[0] if unknown else 'no run tells the step'}"
-    return f"PASSED: no figure got worse over {sum(len(track.runs) for track in tracks):,} runs"
+    return f"PASSED: no figure got worse over {counted(sum(len(track.runs) for track in tracks), 'run')}"

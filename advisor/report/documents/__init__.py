@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 
+from advisor.counting import counted
 from advisor.report.blocks import Block, Detail
 
 
@@ -29,7 +30,7 @@ def headline(document: object) -> str:
             return document.headline.text if document.headline else figures.tally(document.findings)
         case Several():
             found = document.across.findings if document.across else []
-            return found[0].title if found else f"{len(document.traces):,} traces"
+            return found[0].title if found else counted(len(document.traces), "trace")
         case Comparison() | History() | Drift():
             return document.headline
     raise TypeError(f"{type(document).__name__} has no headline")

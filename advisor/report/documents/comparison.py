@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from advisor.counting import averages, counted
 from advisor.report.blocks import (
     Bar,
     Block,
@@ -21,7 +22,7 @@ from advisor.report.blocks import (
 )
 from advisor.report.documents import division
 from advisor.report.plain import MISSING, in_one_unit, milliseconds, number, percent
-from advisor.results.comparison import Comparison, Item, Shift, Side, Turned
+from advisor.results.comparison import Claim, Comparison, Item, Shift, Side, Turned
 
 TURNS: dict[str, tuple[str, Style]] = {
     "new": ("New", "bad"),
@@ -34,6 +35,8 @@ TURNS: dict[str, tuple[str, Style]] = {
 KINDS = {"kernel": "Changed kernels", "operator": "Changed operators", "module": "Changed modules"}
 _NOISE = 0.01
 """Share of the step below which a difference of a cause has no colour: it is neither good nor bad."""
+_UNTRIED = ("cannot be told", "not applied")
+"""Answers of fixes that are named in a line together."""
 _OUTCOME: dict[str, Style] = {
     "worse": "bad",
     "better": "good",
@@ -75,15 +78,16 @@ def blocks(comparison: Comparison, detail: Detail) -> Iterator[Block]:
 def _items(items: Sequence[Item], caption: str) -> Table:
     """Make a table of kernels, operators or modules: the GPU's and the host's time in columns of their own."""
     host = any(item.host_ms_before is not None for item in items)
+    gpu = not host or any(item.gpu_ms_before or item.gpu_ms_after for item in items)
     rows: list[tuple[Text, ...]] = []
     for item in items:
         name = Span(item.name + (f" {item.shape}" if item.shape else ""), "name")
-        calls = f"{number(item.calls_before)} → {number(item.calls_after)}"
-        times = [_times(item.gpu_ms_before, item.gpu_ms_after)]
+        calls = averages(item.calls_before, item.calls_after)
+        times = [_times(item.gpu_ms_before, item.gpu_ms_after)] if gpu else []
         times += [_times(item.host_ms_before, item.host_ms_after)] if host else []
         rows.append((name, item.fate, calls, *times))
-    head = ("name", "", "calls a step", "on the GPU", *(["on the host"] if host else []))
-    return Table(head, rows, "<|>>" + ">" * host, caption=caption)
+    head = ("name", "", "calls a step", *(["on the GPU"] * gpu), *(["on the host" if gpu else "on the CPU"] * host))
+    return Table(head, rows, "<|>" + ">" * gpu + ">" * host, caption=caption)
 
 
 def _times(before: float | None, after: float | None) -> str:
@@ -97,18 +101,18 @@ def _claims(comparison: Comparison, detail: Detail) -> Iterator[Block]:
     if not comparison.claims:
         return
     yield Heading("Were the fixes applied?")
-    tried = [claim for claim in comparison.claims if claim.answer.startswith("applied")]
+    tried = [claim for claim in comparison.claims if claim.answer not in _UNTRIED]
     items: list[Text] = [
         (
             Span(claim.answer, _OUTCOME.get(claim.answer, "fair")),
             f": {claim.fix} (",
             Span(claim.rule, "code"),
-            f"): “{claim.verify}”; {claim.because}",
+            f"): {_promise(claim)}{claim.because}",
         )
         for claim in tried
     ]
     rest: list[Text] = []
-    for answer in ("cannot be told", "not applied"):
+    for answer in _UNTRIED:
         rules = [Span(claim.rule, "code") for claim in comparison.claims if claim.answer == answer]
         if rules:
             rest.append((Span(answer, "dim"), ": ", *joined(rules, ", ")))
@@ -116,6 +120,11 @@ def _claims(comparison: Comparison, detail: Detail) -> Iterator[Block]:
         yield from (Items(items), Fold("Not applied, or not to be told", [Items(rest)]))
     else:
         yield Items([*items, *rest])
+
+
+def _promise(claim: Claim) -> str:
+    """Return what the fix was to show, where it was applied."""
+    return f"“{claim.verify}”; " if claim.answer.startswith("applied") else ""
 
 
 def _causes(comparison: Comparison, detail: Detail) -> Iterator[Block]:
@@ -160,7 +169,7 @@ def _finding(finding: Turned) -> Text:
 
 def _side(side: Side) -> str:
     """Return ``5 steps, median 126 ms, middle 80 % 124 to 149, Tesla V100``."""
-    parts = [f"{side.steps} steps" if side.steps else "no steps"]
+    parts = [counted(side.steps, "step") if side.steps else "no steps"]
     if side.step_ms is not None:
         ends, unit = in_one_unit(side.p10_ms or 0.0, side.p90_ms or 0.0)
         spread = f"{' to '.join(ends)} {unit}"

@@ -1,14 +1,15 @@
-"""The division of a difference: a line a part, which add up to it, then what is within noise, and what to know of it."""
+"""The division of a difference: a line a part, which add up to it: what got slower, what got faster, then what is within noise."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from advisor.counting import counted
 from advisor.report.blocks import Block, Detail, Fold, Heading, Items, Paragraph, Span, Style, Table, Text
-from advisor.report.plain import milliseconds, number, percent
+from advisor.report.plain import milliseconds, percent
 from advisor.results.division import Division, Part
 
-_LINES = 10
+_LINES, _FEWER = 10, 5
 _BELOW = 3
 _KNOWN = 0.5
 """Part of a side's GPU time of which the hardware's limit must be known to stand beside it."""
@@ -27,48 +28,57 @@ def line(part: Part) -> str:
 
 
 def lines(division: Division, most: int = _LINES) -> list[str]:
-    """Return the lines of what is beyond noise, the largest first, with what the rest comes to."""
-    real = [part for part in division.parts if part.real]
-    shown = [line(part) for part in real[:most]]
-    rest = division.change_ms - sum(part.change_ms for part in real[:most])
+    """Return the lines of what got slower beyond noise, the most first, with what the rest comes to."""
+    slower = _grouped(division, slower=True)[:most]
+    shown = [line(part) for part in slower]
+    rest = division.change_ms - sum(part.change_ms for part in slower)
     if shown:
         shown.append(f"{signed(rest)} in the rest of the program" if division.change_ms else "")
     return [text for text in shown if text]
 
 
-def blocks(division: Division | None, detail: Detail) -> Iterator[Block]:
-    """Yield the division: what is beyond noise as a table with the GPU's and the host's time apart, the rest below it."""
+def _grouped(division: Division, *, slower: bool) -> list[Part]:
+    """Return the parts beyond noise that got slower, or those that got faster, the most first."""
+    real = [part for part in division.parts if part.real and (part.change_ms > 0) == slower]
+    return sorted(real, key=lambda part: -abs(part.change_ms))
+
+
+def blocks(division: Division | None, detail: Detail, *, failed: bool = False) -> Iterator[Block]:
+    """Yield the division: what is beyond noise as tables with the GPU's and the host's time apart, the rest below them.
+
+    What got slower has its own heading, and what got faster: first what the whole step did; of a gate that *failed* the former.
+    """
     if division is None:
         return
-    real = [part for part in division.parts if part.real]
     rest = [part for part in division.parts if not part.real]
-    per = _PER[division.per]
-    yield Heading(
-        f"Which change made it {'slower' if division.change_ms > 0 else 'faster'}"
-        if real
-        else "Parts of the difference"
-    )
+    per, cpu = _PER[division.per], _on_cpu(division.parts)
+    slower, faster = (_grouped(division, slower=slower) for slower in (True, False))
+    up = failed or division.change_ms > 0
+    groups = [("slower", slower), ("faster", faster)] if up else [("faster", faster), ("slower", slower)]
+    shown: list[Part] = []
+    for number, (word, parts) in enumerate(groups):
+        if parts:
+            listed = parts if detail.everything else parts[: _FEWER if number and shown else _LINES]
+            heading = f"What got {word}" if number else f"Which change made it {word}"
+            if failed and not number and division.change_ms <= 0:
+                heading = f"What got {word}, though the step as a whole did not"
+            yield Heading(heading)
+            yield _listed(listed, detail, per, cpu)
+            shown += listed
+    real = len(slower) + len(faster)
+    whole = f"{signed(division.change_ms)} {per}{_noise(division.noise_ms)}"
     if not real:
-        yield Paragraph(
-            f"Nothing differs beyond noise ({signed(division.change_ms)} {per}{_noise(division.noise_ms)})."
-        )
+        yield Heading("Parts of the difference")
+        yield Paragraph(f"Nothing differs beyond noise ({whole}).")
+    elif left := real - len(shown) + len(rest) + division.other_parts:
+        more = division.change_ms - sum(part.change_ms for part in shown)
+        hidden = f", {real - len(shown)} of them beyond noise{detail.hint}" if real > len(shown) else ""
+        yield Paragraph(f"{signed(more)} in {counted(left, 'part')} more{hidden}; in all {whole}.")
     else:
-        shown = real if detail.everything else real[:_LINES]
-        total = sum(part.change_ms for part in shown)
-        yield _listed(shown, detail, per)
-        more = division.change_ms - total
-        left = len(real) - len(shown) + len(rest) + division.other_parts
-        if left:
-            hidden = f", {len(real) - len(shown)} of them beyond noise{detail.hint}" if len(real) > len(shown) else ""
-            yield Paragraph(
-                f"{signed(more)} in {left} {'part' if left == 1 else 'parts'} more{hidden}; "
-                f"in all {signed(division.change_ms)} {per}{_noise(division.noise_ms)}."
-            )
-        else:
-            yield Paragraph(f"In all {signed(division.change_ms)} {per}{_noise(division.noise_ms)}.")
+        yield Paragraph(f"In all {whole}.")
     if rest and detail.everything:
-        table = _listed(rest, detail, per)
-        title = f"Within noise, or of no note: {len(rest)} parts"
+        table = _listed(rest, detail, per, cpu)
+        title = f"Within noise, or of no note: {counted(len(rest), 'part')}"
         if detail.folds:
             yield Fold(title, [table])
         else:
@@ -81,23 +91,24 @@ def _noise(width: float | None) -> str:
     return f" ± {milliseconds(width)}" if width is not None else ""
 
 
-def _listed(parts: Sequence[Part], detail: Detail, per: str) -> Block:
+def _listed(parts: Sequence[Part], detail: Detail, per: str, cpu: bool) -> Block:
     """List parts: as a table where there is room for its columns, else a line each with its figures below."""
     if detail.wide or detail.folds:
-        return _table(parts, detail, per)
+        return _table(parts, detail, per, cpu)
     items: list[Text] = []
     for part in parts:
         style: Style = "dim" if not part.real else "bad" if part.change_ms > 0 else "good"
         alone = "" if part.paired else " (on one side only)"
         items.append((Span(part.label, "name"), " ", Span(signed(part.change_ms), style), f": {part.because}{alone}"))
-    return Items(items, [_below(part, detail) for part in parts])
+    host = "CPU" if cpu else "host"
+    return Items(items, [_below(part, detail, host) for part in parts])
 
 
-def _below(part: Part, detail: Detail) -> str:
-    """Return the figures of a part, the GPU's and the host's time apart, and its heaviest parts."""
+def _below(part: Part, detail: Detail, host: str) -> str:
+    """Return the figures of a part, the GPU's and the *host*'s time apart, and its heaviest parts."""
     figures = [
         f"{word} {_both(getattr(part.before, place), getattr(part.after, place))}"
-        for word, place in (("GPU", "gpu_ms"), ("host", "host_ms"))
+        for word, place in (("GPU", "gpu_ms"), (host, "host_ms"))
         if getattr(part.before, place) or getattr(part.after, place)
     ]
     figures += [f"at best {_limit(part)}"] if _limit(part) else []
@@ -105,7 +116,7 @@ def _below(part: Part, detail: Detail) -> str:
     return "; ".join([", ".join(figures), *([heavy] if heavy else [])])
 
 
-def _table(parts: Sequence[Part], detail: Detail, per: str) -> Table:
+def _table(parts: Sequence[Part], detail: Detail, per: str, cpu: bool) -> Table:
     """Make the table: where, and why; the difference; the GPU's and the host's time before and after; the hardware's limit."""
     limits = any(_limit(part) for part in parts)
     rows: list[tuple[Text, ...]] = []
@@ -115,10 +126,13 @@ def _table(parts: Sequence[Part], detail: Detail, per: str) -> Table:
         heavy = _heavy(part, detail)
         where = (Span(part.label, "name"), f": {part.because}{alone}{f'; {heavy}' if heavy else ''}")
         times = [
-            _both(*(getattr(side, place) for side in (part.before, part.after))) for place in ("gpu_ms", "host_ms")
+            _both(*(getattr(side, place) for side in (part.before, part.after)))
+            for place in ("gpu_ms", "host_ms")
+            if not (cpu and place == "gpu_ms")
         ]
         rows.append((where, Span(signed(part.change_ms), style), *times, *([_limit(part)] if limits else [])))
-    head = ["where, and why", f"difference {per}", "on the GPU", "on the host", *(["at best"] if limits else [])]
+    whose = ["on the CPU"] if cpu else ["on the GPU", "on the host"]
+    head = ["where, and why", f"difference {per}", *whose, *(["at best"] if limits else [])]
     return Table(head, rows, "~" + ">" * (len(head) - 1))
 
 
@@ -126,6 +140,15 @@ def _heavy(part: Part, detail: Detail) -> str:
     """Say which of the parts that it was put together from weigh most; empty of a single one."""
     below = part.parts[: None if detail.verbosity > 0 else _BELOW]
     return f"most in {', '.join(f'{one.label} {signed(one.change_ms)}' for one in below)}" if below else ""
+
+
+def _on_cpu(parts: Sequence[Part]) -> bool:
+    """Tell whether no part owns any time of a GPU: it is a program on the CPU."""
+    return not any(side.gpu_ms for part in parts for side in (part.before, part.after))
+
+
+def _whose(parts: Sequence[Part]) -> str:
+    return "operators on the CPU" if _on_cpu(parts) else "work on the device"
 
 
 def _both(before: float, after: float) -> str:
@@ -154,6 +177,7 @@ def _notes(division: Division) -> list[str]:
         notes.append(f"start-up, which is part of no step: {_both(*division.startup_ms)} in the recording")
     if division.paired_share is not None and division.paired_share < 0.95:
         notes.append(
-            f"paired: {percent(division.paired_share)} of the device's time; {number(len(division.parts))} parts"
+            f"paired: {percent(division.paired_share)} of the time of {_whose(division.parts)}; "
+            f"{counted(len(division.parts), 'part')}"
         )
     return notes

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from advisor.counting import counted
 from advisor.report.blocks import Block, Code, Detail, Fold, Heading, Items, Paragraph, Span, Style
 from advisor.report.documents import division
 from advisor.results.judgement import Check, Judgement
@@ -61,11 +62,13 @@ def lines_of(check: Check, judgement: Judgement) -> list[str]:
 
 def counts(judgement: Judgement) -> str:
     """Count the checks by outcome: ``74 checks: 1 regression, 60 the same …``."""
-    parts = [
-        f"{len(section.checks)} {section.heading[0].lower()}{section.heading[1:]}" for section in sections(judgement)
-    ]
-    many = len(judgement.checks)
-    return f"{many} check{'s' * (many != 1)}" + (f": {'; '.join(parts)}" if parts else "")
+    parts = [_counted(section) for section in sections(judgement)]
+    return counted(len(judgement.checks), "check") + (f": {'; '.join(parts)}" if parts else "")
+
+
+def _counted(section: Section) -> str:
+    name = f"{section.heading[0].lower()}{section.heading[1:]}"
+    return counted(len(section.checks), name.removesuffix("s"), name)
 
 
 def blocks(judgement: Judgement, detail: Detail) -> Iterator[Block]:
@@ -80,7 +83,7 @@ def blocks(judgement: Judgement, detail: Detail) -> Iterator[Block]:
         against = f" against {judgement.baseline}" if judgement.baseline else ""
         yield Paragraph(f"{', '.join(judgement.traces)}{against}{label}", wrap=False)
         yield Paragraph(counts(judgement), wrap=False)
-        yield from division.blocks(judgement.division, detail)
+        yield from division.blocks(judgement.division, detail, failed=judgement.verdict == "failed")
         if judgement.undivided:
             yield Paragraph(f"Not divided: {judgement.undivided}.")
         for section in sections(judgement):

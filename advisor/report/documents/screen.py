@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from advisor.counting import counted
 from advisor.report import blocks as doc
 from advisor.report import figures, holders, phases
 from advisor.report.plain import clean, columns, in_one_unit, wrap
@@ -406,7 +407,7 @@ def _left_out(analysis: Analysis, shown: Sequence[Finding], width: int) -> list[
     parts += [f"{notes} note{'s' * (notes > 1)}"] if notes else []
     if about := sum(note.code not in figures.DAMAGE for note in analysis.quality):
         parts.append(f"{about} about the recording")
-    parts.append(f"{len(verdicts.passes)} rules passed")
+    parts.append(f"{counted(len(verdicts.passes), 'rule')} passed")
     if verdicts.not_run:
         parts.append(f"{len(verdicts.not_run)} not run (data missing)")
     if verdicts.error:
@@ -444,7 +445,7 @@ def several(document: Several, width: int) -> Iterator[doc.Block]:
 
 def _several_title(document: Several, width: int) -> list[Line]:
     many, across = document.traces, document.across
-    count = f"{len(many):,} traces" if across is None else f"{len(across.ranks):,} ranks of one run"
+    count = counted(len(many), "trace") if across is None else f"{counted(len(across.ranks), 'rank')} of one run"
     if across is not None and across.world_size and across.world_size != len(across.ranks):
         count = f"{len(across.ranks):,} of the {across.world_size:,} ranks of one run"
     steps = [figures.whole_ms(analysis.summary) for analysis in many]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from advisor.counting import counted
 from advisor.ranks.summary import at_length
 from advisor.report import figures, ranks
 from advisor.report.blocks import Block, Detail, Heading, Items, Paragraph, Span, Table
@@ -37,7 +38,7 @@ def blocks(document: Several, detail: Detail) -> Iterator[Block]:
 
 
 def _overview(many: Sequence[Analysis], total: int, detail: Detail) -> Iterator[Block]:
-    yield Heading(f"{total:,} traces" + (f", of which {len(many)} are shown" if total > len(many) else ""), 1)
+    yield Heading(counted(total, "trace") + (f", of which {len(many)} are shown" if total > len(many) else ""), 1)
     rows = [
         (
             Span(analysis.trace.path, "name"),
