@@ -33,7 +33,7 @@ _TIMES = 3.0
 
 
 class Pace(NamedTuple):
-    """How much longer each of the same operators takes on the CPU: the ``typical`` factor, and the ``most`` that is like it."""
+    """Factors by which the same operators take longer on the CPU: the ``typical`` factor, and the ``most`` that is like it."""
 
     typical: float
     most: float
