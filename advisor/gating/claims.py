@@ -20,7 +20,7 @@ Evidence = Callable[[Facts, Facts], str | None]
 _GONE = 0.1
 """Part of what there was that may be left of what a fix does away with."""
 _HALF = 0.5
-_OTHERWISE = "nothing recorded shows its own fix, other work may have done it"
+_OTHERWISE = "no mark of its fix is recorded: a part of it, or other work, did that"
 _UNTOLD = ("not_run", "error", "unknown")
 _ORDER: tuple[Answer, ...] = (
     "applied and holds",
