@@ -20,6 +20,8 @@ Evidence = Callable[[Facts, Facts], str | None]
 _GONE = 0.1
 """Part of what there was that may be left of what a fix does away with."""
 _HALF = 0.5
+_OTHERWISE = "no mark of its fix is recorded: a part of it, or other work, did that"
+_UNTOLD = ("not_run", "error", "unknown")
 _ORDER: tuple[Answer, ...] = (
     "applied and holds",
     "applied, does not hold",
@@ -52,30 +54,38 @@ def _answer(
     costs = check.now if check and check.now is not None else (now.cost_ms if now else 0.0)
     figures = f"{cost:.3g} → {costs:.3g} ms a step" if cost else ""
     if shown:
-        if not fires and verdict in ("passes", "not_applicable"):
-            return "applied and holds", _with(shown, figures if verdict == "passes" else "")
-        if not fires:
-            return "cannot be told", _with(shown, "the rule could not run on the second recording")
-        if check is not None and check.outcome == "improvement":
-            return "applied and holds", _with(shown, f"{figures}, which is still of note")
-        return "applied, does not hold", _with(
-            shown, f"the rule still fires: {figures}" if figures else "the rule still fires"
-        )
+        return _applied(shown, fires, verdict, check, figures)
     if fires and check is not None and check.outcome == "improvement":
-        return "cost fell", _with(
-            figures, "the rule still fires; nothing recorded shows its own fix, other work may have done it"
-        )
-    if shown == "" and verdict == "passes":
-        return "cost fell", _with(
-            "the rule fires no more", "nothing recorded shows its own fix, other work may have done it"
-        )
-    if shown == "" and not fires and verdict == "not_applicable":
-        return "cannot be told", "the rule does not apply to the second recording"
-    if shown == "" or fires:
-        return "not applied", "the rule still fires" if fires else "the recording shows it as it was"
-    if verdict in ("not_run", "error", "unknown"):
+        return "cost fell", _with(figures, f"the rule still fires; {_OTHERWISE}")
+    if fires:
+        return "not applied", "the rule still fires"
+    if shown == "":
+        return _unseen(verdict)
+    if verdict in _UNTOLD:
         return "cannot be told", "the rule could not run on the second recording"
     return "cannot be told", "the rule fires no more; nothing recorded shows whether its fix was applied"
+
+
+def _applied(shown: str, fires: bool, verdict: str, check: Check | None, figures: str) -> tuple[Answer, str]:
+    """Answer for a fix that the second recording shows."""
+    if not fires and verdict in ("passes", "not_applicable"):
+        return "applied and holds", _with(shown, figures if verdict == "passes" else "")
+    if not fires:
+        return "cannot be told", _with(shown, "the rule could not run on the second recording")
+    if check is not None and check.outcome == "improvement":
+        return "applied and holds", _with(shown, f"{figures}, which is still of note")
+    return "applied, does not hold", _with(
+        shown, f"the rule still fires: {figures}" if figures else "the rule still fires"
+    )
+
+
+def _unseen(verdict: str) -> tuple[Answer, str]:
+    """Answer for a fix that the second recording shows is not there, where its rule fires no more."""
+    if verdict == "passes":
+        return "cost fell", f"the rule fires no more; {_OTHERWISE}"
+    if verdict == "not_applicable":
+        return "cannot be told", "the rule does not apply to the second recording"
+    return "not applied", "the recording shows it as it was"
 
 
 def _with(shown: str, more: str) -> str:

@@ -33,7 +33,7 @@ _TIMES = 3.0
 
 
 class Pace(NamedTuple):
-    """How much longer each of the same operators takes on the CPU: the ``typical`` factor, and the ``most`` that is like it."""
+    """Factors by which the same operators take longer on the CPU: the ``typical`` factor, and the ``most`` that is like it."""
 
     typical: float
     most: float
@@ -45,22 +45,15 @@ def pace(before: Sites, after: Sites) -> Pace | None:
     They are the same where they are called as often as before, with the same shapes. One operator alone sets no bound: what is as
     far off as the second and no further than some times what is typical is like the others.
     """
-    changes = [
-        Change(Side(found.before, 1.0, True), Side(found.after, 1.0, True), found.same_unit)
-        for found in pair(before.sites, after.sites)
-        if all(site.cause in WORK for site in found.sites)
-    ]
-    same = [change for change in changes if _is_same(change)]
-    work = [_busy(before.sites), _busy(after.sites)]
-    known = [sum(change.before.busy_ms for change in same), sum(change.after.busy_ms for change in same)]
-    if not all(work) or any(part < _ALL * whole for part, whole in zip(known, work, strict=True)):
+    same = _same_work(before, after)
+    if not same:
         return None
     times: dict[str, list[float]] = {}
     for change in same:
         total = times.setdefault(unit_of(change.site), [0.0, 0.0])
         total[0] += _typical(change.before)
         total[1] += _typical(change.after)
-    told = [(was, now / was) for was, now in times.values() if was >= _NOTICED * work[0]]
+    told = [(was, now / was) for was, now in times.values() if was >= _NOTICED * _busy(before.sites)]
     longer = [(was, ratio) for was, ratio in told if ratio - 1 >= _LEAST]
     enough = len(longer) >= _ALL * len(told) and sum(was for was, _ in longer) >= _ALL * sum(was for was, _ in told)
     if len(told) < _OPERATORS or not enough:
@@ -68,6 +61,18 @@ def pace(before: Sites, after: Sites) -> Pace | None:
     ratios = sorted(ratio for _, ratio in told)
     typical = median(ratios)
     return Pace(typical, min(ratios[-2] * (1 + _LEAST), 1 + _TIMES * (typical - 1)))
+
+
+def _same_work(before: Sites, after: Sites) -> list[Change]:
+    """Return the operators that both sides call as often with the same shapes; none where that is not nearly all."""
+    pairs = [found for found in pair(before.sites, after.sites) if all(site.cause in WORK for site in found.sites)]
+    changes = [Change(Side(found.before, 1.0, True), Side(found.after, 1.0, True), found.same_unit) for found in pairs]
+    same = [change for change in changes if _is_same(change)]
+    shares = (
+        (sum(change.before.busy_ms for change in same), _busy(before.sites)),
+        (sum(change.after.busy_ms for change in same), _busy(after.sites)),
+    )
+    return same if all(part >= _ALL * whole > 0 for part, whole in shares) else []
 
 
 def _typical(side: Side) -> float:

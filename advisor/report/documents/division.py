@@ -52,30 +52,13 @@ def blocks(division: Division | None, detail: Detail, *, failed: bool = False) -
         return
     rest = [part for part in division.parts if not part.real]
     per, cpu = _PER[division.per], _on_cpu(division.parts)
-    slower, faster = (_grouped(division, slower=slower) for slower in (True, False))
-    up = failed or division.change_ms > 0
-    groups = [("slower", slower), ("faster", faster)] if up else [("faster", faster), ("slower", slower)]
     shown: list[Part] = []
-    for number, (word, parts) in enumerate(groups):
-        if parts:
-            listed = parts if detail.everything else parts[: _FEWER if number and shown else _LINES]
-            heading = f"What got {word}" if number else f"Which change made it {word}"
-            if failed and not number and division.change_ms <= 0:
-                heading = f"What got {word}, though the step as a whole did not"
-            yield Heading(heading)
-            yield _listed(listed, detail, per, cpu)
-            shown += listed
-    real = len(slower) + len(faster)
-    whole = f"{signed(division.change_ms)} {per}{_noise(division.noise_ms)}"
-    if not real:
-        yield Heading("Parts of the difference")
-        yield Paragraph(f"Nothing differs beyond noise ({whole}).")
-    elif left := real - len(shown) + len(rest) + division.other_parts:
-        more = division.change_ms - sum(part.change_ms for part in shown)
-        hidden = f", {real - len(shown)} of them beyond noise{detail.hint}" if real > len(shown) else ""
-        yield Paragraph(f"{signed(more)} in {counted(left, 'part')} more{hidden}; in all {whole}.")
-    else:
-        yield Paragraph(f"In all {whole}.")
+    for heading, parts, most in _groups(division, failed=failed):
+        listed = parts if detail.everything else parts[:most]
+        yield Heading(heading)
+        yield _listed(listed, detail, per, cpu)
+        shown += listed
+    yield from _sum(division, shown, detail)
     if rest and detail.everything:
         table = _listed(rest, detail, per, cpu)
         title = f"Within noise, or of no note: {counted(len(rest), 'part')}"
@@ -85,6 +68,34 @@ def blocks(division: Division | None, detail: Detail, *, failed: bool = False) -
             yield from (Heading(title, 3), table)
     if notes := _notes(division):
         yield Items(notes)
+
+
+def _groups(division: Division, *, failed: bool) -> list[tuple[str, list[Part], int]]:
+    """Return the parts that got slower and those that got faster, each with its heading and how many are shown; none empty."""
+    slower, faster = (_grouped(division, slower=slower) for slower in (True, False))
+    up = failed or division.change_ms > 0
+    lead = f"Which change made it {'slower' if up else 'faster'}"
+    if failed and division.change_ms <= 0:
+        lead = "What got slower, though the step as a whole did not"
+    first, second = (slower, faster) if up else (faster, slower)
+    groups = [(lead, first, _LINES), (f"What got {'faster' if up else 'slower'}", second, _FEWER if first else _LINES)]
+    return [group for group in groups if group[1]]
+
+
+def _sum(division: Division, shown: Sequence[Part], detail: Detail) -> Iterator[Block]:
+    """Yield what the parts come to that are not *shown*, and the whole."""
+    whole = f"{signed(division.change_ms)} {_PER[division.per]}{_noise(division.noise_ms)}"
+    real = sum(part.real for part in division.parts)
+    left = len(division.parts) - len(shown) + division.other_parts
+    if not real:
+        yield Heading("Parts of the difference")
+        yield Paragraph(f"Nothing differs beyond noise ({whole}).")
+    elif left:
+        more = division.change_ms - sum(part.change_ms for part in shown)
+        hidden = f", {real - len(shown)} of them beyond noise{detail.hint}" if real > len(shown) else ""
+        yield Paragraph(f"{signed(more)} in {counted(left, 'part')} more{hidden}; in all {whole}.")
+    else:
+        yield Paragraph(f"In all {whole}.")
 
 
 def _noise(width: float | None) -> str:
