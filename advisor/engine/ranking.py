@@ -28,8 +28,6 @@ _BATCH = 0.5
 """Place of a larger batch: between the last fix that is more than a note and the notes."""
 Place = tuple[float, float, float, float]
 """More than a note or not; the power of two of the worth; the confidence; the worth. The largest comes first."""
-_SUPPOSED = 0.75
-"""Place of a fix that returns something only with a host that the recording does not show: behind those that do."""
 FIRST: Place = (-1.0, 0.0, 0.0, 0.0)
 
 
@@ -68,11 +66,6 @@ def severity_of(rule: Rule, middle: float) -> Severity:
 def place(rule: Rule, middle: float) -> Place:
     """Return what a fix that returns the share *middle* is ranked by."""
     return _place(severity_of(rule, middle), middle, rule.confidence, batch=is_batch(rule))
-
-
-def supposed(place: Place) -> Place:
-    """The place of a fix that returns something only if the recording slowed the host: behind those that return it anyway."""
-    return (min(place[0], _SUPPOSED), *place[1:])
 
 
 def _place(severity: Severity, middle: float, confidence: Confidence, *, batch: bool = False) -> Place:

@@ -173,15 +173,6 @@ class Queue:
         part = replay.low / replay.high if replay is not None and replay.high else 1.0
         return ranking.place(self.claims[rule].rule, self.middle(rule, min(high * part, self.most[rule].low), high))
 
-    def _placed(self, rule: str, high: float) -> ranking.Place:
-        """Rank a fix in the same way, behind the others where only a supposed host lets it return anything."""
-        place = self._assumed(rule, high)
-        return place if self._recorded_too(rule) else ranking.supposed(place)
-
-    def _recorded_too(self, rule: str) -> bool:
-        """Tell whether a fix returns something beside those taken with the host as recorded, or cautiously."""
-        return any(self._tells(world.gain(rule)) for world in self._known)
-
     @property
     def _known(self) -> list[World]:
         """The worlds whose host is no guess."""
@@ -200,7 +191,7 @@ class Queue:
             if best and (most <= best_place or not search):
                 continue
             self._ms[rule] = self._gain(rule)
-            place = self._placed(rule, self._ms[rule])
+            place = self._assumed(rule, self._ms[rule])
             if self._ms[rule] < ranking.LEAST * self.whole_ms:
                 self.spent.setdefault(rule, len(self._returned))
             else:

@@ -117,7 +117,7 @@ def build(
     claims = [claim.segments for claim in owning]
     if first is not None and _returns_little(first) and not _owned(context, bound, claims):
         first = None
-    advice = AGAIN if damaged and first is None else _advice(context, program, bound, first)
+    advice = _advice(context, program, bound, first, cut_off=damaged is not None)
     parts = _parts(context, summary, program, bound, claims, _led_by(first, advice, owning), bool(before))
     parts = parts._replace(lead=lead)
     if measured and program.unrecorded:
@@ -133,8 +133,10 @@ def _led_by(first: Finding | None, advice: str, owning: Sequence[Claim]) -> Ints
     return next((claim.segments for claim in owning if claim.rule.id == first.rule), None)
 
 
-def _advice(context: Context, program: Program, bound: str | None, first: Finding | None) -> str:
+def _advice(context: Context, program: Program, bound: str | None, first: Finding | None, *, cut_off: bool) -> str:
     """Say what to do first; nothing where nothing is known."""
+    if cut_off and first is None:
+        return AGAIN
     if bound == "communication" and _others_are_late(context, first):
         return ALL_RANKS
     if bound == "unknown" and context.graphs_underrecorded:

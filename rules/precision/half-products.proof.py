@@ -18,11 +18,12 @@ def serving(
     device: str = H100,
     backward: bool = False,
     rest_us: float = 100,
+    library: str = "diffusers/models/transformers/transformer_flux.py(264): forward",
 ) -> TraceBuilder:
     """Steps of ten products of so many rows with 4,096 by 4,096 weights, and of one pointwise kernel."""
     b = TraceBuilder(device)
     for _ in range(4):
-        with b.step():
+        with b.step(), b.python("serve.py(3): run"), b.python(f"/usr/lib/python3/site-packages/{library}"):
             for _ in range(10):
                 with b.op("aten::mm", shapes=[[rows, 4096], [4096, 4096]], dtypes=types):
                     b.kernel(name, us=us)
@@ -54,6 +55,11 @@ def few_rows_wait_for_the_weights() -> TraceBuilder:
 @quiet
 def products_in_fp8() -> TraceBuilder:
     return serving(types=["c10::Float8_e4m3fn", "c10::Float8_e4m3fn"])
+
+
+@quiet("not_applicable")
+def a_program_that_is_no_diffusion() -> TraceBuilder:
+    return serving(library="transformers/models/bert/modeling_bert.py(264): forward")
 
 
 @quiet("not_applicable")

@@ -368,7 +368,7 @@ def settings(folder: Path, gate: object) -> Config:
         ),
         ({"tolerance": {"step": 0.1}}, r"gate\.tolerance\.step: no such key; nearest: step_ms"),
         ({"tolerance": {"step_ms": True}}, r"gate\.tolerance\.step_ms: must be a share"),
-        ({"tolerance": {"step_ms": -1}}, "must be a share such as 0.05, not -1"),
+        ({"tolerance": {"step_ms": -1}}, "must be a share such as 0.05, at most 1000, not -1"),
         ({"waivers": [1]}, r"gate\.waivers: must be a table with rule, until, reason, not 1"),
         ({"waivers": [{"rule": "a", "until": "2027-01-31"}]}, r"gate\.waivers\.reason: is missing"),
         ({"waivers": [{"rule": "a", "until": "2027-01-31", "reason": " "}]}, r"gate\.waivers\.reason: is empty"),

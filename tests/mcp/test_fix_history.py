@@ -67,11 +67,11 @@ def test_fix_shows_diffs_and_writes_nothing(project: Path) -> None:
     workspace = Workspace(Roots([project]))
     text = ask(workspace, "fix", trace="t.json", script="train.py")
     assert "+torch.set_num_threads(2)" in text
-    assert "+    num_workers=1," in text
+    assert "+    num_workers=2," in text
     assert "--- a/train.py" in text
     assert "Nothing was written or run" in text
     assert ask(workspace, "fix", trace="t.json").count("+torch.set_num_threads(2)") == 0  # no script to put it in
-    assert "+    num_workers=1," in ask(workspace, "fix", trace="t.json")  # found by its place
+    assert "+    num_workers=2," in ask(workspace, "fix", trace="t.json")  # found by its place
     assert {path.name: path.read_bytes() for path in project.iterdir()} == before
 
 

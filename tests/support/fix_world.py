@@ -389,8 +389,8 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "tokenizer": lambda texts, padding=False, return_tensors="pt": {"input_ids": torch.zeros(1, 3)},
     },
     "precision/half-products": lambda scope: {
-        **engines(scope),
-        "path": "model",
+        "pipeline": Pipeline(scope["model"]),
+        "prompt": "a cat",
         "quantize_": lambda model, config: None,
         "Float8DynamicActivationFloat8WeightConfig": lambda: None,
     },
@@ -511,6 +511,16 @@ def training_arguments(
 ) -> dict[str, Any]:
     """Return the arguments of transformers' Trainer (5.17) that fixes set."""
     return dict(locals())
+
+
+class Pipeline:
+    """A pipeline of diffusers: a transformer, and images for a prompt."""
+
+    def __init__(self, transformer: nn.Module) -> None:
+        self.transformer = transformer
+
+    def __call__(self, prompt: str) -> SimpleNamespace:
+        return SimpleNamespace(images=[self.transformer])
 
 
 class Detector(Net):
