@@ -43,10 +43,6 @@ from torch.utils.data import DataLoader
 
 from support.fix_world import USES, names
 
-# What the first compilation imports and builds, half a second of it, likewise: here once, and not in each process.
-torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
-torch._inductor.list_options()
-
 # ---- the CPU in place of a GPU
 
 
