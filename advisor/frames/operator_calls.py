@@ -11,7 +11,8 @@ import pandas as pd
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
 from advisor.frames.ops import OWNED
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
-from advisor.intervals import Bools, Ints, summed
+from advisor.intervals import Bools, Ints, distinct, summed
+from advisor.timeline.calls import BACKWARD
 from advisor.timeline.context import Context
 from advisor.timeline.cpu import main_thread
 
@@ -32,6 +33,8 @@ SCHEMA = Schema(
              "backward"),
         flag("prepares", "it, or the operator around it, sorts, removes duplicates, counts, builds a sparse tensor, measures "
              "distances of all pairs, decomposes, inverts or solves"),
+        flag("differentiated", "of it, or of the operator around it, a gradient was computed: it depends on parameters, or on a "
+             "batch that needs one"),
         flag("element", "picks a part of a tensor by its index, or reads one number of it"),
         real("element_share", "share", "of the small operators (under 30 us) that its line calls: those that do; NULL without a "
              "line"),
@@ -64,7 +67,8 @@ def build(context: Context) -> pd.DataFrame:
     at, behind = context.once(_python)
     frame = context.common(start=host.start[rows], dur=length, cost=cost, node=rows)
     element = np.array([_ELEMENT.match(name) is not None for name in context.names], np.bool_)[host.name[rows]]
-    outermost = host.name[_outermost(context, rows)]
+    around = _outermost(context, rows)
+    outermost = host.name[around]
     frame |= {
         "name": context.labels(host.name[rows], context.names),
         "around": context.labels(outermost, context.names),
@@ -73,6 +77,7 @@ def build(context: Context) -> pd.DataFrame:
         "python_ns": summed(behind, context.ledger.dur_ns[at], len(rows)),
         "native": _native(context, rows),
         "prepares": np.array([_PREPARES.match(name) is not None for name in context.names], np.bool_)[outermost],
+        "differentiated": np.isin(around, _differentiated(context, rows)),
         "element": element,
         "element_share": _element_share(context, rows, length, element),
     }
@@ -98,6 +103,15 @@ def _outermost(context: Context, rows: Ints) -> Ints:
     own, top = np.full(context.recording.host.size, -1, np.int64), rows[context.top(rows)]
     own[top] = top
     return context.recording.host.flow(own)[rows]
+
+
+def _differentiated(context: Context, rows: Ints) -> Ints:
+    """Nodes of operators that Python called whose gradient a backward pass computed."""
+    host = context.recording.host
+    own, top = np.full(host.size, -1, np.int64), rows[context.top(rows)]
+    forward = top[context.phases(top) != BACKWARD]
+    own[forward] = forward
+    return distinct(host.with_backward(own)[rows[context.phases(rows) == BACKWARD]])
 
 
 def _native(context: Context, rows: Ints) -> Bools:

@@ -13,18 +13,30 @@ def graph(
     steps: int = 3,
     every: int = 1,
     device: str | None = None,
+    training: bool = True,
+    differentiated: bool = False,
+    loader: bool = False,
 ) -> TraceBuilder:
-    """Steps of one product, and of an operator with others inside it."""
+    """Steps of one product, forward and backward, and of an operator with others inside it."""
     b = TraceBuilder(device, host_us=0)
     for step in range(steps):
         with b.step():
-            with b.op("aten::addmm", us=rest_us):
-                pass
+            if loader:
+                with b.loader(us=10):
+                    pass
             if step % every == 0:
-                with b.python("model.py(52): normalized"), b.op(name):
+                with b.python("model.py(52): normalized"), b.op(name, seq=2 * step if differentiated else None):
                     for _ in range(inside):
                         with b.op("aten::equal", us=us):
                             pass
+            with b.op("aten::addmm", seq=2 * step + 1, us=rest_us / 2):
+                pass
+            if training:
+                with b.thread(4001), b.backward("AddmmBackward0", seq=2 * step + 1, us=rest_us / 2):
+                    pass
+                if differentiated and step % every == 0:
+                    with b.thread(4001), b.backward("LinalgInvExBackward0", seq=2 * step):
+                        pass
     return b
 
 
@@ -42,6 +54,23 @@ def a_matrix_is_inverted_in_each_step() -> TraceBuilder:
 @quiet
 def a_norm_prepares_nothing() -> TraceBuilder:
     return graph("aten::linalg_vector_norm")
+
+
+# Its input depends on parameters: no step may take it from another.
+@quiet
+def an_inverse_that_is_learned_through() -> TraceBuilder:
+    return graph("aten::linalg_inv_ex", differentiated=True)
+
+
+@quiet("not_applicable")
+def batches_of_a_loader() -> TraceBuilder:
+    return graph(loader=True)
+
+
+# Sampling sorts what the model has just computed.
+@quiet("not_applicable")
+def inference() -> TraceBuilder:
+    return graph("aten::sort", training=False)
 
 
 @quiet

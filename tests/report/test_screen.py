@@ -25,6 +25,7 @@ from advisor.report.plain import columns
 from advisor.results.analysis import Analysis, Finding, Place, PlanStep, Saving, Setting, StepTimes
 from advisor.results.judgement import Check, Judgement
 from advisor.results.several import Several
+from advisor.testing import TraceBuilder
 
 SAMPLE = ROOT / "sample_traces" / "article" / "rung0_baseline.json.gz"
 WIDTHS = (60, 80, 100, 200)
@@ -282,3 +283,17 @@ def test_an_export_is_a_trace_and_not_called_otherwise(tmp_path: Path) -> None:
     assert done.exit_code == 2
     assert "name it .json or .json.gz" in done.output
     assert not (tmp_path / "x.html").exists()
+
+
+@pytest.mark.parametrize(("waits", "unit"), [((10, 10, 10, 10), "step 30"), ((10, 10, 10, 90), "mean step 50")])
+def test_a_mean_of_steps_that_differ_is_called_one(waits: tuple[int, ...], unit: str, tmp_path: Path) -> None:
+    """Of 30 ms each, and of 30, 30, 30 and 110: 50 on average, where half of them take 30."""
+    b = TraceBuilder()
+    for ms in waits:
+        with b.step():
+            b.idle(ms=ms)
+            with b.op("aten::mm", us=10):
+                b.kernel("ampere_sgemm_128x64_nn", us=20_000)
+            b.sync()
+    summary = advisor.analyze(advisor.read(str(b.write(tmp_path / "t.json")))).summary
+    assert screen.time_line(summary, 80).startswith(unit)

@@ -129,7 +129,8 @@ def time_line(summary: Summary, width: int) -> str:
     if not parts:
         return figures.span(summary)
     steady = (" steady" if summary.step_ms else " outside start-up") if figures.unsteady(summary) else ""
-    first = f"{'step' if summary.step_ms else 'window'}{steady} {duration(figures.whole_ms(summary))}: "
+    unit = ("mean step" if figures.uneven(summary) else "step") if summary.step_ms else "window"
+    first = f"{unit}{steady} {duration(figures.whole_ms(summary))}: "
     for count in range(len(parts), 0, -1):
         rest = sum(part for _, part in parts[count:])
         shown = [f"{name} {part:.1f} %" for name, part in parts[:count]] + ([f"other {rest:.1f} %"] if rest else [])
@@ -222,10 +223,11 @@ def together(analysis: Analysis) -> str:
 def _before(analysis: Analysis, width: int) -> list[Line]:
     """Return the line above the findings: all fixes together."""
     text = together(analysis)
-    return _wrapped(f"{text}{_of_each(analysis)}:", width) if text else []
+    each = "; ".join(filter(None, (text, of_each(analysis))))
+    return _wrapped(f"{each}:", width) if text else []
 
 
-def _of_each(analysis: Analysis) -> str:
+def of_each(analysis: Analysis) -> str:
     """Say what each saving counts, and where they do not add up: a fix that saves most where the others save least."""
     savings = {finding.rule: finding.saving for finding in leading(analysis.findings) if finding.saving is not None}
     plan = [step for step in analysis.plan if step.rules[0] in savings]
@@ -238,10 +240,10 @@ def _of_each(analysis: Analysis) -> str:
     }
     apart = any(abs(whole - total - after.get(end, whole - total)) > _APART * whole for end, total in sums.items())
     if not apart:
-        return "; each saving counts after those above it"
+        return "each saving counts after those above it"
     if any(recorded_too(saving) is not None for saving in savings.values()):
-        return "; savings overlap: as recorded or without the profiler"
-    return "; savings overlap, each counts after the fixes above it"
+        return "savings overlap: as recorded or without the profiler"
+    return "savings overlap, each counts after the fixes above it"
 
 
 def recorded_too(saving: Saving) -> float | None:

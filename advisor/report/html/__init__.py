@@ -15,6 +15,7 @@ from advisor.ranks.summary import at_length
 from advisor.report import figures, holders, page, phases, ranks
 from advisor.report.causes import on_cpu
 from advisor.report.distances import distances
+from advisor.report.documents import screen
 from advisor.report.html import bars, cells, charts, diff, embed, flame, roofline, source, svg
 from advisor.report.plain import link, milliseconds, number, percent, size
 from advisor.report.redact import base_name
@@ -53,6 +54,7 @@ def _environment() -> Environment:
     environment.filters |= {"ms": milliseconds, "percent": percent, "number": number, "size": size, "cut": page.cut}
     environment.globals |= {
         "figures": figures,
+        "screen": screen,
         "holders": holders,
         "phases": phases,
         "ranks": ranks,
