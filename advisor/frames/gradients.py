@@ -59,6 +59,7 @@ def _accumulations(context: Context) -> Spans:
     ops = ops[np.lexsort((host.start[ops], host.thread[ops]))]
     own = named[host.name[ops]]
     begins, ends = host.start[ops].copy(), host.end[ops].copy()
-    follows = np.append(False, own[1:] & own[:-1] & (host.thread[ops][1:] == host.thread[ops][:-1]))
+    follows = np.zeros(len(ops), np.bool_)
+    follows[1:] = own[1:] & own[:-1] & (host.thread[ops][1:] == host.thread[ops][:-1])
     begins[follows] = ends[np.flatnonzero(follows) - 1]
     return union(begins[own], ends[own])

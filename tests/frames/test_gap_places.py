@@ -47,3 +47,15 @@ def test_an_operator_at_the_middle_of_a_stretch_has_half_of_it_or_none(tmp_path:
     gaps = read(str(b.write(tmp_path / "trace.json"))).frame("gaps")
     longest = gaps[(gaps["dur_ns"] > 70_000) & (gaps["cause"] == "host") & (gaps["step"] == 1)].sort_values("start_ns")
     assert longest["op"].astype(str).tolist() == ["AddmmBackward0", "aten::_to_copy"]
+
+
+def test_a_function_named_like_a_node_of_the_graph_in_a_trace_without_operators(tmp_path: Path) -> None:
+    """No operator carries the name, so no gradient is accumulated."""
+    b = TraceBuilder(host_us=0, latency_us=0)
+    with b.step(), b.python("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"):
+        b.kernel("relu_kernel", us=20)
+        b.idle(us=400)
+        b.kernel("relu_kernel", us=20)
+    gaps = read(str(b.write(tmp_path / "trace.json"))).frame("gaps")
+    assert len(gaps)
+    assert not gaps["accumulates"].any()
