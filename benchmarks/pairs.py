@@ -391,7 +391,7 @@ def take(
     name: str, options: argparse.Namespace, pool: ThreadPoolExecutor, forked: Forked | None = None
 ) -> tuple[dict[str, Any], Future[Any] | None]:
     """Record and time one program; its analysis is still under way."""
-    folder = PAIRS / name
+    folder = options.programs / name
     fault = tomllib.loads((folder / "fault.toml").read_text())
     failures: list[str] = []
     one: dict[str, Any] = {**fault, "also": fault.get("also", []), "findings": [], "runs": [], "failures": failures}
@@ -454,6 +454,7 @@ def main() -> None:
         "--again", type=Path, metavar="DIR", help="analyze the traces of an earlier run again, and time nothing"
     )
     parser.add_argument("--earlier", type=Path, metavar="DIR", help="with --again: analyses that another one kept")
+    parser.add_argument("--programs", type=Path, default=PAIRS, metavar="DIR", help="their folder, benchmarks/pairs if not given")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--small", action="store_true", help="tiny sizes, for a look at the runner itself")
     parser.add_argument(
@@ -474,8 +475,9 @@ def main() -> None:
         parser.error("--out DIR is needed")
     begin = time.perf_counter()
     out = options.out = options.out.resolve()
+    options.programs = options.programs.resolve()
     out.mkdir(parents=True, exist_ok=True)
-    names = options.names or sorted(path.parent.name for path in PAIRS.glob("*/fault.toml"))
+    names = options.names or sorted(path.parent.name for path in options.programs.glob("*/fault.toml"))
     target = out / "pairs.json"
     results: dict[str, Any] = json.loads(target.read_text()) if options.resume and target.exists() else {}
     forked = Forked() if options.fast else None
