@@ -35,6 +35,7 @@ SCHEMA = Schema(
              "distances of all pairs, decomposes, inverts or solves"),
         flag("differentiated", "of it, or of the operator around it, a gradient was computed: it depends on parameters, or on a "
              "batch that needs one"),
+        flag("unbinds", "runs in an unbind that makes 1,000 views or more, or is one: a loop in Python over the elements of a tensor"),
         flag("element", "picks a part of a tensor by its index, or reads one number of it"),
         real("element_share", "share", "of the small operators (under 30 us) that its line calls: those that do; NULL without a "
              "line"),
@@ -43,6 +44,8 @@ SCHEMA = Schema(
 LONGEST_NS = 100_000
 """Python of so long between two operators is work of its own (``cpu/python-time``), and no way from one to the other."""
 _SMALL_NS = 30_000
+_VIEWS = 1_000
+"""Views of one tensor that nobody makes but to go through its elements: layers unbind heads, gates and time steps, some hundred."""
 _LONG_NS = 1_000_000
 _ELEMENT = re.compile(r"^aten::(?:select|item|_local_scalar_dense|is_nonzero|unbind|index_put_|fill_|as_strided)$")
 _PREPARES = re.compile(
@@ -78,6 +81,7 @@ def build(context: Context) -> pd.DataFrame:
         "native": _native(context, rows),
         "prepares": np.array([_PREPARES.match(name) is not None for name in context.names], np.bool_)[outermost],
         "differentiated": np.isin(around, _differentiated(context, rows)),
+        "unbinds": _unbinds(context, rows),
         "element": element,
         "element_share": _element_share(context, rows, length, element),
     }
@@ -123,6 +127,20 @@ def _native(context: Context, rows: Ints) -> Bools:
     own[long] = 1
     found: Bools = host.with_backward(own)[rows] > 0
     return found & ~np.isin(rows, long)
+
+
+def _unbinds(context: Context, rows: Ints) -> Bools:
+    """Flag calls of unbind with very many operators inside, and these."""
+    host = context.recording.host
+    unbind = np.array([name == "aten::unbind" for name in context.names], np.bool_)[host.name]
+    if not unbind[rows].any():
+        return np.zeros(len(rows), np.bool_)
+    inner = summed(host.parent[rows[host.parent[rows] >= 0]], 1, host.size)
+    own = np.full(host.size, -1, np.int64)
+    many = rows[unbind[rows] & (inner[rows] >= _VIEWS)]
+    own[many] = many
+    found: Bools = host.flow(own)[rows] >= 0
+    return found
 
 
 def _numbered(context: Context, rows: Ints) -> Bools:

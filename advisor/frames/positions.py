@@ -21,6 +21,7 @@ from advisor.timeline.context import Context
 Floats = npt.NDArray[np.float64]
 Operands = tuple[tuple[int, ...], ...]
 _LOSS = re.compile(r"^aten::(?:nll_loss(?:2d)?_forward|cross_entropy_loss)$")
+_ATTENTION = re.compile(r"^aten::_?(?:scaled_dot_product|flash_attention|efficient_attention)")
 _LEAST_CLASSES = 256
 """Fewer classes than these cost next to nothing to compute."""
 
@@ -30,20 +31,45 @@ def padding_share(context: Context, rows: Ints) -> Floats:
     recorded, out = context.metadata.recorded, np.full(len(rows), np.nan)
     if recorded is None or not recorded.batch_width or recorded.batch_longest is None or not len(rows):
         return out
-    width, share = recorded.batch_width, 1 - recorded.batch_longest / recorded.batch_width
+    width, kept = recorded.batch_width, recorded.batch_longest / recorded.batch_width
     shapes = _Operators(context, rows)
     looked_up = [dims for dims in shapes.of("aten::embedding") if len(dims) > 1 and width in dims[1]]
-    if share <= 0 or not looked_up:
+    if kept >= 1 or not looked_up:
         return out
+    batches = {dims[1][0] for dims in looked_up if len(dims[1]) == 2}
     counts = {width} | {dims[1][0] * width for dims in looked_up if len(dims[1]) == 2}
-    wide = shapes.where(lambda dims: any(count in each for each in dims for count in counts))
+    own = np.where(shapes.where(lambda dims: any(count in each for each in dims for count in counts)), 1, -1)
+    own[shapes.where(lambda dims: _squared(dims, width, batches))] = 2
+    own[shapes.named(_ATTENTION) & (own > 0)] = 2
     # A recurrent layer runs its own loop over the width: what is inside of it, forward and backward, is as many turns.
-    host = context.recording.host
-    own = np.full(host.size, -1, np.int64)
-    own[rows[wide]] = 1
-    wide = (host.with_backward(own)[rows] > 0) & (context.phases(rows) != OPTIMIZER)
-    out[wide] = share
+    power = _with_backward(context, rows, own)
+    wide = (power > 0) & (context.phases(rows) != OPTIMIZER)
+    out[wide] = 1 - kept ** power[wide]
     return out
+
+
+def _squared(dims: Operands, width: int, batches: set[int]) -> bool:
+    """Tell whether an operator works on each position for each other one: scores of attention, and their products.
+
+    Scores are as wide as they are high, for each head of each row: three dimensions that begin with the rows of the batch are
+    as likely positions times features.
+    """
+    for each in dims:
+        if each[-2:] == (width, width) and (len(each) > 3 or (len(each) == 3 and each[0] not in batches)):
+            return True
+    if len(dims) < 2 or len(dims[0]) != len(dims[1]) or len(dims[0]) < 3 or dims[0][-1] != dims[1][-2]:
+        return False
+    sizes = (dims[0][-2], dims[0][-1], dims[1][-1])
+    return (len(dims[0]) > 3 or dims[0][0] not in batches) and sizes.count(width) > 1
+
+
+def _with_backward(context: Context, rows: Ints, own: Ints) -> Ints:
+    """Marks of operators (-1: none) handed down to what runs inside of them and in their backward, where that has none."""
+    host = context.recording.host
+    marks = np.full(host.size, -1, np.int64)
+    marks[rows] = own
+    handed: Ints = host.with_backward(marks)[rows]
+    return handed
 
 
 def unlabelled_share(context: Context, rows: Ints) -> Floats:
@@ -67,7 +93,8 @@ def unlabelled_share(context: Context, rows: Ints) -> Floats:
         numbers = {number for each in dims for number in each}
         return bool(numbers & classes) and (bool(numbers & counts) or not counts.isdisjoint(_products(dims)))
 
-    of_loss = shapes.where(on_logits) & (context.phases(rows) != OPTIMIZER)
+    own = np.where(shapes.where(on_logits), 1, -1)
+    of_loss = (_with_backward(context, rows, own) > 0) & (context.phases(rows) != OPTIMIZER)
     out[of_loss] = recorded.ignored_share
     return out
 
@@ -92,6 +119,10 @@ class _Operators:
             return []
         codes = distinct(self._codes[self._names == self._all.index(name)])
         return [self._operands[code] for code in codes.tolist()]
+
+    def named(self, pattern: re.Pattern[str]) -> Bools:
+        """Flag operators by their name."""
+        return np.array([pattern.match(name) is not None for name in self._all], np.bool_)[self._names]
 
     def where(self, holds: Callable[[Operands], bool]) -> Bools:
         """Flag operators whose shapes do what is asked."""

@@ -139,6 +139,8 @@ SCHEMA = Schema(
         integer("anomaly_checks", "", "nodes of the backward pass whose gradients autograd's anomaly mode checks for NaN"),
         flag("anomaly_mode", "it checks half of all nodes or more"),
         flag("grad_enabled", "50 operators or more carry autograd's numbers, and nothing runs backward: on in inference"),
+        flag("frees_graph", "a program on the CPU whose stretches of Python of 100 us and more take no longer than 10 us for each "
+             "such operator: the graph that nobody uses is freed in them"),
         text("selects", "what most selections of kernels that go on behind the first steps are for: attention, recurrent, "
              "convolution or product; NULL where none go on"),
         real("dynamic_sizes", "", "operators a step (in all, without steps) whose output's size depends on data: nonzero, unique, "

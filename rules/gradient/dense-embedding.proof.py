@@ -93,8 +93,8 @@ def a_small_part_of_the_step() -> TraceBuilder:
 
 
 @edge
-def a_tenth_of_the_rows(over: bool) -> TraceBuilder:
-    return training(10_000 if over else 10_001)
+def a_fifth_of_the_rows(over: bool) -> TraceBuilder:
+    return training(20_000 if over else 20_001)
 
 
 @edge

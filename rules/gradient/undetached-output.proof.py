@@ -99,6 +99,34 @@ def training(
     return b
 
 
+def kept(us: float = 2000, *, summed: bool = False) -> Program:
+    """Four steps of two networks alike, shape by shape, where the graph of what one made is kept for its own update.
+
+    The maker's part of the first pass lies between the judge's two. With *summed* its gradients are added up over both passes.
+    """
+    b = Program(None, record_shapes=True)
+    for step in range(4):
+        with b.step():
+            n = 10 * step
+            run(b, "gan.py(20): judge", 500, n + 1, back=False)
+            run(b, "gan.py(10): make", 500, n + 2, back=False)
+            run(b, "gan.py(20): judge", 500, n + 3, back=False)
+            run(b, "", 500, n + 3, back=True)
+            stored(b, JUDGE)
+            run(b, "", us, n + 2, back=True)
+            stored(b, JUDGE, added=summed and step > 0)
+            run(b, "", 500, n + 1, back=True)
+            stored(b, JUDGE, added=True)
+            update(b, JUDGE)
+            run(b, "gan.py(20): judge", 500, n + 4, back=False)
+            run(b, "", 500, n + 4, back=True)
+            stored(b, JUDGE, added=True)
+            run(b, "", us, n + 2, back=True)
+            stored(b, JUDGE, added=summed)
+            update(b, JUDGE)
+    return b
+
+
 # 2 ms through the maker in each of four updates of the judge; both have a tensor of 64.
 @fires(cost_ms=2.0, occurrences=4, severity="high", line="gan.py:10")
 def the_judges_update_runs_back_through_the_maker() -> Program:
@@ -113,6 +141,17 @@ def gradients_are_zeroed() -> Program:
 @fires(cost_ms=2.0, occurrences=4)
 def on_a_gpu() -> Program:
     return training(device="Tesla V100-SXM2-16GB")
+
+
+# The maker's nodes run twice a step, 2 ms each time; what the first run stores is dropped.
+@fires(cost_ms=2.0, occurrences=4, severity="high", line="gan.py:10")
+def networks_of_the_same_shapes_and_a_graph_that_is_kept() -> Program:
+    return kept()
+
+
+@quiet
+def gradients_of_both_passes_are_summed() -> Program:
+    return kept(summed=True)
 
 
 @quiet

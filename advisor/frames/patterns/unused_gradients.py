@@ -73,7 +73,68 @@ def unused_gradients(tree: Tree) -> Occurrences | None:
     events.sort(key=lambda event: event.start)
     life = _Life(events, passes, updated, uses)
     found = [(one, last) for one in passes if (last := _last_used(one, life)) is not None]
-    return _occurrences(tree, found, updated)
+    tails = [_behind(tree, one, last, updated) for one, last in found]
+    known = {one.start for one, _ in found}
+    tails += [tail for tail in _run_again(tree, events) if tail.of.start not in known]
+    return _occurrences(tree, tails)
+
+
+@dataclass(eq=False)
+class _Tail:
+    """The part of a pass that no step uses: its nodes, and the places of its gradients among those that the pass stores.
+
+    ``dropped``: a step updates what such gradients are of, only not with these.
+    """
+
+    of: Pass
+    nodes: Ints
+    unused: list[int]
+    dropped: bool
+
+
+def _run_again(tree: Tree, events: Sequence[Pass | Update | Zeroing]) -> list[_Tail]:
+    """Parts of passes through a graph that a later pass runs through again, behind a step of another optimizer.
+
+    A graph that is kept cannot be run again once its own parameters were updated, so that step used none of their gradients;
+    and where the later pass stores its gradients anew, or they were filled with zeros, no step uses the earlier ones. So a
+    discriminator's pass through a generator is found, whatever the order of the graph, and shapes that both have.
+    """
+    found = []
+    sequence = {id(one): tree.context.op_column(one.nodes, "sequence") for one in events if isinstance(one, Pass)}
+    for at, one in enumerate(events):
+        if not isinstance(one, Pass):
+            continue
+        stepped = zeroed = False
+        for other in events[at + 1 :]:
+            if isinstance(other, Pass):
+                break
+            stepped, zeroed = stepped or isinstance(other, Update), zeroed or isinstance(other, Zeroing)
+        else:
+            continue
+        if not stepped or not (zeroed or other.fresh):
+            continue
+        own = sequence[id(one)]
+        again = (own >= 0) & np.isin(own, sequence[id(other)])
+        stores = np.isin(one.nodes, tree.host.parent[np.array(one.stored, np.int64)]) | np.isin(one.nodes, one.stored)
+        # A gradient is stored right behind the node that made it.
+        before = np.maximum.accumulate(np.where(stores, 0, np.arange(len(again))))
+        again = again[before]
+        places = [place for place, store in enumerate(one.stored) if again[_at(tree, one, store)]]
+        if places and not again.all():
+            found.append(_Tail(one, one.nodes[again], places, dropped=True))
+    return found
+
+
+def _behind(tree: Tree, one: Pass, last: int, updated: Counter[Shape]) -> _Tail:
+    """Return what a pass runs behind the gradient at the place *last*; *updated* counts what steps update, whenever."""
+    nodes = one.nodes[tree.host.start[one.nodes] >= tree.host.end[one.stored[last]]]
+    apart = set(one.shapes[last + 1 :]) - set(one.shapes[: last + 1])
+    dropped = any(map(updated.__getitem__, apart))
+    return _Tail(one, nodes, list(range(last + 1, len(one.shapes))), dropped)
+
+
+def _at(tree: Tree, one: Pass, store: int) -> int:
+    return int(np.searchsorted(tree.host.start[one.nodes], tree.host.start[store], side="right")) - 1
 
 
 class _Life:
@@ -145,28 +206,21 @@ def _last_used(one: Pass, life: _Life) -> int | None:
     return last if last + 1 < len(one.shapes) else None
 
 
-def _occurrences(tree: Tree, found: list[tuple[Pass, int]], updated: Counter[Shape]) -> Occurrences | None:
-    """Rows of the passes that go on behind the last gradient that is used, with all that runs from there on.
-
-    *updated* counts what steps update, whenever: of gradients of its shapes another step is the owner.
-    """
+def _occurrences(tree: Tree, found: list[_Tail]) -> Occurrences | None:
+    """Rows of the passes of which no step uses a part, with all that runs in it."""
     host = tree.host
     stores = tree.codes_of(lambda name: name.endswith(_NODE))
-    rows, tails = [], []
-    for one, last in found:
-        behind = one.nodes[host.start[one.nodes] >= host.end[one.stored[last]]]
-        if not stores[host.name[behind]].all():
-            rows.append((one, last))
-            tails.append(behind)
-    if not rows:
+    found = [tail for tail in found if not stores[host.name[tail.nodes]].all()]
+    if not found:
         return None
+    tails = [tail.nodes for tail in found]
     row = np.repeat(np.arange(len(tails)), [len(tail) for tail in tails])
     nodes = np.concatenate(tails)
     first = np.array([_telling(tree, tail) for tail in tails], np.int64)
     inside = tree.launched_below(nodes)
     inside.row = row[inside.row]
     ops = tree.ops_below(nodes) if tree.context.cpu_program else NOTHING
-    stored = np.array([one.stored[last + 1] for one, last in rows], np.int64)
+    stored = np.array([tail.of.stored[tail.unused[0]] for tail in found], np.int64)
     return Occurrences(
         kind="unused-gradients",
         node=first,
@@ -177,19 +231,12 @@ def _occurrences(tree: Tree, found: list[tuple[Pass, int]], updated: Counter[Sha
         idle=True,
         ops=ops if ops is NOTHING else type(ops)(row[ops.row], ops.index).each_once(),
         figures={
-            "repeats": np.array([len(one.shapes) - last - 1 for one, last in rows], np.int64),
-            "length": np.array([len(one.shapes) for one, _ in rows], np.int64),
+            "repeats": np.array([len(tail.unused) for tail in found], np.int64),
+            "length": np.array([len(tail.of.shapes) for tail in found], np.int64),
             "dims": tree.dims(stored),
         },
-        details=[
-            "dropped" if any(map(updated.__getitem__, _apart(one, last))) else "never updated" for one, last in rows
-        ],
+        details=["dropped" if tail.dropped else "never updated" for tail in found],
     )
-
-
-def _apart(one: Pass, last: int) -> set[Shape]:
-    """Shapes of the unused gradients of a pass that the pass does not store among the used ones."""
-    return set(one.shapes[last + 1 :]) - set(one.shapes[: last + 1])
 
 
 def _telling(tree: Tree, nodes: Ints) -> int:

@@ -16,6 +16,9 @@ _LONG_NS = 20_000
 _ENOUGH = 10
 # A model, not a handful of copies or set-up calls.
 _NUMBERED = 50
+_GAP_NS = 100_000
+_FREED_NS = 10_000
+"""To free what autograd kept of an operator takes a few microseconds; Python of so much for each is no work of the program's."""
 _CELL = re.compile(r"^aten::(?:lstm|gru|rnn_\w+|quantized_\w+)_cell$")
 _LAYER = re.compile(
     r"^aten::(?:linear|addmm|mm|bmm|baddbmm|matmul|conv\w+|_convolution|batch_norm|layer_norm|embedding)$"
@@ -32,11 +35,13 @@ _TESTS = ("aten::isnan", "aten::_is_any_true", "aten::any", "aten::item", "aten:
 def habits(context: Context) -> dict[str, Any]:
     """Headline facts, by column of `trace`."""
     checks, nodes = _nan_checks(context)
+    enabled = _grad_enabled(context)
     return {
         "blocking_launch_share": blocking_launch_share(context),
         "anomaly_checks": checks,
         "anomaly_mode": checks > 0 and 2 * checks >= nodes,
-        "grad_enabled": _grad_enabled(context),
+        "grad_enabled": enabled,
+        "frees_graph": enabled and _frees_graph(context),
         "selects": _selects(context),
         "cells": any(_CELL.match(name) for name in context.names),
     }
@@ -70,6 +75,19 @@ def _grad_enabled(context: Context) -> bool:
     if not layers.any():
         return int(numbered.sum()) >= _NUMBERED
     return int(numbered.sum()) >= _NUMBERED and 2 * int((numbered & layers).sum()) >= int(layers.sum())
+
+
+def _frees_graph(context: Context) -> bool:
+    """Tell whether Python's longer stretches take no more than it takes to free the graph that gradient mode made.
+
+    It is freed as one, where its last name gets another value: a stretch without operators, on a line that does nothing else.
+    """
+    if not context.cpu_program:
+        return False
+    ledger = context.ledger
+    python = ledger.counted & ledger.through("host") & (ledger.dur_ns >= _GAP_NS)
+    numbered = int((context.op_column(context.op_rows, "sequence") >= 0).sum())
+    return 0 < int(ledger.dur_ns[python].sum()) <= _FREED_NS * numbered
 
 
 def _selects(context: Context) -> str | None:
