@@ -155,17 +155,31 @@ def arrange(findings: Sequence[Finding], claims: Mapping[str, Claim], order: Seq
 def _merge(first: Sequence[Finding], rest: Sequence[Finding]) -> list[Finding]:
     """Put each finding of *rest* behind those of *first* that are as severe; before none but notes, where *first* has others.
 
+    One that is certain comes before those as severe that are only possible and may return nothing, the first of all included.
     Both are in order, and severities in *first* fall.
     """
     merged: list[Finding] = []
-    at = int(bool(rest) and bool(first) and first[0].severity != "note")
+    sure = [finding for finding in rest if finding.confidence == "certain"]
+    leads = bool(rest) and bool(first) and first[0].severity != "note"
+    at = int(leads and not any(_is_doubtful(first[0], beside=finding) for finding in sure))
     merged.extend(first[:at])
     for finding in rest:
-        while at < len(first) and SEVERITIES.index(first[at].severity) >= SEVERITIES.index(finding.severity):
+        while (
+            at < len(first)
+            and SEVERITIES.index(first[at].severity) >= SEVERITIES.index(finding.severity)
+            and not (finding in sure and _is_doubtful(first[at], beside=finding))
+        ):
             merged.append(first[at])
             at += 1
         merged.append(finding)
     return [*merged, *first[at:]]
+
+
+def _is_doubtful(priced: Finding, *, beside: Finding) -> bool:
+    """Tell whether a priced finding is only possible, may return nothing, and is no more severe than the one beside it."""
+    may_be_nothing = priced.saving is not None and priced.saving.low_share <= 0
+    no_more_severe = SEVERITIES.index(priced.severity) <= SEVERITIES.index(beside.severity)
+    return priced.confidence == "possible" and may_be_nothing and no_more_severe
 
 
 def _as(finding: Finding, severity: Severity) -> Finding:

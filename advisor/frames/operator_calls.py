@@ -36,6 +36,8 @@ SCHEMA = Schema(
         flag("differentiated", "of it, or of the operator around it, a gradient was computed: it depends on parameters, or on a "
              "batch that needs one"),
         flag("unbinds", "runs in an unbind that makes 1,000 views or more, or is one: a loop in Python over the elements of a tensor"),
+        real("threads_per_core", "", "threads that operators divide their work among, for each core of the process; NULL where not "
+             "recorded"),
         flag("element", "picks a part of a tensor by its index, or reads one number of it"),
         real("element_share", "share", "of the small operators (under 30 us) that its line calls: those that do; NULL without a "
              "line"),
@@ -81,6 +83,7 @@ def build(context: Context) -> pd.DataFrame:
         "native": _native(context, rows),
         "prepares": np.array([_PREPARES.match(name) is not None for name in context.names], np.bool_)[outermost],
         "differentiated": np.isin(around, _differentiated(context, rows)),
+        "threads_per_core": _threads_per_core(context, len(rows)),
         "unbinds": _unbinds(context, rows),
         "element": element,
         "element_share": _element_share(context, rows, length, element),
@@ -127,6 +130,12 @@ def _native(context: Context, rows: Ints) -> Bools:
     own[long] = 1
     found: Bools = host.with_backward(own)[rows] > 0
     return found & ~np.isin(rows, long)
+
+
+def _threads_per_core(context: Context, rows: int) -> npt.NDArray[np.float64]:
+    recorded = context.metadata.recorded
+    known = recorded is not None and recorded.threads and recorded.cores
+    return np.full(rows, recorded.threads / recorded.cores if recorded is not None and known else np.nan)
 
 
 def _unbinds(context: Context, rows: Ints) -> Bools:

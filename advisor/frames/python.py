@@ -27,7 +27,9 @@ KINDS = ("function", "builtin", "module", "gc")
 
 def nodes(context: Context) -> Ints:
     """Forest node of each row."""
-    return context.recording.host.nodes_of(PYTHON)
+    calls, pauses = context.recording.host.nodes_of(PYTHON), context.waits.gc.node
+    # The recorder writes pauses as annotations, without Python's calls around them.
+    return calls if np.isin(pauses, calls).all() else np.union1d(calls, pauses)
 
 
 def build(context: Context) -> pd.DataFrame:

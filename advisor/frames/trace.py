@@ -141,6 +141,8 @@ SCHEMA = Schema(
         flag("grad_enabled", "50 operators or more carry autograd's numbers, and nothing runs backward: on in inference"),
         flag("frees_graph", "a program on the CPU whose stretches of Python of 100 us and more take no longer than 10 us for each "
              "such operator: the graph that nobody uses is freed in them"),
+        flag("collects_each_step", "pauses of Python's garbage collector of 1 ms or more lie in each of three steps or more: it is "
+             "called there"),
         text("selects", "what most selections of kernels that go on behind the first steps are for: attention, recurrent, "
              "convolution or product; NULL where none go on"),
         real("dynamic_sizes", "", "operators a step (in all, without steps) whose output's size depends on data: nonzero, unique, "

@@ -15,6 +15,7 @@ import torch
 from torch.profiler import ProfilerAction, ProfilerActivity
 
 from advisor.record import INLINE, SECOND_PASS, memory
+from advisor.record.collections import Collections
 from advisor.record.lines import Lines
 
 # Steps of the pass for stacks: a second one where the first takes another way than the steps that were timed.
@@ -71,6 +72,8 @@ class Passes:
         # torch before 2.2 has no spans that are cheap enough to mark lines with.
         span = getattr(torch._C._profiler, "_RecordFunctionFast", None)
         self.lines = Lines(span) if span is not None and stacks == SECOND_PASS else None
+        # Where stacks are recorded with the timings, torch marks collections itself.
+        self.collections = Collections(span) if span is not None and stacks != INLINE else None
         self._passes = tuple(self._plan)
         self.whole_block = False
         self._on_end = on_end
@@ -155,6 +158,8 @@ class Passes:
         self._plan.clear()
         if self.lines is not None:
             self.lines.stop()
+        if self.collections is not None:
+            self.collections.stop()
         if self._profiler is not None:
             self._around(True)
             with suppress(Exception):  # it may be what failed
@@ -241,13 +246,19 @@ class Passes:
         self._around(True)
         if self.lines is not None:
             self.lines.stop()
+        if self.collections is not None:
+            self.collections.stop()
         try:
             with _whole_paths() if self._plan and self._plan[0].with_stack else nullcontext():
                 action()
         finally:
             self._around(False)
-        if self.lines is not None and self._plan[0].name == "stacks" and self._profiler.current_action in _RECORDS:
+        if not self._plan or self._profiler is None or self._profiler.current_action not in _RECORDS:
+            return
+        if self.lines is not None and self._plan[0].name == "stacks":
             self.lines.start()
+        elif self.collections is not None and self._plan[0].name == "timing":
+            self.collections.start()
 
 
 @contextmanager

@@ -166,7 +166,9 @@ class Session:
             stacks = NONE
         lines = self._passes.lines.frames if self._passes.lines is not None else ()
         settings = self._recorded(stacks)
-        write(self._target, files["timing"], files.get("stacks"), lines, settings, whole_steps=steps["timing"])
+        collected = self._passes.collections.places if self._passes.collections is not None else ()
+        stacked = files.get("stacks")
+        write(self._target, files["timing"], stacked, lines, settings, whole_steps=steps["timing"], collected=collected)
         self.written = self.options.path
         self._report(steps["timing"], stacks)
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from advisor.intervals import Bools, Ints
 from advisor.reading.stream import Recorded
+from advisor.record.collections import MARK as COLLECTION
 from advisor.record.lines import MARK
 from advisor.record.places import trace_path
 from advisor.timeline.calls import ANNOTATION, GROUPS, OP, PYTHON, Host
@@ -86,7 +87,9 @@ class _Sequence:
         names = np.array([codes.setdefault(name, len(codes)) for name in recorded.names], np.int64)
         is_step = np.array([name.startswith(STEP) for name in recorded.names], np.bool_)
         is_line = np.array([name.startswith(MARK) for name in recorded.names], np.bool_)
-        acts = ((host.group == OP) | (host.group == ANNOTATION)) & ~is_line[host.name]
+        is_collection = np.array([name.startswith(COLLECTION) for name in recorded.names], np.bool_)
+        # Collections of garbage come where they like, and only in one of the passes.
+        acts = ((host.group == OP) | (host.group == ANNOTATION)) & ~(is_line | is_collection)[host.name]
         self.frames = (host.group == PYTHON) | is_line[host.name]
         steps = np.flatnonzero(acts & is_step[host.name])
         self.node = np.flatnonzero(acts & ~is_step[host.name])
@@ -215,7 +218,8 @@ def _match(
         known = source.known[part]
         # Of a step in whose middle the marking of lines ended, the first part alone tells anything.
         certain = int(known[:first].sum() + known[len(part) - last :].sum())
-        if certain > most:
+        # Of steps alike the later one: what Python did before its first operator was recorded, too.
+        if certain >= most:
             best, head, tail, most = part, first, last, certain
     only: dict[tuple[int, ...], str] = {}
     keys: list[tuple[int, ...]] = []

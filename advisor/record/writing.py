@@ -18,6 +18,8 @@ from advisor.errors import UsageError
 from advisor.reading import stream
 from advisor.reading.events import CALL_STACK, PYTHON_BEFORE
 from advisor.reading.program_settings import KEY, Recorded
+from advisor.record.collections import MARK as COLLECTION
+from advisor.record.collections import NAME as COLLECTED
 from advisor.record.stacks import STEP, Texts, carry_over, frame_text
 
 # What of torch's root object is kept. The rest may name the host, paths of this machine, or whatever a library adds.
@@ -82,11 +84,19 @@ def check_output(path: Path, *, force: bool) -> None:
 
 
 def write(
-    path: Path, timing: Path, stacked: Path | None, lines: Sequence[str], settings: Recorded, *, whole_steps: int
+    path: Path,
+    timing: Path,
+    stacked: Path | None,
+    lines: Sequence[str],
+    settings: Recorded,
+    *,
+    whole_steps: int,
+    collected: Sequence[str] = (),
 ) -> int:
     """Write the trace at *timing* to *path*, whole or not at all; returns its bytes.
 
-    Operators get their stacks from the trace at *stacked*, where spans stand for *lines*.
+    Operators get their stacks from the trace at *stacked*, where spans stand for *lines*; collections of garbage are spans with
+    the number of their place in *collected*.
     A step after the first *whole_steps* was cut off, and is left out.
     """
     text = timing.read_bytes()
@@ -107,7 +117,9 @@ def write(
     output: list[bytes] = []
     for event, kind in zip(events, kinds, strict=True):
         stack, python = next(rows[kind.cat], ("", "")) if kind.cat in rows else ("", "")
-        if kind.cat == "python_function":
+        if kind.cat == "cpu_op" and kind.name.startswith(COLLECTION):
+            output.append(_collection(bytes(event), kind, collected))
+        elif kind.cat == "python_function":
             frame = _python_call(bytes(event), kind)
             if frame is not None:
                 output.append(frame)
@@ -144,6 +156,14 @@ def _with_stack(event: bytes, stack: str, name: str = CALL_STACK) -> bytes:
     brace = event.index(b"{", start) + 1
     comma = b"" if event[brace:].lstrip().startswith(b"}") else b", "
     return event[:brace] + field + comma + event[brace:]
+
+
+def _collection(event: bytes, kind: _Kind, places: Sequence[str]) -> bytes:
+    """Rewrite *event*, a collection of garbage, as torch would: no operator, with its place as its stack."""
+    number = kind.name.removeprefix(COLLECTION)
+    place = places[int(number)] if number.isdigit() and int(number) < len(places) else ""
+    event = event.replace(msgspec.json.encode(kind.name), msgspec.json.encode(COLLECTED), 1)
+    return _with_stack(event.replace(b'"cpu_op"', b'"user_annotation"', 1), place)
 
 
 def _step_number(kind: _Kind) -> int | None:

@@ -278,6 +278,25 @@ class Host:
             codes: Ints = self._recorded.tables["op"]["python_before"]
             nodes = self.node_of["op"]
             self.user_before[nodes], self.library_before[nodes] = users[codes], libraries[codes]
+            if "annotation" in self.node_of:
+                self._before_annotations(users, libraries)
+
+    def _before_annotations(self, users: Ints, libraries: Ints) -> None:
+        """Give the first operator inside an annotation the place of the Python before the annotation, if it has none itself."""
+        assert self.user_before is not None
+        assert self.library_before is not None
+        codes: Ints = self._recorded.tables["annotation"]["python_before"]
+        known = users[codes] >= 0
+        around, codes, ops = self.node_of["annotation"][known], codes[known], self.node_of["op"]
+        ops = ops[np.lexsort((self.start[ops], self.thread[ops]))]
+        for thread in distinct(self.thread[around]).tolist():
+            here, mine = self.thread[around] == thread, ops[self.thread[ops] == thread]
+            at = np.searchsorted(self.start[mine], self.start[around[here]])
+            first = fetch(mine, np.where(at < len(mine), at, -1))
+            inside = (first >= 0) & (fetch(self.start, first) < self.end[around[here]])
+            inside &= fetch(self.user_before, first) < 0
+            self.user_before[first[inside]] = users[codes[here][inside]]
+            self.library_before[first[inside]] = libraries[codes[here][inside]]
 
     def _phases(self) -> Ints:
         names = self._recorded.names

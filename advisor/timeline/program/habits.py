@@ -19,6 +19,8 @@ _NUMBERED = 50
 _GAP_NS = 100_000
 _FREED_NS = 10_000
 """To free what autograd kept of an operator takes a few microseconds; Python of so much for each is no work of the program's."""
+_PAUSE_NS = 1_000_000
+_LEAST_STEPS = 3
 _CELL = re.compile(r"^aten::(?:lstm|gru|rnn_\w+|quantized_\w+)_cell$")
 _LAYER = re.compile(
     r"^aten::(?:linear|addmm|mm|bmm|baddbmm|matmul|conv\w+|_convolution|batch_norm|layer_norm|embedding)$"
@@ -42,6 +44,7 @@ def habits(context: Context) -> dict[str, Any]:
         "anomaly_mode": checks > 0 and 2 * checks >= nodes,
         "grad_enabled": enabled,
         "frees_graph": enabled and _frees_graph(context),
+        "collects_each_step": _collects_each_step(context),
         "selects": _selects(context),
         "cells": any(_CELL.match(name) for name in context.names),
     }
@@ -88,6 +91,16 @@ def _frees_graph(context: Context) -> bool:
     python = ledger.counted & ledger.through("host") & (ledger.dur_ns >= _GAP_NS)
     numbered = int((context.op_column(context.op_rows, "sequence") >= 0).sum())
     return 0 < int(ledger.dur_ns[python].sum()) <= _FREED_NS * numbered
+
+
+def _collects_each_step(context: Context) -> bool:
+    """Tell whether long pauses for garbage come in every step, as a call of ``gc.collect()`` in the loop makes them."""
+    steps, pauses = context.recording.steps, context.waits.gc
+    long = pauses.start[pauses.end - pauses.start >= _PAUSE_NS]
+    if len(steps) < _LEAST_STEPS or len(long) < len(steps):
+        return False
+    starts = np.sort(np.array([step.start for step in steps], np.int64))
+    return len(distinct(np.searchsorted(starts, long, side="right"))) >= len(steps)
 
 
 def _selects(context: Context) -> str | None:
