@@ -35,6 +35,8 @@ SCHEMA = Schema(
              "distances of all pairs, decomposes, inverts or solves"),
         flag("differentiated", "of it, or of the operator around it, a gradient was computed: it depends on parameters, or on a "
              "batch that needs one"),
+        flag("node", "is a node of autograd's graph, or the engine's call of one: what runs inside is not its own time"),
+        flag("looped", "its line calls 200 operators a step or more, most of them under 10 us: a loop in Python"),
         flag("unbinds", "runs in an unbind that makes 1,000 views or more, or is one: a loop in Python over the elements of a tensor"),
         real("threads_per_core", "", "threads that operators divide their work among, for each core of the process; NULL where not "
              "recorded"),
@@ -46,6 +48,9 @@ SCHEMA = Schema(
 LONGEST_NS = 100_000
 """Python of so long between two operators is work of its own (``cpu/python-time``), and no way from one to the other."""
 _SMALL_NS = 30_000
+_TINY_NS = 10_000
+_TURNS = 200
+_NODE = re.compile(r"^autograd::engine::evaluate_function|^torch::autograd::|Backward\d*$")
 _VIEWS = 1_000
 """Views of one tensor that nobody makes but to go through its elements: layers unbind heads, gates and time steps, some hundred."""
 _LONG_NS = 1_000_000
@@ -84,6 +89,8 @@ def build(context: Context) -> pd.DataFrame:
         "prepares": np.array([_PREPARES.match(name) is not None for name in context.names], np.bool_)[outermost],
         "differentiated": np.isin(around, _differentiated(context, rows)),
         "threads_per_core": _threads_per_core(context, len(rows)),
+        "node": np.array([_NODE.search(name) is not None for name in context.names], np.bool_)[host.name[rows]],
+        "looped": _looped(context, rows, length),
         "unbinds": _unbinds(context, rows),
         "element": element,
         "element_share": _element_share(context, rows, length, element),
@@ -136,6 +143,19 @@ def _threads_per_core(context: Context, rows: int) -> npt.NDArray[np.float64]:
     recorded = context.metadata.recorded
     known = recorded is not None and recorded.threads and recorded.cores
     return np.full(rows, recorded.threads / recorded.cores if recorded is not None and known else np.nan)
+
+
+def _looped(context: Context, rows: Ints, length: Ints) -> Bools:
+    """Flag operators of lines that call very many in a step, most of them tiny; forward, and in the backward pass of these."""
+    host = context.recording.host
+    line = host.attributes.user[rows]
+    called = context.top(rows) & (line >= 0) & (context.phases(rows) != BACKWARD)
+    size = int(line.max()) + 1 if len(line) else 0
+    calls, tiny = summed(line[called], 1, size), summed(line[called & (length < _TINY_NS)], 1, size)
+    loops = (calls >= _TURNS * max(len(context.recording.steps), 1)) & (2 * tiny >= calls)
+    found = np.zeros(len(rows), np.bool_)
+    found[line >= 0] = loops[line[line >= 0]]
+    return found
 
 
 def _unbinds(context: Context, rows: Ints) -> Bools:

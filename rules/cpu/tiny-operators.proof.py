@@ -86,3 +86,37 @@ def operators_of_ten_microseconds(over: bool) -> TraceBuilder:
 @edge
 def two_hundred_a_step(over: bool) -> TraceBuilder:
     return loop(200 if over else 199)
+
+
+def on_one_line(us: float, *, turns: int = 100) -> TraceBuilder:
+    """Steps of a line that calls three operators of 2 us and a longer one in each turn, beside 12 ms of real work."""
+    b = TraceBuilder(None, host_us=0)
+    for _ in range(3):
+        with b.step():
+            with b.python("graph.py(27): forward"):
+                for _ in range(turns):
+                    for _ in range(3):
+                        with b.op("aten::index", us=2):
+                            pass
+                    with b.op("aten::index_add", us=us):
+                        pass
+            with b.op("aten::mkldnn_convolution", us=12_000):
+                pass
+    return b
+
+
+# 0.6 ms in operators of 2 us, and 4 ms in those of 40 us on their line.
+@fires(cost_ms=4.6, cost_share=0.27711, occurrences=1200, severity="high")
+def the_longer_operators_of_the_loop() -> TraceBuilder:
+    return on_one_line(40)
+
+
+@edge
+def a_tenth_of_a_millisecond_each(over: bool) -> TraceBuilder:
+    return on_one_line(99.9 if over else 100)
+
+
+# 49 turns are 196 calls of the line a step: no loop, and 147 tiny operators are too few.
+@quiet
+def a_line_that_calls_few() -> TraceBuilder:
+    return on_one_line(40, turns=49)
