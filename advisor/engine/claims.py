@@ -151,8 +151,12 @@ def priced(
     whole_ns: int,
     whole_ms: float,
     held_ns: Callable[[Claim], float] = lambda claim: 0.0,
+    error: float = 0.0,
 ) -> list[Claim]:
-    """Each claim with its saving; the most valuable first, each ns once. *held_ns* of what a claim owns no fix returns."""
+    """Each claim with its saving; the most valuable first, each ns once. *held_ns* of what a claim owns no fix returns.
+
+    *error* is the part by which the times themselves may be too low: the upper end allows for it.
+    """
     owner = np.full(len(dur_ns), -1, np.int64)
     left_ms = whole_ms
     done: dict[int, Claim] = {}
@@ -179,8 +183,8 @@ def priced(
         others = distinct(owner[claim.segments])
         shared = [claims[other].rule.id for other in others if other >= 0]
         free_ns = int(dur_ns[segments].sum())
-        most_ns = max(free_ns - held_ns(claim), 0.0)
-        saving = _saving(claim, free_ns, most_ns, whole_ns, whole_ms, left_ms, shared)
+        most_ns = max(free_ns - held_ns(claim), 0.0) * (1 + error)
+        saving = _saving(claim, free_ns, most_ns, whole_ns, whole_ms, left_ms, shared, error)
         if saving is not None and saving.high_share < ranking.LEAST:
             done[index] = replace(claim, after=tuple(shared))
             continue
@@ -210,6 +214,7 @@ def _saving(
     whole_ms: float,
     left_ms: float,
     shared: Sequence[str],
+    error: float,
 ) -> Saving | None:
     """Return the saving out of the time that no other fix saves; None where the rows own no time or nothing is claimed."""
     replay = claim.rule.replay
@@ -218,9 +223,11 @@ def _saving(
     free_ms = free_ns / whole_ns * whole_ms
     # The sum of many roundings may not pass the whole either.
     low_part, high_part = replay.low * claim.returns[0], replay.high * claim.returns[1]
-    high = max(0.0, min(high_part * free_ms, most_ns / whole_ns * whole_ms, left_ms))
+    high = max(0.0, min(high_part * free_ms * (1 + error), most_ns / whole_ns * whole_ms, left_ms))
     low = min(low_part * free_ms, high)
     basis = f"bound: {100 * low_part:.3g} to {100 * high_part:.3g} % of the time it owns; {replay.basis}"
+    if error:
+        basis += f"; {100 * error:.3g} % more at the upper end, for what differs from run to run and what runs faster beside it"
     if shared:
         basis += f"; what {' and '.join(shared)} would save is not counted again"
     return Saving(

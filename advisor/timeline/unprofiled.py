@@ -47,6 +47,12 @@ class Unprofiled:
         return self.step_ns / 1e6
 
 
+def bare_steps(context: Context) -> bool:
+    """Tell whether enough steps without the profiler were kept."""
+    recorded = context.metadata.recorded
+    return recorded is not None and len(recorded.unprofiled_step_ms) >= _ENOUGH
+
+
 def unprofiled(context: Context) -> Unprofiled | None:
     """The steps without the profiler; None where none were kept, and where they explain nothing.
 
