@@ -68,7 +68,7 @@ def command(
     path = name_for(script.rpartition(".")[2] if module else script, output, rank())
     check_output(path, force=force)
     options = Options(path, steps, skip, "none" if no_stacks else STACKS[stacks], by, stop)
-    return record(script, arguments, options, _say, module=module)
+    return record(script, arguments, options, _say, module=module, force=force)
 
 
 def _say(line: str) -> None:

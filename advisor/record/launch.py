@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from advisor.record import script
 from advisor.record.session import Finished, Options, Session
+from advisor.record.spawned import recorded_ranks
 
 NOTHING = 2
 
@@ -20,9 +21,15 @@ def rank() -> int | None:
 
 
 def record(
-    target: str, arguments: Sequence[str], options: Options, say: Callable[[str], None], *, module: bool = False
+    target: str,
+    arguments: Sequence[str],
+    options: Options,
+    say: Callable[[str], None],
+    *,
+    module: bool = False,
+    force: bool = False,
 ) -> int:
-    """Run a script and record it; returns the exit status: the script's, or 2 where it went well and left no recording.
+    """Run a script and record it, or the ranks that it starts; returns the exit status: the script's, or 2 where it went well and left no recording.
 
     Whatever ends the script, what was recorded until then is written first.
     """
@@ -30,7 +37,8 @@ def record(
     session = Session(options, say)
     session.begin()
     try:
-        status = script.run(target, module=module)
+        with recorded_ranks(session, options, say, force=force):
+            status = script.run(target, module=module)
     except Finished:
         session.end()
         return 0
@@ -44,13 +52,13 @@ def record(
                 sys.stderr.write(leaving.code + "\n")
             _end_fork(leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None))
         session.end()
-        if leaving.code in (None, 0) and session.written is None:
+        if leaving.code in (None, 0) and not session.recorded:
             return NOTHING
         raise
     if session.inherited:
         _end_fork(status)
     session.end()
-    return status or (0 if session.written else NOTHING)
+    return status or (0 if session.recorded else NOTHING)
 
 
 def _end_fork(status: int) -> NoReturn:

@@ -37,6 +37,14 @@ class Options:
     stop: bool = False
 
 
+def _written_ns(path: Path) -> int:
+    """Return when a file was last written; -1 where there is none."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return -1
+
+
 class Finished(SystemExit):
     """Ends a script once its recording is done, with exit status 0."""
 
@@ -67,6 +75,8 @@ class Session:
         self._had_other_profiler = False
         self._marks: list[Any] = []
         self._over = False
+        self._ranks: dict[Path, int] = {}
+        """Files that ranks write in place of this session, and when each was last written before they began."""
 
     def begin(self, *, whole_block: bool = False) -> None:
         """Start to listen. *whole_block*: record from here on, until the first mark of a step tells that there are steps."""
@@ -89,6 +99,22 @@ class Session:
     def inherited(self) -> bool:
         """True in a child that was forked while a profiler ran, and must not shut that down."""
         return os.getpid() != self._pid and self._passes.recording
+
+    @property
+    def idle(self) -> bool:
+        """True where nothing is recorded yet, in the process that began the session."""
+        return os.getpid() == self._pid and not self._over and not self._passes.recording and not self._passes.files
+
+    def leave_to(self, ranks: Sequence[Path]) -> None:
+        """Record nothing from here on: the processes that begin now do, into the files *ranks*."""
+        self._ranks = {path.absolute(): _written_ns(path) for path in ranks}
+        self._close()
+        self._passes.discard()
+
+    @property
+    def recorded(self) -> bool:
+        """True where a recording was written, here or by a rank."""
+        return self.written is not None or any(_written_ns(path) > then for path, then in self._ranks.items())
 
     def end(self) -> None:
         """Write the recording at the end of the program, if that was not done before."""
