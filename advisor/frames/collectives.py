@@ -60,6 +60,7 @@ _KINDS = (
     ("reduce", re.compile(r"reduce", re.IGNORECASE)),
 )
 NAMES = tuple(name for name, _ in _KINDS)
+_NEVER = np.iinfo(np.int64).max
 # Bytes that each of n ranks sends, over those of its message: a ring's, as nccl-tests (PERFORMANCE.md) counts bus bandwidth.
 # Of an all-gather the message is one rank's part.
 _ON_THE_BUS: dict[str, Callable[[Floats], Floats]] = {
@@ -141,7 +142,7 @@ def build(context: Context) -> pd.DataFrame:
         "phase": context.phase(launch),
         "per_parameter": context.once(_reductions).rows,
         "behind_backward": context.once(_reductions).behind,
-        "accumulating": _accumulating(context, launch, phase),
+        "accumulating": (phase == BACKWARD) & accumulating(context, fetch(context.recording.host.start, launch, _NEVER)),
         "exposed_ns": (alone := exposed(context, rows)),
         "waited_ns": context.known(np.minimum(context.once(beyond)[rows], alone)),
     }
@@ -334,14 +335,14 @@ def _elements(shape: str) -> int:
     return total if 0 <= total < 1 << 48 else -1
 
 
-def _accumulating(context: Context, launch: Ints, phase: Ints) -> Bools:
-    """Flag the collectives that reduce the gradients of a micro-batch that is not the last before the optimizer's step.
+def accumulating(context: Context, at: Ints) -> Bools:
+    """Flag the moments in a backward pass that is not the last before the optimizer's step: of collectives that begin there.
 
     DistributedDataParallel marks each forward pass, and torch each step of an optimizer: where a forward pass comes first
-    after the backward pass that launched the collective, its gradients are still being accumulated.
+    after the backward pass that launched a collective, its gradients are still being accumulated.
     """
     host = context.recording.host
-    out = np.zeros(len(launch), np.bool_)
+    out = np.zeros(len(at), np.bool_)
     forward = np.array([name == "DistributedDataParallel.forward" for name in context.names], np.bool_)
     if not host.size or not forward.any():
         return out
@@ -349,10 +350,9 @@ def _accumulating(context: Context, launch: Ints, phase: Ints) -> Bools:
     marks = np.isin(host.group, (ANNOTATION, OP))
     forwards = np.sort(host.start[marks & forward[host.name]])
     steps = np.sort(host.start[marks & step[host.name]])
-    at = fetch(host.start, launch, np.iinfo(np.int64).max)
     following = np.searchsorted(forwards, at, side="right")
     stepping = np.searchsorted(steps, at, side="right")
-    known = (following < len(forwards)) & (stepping < len(steps)) & (phase == BACKWARD)
+    known = (following < len(forwards)) & (stepping < len(steps))
     out[known] = forwards[following[known]] < steps[stepping[known]]
     return out
 

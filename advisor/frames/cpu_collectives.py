@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from advisor.frames.collectives import NAMES, kind
+from advisor.frames.collectives import NAMES, accumulating, kind
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
-from advisor.frames.schema import COMMON, Schema, text
+from advisor.frames.schema import COMMON, Schema, flag, text
 from advisor.intervals import Ints, summed
 from advisor.timeline.context import Context
 from advisor.timeline.cpu import flying
@@ -20,6 +20,7 @@ SCHEMA = Schema(
         text("name", "its annotation, as gloo:all_reduce", "name"),
         text("kind", "all_reduce, all_gather, reduce_scatter, broadcast, all_to_all, send, recv, reduce, barrier or other"),
         text("backend", "gloo, mpi or ucc"),
+        flag("accumulating", "begun behind a forward pass of DDP that another one follows before the optimizer steps"),
     ),
 )  # fmt: skip
 
@@ -46,6 +47,7 @@ def build(context: Context) -> pd.DataFrame:
     frame |= {
         "name": context.labels(host.name[rows], context.names),
         "kind": context.labels(np.array([kind(name) for name in called], np.int64), [*NAMES, "other"]),
+        "accumulating": accumulating(context, host.start[rows]),
         "backend": pd.Categorical([name.partition(":")[0] for name in called]),
     }
     return pd.DataFrame(frame)
