@@ -37,7 +37,7 @@ SCHEMA = Schema(
              "batch that needs one"),
         flag("node", "is a node of autograd's graph, or the engine's call of one: what runs inside is not its own time"),
         flag("looped", "its line calls 200 operators a step or more, most of them under 10 us: a loop in Python"),
-        flag("unbinds", "runs in an unbind that makes 1,000 views or more, or is one: a loop in Python over the elements of a tensor"),
+        flag("unbinds", "runs in an unbind that makes 1,000 views or more, or is one: a loop in Python over a tensor's elements"),
         real("threads_per_core", "", "threads that operators divide their work among, for each core of the process; NULL where not "
              "recorded"),
         flag("element", "picks a part of a tensor by its index, or reads one number of it"),

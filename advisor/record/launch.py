@@ -29,9 +29,10 @@ def record(
     module: bool = False,
     force: bool = False,
 ) -> int:
-    """Run a script and record it, or the ranks that it starts; returns the exit status: the script's, or 2 where it went well and left no recording.
+    """Run a script and record it, or the ranks that it starts.
 
-    Whatever ends the script, what was recorded until then is written first.
+    Returns the exit status: the script's, or 2 where it went well and left no recording. Whatever ends the script, what was
+    recorded until then is written first.
     """
     script.prepare(target, arguments, module=module)
     session = Session(options, say)
