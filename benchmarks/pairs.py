@@ -454,7 +454,9 @@ def main() -> None:
         "--again", type=Path, metavar="DIR", help="analyze the traces of an earlier run again, and time nothing"
     )
     parser.add_argument("--earlier", type=Path, metavar="DIR", help="with --again: analyses that another one kept")
-    parser.add_argument("--programs", type=Path, default=PAIRS, metavar="DIR", help="their folder, benchmarks/pairs if not given")
+    parser.add_argument(
+        "--programs", type=Path, default=PAIRS, metavar="DIR", help="their folder, benchmarks/pairs if not given"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--small", action="store_true", help="tiny sizes, for a look at the runner itself")
     parser.add_argument(

@@ -142,7 +142,8 @@ def build(context: Context) -> pd.DataFrame:
         "phase": context.phase(launch),
         "per_parameter": context.once(_reductions).rows,
         "behind_backward": context.once(_reductions).behind,
-        "accumulating": (phase == BACKWARD) & accumulating(context, fetch(context.recording.host.start, launch, _NEVER)),
+        "accumulating": (phase == BACKWARD)
+        & accumulating(context, fetch(context.recording.host.start, launch, _NEVER)),
         "exposed_ns": (alone := exposed(context, rows)),
         "waited_ns": context.known(np.minimum(context.once(beyond)[rows], alone)),
     }

@@ -141,8 +141,9 @@ def _native(context: Context, rows: Ints) -> Bools:
 
 def _threads_per_core(context: Context, rows: int) -> npt.NDArray[np.float64]:
     recorded = context.metadata.recorded
-    known = recorded is not None and recorded.threads and recorded.cores
-    return np.full(rows, recorded.threads / recorded.cores if recorded is not None and known else np.nan)
+    if recorded is None or not recorded.threads or not recorded.cores:
+        return np.full(rows, np.nan)
+    return np.full(rows, recorded.threads / recorded.cores)
 
 
 def _looped(context: Context, rows: Ints, length: Ints) -> Bools:

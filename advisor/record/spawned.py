@@ -52,7 +52,9 @@ def recorded_ranks(session: Session, options: Options, say: Callable[[str], None
 
     A file of an earlier run is overwritten with *force* only: without it, the ranks run as they are.
     """
-    module = sys.modules[torch.multiprocessing.spawn.__module__]
+    # torch names the function in two places, and calls it by the first.
+    module: Any = sys.modules[torch.multiprocessing.spawn.__module__]
+    package: Any = torch.multiprocessing
     original = module.start_processes
 
     def start(fn: Callable[..., Any], args: Any = (), nprocs: int = 1, *rest: Any, **named: Any) -> Any:
@@ -61,13 +63,15 @@ def recorded_ranks(session: Session, options: Options, say: Callable[[str], None
         paths = [_path(options, rank) for rank in range(nprocs)]
         there = next((path for path in paths if path.exists()), None)
         if there is not None and not force:
-            say(f"{there}: exists already, so the ranks are not recorded. Overwrite it with --force, or write elsewhere.")
+            say(
+                f"{there}: exists already, so the ranks are not recorded. Overwrite it with --force, or write elsewhere."
+            )
             return original(fn, args, nprocs, *rest, **named)
         session.leave_to(paths)
         return original(Ranked(fn, options), args, nprocs, *rest, **named)
 
-    module.start_processes = torch.multiprocessing.start_processes = start
+    module.start_processes = package.start_processes = start
     try:
         yield
     finally:
-        module.start_processes = torch.multiprocessing.start_processes = original
+        module.start_processes = package.start_processes = original

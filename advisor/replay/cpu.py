@@ -51,7 +51,9 @@ class Thread:
         plan: dict[str, Rung] = {}
         high_ms = low_ms = whole_ms
         error = _ERROR if bare_steps(self.context) else 0.0
-        ranked = sorted(priced(fixes, dur_ns, counted_ns, whole_ms, error=error), key=lambda c: tuple(-part for part in c.rank))
+        ranked = sorted(
+            priced(fixes, dur_ns, counted_ns, whole_ms, error=error), key=lambda c: tuple(-part for part in c.rank)
+        )
         after = {claim.rule.id: claim.after for claim in ranked if claim.after is not None}
         worth = {claim.rule.id: claim for claim in ranked if claim.saving is not None}
         order = ranked_bundles(list(worth.values()))

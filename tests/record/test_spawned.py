@@ -49,7 +49,9 @@ def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     (folder / "train.py").write_text(SCRIPT)
     command = [sys.executable, "-m", "advisor", "record", "--steps", "2", "--skip", "2", *options, "train.py", port]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
 
 
 def test_each_rank_that_a_program_spawns_writes_a_file_of_its_own(tmp_path: Path) -> None:
