@@ -50,7 +50,7 @@ def build(context: Context) -> pd.DataFrame:
         "accumulating": accumulating(context, host.start[rows]),
         "backend": pd.Categorical([name.partition(":")[0] for name in called]),
     }
-    return pd.DataFrame(frame)
+    return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
 
 
 def _parts(context: Context) -> tuple[Ints, Ints]:

@@ -100,7 +100,7 @@ def test_the_document_in_each_form(form: str, folder: Path) -> None:
     trace = recorded(folder, {"threads": 16, "cores": 2})
     done = run("--from", str(trace), "-f", form, "train.py")
     assert done.exit_code == 0, done.output
-    for text in ("Use as many threads as there are cores", "torch.set_num_threads(2)", "without a price"):
+    for text in ("Use as many threads as there are cores", "torch.set_num_threads(2)", "predicted to return "):
         assert text in done.output
 
 

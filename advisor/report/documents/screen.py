@@ -164,10 +164,18 @@ def limit(summary: Summary, *, stacks: bool = False, headline: Headline | None =
     return _faster(summary, _holder(summary)) + mfu
 
 
+_BUSY = 0.75
+"""Part of the step in which the device computes, from which on it is the kernels that take the step's time."""
+
+
 def _no_faster(summary: Summary, holds: str, *, stacks: bool) -> str:
     """Say what limits a step that faster kernels leave as it is."""
     if holds == _RANKS:
         return f"Faster kernels on this rank alone would hardly shorten the step: it waits for {_RANKS}"
+    if stacks and (summary.steady_causes or summary.causes).get("compute", 0.0) >= _BUSY:
+        # The device hardly waits: that launches would take as long is the recording's doing, and no advice.
+        most = duration(max(summary.priced_ms - (summary.reachable_ms or summary.priced_ms), 0.0))
+        return f"As recorded, faster kernels alone return at most {most}: stacks made the CPU as slow as the GPU"
     if stacks:
         slowed = "a CPU that stacks slow"
         limits = f"{holds} and {slowed} limit" if holds not in ("", _CPU) else f"{slowed} limits"
