@@ -23,4 +23,11 @@ def _dynamic(request: Request) -> Iterator[Change]:
     yield changed(source, without(source, call, "dynamic"), "torch.compile without dynamic=False")
 
 
-EDITS = (Edit("dynamic-shapes", "Compile once for sizes that change", ("compile/recompilation", "compile/runs-eagerly"), _dynamic),)
+EDITS = (
+    Edit(
+        "dynamic-shapes",
+        "Compile once for sizes that change",
+        ("compile/recompilation", "compile/runs-eagerly"),
+        _dynamic,
+    ),
+)
