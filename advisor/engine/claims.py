@@ -206,6 +206,10 @@ def ranked_bundles(claims: Sequence[Claim]) -> list[list[str]]:
     return sorted(bundles(by_rule, {rule: claim.acts for rule, claim in by_rule.items()}), key=place, reverse=True)
 
 
+_LEAST_LEFT = 0.25
+"""Of the error of the times, the part of the step that no fix takes."""
+
+
 def _saving(
     claim: Claim,
     free_ns: int,
@@ -223,7 +227,9 @@ def _saving(
     free_ms = free_ns / whole_ns * whole_ms
     # The sum of many roundings may not pass the whole either.
     low_part, high_part = replay.low * claim.returns[0], replay.high * claim.returns[1]
-    high = max(0.0, min(high_part * free_ms * (1 + error), most_ns / whole_ns * whole_ms, left_ms))
+    # What a saving may be more for the error of its times is never all that is left of the step.
+    bound_ms = max(left_ms - error * _LEAST_LEFT * whole_ms, 0.0)
+    high = max(0.0, min(high_part * free_ms * (1 + error), most_ns / whole_ns * whole_ms, bound_ms))
     low = min(low_part * free_ms, high)
     basis = f"bound: {100 * low_part:.3g} to {100 * high_part:.3g} % of the time it owns; {replay.basis}"
     if error:
