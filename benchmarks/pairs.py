@@ -375,11 +375,38 @@ def again(options: argparse.Namespace) -> str:
 
     with ThreadPoolExecutor(2) as pool:
         results = list(pool.map(one_more, names))
+    if options.keep is not None:
+        fresh = {
+            name: {**programs[name], "findings": findings(result)}
+            for name, result in zip(names, results, strict=True)
+            if result is not None
+        }
+        options.keep.write_text(json.dumps(kept(fresh), indent=1) + "\n")
     lines = ["| " + " | ".join(AGAIN) + " |", "|" + "---|" * len(AGAIN)]
     for name, result in zip(names, results, strict=True):
         cells = again_row(name, programs[name], result, before(name))
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def kept(results: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return what the docs show of programs: the fault, the finding that leads, and what was measured."""
+    rows = {}
+    for name, one in results.items():
+        measured, found = gain(one["runs"]), one["findings"]
+        if measured["gain_share"] is None:
+            continue
+        judged = found[0] if found else None
+        rows[name] = {
+            "fault": one["fault"],
+            "before_ms": measured["before_ms"],
+            "after_ms": measured["after_ms"],
+            "gain_share": measured["gain_share"],
+            "first": judged["rule"] if judged else None,
+            "low_share": judged["low_share"] if judged else None,
+            "high_share": judged["high_share"] if judged else None,
+        }
+    return rows
 
 
 def steps_for(ms: float, seconds: float) -> int:
@@ -404,6 +431,9 @@ def take(
     for script, trace in list(traces.items())[: 1 if options.no_after else 2]:
         done = record(script, trace, folder, options.small, options.limit)
         one["records"][script] = done
+        of_rank = trace.with_name(trace.name.replace(".trace.", ".trace.rank0."))
+        if not trace.exists() and of_rank.exists():  # a program that starts ranks: the first of them speaks for all
+            of_rank.rename(trace)
         if done["rc"] != 0 or not trace.exists():
             failures.append(f"recording {script}: status {done['rc']}")
         elif script == "before.py":
@@ -457,6 +487,7 @@ def main() -> None:
     parser.add_argument(
         "--programs", type=Path, default=PAIRS, metavar="DIR", help="their folder, benchmarks/pairs if not given"
     )
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="with --again: write what docs/replay.md shows")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--small", action="store_true", help="tiny sizes, for a look at the runner itself")
     parser.add_argument(
