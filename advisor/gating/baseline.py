@@ -37,6 +37,10 @@ _BREAK = re.compile(r"\n *")
 _FIGURES = re.compile(r"\[[\s\d.,eE+-]+\]")
 
 
+_BUSY, _BUSY_RULE = "busy machine", "profile/busy-machine"
+"""Feature of a recording during which the program did not have its cores, and the rule that says so."""
+
+
 class Fingerprint(msgspec.Struct, frozen=True, kw_only=True):
     """Facts that must be alike for two recordings to be compared."""
 
@@ -108,13 +112,14 @@ def fingerprint(analysis: Analysis, workload: str = "") -> Fingerprint:
     """Collect the facts that make this recording comparable with others."""
     device = next((d for d in analysis.trace.devices if d.id == analysis.summary.device), None)
     features = msgspec.structs.asdict(analysis.trace.features)
+    noted = analysis.verdicts.noted
     return Fingerprint(
         workload=workload,
         device=device.name if device else None,
         vendor=device.vendor if device else "cpu",
         capability=device.capability if device else None,
         world_size=analysis.trace.world_size,
-        features=sorted(name for name, recorded in features.items() if recorded),
+        features=sorted([name for name, recorded in features.items() if recorded] + [_BUSY] * (_BUSY_RULE in noted)),
         rank=analysis.trace.rank,
     )
 
@@ -124,13 +129,13 @@ def make(analyses: Sequence[Analysis], *, workload: str = "", reason: str = "fir
     prints = [fingerprint(analysis, workload) for analysis in analyses]
     samples_of = [_samples(analysis) for analysis in analyses]
     for number, (other, samples) in enumerate(zip(prints[1:], samples_of[1:], strict=True), 2):
-        if differing := differences(prints[0], other) + unlike(samples_of[0].work, samples.work):
+        if differing := _apart(prints[0], other) + unlike(samples_of[0].work, samples.work):
             raise UsageError(f"trace {number} is no run of the same workload: {'; '.join(differing)}")
     rules = sorted({rule for analysis in analyses for rule in verdicts(analysis)})
     return Baseline(
         schema_version=SCHEMA_VERSION,
         advisor=analyses[0].advisor.version,
-        fingerprint=prints[0],
+        fingerprint=msgspec.structs.replace(prints[0], features=sorted({*prints[0].features, *_busy(prints)})),
         steps=[samples.steps for samples in samples_of],
         metrics={
             name: Series(unit=METRICS[name].unit, runs=[samples.metrics[name] for samples in samples_of])
@@ -186,6 +191,19 @@ def differences(base: Fingerprint, other: Fingerprint) -> list[str]:
 
     A feature that only one of them has is not among them: the figures that need it are inconclusive, and no more.
     """
+    sides = (("the earlier side", base), ("the present one", other))
+    return _apart(base, other) + [
+        f"the machine was busy while {which} was recorded" for which, side in sides if _busy([side])
+    ]
+
+
+def _busy(prints: Sequence[Fingerprint]) -> set[str]:
+    """Return the feature of a busy machine, where one of some recordings has it."""
+    return {_BUSY} if any(_BUSY in one.features for one in prints) else set()
+
+
+def _apart(base: Fingerprint, other: Fingerprint) -> list[str]:
+    """List the reasons why two recordings are none of one program, on one device, in one way."""
     texts = []
     for name in ("workload", "device", "vendor", "capability", "world_size"):
         before, after = getattr(base, name), getattr(other, name)

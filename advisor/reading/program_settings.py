@@ -70,7 +70,9 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     ``torch.get_num_threads()`` says in the training process. ``instruction_sets`` are those of :data:`INSTRUCTION_SETS` that
     the processor has, and ``event_ns`` is what the profiler took there for each operator that it recorded. Of the first
     batches ``batch_width`` is what rows of whole numbers are padded to, ``batch_longest`` the longest without padding, and
-    ``ignored_share`` the part of labels that are -100, which a loss leaves out. Lists are empty where there was nothing of the
+    ``ignored_share`` the part of labels that are -100, which a loss leaves out. ``waited_share`` is the part of the recorded
+    steps in which the thread that waited most was ready to run and had no core, ``others_cores`` how many cores other programs
+    took meanwhile. Lists are empty where there was nothing of the
     kind.
     """
 
@@ -101,6 +103,8 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     padding_share: float | None = None
     ignored_share: float | None = None
     unprofiled_step_ms: tuple[float, ...] = ()
+    waited_share: float | None = None
+    others_cores: float | None = None
     stacks: str | None = None
 
 
@@ -179,6 +183,8 @@ def read(value: Any) -> Recorded | None:
         padding_share=real(value.get("padding_share"), 1.0),
         ignored_share=real(value.get("ignored_share"), 1.0),
         unprofiled_step_ms=_times(value.get("unprofiled_step_ms")),
+        waited_share=real(value.get("waited_share"), 1.0),
+        others_cores=real(value.get("others_cores"), _MOST_CORES),
         stacks=word(value.get("stacks")),
     )
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from advisor.reading.program_settings import Recorded
-from advisor.record import INLINE, NONE, SECOND_PASS, environment, overhead, places
+from advisor.record import INLINE, NONE, SECOND_PASS, environment, load, overhead, places
 from advisor.record.hooks import Hooks
 from advisor.record.passes import Passes
 from advisor.record.settings import Settings
@@ -72,6 +72,8 @@ class Session:
         self._pid = os.getpid()
         self._unprofiled: tuple[float, ...] = ()
         self._backwards = [0, 0]
+        self._load_from: load.Moment | None = None
+        self._load: load.Load | None = None
         self._had_other_profiler = False
         self._marks: list[Any] = []
         self._over = False
@@ -137,7 +139,12 @@ class Session:
         if not before and not self._unprofiled:
             self._unprofiled = milliseconds(self._steps.stamps if self._steps else self._marks)
         timing = "timing" not in self._passes.files
+        if timing and before and self._load_from is None:
+            self._load_from = load.now()
         self._passes.boundary()
+        if timing and "timing" in self._passes.files:
+            # With the time that the profiler took to end: that the machine is busy shows in it as well, and no step is longer.
+            self._load = load.between(self._load_from, load.now())
         self._hooks.recording = self._passes.recording
         if self._steps is None:
             return
@@ -201,6 +208,8 @@ class Session:
     def _recorded(self, stacks: str) -> Recorded:
         steps = self._passes.steps["timing"]
         first, last = self._backwards
+        # Where no second pass follows, the recording is written as the first one ends.
+        found = self._load or load.between(self._load_from, load.now())
         return Recorded(
             recorder=f"advisor {__version__}",
             **environment.facts(torch),
@@ -209,6 +218,8 @@ class Session:
             backwards_per_step=round((last - first) / steps, 3) if first and last else None,
             unprofiled_step_ms=self._unprofiled,
             event_ns=self._event_ns(),
+            waited_share=found.waited_share if found else None,
+            others_cores=found.others_cores if found else None,
             stacks=stacks,
         )
 

@@ -140,7 +140,9 @@ def generation(scope: dict[str, Any]) -> dict[str, Any]:
 def names(rule: str, code: str) -> dict[str, Any]:
     """Return the names given to a snippet: imports that anyone would guess, a model, its data, and functions of one's own."""
     ranks = RANKS.get(rule, 1)
-    if rule.startswith("distributed/") or re.search("[Dd]istributed|dist\\.|mesh|fully_shard", code):
+    if rule.startswith("distributed/") or re.search(
+        "[Dd]istributed|dist\\.|mesh|fully_shard|no_sync|micro-batch", f"{rule} {code}"
+    ):
         join(ranks, "init_process_group" in code)
     data = DATA.get(rule, Images)
     OwnNet = type("Net", (Net,), {"data": data})  # a class of its own, for a snippet may give it another forward
