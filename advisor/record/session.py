@@ -280,8 +280,8 @@ class Session:
         if not activity:
             return (
                 "nothing was recorded: no optimizer step, no batch of a DataLoader and no call of a module was seen in the main "
-                "thread of this process. Child processes are not recorded (start ranks with torchrun). For a loop that only you "
-                "can see, use advisor.profile: docs/record.md."
+                "thread of this process. Child processes are not recorded, but for ranks (torchrun, "
+                "torch.multiprocessing.spawn). For a loop that only you can see, use advisor.profile: docs/record.md."
             )
         return (
             f"nothing was recorded: the program ended after {activity}; {self.options.skip} steps are skipped, 1 warms the "
