@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -116,6 +117,22 @@ class Forked:
         return done
 
 
+def printed(text: str) -> dict[str, Any]:
+    """Figures that a program printed last: a line of JSON with "ms", or a line that gives its step ("mean step 12.3 ms").
+
+    Raises ValueError where there is neither.
+    """
+    lines = text.strip().splitlines() or [""]
+    try:
+        figures: dict[str, Any] = json.loads(lines[-1])
+        return figures
+    except ValueError:
+        spoken = [match for line in lines if (match := re.fullmatch(r"mean step ([\d.]+) ms", line))]
+        if not spoken:
+            raise
+    return {"ms": float(spoken[-1][1])}
+
+
 def timed(
     script: str, folder: Path, steps: int, small: bool, limit: float, forked: Forked | None = None
 ) -> dict[str, Any]:
@@ -128,8 +145,8 @@ def timed(
     figures: dict[str, Any] = {"ms": None, "peak_mb": None}
     if done["rc"] == 0:
         try:
-            figures = json.loads(done["stdout"].strip().splitlines()[-1])
-        except (ValueError, IndexError):
+            figures = printed(done["stdout"])
+        except ValueError:
             done["rc"] = "no figures"
     kept = {"script": script, "steps": steps, **figures, **{key: done[key] for key in ("rc", "wall_s", "cpu_s")}}
     return kept if done["rc"] == 0 else {**kept, "stderr": done["stderr"][-2000:]}
@@ -214,7 +231,8 @@ def judge(one: dict[str, Any]) -> dict[str, Any]:
     """A program's row, from what was recorded and timed: the prediction is that of the finding at the fault's line or, where
     no finding names the line, of the first."""
     found, measured = one["findings"], gain(one["runs"])
-    strict, wide = rank(found, [one["line"]]), rank(found, [one["line"], *one["also"]])
+    file = one.get("file", "before.py")
+    strict, wide = rank(found, [one["line"]], file), rank(found, [one["line"], *one["also"]], file)
     place = strict or wide
     chosen = found[place - 1] if place else (found[0] if found else None)
     return {
@@ -313,7 +331,7 @@ def chosen(one: dict[str, Any]) -> dict[str, Any] | None:
         if finding["rule"] == rule:
             return dict(finding)
     place = next(
-        (place for script in ("before.py", "traces.py") if (place := rank(found, [one["line"], *one["also"]], script))),
+        (place for script in (one.get("file", "before.py"), "traces.py") if (place := rank(found, [one["line"], *one["also"]], script))),
         1,
     )
     return dict(found[place - 1]) if found else None
