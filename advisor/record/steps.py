@@ -14,6 +14,9 @@ OPTIMIZER, BATCHES, CALLS = UNITS = ("optimizer", "batches", "calls")
 # Batches without a backward pass, in a program that has an optimizer: an evaluation before the training, up to this many.
 # Beyond it no training follows, or it runs where nobody sees it, as in the replays of a CUDA graph.
 PATIENCE = 50
+# Steps of one other optimizer, while the first takes none, after which that one is the program's: the first prepared something (a
+# teacher, an encoder). Critics of a GAN take five or so between two steps of the generator.
+SUCCESSION = 10
 
 Stamp = TypeVar("Stamp")
 
@@ -48,6 +51,7 @@ class Steps(Generic[Stamp]):
         self._trained_at = 0  # batches by the latest sign of training
         self._counts = dict.fromkeys(UNITS, 0)
         self._calls: dict[int, int] = {}
+        self._others: dict[int, list[Stamp]] = {}  # stamps of other optimizers' steps since the last of the first
         self._stamps: dict[str, list[Stamp]] = {"fed": [], **{unit: [] for unit in UNITS}}
 
     @property
@@ -83,13 +87,14 @@ class Steps(Generic[Stamp]):
         self._open = True
 
     def stepped(self, optimizer: int) -> None:
-        """Note a step of an optimizer, named by a number. Of several, the first that ever steps marks the steps."""
+        """Note a step of an optimizer, named by a number. Of several that take turns, the first that steps marks the steps."""
         self._trained_at = self._counts[BATCHES]
         if self._marker is None:
             self._marker = optimizer
-        if optimizer != self._marker:
+        if optimizer != self._marker and not self._succeeds(optimizer):
             self.has_others = True
             return
+        self._others.clear()
         self._count(OPTIMIZER)
         steps = self._counts[OPTIMIZER]
         if self.unit is None and steps >= self.skip:
@@ -99,6 +104,19 @@ class Steps(Generic[Stamp]):
         self._pending = True
         if self.unit == OPTIMIZER and self.fed is False:
             self._begin()
+
+    def _succeeds(self, optimizer: int) -> bool:
+        """Make another optimizer the one that marks the steps, once it alone has taken :data:`SUCCESSION` of them."""
+        if self._begun:
+            return False
+        stamps = self._others.setdefault(optimizer, [])
+        if len(stamps) + 1 < SUCCESSION:
+            stamps.append(self._clock())
+            return False
+        self._marker, self.has_others = optimizer, False
+        self._counts[OPTIMIZER] = len(stamps)
+        self._stamps[OPTIMIZER], self._stamps["fed"] = stamps.copy(), []
+        return True
 
     def backward(self) -> None:
         """Note the begin of a backward pass."""

@@ -90,6 +90,25 @@ def test_training_that_nobody_sees_is_counted_by_batches() -> None:
     assert log.index("|") == 4 + PATIENCE + 2
 
 
+@pytest.mark.parametrize("unit", [None, "optimizer"])
+def test_an_optimizer_that_stops_leaves_the_steps_to_the_next(unit: str | None) -> None:
+    """A teacher is prepared with two steps of its own; of the other optimizer's the tenth makes it the program's."""
+    program = Program(skip=12, unit=unit)
+    log = program.play("TwOwO" + "BwP" * 14)
+    assert log == "TwOwO" + "BwP" * 12 + "|BwP|BwP"
+    assert not program.steps.has_others
+    # The requests for a batch after the tenth, the eleventh and the twelfth step.
+    assert len(program.steps.stamps) == 3
+    assert program.steps.count("optimizer") == 14
+
+
+def test_a_critic_with_five_steps_to_one_does_not_mark_them() -> None:
+    program = Program(skip=2)
+    log = program.play("T" + ("BwO" + "BwP" * 5) * 4)
+    turn = "BwO" + "BwP" * 5
+    assert log == "T" + turn + "BwO|" + "BwP" * 5 + "BwO|" + "BwP" * 5 + "BwO|" + "BwP" * 5
+
+
 def test_a_unit_that_was_asked_for_is_not_questioned() -> None:
     assert Program(unit="batches").play("TBwOBwOBwO") == "TBwOBwO|BwO"
     assert Program(unit="calls").play("TBMwOBMwOBMwO") == "TBMwOBMwOB|MwO"
