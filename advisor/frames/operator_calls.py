@@ -36,7 +36,7 @@ SCHEMA = Schema(
         flag("differentiated", "of it, or of the operator around it, a gradient was computed: it depends on parameters, or on a "
              "batch that needs one"),
         flag("node", "is a node of autograd's graph, or the engine's call of one: what runs inside is not its own time"),
-        flag("looped", "its line calls 200 operators a step or more, most of them under 10 us: a loop in Python"),
+        flag("looped", "its line calls 200 operators a step or more, most of them without a part of 10 us: a loop in Python"),
         flag("unbinds", "runs in an unbind that makes 1,000 views or more, or is one: a loop in Python over a tensor's elements"),
         real("threads_per_core", "", "threads that operators divide their work among, for each core of the process; NULL where not "
              "recorded"),
@@ -90,7 +90,7 @@ def build(context: Context) -> pd.DataFrame:
         "differentiated": np.isin(around, _differentiated(context, rows)),
         "threads_per_core": _threads_per_core(context, len(rows)),
         "node": np.array([_NODE.search(name) is not None for name in context.names], np.bool_)[host.name[rows]],
-        "looped": _looped(context, rows, length),
+        "looped": _looped(context, rows, cost),
         "unbinds": _unbinds(context, rows),
         "element": element,
         "element_share": _element_share(context, rows, length, element),
@@ -146,13 +146,18 @@ def _threads_per_core(context: Context, rows: int) -> npt.NDArray[np.float64]:
     return np.full(rows, recorded.threads / recorded.cores)
 
 
-def _looped(context: Context, rows: Ints, length: Ints) -> Bools:
-    """Flag operators of lines that call very many in a step, most of them tiny; forward, and in the backward pass of these."""
+def _looped(context: Context, rows: Ints, own: Ints) -> Bools:
+    """Flag operators of lines that call very many in a step, most of them tiny; forward, and in the backward pass of these.
+
+    Tiny is one of which no part takes long in itself (*own*, ns): logsumexp on five numbers calls ten others for 2 us each.
+    """
     host = context.recording.host
     line = host.attributes.user[rows]
+    longest = np.zeros(host.size, np.int64)
+    np.maximum.at(longest, _outermost(context, rows), own)
     called = context.top(rows) & (line >= 0) & (context.phases(rows) != BACKWARD)
     size = int(line.max()) + 1 if len(line) else 0
-    calls, tiny = summed(line[called], 1, size), summed(line[called & (length < _TINY_NS)], 1, size)
+    calls, tiny = summed(line[called], 1, size), summed(line[called & (longest[rows] < _TINY_NS)], 1, size)
     loops = (calls >= _TURNS * max(len(context.recording.steps), 1)) & (2 * tiny >= calls)
     found = np.zeros(len(rows), np.bool_)
     found[line >= 0] = loops[line[line >= 0]]

@@ -1,7 +1,8 @@
 """From the pass with stacks to the one with the timings: each operator of the latter gets the stack of its like.
 
 Both passes ran the same loop, so the operators of a step come in the same order in both. Where they do not, only what is
-certain is carried over: up to where the orders part, from where they meet again, and between the two what has one place only.
+certain is carried over: up to where the orders part, from where they meet again, and between the two what has one place only:
+the operator itself, with its shapes, or the operator between those that come before and after it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from advisor.intervals import Bools, Ints
 from advisor.reading.stream import Recorded
@@ -25,8 +27,12 @@ _OWN = re.compile(r"(?:.*(?:site|dist)-packages/)?advisor/")
 _MOST_LIBRARY, _MOST_USER = 12, 24
 _LONG_NS = 50_000
 """Python between two operators from which on it has a place of its own."""
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _SAMPLES = 32
 """Moments of such a stretch at which it is looked up where Python was; most of them decide."""
+
+_BESIDE = (1, 2, 4, 8, 16)
+"""Operators before and after one that tell its place, where steps part: the fewest that have one place only."""
 
 Texts = dict[str, list[str]]
 Frame = Callable[[str], tuple[str, bool] | None]
@@ -117,6 +123,23 @@ class _Sequence:
                 part = np.flatnonzero((thread == tid) & (step == number))
                 if len(part):
                     self.parts[tid, number] = part
+
+    def beside(self, part: Ints, count: int) -> npt.NDArray[np.uint64]:
+        """Return a code for each operator of a part: of its name, what is around it, and *count* names on either side."""
+        names = np.zeros(len(part) + 2 * count, np.uint64)
+        names[count : count + len(part)] = _scattered(self.name[part])
+        code = _scattered(self.key[part, 1])
+        for at in range(2 * count + 1):
+            code = code * _FACTOR + names[at : at + len(part)]
+        return code
+
+
+def _scattered(values: Ints) -> npt.NDArray[np.uint64]:
+    """Spread numbers over 64 bits, so that sums of them hardly ever agree (the mixer of SplitMix64)."""
+    mixed = values.astype(np.uint64) * _FACTOR
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    out: npt.NDArray[np.uint64] = mixed ^ (mixed >> np.uint64(27))
+    return out
 
 
 def _before_last(host: Host, node: Ints, lines: Bools) -> Bools:
@@ -241,6 +264,32 @@ def _match(
         stacks[position] = texts[origin] if origin >= 0 else ""
         if origin < 0 or not source.known[origin]:
             stacks[position] = only.get(keys[at], stacks[position])
+    unknown = np.array([not stacks[position] for position in rows.tolist()], np.bool_) & (origin_of < 0)
+    for count in _BESIDE if unknown.any() else ():
+        for at, text in _between(source, candidates, target.beside(rows, count), unknown, count, texts):
+            stacks[rows[at]], unknown[at] = text, False
+
+
+def _between(
+    source: _Sequence,
+    candidates: list[Ints],
+    codes: npt.NDArray[np.uint64],
+    unknown: Bools,
+    count: int,
+    texts: list[str],
+) -> list[tuple[int, str]]:
+    """Return stacks of the *unknown* operators whose *codes* have one stack in the other pass, by where they stand."""
+    there = np.concatenate([source.beside(part, count) for part in candidates])
+    positions = np.concatenate(candidates)
+    there, positions = there[source.known[positions]], positions[source.known[positions]]
+    wanted = np.flatnonzero(unknown)
+    kept = np.isin(there, codes[wanted])
+    places: dict[int, str | None] = {}
+    for code, position in zip(there[kept].tolist(), positions[kept].tolist(), strict=True):
+        if places.setdefault(code, texts[position]) != texts[position]:
+            places[code] = None
+    found = ((at, places.get(code)) for at, code in zip(wanted.tolist(), codes[wanted].tolist(), strict=True))
+    return [(at, text) for at, text in found if text]
 
 
 def _common(a: Ints, b: Ints) -> tuple[int, int]:

@@ -181,3 +181,25 @@ def test_long_python_before_an_operator_has_the_line_that_most_of_it_ran(tmp_pat
         ("add", "job.py(20): f"),
         ("sub", ""),
     ]
+
+
+def test_where_a_loop_ran_more_often_operators_are_placed_by_those_beside_them(tmp_path: Path) -> None:
+    """A loop over a sentence: two words when stacks were recorded, three when times were; the sum in it is called elsewhere, too."""
+    turn = [(1, ["pick", "sum"]), (2, ["sum"])]
+    stacked = trace(tmp_path, "s", [[(0, ["a"]), *turn, *turn, (0, ["b"])]])
+    timed = trace(tmp_path, "t", [["a", *["pick", "sum", "sum"] * 3, "b"]])
+    assert places(timed, stacked) == [
+        "a job.py(10): main",
+        *["pick job.py(20): f", "sum job.py(20): f", "sum job.py(30): g"] * 3,
+        "b job.py(10): main",
+    ]  # fmt: skip
+
+
+def test_operators_that_stand_alike_in_two_places_get_neither(tmp_path: Path) -> None:
+    """Twenty calls of one operator, half of them in another line: in the middle nothing tells which."""
+    stacked = trace(tmp_path, "s", [[(0, ["a"]), (1, ["sum"] * 40), (0, ["c"]), (2, ["sum"] * 40), (0, ["b"])]])
+    timed = trace(tmp_path, "t", [["a", *["sum"] * 41, "c", *["sum"] * 41, "b"]])
+    found = places(timed, stacked)
+    assert found[20] == found[62] == "sum"
+    assert found[1] == "sum job.py(20): f"
+    assert found[-2] == "sum job.py(30): g"
