@@ -330,10 +330,8 @@ def chosen(one: dict[str, Any]) -> dict[str, Any] | None:
     for finding in found:
         if finding["rule"] == rule:
             return dict(finding)
-    place = next(
-        (place for script in (one.get("file", "before.py"), "traces.py") if (place := rank(found, [one["line"], *one["also"]], script))),
-        1,
-    )
+    lines, scripts = [one["line"], *one["also"]], (one.get("file", "before.py"), "traces.py")
+    place = next((place for script in scripts if (place := rank(found, lines, script))), 1)
     return dict(found[place - 1]) if found else None
 
 

@@ -36,6 +36,7 @@ _NAMES = (
     "collectives",
     "collective_calls",
     "cpu_collectives",
+    "repeated_calls",
     "arrivals",
     "allocations",
     "memory",

@@ -12,7 +12,7 @@ from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
 from advisor.frames.ops import OWNED
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Bools, Ints, distinct, summed
-from advisor.timeline.calls import BACKWARD
+from advisor.timeline.calls import BACKWARD, FORWARD
 from advisor.timeline.context import Context
 from advisor.timeline.cpu import main_thread
 
@@ -38,6 +38,9 @@ SCHEMA = Schema(
         flag("node", "is a node of autograd's graph, or the engine's call of one: what runs inside is not its own time"),
         flag("looped", "its line calls 200 operators a step or more, most of them without a part of 10 us: a loop in Python"),
         flag("unbinds", "runs in an unbind that makes 1,000 views or more, or is one: a loop in Python over a tensor's elements"),
+        flag("trails", "comes after the last backward pass of its step, is no part of the optimizer's, and no gradient is computed "
+             "of it; false in programs without a backward pass"),
+        flag("reduces", "it, or the operator around it, makes a few numbers of many, or reads one: statistics, norms, metrics"),
         real("threads_per_core", "", "threads that operators divide their work among, for each core of the process; NULL where not "
              "recorded"),
         flag("element", "picks a part of a tensor by its index, or reads one number of it"),
@@ -54,6 +57,13 @@ _NODE = re.compile(r"^autograd::engine::evaluate_function|^torch::autograd::|Bac
 _VIEWS = 1_000
 """Views of one tensor that nobody makes but to go through its elements: layers unbind heads, gates and time steps, some hundred."""
 _LONG_NS = 1_000_000
+_REDUCES = re.compile(
+    r"^aten::(?:(?:nan)?quantile|histc|histogram|bincount|(?:nan)?median|mode|kthvalue|std|var|std_mean|var_mean|mean|(?:nan)?sum|prod"
+    r"|amax|amin|aminmax|max|min|argmax|argmin|topk|sort|argsort|cov|corrcoef"
+    r"|linalg_(?:svdvals|svd|matrix_rank|cond)|count_nonzero|isnan|isinf|isfinite|all|any|equal|allclose|item|_local_scalar_dense"
+    r"|unique|_unique2|cosine_similarity|abs|square|eq|ne)$"
+)
+"""Operators of statistics and metrics, and what leads to them. No norms: gradients are clipped by them."""
 _ELEMENT = re.compile(r"^aten::(?:select|item|_local_scalar_dense|is_nonzero|unbind|index_put_|fill_|as_strided)$")
 _PREPARES = re.compile(
     r"^aten::(?:_unique2?|unique_(?:dim|consecutive)|sort|argsort|msort|nonzero|histc|bincount|_?coalesce|sparse_coo_tensor"
@@ -88,6 +98,8 @@ def build(context: Context) -> pd.DataFrame:
         "native": _native(context, rows),
         "prepares": np.array([_PREPARES.match(name) is not None for name in context.names], np.bool_)[outermost],
         "differentiated": np.isin(around, _differentiated(context, rows)),
+        "trails": _trails(context, rows),
+        "reduces": np.array([_REDUCES.match(name) is not None for name in context.names], np.bool_)[outermost],
         "threads_per_core": _threads_per_core(context, len(rows)),
         "node": np.array([_NODE.search(name) is not None for name in context.names], np.bool_)[host.name[rows]],
         "looped": _looped(context, rows, cost),
@@ -96,6 +108,20 @@ def build(context: Context) -> pd.DataFrame:
         "element_share": _element_share(context, rows, length, element),
     }
     return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
+
+
+def _trails(context: Context, rows: Ints) -> Bools:
+    """Flag operators behind the last backward pass of their step that no gradient, and no optimizer, needs."""
+    host = context.recording.host
+    phase, step = context.phases(rows), context.recording.step_of(host.start[rows])
+    behind = (phase == BACKWARD) & (step >= 0)
+    last = np.full(int(step.max(initial=-1)) + 2, -1, np.int64)
+    np.maximum.at(last, step[behind], host.start[rows[behind]])
+    last = np.where(last >= 0, last, np.iinfo(np.int64).max)
+    around = _outermost(context, rows)
+    needed = np.isin(around, _differentiated(context, rows)) | (phase != FORWARD)
+    found: Bools = (step >= 0) & (host.start[rows] > last[step]) & ~needed
+    return found
 
 
 def _element_share(context: Context, rows: Ints, length: Ints, element: Bools) -> npt.NDArray[np.float64]:
@@ -210,7 +236,8 @@ def _parts(context: Context) -> tuple[Ints, Ints]:
     return np.concatenate([owned, python]), np.concatenate([ledger.row[owned], behind])
 
 
-def _owned(context: Context) -> tuple[Ints, Ints]:
+def parts(context: Context) -> tuple[Ints, Ints]:
+    """Segments that rows own, and the row of each."""
     return context.once(_parts)
 
 
@@ -219,6 +246,6 @@ FRAME = Frame(
     build,
     evidence=("name", COUNT, *TIME),
     rows=Rows(nodes=nodes),
-    owns=owns_parts(_owned),
-    parts=_owned,
+    owns=owns_parts(parts),
+    parts=parts,
 )

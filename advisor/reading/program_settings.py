@@ -63,6 +63,20 @@ class Compiled(Struct, frozen=True, omit_defaults=True):
     line: int = 0
 
 
+class Repeat(Struct, frozen=True, omit_defaults=True):
+    """A place that calls modules of the class *module*, in a step: how often, and how many of these compute again what is there.
+
+    ``share`` is the part of the time of all calls of the place that those take.
+    """
+
+    module: str
+    calls: int
+    repeats: int
+    share: float
+    file: str = ""
+    line: int = 0
+
+
 class Recorded(Struct, frozen=True, omit_defaults=True):
     """The settings of one recording. ``None`` where the recorder could not tell.
 
@@ -72,7 +86,7 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     batches ``batch_width`` is what rows of whole numbers are padded to, ``batch_longest`` the longest without padding, and
     ``ignored_share`` the part of labels that are -100, which a loss leaves out. ``waited_share`` is the part of the recorded
     steps in which the thread that waited most was ready to run and had no core, ``others_cores`` how many cores other programs
-    took meanwhile. Lists are empty where there was nothing of the
+    took meanwhile. ``repeats`` are of one step. Lists are empty where there was nothing of the
     kind.
     """
 
@@ -92,6 +106,7 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     optimizers: tuple[Optimizer, ...] = ()
     autocast: tuple[Autocast, ...] = ()
     compiled: tuple[Compiled, ...] = ()
+    repeats: tuple[Repeat, ...] = ()
     tf32_matmul: bool | None = None
     tf32_cudnn: bool | None = None
     cudnn_benchmark: bool | None = None
@@ -172,6 +187,7 @@ def read(value: Any) -> Recorded | None:
         optimizers=_entries(value.get("optimizers"), _optimizer),
         autocast=_entries(value.get("autocast"), _autocast),
         compiled=_entries(value.get("compiled"), _compiled),
+        repeats=_entries(value.get("repeats"), _repeat),
         tf32_matmul=flag(value.get("tf32_matmul")),
         tf32_cudnn=flag(value.get("tf32_cudnn")),
         cudnn_benchmark=flag(value.get("cudnn_benchmark")),
@@ -251,6 +267,15 @@ def _compiled(entry: Table) -> Compiled | None:
         backend=word(entry.get("backend")) or "inductor",
         **_place(entry),
     )
+
+
+def _repeat(entry: Table) -> Repeat | None:
+    module, calls = word(entry.get("module"), 100), between(entry.get("calls"), 1, _MOST_COUNT)
+    repeats, share = between(entry.get("repeats"), 1, _MOST_COUNT), real(entry.get("share"), 1.0)
+    place = _place(entry)
+    if module is None or calls is None or repeats is None or not share or not place:
+        return None
+    return Repeat(module=module, calls=calls, repeats=min(repeats, calls), share=share, **place)
 
 
 def _place(entry: Table) -> Table:

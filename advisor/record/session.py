@@ -16,6 +16,7 @@ from advisor.reading.program_settings import Recorded
 from advisor.record import INLINE, NONE, SECOND_PASS, environment, load, overhead, places
 from advisor.record.hooks import Hooks
 from advisor.record.passes import Passes
+from advisor.record.repeats import Repeats
 from advisor.record.settings import Settings
 from advisor.record.steps import Steps
 from advisor.record.writing import write
@@ -75,6 +76,7 @@ class Session:
         self._load_from: load.Moment | None = None
         self._load: load.Load | None = None
         self._had_other_profiler = False
+        self._repeats: Repeats | None = None
         self._marks: list[Any] = []
         self._over = False
         self._ranks: dict[Path, int] = {}
@@ -142,6 +144,7 @@ class Session:
         if timing and before and self._load_from is None:
             self._load_from = load.now()
         self._passes.boundary()
+        self._watch_repeats(before)
         if timing and "timing" in self._passes.files:
             # With the time that the profiler took to end: that the machine is busy shows in it as well, and no step is longer.
             self._load = load.between(self._load_from, load.now())
@@ -153,6 +156,19 @@ class Session:
             self._backwards[0] = self._steps.backwards + 1
         if timing and "timing" in self._passes.files:
             self._backwards[1] = self._steps.backwards + 1
+
+    def _watch_repeats(self, before: bool) -> None:
+        """Watch the calls of modules in the warm-up step. *before*: whether the profiler was running already."""
+        if self._repeats is not None:
+            self._repeats.stop()
+        elif (
+            self._passes.recording
+            and not before
+            and not self._settings.has_compiled
+            and not torch.cuda.is_initialized()
+        ):
+            self._repeats = Repeats(torch)
+            self._repeats.start()
 
     def _around(self, own: bool) -> None:
         self._hooks.own_profiler = own
@@ -178,6 +194,8 @@ class Session:
 
     def _close(self) -> None:
         self._over = True
+        if self._repeats is not None:
+            self._repeats.stop()
         self._hooks.remove()
 
     def _finish(self) -> None:
@@ -217,6 +235,7 @@ class Session:
             steps_by=self._unit,
             backwards_per_step=round((last - first) / steps, 3) if first and last else None,
             unprofiled_step_ms=self._unprofiled,
+            repeats=self._repeats.found if self._repeats is not None else (),
             event_ns=self._event_ns(),
             waited_share=found.waited_share if found else None,
             others_cores=found.others_cores if found else None,

@@ -77,6 +77,11 @@ class Settings:
             file, line = caller(sys._getframe(1))
             self._autocast[Autocast(device, dtype.removeprefix("torch."), file, line)] = None
 
+    @property
+    def has_compiled(self) -> bool:
+        """True where the program called ``torch.compile``."""
+        return bool(self._compiled)
+
     def compiled(self, **options: Any) -> None:
         """Note a call of ``torch.compile`` with *options*."""
         if len(self._compiled) >= _MOST:

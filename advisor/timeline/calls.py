@@ -271,6 +271,28 @@ class Host:
         own, python = own | given, python | given
         return self.flow(np.where(own, user, -1), reset=own), self.flow(np.where(python, library, -1), reset=python)
 
+    def within_frames(self, places: Sequence[tuple[str, int]]) -> tuple[Ints, list[str]]:
+        """Return for each node the first of *places* (file and line) in its recorded stack or that around it, -1 for none.
+
+        Beside it the function of each place, ``""`` where no stack has it.
+        """
+        stacks = self._recorded.stacks
+        index = np.full(len(stacks), -1, np.int64)
+        heads = {f"{file}({line})": at for at, (file, line) in reversed(list(enumerate(places)))}
+        functions = [""] * len(places)
+        for code, stack in enumerate(stacks):
+            for text in stack.split(";"):
+                head, _, function = text.partition(": ")
+                at = heads.get(head, -1)
+                if at >= 0:
+                    functions[at] = function
+                    index[code] = at if index[code] < 0 else min(at, index[code])
+        own = np.full(self.size, -1, np.int64)
+        for key in ("op", "annotation"):
+            if key in self.node_of and len(stacks):
+                own[self.node_of[key]] = index[self._recorded.tables[key]["stack"]]
+        return self.flow(own), functions
+
     def _places_before(self, users: Ints, libraries: Ints) -> None:
         """Keep the places of the Python before operators: of its own line, and of the library's function that it called."""
         self.user_before, self.library_before = np.full((2, self.size), -1, np.int32)

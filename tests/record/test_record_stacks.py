@@ -184,7 +184,7 @@ def test_long_python_before_an_operator_has_the_line_that_most_of_it_ran(tmp_pat
 
 
 def test_where_a_loop_ran_more_often_operators_are_placed_by_those_beside_them(tmp_path: Path) -> None:
-    """A loop over a sentence: two words when stacks were recorded, three when times were; the sum in it is called elsewhere, too."""
+    """A loop over a sentence: two words when stacks were recorded, three when times were; the sum occurs twice."""
     turn = [(1, ["pick", "sum"]), (2, ["sum"])]
     stacked = trace(tmp_path, "s", [[(0, ["a"]), *turn, *turn, (0, ["b"])]])
     timed = trace(tmp_path, "t", [["a", *["pick", "sum", "sum"] * 3, "b"]])

@@ -1,0 +1,193 @@
+"""Calls of modules that compute once more what is there: the same input, parameters and output as an earlier call of the step.
+
+Values are in no trace. One step is watched, the warm-up of the pass for the timings, whose record is thrown away; only what
+lies on the host is compared, and only as long as little time is spent on it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from advisor.reading.program_settings import MOST_ENTRIES, Repeat
+from advisor.record.places import caller
+
+_MOST_SECONDS = 3.0
+_DEEPEST, _MOST_PARTS = 4, 64
+_WHOLE_BYTES = 1 << 20
+"""Tensors up to this size are compared byte by byte, larger ones by blocks spread over them."""
+_BLOCKS, _BLOCK_BYTES = 32, 1 << 12
+_Key = tuple[Any, ...]
+
+
+class _Unknown(Exception):
+    """Raised for a value that cannot be compared."""
+
+
+@dataclass
+class _Call:
+    """A call of a module: its class, the user's line that it comes from, and the call it runs inside, -1 without."""
+
+    kind: str
+    place: tuple[str, int]
+    around: int
+    key: _Key | None = None
+    seconds: float = 0.0
+    again: bool = False
+
+
+class Repeats:
+    """Watches calls of modules from :meth:`start` to :meth:`stop`; ``found`` are the places of those that compute again."""
+
+    def __init__(self, torch: Any) -> None:
+        self.found: tuple[Repeat, ...] = ()
+        self._torch = torch
+        self._original: Any = None
+        self._replacement: Any = None
+        self._calls: list[_Call] = []
+        self._running: list[int] = []
+        self._outputs: dict[_Key, set[_Key]] = {}
+        self._spent = 0.0
+        self._thread = 0
+
+    def start(self) -> None:
+        """Begin to watch, on this thread. Not by torch's hooks: with one of those, some modules compute in another way."""
+        self._thread = threading.get_ident()
+        module = self._torch.nn.Module
+        self._original = original = vars(module)["__call__"]
+
+        @functools.wraps(original)
+        def __call__(module: Any, *args: Any, **options: Any) -> Any:
+            return self._call(original, module, args, options)
+
+        self._replacement = module.__call__ = __call__
+
+    def stop(self) -> None:
+        """Watch no more, and sum up."""
+        if self._original is None:
+            return
+        module = self._torch.nn.Module
+        if vars(module)["__call__"] is self._replacement:
+            module.__call__ = self._original
+        self._original = None
+        if self._spent <= _MOST_SECONDS:
+            self.found = self._summary()
+        self._calls, self._outputs = [], {}
+
+    def _call(self, original: Any, module: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        # In a backward pass, calls compute again on purpose: of what was not kept.
+        if (
+            self._original is None
+            or threading.get_ident() != self._thread
+            or self._spent > _MOST_SECONDS
+            or self._torch._C._current_graph_task_id() != -1
+        ):
+            return original(module, *args, **options)
+        began = time.perf_counter()
+        call = _Call(type(module).__name__, caller(sys._getframe(2)), self._running[-1] if self._running else -1)
+        call.key = self._key(module, args, options)
+        self._running.append(len(self._calls))
+        self._calls.append(call)
+        before = self._spent = self._spent + time.perf_counter() - began
+        began = time.perf_counter()
+        try:
+            output = original(module, *args, **options)
+        finally:
+            self._running.pop()
+        ended = time.perf_counter()
+        call.seconds = ended - began - (self._spent - before)
+        self._compare(call, output)
+        self._spent += time.perf_counter() - ended
+        return output
+
+    def _key(self, module: Any, args: tuple[Any, ...], options: dict[str, Any]) -> _Key | None:
+        try:
+            versions = tuple(parameter._version for parameter in module.parameters())
+            return (id(module), module.training, versions, self._value(args), self._value(options))
+        except Exception:  # noqa: BLE001  (a module or value of a kind that nobody thought of must not end the program)
+            return None
+
+    def _compare(self, call: _Call, output: Any) -> None:
+        if call.key is None:
+            return
+        try:
+            value = self._value(output)
+        except Exception:  # noqa: BLE001  (as above)
+            return
+        known = self._outputs.setdefault(call.key, set())
+        call.again = value in known
+        known.add(value)
+
+    def _value(self, value: Any, depth: int = 0) -> _Key:
+        """Return what is the same for equal values; raises _Unknown where that cannot be told."""
+        if isinstance(value, self._torch.Tensor):
+            return self._tensor(value)
+        if value is None or isinstance(value, bool | int | float | str | bytes):
+            return (type(value).__name__, value)
+        if depth < _DEEPEST and isinstance(value, dict) and len(value) <= _MOST_PARTS:
+            return tuple((str(name), self._value(part, depth + 1)) for name, part in value.items())
+        if depth < _DEEPEST and isinstance(value, list | tuple) and len(value) <= _MOST_PARTS:
+            return tuple(self._value(part, depth + 1) for part in value)
+        raise _Unknown
+
+    def _tensor(self, tensor: Any) -> _Key:
+        torch = self._torch
+        plain = type(tensor) in (torch.Tensor, torch.nn.Parameter)
+        if (
+            not plain
+            or tensor.device.type != "cpu"
+            or tensor.layout != torch.strided
+            or tensor.is_conj()
+            or tensor.is_neg()
+        ):
+            raise _Unknown
+        shape, strides = tuple(tensor.shape), tensor.stride()
+        extent = 0
+        if tensor.numel():
+            last = sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+            extent = (last + 1) * tensor.element_size()
+        digest = hashlib.blake2b(digest_size=16)
+        for start, length in _blocks(extent):
+            digest.update(ctypes.string_at(tensor.data_ptr() + start, length))
+        return (str(tensor.dtype), shape, strides, digest.digest())
+
+    def _summary(self) -> tuple[Repeat, ...]:
+        """Return the places of calls that compute again and run inside none that does; those of most time first."""
+        inside = [False] * len(self._calls)  # inside a call that computes again, or one itself
+        took: dict[tuple[str, int], float] = {}
+        at_place: dict[tuple[str, int], list[_Call]] = {}
+        for at, call in enumerate(self._calls):
+            around = self._calls[call.around] if call.around >= 0 else None
+            inside[at] = call.again or (around is not None and inside[call.around])
+            if around is not None and inside[call.around]:
+                continue
+            at_place.setdefault(call.place, []).append(call)
+            if around is None or around.place != call.place:
+                took[call.place] = took.get(call.place, 0.0) + call.seconds
+        found = []
+        for (file, line), calls in at_place.items():
+            again = [call for call in calls if call.again]
+            if again and file:
+                kind = max(again, key=lambda call: call.seconds).kind
+                seconds, whole = sum(call.seconds for call in again), took.get((file, line), 0.0)
+                same = sum(call.kind == kind for call in calls)
+                repeats = sum(call.kind == kind for call in again)
+                share = round(min(seconds / whole, 1.0), 4) if whole else 1.0
+                found.append((seconds, Repeat(kind, same, repeats, share, file, line)))
+        return tuple(repeat for _, repeat in sorted(found, key=lambda entry: -entry[0])[:MOST_ENTRIES])
+
+
+def _blocks(length: int) -> Iterator[tuple[int, int]]:
+    """Yield begin and length of what is read of so many bytes."""
+    if length <= _WHOLE_BYTES:
+        yield 0, length
+        return
+    for block in range(_BLOCKS):
+        yield (length - _BLOCK_BYTES) * block // (_BLOCKS - 1), _BLOCK_BYTES
