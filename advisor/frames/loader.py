@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_waits
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
-from advisor.intervals import Bools, Ints, Spans, union
+from advisor.intervals import Bools, Ints, Spans, fetch, summed, union
 from advisor.timeline.context import Context
 from advisor.timeline.waits import LOADER, unpickling
 
+Floats = npt.NDArray[np.float64]
 # A rhythm is told from chance by so many of its periods, and by how alike they are.
 _PREFETCHED = 2
 """Batches that each worker holds ready, unless it is told otherwise."""
+_MOSTLY = 0.5
 _NOTICED_NS = 1_000_000
 _PERIODS, _ALIKE = 4, 0.6
 _MOST_WORKERS = 128
@@ -31,6 +34,8 @@ SCHEMA = Schema(
         flag("on_launching_thread", "whether the waiting thread also launches the device's work"),
         flag("restart", "at the end of an epoch, where workers end and new ones start: the last wait, and the first of "
              "the next"),
+        real("line_share", "share", "of the wait: what its line takes, where that is a line of the dataset's that takes half of it "
+             "or more; else NULL, and the line is the loop's"),
         integer("burst", "", "batches after which long waits come again: workers that started together deliver together, so it "
                 "is their number; NULL where the waits have no rhythm"),
         real("short_by", "", "times as many batches a second as would keep the device fed: steady time over what is left of it "
@@ -52,6 +57,10 @@ def build(context: Context) -> pd.DataFrame:
         for c in classes
     ]
     idle = context.idle_during(waits.start, waits.end) if context.device >= 0 else np.zeros(len(waits.start), np.int64)
+    inner, share = _lines(context)
+    attributes = host.attributes
+    user = np.where(inner >= 0, inner, fetch(attributes.user, waits.node))
+    frame |= context.places(user, fetch(attributes.library, waits.node))
     several = np.array([kind == "multi-process" for kind in kinds], np.bool_)[inverse]
     burst = rhythm((waits.end - waits.start)[several & ~waits.restart])
     frame |= {
@@ -62,10 +71,56 @@ def build(context: Context) -> pd.DataFrame:
         "unpickling_ns": context.known(unpickling(context.recording, waits)),
         "on_launching_thread": host.thread[waits.node] == host.launching_thread(),
         "restart": waits.restart,
+        "line_share": share,
         "burst": context.known(np.where(several, burst, -1)),
         "short_by": np.full(len(names), _short_by(context, waits.start[several & ~waits.restart], cost, burst)),
     }
     return pd.DataFrame(frame)
+
+
+def _lines(context: Context) -> tuple[Ints, Floats]:
+    """Return for each wait the place of the user's that takes at least half of it while this process loads, and its share.
+
+    -1 and NaN where there is none. An operator's time is its line's; the Python before it is where the recorder found it, or of
+    the line that both operators beside it have.
+    """
+    waits, host = context.waits.loader, context.recording.host
+    size = len(waits.start)
+    place, share = np.full(size, -1, np.int64), np.full(size, np.nan)
+    if not size:
+        return place, share
+    ops = context.op_rows[context.top(context.op_rows)]
+    ops = ops[np.argsort(host.start[ops], kind="stable")]
+    at = np.searchsorted(waits.start, host.start[ops], side="right") - 1
+    inside = (at >= 0) & (host.thread[ops] == host.thread[waits.node[at]]) & (host.end[ops] <= waits.end[at])
+    ops, at = ops[inside], at[inside]
+    if not len(ops):
+        return place, share
+    user = host.attributes.user[ops]
+    first = np.flatnonzero(np.r_[True, at[1:] != at[:-1]])
+    since = np.r_[waits.start[at[:1]], np.maximum.accumulate(host.end[ops])[:-1]]
+    since[first] = waits.start[at[first]]
+    own = np.r_[-1, np.where(user[1:] == user[:-1], user[1:], -1)]
+    own[first] = -1
+    if host.user_before is not None:
+        recorded = host.user_before[ops]
+        own = np.where(recorded >= 0, recorded, own)
+    codes = np.concatenate([user, own])
+    ns = np.concatenate([host.end[ops] - host.start[ops], np.maximum(host.start[ops] - since, 0)])
+    wait = np.concatenate([at, at])
+    known = codes >= 0
+    width = int(codes.max(initial=0)) + 1
+    keys, inverse = np.unique(wait[known] * width + codes[known], return_inverse=True)
+    total = summed(inverse, ns[known], len(keys))
+    # Loops of a dataset that all waits have in common: each takes its own heaviest line.
+    order = np.argsort(total, kind="stable")
+    heaviest = np.full(size, -1, np.int64)
+    heaviest[keys[order] // width] = order
+    chosen = np.flatnonzero(heaviest >= 0)
+    part = total[heaviest[chosen]] / np.maximum((waits.end - waits.start)[chosen], 1)
+    chosen, part = chosen[part >= _MOSTLY], part[part >= _MOSTLY]
+    place[chosen], share[chosen] = keys[heaviest[chosen]] % width, part
+    return place, share
 
 
 def _short_by(context: Context, begun: Ints, cost: Ints, burst: int) -> float:

@@ -68,6 +68,8 @@ def carry_over(
         candidates = [part for (thread, _), part in source.parts.items() if thread == key[0]]
         if candidates:
             _match(target, positions, source, candidates, texts, stacks, origins)
+            if before:
+                _resemble(target, positions, source, candidates, before, origins)
     pythons = [before.get(origin, "") for origin in origins.tolist()]
     return _by_group(timed, target, stacks), _by_group(timed, target, pythons)
 
@@ -109,7 +111,8 @@ class _Sequence:
                 dims[rows] = raws[recorded.tables[group]["dims"][self.row[rows]]]
         act = np.where(acts & ~is_step[host.name], names[host.name], -1)
         around = _around(host, act)[self.node]
-        self.top = around < 0
+        operator = np.where(host.group == OP, act, -1)
+        self.top = _around(host, operator)[self.node] < 0  # annotations are around much that Python calls
         self.name = names[host.name[self.node]]
         self.known = _before_last(host, self.node, is_line[host.name])
         # What makes operators alike beyond their names: what is around them, and their shapes.
@@ -210,7 +213,8 @@ def _python_before(sequence: _Sequence, above: Ints) -> dict[int, int]:
     for thread in np.unique(host.thread[sequence.node]).tolist():
         here = np.flatnonzero(sequence.top & (host.thread[sequence.node] == thread))
         here = here[np.argsort(host.start[sequence.node[here]], kind="stable")]
-        start, end = host.start[sequence.node[here]], np.maximum.accumulate(host.end[sequence.node[here]])
+        start, end = host.start[sequence.node[here]], host.end[sequence.node[here]]
+        end = np.maximum.accumulate(np.where(sequence.group[here] == OP, end, start))
         for at in (np.flatnonzero(start[1:] - end[:-1] >= _LONG_NS) + 1).tolist():
             moments = np.linspace(end[at - 1], start[at], _SAMPLES + 2).astype(np.int64)[1:-1]
             inside = host.innermost(thread, moments)
@@ -290,6 +294,30 @@ def _between(
             places[code] = None
     found = ((at, places.get(code)) for at, code in zip(wanted.tolist(), codes[wanted].tolist(), strict=True))
     return [(at, text) for at, text in found if text]
+
+
+def _resemble(
+    target: _Sequence, rows: Ints, source: _Sequence, candidates: list[Ints], before: dict[int, str], origins: Ints
+) -> None:
+    """Give operators without a like, where steps part, one that stands as they do and has Python before it, as most such have."""
+    positions = np.concatenate(candidates)
+    lost = origins[rows] < 0
+    for count in _BESIDE if lost.any() else ():
+        codes = target.beside(rows, count)
+        there = np.concatenate([source.beside(part, count) for part in candidates])
+        kept = np.isin(there, codes[lost])
+        standing: dict[int, dict[str, list[int]]] = {}
+        for code, position in zip(there[kept].tolist(), positions[kept].tolist(), strict=True):
+            text = before.get(position, "")
+            standing.setdefault(code, {}).setdefault(text, [position, 0])[1] += 1
+        origin: dict[int, int] = {}
+        for code, likes in standing.items():
+            text = max(likes, key=lambda text: likes[text][1])
+            if 2 * likes[text][1] > sum(count for _, count in likes.values()):
+                origin[code] = likes[text][0] if text else -1
+        for at, code in zip(np.flatnonzero(lost).tolist(), codes[lost].tolist(), strict=True):
+            if code in origin:
+                lost[at], origins[rows[at]] = False, origin[code]
 
 
 def _common(a: Ints, b: Ints) -> tuple[int, int]:
