@@ -224,6 +224,7 @@ def _small(scope: dict[str, Any]) -> dict[str, Any]:
 OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "transfer/copy-through-host": lambda scope: {name: torch.rand(4) for name in "hwb"},
     "cpu/python-time": lambda scope: {"log": io.StringIO()},
+    "cpu/full-sort": lambda scope: {"distance": torch.rand(6, 8), "k": 3},
     "cpu/collective-wait": lambda scope: {
         "tensors": [torch.ones(4), torch.ones(2, 3)],
         "prepare_next_batch": lambda: None,

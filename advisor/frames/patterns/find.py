@@ -17,6 +17,7 @@ from advisor.frames.patterns.long_convolution import long_convolutions
 from advisor.frames.patterns.loop import loops
 from advisor.frames.patterns.recompute import recompute
 from advisor.frames.patterns.sampling import sampled_on_host
+from advisor.frames.patterns.sorts import full_sorts, quantile_sorts
 from advisor.frames.patterns.training_mode import training_mode
 from advisor.frames.patterns.transfer import created_on_host, sent_back_and_forth
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, spread
@@ -41,6 +42,8 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     unused_gradients,
     dense_embeddings,
     long_convolutions,
+    full_sorts,
+    quantile_sorts,
 )
 _COMPUTES_ON_HOST = frozenset({"pingpong", "host-sampling"})
 """Kinds whose computing on the CPU goes with their copies; what makes a tensor there is a finding of its own."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -234,12 +235,29 @@ class Tree:
         """Code of the argument list of the operator that each node is (inside)."""
         return self.context.op_column(nodes, "dims")
 
+    def texts(self, code: int) -> list[str] | None:
+        """The recorded values of an operator's inputs, as text; None where they were not recorded."""
+        return _words(self.context.recording.recorded.inputs, code)
+
+    def words(self, code: int) -> list[str] | None:
+        """The types of an operator's inputs; None where they were not recorded."""
+        return _words(self.context.recording.recorded.raws, code)
+
     def matrix(self, work: Ints) -> Bools:
         """Flag the pieces of GPU work that are matrix products, convolutions or fused attention by name."""
         codes = np.zeros(len(self.context.names), np.bool_)
         codes[[code for code, name in self.context.kernel_names.items() if name.matrix]] = True
         chosen: Bools = codes[self.work.name[work]] & (self.work.kind[work] == KERNEL)
         return chosen
+
+
+def _words(raws: list[bytes], code: int) -> list[str] | None:
+    """Return a list of texts by its code; None for what is none."""
+    try:
+        words = json.loads(bytes(raws[code])) if 0 <= code < len(raws) else None
+    except (ValueError, RecursionError):
+        return None
+    return words if isinstance(words, list) and all(isinstance(word, str) for word in words) else None
 
 
 class Shapes:
