@@ -47,7 +47,7 @@ def root_of(path: Path) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("script", "rule", "function"),
     [
-        ("plain_loop.py", "cpu/loader-wait", "main"),
+        ("plain_loop.py", "cpu/loader-wait", "__getitem__"),
         ("accumulation.py", "cpu/unfused-optimizer", "train"),
         ("inference.py", "cpu/float64", "<listcomp>"),
     ],

@@ -12,7 +12,7 @@ class Slow(Dataset):
         return 160
 
     def __getitem__(self, index):
-        time.sleep(0.004)
+        time.sleep(0.004)  # fault
         return torch.full((16,), float(index)), index % 4
 
 
@@ -21,7 +21,7 @@ def main():
     loader = DataLoader(Slow(), batch_size=8)  # made here
     model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    for x, y in loader:  # fault
+    for x, y in loader:  # the loop
         loss = nn.functional.cross_entropy(model(x), y)
         optimizer.zero_grad()
         loss.backward()
