@@ -96,11 +96,11 @@ def build(context: Context) -> pd.DataFrame:
     # Where no functions were recorded, Python between two operators of one line is that line's.
     user = host.attributes.user
     bare = (fetch(user, place) < 0) & (op < 0) & (python < 0) & around.holds
-    between = bare & (fetch(user, around.before) >= 0) & (fetch(user, around.before) == fetch(user, around.after))
     # Likewise inside a loader's wait: the loop's line has the whole of it, and the dataset's says where.
     loading = (ledger.cause[head] == CODE["loader"]) & around.holds & (fetch(host.group, node) != OP)
     loading &= fetch(host.start, around.before) >= fetch(host.start, node)
-    between |= loading & (fetch(user, around.before) >= 0) & (fetch(user, around.before) == fetch(user, around.after))
+    same_line = (fetch(user, around.before) >= 0) & (fetch(user, around.before) == fetch(user, around.after))
+    between = (bare | loading) & same_line
     place = np.where(between, around.after, place)
     frame = context.common(start=start, dur=dur, cost=dur.copy(), node=place, device=ledger.device)
     # The function that is named covers half of the stretch: what runs at its middle may be a moment of it.

@@ -13,11 +13,12 @@ from advisor.timeline.context import Context
 from advisor.timeline.waits import LOADER, unpickling
 
 Floats = npt.NDArray[np.float64]
-# A rhythm is told from chance by so many of its periods, and by how alike they are.
 _PREFETCHED = 2
 """Batches that each worker holds ready, unless it is told otherwise."""
 _MOSTLY = 0.5
+"""Share of a wait that a line takes for the wait to be its."""
 _NOTICED_NS = 1_000_000
+# A rhythm is told from chance by so many of its periods, and by how alike they are.
 _PERIODS, _ALIKE = 4, 0.6
 _MOST_WORKERS = 128
 
@@ -79,10 +80,10 @@ def build(context: Context) -> pd.DataFrame:
 
 
 def _lines(context: Context) -> tuple[Ints, Floats]:
-    """Return for each wait the place of the user's that takes at least half of it while this process loads, and its share.
+    """Return for each wait the place of the user's inside it that takes at least half of it, and its share.
 
-    -1 and NaN where there is none. An operator's time is its line's; the Python before it is where the recorder found it, or of
-    the line that both operators beside it have.
+    -1 and NaN where there is none, and where it is the loop's own. An operator's time is its line's; the Python before it is
+    where the recorder found it, or of the line that both operators beside it have.
     """
     waits, host = context.waits.loader, context.recording.host
     size = len(waits.start)
@@ -108,11 +109,11 @@ def _lines(context: Context) -> tuple[Ints, Floats]:
     codes = np.concatenate([user, own])
     ns = np.concatenate([host.end[ops] - host.start[ops], np.maximum(host.start[ops] - since, 0)])
     wait = np.concatenate([at, at])
-    known = codes >= 0
+    known = (codes >= 0) & (codes != host.attributes.user[waits.node[wait]])
     width = int(codes.max(initial=0)) + 1
     keys, inverse = np.unique(wait[known] * width + codes[known], return_inverse=True)
     total = summed(inverse, ns[known], len(keys))
-    # Loops of a dataset that all waits have in common: each takes its own heaviest line.
+    # Of the lines of one wait the heaviest is written last, and stays.
     order = np.argsort(total, kind="stable")
     heaviest = np.full(size, -1, np.int64)
     heaviest[keys[order] // width] = order

@@ -40,7 +40,7 @@ SCHEMA = Schema(
         flag("unbinds", "runs in an unbind that makes 1,000 views or more, or is one: a loop in Python over a tensor's elements"),
         flag("trails", "comes after the last backward pass of its step, is no part of the optimizer's, and no gradient is computed "
              "of it; false in programs without a backward pass"),
-        flag("reduces", "it, or the operator around it, makes a few numbers of many, or reads one: statistics, norms, metrics"),
+        flag("reduces", "it, or the operator around it, makes a few numbers of many, or reads one: statistics, metrics; no norms"),
         real("threads_per_core", "", "threads that operators divide their work among, for each core of the process; NULL where not "
              "recorded"),
         flag("element", "picks a part of a tensor by its index, or reads one number of it"),
@@ -88,6 +88,7 @@ def build(context: Context) -> pd.DataFrame:
     frame = context.common(start=host.start[rows], dur=length, cost=cost, node=rows)
     element = np.array([_ELEMENT.match(name) is not None for name in context.names], np.bool_)[host.name[rows]]
     around = _outermost(context, rows)
+    differentiated = np.isin(around, _differentiated(context, rows))
     outermost = host.name[around]
     frame |= {
         "name": context.labels(host.name[rows], context.names),
@@ -97,12 +98,12 @@ def build(context: Context) -> pd.DataFrame:
         "python_ns": summed(behind, context.ledger.dur_ns[at], len(rows)),
         "native": _native(context, rows),
         "prepares": np.array([_PREPARES.match(name) is not None for name in context.names], np.bool_)[outermost],
-        "differentiated": np.isin(around, _differentiated(context, rows)),
-        "trails": _trails(context, rows),
+        "differentiated": differentiated,
+        "trails": _trails(context, rows, differentiated),
         "reduces": np.array([_REDUCES.match(name) is not None for name in context.names], np.bool_)[outermost],
         "threads_per_core": _threads_per_core(context, len(rows)),
         "node": np.array([_NODE.search(name) is not None for name in context.names], np.bool_)[host.name[rows]],
-        "looped": _looped(context, rows, cost),
+        "looped": _looped(context, rows, around, cost),
         "unbinds": _unbinds(context, rows),
         "element": element,
         "element_share": _element_share(context, rows, length, element),
@@ -110,7 +111,7 @@ def build(context: Context) -> pd.DataFrame:
     return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
 
 
-def _trails(context: Context, rows: Ints) -> Bools:
+def _trails(context: Context, rows: Ints, differentiated: Bools) -> Bools:
     """Flag operators behind the last backward pass of their step that no gradient, and no optimizer, needs."""
     host = context.recording.host
     phase, step = context.phases(rows), context.recording.step_of(host.start[rows])
@@ -118,9 +119,7 @@ def _trails(context: Context, rows: Ints) -> Bools:
     last = np.full(int(step.max(initial=-1)) + 2, -1, np.int64)
     np.maximum.at(last, step[behind], host.start[rows[behind]])
     last = np.where(last >= 0, last, np.iinfo(np.int64).max)
-    around = _outermost(context, rows)
-    needed = np.isin(around, _differentiated(context, rows)) | (phase != FORWARD)
-    found: Bools = (step >= 0) & (host.start[rows] > last[step]) & ~needed
+    found: Bools = (step >= 0) & (host.start[rows] > last[step]) & (phase == FORWARD) & ~differentiated
     return found
 
 
@@ -172,7 +171,7 @@ def _threads_per_core(context: Context, rows: int) -> npt.NDArray[np.float64]:
     return np.full(rows, recorded.threads / recorded.cores)
 
 
-def _looped(context: Context, rows: Ints, own: Ints) -> Bools:
+def _looped(context: Context, rows: Ints, around: Ints, own: Ints) -> Bools:
     """Flag operators of lines that call very many in a step, most of them tiny; forward, and in the backward pass of these.
 
     Tiny is one of which no part takes long in itself (*own*, ns): logsumexp on five numbers calls ten others for 2 us each.
@@ -180,7 +179,7 @@ def _looped(context: Context, rows: Ints, own: Ints) -> Bools:
     host = context.recording.host
     line = host.attributes.user[rows]
     longest = np.zeros(host.size, np.int64)
-    np.maximum.at(longest, _outermost(context, rows), own)
+    np.maximum.at(longest, around, own)
     called = context.top(rows) & (line >= 0) & (context.phases(rows) != BACKWARD)
     size = int(line.max()) + 1 if len(line) else 0
     calls, tiny = summed(line[called], 1, size), summed(line[called & (longest[rows] < _TINY_NS)], 1, size)

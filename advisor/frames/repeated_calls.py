@@ -49,7 +49,7 @@ def build(context: Context) -> pd.DataFrame:
     _, at, functions = context.once(_rows)
     segments, row = _parts(context)
     recorded = context.metadata.recorded
-    entries = recorded.repeats if recorded is not None and len(rows) else ()
+    entries = (recorded.repeats or ()) if recorded is not None and len(rows) else ()
     frame = context.common(
         start=host.start[rows],
         dur=host.end[rows] - host.start[rows],

@@ -86,7 +86,7 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     batches ``batch_width`` is what rows of whole numbers are padded to, ``batch_longest`` the longest without padding, and
     ``ignored_share`` the part of labels that are -100, which a loss leaves out. ``waited_share`` is the part of the recorded
     steps in which the thread that waited most was ready to run and had no core, ``others_cores`` how many cores other programs
-    took meanwhile. ``repeats`` are of one step. Lists are empty where there was nothing of the
+    took meanwhile. ``repeats`` are of one step, None where none was watched. Lists are empty where there was nothing of the
     kind.
     """
 
@@ -106,7 +106,7 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     optimizers: tuple[Optimizer, ...] = ()
     autocast: tuple[Autocast, ...] = ()
     compiled: tuple[Compiled, ...] = ()
-    repeats: tuple[Repeat, ...] = ()
+    repeats: tuple[Repeat, ...] | None = None
     tf32_matmul: bool | None = None
     tf32_cudnn: bool | None = None
     cudnn_benchmark: bool | None = None
@@ -187,7 +187,7 @@ def read(value: Any) -> Recorded | None:
         optimizers=_entries(value.get("optimizers"), _optimizer),
         autocast=_entries(value.get("autocast"), _autocast),
         compiled=_entries(value.get("compiled"), _compiled),
-        repeats=_entries(value.get("repeats"), _repeat),
+        repeats=_entries(repeats, _repeat) if isinstance(repeats := value.get("repeats"), list) else None,
         tf32_matmul=flag(value.get("tf32_matmul")),
         tf32_cudnn=flag(value.get("tf32_cudnn")),
         cudnn_benchmark=flag(value.get("cudnn_benchmark")),

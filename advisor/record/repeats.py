@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
+import os
 import sys
 import threading
 import time
@@ -44,10 +45,13 @@ class _Call:
 
 
 class Repeats:
-    """Watches calls of modules from :meth:`start` to :meth:`stop`; ``found`` are the places of those that compute again."""
+    """Watches calls of modules from :meth:`start` to :meth:`stop`; ``found`` are the places of those that compute again.
+
+    None before that, and where to compare them took too long or this torch cannot tell a backward pass.
+    """
 
     def __init__(self, torch: Any) -> None:
-        self.found: tuple[Repeat, ...] = ()
+        self.found: tuple[Repeat, ...] | None = None
         self._torch = torch
         self._original: Any = None
         self._replacement: Any = None
@@ -55,11 +59,13 @@ class Repeats:
         self._running: list[int] = []
         self._outputs: dict[_Key, set[_Key]] = {}
         self._spent = 0.0
-        self._thread = 0
+        self._pid = self._thread = 0
 
     def start(self) -> None:
         """Begin to watch, on this thread. Not by torch's hooks: with one of those, some modules compute in another way."""
-        self._thread = threading.get_ident()
+        if not hasattr(self._torch._C, "_current_graph_task_id"):
+            return  # torch before 2.1
+        self._pid, self._thread = os.getpid(), threading.get_ident()
         module = self._torch.nn.Module
         self._original = original = vars(module)["__call__"]
 
@@ -86,6 +92,7 @@ class Repeats:
         if (
             self._original is None
             or threading.get_ident() != self._thread
+            or os.getpid() != self._pid  # a worker of a loader
             or self._spent > _MOST_SECONDS
             or self._torch._C._current_graph_task_id() != -1
         ):

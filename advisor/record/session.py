@@ -235,7 +235,7 @@ class Session:
             steps_by=self._unit,
             backwards_per_step=round((last - first) / steps, 3) if first and last else None,
             unprofiled_step_ms=self._unprofiled,
-            repeats=self._repeats.found if self._repeats is not None else (),
+            repeats=self._repeats.found if self._repeats is not None else None,
             event_ns=self._event_ns(),
             waited_share=found.waited_share if found else None,
             others_cores=found.others_cores if found else None,

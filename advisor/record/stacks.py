@@ -8,6 +8,7 @@ the operator itself, with its shapes, or the operator between those that come be
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -121,6 +122,7 @@ class _Sequence:
         step = np.searchsorted(starts, host.start[self.node], side="right") - 1
         thread = host.thread[self.node]
         self.parts: dict[tuple[int, int], Ints] = {}
+        self._beside: dict[tuple[int, int], npt.NDArray[np.uint64]] = {}
         for tid in np.unique(thread).tolist():
             for number in range(len(starts)) if len(starts) else [-1]:
                 part = np.flatnonzero((thread == tid) & (step == number))
@@ -129,11 +131,15 @@ class _Sequence:
 
     def beside(self, part: Ints, count: int) -> npt.NDArray[np.uint64]:
         """Return a code for each operator of a part: of its name, what is around it, and *count* names on either side."""
+        kept = self._beside.get((int(part[0]), count))  # a part is asked for by each step of the other pass
+        if kept is not None:
+            return kept
         names = np.zeros(len(part) + 2 * count, np.uint64)
         names[count : count + len(part)] = _scattered(self.name[part])
         code = _scattered(self.key[part, 1])
         for at in range(2 * count + 1):
             code = code * _FACTOR + names[at : at + len(part)]
+        self._beside[int(part[0]), count] = code
         return code
 
 
@@ -268,56 +274,68 @@ def _match(
         stacks[position] = texts[origin] if origin >= 0 else ""
         if origin < 0 or not source.known[origin]:
             stacks[position] = only.get(keys[at], stacks[position])
-    unknown = np.array([not stacks[position] for position in rows.tolist()], np.bool_) & (origin_of < 0)
-    for count in _BESIDE if unknown.any() else ():
-        for at, text in _between(source, candidates, target.beside(rows, count), unknown, count, texts):
-            stacks[rows[at]], unknown[at] = text, False
+    _place(target, rows, source, candidates, texts, stacks, origin_of)
 
 
-def _between(
+def _place(
+    target: _Sequence,
+    rows: Ints,
     source: _Sequence,
     candidates: list[Ints],
-    codes: npt.NDArray[np.uint64],
-    unknown: Bools,
-    count: int,
     texts: list[str],
-) -> list[tuple[int, str]]:
-    """Return stacks of the *unknown* operators whose *codes* have one stack in the other pass, by where they stand."""
+    stacks: list[str],
+    origin_of: Ints,
+) -> None:
+    """Give operators without a like, and without a stack, the one that all have that stand between the same operators."""
+    unknown = np.array([not stacks[position] for position in rows.tolist()], np.bool_) & (origin_of < 0)
+    for count in _BESIDE if unknown.any() else ():
+        codes = target.beside(rows, count)
+        place = {
+            code: found.pop()
+            for code, positions in _standing(source, candidates, codes[unknown], count).items()
+            if len(found := {texts[position] for position in positions if source.known[position]}) == 1
+        }
+        for at in np.flatnonzero(unknown).tolist():
+            if text := place.get(int(codes[at])):
+                stacks[rows[at]], unknown[at] = text, False
+
+
+def _standing(
+    source: _Sequence, candidates: list[Ints], codes: npt.NDArray[np.uint64], count: int
+) -> dict[int, list[int]]:
+    """Return the positions in the other pass that stand between *count* operators as those of *codes* do, by code."""
     there = np.concatenate([source.beside(part, count) for part in candidates])
-    positions = np.concatenate(candidates)
-    there, positions = there[source.known[positions]], positions[source.known[positions]]
-    wanted = np.flatnonzero(unknown)
-    kept = np.isin(there, codes[wanted])
-    places: dict[int, str | None] = {}
-    for code, position in zip(there[kept].tolist(), positions[kept].tolist(), strict=True):
-        if places.setdefault(code, texts[position]) != texts[position]:
-            places[code] = None
-    found = ((at, places.get(code)) for at, code in zip(wanted.tolist(), codes[wanted].tolist(), strict=True))
-    return [(at, text) for at, text in found if text]
+    kept = np.isin(there, codes)
+    standing: dict[int, list[int]] = {}
+    for code, position in zip(there[kept].tolist(), np.concatenate(candidates)[kept].tolist(), strict=True):
+        standing.setdefault(code, []).append(position)
+    return standing
 
 
 def _resemble(
     target: _Sequence, rows: Ints, source: _Sequence, candidates: list[Ints], before: dict[int, str], origins: Ints
 ) -> None:
-    """Give operators without a like, where steps part, one that stands as they do and has Python before it, as most such have."""
-    positions = np.concatenate(candidates)
+    """Give operators without a like, where steps part, one that stands as they do and has the Python before it that most have."""
     lost = origins[rows] < 0
     for count in _BESIDE if lost.any() else ():
         codes = target.beside(rows, count)
-        there = np.concatenate([source.beside(part, count) for part in candidates])
-        kept = np.isin(there, codes[lost])
-        standing: dict[int, dict[str, list[int]]] = {}
-        for code, position in zip(there[kept].tolist(), positions[kept].tolist(), strict=True):
-            text = before.get(position, "")
-            standing.setdefault(code, {}).setdefault(text, [position, 0])[1] += 1
-        origin: dict[int, int] = {}
-        for code, likes in standing.items():
-            text = max(likes, key=lambda text: likes[text][1])
-            if 2 * likes[text][1] > sum(count for _, count in likes.values()):
-                origin[code] = likes[text][0] if text else -1
-        for at, code in zip(np.flatnonzero(lost).tolist(), codes[lost].tolist(), strict=True):
-            if code in origin:
-                lost[at], origins[rows[at]] = False, origin[code]
+        origin = {
+            code: likely
+            for code, positions in _standing(source, candidates, codes[lost], count).items()
+            if (likely := _likeliest(positions, before)) is not None
+        }
+        for at in np.flatnonzero(lost).tolist():
+            if (found := origin.get(int(codes[at]))) is not None:
+                lost[at], origins[rows[at]] = False, found
+
+
+def _likeliest(positions: list[int], before: dict[int, str]) -> int | None:
+    """Return the first position with the Python that over half have before them; -1 for none, None without a majority."""
+    counts = Counter(before.get(position, "") for position in positions)
+    text, most = counts.most_common(1)[0]
+    if 2 * most <= len(positions):
+        return None
+    return next(position for position in positions if before.get(position, "") == text) if text else -1
 
 
 def _common(a: Ints, b: Ints) -> tuple[int, int]:

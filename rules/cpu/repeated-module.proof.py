@@ -10,7 +10,7 @@ AGAIN = {"module": "Encoder", "calls": 4, "repeats": 3, "share": 0.75, "file": "
 
 def decoding(us: float = 500, *, device: str | None = None, again: dict[str, Any] | None = AGAIN) -> TraceBuilder:
     """Steps of four tokens: each runs an encoder, called in line 20 and computing in line 30, and a decoder of 1000 us."""
-    b = TraceBuilder(device, host_us=0).ran_with(**({"repeats": [again]} if again else {}))
+    b = TraceBuilder(device, host_us=0).ran_with(**({} if again is None else {"repeats": [again] if again else []}))
     for _ in range(3):
         with b.step():
             for _ in range(4):
@@ -32,6 +32,11 @@ def an_encoder_that_runs_again_for_each_token() -> TraceBuilder:
 
 @quiet
 def calls_that_differ() -> TraceBuilder:
+    return decoding(again={})
+
+
+@quiet("not_applicable")
+def modules_that_nobody_watched() -> TraceBuilder:
     return decoding(again=None)
 
 
