@@ -40,7 +40,7 @@ SCHEMA = Schema(
         flag("unbinds", "runs in an unbind that makes 1,000 views or more, or is one: a loop in Python over a tensor's elements"),
         flag("trails", "comes after the last backward pass of its step, is no part of the optimizer's, and no gradient is computed "
              "of it; false in programs without a backward pass"),
-        flag("reduces", "it, or the operator around it, makes a few numbers of many, or reads one: statistics, metrics; no norms"),
+        flag("reduces", "it, or the operator around it, makes a few numbers of many: statistics and metrics, no norms"),
         real("threads_per_core", "", "threads that operators divide their work among, for each core of the process; NULL where not "
              "recorded"),
         flag("element", "picks a part of a tensor by its index, or reads one number of it"),
@@ -60,7 +60,7 @@ _LONG_NS = 1_000_000
 _REDUCES = re.compile(
     r"^aten::(?:(?:nan)?quantile|histc|histogram|bincount|(?:nan)?median|mode|kthvalue|std|var|std_mean|var_mean|mean|(?:nan)?sum|prod"
     r"|amax|amin|aminmax|max|min|argmax|argmin|topk|sort|argsort|cov|corrcoef"
-    r"|linalg_(?:svdvals|svd|matrix_rank|cond)|count_nonzero|isnan|isinf|isfinite|all|any|equal|allclose|item|_local_scalar_dense"
+    r"|linalg_(?:svdvals|svd|matrix_rank|cond)|count_nonzero|isnan|isinf|isfinite|all|any|equal|allclose"
     r"|unique|_unique2|cosine_similarity|abs|square|eq|ne)$"
 )
 """Operators of statistics and metrics, and what leads to them. No norms: gradients are clipped by them."""

@@ -67,6 +67,12 @@ def a_norm_that_clips() -> TraceBuilder:
     return training("aten::linalg_vector_norm")
 
 
+# Elements of a tensor that a loop reads one by one: cpu/element-loop.
+@quiet
+def numbers_that_are_read() -> TraceBuilder:
+    return training("aten::item")
+
+
 @quiet
 def an_average_of_parameters() -> TraceBuilder:
     return training("aten::lerp_")
