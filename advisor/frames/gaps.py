@@ -35,6 +35,7 @@ SCHEMA = Schema(
         text("owner", "of the host's and an operator's: what held the host: " + ", ".join(OWNERS) + "; NULL: not known"),
         text("since_op", "operator that ended before a stretch of Python's between two; NULL inside of one"),
         text("until_op", "operator that began behind it"),
+        integer("apart_ns", "ns", "what of the stretch lies between the two; NULL where either is unknown"),
         integer("since_line", "", "line that the former is called from; NULL where unknown"),
         integer("until_line", "", "line that the latter is called from; likewise"),
         text("holder", "function (file:line name) of which one call held half of it or more, in stretches of 1 ms or more"),
@@ -125,6 +126,7 @@ def build(context: Context) -> pd.DataFrame:
         "owner": context.labels(held.owner, OWNERS),
         "since_op": context.labels(fetch(host.name, around.before), context.names),
         "until_op": context.labels(fetch(host.name, around.after), context.names),
+        "apart_ns": context.known(around.ns),
         "since_line": context.known(context.lines(around.before)),
         "until_line": context.known(context.lines(around.after)),
         "holder": holders.name,
@@ -189,7 +191,7 @@ def _meanwhile(
     node, python = np.full(len(start), -1, np.int64), np.full(len(start), -1, np.int64)
     computing = np.zeros(len(start), np.int64)
     held = Stretches(node.copy(), node.copy())
-    around = Neighbours(node.copy(), node.copy(), np.zeros(len(start), np.bool_))
+    around = Neighbours(node.copy(), node.copy(), node.copy(), np.zeros(len(start), np.bool_))
     threads = thread_of(context, following, start + dur // 2) if context.recording.has_host else following[:0]
     for thread in distinct(threads).tolist():
         here = threads == thread
@@ -200,7 +202,8 @@ def _meanwhile(
         found = find_owners(context, thread, low, high, owned[here])
         held.owner[here], held.holder[here] = found.owner, found.holder
         beside = neighbours(context, thread, low, high)
-        around.before[here], around.after[here], around.holds[here] = beside.before, beside.after, beside.holds
+        around.before[here], around.after[here] = beside.before, beside.after
+        around.ns[here], around.holds[here] = beside.ns, beside.holds
     return node, python, computing, held, around
 
 

@@ -140,11 +140,12 @@ def found_stalls(context: Context) -> stalls.Stalls:
 class Neighbours:
     """Operators of Python's between which a stretch's middle lies, on one thread: forest nodes, -1 where it is inside of one.
 
-    ``holds`` flags stretches of which the time between the two takes half or more.
+    ``ns`` is the time of the stretch between the two, ``holds`` flags those of which it is half or more.
     """
 
     before: Ints
     after: Ints
+    ns: Ints
     holds: Bools
 
 
@@ -158,11 +159,12 @@ def neighbours(context: Context, thread: int, start: Ints, end: Ints) -> Neighbo
     at = np.searchsorted(host.start[outer], middle, side="right")
     ok = (at > 0) & (at < len(outer))
     if not ok.any():
-        return Neighbours(nobody, nobody.copy(), np.zeros(len(start), np.bool_))
+        return Neighbours(nobody, nobody.copy(), nobody.copy(), np.zeros(len(start), np.bool_))
     before, after = outer[np.maximum(at - 1, 0)], outer[np.minimum(at, len(outer) - 1)]
     ok &= host.end[before] <= middle
     within = np.minimum(host.start[after], end) - np.maximum(host.end[before], start)
-    return Neighbours(np.where(ok, before, -1), np.where(ok, after, -1), ok & (2 * within >= end - start))
+    holds = ok & (2 * within >= end - start)
+    return Neighbours(np.where(ok, before, -1), np.where(ok, after, -1), np.where(ok, within, -1), holds)
 
 
 def _outermost(context: Context) -> Ints:

@@ -57,3 +57,60 @@ def test_batches_that_were_held_ready_say_nothing_of_the_pace(tmp_path: Path) ->
     """The workers start, and eight batches lie ready; then four take 210 ms where the steps take 120: short by 1.75, not 1.5."""
     table = frame(tmp_path, [60, *[0] * 8, *[90, 0, 0, 0] * 5])
     assert table["short_by"].tolist() == pytest.approx([1.75] * len(table), rel=0.01)
+
+
+def inside(tmp_path: Path, parts: list[tuple[float, float, str, str]]) -> tuple[list[str], list[float | None]]:
+    """Lines, and their shares, of waits on the CPU; *parts*: Python of so many us before an operator of so many, its stack, and
+    the stack of that Python where the recorder found it.
+    """
+    b = TraceBuilder(None, host_us=0)
+    for _ in range(3):
+        with b.step(), b.python("train.py(8): main"):
+            with b.loader():
+                for python, us, stack, before in parts:
+                    b.idle(us=python)
+                    places = {"Call stack": stack, **({"Python before": before} if before else {})}
+                    with b.op("aten::stack", us=us, args=places):
+                        pass
+            with b.op("aten::mkldnn_linear", us=500, args={"Call stack": "train.py(9): main"}):
+                pass
+    table = advisor.read(str(b.write(tmp_path / "trace.json"))).frame("loader")
+    lines = [f"{file}:{line}" for file, line in zip(table["file"], table["line"], strict=True)]
+    return lines, [None if np.isnan(share) else round(share, 2) for share in table["line_share"]]
+
+
+LOOP, ITEM = "train.py(8): main", "data.py(5): __getitem__;train.py(8): main"
+
+
+def test_a_wait_has_the_line_of_the_dataset_that_takes_half_of_it(tmp_path: Path) -> None:
+    # 100 us of Python that has no place, 700 found in line 7, and operators of 100 us in lines 5 and 8.
+    parts = [(100.0, 100.0, ITEM, ""), (700.0, 100.0, LOOP, "data.py(7): resize;" + ITEM)]
+    assert inside(tmp_path, parts) == (["data.py:7"] * 3, [0.7] * 3)
+
+
+def test_python_between_two_operators_of_a_line_is_that_lines(tmp_path: Path) -> None:
+    assert inside(tmp_path, [(0, 100, ITEM, ""), (800, 100, ITEM, "")]) == (["data.py:5"] * 3, [1.0] * 3)
+
+
+def test_a_wait_of_which_no_line_takes_half_is_the_loops(tmp_path: Path) -> None:
+    """So is one that the loop's own line takes: default_collate stacks for it."""
+    assert inside(tmp_path, [(900, 100, ITEM, "")]) == (["train.py:8"] * 3, [None] * 3)
+    assert inside(tmp_path, [(0, 900, LOOP, ""), (0, 100, ITEM, "")]) == (["train.py:8"] * 3, [None] * 3)
+
+
+def test_of_a_wait_the_part_between_two_operators_is_told_apart(tmp_path: Path) -> None:
+    """200 us of reading, and 700 us of Python between two operators of 50 us: a conversion takes 70 % of the wait, not all."""
+    b = TraceBuilder(None, host_us=0)
+    for _ in range(3):
+        with b.step(), b.loader():
+            b.idle(us=200)
+            with b.op("aten::empty", us=50):
+                pass
+            b.idle(us=700)
+            with b.op("aten::to", us=50):
+                pass
+    gaps = advisor.read(str(b.write(tmp_path / "trace.json"))).frame("gaps")
+    waits = gaps[gaps["cause"] == "loader"]
+    assert waits["dur_ns"].tolist() == [1_000_000] * 3
+    assert waits["apart_ns"].tolist() == [700_000] * 3
+    assert waits["since_op"].tolist() == ["aten::empty"] * 3

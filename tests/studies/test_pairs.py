@@ -215,3 +215,11 @@ def test_traces_with_a_known_truth_are_judged_by_the_rule_of_their_fault(
     judged = pairs.chosen({**one, "findings": pairs.findings({"findings": [finding("b/b", 9, 1, 2), found[0]]})})
     assert judged["rule"] == "a/a"
     assert pairs.gain(one["runs"])["gain_ms"] == 8.0
+
+
+def test_a_step_is_read_from_a_line_of_json_or_of_words() -> None:
+    assert pairs.printed('loss 1.5\n{"ms": 12.5, "peak_mb": 80}\n') == {"ms": 12.5, "peak_mb": 80}
+    assert pairs.printed("final loss 0.4\nmean step 52.93 ms\n3 records logged\n") == {"ms": 52.93}
+    for text in ("", "final loss 0.4\n", "the mean step 5 ms of it\n"):
+        with pytest.raises(ValueError, match="Expecting"):
+            pairs.printed(text)
