@@ -212,6 +212,7 @@ _EVIDENCE: Mapping[str, Evidence] = {
     "data-loading/worker-restart": _turned("loader_persistent", True),
     "data-loading/unpickling": _turned("loader_pin_memory", True),
     "cpu/loader-wait": _LOADER,
+    "cpu/worker-restart": _turned("loader_persistent", True),
     "cpu/slow-workers": _changed("loader_workers"),
     "cpu/thread-oversubscription": _changed("threads"),
     "cpu/unfused-optimizer": _OPTIMIZER,

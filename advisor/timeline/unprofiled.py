@@ -25,6 +25,8 @@ _ENOUGH = 3
 """Fewer steps than these have no median worth the name."""
 _ALIKE = 0.97
 """Steps as long as this share of the recorded ones were not slowed down."""
+_COLD = 1.5
+"""Times the median that steps take which still warm up."""
 _SPREAD = 0.05
 """Medians of a few steps differ by so much of a step. Beyond that, and the host's idle time, nothing is the profiler's."""
 _SLOWED = ("host", "operator", "profiler", "sync")
@@ -34,7 +36,7 @@ _DRIVER = ("allocator", "blocking_copy")
 
 @dataclass(frozen=True)
 class Unprofiled:
-    """The median step without the profiler, and the ledger's segments as they would be in it."""
+    """The typical step without the profiler, and the ledger's segments as they would be in it."""
 
     step_ns: float
     steps: int
@@ -62,7 +64,7 @@ def unprofiled(context: Context) -> Unprofiled | None:
     recorded, recording = context.metadata.recorded, context.recording
     if recorded is None or not recording.steps or len(recorded.unprofiled_step_ms) < _ENOUGH:
         return None
-    step_ns, before_ns = float(np.median(recorded.unprofiled_step_ms)) * 1e6, context.step_ns
+    step_ns, before_ns = _bare_ns(context, np.array(recorded.unprofiled_step_ms) * 1e6), context.step_ns
     if not 0 < step_ns < _ALIKE * before_ns:
         return None
     ledger = context.ledger
@@ -85,6 +87,24 @@ def unprofiled(context: Context) -> Unprofiled | None:
     kept = np.where(slowed, left, np.where(driver, left_beside, 1.0))
     dur_ns = np.rint((ledger.dur_ns - of_events) * kept).astype(np.int64)
     return Unprofiled(step_ns, len(recorded.unprofiled_step_ms), dur_ns, int(dur_ns[ledger.counted].sum()))
+
+
+def _bare_ns(context: Context, bare: npt.NDArray[np.float64]) -> float:
+    """Return the typical step of those without the profiler: their median, and where the recorded step is a mean, what comes now
+    and then besides.
+
+    What comes once in several steps (an epoch's end) is in the mean alone, and few steps hit it by chance more often than it comes:
+    it is what the steps of both kinds show together. Steps before the first ordinary one warm up.
+    """
+    median = float(np.median(bare))
+    steady = context.ledger.step_ns(context.recording.step_count)[context.recording.sampled]
+    beyond = context.step_ns - float(np.median(steady))
+    if beyond <= 0:
+        return median
+    warm = bare[int(np.argmax(bare <= _COLD * median)) :]
+    besides = np.maximum(warm - median, 0.0)
+    recorded = len(context.ledger.counted_steps())
+    return median + float(besides.sum() + beyond * recorded) / (len(warm) + recorded)
 
 
 def _taken_by_events(context: Context, slowed: Bools, event_ns: float) -> npt.NDArray[np.float64]:

@@ -124,7 +124,26 @@ def loader_waits(recording: Recording) -> Batches:
                 (host.thread[iterators] == host.thread[nodes[at]]) & (host.start[iterators] >= waits.end[at - 1])
             ]
             start[at] = min([int(start[at]), *host.start[between].tolist()])
+            if not len(between) and _makes_iterator(recording, int(nodes[at - 1]), int(nodes[at])):
+                start[at] = waits.end[at - 1]
     return Batches(nodes, start, waits.end, restart)
+
+
+def _makes_iterator(recording: Recording, last: int, first: int) -> bool:
+    """Tell whether between two waits nothing runs but what the loop's own line calls: the seeding of a new iterator.
+
+    Code of the program's at the end of an epoch (a checkpoint, a print) shows by another line, of an operator or of the Python
+    before it. Without lines nothing is known.
+    """
+    host = recording.host
+    line = host.attributes.user
+    nodes = np.arange(last + 1, first)
+    ops = nodes[
+        (host.group[nodes] == OP) & (host.thread[nodes] == host.thread[first]) & (host.start[nodes] >= host.end[last])
+    ]
+    seen = line[ops] if host.user_before is None else np.concatenate([line[ops], host.user_before[ops]])
+    seen = seen[seen >= 0]
+    return bool(line[last] >= 0 and line[last] == line[first] and len(seen) and (seen == line[first]).all())
 
 
 def _first_of_new_workers(recording: Recording, waits: Waits) -> Bools:

@@ -114,3 +114,34 @@ def test_of_a_wait_the_part_between_two_operators_is_told_apart(tmp_path: Path) 
     assert waits["dur_ns"].tolist() == [1_000_000] * 3
     assert waits["apart_ns"].tolist() == [700_000] * 3
     assert waits["since_op"].tolist() == ["aten::empty"] * 3
+
+
+@pytest.mark.parametrize(
+    ("stack", "before", "waits_us"),
+    [
+        (LOOP, "", [100, 700]),  # 600 us of forking, told by a seeding operator on the loop's own line
+        ("train.py(12): save;train.py(8): main", "", [100, 100]),  # the program's own work at the end of an epoch
+        (LOOP, "train.py(12): save;train.py(8): main", [100, 100]),
+    ],
+)
+def test_starting_workers_belongs_to_the_first_wait_of_an_epoch(
+    tmp_path: Path, stack: str, before: str, waits_us: list[int]
+) -> None:
+    b = TraceBuilder(None, host_us=0)
+    places = {**({"Call stack": stack} if stack else {}), **({"Python before": before} if before else {})}
+    for number in range(3):
+        with b.step(), b.python("train.py(8): main"):
+            with b.loader(us=100, workers=2):
+                pass
+            if number == 1:
+                b.idle(us=500)
+                with b.op("aten::random_", us=50, args=places):
+                    pass
+                b.idle(us=50)
+                with b.loader(us=100, workers=2):
+                    pass
+            with b.op("aten::mkldnn_linear", us=500, args={"Call stack": "train.py(9): main"}):
+                pass
+    table = advisor.read(str(b.write(tmp_path / "trace.json"))).frame("loader")
+    restart = table[table["restart"]]
+    assert (restart["dur_ns"] // 1000).tolist() == waits_us

@@ -244,3 +244,29 @@ def test_recording_small_operators_takes_as_long_as_recording_large_ones(
     assert context.ledger.dur_ns[small].sum() / steps == pytest.approx(1.5e6, rel=0.01)
     assert bare.dur_ns[small].sum() / steps == pytest.approx(left_ms * 1e6, rel=0.01)
     assert bare.counted_ns / steps == pytest.approx(5.5e6, rel=0.001)
+
+
+@pytest.mark.parametrize(
+    ("ends_ms", "bare_ms", "step_ms"),
+    [
+        # Five of 10 ms and one of 70; bare: a cold one, and nine of 5. 60 ms in 15 steps, the cold one left out.
+        (60, (40.0, *[5.0] * 9), 5 + 60 / 15),
+        # One of the bare ones is as long: twice in 15 steps.
+        (60, (40.0, *[5.0] * 8, 65.0), 5 + 120 / 15),
+        (0, (40.0, *[5.0] * 8, 65.0), 5.0),  # nothing of the kind was recorded: the median is what prices are of
+    ],
+)
+def test_what_comes_once_in_several_steps_is_in_the_mean(
+    ends_ms: int, bare_ms: tuple[float, ...], step_ms: float, tmp_path: Path
+) -> None:
+    b = TraceBuilder(None, host_us=0)
+    b.ran_with(unprofiled_step_ms=bare_ms)
+    for number in range(6):
+        with b.step():
+            if number == 5:
+                b.idle(us=1000 * ends_ms)
+            with b.op("aten::mkldnn_linear", us=10_000):
+                pass
+    found = unprofiled(read(str(b.write(tmp_path / "trace.json"))).context)
+    assert found is not None
+    assert found.step_ms == pytest.approx(step_ms)

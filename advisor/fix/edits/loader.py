@@ -92,7 +92,7 @@ EDITS = (
     Edit(
         "persistent-workers",
         "Keep the workers from one epoch to the next",
-        ("data-loading/worker-restart",),
+        ("data-loading/worker-restart", "cpu/worker-restart"),
         _persistent,
     ),
     Edit(
