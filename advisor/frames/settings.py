@@ -42,6 +42,8 @@ COLUMNS = (
          "where not recorded", _BY),
     flag("bf16_in_hardware", "the processor multiplies bfloat16: amx_bf16, avx512_bf16, or ARM's bf16; NULL where not recorded",
          _BY),
+    real("resident_share", "share", "most memory that the process held until the end of the recording, over the machine's; NULL "
+         "where not recorded", _BY),
     text("quantized_engine", "torch.backends.quantized.engine; NULL where not recorded", _BY),
     integer("loader_workers", "", f"worker processes {_WAITED}; NULL where they differ or none was recorded", _BY),
     integer("loader_batch_size", "", f"batch size {_WAITED}; NULL likewise, or where the sampler decides", _BY),
@@ -152,6 +154,7 @@ def facts(context: Context) -> dict[str, Any]:
         "settings_recorded": True,
         **{name: getattr(settings, name) for name in _AS_RECORDED},
         "instruction_sets": None if sets is None else ", ".join(sets),
+        "resident_share": _over(settings.peak_resident_bytes, settings.memory_bytes),
         "bf16_in_hardware": None if sets is None else not BF16.isdisjoint(sets),
         **{f"loader_{name}": _common(getattr(loader, name) for loader in loaders) for name in _OF_LOADERS},
         "backwards_per_step": _else(settings.backwards_per_step, context),
@@ -163,6 +166,10 @@ def facts(context: Context) -> dict[str, Any]:
         "profiled_excess_share": _excess(context, settings.unprofiled_step_ms),
         "stacks_apart": None if settings.stacks is None else settings.stacks == STACKS_APART,
     }
+
+
+def _over(part: int | None, whole: int | None) -> float | None:
+    return part / whole if part is not None and whole else None
 
 
 def _else(recorded: float | None, context: Context) -> float | None:

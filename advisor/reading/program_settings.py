@@ -82,12 +82,13 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
 
     ``cores`` are those that the process may use (by affinity and quota, not the machine's), ``threads`` what
     ``torch.get_num_threads()`` says in the training process. ``instruction_sets`` are those of :data:`INSTRUCTION_SETS` that
-    the processor has, and ``event_ns`` is what the profiler took there for each operator that it recorded. Of the first
-    batches ``batch_width`` is what rows of whole numbers are padded to, ``batch_longest`` the longest without padding, and
-    ``ignored_share`` the part of labels that are -100, which a loss leaves out. ``waited_share`` is the part of the recorded
-    steps in which the thread that waited most was ready to run and had no core, ``others_cores`` how many cores other programs
-    took meanwhile. ``repeats`` are of one step, None where none was watched. Lists are empty where there was nothing of the
-    kind.
+    the processor has, and ``event_ns`` is what the profiler took there for each operator that it recorded.
+    ``peak_resident_bytes`` is the most memory that the process held until the recording's end, of ``memory_bytes``, the
+    machine's or what its control group allows. Of the first batches ``batch_width`` is what rows of whole numbers are padded
+    to, ``batch_longest`` the longest without padding, and ``ignored_share`` the part of labels that are -100, which a loss
+    leaves out. ``waited_share`` is the part of the recorded steps in which the thread that waited most was ready to run and had
+    no core, ``others_cores`` how many cores other programs took meanwhile. ``repeats`` are of one step, None where none was
+    watched. Lists are empty where there was nothing of the kind.
     """
 
     version: int = VERSION
@@ -100,6 +101,7 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     processor: str | None = None
     instruction_sets: tuple[str, ...] | None = None
     memory_bytes: int | None = None
+    peak_resident_bytes: int | None = None
     quantized_engine: str | None = None
     event_ns: float | None = None
     loaders: tuple[Loader, ...] = ()
@@ -181,6 +183,7 @@ def read(value: Any) -> Recorded | None:
         processor=word(value.get("processor")),
         instruction_sets=_sets(value.get("instruction_sets")),
         memory_bytes=between(value.get("memory_bytes"), 1, _MOST_MEMORY),
+        peak_resident_bytes=between(value.get("peak_resident_bytes"), 1, _MOST_MEMORY),
         quantized_engine=word(value.get("quantized_engine")),
         event_ns=real(value.get("event_ns"), _MOST_EVENT_NS),
         loaders=_entries(value.get("loaders"), _loader),

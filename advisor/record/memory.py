@@ -7,6 +7,7 @@ from pathlib import Path
 
 _MACHINE = Path("/proc/meminfo")
 _PROCESS = Path("/proc/self/statm")
+_STATUS = Path("/proc/self/status")
 _GROUPS = (
     (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")),
     (Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"), Path("/sys/fs/cgroup/memory/memory.usage_in_bytes")),
@@ -20,6 +21,17 @@ def resident() -> int | None:
         return int(_PROCESS.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
         return None
+
+
+def peak() -> int | None:
+    """Return the most that this process ever held."""
+    try:
+        for line in _STATUS.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * _KIB
+    except (OSError, ValueError, IndexError):
+        pass
+    return None
 
 
 def available() -> int | None:

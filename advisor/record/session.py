@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from advisor.reading.program_settings import Recorded
-from advisor.record import INLINE, NONE, SECOND_PASS, environment, load, overhead, places
+from advisor.record import INLINE, NONE, SECOND_PASS, environment, load, memory, overhead, places
 from advisor.record.hooks import Hooks
 from advisor.record.passes import Passes
 from advisor.record.repeats import Repeats
@@ -237,6 +237,7 @@ class Session:
             unprofiled_step_ms=self._unprofiled,
             repeats=self._repeats.found if self._repeats is not None else None,
             event_ns=self._event_ns(),
+            peak_resident_bytes=memory.peak(),
             waited_share=found.waited_share if found else None,
             others_cores=found.others_cores if found else None,
             stacks=stacks,

@@ -25,6 +25,8 @@ FORWARD, BACKWARD, OPTIMIZER, ZERO_GRAD = range(4)
 _MOST_ATTEMPTS = 6
 _AT_ONCE_NS = 1_000_000
 """Frames that were open before a recording begin in it one after the other, within this."""
+_COMPARED = 200
+"""Frames of a stack that are compared with others: a hostile one must not cost its length squared."""
 # No program nests so deep; what does is taken in one pass, node by node, rather than level by level again and again.
 _DEEPEST = 2000
 # Nodes of the autograd graph, which the autograd profiler of 2021 records without the engine around them.
@@ -292,6 +294,31 @@ class Host:
             if key in self.node_of and len(stacks):
                 own[self.node_of[key]] = index[self._recorded.tables[key]["stack"]]
         return self.flow(own), functions
+
+    def parting(self, known: Ints, asked: Ints) -> Ints:
+        """Return for each of *asked* the place (code) where the stacks of *known* nodes part from its own, -1 where unknown.
+
+        It is the user's frame that follows, from the innermost on, the frames that the two have in common, where all that have
+        as many in common agree.
+        """
+        stacks, out = self._recorded.stacks, np.full(len(asked), -1, np.int64)
+        if "op" not in self.node_of or not len(asked):
+            return out
+        code_of = np.full(self.size, -1, np.int64)
+        code_of[self.node_of["op"]] = self._recorded.tables["op"]["stack"]
+        follow: dict[tuple[str, ...], set[str]] = {}
+        for code in distinct(code_of[known]).tolist():
+            frames = tuple(stacks[code].split(";")) if code >= 0 and stacks[code] else ()
+            for depth in range(1, min(len(frames), _COMPARED)):
+                follow.setdefault(frames[:depth], set()).add(frames[depth])
+        parted: dict[int, int] = {}
+        for code in distinct(code_of[asked]).tolist():
+            frames = tuple(stacks[code].split(";")[:_COMPARED]) if code >= 0 and stacks[code] else ()
+            depth = next((depth for depth in range(len(frames), 0, -1) if frames[:depth] in follow), 0)
+            others = follow[frames[:depth]] - set(frames[depth : depth + 1]) if depth else set()
+            place = parse_frame(next(iter(others)), self.libraries) if len(others) == 1 else None
+            parted[code] = self._place(place) if place is not None and place.user else -1
+        return np.array([parted[code] for code in code_of[asked].tolist()], np.int64)
 
     def _places_before(self, users: Ints, libraries: Ints) -> None:
         """Keep the places of the Python before operators: of its own line, and of the library's function that it called."""

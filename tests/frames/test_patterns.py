@@ -257,6 +257,29 @@ def test_recompute_is_what_runs_forward_inside_backward(tmp_path: Path) -> None:
     assert (row["own_ns"], row["backward_ns"], row["length"]) == (107_000, 107_000, 3)
 
 
+def test_on_the_cpu_recompute_is_all_of_its_time_at_the_line_that_asked_for_it(tmp_path: Path) -> None:
+    """The block runs at lines 18 and 29, called from 44 in the forward pass and from 99 in the backward pass."""
+    block = "net.py(18): forward;net.py(29): forward;"
+    b = TraceBuilder(None, host_us=0)
+    stacks = {"forward": block + "net.py(44): forward;net.py(97): fit", "again": block + "net.py(99): fit"}
+    with b.op("aten::mkldnn_convolution", us=50), b.op("aten::add", us=10):
+        pass
+    with b.op("aten::linear", seq=1, args={"Call stack": stacks["forward"]}), b.op("aten::addmm", us=100):
+        pass
+    with b.backward("ReluBackward0", 2):
+        b.idle(us=20)  # hooks, before the first operator
+        with b.op("aten::linear", seq=10, args={"Call stack": stacks["again"]}), b.op("aten::addmm", us=100):
+            pass
+        b.idle(us=30)  # Python from one operator to the next
+        with b.op("aten::relu", seq=11, us=5, args={"Call stack": stacks["again"]}):
+            pass
+        with b.op("aten::threshold_backward", us=6):
+            pass
+    (row,) = frame(b, tmp_path).to_dict("records")
+    assert (row["kind"], row["file"], row["line"], row["length"]) == ("recompute", "net.py", 44, 2)
+    assert row["cost_ns"] == 155_000
+
+
 # ---- transfers
 
 

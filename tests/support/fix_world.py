@@ -435,6 +435,10 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "model": Hub(),
         "self": SimpleNamespace(blocks=[nn.Linear(8, 8), nn.Linear(8, 8)], checkpointed=1),
     },
+    "cpu/unneeded-checkpointing": lambda scope: {
+        "model": Hub(),
+        "self": SimpleNamespace(blocks=[nn.Linear(8, 8), nn.Linear(8, 8)]),
+    },
 }
 """Names that mean something else, or something at all, in the snippets of one rule only."""
 

@@ -10,7 +10,7 @@ from advisor.frames.patterns.dense_embedding import MILLION
 from advisor.frames.patterns.find import Patterns, find
 from advisor.frames.patterns.tree import Pairs, join
 from advisor.frames.schema import COMMON, Schema, integer, real, text
-from advisor.intervals import Bools, Ints, distinct
+from advisor.intervals import Bools, Ints, distinct, fetch
 from advisor.timeline.calls import BACKWARD
 from advisor.timeline.context import Context
 from advisor.timeline.ledger import BUSY
@@ -91,14 +91,19 @@ def build(context: Context) -> pd.DataFrame:
         np.minimum.at(first, part.row, work.start[part.index])
         np.maximum.at(last, part.row, work.end[part.index])
         start, end = np.where(last >= 0, first, start), np.where(last >= 0, last, end)
+    node = gather([pattern.node for pattern in parts])
     frame = context.common(
         start=start,
         dur=np.maximum(end - start, 0),
         cost=join(own, patterns.partly).total(context.work_cost, size) + idle_ns + _on_cpu(context, patterns),
-        node=gather([pattern.node for pattern in parts]),
+        node=node,
         device=_of_first(inside, work.device, size),
         stream=_of_first(inside, work.stream, size),
     )
+    library = context.recording.host.attributes.library
+    placed = gather([np.full(len(p), -1) if p.user is None else p.user for p in parts])
+    user = np.where(placed >= 0, placed, fetch(context.recording.host.attributes.user, node))
+    frame |= context.places(user, fetch(library, node))
     frame |= {
         "kind": context.labels(kind, [pattern.kind for pattern in parts]),
         "kernel_count": np.bincount(inside.row, minlength=size),

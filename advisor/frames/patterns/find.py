@@ -45,6 +45,8 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     full_sorts,
     quantile_sorts,
 )
+_WHOLE = frozenset({"recompute"})
+"""Kinds that are calls of modules: on the CPU all their time goes with them, the Python between their operators as well."""
 _COMPUTES_ON_HOST = frozenset({"pingpong", "host-sampling"})
 """Kinds whose computing on the CPU goes with their copies; what makes a tensor there is a finding of its own."""
 
@@ -86,6 +88,12 @@ def find(context: Context) -> Patterns:
 def _idle(tree: Tree, occurrences: Occurrences) -> Pairs:
     """Segments of idle time that rows own: those that the launching host thread spends in them, and the waits for their copies."""
     context, ledger = tree.context, tree.context.ledger
+    if context.cpu_program and occurrences.kind in _WHOLE:
+        # The Python between their operators lies inside a node of the backward pass, and is that node's in the ledger.
+        return spread(
+            np.searchsorted(ledger.start_ns, occurrences.begin, side="left"),
+            np.searchsorted(ledger.end_ns, occurrences.end, side="right"),
+        )
     if not occurrences.idle or not context.idle_trusted or context.device < 0:
         return NOTHING
     # The idle time before its last work is still its own, though the call that launched it has returned.

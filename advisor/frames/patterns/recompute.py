@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from advisor.frames.patterns.tree import HIGHEST, Occurrences, Tree
-from advisor.intervals import distinct
+from advisor.intervals import Ints, distinct
 from advisor.timeline.calls import BACKWARD
 
 # The derivative of no operator calls these: inside a node of the autograd graph they are a forward pass run again.
@@ -17,6 +17,16 @@ _FORWARD_ONLY = re.compile(
     r"|scaled_dot_product_attention|embedding|max_pool2d|adaptive_avg_pool2d)$"
 )
 _CHECKPOINT = "CheckpointFunctionBackward"
+
+
+def _called_at(tree: Tree, again: Ints) -> Ints:
+    """Places that called what runs again, -1 where the stacks do not tell: the stack says only where the backward pass began.
+
+    The forward pass runs the same lines, called by the checkpointed call instead of by the backward pass.
+    """
+    host = tree.host
+    ops = host.node_of.get("op", again[:0])
+    return host.parting(ops[host.attributes.phase[ops] != BACKWARD], again)
 
 
 def recompute(tree: Tree) -> Occurrences | None:
@@ -56,11 +66,13 @@ def recompute(tree: Tree) -> Occurrences | None:
     return Occurrences(
         kind="recompute",
         node=place,
-        begin=tree.host.start[first],
+        # On the CPU what prepares it (random state, hooks) is Python in the node before its first operator.
+        begin=tree.host.start[which if tree.context.cpu_program else first],
         end=finish,
         inside=own,
         own=own,
         idle=True,
+        user=_called_at(tree, place),
         figures={"length": np.bincount(row), "dims": tree.dims(place)},
         details=[tree.context.names[code].rpartition(" ")[2] for code in tree.host.name[which].tolist()],
     )

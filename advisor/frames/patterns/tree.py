@@ -73,7 +73,7 @@ class Occurrences:
     *node* is the node of the forest that it is told by; *begin* and *end* are host times; *inside* is the GPU work of the
     occurrence, *own* the part that the fix would spare and *partly* what it replaces by faster work. *idle*: the host's idle
     inside it is its own as well. *ops* are the rows of `ops` whose time on the CPU is its own, in a program that runs there
-    alone.
+    alone. *user* are the places (codes) of rows where they are not those of their nodes, -1 where they are.
     """
 
     kind: str
@@ -86,6 +86,7 @@ class Occurrences:
     ops: Pairs = field(default_factory=lambda: NOTHING)
     partly: Pairs = field(default_factory=lambda: NOTHING)
     figures: dict[str, Ints] = field(default_factory=dict)
+    user: Ints | None = None
     details: list[str] = field(default_factory=list)
 
     def __len__(self) -> int:
