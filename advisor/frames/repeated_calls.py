@@ -16,7 +16,7 @@ _BY = "`advisor record`"
 SCHEMA = Schema(
     "repeated_calls",
     "an operator inside calls of modules of which some computed again what the same step had computed, at the line of these calls; "
-    "of the forward pass of a program on the CPU, as `advisor record` watched one step; no rows where it did not",
+    "and in their backward pass, of a program on the CPU, as `advisor record` watched one step; no rows where it did not",
     (
         *COMMON,
         text("name", "the operator", "name"),
@@ -34,7 +34,9 @@ def _rows(context: Context) -> tuple[Ints, Ints, list[str]]:
     if recorded is None or not recorded.repeats or not len(nodes):
         return np.zeros(0, np.int64), np.zeros(0, np.int64), []
     index, functions = context.recording.host.within_frames([(entry.file, entry.line) for entry in recorded.repeats])
-    at = np.where(context.phases(nodes) == BACKWARD, -1, index[nodes])
+    # The stack of a backward pass says where it was called; its operators are those calls' whose derivatives they compute.
+    forward = np.where(context.recording.host.attributes.phase == BACKWARD, -1, index)
+    at = context.recording.host.with_backward(forward)[nodes]
     return np.flatnonzero(at >= 0), at[at >= 0], functions
 
 
