@@ -42,6 +42,8 @@ _PLUMBING = frozenset(
         "torch/_compile.py",
     }
 )  # fmt: skip
+# In these files a few functions do work of their own.
+_WORKING = frozenset({"state_dict", "_save_to_state_dict", "load_state_dict", "_load_from_state_dict"})
 _FRAME = re.compile(r"^(?P<file>.*)\((?P<line>\d+)\): (?P<function>.*)$", re.DOTALL)
 
 
@@ -71,7 +73,7 @@ def parse_frame(text: str, libraries: frozenset[str] = LIBRARIES) -> Place | Non
         return None
     raw = match["file"].replace("\\", "/")
     path = clean_path(raw)
-    if path in _PLUMBING or path.startswith(("<frozen", _RECORDER)):
+    if (path in _PLUMBING and match["function"] not in _WORKING) or path.startswith(("<frozen", _RECORDER)):
         return None
     return Place(path, min(int(match["line"][:9]), 1 << 30), match["function"], _is_user(raw, path, libraries))
 

@@ -93,6 +93,22 @@ def operators_of_thirty_microseconds(over: bool) -> TraceBuilder:
     return loop(us=29.999 if over else 30)
 
 
+# 100 turns of six small operators and a comparison of 40 us, which is the loop's as well: 600 x 5 + 100 x 43 us.
+@fires(cost_ms=7.3, occurrences=2100, severity="high")
+def a_turn_that_compares_a_whole_map() -> TraceBuilder:
+    b = TraceBuilder(None, host_us=0)
+    for _ in range(3):
+        with b.step():
+            with b.op("aten::mkldnn_convolution", us=1000):
+                pass
+            with b.python("train.py(8): count"):
+                for name in ("aten::eq", *ASSIGNMENT) * 100:
+                    b.idle(us=3)
+                    with b.op(name, us=40 if name == "aten::eq" else 2):
+                        pass
+    return b
+
+
 @edge
 def two_hundred_a_step(over: bool) -> TraceBuilder:
     return loop(100 if over else 99, ("aten::select", "aten::item"), rest_us=100)

@@ -435,6 +435,11 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "model": Hub(),
         "self": SimpleNamespace(blocks=[nn.Linear(8, 8), nn.Linear(8, 8)], checkpointed=1),
     },
+    "cpu/state-dict-in-loop": lambda scope: {
+        "model": nn.Linear(8, 8),
+        "shadow": nn.Linear(8, 8).requires_grad_(requires_grad=False),
+        "decay": 0.99,
+    },
     "cpu/unneeded-checkpointing": lambda scope: {
         "model": Hub(),
         "self": SimpleNamespace(blocks=[nn.Linear(8, 8), nn.Linear(8, 8)]),

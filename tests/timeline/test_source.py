@@ -100,3 +100,9 @@ def test_home_directories_leave_every_text(text: str, left: str) -> None:
 def test_a_hostile_name_costs_one_pass() -> None:
     assert scrub("/a" * 500_000 + "home").endswith("home")
     assert scrub("/home/x" * 100_000 + "/y") == "y"
+
+
+def test_a_function_of_a_plumbing_file_that_does_work_is_a_place() -> None:
+    place = parse_frame("site-packages/torch/nn/modules/module.py(2143): _save_to_state_dict")
+    assert place is not None
+    assert (place.file, place.line, place.user) == ("torch/nn/modules/module.py", 2143, False)
