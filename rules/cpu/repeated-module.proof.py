@@ -40,10 +40,15 @@ def with_its_backward_pass() -> TraceBuilder:
             for call in range(4):
                 with b.op("aten::mkldnn_linear", us=500, seq=10 * step + call, args={"Call stack": stack}):
                     pass
-                with b.op("aten::mkldnn_linear", us=1000, args={"Call stack": "model.py(21): decode;train.py(7): main"}):
+                with b.op(
+                    "aten::mkldnn_linear", us=1000, args={"Call stack": "model.py(21): decode;train.py(7): main"}
+                ):
                     pass
             for call in range(4):
-                with b.backward("MkldnnLinearBackward0", 10 * step + call), b.op("aten::mkldnn_linear_backward", us=700):
+                with (
+                    b.backward("MkldnnLinearBackward0", 10 * step + call),
+                    b.op("aten::mkldnn_linear_backward", us=700),
+                ):
                     pass
     return b
 
