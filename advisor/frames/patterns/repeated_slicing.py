@@ -7,6 +7,7 @@ slices autograd makes n of these and adds them: about 3 n passes over x, where u
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,36 +22,43 @@ from advisor.timeline.calls import BACKWARD
 _NODE = r"(?:Slice|Select|Narrow|Index|IndexSelect|MaskedSelect|Gather|Take|Diagonal)Backward\d*$"
 _ENGINE = re.compile(r"^autograd::engine::evaluate_function: " + _NODE)
 _BACKWARD = re.compile("^" + _NODE)
-_PLACED = re.compile(r"^(?:Slice|Select|Narrow|Diagonal)Backward|: (?:Slice|Select|Narrow|Diagonal)Backward")
-"""Nodes of slices that numbers tell: their arguments say which of a tensor's parts they are of."""
-_SLICES = re.compile(
-    r"^aten::(?:slice|select|narrow|index|index_select|masked_select|gather|take|diagonal|__getitem__)$"
-)
+_PLACED = frozenset({"aten::slice_backward", "aten::select_backward"})
+"""Operators in such a node whose arguments say which part of the tensor it is of."""
 _VIEWS = re.compile(r"^aten::(?:slice|select|narrow|diagonal)$")
+_PICKS = re.compile(r"^aten::(?:index|index_select|masked_select|gather|take)$")
 _WRITES = re.compile(
     r"^aten::(?:(?:_?index_(?:put|add|copy|fill)|scatter(?:_add|_reduce)?|masked_(?:scatter|fill)|copy)_|zeros_like)$"
 )
+_PUTS = re.compile(r"^autograd::engine::evaluate_function: IndexPutBackward\d*$")
 _JOINS = re.compile(r"^aten::(?:stack|cat|concat|concatenate|[hvd]stack)$")
 _SUMS = re.compile(r"^aten::add_?$")
 LEAST = 3
 """Slices of one tensor from which on it is a pattern: queries, keys and values of one product are three."""
-_OF_CALLS = 1 / 3
-"""Part of a loop's operators that slice, from which on the loop is for its slices: feats[owner == i].mean(0) has one of three, a
-step of a recurrent cell one of five or more."""
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(eq=False)
 class _Sliced:
-    """Backward nodes of slices: the forward operator that Python called (-1: unknown), the elements of the whole and the slice."""
+    """Backward nodes of slices, by columns.
+
+    *forward* is the operator that Python called (-1: unknown), *whole* and *part* are elements, *dims* tells the shape of the
+    whole, and *told* the arguments that say which part it is (-1: unknown). *added*: to gradients of the same tensor.
+    """
 
     node: Ints
     forward: Ints
     whole: Ints
     part: Ints
     dims: Ints
-    added: Bools
     told: Ints
+    added: Bools
+
+    def where(self, keep: Bools) -> _Sliced:
+        """Some of them."""
+        node, forward, whole, part, dims, told = (
+            column[keep] for column in (self.node, self.forward, self.whole, self.part, self.dims, self.told)
+        )
+        return _Sliced(node, forward, whole, part, dims, told, self.added[keep])
 
 
 def repeated_slices(tree: Tree) -> Occurrences | None:
@@ -58,7 +66,7 @@ def repeated_slices(tree: Tree) -> Occurrences | None:
 
     ``repeats`` are the slices, ``length`` the elements of the tensor, and ``part`` what one pass spares of the time that it owns:
     of a slice's backward all but the slice's part of the tensor. In a program on the CPU it owns the views of the forward pass
-    and the Python that leads to them as well; on a line that calls hundreds of tiny operators, a third of which slice, all of
+    and the Python that leads to them as well; on a line that calls hundreds of tiny operators, and is there to slice, all of
     them.
     """
     sliced = _sliced(tree)
@@ -71,12 +79,10 @@ def repeated_slices(tree: Tree) -> Occurrences | None:
     of, size = of.ravel(), len(groups)
     number = summed(of, 1, size)
     kept = number >= LEAST * _tensors(tree, sliced, of, number)
-    renumbered = np.where(kept, np.cumsum(kept) - 1, -1)
-    chosen = np.flatnonzero(kept[of])
-    if not len(chosen):
+    if not kept.any():
         return None
-    sliced = _Sliced(*(getattr(sliced, name)[chosen] for name in _Sliced.__dataclass_fields__))
-    return _occurrences(tree, sliced, renumbered[of[chosen]], groups[kept])
+    chosen = kept[of]
+    return _occurrences(tree, sliced.where(chosen), (np.cumsum(kept) - 1)[of[chosen]], groups[kept])
 
 
 def _occurrences(tree: Tree, sliced: _Sliced, row: Ints, groups: Ints) -> Occurrences:
@@ -89,15 +95,15 @@ def _occurrences(tree: Tree, sliced: _Sliced, row: Ints, groups: Ints) -> Occurr
     np.maximum.at(end, row, host.end[told])
     whole = np.zeros(size, np.int64)
     np.maximum.at(whole, row, sliced.whole)
-    spared = 1 - np.minimum(sliced.part / np.maximum(sliced.whole, 1), 1.0)
-    work = tree.launched_below(sliced.node)
-    launched = Pairs(row[work.row], work.index)
+    back = _backward(tree, sliced, row, groups)
+    work = tree.launched_below(back.node)
+    launched = Pairs(back.row[work.row], work.index)
     ops, python, part = NOTHING, NOTHING, np.zeros(size)
     if tree.context.cpu_program:
-        ops, python, part = _on_cpu(tree, sliced, row, groups, spared)
+        ops, python, part = _on_cpu(tree, sliced, row, groups, back)
     else:
-        taken = summed(work.row, (tree.work.end - tree.work.start)[work.index], len(row))
-        part = np.bincount(row, taken * spared, size) / np.maximum(np.bincount(row, taken, size), 1)
+        taken = summed(work.row, (tree.work.end - tree.work.start)[work.index], len(back.row))
+        part = np.bincount(back.row, taken * back.spared, size) / np.maximum(np.bincount(back.row, taken, size), 1)
     return Occurrences(
         kind="repeated-slicing",
         node=first,
@@ -116,6 +122,32 @@ def _occurrences(tree: Tree, sliced: _Sliced, row: Ints, groups: Ints) -> Occurr
     )
 
 
+@dataclass(eq=False)
+class _Backward:
+    """Nodes of the backward pass, the group of each, and the part of its time that one pass over the tensor spares."""
+
+    node: Ints
+    row: Ints
+    spared: Floats
+
+
+def _backward(tree: Tree, sliced: _Sliced, row: Ints, groups: Ints) -> _Backward:
+    """Return the backward of the slices, and of what a line writes by the masks that it picks by.
+
+    The gradient of ``out[mask] = f(x[mask])`` is a copy of out's, with zeros at the mask: another pass for each mask.
+    """
+    host, size = tree.host, len(groups)
+    spared = 1 - np.minimum(sliced.part / np.maximum(sliced.whole, 1), 1.0)
+    puts = tree.ops(tree.codes_of(lambda name: _PUTS.match(name) is not None))
+    vague = np.bincount(row, sliced.told < 0, size) > 0
+    known = {(step, user): at for at, (step, user, _) in enumerate(groups.tolist()) if vague[at] and user >= 0}
+    step, user = tree.context.recording.step_of(host.start[puts]), host.attributes.user[puts]
+    of = np.array([known.get(key, -1) for key in zip(step.tolist(), user.tolist(), strict=True)], np.int64)
+    puts, of = puts[of >= 0], of[of >= 0]
+    mean = np.bincount(row, spared, size) / np.maximum(np.bincount(row, minlength=size), 1)
+    return _Backward(np.append(sliced.node, puts), np.append(row, of), np.append(spared, mean[of]))
+
+
 def _sliced(tree: Tree) -> _Sliced | None:
     host = tree.host
     nodes = tree.ops(tree.codes_of(lambda name: _ENGINE.match(name) is not None))
@@ -125,31 +157,31 @@ def _sliced(tree: Tree) -> _Sliced | None:
     flags[nodes] = True
     place = np.full(host.size, -1, np.int64)
     place[nodes] = np.arange(len(nodes))
-    zeros = tree.ops(tree.codes_of("aten::zero_".__eq__))
-    around = host.above(zeros, flags, HIGHEST)
-    zeros, around = zeros[around >= 0], place[around[around >= 0]]
-    dims = np.full(len(nodes), -1, np.int64)
-    dims[around] = tree.dims(zeros)
-    made, told, part = (np.full(len(nodes), -1, np.int64) for _ in range(3))
-    inner = tree.ops(tree.codes_of(lambda name: _BACKWARD.match(name) is not None))
-    at = fetch(place, host.parent[inner])
-    made[at[at >= 0]] = inner[at >= 0]
-    sums = tree.ops(tree.codes_of(lambda name: _SUMS.match(name) is not None))
-    at = fetch(place, fetch(host.attributes.op, host.parent[sums]))
+
+    def around(holds: Callable[[str], bool]) -> tuple[Ints, Ints]:
+        """Operators of some names that run in one of the nodes, and the number of that node."""
+        found = tree.ops(tree.codes_of(holds))
+        at = fetch(place, host.above(found, flags, HIGHEST))
+        return found[at >= 0], at[at >= 0]
+
+    def elements(of: Ints) -> Ints:
+        found: Ints = tree.shapes.column(of, lambda operands: size_of(operands[0]) if operands else -1)
+        return found
+
+    dims, told, part = (np.full(len(nodes), -1, np.int64) for _ in range(3))
+    zeros, at = around("aten::zero_".__eq__)
+    dims[at] = tree.dims(zeros)
+    inner, at = around(lambda name: _BACKWARD.match(name) is not None)
+    part[at] = elements(tree.dims(inner))
+    called, at = around(_PLACED.__contains__)
+    told[at] = tree.context.op_column(called, "concrete")
+    sums, at = around(lambda name: _SUMS.match(name) is not None)
     added: Bools = np.zeros(len(nodes), np.bool_)
-    added[at[at >= 0]] = True
-    whole = tree.shapes.column(dims, lambda operands: size_of(operands[0]) if operands else -1)
-    known = made >= 0
-    part[known] = tree.shapes.column(tree.dims(made[known]), lambda operands: size_of(operands[0]) if operands else -1)
-    placed = tree.codes_of(lambda name: _PLACED.search(name) is not None)[host.name[nodes]]
-    called = tree.ops(tree.codes_of(lambda name: name in ("aten::slice_backward", "aten::select_backward")))
-    at = fetch(place, host.above(called, flags, HIGHEST))
-    told[at[at >= 0]] = tree.context.op_column(called[at >= 0], "concrete")
-    told = np.where(placed, told, -1)
-    whole_known = whole > 0
-    nodes = nodes[whole_known]
-    rest = (whole, np.maximum(part, 0), dims, added, told)
-    return _Sliced(nodes, _forward(tree, nodes), *(values[whole_known] for values in rest))
+    # The engine's own: not what a node computes by.
+    added[at[fetch(host.attributes.op, host.parent[sums]) == nodes[at]]] = True
+    whole = elements(dims)
+    found = _Sliced(nodes, _forward(tree, nodes), whole, np.maximum(part, 0), dims, told, added)
+    return found.where(whole > 0)
 
 
 def _forward(tree: Tree, nodes: Ints) -> Ints:
@@ -158,7 +190,8 @@ def _forward(tree: Tree, nodes: Ints) -> Ints:
     own = np.full(host.size, -1, np.int64)
     top = tree.outermost[host.attributes.phase[tree.outermost] != BACKWARD]
     own[top] = top
-    return host.with_backward(own)[nodes]
+    found: Ints = host.with_backward(own)[nodes]
+    return found
 
 
 def _tensors(tree: Tree, sliced: _Sliced, of: Ints, number: Ints) -> Ints:
@@ -169,13 +202,15 @@ def _tensors(tree: Tree, sliced: _Sliced, of: Ints, number: Ints) -> Ints:
     something else that reads a tensor of that shape between two slices makes these two tensors', as from layer to layer.
     """
     size = len(number)
-    least = np.maximum(number - summed(of, sliced.added.astype(np.int64), size), 1)
+    least: Ints = np.maximum(number - summed(of, sliced.added.astype(np.int64), size), 1)
     vague = sliced.told < 0
     kinds = np.unique(np.stack([of[~vague], sliced.told[~vague]], axis=1), axis=0)
     parts = summed(kinds[:, 0], 1, size) + summed(of[vague], 1, size)
     least = np.maximum(least, -(-number // np.maximum(parts, 1)))
     chosen = np.flatnonzero(vague)
-    return np.maximum(least, _runs(tree, sliced, of, chosen, size)) if len(chosen) else least
+    if len(chosen):
+        least = np.maximum(least, _runs(tree, sliced, of, chosen, size))
+    return least
 
 
 def _runs(tree: Tree, sliced: _Sliced, of: Ints, chosen: Ints, size: int) -> Ints:
@@ -197,25 +232,26 @@ def _runs(tree: Tree, sliced: _Sliced, of: Ints, chosen: Ints, size: int) -> Int
     shape = np.array([number[shapes[code]] for code in sliced.dims[chosen].tolist()], np.int64)
     before = np.searchsorted(keys, shape * (len(tops) + 1) + np.searchsorted(host.start[tops], host.start[told]))
     runs = np.unique(np.stack([of[chosen], before], axis=1), axis=0)
-    return summed(runs[:, 0], 1, size)
+    found: Ints = summed(runs[:, 0], 1, size)
+    return found
 
 
 def _same(name: str) -> bool:
-    """Whether an operator slices, or writes into a tensor beside those that are sliced, as a loop over masks does."""
-    return _SLICES.match(name) is not None or _WRITES.match(name) is not None
+    """Tell whether an operator slices, or writes into a tensor beside those that are sliced, as a loop over masks does."""
+    return any(kind.match(name) for kind in (_VIEWS, _PICKS, _WRITES))
 
 
-def _on_cpu(tree: Tree, sliced: _Sliced, row: Ints, groups: Ints, spared: Floats) -> tuple[Pairs, Pairs, Floats]:
-    """What each row owns of a program on the CPU: operators, segments of Python before them, and the part that one pass spares."""
+def _on_cpu(tree: Tree, sliced: _Sliced, row: Ints, groups: Ints, back: _Backward) -> tuple[Pairs, Pairs, Floats]:
+    """Operators that each row owns, segments of Python that lead to them, and the part of both that one pass spares."""
     host, size = tree.host, len(groups)
-    below = tree.ops_below(sliced.node)
-    backward = Pairs(row[below.row], below.index)
+    below = tree.ops_below(back.node)
+    backward = Pairs(back.row[below.row], below.index)
     cost = tree.context.ledger.cost(len(tree.context.op_rows), "compute", "communication")
-    kept = np.bincount(backward.row, cost[backward.index] * (1 - spared[below.row]), size)
+    kept = np.bincount(backward.row, cost[backward.index] * (1 - back.spared[below.row]), size)
     views = tree.codes_of(lambda name: _VIEWS.match(name) is not None)
     has = (sliced.forward >= 0) & views[host.name[np.maximum(sliced.forward, 0)]]
     forward = tree.ops_below(sliced.forward[has])
-    ops = [backward, Pairs(row[has][forward.row], forward.index), _loop(tree, row, groups)]
+    ops = [backward, Pairs(row[has][forward.row], forward.index), _masks(tree, sliced, row), _loop(tree, row, groups)]
     pairs = Pairs(np.concatenate([one.row for one in ops]), np.concatenate([one.index for one in ops])).each_once()
     segments, behind = operator_calls.python(tree.context)
     order = np.argsort(pairs.index, kind="stable")
@@ -224,6 +260,14 @@ def _on_cpu(tree: Tree, sliced: _Sliced, row: Ints, groups: Ints, spared: Floats
     python = Pairs(pairs.row[order][low[led]], segments[led])
     whole = pairs.total(cost, size) + python.total(tree.context.ledger.dur_ns, size)
     return pairs, python, 1 - kept / np.maximum(whole, 1)
+
+
+def _masks(tree: Tree, sliced: _Sliced, row: Ints) -> Pairs:
+    """Rows of `ops` that look for the places of a mask: the same values by indices that are sorted once need none."""
+    has = sliced.forward >= 0
+    below = tree.ops_below(sliced.forward[has])
+    found = tree.codes_of("aten::nonzero".__eq__)[tree.host.name[tree.context.op_rows[below.index]]]
+    return Pairs(row[has][below.row], below.index).where(found)
 
 
 def _loop(tree: Tree, row: Ints, groups: Ints) -> Pairs:
@@ -247,10 +291,14 @@ def _loop(tree: Tree, row: Ints, groups: Ints) -> Pairs:
     flags: Bools = np.zeros(host.size, np.bool_)
     flags[context.op_rows] = operator_calls.looped(context)
     looped = flags[tops]
-    slices, joins = (tree.codes_of(lambda name, kind=kind: kind.match(name) is not None) for kind in (_SLICES, _JOINS))
+    cuts = tree.codes_of(lambda name: _VIEWS.match(name) is not None)[host.name[tops]]
+    picked = tree.codes_of(lambda name: _PICKS.match(name) is not None)[host.name[tops]]
+    joins = tree.codes_of(lambda name: _JOINS.match(name) is not None)
     size = int(line.max()) + 1
-    cut = summed(line[looped & slices[host.name[tops]]], 1, size)
-    enough = (cut > 0) & (cut >= _OF_CALLS * summed(line[looped], 1, size))
+    calls, views, picks = (summed(line[chosen], 1, size) for chosen in (looped, looped & cuts, looped & picked))
+    # Groups are told by a mask each, and reduced: feats[owner == i].mean(0) picks in one of three. A recurrence slices as well,
+    # h * a[:, t] + b[:, t] in half of its operators, and stays a loop.
+    enough = (calls > 0) & ((2 * views > calls) | (3 * picks >= calls))
     kept = enough[line] & (looped | joins[host.name[tops]])
     tops, line = tops[kept], line[kept]
     step = context.recording.step_of(host.start[tops])
