@@ -103,7 +103,7 @@ def build(context: Context) -> pd.DataFrame:
         "reduces": np.array([_REDUCES.match(name) is not None for name in context.names], np.bool_)[outermost],
         "threads_per_core": _threads_per_core(context, len(rows)),
         "node": np.array([_NODE.search(name) is not None for name in context.names], np.bool_)[host.name[rows]],
-        "looped": _looped(context, rows, around, cost),
+        "looped": looped(context),
         "unbinds": _unbinds(context, rows),
         "element": element,
         "element_share": _element_share(context, rows, length, element),
@@ -233,6 +233,23 @@ def _parts(context: Context) -> tuple[Ints, Ints]:
     owned = np.flatnonzero(ledger.through(*OWNED) & (ledger.row >= 0))
     python, behind = context.once(_python)
     return np.concatenate([owned, python]), np.concatenate([ledger.row[owned], behind])
+
+
+def python(context: Context) -> tuple[Ints, Ints]:
+    """Segments of short Python before operators of the main thread, and the row of the operator that each leads to."""
+    return context.once(_python)
+
+
+def looped(context: Context) -> Bools:
+    """Flag the rows of lines that loop in Python: their column of that name."""
+    return context.once(_loops)
+
+
+def _loops(context: Context) -> Bools:
+    rows = nodes(context)
+    segments, row = context.once(_parts)
+    cost = summed(row, context.ledger.dur_ns[segments], len(rows))
+    return _looped(context, rows, _outermost(context, rows), cost)
 
 
 def parts(context: Context) -> tuple[Ints, Ints]:

@@ -224,6 +224,19 @@ def _small(scope: dict[str, Any]) -> dict[str, Any]:
 OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "transfer/copy-through-host": lambda scope: {name: torch.rand(4) for name in "hwb"},
     "cpu/python-time": lambda scope: {"log": io.StringIO()},
+    "gradient/repeated-slicing": lambda scope: {
+        "wave": torch.rand(2, 32, requires_grad=True),
+        "size": 8,
+        "hop": 4,
+        "x": torch.rand(2, 5, 4),
+        "h": torch.zeros(2, 6),
+        "cell": torch.nn.GRUCell(4, 6),
+        "owner": torch.tensor([0, 1, 2, 0, 1, 2, 0, 1]),
+        "groups": 3,
+        "tokens": torch.rand(8, 4),
+        "which": torch.tensor([0, 1, 1, 0, 1, 0, 0, 1]),
+        "experts": [torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)],
+    },
     "cpu/full-sort": lambda scope: {"distance": torch.rand(6, 8), "k": 3},
     "cpu/collective-wait": lambda scope: {
         "tensors": [torch.ones(4), torch.ones(2, 3)],

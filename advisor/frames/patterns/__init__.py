@@ -32,22 +32,26 @@ SCHEMA = Schema(
              "token), host-sampling (the next token is chosen on the CPU), compiled-copy (in a compiled region), "
              "unused-gradients (backward work behind the last gradient that an optimizer uses), dense-embedding (a gradient of "
              "all rows, of which few were read), long-convolution (computed directly), full-sort (on the CPU, of which few places "
-             "are read), quantile-sort (on the CPU, inside of a quantile)"),
+             "are read), quantile-sort (on the CPU, inside of a quantile), repeated-slicing (each slice of a tensor has a gradient "
+             "of the whole)"),
         integer("kernel_count", "", "pieces of GPU work in it: kernels, copies, memsets; with those of its backward"),
         integer("gpu_ns", "ns", "their durations, summed"),
         integer("own_count", "", "those of them that the fix would spare"),
         integer("own_ns", "ns", "the durations of those, summed"),
         integer("backward_ns", "ns", "what of own_ns runs in the backward pass"),
-        integer("idle_ns", "ns", "idle time of the GPU that it owns: the host was busy with it, or waited in it"),
+        integer("idle_ns", "ns", "idle time of the GPU that it owns: the host was busy with it, or waited in it; of a "
+                "repeated-slicing on the CPU the Python that leads to its operators"),
         integer("repeats", "", "turns of a loop; experts of a layer; no-cache: tokens of a sequence that it computes; gradients "
                 "that nothing uses, behind the last that is used; indices that read an embedding; weights for an output of a "
-                "convolution; places that are read of a full-sort; quantiles of a quantile-sort; NULL for other kinds"),
+                "convolution; places that are read of a full-sort; quantiles of a quantile-sort; slices of a repeated-slicing; "
+                "NULL for other kinds"),
         integer("length", "", "operators in one turn of a loop, or that ran again; experts that a token goes to; tokens "
                 "put behind a cache; no-cache: sequences; gradients that the backward pass stores; rows of an embedding; values "
-                "that a full-sort or a quantile-sort puts in order; NULL for other kinds"),
+                "that a full-sort or a quantile-sort puts in order; elements of the tensor of a repeated-slicing; NULL for other "
+                "kinds"),
         real("part", "share", "of what it owns, what a fix spares at most: of a dense-embedding the rows that were not read, of a "
-             "long-convolution what Fourier transforms do not take, of a full-sort or a quantile-sort what a selection does not; "
-             "NULL for other kinds"),
+             "long-convolution what Fourier transforms do not take, of a full-sort or a quantile-sort what a selection does not, "
+             "of a repeated-slicing the time without the slices' own parts of their gradients; NULL for other kinds"),
         integer("bytes", "bytes", "of what is copied, one way; NULL for other kinds"),
         integer("seq_len", "", "length of the rows that an attention's softmax runs over, of a cache that is copied; NULL where "
                 "unknown"),

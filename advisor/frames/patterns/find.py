@@ -16,6 +16,7 @@ from advisor.frames.patterns.generation import copied_cache, without_cache
 from advisor.frames.patterns.long_convolution import long_convolutions
 from advisor.frames.patterns.loop import loops
 from advisor.frames.patterns.recompute import recompute
+from advisor.frames.patterns.repeated_slicing import repeated_slices
 from advisor.frames.patterns.sampling import sampled_on_host
 from advisor.frames.patterns.sorts import full_sorts, quantile_sorts
 from advisor.frames.patterns.training_mode import training_mode
@@ -44,9 +45,8 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     long_convolutions,
     full_sorts,
     quantile_sorts,
+    repeated_slices,
 )
-_WHOLE = frozenset({"recompute"})
-"""Kinds that are calls of modules: on the CPU all their time goes with them, the Python between their operators as well."""
 _COMPUTES_ON_HOST = frozenset({"pingpong", "host-sampling"})
 """Kinds whose computing on the CPU goes with their copies; what makes a tensor there is a finding of its own."""
 
@@ -88,12 +88,8 @@ def find(context: Context) -> Patterns:
 def _idle(tree: Tree, occurrences: Occurrences) -> Pairs:
     """Segments of idle time that rows own: those that the launching host thread spends in them, and the waits for their copies."""
     context, ledger = tree.context, tree.context.ledger
-    if context.cpu_program and occurrences.kind in _WHOLE:
-        # The Python between their operators lies inside a node of the backward pass, and is that node's in the ledger.
-        return spread(
-            np.searchsorted(ledger.start_ns, occurrences.begin, side="left"),
-            np.searchsorted(ledger.end_ns, occurrences.end, side="right"),
-        )
+    if len(occurrences.python.row):
+        return occurrences.python
     if not occurrences.idle or not context.idle_trusted or context.device < 0:
         return NOTHING
     # The idle time before its last work is still its own, though the call that launched it has returned.

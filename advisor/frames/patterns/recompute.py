@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from advisor.frames.patterns.tree import HIGHEST, Occurrences, Tree
+from advisor.frames.patterns.tree import HIGHEST, NOTHING, Occurrences, Pairs, Tree, spread
 from advisor.intervals import Ints, distinct
 from advisor.timeline.calls import BACKWARD
 
@@ -17,6 +17,19 @@ _FORWARD_ONLY = re.compile(
     r"|scaled_dot_product_attention|embedding|max_pool2d|adaptive_avg_pool2d)$"
 )
 _CHECKPOINT = "CheckpointFunctionBackward"
+
+
+def _whole(tree: Tree, begin: Ints, end: Ints) -> Pairs:
+    """All segments of the ledger in each span, in a program on the CPU.
+
+    The Python there, that between the operators and what prepares them (random state, hooks), is inside a node of the backward
+    pass, and is that node's in the ledger.
+    """
+    if not tree.context.cpu_program:
+        return NOTHING
+    ledger = tree.context.ledger
+    first, last = np.searchsorted(ledger.start_ns, begin, side="left"), np.searchsorted(ledger.end_ns, end, side="right")
+    return spread(first, last)
 
 
 def _called_at(tree: Tree, again: Ints) -> Ints:
@@ -66,12 +79,12 @@ def recompute(tree: Tree) -> Occurrences | None:
     return Occurrences(
         kind="recompute",
         node=place,
-        # On the CPU what prepares it (random state, hooks) is Python in the node before its first operator.
-        begin=tree.host.start[which if tree.context.cpu_program else first],
+        begin=tree.host.start[first],
         end=finish,
         inside=own,
         own=own,
         idle=True,
+        python=_whole(tree, tree.host.start[which], finish),
         user=_called_at(tree, place),
         figures={"length": np.bincount(row), "dims": tree.dims(place)},
         details=[tree.context.names[code].rpartition(" ")[2] for code in tree.host.name[which].tolist()],

@@ -73,7 +73,8 @@ class Occurrences:
     *node* is the node of the forest that it is told by; *begin* and *end* are host times; *inside* is the GPU work of the
     occurrence, *own* the part that the fix would spare and *partly* what it replaces by faster work. *idle*: the host's idle
     inside it is its own as well. *ops* are the rows of `ops` whose time on the CPU is its own, in a program that runs there
-    alone. *user* are the places (codes) of rows where they are not those of their nodes, -1 where they are.
+    alone, and *python* the segments of the ledger that are its own besides: Python that leads to them. *user* are the places
+    (codes) of rows where they are not those of their nodes, -1 where they are.
     """
 
     kind: str
@@ -84,6 +85,7 @@ class Occurrences:
     own: Pairs
     idle: bool = False
     ops: Pairs = field(default_factory=lambda: NOTHING)
+    python: Pairs = field(default_factory=lambda: NOTHING)
     partly: Pairs = field(default_factory=lambda: NOTHING)
     figures: dict[str, Ints] = field(default_factory=dict)
     user: Ints | None = None
