@@ -1,4 +1,4 @@
-"""What operators take, and what takes their results: real sizes of broadcast operands, and the operators that follow."""
+"""Operands and takers of operators: real sizes of broadcast operands, and the operators that follow."""
 
 from __future__ import annotations
 

@@ -13,7 +13,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.frames.patterns.dense_embedding import MILLION
-from advisor.frames.patterns.operands import expansions, following, forward, keys, numbers, stored, strides, worked
+from advisor.frames.patterns.operands import (
+    around,
+    expansions,
+    following,
+    forward,
+    keys,
+    numbers,
+    stored,
+    strides,
+    worked,
+)
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Ints
@@ -32,7 +42,14 @@ and above that (32 MB, from where the C library maps memory anew for each tensor
 _REACH = 400
 _MOST = 20_000
 NONE, SQUARE, ABSOLUTE, SCALE, NORM_1, NORM_2, SUM, OTHER = range(8)
-"""What an operator does with the tensor of all pairs."""
+"""Uses of the tensor of all pairs by an operator."""
+_NEXT = {SQUARE: _SQUARED, NORM_2: _SQUARED, ABSOLUTE: _ABSOLUTE, NORM_1: _ABSOLUTE}
+_ALONE = {"square": SQUARE, "square_": SQUARE, "abs": ABSOLUTE, "abs_": ABSOLUTE}
+_SCALES = frozenset({"mul", "mul_", "div", "div_", "add", "sub"})
+_SUMS = frozenset({"sum", "mean", "nansum"})
+_NORMS = {"norm": 2, "linalg_vector_norm": 2, "linalg_norm": 2, "frobenius_norm": 1}
+"""Norms, and the place of their dimensions."""
+_TWO = ("2", "2.", "2.0")
 
 
 @dataclass(frozen=True)
@@ -45,54 +62,70 @@ class _All:
     times: int
 
 
+@dataclass(frozen=True)
+class _Made:
+    """Tensors of all pairs in order: the operators that make them."""
+
+    node: Ints
+    fact: list[_All]
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """A tensor that is summed up: its row, what is summed, and the operators that make and take it."""
+
+    row: int
+    form: int
+    nodes: list[int]
+
+
 def pairwise(tree: Tree) -> Occurrences | None:
     """One row per tensor of all pairs on the CPU that is summed up, and used for nothing else.
 
     ``repeats`` says how many times larger than its operands it is, ``length`` over how many numbers of a pair it is summed.
     """
-    nodes = forward(tree, frozenset(_FIRST) | _WHOLE) if tree.context.cpu_program else np.zeros(0, np.int64)
+    made = _made(tree) if tree.context.cpu_program else None
+    sums = _sums(tree, made) if made is not None else []
+    if made is None or not sums:
+        return None
+    nodes = made.node[[one.row for one in sums]]
+    facts = [made.fact[one.row] for one in sums]
+    marks = [(row, node) for row, one in enumerate(sums) for node in one.nodes]
+    own = Pairs(*(np.array(column, np.int64) for column in zip(*marks, strict=True)))
+    wide = expansions(tree, nodes, np.array([math.prod(fact.shape) for fact in facts], np.int64))
+    own = Pairs(np.concatenate([wide.row, own.row]), np.concatenate([wide.index, own.index]))
+    return Occurrences(
+        kind="pairwise",
+        node=nodes,
+        begin=tree.host.start[nodes],
+        end=tree.host.end[[max(one.nodes) for one in sums]],
+        inside=NOTHING,
+        own=NOTHING,
+        ops=worked(tree, own, backward=np.ones(len(nodes), np.bool_)),
+        figures={
+            "repeats": np.array([fact.times for fact in facts], np.int64),
+            "length": np.array([math.prod(fact.shape[dim] for dim in fact.shared) for fact in facts], np.int64),
+            "part": np.full(len(nodes), MILLION, np.int64),
+            "dims": tree.dims(nodes),
+        },
+        details=[_FORMS[one.form] for one in sums],
+    )
+
+
+def _made(tree: Tree) -> _Made | None:
+    nodes = forward(tree, frozenset(_FIRST) | _WHOLE)
     if not len(nodes):
         return None
     steps = strides(tree)
     found, of = keys(tree, nodes, "dims", "strides")
     facts = [_all_pairs(tree.shapes.operands(dims), steps.operands(step)) for _, dims, step in found]
     known = np.array([fact is not None for fact in facts], np.bool_)[of]
-    nodes, of = nodes[known], of[known]
-    if not 0 < len(nodes) <= _MOST:
-        return None
-    shapes = sorted({fact.shape for fact in facts if fact is not None})
-    shape = np.array([shapes.index(fact.shape) if fact else -1 for fact in facts], np.int64)[of]
-    chains = _chains(tree, nodes, [facts[one] for one in of.tolist()], shape)
-    rows = np.array([row for row, _, _ in chains], np.int64)
-    if not len(rows):
-        return None
-    told = [facts[one] for one in of[rows].tolist()]
-    size = np.array([math.prod(fact.shape) if fact else 0 for fact in told], np.int64)
-    marks = [(row, node) for row, (_, _, chain) in enumerate(chains) for node in chain]
-    own = Pairs(*(np.array(column, np.int64) for column in zip(*marks, strict=True)))
-    wide = expansions(tree, nodes[rows], size)
-    own = Pairs(np.concatenate([wide.row, own.row]), np.concatenate([wide.index, own.index]))
-    last = np.array([max(chain) for _, _, chain in chains], np.int64)
-    return Occurrences(
-        kind="pairwise",
-        node=nodes[rows],
-        begin=tree.host.start[nodes[rows]],
-        end=tree.host.end[last],
-        inside=NOTHING,
-        own=NOTHING,
-        ops=worked(tree, own, backward=np.ones(len(rows), np.bool_)),
-        figures={
-            "repeats": np.array([fact.times if fact else 0 for fact in told], np.int64),
-            "length": np.array([math.prod(fact.shape[dim] for dim in fact.shared) if fact else 0 for fact in told], np.int64),
-            "part": np.full(len(rows), MILLION, np.int64),
-            "dims": tree.dims(nodes[rows]),
-        },
-        details=[_FORMS[form] for _, form, _ in chains],
-    )
+    told = [fact for fact in (facts[one] for one in of[known].tolist()) if fact is not None]
+    return _Made(nodes[known], told) if 0 < len(told) <= _MOST else None
 
 
 def _all_pairs(operands: tuple[Shape, ...], steps: tuple[Shape, ...]) -> _All | None:
-    """What two operands that broadcast against each other give; None where the result is not much larger than they are."""
+    """The result of two operands that broadcast against each other; None where the result is not much larger than they are."""
     if len(operands) < 2 or len(steps) < 2 or not operands[0] or not operands[1]:
         return None
     left, right = (stored(shape, step) for shape, step in zip(operands[:2], steps[:2], strict=True))
@@ -110,78 +143,79 @@ def _all_pairs(operands: tuple[Shape, ...], steps: tuple[Shape, ...]) -> _All | 
     return _All(shape, pairs, shared, size // both) if shared else None
 
 
-def _chains(tree: Tree, nodes: Ints, facts: list[_All | None], shape: Ints) -> list[tuple[int, int, list[int]]]:
-    """Rows whose tensor is summed up and not used again: the row, the form, and the nodes of its operators."""
-    host = tree.host
+def _sums(tree: Tree, made: _Made) -> list[_Sum]:
+    """Tensors that are summed up and not used again."""
+    host, nodes = tree.host, made.node
+    shapes = {shape: number for number, shape in enumerate(dict.fromkeys(fact.shape for fact in made.fact))}
+    shape = np.array([shapes[fact.shape] for fact in made.fact], np.int64)
     low = tree.after(nodes)
     high = low + _REACH
     # What follows the next tensor of that shape may be its.
     order = np.lexsort((nodes, host.thread[nodes], shape))
-    same = (shape[order][1:] == shape[order][:-1]) & (host.thread[nodes][order][1:] == host.thread[nodes][order][:-1])
+    same = (np.diff(shape[order]) == 0) & (np.diff(host.thread[nodes][order]) == 0)
     high[order[:-1][same]] = np.minimum(high[order[:-1][same]], nodes[order[1:][same]])
     behind = following(tree, nodes, low, high)
     found, of = keys(tree, behind.index, "dims", "concrete")
-    kinds, which = np.unique(np.stack([shape[behind.row], of], axis=1), axis=0, return_inverse=True)
-    first = {int(one): row for row, one in reversed(list(enumerate(shape.tolist())))}
-    uses = np.array([_use(tree, facts[first[one]], *found[key]) for one, key in kinds.tolist()], np.int64)
+    kind = {fact: number for number, fact in enumerate(dict.fromkeys(made.fact))}
+    facts, each = list(kind), np.array([kind[fact] for fact in made.fact], np.int64)
+    kinds, which = np.unique(np.stack([each[behind.row], of], axis=1), axis=0, return_inverse=True)
+    uses = np.array([_use(tree, facts[one], *found[key]) for one, key in kinds.tolist()], np.int64)
     use = uses[which.ravel()] if len(uses) else np.zeros(0, np.int64)
-    at, until = (np.searchsorted(behind.row, np.arange(len(nodes)), side=side) for side in ("left", "right"))
-    names = [tree.context.names[code] for code in host.name[nodes].tolist()]
+    behind, use = behind.where(use != NONE), use[use != NONE]
+    at, until = (np.searchsorted(behind.row, np.arange(len(nodes)), side=side).tolist() for side in ("left", "right"))
+    callers = around(tree, nodes).tolist()
     out = []
-    for row in range(len(nodes)):
-        if names[row] in _WHOLE:
-            out.append((row, _PRODUCT, [int(nodes[row])]))
+    for row, (node, name) in enumerate(zip(nodes.tolist(), host.name[nodes].tolist(), strict=True)):
+        operator, mine = tree.context.names[name], slice(at[row], until[row])
+        if operator in _WHOLE:
+            out.append(_Sum(row, _PRODUCT, [node]))
             continue
-        mine = slice(int(at[row]), int(until[row]))
-        used = [(int(kind), int(node)) for kind, node in zip(use[mine], behind.index[mine], strict=True) if kind != NONE]
-        form, chain = _form(_FIRST[names[row]], used)
-        fact = facts[row]
-        if form in _FORMS and fact is not None and (form != _ABSOLUTE or math.prod(fact.shape) > _CACHED):
-            out.append((row, form, [int(nodes[row]), *chain]))
+        form = _form(_FIRST[operator], use[mine].tolist())
+        if form in _FORMS and (form != _ABSOLUTE or math.prod(made.fact[row].shape) > _CACHED):
+            caller = callers[row]
+            inside = caller >= 0 and tree.context.names[host.name[caller]] == "aten::pairwise_distance"
+            out.append(_Sum(row, form, [*([caller] if inside else []), node, *behind.index[mine].tolist()]))
     return out
 
 
-def _form(form: int, used: list[tuple[int, int]]) -> tuple[int, list[int]]:
-    """Follow the uses of a tensor of all pairs up to its sum: what is summed (-1: none that is known), and the operators."""
-    chain = []
-    for place, (use, node) in enumerate(used):
-        chain.append(node)
-        if use == SQUARE and form == _DIFFERENCE:
-            form = _SQUARED
-        elif use == ABSOLUTE and form == _DIFFERENCE:
-            form = _ABSOLUTE
-        elif use in (NORM_1, NORM_2) and form == _DIFFERENCE:
-            form = _SQUARED if use == NORM_2 else _ABSOLUTE
-            return (form if place == len(used) - 1 else -1), chain
+def _form(form: int, uses: list[int]) -> int:
+    """Follow the uses of a tensor of all pairs up to its sum, which has to be the last: what is summed; -1 for anything else."""
+    for place, use in enumerate(uses):
+        last = place == len(uses) - 1
+        if use in _NEXT and form == _DIFFERENCE:
+            form = _NEXT[use]
+            if use in (NORM_1, NORM_2):
+                return form if last else -1
         elif use == SUM and form != _DIFFERENCE:
-            return (form if place == len(used) - 1 else -1), chain
+            return form if last else -1
         elif use != SCALE or form == _ABSOLUTE:
-            return -1, []
-    return -1, []
+            return -1
+    return -1
 
 
-def _use(tree: Tree, fact: _All | None, name: int, dims: int, concrete: int) -> int:
+def _use(tree: Tree, fact: _All, name: int, dims: int, concrete: int) -> int:
     operands = tree.shapes.operands(dims)
-    if fact is None or fact.shape not in operands:
+    if fact.shape not in operands:
         return NONE
-    operator, texts = tree.context.names[name].removeprefix("aten::"), tree.texts(concrete)
+    operator, texts = tree.context.names[name].removeprefix("aten::"), tree.texts(concrete) or []
+    if operator in _ALONE:
+        return _ALONE[operator]
     if operator in ("pow", "pow_"):
-        return SQUARE if texts and len(texts) > 1 and texts[1] in ("2", "2.", "2.0") else OTHER
-    if operator in ("square", "abs", "square_", "abs_"):
-        return SQUARE if operator.startswith("square") else ABSOLUTE
+        return SQUARE if _word(texts, 1) in _TWO else OTHER
     if operator == "mul" and operands[:2] == (fact.shape, fact.shape):
         return SQUARE
-    if operator in ("mul", "div", "add", "sub", "mul_", "div_") and operands[0] == fact.shape:
+    if operator in _SCALES and operands[0] == fact.shape:
         return SCALE if _of_coordinates(fact, operands[1] if len(operands) > 1 else ()) else OTHER
-    if operator in ("sum", "mean", "nansum"):
+    if operator in _SUMS:
         return SUM if _reduces(fact, numbers(texts, 1)) else OTHER
-    if operator in ("norm", "linalg_vector_norm", "frobenius_norm", "linalg_norm"):
-        place = 1 if operator == "frobenius_norm" else 2
-        if not _reduces(fact, numbers(texts, place)):
-            return OTHER
-        power = texts[1] if texts and operator != "frobenius_norm" else "2"
-        return {"": NORM_2, "2": NORM_2, "2.": NORM_2, "1": NORM_1, "1.": NORM_1}.get(power, OTHER)
+    if operator in _NORMS and _reduces(fact, numbers(texts, _NORMS[operator])):
+        power = "2" if operator == "frobenius_norm" else _word(texts, 1)
+        return NORM_2 if power in ("", *_TWO) else NORM_1 if power in ("1", "1.") else OTHER
     return OTHER
+
+
+def _word(texts: list[str], place: int) -> str:
+    return texts[place] if place < len(texts) else ""
 
 
 def _of_coordinates(fact: _All, other: Shape) -> bool:
@@ -198,4 +232,3 @@ def _reduces(fact: _All, dims: Shape | None) -> bool:
     if not dims:
         return True
     return all(-rank <= dim < rank and dim % rank in fact.shared for dim in dims)
-

@@ -13,17 +13,30 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.frames.patterns.dense_embedding import MILLION, Floats
-from advisor.frames.patterns.operands import around, expansions, following, forward, keys, numbers, stored, strides, worked
+from advisor.frames.patterns.operands import (
+    around,
+    expansions,
+    following,
+    forward,
+    keys,
+    numbers,
+    stored,
+    strides,
+    worked,
+)
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, size_of
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Bools, Ints
 
 _MAKERS = frozenset(
-    f"aten::{name}" for name in ("repeat", "repeat_interleave", "tile", "contiguous", "reshape", "reshape_as", "flatten", "clone")
+    f"aten::{name}"
+    for name in ("repeat", "repeat_interleave", "tile", "contiguous", "reshape", "reshape_as", "flatten", "clone")
 )
 _PRODUCT = re.compile(r"^aten::(?:bmm|baddbmm|matmul|einsum|_?scaled_dot_product\w*)$")
 _LAYER = re.compile(r"^aten::(?:linear|addmm|mm|matmul|mv)$")
-_ELEMENTS = re.compile(r"^aten::(?:add|sub|rsub|mul|div|where|masked_fill|maximum|minimum|addcmul|lerp|eq|ne|lt|le|gt|ge|pow)$")
+_ELEMENTS = re.compile(
+    r"^aten::(?:add|sub|rsub|mul|div|where|masked_fill|maximum|minimum|addcmul|lerp|eq|ne|lt|le|gt|ge|pow)$"
+)
 _INDEX = re.compile(r"^aten::(?:gather|scatter_add|scatter|scatter_reduce)_?$")
 NONE, PRODUCT, ELEMENTS, INDEX, JOIN, LAYER, OTHER = range(7)
 _USES = {PRODUCT: "product", ELEMENTS: "elements", INDEX: "index"}
@@ -89,7 +102,10 @@ def repeated_rows(tree: Tree) -> Occurrences | None:
         return None
     steps = strides(tree)
     found, of = keys(tree, joins, "dims", "strides", "concrete")
-    facts = [_joined(tree.shapes.operands(dims), steps.operands(step), numbers(tree.texts(value), 1)) for _, dims, step, value in found]
+    facts = [
+        _joined(tree.shapes.operands(dims), steps.operands(step), numbers(tree.texts(value), 1))
+        for _, dims, step, value in found
+    ]
     known = np.array([fact is not None for fact in facts], np.bool_)[of]
     joins, of = joins[known], of[known]
     if not len(joins):
@@ -106,11 +122,17 @@ def repeated_rows(tree: Tree) -> Occurrences | None:
         np.add.at(repeated, taken.row, copies.size[hit] // rows)
     use, taker = _takers(tree, joins, size)
     kept = (use == LAYER) & (2 * repeated >= width)
-    outputs = np.array([_outputs(tree, one) if use_ == LAYER else 1 for one, use_ in zip(taker.tolist(), use.tolist(), strict=True)])
+    outputs = np.array(
+        [_outputs(tree, one) if use_ == LAYER else 1 for one, use_ in zip(taker.tolist(), use.tolist(), strict=True)]
+    )
     row_of = np.cumsum(kept) - 1
     joined = np.flatnonzero(kept)
     taken = taken.where(kept[taken.row])
-    parts = [Pairs(row_of[taken.row], taken.index), Pairs(row_of[joined], joins[joined]), Pairs(row_of[joined], taker[joined])]
+    parts = [
+        Pairs(row_of[taken.row], taken.index),
+        Pairs(row_of[joined], joins[joined]),
+        Pairs(row_of[joined], taker[joined]),
+    ]
     if not len(joined):
         return None
     marks = Pairs(np.concatenate([part.row for part in parts]), np.concatenate([part.index for part in parts]))
@@ -175,7 +197,7 @@ def _called(tree: Tree, nodes: Ints) -> Ints:
 
 
 def _repeated(operands: tuple[Shape, ...], steps: tuple[Shape, ...]) -> tuple[int, int]:
-    """How often a copy holds each number, and its elements."""
+    """Times that a copy holds each number, and its elements."""
     if len(operands) < 2 or len(steps) < 2 or operands[0] != operands[1] or not operands[0]:
         return 0, 0
     size = size_of(operands[1])
@@ -185,7 +207,12 @@ def _repeated(operands: tuple[Shape, ...], steps: tuple[Shape, ...]) -> tuple[in
 def _joined(operands: tuple[Shape, ...], steps: tuple[Shape, ...], dim: Shape | None) -> tuple[int, int, int] | None:
     """Elements of a concatenation of columns, their number, and how many of them are expanded; None for other dimensions."""
     shapes = [shape for shape in operands if shape]
-    if len(shapes) < 2 or not dim or len({shape[:-1] for shape in shapes}) > 1 or dim[0] not in (-1, len(shapes[0]) - 1):
+    if (
+        len(shapes) < 2
+        or not dim
+        or len({shape[:-1] for shape in shapes}) > 1
+        or dim[0] not in (-1, len(shapes[0]) - 1)
+    ):
         return None
     width = sum(shape[-1] for shape in shapes)
     size = math.prod(shapes[0][:-1]) * width
@@ -243,4 +270,3 @@ def _of_weights(operator: str, operands: tuple[Shape, ...], place: int) -> bool:
     """Tell whether rows are multiplied with one matrix, or one vector."""
     rows, weight = (1, 2) if operator == "aten::addmm" else (0, 1)
     return place == rows and len(operands) > weight and len(operands[weight]) in (1, 2)
-

@@ -14,12 +14,14 @@ from advisor.timeline.calls import OP
 from advisor.timeline.memory import instants, lifetimes
 
 _KEPT = 8
-"""What is kept is so many times what is new, at least."""
+"""The rows kept are so many times the new ones, at least."""
 _LEAST = 1 << 14
-_BEFORE = 12
+_NEAR = 12
+"""Nodes before or behind a concatenation in which the buffer is cut to its length."""
 _TURNS = 3
 _GROWN = 5
 _MOST = 20_000
+_Fact = tuple[Shape, int, int, int] | None
 SHIFTED, GROWN = "shifted", "grown"
 
 
@@ -76,7 +78,8 @@ def _shifted(tree: Tree, nodes: Ints) -> tuple[Ints, Ints, Ints]:
     facts = [_buffer(tree.shapes.operands(dims), numbers(tree.texts(value), 1)) for _, dims, value in found]
     known = np.array([fact is not None for fact in facts], np.bool_)[of]
     nodes, of = nodes[known], of[known]
-    sliced = _sliced(tree, nodes, [facts[one] for one in of.tolist()])
+    told = [facts[one] for one in of.tolist()]
+    sliced = np.union1d(_sliced(tree, nodes, told, before=True), _sliced(tree, nodes, told, before=False))
     nodes, of = nodes[sliced], of[sliced]
     kept = np.zeros(len(nodes), np.bool_)
     for one in distinct(of).tolist():
@@ -92,7 +95,12 @@ def _shifted(tree: Tree, nodes: Ints) -> tuple[Ints, Ints, Ints]:
 def _buffer(operands: Operands, dim: Shape | None) -> tuple[Shape, int, int, int] | None:
     """Shape of a buffer, dimension, rows kept and rows that are new, of a concatenation of two; None for others."""
     shapes = [shape for shape in operands if shape]
-    if len(shapes) != 2 or not dim or len(shapes[0]) != len(shapes[1]) or not -len(shapes[0]) <= dim[0] < len(shapes[0]):
+    if (
+        len(shapes) != 2
+        or not dim
+        or len(shapes[0]) != len(shapes[1])
+        or not -len(shapes[0]) <= dim[0] < len(shapes[0])
+    ):
         return None
     at = dim[0] % len(shapes[0])
     long, short = max(shapes[0][at], shapes[1][at]), min(shapes[0][at], shapes[1][at])
@@ -102,10 +110,13 @@ def _buffer(operands: Operands, dim: Shape | None) -> tuple[Shape, int, int, int
     return whole, at, long, short
 
 
-def _sliced(tree: Tree, nodes: Ints, facts: list[tuple[Shape, int, int, int] | None]) -> Ints:
-    """Places of nodes before which a slice drops as many rows of a tensor of the result's shape as the node puts to it."""
+def _sliced(tree: Tree, nodes: Ints, facts: list[_Fact], *, before: bool) -> Ints:
+    """Places of nodes before or behind which a slice drops as many rows as the node puts to it, of the result's shape."""
     host, slices = tree.host, tree.codes_of(frozenset({"aten::slice", "aten::narrow"}).__contains__)
-    pairs = spread(np.maximum(nodes - _BEFORE, 0), nodes)
+    behind = tree.after(nodes)
+    pairs = (
+        spread(np.maximum(nodes - _NEAR, 0), nodes) if before else spread(behind, np.minimum(behind + _NEAR, host.size))
+    )
     pairs = pairs.where((host.group[pairs.index] == OP) & slices[host.name[pairs.index]])
     pairs = pairs.where(host.thread[pairs.index] == host.thread[nodes][pairs.row])
     dims, concrete = tree.dims(pairs.index), tree.context.op_column(pairs.index, "concrete")
@@ -133,7 +144,7 @@ def _drops(tree: Tree, fact: tuple[Shape, int, int, int], dims: int, concrete: i
 
 
 def _lasts(tree: Tree, nodes: Ints) -> bool:
-    """Tell whether each result lives until the next is made, as a buffer does; where memory was not recorded, that is unknown: no."""
+    """Tell whether each result lives until the next is made, as a buffer does; no where memory was not recorded."""
     context, host = tree.context, tree.host
     events, lives = context.once(instants), context.once(lifetimes)
     made = np.flatnonzero(events["bytes"] > 0)
