@@ -52,7 +52,7 @@ SCHEMA = Schema(
                 "columns that the layer takes; copied-buffer: rows that are new; NULL for other kinds"),
         real("part", "share", "of what it owns, what a fix spares at most: of a dense-embedding the rows that were not read, of a "
              "long-convolution what Fourier transforms do not take, of a full-sort or a quantile-sort what a selection does not, "
-             "of repeated-rows what a layer for each part does not, of what need not be written at all 1; NULL for other kinds"),
+             "of repeated-rows what a layer for each part does not, of pairwise what a product does not; NULL for other kinds"),
         integer("bytes", "bytes", "of what is copied, one way; NULL for other kinds"),
         integer("seq_len", "", "length of the rows that an attention's softmax runs over, of a cache that is copied; NULL where "
                 "unknown"),

@@ -105,11 +105,16 @@ def pairwise(tree: Tree) -> Occurrences | None:
         figures={
             "repeats": np.array([fact.times for fact in facts], np.int64),
             "length": np.array([math.prod(fact.shape[dim] for dim in fact.shared) for fact in facts], np.int64),
-            "part": np.full(len(nodes), MILLION, np.int64),
+            "part": np.array([_spared(fact, one.form) for fact, one in zip(facts, sums, strict=True)], np.int64),
             "dims": tree.dims(nodes),
         },
         details=[_FORMS[one.form] for one in sums],
     )
+
+
+def _spared(fact: _All, form: int) -> int:
+    """Millionths of the time that are spared: the part that a product or torch.cdist did not take, at most."""
+    return round(MILLION * (0.9 if form == _ABSOLUTE else 1.0 if math.prod(fact.shape) > _CACHED else 0.92))
 
 
 def _made(tree: Tree) -> _Made | None:
