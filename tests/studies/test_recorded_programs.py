@@ -30,7 +30,13 @@ NEAR = 3
     ],
 )
 def test_the_report_leads_with_the_fault_and_its_repair_pays(folder: str, name: str, rule: str, tmp_path: Path) -> None:
-    command = [sys.executable, str(ROOT / "benchmarks" / "pairs.py"), name, "--programs", str(ROOT / "benchmarks" / folder)]
+    command = [
+        sys.executable,
+        str(ROOT / "benchmarks" / "pairs.py"),
+        name,
+        "--programs",
+        str(ROOT / "benchmarks" / folder),
+    ]
     options = ["--out", str(tmp_path), "--no-after", "--fast", "--rounds", "1", "--seconds", "1"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "ADVISOR_CACHE": "off"}
     done = subprocess.run(

@@ -238,6 +238,23 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "experts": [torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)],
     },
     "cpu/full-sort": lambda scope: {"distance": torch.rand(6, 8), "k": 3},
+    "cpu/pairwise-intermediate": lambda scope: {"left": torch.rand(6, 8), "right": torch.rand(5, 8)},
+    "cpu/repeated-copies": lambda scope: {
+        "queries": torch.rand(BATCH, 8, 3, 4),
+        "keys": torch.rand(BATCH, 2, 5, 4),
+        "values": torch.rand(BATCH, 2, 5, 4),
+        "groups": 4,
+        "pixels": torch.rand(BATCH, 6, 4),
+        "offset": torch.rand(BATCH, 4),
+        "places": torch.randint(6, (BATCH, 3)),
+    },
+    "cpu/repeated-rows": lambda scope: {
+        "left": torch.rand(6, 8),
+        "right": torch.rand(5, 3),
+        "weight": torch.rand(4, 11),
+        "bias": torch.rand(4),
+    },
+    "cpu/copied-buffer": lambda scope: {"memory": torch.zeros(16, 3), "new": torch.rand(2, 3), "oldest": 0},
     "cpu/collective-wait": lambda scope: {
         "tensors": [torch.ones(4), torch.ones(2, 3)],
         "prepare_next_batch": lambda: None,

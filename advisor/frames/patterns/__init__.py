@@ -33,7 +33,9 @@ SCHEMA = Schema(
              "unused-gradients (backward work behind the last gradient that an optimizer uses), dense-embedding (a gradient of "
              "all rows, of which few were read), long-convolution (computed directly), full-sort (on the CPU, of which few places "
              "are read), quantile-sort (on the CPU, inside of a quantile), repeated-slicing (each slice of a tensor has a gradient "
-             "of the whole)"),
+             "of the whole), pairwise (numbers of all pairs, on the CPU, that are summed), repeated-copy (on the CPU, of numbers "
+             "that what takes them could take once), repeated-rows (on the CPU, that are put together for a layer), copied-buffer "
+             "(on the CPU, to add a few rows)"),
         integer("kernel_count", "", "pieces of GPU work in it: kernels, copies, memsets; with those of its backward"),
         integer("gpu_ns", "ns", "their durations, summed"),
         integer("own_count", "", "those of them that the fix would spare"),
@@ -44,14 +46,17 @@ SCHEMA = Schema(
         integer("repeats", "", "turns of a loop; experts of a layer; no-cache: tokens of a sequence that it computes; gradients "
                 "that nothing uses, behind the last that is used; indices that read an embedding; weights for an output of a "
                 "convolution; places that are read of a full-sort; quantiles of a quantile-sort; slices of a repeated-slicing; "
-                "NULL for other kinds"),
+                "pairwise: how often what it is made of would go into it; repeated-copy: how often each number is in it; "
+                "copied-buffer: rows that are kept; NULL for other kinds"),
         integer("length", "", "operators in one turn of a loop, or that ran again; experts that a token goes to; tokens "
                 "put behind a cache; no-cache: sequences; gradients that the backward pass stores; rows of an embedding; values "
-                "that a full-sort or a quantile-sort puts in order; elements of the tensor of a repeated-slicing; NULL for other "
-                "kinds"),
+                "that a full-sort or a quantile-sort puts in order; elements of the tensor of a repeated-slicing; pairwise: "
+                "numbers of a pair that are summed; repeated-rows: columns that the layer takes; copied-buffer: rows that are "
+                "new; NULL for other kinds"),
         real("part", "share", "of what it owns, what a fix spares at most: of a dense-embedding the rows that were not read, of a "
              "long-convolution what Fourier transforms do not take, of a full-sort or a quantile-sort what a selection does not, "
-             "of a repeated-slicing the time without the slices' own parts of their gradients; NULL for other kinds"),
+             "of a repeated-slicing the time without the slices' own parts of their gradients, of repeated-rows what a layer for "
+             "each part does not, of pairwise what a product does not; NULL for other kinds"),
         integer("bytes", "bytes", "of what is copied, one way; NULL for other kinds"),
         integer("seq_len", "", "length of the rows that an attention's softmax runs over, of a cache that is copied; NULL where "
                 "unknown"),
@@ -60,7 +65,9 @@ SCHEMA = Schema(
         text("detail", "loop, repeat: the operators of one turn; recompute: the backward node it runs in; cpu-created: what made "
              "it; pingpong: what ran on the host between; train-mode: dropout or batch norm; "
              "host-sampling: the operators that chose; compiled-copy: the operators of the kernel, or that copied; "
-             "unused-gradients: never updated (by any step) or dropped (before the step of the optimizer that they are for)"),
+             "unused-gradients: never updated (by any step) or dropped (before the step of the optimizer that they are for); "
+             "pairwise: products, squared differences or absolute differences; repeated-copy: product, elements or index, which "
+             "take it; copied-buffer: shifted or grown"),
     ),
 )  # fmt: skip
 

@@ -15,9 +15,12 @@ from advisor.frames.patterns.experts import dense_experts
 from advisor.frames.patterns.generation import copied_cache, without_cache
 from advisor.frames.patterns.long_convolution import long_convolutions
 from advisor.frames.patterns.loop import loops
+from advisor.frames.patterns.pairwise import pairwise
 from advisor.frames.patterns.recompute import recompute
 from advisor.frames.patterns.repeated_slicing import repeated_slices
+from advisor.frames.patterns.repeats import repeated_copies, repeated_rows
 from advisor.frames.patterns.sampling import sampled_on_host
+from advisor.frames.patterns.shifted import shifted_buffers
 from advisor.frames.patterns.sorts import full_sorts, quantile_sorts
 from advisor.frames.patterns.training_mode import training_mode
 from advisor.frames.patterns.transfer import created_on_host, sent_back_and_forth
@@ -46,6 +49,10 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     full_sorts,
     quantile_sorts,
     repeated_slices,
+    pairwise,
+    repeated_copies,
+    repeated_rows,
+    shifted_buffers,
 )
 _COMPUTES_ON_HOST = frozenset({"pingpong", "host-sampling"})
 """Kinds whose computing on the CPU goes with their copies; what makes a tensor there is a finding of its own."""

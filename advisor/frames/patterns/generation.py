@@ -35,7 +35,7 @@ def copied_cache(tree: Tree) -> Occurrences | None:
     nodes = tree.ops(tree.codes_of("aten::cat".__eq__)) if not tree.context.training() else tree.host.name[:0]
     if len(nodes) < _TURNS:
         return None
-    chosen, length, step = _growing(tree, nodes, _cache, _TURNS)
+    chosen, length, step = growing(tree, nodes, _cache, _TURNS)
     return _occurrences(tree, "copied-cache", nodes[chosen], {"seq_len": length, "length": step})
 
 
@@ -51,8 +51,8 @@ def without_cache(tree: Tree) -> Occurrences | None:
         return None
     nodes = nodes[tree.host.above(nodes, codes[tree.host.name]) < 0]
     joins = tree.ops(tree.codes_of("aten::cat".__eq__))
-    appended = len(joins) >= _TURNS and len(_growing(tree, joins, _appended, _TURNS)[0]) > 0
-    chosen, length, step = _growing(tree, nodes, _rows, _TURNS if appended else _TURNS_ALONE)
+    appended = len(joins) >= _TURNS and len(growing(tree, joins, _appended, _TURNS)[0]) > 0
+    chosen, length, step = growing(tree, nodes, _rows, _TURNS if appended else _TURNS_ALONE)
     whole = (length % step == 0) & (length >= 2 * step)
     chosen, length, step = chosen[whole], length[whole], step[whole]
     return _occurrences(tree, "no-cache", nodes[chosen], {"repeats": length // np.maximum(step, 1), "length": step})
@@ -106,7 +106,7 @@ def _rows(name: str, operands: Operands) -> tuple[object, int, int] | None:
     return (name, weight), count, 0
 
 
-def _growing(tree: Tree, nodes: Ints, read: Reader, turns: int) -> tuple[Ints, Ints, Ints]:
+def growing(tree: Tree, nodes: Ints, read: Reader, turns: int) -> tuple[Ints, Ints, Ints]:
     """Places in *nodes* of calls that are part of a growing sequence, with their length and the step by which it grows."""
     names, dims = tree.host.name[nodes], tree.dims(nodes)
     pairs, back = np.unique(np.stack([names, dims]), axis=1, return_inverse=True)

@@ -28,7 +28,10 @@ def _whole(tree: Tree, begin: Ints, end: Ints) -> Pairs:
     if not tree.context.cpu_program:
         return NOTHING
     ledger = tree.context.ledger
-    first, last = np.searchsorted(ledger.start_ns, begin, side="left"), np.searchsorted(ledger.end_ns, end, side="right")
+    first, last = (
+        np.searchsorted(ledger.start_ns, begin, side="left"),
+        np.searchsorted(ledger.end_ns, end, side="right"),
+    )
     return spread(first, last)
 
 

@@ -1,0 +1,99 @@
+"""Operands and takers of operators: real sizes of broadcast operands, and the operators that follow."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from advisor.frames.patterns.tree import Pairs, Shapes, Tree, spread
+from advisor.frames.patterns.updates import Shape
+from advisor.intervals import Bools, Ints
+from advisor.timeline.calls import BACKWARD, OP
+from advisor.timeline.operator_names import moves_no_data
+
+_NUMBERS = re.compile(r"-?\d{1,12}")
+_BEFORE = 16
+"""Nodes before an operator in which its operand was expanded."""
+
+
+def stored(shape: Shape, strides: Shape) -> Shape:
+    """The shape without repetition: 1 where a dimension of stride 0 shows the same numbers again. Unknown strides: as it is."""
+    if len(shape) != len(strides):
+        return shape
+    return tuple(1 if stride == 0 else size for size, stride in zip(shape, strides, strict=True))
+
+
+def numbers(texts: list[str] | None, place: int) -> Shape | None:
+    """The whole numbers of a recorded value; None where it was not recorded."""
+    if texts is None or place >= len(texts) or not texts[place] or len(texts[place]) > 400:
+        return None
+    return tuple(int(word) for word in _NUMBERS.findall(texts[place]))
+
+
+def strides(tree: Tree) -> Shapes:
+    """Lists of strides, by their codes."""
+    return Shapes(tree.context.recording.recorded.inputs)
+
+
+def keys(tree: Tree, nodes: Ints, *columns: str) -> tuple[list[list[int]], Ints]:
+    """Distinct names and columns of the operators at some nodes, and which of them each has."""
+    values = [tree.host.name[nodes], *(tree.context.op_column(nodes, column) for column in columns)]
+    found, of = np.unique(np.stack(values, axis=1), axis=0, return_inverse=True)
+    return found.tolist(), of.ravel()
+
+
+def forward(tree: Tree, names: Sequence[str] | frozenset[str]) -> Ints:
+    """Nodes of operators with these names, outside of the backward pass."""
+    nodes = tree.ops(tree.codes_of(frozenset(names).__contains__))
+    kept: Ints = nodes[tree.host.attributes.phase[nodes] != BACKWARD]
+    return kept
+
+
+def around(tree: Tree, nodes: Ints) -> Ints:
+    """The operator around each node; -1 for what Python calls."""
+    return tree.host.above(nodes, tree.host.group == OP)
+
+
+def following(tree: Tree, nodes: Ints, low: Ints, high: Ints) -> Pairs:
+    """Operators beside each node, from *low* to *high*, that read or write numbers: same thread, same caller, no backward pass."""
+    host = tree.host
+    silent = tree.codes_of(moves_no_data)
+    pairs = spread(low, np.minimum(high, host.size))
+    at = pairs.index
+    pairs = pairs.where((host.group[at] == OP) & ~silent[host.name[at]] & (host.attributes.phase[at] != BACKWARD))
+    pairs = pairs.where(host.thread[pairs.index] == host.thread[nodes][pairs.row])
+    return pairs.where(around(tree, pairs.index) == around(tree, nodes)[pairs.row])
+
+
+def expansions(tree: Tree, nodes: Ints, sizes: Ints) -> Pairs:
+    """Pairs of a row and an expand shortly before its node that gives so many elements."""
+    host, expand = tree.host, tree.codes_of("aten::expand".__eq__)
+    pairs = spread(np.maximum(nodes - _BEFORE, 0), nodes)
+    pairs = pairs.where((host.group[pairs.index] == OP) & expand[host.name[pairs.index]])
+    pairs = pairs.where(host.thread[pairs.index] == host.thread[nodes][pairs.row])
+    found, of = keys(tree, pairs.index, "dims", "concrete")
+    given = np.array([_expanded(tree, dims, concrete) for _, dims, concrete in found], np.int64)
+    return pairs.where(given[of] == sizes[pairs.row]) if len(given) else pairs
+
+
+def _expanded(tree: Tree, dims: int, concrete: int) -> int:
+    operands, wanted = tree.shapes.operands(dims), numbers(tree.texts(concrete), 1)
+    if not operands or not wanted or len(wanted) < len(operands[0]):
+        return -1
+    old = (1,) * (len(wanted) - len(operands[0])) + operands[0]
+    return math.prod(size if size >= 0 else kept for size, kept in zip(wanted, old, strict=True))
+
+
+def worked(tree: Tree, marks: Pairs, *, backward: Bools) -> Pairs:
+    """Rows of `ops` below marked nodes, and, of rows where *backward* says so, those of their backward pass."""
+    host, rows = tree.host, tree.context.op_rows
+    own = np.full(host.size, -1, np.int64)
+    own[marks.index] = marks.row
+    plain, whole = host.flow(own)[rows], host.with_backward(own)[rows]
+    kept = np.where((whole >= 0) & (backward[np.maximum(whole, 0)] | (plain >= 0)), whole, -1)
+    index = np.flatnonzero(kept >= 0)
+    order = np.argsort(kept[index], kind="stable")
+    return Pairs(kept[index][order], index[order])
