@@ -57,6 +57,7 @@ _UNDER = 0.02
 """Chance of runs that lie as far under the threshold as no regression must, by the spread that they show, to be as far over it."""
 _FEWEST = 2
 """Times the chance for two or three runs in all, which know next to nothing of their spread: else no answer were ever had."""
+_TWOFOLD = math.log(2)
 _NORMAL = NormalDist()
 _DRAWN_IN = 2.0
 
@@ -322,7 +323,25 @@ def _of_runs(left: Runs, right: Runs, sign: float, statistic: Statistic, quiet: 
 
     certain, hardly = far(level * (_FEWEST if freedom <= 2 else 1)), far(_HARDLY)
     slack = error * student(_UNDER, freedom) * math.sqrt(between)
-    return Bounds(grown - certain, grown + certain, grown + hardly, grown, True, slack)
+    low, high = grown - certain, grown + certain
+    if (low <= 0 <= high) and (times := _by_times(sides, error, level * (_FEWEST if freedom <= 2 else 1))):
+        least = sign * float(sides[0].mean()) * (times - 1)
+        low, high = (max(low, least), high) if least > 0 else (low, min(high, least))
+    return Bounds(low, high, grown + hardly, grown, True, slack)
+
+
+def _by_times(sides: Sequence[Floats], error: float, chance: float) -> float:
+    """Return by what factor the second side is at least larger (or smaller) than the first; 0 where that is under twofold, or chance.
+
+    Runs of something slow spread more than runs of something fast, about in proportion: where one side takes a multiple of the
+    other, the spread of the slow one in its unit says little of the fast one's, and logarithms are the scale of both.
+    """
+    if any((side <= 0).any() for side in sides):
+        return 0.0
+    logs = [np.log(side) for side in sides]
+    apart, freedom = float(logs[1].mean() - logs[0].mean()), sum(map(len, logs)) - 2
+    certain = abs(apart) - error * student(chance, freedom) * math.sqrt(_squares(logs) / freedom)
+    return math.exp(math.copysign(certain, apart)) if abs(apart) >= _TWOFOLD and certain > 0 else 0.0
 
 
 def _shown_at_most(freedom: int) -> float:

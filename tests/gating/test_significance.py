@@ -218,3 +218,19 @@ def test_runs_that_differ_by_5_per_cent_hardly_ever_pass_what_is_10_slower(sides
     if sides != (3, 1):
         pairs = [[[[figure] * 4 for figure in rng.normal(100, 1, count)] for count in sides] for _ in range(400)]
         assert sum(decide(*pair, threshold=5.0).outcome == "same" for pair in pairs) >= 380
+
+
+def test_runs_that_take_a_multiple_are_slower_however_much_they_differ_among_themselves() -> None:
+    """Three runs of 1.3 to 1.5 ms and three of 17 to 35: in ms the spread of the slow ones hides it, as a factor it does not."""
+    fast, slow = [[1.33] * 5, [1.38] * 5, [1.53] * 5], [[17.3] * 5, [18.4] * 5, [35.0] * 5]
+    found = decide(fast, slow, threshold=0.1)
+    assert found.outcome == "worse"
+    # By hand: means of logarithms 0.3442 and 3.1061, the spread within 0.2807 (4 degrees of freedom), t(0.001) = 7.173.
+    assert found.low is not None
+    assert found.low == pytest.approx(1.4133 * (np.exp(2.7620 - (2 / 3) ** 0.5 * 7.173 * 0.2807) - 1), rel=0.001)
+    assert decide(slow, fast, threshold=0.1).outcome == "better"
+    assert decide(slow, fast, threshold=0.1, worse="down").outcome == "worse"
+
+
+def test_under_twofold_the_figures_themselves_decide() -> None:
+    assert decide([[10.0] * 5, [10.1] * 5], [[15.0] * 5, [21.0] * 5], threshold=1).outcome == "inconclusive"
