@@ -209,6 +209,12 @@ class Tree:
 
     def backward_of(self, forward: Pairs, low: Ints, high: Ints) -> Pairs:
         """GPU work of the backward pass of some forward operators, where a row's own range made the autograd node."""
+        nodes = self.backward_nodes(forward, low, high)
+        work = self.launched_below(nodes.index)
+        return Pairs(nodes.row[work.row], work.index).each_once() if len(work.row) else NOTHING
+
+    def backward_nodes(self, forward: Pairs, low: Ints, high: Ints) -> Pairs:
+        """Nodes of the backward pass of some forward operators, where a row's own range made the autograd node."""
         numbers = self.sequence[forward.index]
         has = numbers >= 0
         wanted = Pairs(forward.row[has], numbers[has]).each_once()
@@ -221,8 +227,7 @@ class Tree:
         hits = spread(
             np.searchsorted(numbers, wanted.index, side="left"), np.searchsorted(numbers, wanted.index, side="right")
         )
-        work = self.launched_below(nodes[hits.index])
-        return Pairs(wanted.row[hits.row[work.row]], work.index).each_once()
+        return Pairs(wanted.row[hits.row], nodes[hits.index])
 
     # ---- shapes
 
