@@ -28,9 +28,10 @@ _BETWEEN = frozenset({"softmax", "elementwise", "copy", "random", "triton"})
 
 @dataclass(eq=False)
 class OnCpu:
-    """Rows of `ops` that a fused operator replaces; the bytes of the scores, and a word on each occurrence."""
+    """Rows of `ops` that a fused operator makes needless, those of them that are the products'; bytes of the scores, and a word."""
 
     ops: Pairs
+    replaced: Pairs
     figures: dict[str, Ints]
     details: list[str]
 
@@ -82,6 +83,7 @@ def attention(tree: Tree) -> Occurrences | None:
         own=own,
         partly=partly,
         ops=on_cpu.ops,
+        replaced=on_cpu.replaced,
         figures={"seq_len": last, "head_dim": depth, "dims": dims} | on_cpu.figures,
         details=on_cpu.details,
     )
@@ -191,7 +193,7 @@ def _forward(tree: Tree, low: Ints, high: Ints, scores: Ints) -> Pairs:
 def _on_cpu(tree: Tree, softmaxes: Ints, first: Ints, second: Ints, scores: Ints) -> OnCpu:
     """Time of attention in a program on the CPU, and a word on whether scaled_dot_product_attention is fused for it there."""
     if not tree.context.cpu_program:
-        return OnCpu(NOTHING, {}, [])
+        return OnCpu(NOTHING, NOTHING, {}, [])
     host, size = tree.host, len(first)
     low, high = tree.after(first), second
     between = spread(low, high)
@@ -204,7 +206,8 @@ def _on_cpu(tree: Tree, softmaxes: Ints, first: Ints, second: Ints, scores: Ints
     gradients = tree.backward_nodes(_products(tree, first, second), first, tree.after(second))
     rows = np.arange(size)
     wrapped = [_outermost(tree, nodes) for nodes in (first, second)]
-    ops = _rows_of_ops(tree, join(own, back, gradients, *(Pairs(rows, nodes) for nodes in wrapped)))
+    replaced = _rows_of_ops(tree, join(gradients, *(Pairs(rows, nodes) for nodes in wrapped)))
+    ops = join(replaced, _rows_of_ops(tree, join(own, back)))
     codes, of = np.unique(tree.context.op_column(softmaxes, "types"), return_inverse=True)
     width = np.array([_BYTES.get((tree.words(code) or [""])[0], 0) for code in codes.tolist()], np.int64)[of]
     random = np.bincount(own.row[tree.codes_of(_RANDOM.__contains__)[host.name[own.index]]], minlength=size) > 0
@@ -217,6 +220,7 @@ def _on_cpu(tree: Tree, softmaxes: Ints, first: Ints, second: Ints, scores: Ints
     biased = np.bincount(inner.row, minlength=size) > 0
     return OnCpu(
         ops,
+        replaced,
         {"bytes": np.where((scores > 0) & (width > 0), scores * width, -1)},
         np.where(random, "dropout", np.where(biased, "bias-gradient", "plain")).tolist(),
     )

@@ -53,7 +53,8 @@ _COMPUTES_ON_HOST = frozenset({"pingpong", "host-sampling"})
 class Patterns:
     """Occurrences of all patterns as one table: *own* and *partly* pair rows with GPU work, *idle* with segments of the ledger.
 
-    *kinds* are the occurrences that each finder found, *ops* pairs rows with those of `ops`, in a program on the CPU.
+    *kinds* are the occurrences that each finder found, *ops* and, of them, *replaced* pair rows with those of `ops`,
+    in a program on the CPU.
     """
 
     kinds: list[Occurrences]
@@ -61,6 +62,7 @@ class Patterns:
     inside: Pairs
     idle: Pairs
     ops: Pairs
+    replaced: Pairs
     partly: Pairs
     size: int
 
@@ -78,9 +80,9 @@ def find(context: Context) -> Patterns:
 
     own = renumber([occurrences.own for occurrences in kinds])
     idle = renumber([_idle(tree, occurrences) for occurrences in kinds])
-    parts = ("inside", "ops", "partly")
-    inside, ops, partly = (renumber([getattr(found, name) for found in kinds]) for name in parts)
-    return Patterns(kinds, own, inside, idle, ops, partly, int(offsets[-1]))
+    parts = ("inside", "ops", "replaced", "partly")
+    inside, ops, replaced, partly = (renumber([getattr(found, name) for found in kinds]) for name in parts)
+    return Patterns(kinds, own, inside, idle, ops, replaced, partly, int(offsets[-1]))
 
 
 def _idle(tree: Tree, occurrences: Occurrences) -> Pairs:

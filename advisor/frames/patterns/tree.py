@@ -73,7 +73,7 @@ class Occurrences:
     *node* is the node of the forest that it is told by; *begin* and *end* are host times; *inside* is the GPU work of the
     occurrence, *own* the part that the fix would spare and *partly* what it replaces by faster work. *idle*: the host's idle
     inside it is its own as well. *ops* are the rows of `ops` whose time on the CPU is its own, in a program that runs there
-    alone.
+    alone, and *replaced* those of them that its fix replaces by faster ones.
     """
 
     kind: str
@@ -84,6 +84,7 @@ class Occurrences:
     own: Pairs
     idle: bool = False
     ops: Pairs = field(default_factory=lambda: NOTHING)
+    replaced: Pairs = field(default_factory=lambda: NOTHING)
     partly: Pairs = field(default_factory=lambda: NOTHING)
     figures: dict[str, Ints] = field(default_factory=dict)
     details: list[str] = field(default_factory=list)
