@@ -15,6 +15,7 @@ from advisor.frames.patterns.experts import dense_experts
 from advisor.frames.patterns.generation import copied_cache, without_cache
 from advisor.frames.patterns.long_convolution import long_convolutions
 from advisor.frames.patterns.loop import loops
+from advisor.frames.patterns.product_order import product_orders
 from advisor.frames.patterns.recompute import recompute
 from advisor.frames.patterns.sampling import sampled_on_host
 from advisor.frames.patterns.sorts import full_sorts, quantile_sorts
@@ -44,6 +45,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     long_convolutions,
     full_sorts,
     quantile_sorts,
+    product_orders,
 )
 _COMPUTES_ON_HOST = frozenset({"pingpong", "host-sampling"})
 """Kinds whose computing on the CPU goes with their copies; what makes a tensor there is a finding of its own."""
