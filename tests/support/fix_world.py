@@ -224,6 +224,14 @@ def _small(scope: dict[str, Any]) -> dict[str, Any]:
 OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "transfer/copy-through-host": lambda scope: {name: torch.rand(4) for name in "hwb"},
     "cpu/python-time": lambda scope: {"log": io.StringIO()},
+    "cpu/product-order": lambda scope: {
+        "x": torch.rand(2, 6),
+        "batches": [torch.rand(2, 6)],
+        "weight": torch.rand(5, 6),
+        "bias": torch.rand(5),
+        "lora_b": torch.rand(5, 2),
+        "lora_a": torch.rand(2, 6),
+    },
     "cpu/full-sort": lambda scope: {"distance": torch.rand(6, 8), "k": 3},
     "cpu/collective-wait": lambda scope: {
         "tensors": [torch.ones(4), torch.ones(2, 3)],

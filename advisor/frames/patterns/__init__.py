@@ -51,8 +51,8 @@ SCHEMA = Schema(
                 "put behind a cache; no-cache: sequences; gradients that the backward pass stores; rows of an embedding; values "
                 "that a full-sort or a quantile-sort puts in order; inner dimension of a product-order; NULL for other kinds"),
         real("part", "share", "of what it owns, what a fix spares at most: of a dense-embedding the rows that were not read, of a "
-             "long-convolution what Fourier transforms do not take, of a full-sort or a quantile-sort what a selection does not, of a "
-             "product-order what the other order does not; NULL for other kinds"),
+             "long-convolution what Fourier transforms do not take, of a full-sort or a quantile-sort what a selection does not, "
+             "of a product-order what the other order does not; NULL for other kinds"),
         integer("bytes", "bytes", "of what is copied, one way; of an attention's scores, on the CPU; NULL for other kinds"),
         integer("seq_len", "", "length of the rows that an attention's softmax runs over, of a cache that is copied; NULL where "
                 "unknown"),
@@ -61,7 +61,8 @@ SCHEMA = Schema(
         text("detail", "loop, repeat: the operators of one turn; recompute: the backward node it runs in; cpu-created: what made "
              "it; pingpong: what ran on the host between; train-mode: dropout or batch norm; "
              "host-sampling: the operators that chose; compiled-copy: the operators of the kernel, or that copied; "
-             "product-order: alone, or added to another matrix; attention, on the CPU: plain, or what it is not fused with there (dropout, bias-gradient); "
+             "product-order: alone, or added to another matrix; "
+             "attention, on the CPU: plain, or what it is not fused with there (dropout, bias-gradient); "
              "unused-gradients: never updated (by any step) or dropped (before the step of the optimizer that they are for)"),
     ),
 )  # fmt: skip
