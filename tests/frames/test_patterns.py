@@ -109,6 +109,17 @@ def test_a_product_in_between_does_not_hide_the_attention(tmp_path: Path) -> Non
     assert frame(b, tmp_path)["own_ns"].tolist() == [30_000]
 
 
+@pytest.mark.parametrize("mask", [[16, 1, 256], [1, 256, 256], [1, 1, 1], S])
+def test_a_mask_that_the_first_product_adds_may_be_broadcast(mask: list[int], tmp_path: Path) -> None:
+    """MultiheadAttention adds its mask of keys, one row for all queries, in the product."""
+    b = TraceBuilder()
+    launch(b, "aten::baddbmm", GEMM, 100, mask, Q, K, [], [])
+    launch(b, "aten::_softmax", SOFTMAX, 20, S, [], [])
+    launch(b, "aten::bmm", GEMM, 100, S, V)
+    (row,) = frame(b, tmp_path).to_dict("records")
+    assert (row["own_ns"], row["head_dim"]) == (20_000, 64)
+
+
 def test_without_shapes_only_what_is_pointwise_throughout(tmp_path: Path) -> None:
     def model(between: str) -> Any:
         b = TraceBuilder(record_shapes=False)

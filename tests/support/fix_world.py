@@ -237,6 +237,14 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "which": torch.tensor([0, 1, 1, 0, 1, 0, 0, 1]),
         "experts": [torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)],
     },
+    "cpu/product-order": lambda scope: {
+        "x": torch.rand(2, 6),
+        "batches": [torch.rand(2, 6)],
+        "weight": torch.rand(5, 6),
+        "bias": torch.rand(5),
+        "lora_b": torch.rand(5, 2),
+        "lora_a": torch.rand(2, 6),
+    },
     "cpu/full-sort": lambda scope: {"distance": torch.rand(6, 8), "k": 3},
     "cpu/pairwise-intermediate": lambda scope: {"left": torch.rand(6, 8), "right": torch.rand(5, 8)},
     "cpu/repeated-copies": lambda scope: {

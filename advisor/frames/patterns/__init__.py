@@ -17,6 +17,10 @@ from advisor.timeline.ledger import BUSY
 
 PRODUCTS_GAIN = 0.85
 """Part of the time of its products that a fused attention returns at best: of three models 0.53 to 0.81, by their shapes."""
+_LARGE = 32 << 20
+"""Bytes from which the C library's allocator takes each tensor from the system anew, and gives it back."""
+_ON_CPU = {False: (0.0, 0.35), True: (0.2, 0.65)}
+"""The same on the CPU, surely and at best, by whether the scores are so large: fitted to some forty shapes."""
 _OPERATORS = ("compute", "communication")
 """Causes whose rows are operators, in the ledger of a program on the CPU."""
 
@@ -35,7 +39,8 @@ SCHEMA = Schema(
              "are read), quantile-sort (on the CPU, inside of a quantile), repeated-slicing (each slice of a tensor has a gradient "
              "of the whole), pairwise (numbers of all pairs, on the CPU, that are summed), repeated-copy (on the CPU, of numbers "
              "that what takes them could take once), repeated-rows (on the CPU, that are put together for a layer), copied-buffer "
-             "(on the CPU, to add a few rows)"),
+             "(on the CPU, to add a few rows), product-order (on the CPU, of matrices: two thin ones are multiplied out before a "
+             "third)"),
         integer("kernel_count", "", "pieces of GPU work in it: kernels, copies, memsets; with those of its backward"),
         integer("gpu_ns", "ns", "their durations, summed"),
         integer("own_count", "", "those of them that the fix would spare"),
@@ -52,12 +57,13 @@ SCHEMA = Schema(
                 "put behind a cache; no-cache: sequences; gradients that the backward pass stores; rows of an embedding; values "
                 "that a full-sort or a quantile-sort puts in order; elements of the tensor of a repeated-slicing; pairwise: "
                 "numbers of a pair that are summed; repeated-rows: columns that the layer takes; copied-buffer: rows that are "
-                "new; NULL for other kinds"),
+                "new; inner dimension of a product-order; NULL for other kinds"),
         real("part", "share", "of what it owns, what a fix spares at most: of a dense-embedding the rows that were not read, of a "
              "long-convolution what Fourier transforms do not take, of a full-sort or a quantile-sort what a selection does not, "
              "of a repeated-slicing the time without the slices' own parts of their gradients, of repeated-rows what a layer for "
-             "each part does not, of pairwise what a product does not; NULL for other kinds"),
-        integer("bytes", "bytes", "of what is copied, one way; NULL for other kinds"),
+             "each part does not, of pairwise what a product does not, of a product-order what the other order does not; NULL for "
+             "other kinds"),
+        integer("bytes", "bytes", "of what is copied, one way; of an attention's scores, on the CPU; NULL for other kinds"),
         integer("seq_len", "", "length of the rows that an attention's softmax runs over, of a cache that is copied; NULL where "
                 "unknown"),
         integer("head_dim", "", "length of an attention's queries and keys; NULL where unknown"),
@@ -65,6 +71,8 @@ SCHEMA = Schema(
         text("detail", "loop, repeat: the operators of one turn; recompute: the backward node it runs in; cpu-created: what made "
              "it; pingpong: what ran on the host between; train-mode: dropout or batch norm; "
              "host-sampling: the operators that chose; compiled-copy: the operators of the kernel, or that copied; "
+             "product-order: alone, or added to another matrix; "
+             "attention, on the CPU: plain, or what it is not fused with there (dropout, bias-gradient); "
              "unused-gradients: never updated (by any step) or dropped (before the step of the optimizer that they are for); "
              "pairwise: products, squared differences or absolute differences; repeated-copy: product, elements or index, which "
              "take it; copied-buffer: shifted or grown"),
@@ -177,6 +185,8 @@ def _inside(context: Context, mask: Bools) -> Ints:
 def _returns(context: Context, mask: Bools) -> tuple[float, float]:
     """Part of the time that the rows own which their fix is sure to spare, and which it can: of the products up to so much."""
     patterns, cost = context.once(find), context.work_cost
+    if len(patterns.replaced.row):
+        return _returns_on_cpu(context, patterns, mask)
     spared, replaced = (
         float(cost[distinct(part.index[mask[part.row]])].sum()) for part in (patterns.own, patterns.partly)
     )
@@ -184,6 +194,23 @@ def _returns(context: Context, mask: Bools) -> tuple[float, float]:
         return 1.0, 1.0
     whole = spared + replaced
     return spared / whole, (spared + PRODUCTS_GAIN * replaced) / whole
+
+
+def _returns_on_cpu(context: Context, patterns: Patterns, mask: Bools) -> tuple[float, float]:
+    """The same of a program on the CPU: what large products of attention are replaced by is faster than for small ones."""
+    cost = context.ledger.cost(len(context.op_rows), *_OPERATORS)
+    whole = float(cost[distinct(patterns.ops.index[mask[patterns.ops.row]])].sum())
+    sizes = [found.figures.get("bytes", np.full(len(found), -1)) for found in patterns.kinds]
+    rows = np.concatenate(sizes)[patterns.replaced.row] >= _LARGE
+    kept = [0.0, 0.0]
+    for large, gains in _ON_CPU.items():
+        chosen = mask[patterns.replaced.row] & (rows == large)
+        replaced = float(cost[distinct(patterns.replaced.index[chosen])].sum())
+        kept = [left + (1 - gain) * replaced for left, gain in zip(kept, gains, strict=True)]
+    if not whole:
+        return 1.0, 1.0
+    sure, can = (max(1 - left / whole, 0.0) for left in kept)
+    return sure, can
 
 
 FRAME = Frame(

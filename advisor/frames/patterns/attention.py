@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from advisor.frames.patterns.tree import Occurrences, Pairs, Tree, join, largest, size_of, spread
+from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, largest, size_of, spread
 from advisor.intervals import Bools, Ints
+from advisor.timeline.calls import OP
 from advisor.timeline.recording import KERNEL
 
 _PRODUCTS = frozenset({"aten::bmm", "aten::baddbmm", "aten::baddbmm_"})
 _FUSED = ("scaled_dot_product",)
 # A product further away than this belongs to something else.
 _NEARBY = 3
+_WRAPS = frozenset({"aten::matmul", "aten::einsum"})
+_WRAPPED = 4
+"""The most calls between a product and what wraps it."""
+_RANDOM = frozenset({"aten::bernoulli_", "aten::native_dropout"})
+_BYTES = {"float": 4}
+"""Bytes of an element, of types for which a fused operator was measured."""
 # Without shapes only what lies close together, and is pointwise throughout, is taken for attention.
 _MOST_BETWEEN = 12
 _BETWEEN = frozenset({"softmax", "elementwise", "copy", "random", "triton"})
+
+
+@dataclass(eq=False)
+class OnCpu:
+    """Rows of `ops` that a fused operator makes needless, those of them that are the products'; bytes of the scores, and a word."""
+
+    ops: Pairs
+    replaced: Pairs
+    figures: dict[str, Ints]
+    details: list[str]
 
 
 def attention(tree: Tree) -> Occurrences | None:
@@ -51,6 +70,7 @@ def attention(tree: Tree) -> Occurrences | None:
     own = join(own, back.where(~tree.matrix(back.index)))
     partly = join(tree.launched_below(first), tree.launched_below(second), _gradients(tree, first, second))
     partly = partly.where(tree.matrix(partly.index))
+    on_cpu = _on_cpu(tree, softmaxes, first, second, scores)
     dims = tree.dims(softmaxes)
     last = tree.shapes.column(dims, lambda shapes: shapes[0][-1] if shapes and shapes[0] else -1)
     depth = tree.shapes.column(tree.dims(first), _inner)
@@ -62,7 +82,10 @@ def attention(tree: Tree) -> Occurrences | None:
         inside=join(own, between, partly, tree.launched_below(first), tree.launched_below(second)),
         own=own,
         partly=partly,
-        figures={"seq_len": last, "head_dim": depth, "dims": dims},
+        ops=on_cpu.ops,
+        replaced=on_cpu.replaced,
+        figures={"seq_len": last, "head_dim": depth, "dims": dims} | on_cpu.figures,
+        details=on_cpu.details,
     )
 
 
@@ -80,9 +103,15 @@ def _operands(shapes: tuple[tuple[int, ...], ...]) -> list[tuple[int, ...]]:
     for at in range(len(cubes) - 1):
         left, right = cubes[at : at + 2]
         result = (left[0], left[1], right[2])
-        if left[0] == right[0] and left[2] == right[1] and all(cube == result for cube in cubes[:at] + cubes[at + 2 :]):
+        added = cubes[:at] + cubes[at + 2 :]
+        if left[0] == right[0] and left[2] == right[1] and all(_broadcasts(cube, result) for cube in added):
             return [left, right]
     return []
+
+
+def _broadcasts(shape: tuple[int, ...], result: tuple[int, ...]) -> bool:
+    """Tell whether a tensor can be added to one of the shape *result*: a mask of keys has one row for all queries."""
+    return all(length in (1, whole) for length, whole in zip(shape, result, strict=True))
 
 
 def _product(shapes: tuple[tuple[int, ...], ...]) -> int:
@@ -143,9 +172,13 @@ def _adjacent(tree: Tree, between: Pairs, size: int) -> Bools:
 
 def _gradients(tree: Tree, first: Ints, second: Ints) -> Pairs:
     """GPU work of the backward pass of both products."""
+    return tree.backward_of(_products(tree, first, second), first, tree.after(second))
+
+
+def _products(tree: Tree, first: Ints, second: Ints) -> Pairs:
+    """Nodes of both products in the forward pass that have a backward pass."""
     nodes = join(spread(first, tree.after(first)), spread(second, tree.after(second)))
-    nodes = nodes.where((tree.sequence[nodes.index] >= 0) & ~tree.engine[nodes.index])
-    return tree.backward_of(nodes, first, tree.after(second))
+    return nodes.where((tree.sequence[nodes.index] >= 0) & ~tree.engine[nodes.index])
 
 
 def _forward(tree: Tree, low: Ints, high: Ints, scores: Ints) -> Pairs:
@@ -155,3 +188,51 @@ def _forward(tree: Tree, low: Ints, high: Ints, scores: Ints) -> Pairs:
     nodes = nodes.where(~tree.engine[nodes.index])
     wanted = scores[nodes.row]
     return nodes.where((wanted < 0) | (tree.shapes.column(tree.dims(nodes.index), largest) == wanted))
+
+
+def _on_cpu(tree: Tree, softmaxes: Ints, first: Ints, second: Ints, scores: Ints) -> OnCpu:
+    """Time of attention in a program on the CPU, and a word on whether scaled_dot_product_attention is fused for it there."""
+    if not tree.context.cpu_program:
+        return OnCpu(NOTHING, NOTHING, {}, [])
+    host, size = tree.host, len(first)
+    low, high = tree.after(first), second
+    between = spread(low, high)
+    between = between.where((host.group[between.index] == OP) & ~tree.engine[between.index])
+    # What wraps the second product ends behind it, and its copies of factors are the product's.
+    ahead = host.end[between.index] <= host.start[high[between.row]]
+    own = between.where(ahead & (tree.shapes.column(tree.dims(between.index), largest) == scores[between.row]))
+    own = own.where(~tree.under(own.index, tree.codes_of("aten::reshape".__eq__)))
+    back = tree.backward_nodes(_forward(tree, low, high, scores), low, high)
+    gradients = tree.backward_nodes(_products(tree, first, second), first, tree.after(second))
+    rows = np.arange(size)
+    wrapped = [_outermost(tree, nodes) for nodes in (first, second)]
+    replaced = _rows_of_ops(tree, join(gradients, *(Pairs(rows, nodes) for nodes in wrapped)))
+    ops = join(replaced, _rows_of_ops(tree, join(own, back)))
+    codes, of = np.unique(tree.context.op_column(softmaxes, "types"), return_inverse=True)
+    width = np.array([_BYTES.get((tree.words(code) or [""])[0], 0) for code in codes.tolist()], np.int64)[of]
+    random = np.bincount(own.row[tree.codes_of(_RANDOM.__contains__)[host.name[own.index]]], minlength=size) > 0
+    # The gradient of what was added to the scores is summed up over what it was broadcast along.
+    late = join(back, gradients)
+    inner = spread(late.index, tree.after(late.index))
+    inner = Pairs(late.row[inner.row], inner.index)
+    inner = inner.where(tree.codes_of("aten::sum".__eq__)[host.name[inner.index]] & (host.group[inner.index] == OP))
+    inner = inner.where(tree.shapes.column(tree.dims(inner.index), largest) == scores[inner.row])
+    biased = np.bincount(inner.row, minlength=size) > 0
+    return OnCpu(
+        ops,
+        replaced,
+        {"bytes": np.where((scores > 0) & (width > 0), scores * width, -1)},
+        np.where(random, "dropout", np.where(biased, "bias-gradient", "plain")).tolist(),
+    )
+
+
+def _outermost(tree: Tree, products: Ints) -> Ints:
+    """The call of each product: what it does to its factors before is done in it (`aten::matmul`)."""
+    around = tree.host.above(products, tree.codes_of(_WRAPS.__contains__)[tree.host.name], _WRAPPED)
+    return np.where(around >= 0, around, products)
+
+
+def _rows_of_ops(tree: Tree, nodes: Pairs) -> Pairs:
+    """Rows of `ops` at or below nodes."""
+    below = tree.ops_below(nodes.index)
+    return Pairs(nodes.row[below.row], below.index).each_once()

@@ -16,6 +16,7 @@ from advisor.frames.patterns.generation import copied_cache, without_cache
 from advisor.frames.patterns.long_convolution import long_convolutions
 from advisor.frames.patterns.loop import loops
 from advisor.frames.patterns.pairwise import pairwise
+from advisor.frames.patterns.product_order import product_orders
 from advisor.frames.patterns.recompute import recompute
 from advisor.frames.patterns.repeated_slicing import repeated_slices
 from advisor.frames.patterns.repeats import repeated_copies, repeated_rows
@@ -53,6 +54,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     repeated_copies,
     repeated_rows,
     shifted_buffers,
+    product_orders,
 )
 _COMPUTES_ON_HOST = frozenset({"pingpong", "host-sampling"})
 """Kinds whose computing on the CPU goes with their copies; what makes a tensor there is a finding of its own."""
@@ -62,7 +64,8 @@ _COMPUTES_ON_HOST = frozenset({"pingpong", "host-sampling"})
 class Patterns:
     """Occurrences of all patterns as one table: *own* and *partly* pair rows with GPU work, *idle* with segments of the ledger.
 
-    *kinds* are the occurrences that each finder found, *ops* pairs rows with those of `ops`, in a program on the CPU.
+    *kinds* are the occurrences that each finder found, *ops* and, of them, *replaced* pair rows with those of `ops`,
+    in a program on the CPU.
     """
 
     kinds: list[Occurrences]
@@ -70,6 +73,7 @@ class Patterns:
     inside: Pairs
     idle: Pairs
     ops: Pairs
+    replaced: Pairs
     partly: Pairs
     size: int
 
@@ -87,9 +91,9 @@ def find(context: Context) -> Patterns:
 
     own = renumber([occurrences.own for occurrences in kinds])
     idle = renumber([_idle(tree, occurrences) for occurrences in kinds])
-    parts = ("inside", "ops", "partly")
-    inside, ops, partly = (renumber([getattr(found, name) for found in kinds]) for name in parts)
-    return Patterns(kinds, own, inside, idle, ops, partly, int(offsets[-1]))
+    parts = ("inside", "ops", "replaced", "partly")
+    inside, ops, replaced, partly = (renumber([getattr(found, name) for found in kinds]) for name in parts)
+    return Patterns(kinds, own, inside, idle, ops, replaced, partly, int(offsets[-1]))
 
 
 def _idle(tree: Tree, occurrences: Occurrences) -> Pairs:

@@ -73,8 +73,9 @@ class Occurrences:
     *node* is the node of the forest that it is told by; *begin* and *end* are host times; *inside* is the GPU work of the
     occurrence, *own* the part that the fix would spare and *partly* what it replaces by faster work. *idle*: the host's idle
     inside it is its own as well. *ops* are the rows of `ops` whose time on the CPU is its own, in a program that runs there
-    alone, and *python* the segments of the ledger that are its own besides: Python that leads to them. *user* are the places
-    (codes) of rows where they are not those of their nodes, -1 where they are.
+    alone, *replaced* those of them that its fix replaces by faster ones, and *python* the segments of the ledger that are its own
+    besides: Python that leads to them. *user* are the places (codes) of rows where they are not those of their nodes, -1 where
+    they are.
     """
 
     kind: str
@@ -86,6 +87,7 @@ class Occurrences:
     idle: bool = False
     ops: Pairs = field(default_factory=lambda: NOTHING)
     python: Pairs = field(default_factory=lambda: NOTHING)
+    replaced: Pairs = field(default_factory=lambda: NOTHING)
     partly: Pairs = field(default_factory=lambda: NOTHING)
     figures: dict[str, Ints] = field(default_factory=dict)
     user: Ints | None = None
@@ -212,6 +214,12 @@ class Tree:
 
     def backward_of(self, forward: Pairs, low: Ints, high: Ints) -> Pairs:
         """GPU work of the backward pass of some forward operators, where a row's own range made the autograd node."""
+        nodes = self.backward_nodes(forward, low, high)
+        work = self.launched_below(nodes.index)
+        return Pairs(nodes.row[work.row], work.index).each_once() if len(work.row) else NOTHING
+
+    def backward_nodes(self, forward: Pairs, low: Ints, high: Ints) -> Pairs:
+        """Nodes of the backward pass of some forward operators, where a row's own range made the autograd node."""
         numbers = self.sequence[forward.index]
         has = numbers >= 0
         wanted = Pairs(forward.row[has], numbers[has]).each_once()
@@ -224,8 +232,7 @@ class Tree:
         hits = spread(
             np.searchsorted(numbers, wanted.index, side="left"), np.searchsorted(numbers, wanted.index, side="right")
         )
-        work = self.launched_below(nodes[hits.index])
-        return Pairs(wanted.row[hits.row[work.row]], work.index).each_once()
+        return Pairs(wanted.row[hits.row], nodes[hits.index])
 
     # ---- shapes
 
