@@ -331,7 +331,7 @@ def _of_runs(left: Runs, right: Runs, sign: float, statistic: Statistic, quiet: 
 
 
 def _by_times(sides: Sequence[Floats], error: float, chance: float) -> float:
-    """Return by what factor the second side is at least larger (or smaller) than the first; 0 where that is under twofold, or chance.
+    """Return by what factor the second side is at least larger (or smaller) than the first; 0 under twofold, or for chance.
 
     Runs of something slow spread more than runs of something fast, about in proportion: where one side takes a multiple of the
     other, the spread of the slow one in its unit says little of the fast one's, and logarithms are the scale of both.
