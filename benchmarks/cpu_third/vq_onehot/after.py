@@ -10,10 +10,10 @@ import torch.nn.functional as F
 
 @dataclass
 class Config:
-    batch: int = 24
-    hidden: int = 48
-    codes: int = 512
-    code_dim: int = 32
+    batch: int = 16
+    hidden: int = 32
+    codes: int = 1024
+    code_dim: int = 64
     beta: float = 0.25
     lr: float = 1e-3
     seed: int = 7
@@ -36,7 +36,7 @@ class VectorQuantizer(nn.Module):
         super().__init__()
         self.codes, self.dim, self.beta = codes, dim, beta
         self.codebook = nn.Embedding(codes, dim)
-        self.codebook.weight.data.uniform_(-1 / codes, 1 / codes)
+        nn.init.normal_(self.codebook.weight, std=0.15)
 
     def forward(self, z):
         z = z.permute(0, 2, 3, 1).contiguous()
@@ -44,7 +44,7 @@ class VectorQuantizer(nn.Module):
 
         with torch.no_grad():
             weight = self.codebook.weight
-            distances = weight.pow(2).sum(1) - 2 * flat @ weight.t()
+            distances = torch.addmm(weight.pow(2).sum(1), flat, weight.t(), alpha=-2)
             indices = distances.argmin(1)
 
         quantized = self.codebook(indices).view(z.shape)
