@@ -94,7 +94,7 @@ def main():
     optimizer = torch.optim.Adam(online.parameters(), lr=s.lr)
     obs = env.reset()
     for frame in range(s.capacity + 4 * steps):
-        if frame == s.capacity + 4 * 5:
+        if frame == s.capacity + 4 * min(5, steps - 1):
             began = time.perf_counter()
         action = int(rng.integers(3))
         next_obs, reward, done = env.step(action)
@@ -114,7 +114,8 @@ def main():
         if step % s.sync == 0:
             target.load_state_dict(online.state_dict())
             print(f"step {step} td loss {loss.item():.6f}")
-    print(f"mean step {1000 * (time.perf_counter() - began) / max(1, steps - 5):.2f} ms")
+    mean = (time.perf_counter() - began) / max(1, steps - min(5, steps - 1))
+    print(f"mean step {1000 * mean:.2f} ms")
 
 
 if __name__ == "__main__":

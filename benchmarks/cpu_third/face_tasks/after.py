@@ -59,7 +59,7 @@ class Timer(Callback):
         self.marks.append(time.perf_counter())
 
     def report(self):
-        marks = self.marks[self.skip:]
+        marks = self.marks[self.skip:] if len(self.marks) > self.skip + 1 else self.marks
         print(f"mean step {1000 * (marks[-1] - marks[0]) / max(1, len(marks) - 1):.2f} ms")
 
 

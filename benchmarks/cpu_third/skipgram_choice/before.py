@@ -40,7 +40,8 @@ class PairSampler:
             left = self.corpus[pos - span:pos]
             right = self.corpus[pos + 1:pos + span + 1]
             context = np.concatenate([left, right])
-            negative = self.rng.choice(self.vocab, size=(len(context), self.negatives), p=self.noise)
+            shape = (len(context), self.negatives)
+            negative = self.rng.choice(self.vocab, size=shape, p=self.noise)
             centers.append(np.full(len(context), self.corpus[pos]))
             contexts.append(context)
             negatives.append(negative)
