@@ -78,7 +78,7 @@ def check(text: str) -> Page:
             assert (attrs["href"] or "")[1:] in ids
     for _, attrs, _ in page.elements:
         for key in ("aria-labelledby", "aria-describedby"):
-            assert attrs.get(key) is None or attrs[key] in ids
+            assert set((attrs.get(key) or "").split()) <= set(ids)
     levels = [int(name[1]) for name, _, _ in page.elements if re.fullmatch(r"h[1-6]", name)]
     assert levels[0] == 1
     assert levels.count(1) == 1
