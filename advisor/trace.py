@@ -272,6 +272,12 @@ class Trace:
     def __repr__(self) -> str:
         return f"<Trace {self.path!r}: {counted(self.events, 'event')}, {counted(self.steps_recorded, 'step')}>"
 
+    def _repr_html_(self) -> str:
+        """Return the trace as a notebook shows it: what was recorded, what is wrong with it, and its frames."""
+        from advisor.report import notebook
+
+        return str(notebook.trace(self))
+
     def keep(self) -> str:
         """Put what reading came to into the cache that it was looked for in, for the next time.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from advisor.counting import change
 from advisor.gating import baseline as baselines
 from advisor.gating.alike import batches
 from advisor.results.analysis import Analysis, Finding
@@ -52,7 +53,7 @@ def _answer(
     fires = now is not None
     cost = check.base if check and check.base is not None else finding.cost_ms
     costs = check.now if check and check.now is not None else (now.cost_ms if now else 0.0)
-    figures = f"{cost:.3g} → {costs:.3g} ms a step" if cost else ""
+    figures = f"{change(cost, costs, 3)} a step" if cost else ""
     if shown:
         return _applied(shown, fires, verdict, check, figures)
     if fires and check is not None and check.outcome == "improvement":

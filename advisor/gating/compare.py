@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from advisor.counting import change
 from advisor.gating import baseline as baselines
 from advisor.gating.alike import batches, unlike
 from advisor.gating.baseline import Baseline
@@ -123,7 +124,7 @@ def _per_sample(division: Division) -> str:
     if not was or not now:
         return "the step cannot be compared"
     word = f"{was / now:.2f}× as fast a sample" if now <= was else f"{now / was:.2f}× the time a sample"
-    return f"{word}: {was:.4g} → {now:.4g} ms a sample ({_signed(100 * (now / was - 1))} %)"
+    return f"{word}: {change(was, now, 4)} a sample ({_signed(100 * (now / was - 1))} %)"
 
 
 def _headline(step: Shift, division: Division | None) -> str:
@@ -133,7 +134,7 @@ def _headline(step: Shift, division: Division | None) -> str:
     if step.before is None or step.after is None or not step.before:
         return "the step cannot be compared"
     ratio = step.before / step.after if step.after else 0.0
-    moved = f"{step.before:.4g} → {step.after:.4g} ms a step ({_signed(100 * (step.after / step.before - 1))} %)"
+    moved = f"{change(step.before, step.after, 4)} a step ({_signed(100 * (step.after / step.before - 1))} %)"
     words = {
         "better": f"{ratio:.2f}× as fast",
         "worse": "slower",

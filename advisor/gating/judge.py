@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from advisor.config import Gate
-from advisor.counting import counted
+from advisor.counting import change, counted
 from advisor.gating import baseline as baselines
 from advisor.gating.alike import in_other_units, part_of, unlike
 from advisor.gating.assertions import check_assertion
@@ -175,7 +175,7 @@ def _more(checks: Sequence[Check]) -> str:
 
 
 def _moved(check: Check) -> str:
-    return f"{check.base:.4g} → {check.now:.4g} ms"
+    return change(check.base or 0.0, check.now or 0.0, 4)
 
 
 def _update(checks: Sequence[Check], candidates: Sequence[Analysis], name: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from advisor.counting import duration
 from advisor.errors import UsageError
 from advisor.frames import SCHEMAS
 from advisor.frames.values import typed
@@ -87,7 +88,7 @@ class Job:
         counted_ns = self.ledger.counted_ns
         if counted_ns and arrivals.undecided_ns >= OPEN_SHARE * counted_ns and arrivals.undecided_ns > spent:
             return (
-                f"The clocks do not allow it: the ends of collectives scatter by {arrivals.noise_ns / 1e6:.3g} ms between the "
+                f"The clocks do not allow it: the ends of collectives scatter by {duration(arrivals.noise_ns / 1e6)} between the "
                 f"ranks, and {100 * arrivals.undecided_ns / counted_ns:.0f} % of the step is waited in collectives whose arrivals "
                 "lie closer together than that. Traces of one machine, or of machines whose clocks are kept by PTP, agree "
                 "better."

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 import pandas as pd
 
+from advisor.counting import part_of
 from advisor.engine.ranking import rearrange
 from advisor.replay.plan import relay
 from advisor.results.analysis import Analysis, Finding
@@ -60,7 +61,7 @@ def _rewrite(finding: Finding, row: RankRow, shares: Sequence[tuple[int, float]]
     more = f" and {len(shares) - len(worst)} more" if len(shares) > len(worst) else ""
     verb = "says" if len(telling) == 1 else "say"
     text = (
-        f"The traces of the other ranks show: {100 * share:.0f} % of this time ({wait:.3g} of {cost:.3g} ms) passes before the "
+        f"The traces of the other ranks show: {100 * share:.0f} % of this time ({part_of(wait, cost)}) passes before the "
         f"last rank has come to the collective. Rank {row.rank} waits for {', '.join(worst)}{more}. Larger messages, a faster "
         f"network or more overlap would not return that; {_in_words(telling)} {verb} what holds the late ranks up."
     )

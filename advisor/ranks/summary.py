@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pandas as pd
 
+from advisor.counting import duration
 from advisor.ranks.digest import Digest
 from advisor.ranks.job import Job
 from advisor.results.analysis import Analysis, QualityNote
@@ -85,7 +86,7 @@ def notes_of(job: Job) -> Iterator[QualityNote]:
     for member in np.flatnonzero(clocks.odd).tolist():
         yield QualityNote(
             code="clock-unsteady",
-            message=f"rank {job.ranks[member]} leaves collectives {clocks.spread_ns[member] / 1e6:.3g} ms and more before or "
+            message=f"rank {job.ranks[member]} leaves collectives {duration(clocks.spread_ns[member] / 1e6)} and more before or "
             "after the others: its arrivals are left out",
             advice=record,
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 import numpy as np
 
+from advisor.counting import duration, durations
 from advisor.engine import ranking
 from advisor.engine.claims import priced, ranked_bundles
 from advisor.results.analysis import Finding, PlanStep, Saving
@@ -280,10 +281,7 @@ def _done(finding: Finding, lead: str) -> Finding:
 
 def _with_same(parts: Mapping[str, tuple[float, float]]) -> str:
     """Say what of a price other findings add whose fix is the same change."""
-    texts = [
-        f"{high:.3g} ms of {rule}" if f"{low:.3g}" == f"{high:.3g}" else f"{low:.3g} to {high:.3g} ms of {rule}"
-        for rule, (low, high) in parts.items()
-    ]
+    texts = [f"{durations(low, high)} of {rule}" for rule, (low, high) in parts.items()]
     return f"; in it are {' and '.join(texts)}, whose fix is the same change" if texts else ""
 
 
@@ -303,7 +301,8 @@ def _with_price(finding: Finding, claim: Claim, prices: Priced, whole_ms: float,
     basis = f"replay: {how} {assumed} of its rows' time{hosts}; {replay.basis}{paced}"
     recorded = prices.recorded.get(finding.rule)
     if recorded is not None:
-        basis += f"; the hopeful figure supposes a CPU that recording did not slow: with the one recorded it is {recorded:.3g} ms"
+        with_it = f"with the one recorded it is {duration(recorded)}"
+        basis += f"; the hopeful figure supposes a CPU that recording did not slow: {with_it}"
     same = {rule: prices.parts[rule] for rule, lead in prices.done_by.items() if lead == finding.rule}
     basis += _with_same({rule: part for rule, part in same.items() if part[1] >= ranking.LEAST * whole_ms})
     return msgspec.structs.replace(

@@ -1,17 +1,26 @@
-"""Notebook output of an analysis and of a finding: a few blocks without scripts, every text escaped."""
+"""Notebook output of an analysis, of a finding and of a trace: a few blocks without scripts, every text escaped."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import msgspec
 from markupsafe import Markup
 
+from advisor.counting import counted
+from advisor.frames import SCHEMAS
 from advisor.report import figures
-from advisor.report.blocks import Bar, Block, Detail, Fold, Heading, Paragraph, Span, Table
+from advisor.report.blocks import Bar, Block, Detail, Facts, Fold, Heading, Items, Paragraph, Span, Table
 from advisor.report.documents import analysis as report
 from advisor.report.figures import circumstances
 from advisor.report.html import roofline
 from advisor.report.html.document import fragment
+from advisor.report.plain import milliseconds
+from advisor.report.redact import base_name
 from advisor.results.analysis import Analysis, Finding
+
+if TYPE_CHECKING:
+    from advisor.trace import Trace
 
 _FIXES = 5
 _BAR = 24
@@ -34,6 +43,27 @@ def analysis(result: Analysis) -> Markup:
         return _body(blocks)
     text = roofline.caption(picture, figures.per(result.summary))
     return _body(blocks) + Markup("<div>{}<p>{}</p></div>").format(roofline.chart(picture), text)
+
+
+def trace(read: Trace) -> Markup:
+    """Render what a file holds and what is wrong with it; folded, the frames to ask, of which only that of the devices is built."""
+    names = [name or "a GPU of no name" for name in read.frame("devices")["name"]]
+    steps = counted(read.steps_recorded, "step") if read.steps_recorded else "no steps"
+    length = f"step {milliseconds(read.step_ms)}" if read.step_ms else f"window {milliseconds(read.window_ns / 1e6)}"
+    told = [*dict.fromkeys(names or ["no work of a GPU"]), steps, length, counted(read.events, "event")]
+    blocks: list[Block] = [
+        Paragraph((Span(base_name(read.path), "strong"), " · " + " · ".join(told))),
+        Facts([("recorded", ", ".join(sorted(read.features)) or "nothing to judge a program by")]),
+    ]
+    if read.quality:
+        blocks.append(Items([note.message for note in read.quality], [note.advice for note in read.quality]))
+    rows = [(Span(name, "code"), schema.row) for name, schema in SCHEMAS.items()]
+    frames = Table(("frame", "one row is"), rows, "|~")
+    ask = Paragraph(
+        ("Ask them by ", Span("trace.query(sql)", "code"), ", or take one as ", Span("trace.kernels", "code"))
+    )
+    blocks.append(Fold(f"{len(rows)} frames", [ask, frames]))
+    return _body(blocks)
 
 
 def _drawn(block: Block) -> Block:

@@ -84,6 +84,9 @@ def link(url: str) -> str | None:
     return url if len(url) < 2000 and _LINK.fullmatch(url) else None
 
 
+# 23 %, 10.5 ms, 300 GB/s
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|[µmn]?s|[KMGT]?i?B(?:/s)?|[GT]?FLOPS?)(?!\w))")
+
 # void cutlass::Kernel2<cutlass_75_tensorop_bf16_s1688gemm_bf16_256x128_nn_align1>(Params): what tells it apart is inside.
 _CUTLASS = re.compile(r"^(?:void )?cutlass::\w+<(\w+)>(?:\(.*)?$", re.DOTALL)
 
@@ -95,8 +98,10 @@ def kernel(name: str) -> str:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """Return *text* in lines of *width*; a word that is longer has a line of its own."""
-    return textwrap.wrap(" ".join(text.split()), width, break_long_words=False, break_on_hyphens=False)
+    """Return *text* in lines of *width*; a word that is longer has a line of its own, and a figure stays with its unit."""
+    bound = _BEFORE_UNIT.sub("\u00a0", " ".join(text.split()))
+    lines = textwrap.wrap(bound, width, break_long_words=False, break_on_hyphens=False)
+    return [line.replace("\u00a0", " ") for line in lines]
 
 
 def pad(text: str, width: int, right: bool = False) -> str:

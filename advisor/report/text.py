@@ -5,8 +5,11 @@ Every text goes through ``plain.clean``: text of a trace is data.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from pathlib import Path
 
 from advisor.report import Options
 from advisor.report import blocks as doc
@@ -28,10 +31,43 @@ _SGR: dict[str, str] = {
 
 
 def render(document: object, options: Options) -> str:
-    """Render the report of a document, or what is to be explained of it."""
+    """Render the report of a document, or what is to be explained of it; on a terminal its places are links."""
     if options.explain and isinstance(document, Analysis | Several):
-        return draw(list(explain.blocks(document, doc.Detail(1, bars=True), options.explain)), options)
-    return draw(build(document, doc.Detail(options.verbosity, bars=True, width=options.width)), options)
+        drawn = draw(list(explain.blocks(document, doc.Detail(1, bars=True), options.explain)), options)
+    else:
+        drawn = draw(build(document, doc.Detail(options.verbosity, bars=True, width=options.width)), options)
+    if options.color and isinstance(document, Analysis | Several):
+        drawn = _linked(drawn, document, Path(options.source_root or ".").resolve())
+    return drawn
+
+
+def _linked(drawn: str, document: Analysis | Several, root: Path) -> str:
+    """Return a text whose places in files below *root* a terminal opens (OSC 8); no other file is looked for."""
+    traces = document.traces if isinstance(document, Several) else [document]
+    findings = [found for one in traces for found in one.findings]
+    if isinstance(document, Several) and document.across is not None:
+        findings += document.across.findings
+    named = {place.file for found in findings for place in found.where if place.file}
+    urls = {clean(name): path.as_uri() for name in named if (path := _below(root, name)) is not None}
+    if not urls:
+        return drawn
+    names = "|".join(map(re.escape, sorted(urls, key=len, reverse=True)))
+    return re.sub(
+        rf"(?<![\w./\\-])({names}):\d+",
+        lambda match: f"\x1b]8;;{urls[match[1]]}\x1b\\{match[0]}\x1b]8;;\x1b\\",
+        drawn,
+    )
+
+
+def _below(root: Path, name: str) -> Path | None:
+    """Return the file of that name below *root*; a name from a trace that leads anywhere else is not followed."""
+    path = Path(os.path.normpath(root / name))
+    try:
+        if path.is_relative_to(root) and path.resolve().is_relative_to(root) and path.is_file():
+            return path
+    except (OSError, ValueError):
+        pass
+    return None
 
 
 def draw(blocks: Sequence[doc.Block], options: Options) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import numpy as np
 
+from advisor.counting import duration, part_of
 from advisor.engine.ranking import middle_of
 from advisor.frames.rank_waits import rank_waits
 from advisor.results.analysis import Finding, QualityNote, StartupPart, Summary
@@ -41,10 +42,8 @@ from advisor.views.phrasing import (
     Clause,
     Parts,
     clauses,
-    duration,
     first_clause,
     fitted,
-    part_of,
     short_name,
     texts,
 )

@@ -229,22 +229,3 @@ def short_name(name: str, longest: int = _LONGEST_NAME) -> str:
         return f"{head}…"
     half = longest // 2 - 1
     return f"{text[:half]}…{text[-half:]}"
-
-
-def _figure(ms: float) -> str:
-    """Return three digits of it, all of a whole number."""
-    if ms >= 100:
-        return f"{ms:,.0f}"
-    return f"{ms:.3g}"
-
-
-def duration(ms: float) -> str:
-    """Return ``30.5 ms``, of long times ``77.9 s``."""
-    return f"{ms / 1000:,.1f} s" if ms >= 10_000 else f"{_figure(ms)} ms"
-
-
-def part_of(ms: float, whole_ms: float) -> str:
-    """Return ``301 of 332 ms``."""
-    if whole_ms >= 10_000:
-        return f"{ms / 1000:,.1f} of {whole_ms / 1000:,.1f} s"
-    return f"{_figure(ms)} of {_figure(whole_ms)} ms"

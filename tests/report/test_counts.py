@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from advisor.counting import average, averages, counted
+from advisor.counting import average, averages, change, counted, duration, durations, part_of
 from advisor.gating.division.divide import divide
 from advisor.report.blocks import Detail, Heading, Items
 from advisor.report.documents import division
@@ -30,6 +30,29 @@ def test_a_plural_of_its_own() -> None:
 )
 def test_an_average_count_is_whole_but_for_a_few(value: float, text: str) -> None:
     assert average(value) == text
+
+
+def test_times_have_the_unit_that_they_read_well_in() -> None:
+    assert [duration(ms) for ms in (0.0, 0.0367, 0.9996, 30.52, 1234.5, 77_890.0)] == [
+        "0 ms",
+        "36.7 µs",
+        "1 ms",
+        "30.5 ms",
+        "1,234 ms",
+        "77.9 s",
+    ]
+    assert durations(0.0357, 0.0367) == "35.7 to 36.7 µs"
+    assert durations(0.5, 2.0) == "0.5 to 2 ms"
+    assert durations(36.71, 36.74) == "36.7 ms"
+    assert part_of(0.2, 0.231) == "200 of 231 µs"
+    assert part_of(1.4, 1.63) == "1.4 of 1.63 ms"
+    assert part_of(9_000.0, 12_000.0) == "9.0 of 12.0 s"
+
+
+def test_a_change_is_in_one_unit() -> None:
+    assert change(0.0076, 0.0087, 4) == "7.6 → 8.7 µs"
+    assert change(0.3, 21.04, 3) == "0.3 → 21 ms"
+    assert change(0.0, 0.0, 3) == "0 → 0 ms"
 
 
 def test_two_counts_that_differ_never_read_the_same() -> None:

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from support.analyses import HOSTILE, REPLACE, analysis, finding, hostile_analysis, together
 
 from advisor.errors import UsageError
 from advisor.report import FORMATS, Options, format_of, render
-from advisor.report.plain import clean, columns, in_one_unit, milliseconds, number, percents, shorten, size
+from advisor.report.plain import clean, columns, in_one_unit, milliseconds, number, percents, shorten, size, wrap
 from advisor.report.table import align, evidence_cell, evidence_heading
-from advisor.results.analysis import (
-    Analysis,
-)
+from advisor.results.analysis import Analysis, PlanStep
+from advisor.results.distance import LineDistance
 from advisor.results.ranks import Clocks
 from advisor.results.several import Several
 
@@ -311,3 +311,28 @@ def test_a_path_is_whole_on_a_line_of_its_own() -> None:
     place = REPLACE(finding().where[0], file=long, line=28, function="run_on_input")
     lines = text(analysis(finding(where=[place])), width=60, verbosity=1).splitlines()
     assert any(f"{long}:28" in line for line in lines)
+
+
+@pytest.mark.parametrize("width", range(12, 40))
+def test_a_figure_stays_with_its_unit(width: int) -> None:
+    text = "64 % of the steady 152 ms a step, 23 % waits (0.9–2.2 %); 10.5 ms, 300 GB/s, 4.5 µs, 15.8 GiB in 6 steps"
+    lines = wrap(text, width)
+    assert " ".join(lines) == text
+    assert max(map(len, lines)) <= width
+    assert not [line for line in lines if re.match(r"%|ms|µs|GB|GiB", line)]
+    assert any(line.startswith("steps") for line in wrap("in 6 steps", 4))
+
+
+def test_a_plan_and_a_line_are_whole_with_everything() -> None:
+    """The title of a fix wraps, and a place in a table is one to open: neither is cut in its middle."""
+    title = "Run the forward pass under fp16 autocast, with a GradScaler around the loss and the optimizer's step"
+    line = "some/package/of/the/users/model_zoo/networks/resnet.py:46 forward"
+    step = PlanStep(
+        rules=["a/b"], title=title, step_ms_before=9, step_ms_after={"low": 5, "high": 7}, speedup=1.8, speedup_low=1.2
+    )
+    part = LineDistance(line=line, ms=4.0, limit_ms=1.0, reachable_ms=1.5, most_ms=2.0)
+    made = replace(analysis(finding()), plan=[step])
+    made = replace(made, summary=replace(made.summary, distance_lines=[part], modelled_share=1.0, limit_ms=1.0))
+    text = render("text", made, Options(width=80, verbosity=1)).decode()
+    assert title in " ".join(re.sub(r"[\d.]+ → \S+ – \S+ ms\s+\S+ to \S+", "", text).split())
+    assert line in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -169,6 +170,42 @@ def test_of_unlike_traces_each_has_its_headline_and_of_very_many_a_line() -> Non
     crowd = lines(Several(traces=[one] * 300), 100)
     assert len(crowd) <= screen.LINES_OF_RANKS
     assert any("more: -v" in line for line in crowd)
+
+
+def test_a_place_is_a_link_on_a_terminal_where_its_file_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Below the folder that one is in, and nowhere else: a trace names files as it likes."""
+    (tmp_path / "work dir" / "src").mkdir(parents=True)
+    (tmp_path / "work dir" / "train.py").write_text("")
+    (tmp_path / "outside.py").write_text("")
+    (tmp_path / "work dir" / "away.py").symlink_to(tmp_path / "outside.py")
+    monkeypatch.chdir(tmp_path / "work dir")
+
+    def links(file: str, **options: Any) -> list[str]:
+        made = analysis(finding(where=[replace(finding().where[0], file=file, line=54)]))
+        drawn = render("text", made, Options(**({"color": True} | options))).decode()
+        return re.findall(r"\x1b\]8;;(.+?)\x1b\\(.+?)\x1b\]8;;\x1b\\", drawn)
+
+    url = (tmp_path / "work dir" / "train.py").as_uri()
+    assert "work%20dir" in url
+    assert links("train.py") == [(url, "train.py:54")]
+    whole = str(tmp_path / "work dir" / "train.py")
+    assert links(whole) == [(url, f"{whole}:54")]
+    assert links("train.py", color=False) == []
+    for file in (
+        "gone.py",
+        "../outside.py",
+        str(tmp_path / "outside.py"),
+        "away.py",
+        "src",
+        "a\x1b]8;;x\x07.py",
+        "\0.py",
+    ):
+        assert links(file) == [], file
+    monkeypatch.chdir(tmp_path)
+    assert links("train.py") == []
+    assert links("train.py", source_root=str(tmp_path / "work dir")) == [(url, "train.py:54")]
 
 
 # ---- what is asked for beside it

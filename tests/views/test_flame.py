@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.pages import Page
 from support.paths import ROOT
 from support.traces import sample
@@ -121,6 +122,8 @@ def test_a_picture_is_drawn_to_scale() -> None:
     ]
     assert page.faults == []
     assert drawing.summary(flame) == "GPU time of 8.00 ms; innermost and heaviest: d 2.00 ms, b 2.00 ms, <c> 1.00 ms"
+    short = replace(flame, total_ms=0.08, ms=[0.06, 0.02, 0.01, 0.02])
+    assert drawing.summary(short) == "GPU time of 80.0 µs; innermost and heaviest: d 20.0 µs, b 20.0 µs, <c> 10.0 µs"
 
 
 def test_a_host_of_nothing_but_steps_has_no_flame_graph(tmp_path: Path) -> None:

@@ -281,7 +281,7 @@ def test_no_report_is_silent_where_time_is_lost(name: str) -> None:
     }:
         return
     if found.bound is not None:
-        part = "steady " if summary.steps else r"(?:other )?[\d.,]+ m?s"
+        part = "steady " if summary.steps else r"(?:other )?[\d.,]+ [mµ]?s"
         assert re.search(f"{100 * summary.steady_causes[found.bound]:.0f} % of the {part}", found.text)
     free = trace.ledger.counted.copy()
     for claim in run(trace, rules()).matches.values():
@@ -309,7 +309,7 @@ def test_every_percent_is_that_of_the_cause_it_stands_beside(name: str) -> None:
     phrases["unknown"] += (LACKING.format(device="GPU"), LACKING_BRIEFLY, THINNED, THINNED_BRIEFLY)
     phrases["communication"] += (UNPROVEN,)
     for match in re.finditer(
-        r"(\d+) %(?: of the (?:steady |other )?[\d.,]+ m?s(?: a step| recorded| outside start-up)?)? ", found.text
+        r"(\d+) %(?: of the (?:steady |other )?[\d.,]+ [mµ]?s(?: a step| recorded| outside start-up)?)? ", found.text
     ):
         words = found.text[match.end() :]
         meant = [cause for cause, known in phrases.items() if any(text and words.startswith(text) for text in known)]

@@ -166,7 +166,7 @@ def distance(summary: Summary) -> Iterator[doc.Block]:
             for _, text, part in group.parts
         ]
         head = (group.name, f"time {figures.per(summary)}", "limit", "reachable", "of reachable", "returns at most")
-        yield doc.Table(head, rows, "<>>>>>")
+        yield doc.Table(head, rows, ("|" if group.name == "line" else "<") + ">>>>>")  # a place is whole, to be opened
 
 
 def exchanges(summary: Summary) -> Iterator[doc.Block]:
@@ -199,7 +199,7 @@ def short(findings: Sequence[Finding]) -> Iterator[doc.Block]:
     for index, finding in enumerate(findings, 1):
         level = doc.Span(finding.severity, finding.severity)
         rows.append((str(index), level, finding.title, figures.gain(finding, findings), _first_place(finding)))
-    yield doc.Table(("", "severity", "finding", "saves", "where"), rows, ">|~><")
+    yield doc.Table(("", "severity", "finding", "saves", "where"), rows, ">|~>|")
 
 
 def _first_place(finding: Finding) -> doc.Text:
@@ -284,7 +284,7 @@ def plan(fixes: Sequence[PlanStep]) -> Iterator[doc.Block]:
             (str(index), step.title, figures.plan_step(step.step_ms_before, step.step_ms_after), figures.times(step))
             for index, step in enumerate(fixes, 1)
         ]
-        yield doc.Table(("", "fix", "step", ""), rows, "><<>", notes=[figures.plan_note(step) for step in fixes])
+        yield doc.Table(("", "fix", "step", ""), rows, ">~<>", notes=[figures.plan_note(step) for step in fixes])
 
 
 def _what_if(prediction: PlanStep | None) -> Iterator[doc.Block]:

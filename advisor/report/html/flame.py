@@ -5,7 +5,7 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from advisor.report.html.svg import Shape, colour, span
-from advisor.report.plain import clean, milliseconds, number, percent, shorten
+from advisor.report.plain import clean, milliseconds, percent, shorten
 from advisor.results.views import Flame
 
 TITLES = {"host": "Host time", "gpu": "GPU time"}
@@ -69,7 +69,7 @@ def summary(flame: Flame) -> str:
         for at, (ms, name) in enumerate(zip(flame.ms, flame.names, strict=True))
         if at not in inner and flame.categories[at] != "other"
     ]
-    heavy = ", ".join(f"{name} {number(ms)} ms" for ms, name in sorted(leaves, reverse=True)[:3])
+    heavy = ", ".join(f"{name} {milliseconds(ms)}" for ms, name in sorted(leaves, reverse=True)[:3])
     return f"{TITLES[flame.kind]} of {milliseconds(flame.total_ms)}" + (
         f"; innermost and heaviest: {heavy}" if heavy else ""
     )
