@@ -82,7 +82,7 @@ def test_one_change_for_two_findings_is_one_step_with_both_prices(tmp_path: Path
     both = saving(result, LAUNCHES)
     assert both.low_ms == pytest.approx(0.3 * 1.6 + 0.375 * (0.8 + 0.76), rel=0.01)
     assert both.high_ms == pytest.approx(0.97 * 1.6 + 0.8375 * 0.8, rel=0.01)
-    assert both.basis.endswith("in it are 0.585 to 0.669 ms of kernels/elementwise-chain, whose fix is the same change")
+    assert both.basis.endswith("in it are 585 to 669 µs of kernels/elementwise-chain, whose fix is the same change")
     folded = finding(result, CHAIN)
     assert (folded.saving, folded.after, folded.done_by, folded.severity) == (None, [LAUNCHES], LAUNCHES, "note")
     assert folded.cost_ms == pytest.approx(0.8)

@@ -207,7 +207,7 @@ def test_work_that_was_queued_is_named_where_no_call_holds_the_host(tmp_path: Pa
         b.kernel("gemm", us=1)
     found = advisor.analyze(trace_of(b, tmp_path)).headline
     assert found is not None
-    assert "most in front of queued work (0.79 ms)" in found.text
+    assert "most in front of queued work (790 µs)" in found.text
 
 
 # ---- steps of another process
