@@ -118,6 +118,6 @@ def test_each_rung_applied_what_its_author_did_and_nothing_else(
 @pytest.mark.study
 def test_where_the_batch_grew_a_sample_decides_and_comes_first(rungs: dict[str, Analysis]) -> None:
     found = compare(rungs["rung2_pinned"], rungs["rung3_batch512"])
-    assert found.headline.startswith("1.33× as fast a sample: 0.8405 → 0.6313 ms a sample")
+    assert found.headline.startswith("1.33× as fast a sample: 840.5 → 631.3 µs a sample")
     assert found.division is not None
     assert found.division.per == "sample"
