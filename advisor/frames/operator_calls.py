@@ -44,6 +44,8 @@ SCHEMA = Schema(
         real("threads_per_core", "", "threads that operators divide their work among, for each core of the process; NULL where not "
              "recorded"),
         flag("element", "picks a part of a tensor by its index, or reads one number of it"),
+        flag("numbers", "its line picks single numbers of tensors 200 times a step or more, as m[i, j] does; false where shapes were not "
+             "recorded"),
         real("element_share", "share", "of the small operators (under 30 us) that its line calls: those that do; NULL without a "
              "line"),
     ),
@@ -53,6 +55,8 @@ LONGEST_NS = 100_000
 _SMALL_NS = 30_000
 _TINY_NS = 10_000
 _TURNS = 200
+_SINGLE = re.compile(r"^\[\[\d+\]")
+"""Operands of which the first has one dimension."""
 _NODE = re.compile(r"^autograd::engine::evaluate_function|^torch::autograd::|Backward\d*$")
 _VIEWS = 1_000
 """Views of one tensor that nobody makes but to go through its elements: layers unbind heads, gates and time steps, some hundred."""
@@ -106,6 +110,7 @@ def build(context: Context) -> pd.DataFrame:
         "looped": looped(context),
         "unbinds": _unbinds(context, rows),
         "element": element,
+        "numbers": _numbers(context, rows),
         "element_share": _element_share(context, rows, length, element),
     }
     return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
@@ -135,6 +140,22 @@ def _element_share(context: Context, rows: Ints, length: Ints, element: Bools) -
     known = line >= 0
     share[known] = picks[line[known]] / np.maximum(calls[line[known]], 1)
     return share
+
+
+def _numbers(context: Context, rows: Ints) -> Bools:
+    """Flag operators of lines that pick numbers: a select of a tensor of one dimension leaves one."""
+    line = context.recording.host.attributes.user[rows]
+    dims = context.op_column(rows, "dims")
+    select = np.array([name == "aten::select" for name in context.names], np.bool_)[context.recording.host.name[rows]]
+    picks = np.flatnonzero(context.top(rows) & select & (line >= 0) & (dims >= 0) & (context.phases(rows) != BACKWARD))
+    found = np.zeros(len(rows), np.bool_)
+    if len(picks):
+        codes, of = np.unique(dims[picks], return_inverse=True)
+        single = np.array([_SINGLE.match(context.shape_texts[code]) is not None for code in codes.tolist()], np.bool_)
+        counts = summed(line[picks[single[of]]], 1, int(line.max()) + 1)
+        many = counts >= _TURNS * max(len(context.recording.steps), 1)
+        found[line >= 0] = many[line[line >= 0]]
+    return found
 
 
 def _outermost(context: Context, rows: Ints) -> Ints:

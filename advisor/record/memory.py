@@ -25,31 +25,30 @@ def resident() -> int | None:
 
 def peak() -> int | None:
     """Return the most that this process ever held."""
-    try:
-        for line in _STATUS.read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * _KIB
-    except (OSError, ValueError, IndexError):
-        pass
-    return None
+    return _line(_STATUS, "VmHWM:")
 
 
 def available() -> int | None:
     """Return what may still be taken: of the machine's memory, and of what the control group allows."""
-    rooms = [room for room in (_of_machine(), *(_of_group(*paths) for paths in _GROUPS)) if room is not None]
+    rooms = [
+        room
+        for room in (_line(_MACHINE, "MemAvailable:"), *(_of_group(*paths) for paths in _GROUPS))
+        if room is not None
+    ]
     return max(min(rooms), 0) if rooms else None
 
 
 def total() -> int | None:
     """Return the memory of the machine, or what the control group allows of it."""
-    whole = _of_machine("MemTotal:")
+    whole = _line(_MACHINE, "MemTotal:")
     limits = [limit for paths in _GROUPS if (limit := _number(paths[0])) is not None]
     return whole if whole is None else min([whole, *limits])
 
 
-def _of_machine(word: str = "MemAvailable:") -> int | None:
+def _line(path: Path, word: str) -> int | None:
+    """Return the bytes that a line of a file of the kernel's gives in KiB."""
     try:
-        for line in _MACHINE.read_text().splitlines():
+        for line in path.read_text().splitlines():
             if line.startswith(word):
                 return int(line.split()[1]) * _KIB
     except (OSError, ValueError, IndexError):

@@ -83,6 +83,41 @@ def a_program_on_a_gpu() -> TraceBuilder:
     return b
 
 
+COUNT = ("aten::eq", "aten::eq", "aten::bitwise_and", "aten::sum", *ASSIGNMENT)
+NUMBERS = {"aten::select": [[19], [], []]}
+
+
+def counting(us: float, shapes: dict[str, list[list[int]]]) -> TraceBuilder:
+    """Count in every turn with four operators of *us* before the assignment to an element."""
+    b = TraceBuilder(None, host_us=0)
+    for _ in range(3):
+        with b.step():
+            with b.op("aten::mkldnn_convolution", us=1000):
+                pass
+            with b.python("train.py(8): count"):
+                for name in COUNT * 100:
+                    b.idle(us=3)
+                    with b.op(name, us=2 if name in ASSIGNMENT else us, shapes=shapes.get(name, [])):
+                        pass
+    return b
+
+
+# Four of ten operators pick, and leave numbers: however long the others take. 100 turns of 600 x 5 and 400 x 13 or 33 us.
+@fires(cost_ms=8.2, occurrences=3000)
+def numbers_that_are_picked_beside_much_else() -> TraceBuilder:
+    return counting(10, NUMBERS)
+
+
+@fires(cost_ms=17.2, occurrences=3000)
+def numbers_that_are_picked_beside_longer_operators() -> TraceBuilder:
+    return counting(32.5, NUMBERS)
+
+
+@quiet
+def rows_that_are_picked_beside_much_else() -> TraceBuilder:
+    return counting(10, {"aten::select": [[19, 19], [], []]})
+
+
 @edge
 def half_of_a_lines_operators(over: bool) -> TraceBuilder:
     return loop(150, ("aten::select", "aten::add") if over else ("aten::select", "aten::add", "aten::mul"))

@@ -206,8 +206,8 @@ def _on_cpu(tree: Tree, softmaxes: Ints, first: Ints, second: Ints, scores: Ints
     gradients = tree.backward_nodes(_products(tree, first, second), first, tree.after(second))
     rows = np.arange(size)
     wrapped = [_outermost(tree, nodes) for nodes in (first, second)]
-    replaced = _rows_of_ops(tree, join(gradients, *(Pairs(rows, nodes) for nodes in wrapped)))
-    ops = join(replaced, _rows_of_ops(tree, join(own, back)))
+    replaced = tree.rows_of_ops(join(gradients, *(Pairs(rows, nodes) for nodes in wrapped)))
+    ops = join(replaced, tree.rows_of_ops(join(own, back)))
     codes, of = np.unique(tree.context.op_column(softmaxes, "types"), return_inverse=True)
     width = np.array([_BYTES.get((tree.words(code) or [""])[0], 0) for code in codes.tolist()], np.int64)[of]
     random = np.bincount(own.row[tree.codes_of(_RANDOM.__contains__)[host.name[own.index]]], minlength=size) > 0
@@ -230,9 +230,3 @@ def _outermost(tree: Tree, products: Ints) -> Ints:
     """The call of each product: what it does to its factors before is done in it (`aten::matmul`)."""
     around = tree.host.above(products, tree.codes_of(_WRAPS.__contains__)[tree.host.name], _WRAPPED)
     return np.where(around >= 0, around, products)
-
-
-def _rows_of_ops(tree: Tree, nodes: Pairs) -> Pairs:
-    """Rows of `ops` at or below nodes."""
-    below = tree.ops_below(nodes.index)
-    return Pairs(nodes.row[below.row], below.index).each_once()

@@ -58,7 +58,6 @@ def dense_embeddings(tree: Tree) -> Occurrences | None:
         taken = (host.end - host.start)[pairs.index]
     whole = np.bincount(pairs.row, weights=taken, minlength=count)
     part = np.bincount(pairs.row, weights=taken * share, minlength=count) / np.maximum(whole, 1)
-    below = tree.ops_below(pairs.index) if tree.context.cpu_program else NOTHING
     return Occurrences(
         kind="dense-embedding",
         node=tables.node,
@@ -66,7 +65,7 @@ def dense_embeddings(tree: Tree) -> Occurrences | None:
         end=host.end[tables.node],
         inside=launched.each_once(),
         own=launched.each_once(),
-        ops=Pairs(pairs.row[below.row], below.index).each_once() if len(below.row) else NOTHING,
+        ops=tree.rows_of_ops(pairs) if tree.context.cpu_program else NOTHING,
         figures={
             "repeats": tables.indices,
             "length": rows,

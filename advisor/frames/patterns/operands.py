@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from advisor.frames.patterns.tree import Pairs, Shapes, Tree, spread
+from advisor.frames.patterns.tree import Pairs, Tree, spread
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Bools, Ints
 from advisor.timeline.calls import BACKWARD, OP
@@ -31,11 +31,6 @@ def numbers(texts: list[str] | None, place: int) -> Shape | None:
     if texts is None or place >= len(texts) or not texts[place] or len(texts[place]) > 400:
         return None
     return tuple(int(word) for word in _NUMBERS.findall(texts[place]))
-
-
-def strides(tree: Tree) -> Shapes:
-    """Lists of strides, by their codes."""
-    return Shapes(tree.context.recording.recorded.inputs)
 
 
 def keys(tree: Tree, nodes: Ints, *columns: str) -> tuple[list[list[int]], Ints]:

@@ -21,10 +21,9 @@ from advisor.frames.patterns.operands import (
     keys,
     numbers,
     stored,
-    strides,
     worked,
 )
-from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree
+from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Ints
 
@@ -93,7 +92,6 @@ def pairwise(tree: Tree) -> Occurrences | None:
     marks = [(row, node) for row, one in enumerate(sums) for node in one.nodes]
     own = Pairs(*(np.array(column, np.int64) for column in zip(*marks, strict=True)))
     wide = expansions(tree, nodes, np.array([math.prod(fact.shape) for fact in facts], np.int64))
-    own = Pairs(np.concatenate([wide.row, own.row]), np.concatenate([wide.index, own.index]))
     return Occurrences(
         kind="pairwise",
         node=nodes,
@@ -101,7 +99,7 @@ def pairwise(tree: Tree) -> Occurrences | None:
         end=tree.host.end[[max(one.nodes) for one in sums]],
         inside=NOTHING,
         own=NOTHING,
-        ops=worked(tree, own, backward=np.ones(len(nodes), np.bool_)),
+        ops=worked(tree, join(wide, own), backward=np.ones(len(nodes), np.bool_)),
         figures={
             "repeats": np.array([fact.times for fact in facts], np.int64),
             "length": np.array([math.prod(fact.shape[dim] for dim in fact.shared) for fact in facts], np.int64),
@@ -121,9 +119,8 @@ def _made(tree: Tree) -> _Made | None:
     nodes = forward(tree, frozenset(_FIRST) | _WHOLE)
     if not len(nodes):
         return None
-    steps = strides(tree)
     found, of = keys(tree, nodes, "dims", "strides")
-    facts = [_all_pairs(tree.shapes.operands(dims), steps.operands(step)) for _, dims, step in found]
+    facts = [_all_pairs(tree.shapes.operands(dims), tree.strides.operands(step)) for _, dims, step in found]
     known = np.array([fact is not None for fact in facts], np.bool_)[of]
     told = [fact for fact in (facts[one] for one in of[known].tolist()) if fact is not None]
     return _Made(nodes[known], told) if 0 < len(told) <= _MOST else None

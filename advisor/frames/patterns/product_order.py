@@ -16,7 +16,7 @@ import numpy as np
 from advisor.frames.patterns.dense_embedding import MILLION, Floats
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, size_of, spread
 from advisor.frames.patterns.updates import Shape
-from advisor.intervals import Bools, Ints
+from advisor.intervals import Ints
 from advisor.timeline.calls import BACKWARD, OP
 from advisor.timeline.operator_names import is_view
 
@@ -92,10 +92,9 @@ def product_orders(tree: Tree) -> Occurrences | None:
     trains = np.bincount(early.row, minlength=count) > 0
     added = np.array([chain.added for chain in chains], np.bool_)
     inner = _of_size(tree, late, chains)
-    kept = Pairs(np.concatenate([uses.row, late.row]), np.concatenate([uses.index, late.index]))
+    kept = join(uses, late)
     nodes = join(passes, early, kept.where(~added[kept.row]), inner.where(added[inner.row] & ~learns[inner.row]))
-    below = tree.ops_below(nodes.index)
-    ops = Pairs(nodes.row[below.row], below.index).each_once()
+    ops = tree.rows_of_ops(nodes)
     time = ops.total(tree.context.ledger.cost(len(tree.context.op_rows), "compute"), count)
     spent = uses.total(host.end - host.start, count)
     work = [chain.arithmetic(bool(one), bool(two)) for chain, one, two in zip(chains, learns, trains, strict=True)]
@@ -154,10 +153,7 @@ def _chains(tree: Tree) -> list[_Chain]:
     nodes, of = nodes[known], of.ravel()[known]
     if not 0 < len(nodes) <= _MOST:
         return []
-    flags: Bools = np.zeros(host.size, np.bool_)
-    flags[tree.outermost] = True
-    above = host.above(nodes, flags, _REACH)
-    calls = np.where(flags[nodes], nodes, above)
+    calls = tree.calls[nodes]
     outer = tree.outermost[host.attributes.phase[tree.outermost] != BACKWARD]
     start = dict(zip(calls.tolist(), (sizes[one] for one in of.tolist()), strict=True))
     found = []

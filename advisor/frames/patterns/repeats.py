@@ -21,7 +21,6 @@ from advisor.frames.patterns.operands import (
     keys,
     numbers,
     stored,
-    strides,
     worked,
 )
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, size_of
@@ -74,8 +73,8 @@ def repeated_copies(tree: Tree) -> Occurrences | None:
 
     ``repeats`` says how often they are in it.
     """
-    copies = tree.context.cpu_program and _copies(tree)
-    if not copies:
+    copies = tree.once(_copies) if tree.context.cpu_program else None
+    if copies is None:
         return None
     copies = copies.where(np.isin(copies.use, list(_USES)))
     count = len(copies.node)
@@ -83,7 +82,7 @@ def repeated_copies(tree: Tree) -> Occurrences | None:
         return None
     products = copies.use == PRODUCT
     wide = expansions(tree, copies.node, copies.size)
-    marks = Pairs(np.concatenate([wide.row, np.arange(count)]), np.concatenate([wide.index, copies.node]))
+    marks = join(wide, Pairs(np.arange(count), copies.node))
     # What is added up again to the gradient of one copy, broadcasting adds up as well; a product of many does not.
     own = worked(tree, marks, backward=products)
     rate = _beside(tree, copies)
@@ -132,13 +131,12 @@ def repeated_rows(tree: Tree) -> Occurrences | None:
     ``length`` is the layer's width, ``part`` the repeated columns of it.
     """
     joins = forward(tree, ["aten::cat"]) if tree.context.cpu_program else np.zeros(0, np.int64)
-    copies = _copies(tree) if len(joins) else None
+    copies = tree.once(_copies) if len(joins) else None
     if not len(joins) or len(joins) > _MOST:
         return None
-    steps = strides(tree)
     found, of = keys(tree, joins, "dims", "strides", "concrete")
     facts = [
-        _joined(tree.shapes.operands(dims), steps.operands(step), numbers(tree.texts(value), 1))
+        _joined(tree.shapes.operands(dims), tree.strides.operands(step), numbers(tree.texts(value), 1))
         for _, dims, step, value in found
     ]
     known = np.array([fact is not None for fact in facts], np.bool_)[of]
@@ -170,7 +168,6 @@ def repeated_rows(tree: Tree) -> Occurrences | None:
     ]
     if not len(joined):
         return None
-    marks = Pairs(np.concatenate([part.row for part in parts]), np.concatenate([part.index for part in parts]))
     return Occurrences(
         kind="repeated-rows",
         node=joins[joined],
@@ -178,7 +175,7 @@ def repeated_rows(tree: Tree) -> Occurrences | None:
         end=tree.host.end[taker[joined]],
         inside=NOTHING,
         own=NOTHING,
-        ops=worked(tree, marks, backward=np.ones(len(joined), np.bool_)),
+        ops=worked(tree, join(*parts), backward=np.ones(len(joined), np.bool_)),
         figures={
             "length": width[joined],
             "part": np.rint(_spared(repeated / width, outputs / width, size > _LARGE)[joined] * MILLION).astype(
@@ -208,13 +205,12 @@ def _copies(tree: Tree) -> _Copies | None:
     nodes = forward(tree, ["aten::copy_"])
     if not len(nodes):
         return None
-    steps = strides(tree)
     found, of = keys(tree, nodes, "dims", "strides")
-    facts = [_repeated(tree.shapes.operands(dims), steps.operands(step)) for _, dims, step in found]
+    facts = [_repeated(tree.shapes.operands(dims), tree.strides.operands(step)) for _, dims, step in found]
     times, size = (np.array([fact[at] for fact in facts], np.int64)[of] for at in (0, 1))
     kept = (times > 1) & (size >= _LEAST)
     nodes, times, size = nodes[kept], times[kept], size[kept]
-    top = _called(tree, nodes)
+    top = tree.calls[nodes]
     makers = tree.codes_of(_MAKERS.__contains__)
     kept = (top != nodes) & makers[tree.host.name[top]]
     nodes, times, size, top = nodes[kept], times[kept], size[kept], top[kept]
@@ -222,16 +218,6 @@ def _copies(tree: Tree) -> _Copies | None:
         return None
     use, taker = _takers(tree, top, size)
     return _Copies(top, times, size, use, taker)
-
-
-def _called(tree: Tree, nodes: Ints) -> Ints:
-    """The operator that Python called, around each node or it itself."""
-    top = nodes.copy()
-    while True:
-        up = around(tree, top)
-        if not (up >= 0).any():
-            return top
-        top = np.where(up >= 0, up, top)
 
 
 def _repeated(operands: tuple[Shape, ...], steps: tuple[Shape, ...]) -> tuple[int, int]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from advisor.timeline.calls import OP
 from advisor.timeline.context import Context
 from advisor.timeline.recording import KERNEL
 
+T = TypeVar("T")
 _SHAPE = re.compile(rb"\[([\d,\s]*)\]")
 _ENGINE = re.compile(r"^autograd::engine::evaluate_function|(?:^|::)\w+Backward\d*$|^torch::autograd::AccumulateGrad$")
 # An argument list says what it says at its head; a hostile one must not cost its whole length.
@@ -111,6 +113,14 @@ class Tree:
         self._order = order[self.work.launch[order] >= 0]
         self._launches = self.work.launch[self._order]
         self.lists: dict[tuple[int, bool], list[tuple[int, ...]] | None] = {}
+        self._made: dict[Callable[[Tree], Any], Any] = {}
+
+    def once(self, make: Callable[[Tree], T]) -> T:
+        """Return what *make* makes of this tree, made once: of what several finders ask for."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        found: T = self._made[make]
+        return found
 
     # ---- names
 
@@ -142,6 +152,13 @@ class Tree:
         host = self.host
         inside = fetch(host.group, fetch(host.attributes.op, host.parent)) == OP
         return np.flatnonzero((host.group == OP) & ~inside)
+
+    @cached_property
+    def calls(self) -> Ints:
+        """For each node, the outermost operator around it or itself; -1 outside of operators."""
+        own = np.full(self.host.size, -1, np.int64)
+        own[self.outermost] = self.outermost
+        return self.host.flow(own)
 
     # ---- ranges
 
@@ -175,6 +192,11 @@ class Tree:
         below = spread(nodes, self.after(nodes))
         rows = row_of[below.index]
         return Pairs(below.row[rows >= 0], rows[rows >= 0])
+
+    def rows_of_ops(self, nodes: Pairs) -> Pairs:
+        """Rows of `ops` at or below nodes that belong to rows, each once."""
+        below = self.ops_below(nodes.index)
+        return Pairs(nodes.row[below.row], below.index).each_once()
 
     # ---- autograd
 
@@ -240,6 +262,11 @@ class Tree:
     def shapes(self) -> Shapes:
         """Shapes of operands, read where they are asked for."""
         return Shapes(self.context.recording.recorded.raws)
+
+    @cached_property
+    def strides(self) -> Shapes:
+        """Strides of operands, likewise."""
+        return Shapes(self.context.recording.recorded.inputs)
 
     def dims(self, nodes: Ints) -> Ints:
         """Code of the argument list of the operator that each node is (inside)."""
