@@ -44,8 +44,8 @@ SCHEMA = Schema(
         real("threads_per_core", "", "threads that operators divide their work among, for each core of the process; NULL where not "
              "recorded"),
         flag("element", "picks a part of a tensor by its index, or reads one number of it"),
-        flag("numbers", "its line picks single numbers of tensors 200 times a step or more, as m[i, j] does; false where shapes were not "
-             "recorded"),
+        flag("numbers", "its line picks single numbers of tensors 200 times a step or more, as m[i, j] does; false where shapes "
+             "were not recorded"),
         real("element_share", "share", "of the small operators (under 30 us) that its line calls: those that do; NULL without a "
              "line"),
     ),

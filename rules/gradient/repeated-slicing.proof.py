@@ -30,6 +30,7 @@ def numbers(part: int, place: int) -> list[str]:
 def training(
     count: int = 40,
     *,
+    rows: int = 32,
     part: int = 25,
     tensors: int = 1,
     masked: bool = False,
@@ -40,12 +41,12 @@ def training(
     device: str | None = None,
     shapes: bool = True,
 ) -> TraceBuilder:
-    """Four steps of *rest_us* of other work and *count* slices of [8, 1000], of *part* columns each.
+    """Four steps of *rest_us* of other work and *count* slices of [*rows*, 1000], of *part* columns each.
 
     A slice takes 2 us, and 70 us in the backward pass: zeros for 60, its own part for 10. Adding it to those before takes 30.
     """
     b = Program(device, record_shapes=shapes)
-    whole, each = [8, 1000], count // tensors
+    whole, each = [rows, 1000], count // tensors
     forward, node = ("aten::index", "IndexBackward0") if masked else ("aten::slice", "SliceBackward0")
     for step in range(4):
         with b.step():
@@ -61,20 +62,20 @@ def training(
                     ):
                         pass
                     if between:
-                        b.run("aten::mul", 2, [whole if between == "whole" else [8, part], []])
+                        b.run("aten::mul", 2, [whole if between == "whole" else [rows, part], []])
             b.run("aten::mm", rest_us, [[512, 64], [64, 8]])
             for number in reversed(range(count)) if grad else ():
                 last = number % each == each - 1
                 with b.op(ENGINE + node, seq=1000 * step + number, fwd_thread=1):
-                    with b.op(node, seq=1000 * step + number, fwd_thread=1, shapes=[[8, part]]):
+                    with b.op(node, seq=1000 * step + number, fwd_thread=1, shapes=[[rows, part]]):
                         if masked:
                             b.run("aten::zero_", 60, [whole])
-                            b.run("aten::_index_put_impl_", 10, [whole, [], [8, part]])
+                            b.run("aten::_index_put_impl_", 10, [whole, [], [rows, part]])
                         else:
-                            sizes = ["", "[8, 1000]", *numbers(part, number % each)]
-                            with b.op("aten::slice_backward", shapes=[[8, part]], values=sizes):
+                            sizes = ["", f"[{rows}, 1000]", *numbers(part, number % each)]
+                            with b.op("aten::slice_backward", shapes=[[rows, part]], values=sizes):
                                 b.run("aten::zero_", 60, [whole])
-                                b.run("aten::copy_", 10, [[8, part], [8, part]])
+                                b.run("aten::copy_", 10, [[rows, part], [rows, part]])
                     if used_before or not last:
                         b.run("aten::add_", 30, [whole, whole, []])
             if device is not None:
@@ -109,6 +110,11 @@ def half_of_a_loop() -> TraceBuilder:
 @fires(cost_ms=3.97, op="aten::slice", line="train.py:30")
 def on_a_gpu() -> TraceBuilder:
     return training(device=V100)
+
+
+@edge
+def gradients_of_sixteen_thousand_numbers(over: bool) -> TraceBuilder:
+    return training(rows=17 if over else 16)
 
 
 @quiet
