@@ -185,7 +185,7 @@ def _steady(summary: Summary) -> list[Figure]:
         figures = [Figure("steady", milliseconds(summary.steady_ms), hint, "summary.steady_ms")]
     if bare is not None:
         count = summary.unprofiled_steps
-        hint = f"without the profiler: median of {count} steps before the recorded ones; prices and the plan are of it"
+        hint = f"without the profiler, by {count} steps before the recorded ones; prices and the plan are of it"
         figures.append(Figure("real step", milliseconds(bare), hint, "summary.unprofiled_ms"))
     if summary.recording_ms:
         (low, high), unit = in_one_unit(*summary.recording_ms)

@@ -212,11 +212,12 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     unprofiled_ms: Annotated[
         float | None,
         doc(
-            "Median step in ms without the profiler, which prices and the plan are of, where `advisor record` timed such steps "
-            "and the recorded ones are longer; None elsewhere: prices are of steady_ms."
+            "Typical step in ms without the profiler, which prices and the plan are of, where `advisor record` timed such steps "
+            "and the recorded ones are longer: their median, and besides, where the recorded step is a mean, what comes once in "
+            "several steps. None elsewhere: prices are of steady_ms."
         ),
     ] = None
-    unprofiled_steps: Annotated[int | None, doc("Steps that it is the median of.")] = None
+    unprofiled_steps: Annotated[int | None, doc("Steps before the recorded ones that tell it.")] = None
     occupancy_share: Annotated[
         float | None, doc("Of kernel time: of kernels that have an achieved occupancy; None where none has.")
     ] = None
