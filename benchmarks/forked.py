@@ -1,4 +1,5 @@
 """Runs of scripts in children of one process that has imported torch: what the import costs is paid once.
+``ADVISOR_FORKED_IMPORTS`` names further modules, between blanks.
 
 A child begins before CUDA does, so each has a context of its own, as a process started anew has. One JSON object a line on
 stdin (``script``, ``folder``, ``arguments``, ``limit``), one a line on stdout.
@@ -7,6 +8,7 @@ stdin (``script``, ``folder``, ``arguments``, ``limit``), one a line on stdout.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import runpy
@@ -18,8 +20,9 @@ import time
 
 import torch  # noqa: F401
 
-with contextlib.suppress(ImportError):
-    import torchvision  # noqa: F401
+for name in ("torchvision", *os.environ.get("ADVISOR_FORKED_IMPORTS", "").split()):
+    with contextlib.suppress(ImportError):
+        importlib.import_module(name)
 
 
 def child(task: dict[str, object], out: int, errors: int) -> None:

@@ -456,7 +456,7 @@ def take(
             future = pool.submit(analyze, trace, options.out / f"{name}.json", options.limit)
     # The recordings filled the caches (compiled code); a short run tells how many steps the others need. The repaired script
     # takes less time a step, and is given more of them.
-    trial = one["trial"] = timed("before.py", folder, 20, options.small, options.limit, forked)
+    trial = one["trial"] = timed("before.py", folder, options.trial, options.small, options.limit, forked)
     if trial["ms"] is None:
         failures.append(f"timing before.py: status {trial['rc']}")
         return one, future
@@ -511,6 +511,7 @@ def main() -> None:
     )
     parser.add_argument("--limit", type=float, default=120, help="seconds after which one process is ended")
     parser.add_argument("--seconds", type=float, default=2.5, help="timed steps of one process, about")
+    parser.add_argument("--trial", type=int, default=20, help="steps of the run that tells how many the others take")
     parser.add_argument("--no-after", action="store_true", help="record only the programs with the fault")
     parser.add_argument(
         "--resume", action="store_true", help="leave out the programs that pairs.json has without failures"

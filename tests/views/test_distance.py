@@ -62,12 +62,12 @@ def test_a_step_that_stacks_slow_down_says_so_where_faster_kernels_leave_it_as_i
     summary = replace(summary, steady_causes=causes, causes=causes, rank_wait_ms=None)
     alone = "Faster kernels alone would not shorten the step: the CPU limits it"
     assert limit(summary, stacks=True).startswith(
-        "As recorded, faster kernels alone return nothing: a CPU that stacks slow limits the step"
+        "As recorded, faster kernels alone return nothing: the CPU, slowed by recording stacks, limits the step"
     )
     assert limit(summary).partition(",")[0] == alone
     assert limit(replace(summary, unprofiled_ms=summary.priced_ms), stacks=True).partition(",")[0] == alone
     waits = replace(summary, steady_causes={"compute": 0.4, "loader": 0.5, "host": 0.1})
-    assert "the loader and a CPU that stacks slow limit the step" in limit(waits, stacks=True)
+    assert "the loader and the CPU, slowed by recording stacks, limit the step" in limit(waits, stacks=True)
     assert "the loader limits it" in limit(waits)
 
 

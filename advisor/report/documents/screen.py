@@ -177,7 +177,7 @@ def _no_faster(summary: Summary, holds: str, *, stacks: bool) -> str:
         most = duration(max(summary.priced_ms - (summary.reachable_ms or summary.priced_ms), 0.0))
         return f"As recorded, faster kernels alone return at most {most}: stacks made the CPU as slow as the GPU"
     if stacks:
-        slowed = "a CPU that stacks slow"
+        slowed = "the CPU, slowed by recording stacks,"
         limits = f"{holds} and {slowed} limit" if holds not in ("", _CPU) else f"{slowed} limits"
         return f"As recorded, faster kernels alone return nothing: {limits} the step"
     return "Faster kernels alone would not shorten the step" + (f": {_limits(holds)} it" if holds else "")
