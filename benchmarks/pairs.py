@@ -457,6 +457,10 @@ def take(
     # The recordings filled the caches (compiled code); a short run tells how many steps the others need. The repaired script
     # takes less time a step, and is given more of them.
     trial = one["trial"] = timed("before.py", folder, options.trial, options.small, options.limit, forked)
+    if trial["ms"] is None and forked is not None:
+        # An import may have begun CUDA in the parent, whose children then have none.
+        forked = None
+        trial = one["trial"] = timed("before.py", folder, options.trial, options.small, options.limit)
     if trial["ms"] is None:
         failures.append(f"timing before.py: status {trial['rc']}")
         return one, future
