@@ -9,12 +9,12 @@ import numpy.typing as npt
 import pandas as pd
 
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
-from advisor.frames.ops import OWNED
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Bools, Ints, distinct, summed
 from advisor.timeline.calls import BACKWARD, FORWARD
 from advisor.timeline.context import Context
 from advisor.timeline.cpu import main_thread
+from advisor.timeline.ledger import OWNED
 
 SCHEMA = Schema(
     "operator_calls",

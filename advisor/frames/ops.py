@@ -18,6 +18,7 @@ from advisor.reading.program_settings import BF16
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP
 from advisor.timeline.context import Context
 from advisor.timeline.launch_origin import thread_behind
+from advisor.timeline.ledger import OWNED
 from advisor.timeline.operator_names import is_view
 from advisor.timeline.program import anomalous
 
@@ -74,8 +75,6 @@ _KINDS = tuple(
     )
 )
 _PAYING_FLOPS = 2e6
-OWNED = ("compute", "communication")
-"""Causes whose rows are operators, in the ledger of a CPU program."""
 
 
 def nodes(context: Context) -> Ints:

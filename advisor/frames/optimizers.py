@@ -62,7 +62,7 @@ def begun(context: Context) -> Ints:
 
 def _begun(context: Context) -> Ints:
     host = context.recording.host
-    return closures.begun(host, nodes(context), host.attributes.phase == BACKWARD)
+    return closures.begun(host, nodes(context), host.attributes.phase == BACKWARD, context.names)
 
 
 def _row_of(context: Context, points: Ints) -> Ints:

@@ -104,6 +104,7 @@ SCHEMA = Schema(
         integer("memory_growth_bytes", "bytes", "median growth of allocated memory a step; 0 unless all steps but the first grow"),
         flag("training", "a backward pass was seen"),
         flag("optimizer_seen", "an optimizer's step was seen"),
+        flag("adjoint_solver", "an equation is solved backwards for its gradients (torchdiffeq's odeint_adjoint, torchsde)"),
         real("optimizer_launches", "", "launches in a step of the optimizer, the median; NULL without one, or unknown"),
         flag("updates_known", "shapes tell what each step of an optimizer updates; NULL where one hides it, or none was seen"),
         flag("optimizer_factorizes", "its steps invert or factorize matrices; NULL without one, or unknown, as where much was "
@@ -299,6 +300,7 @@ def _habits(context: Context) -> dict[str, Any]:
         "world_size": context.metadata.world_size,
         "training": context.training(),
         "optimizer_seen": any(name.startswith("Optimizer.step") for name in names),
+        "adjoint_solver": any("AdjointMethodBackward" in name for name in names),
         "optimizer_launches": optimizers.launched_each(context),
         "updates_known": updates_known(context),
         "optimizer_factorizes": optimizers.factorizes(context),

@@ -368,7 +368,8 @@ class Host:
     def _closures_are_none_of_the_step(self, phase: Ints, steps: Bools) -> None:
         """Take what an optimizer's closure does for the forward pass that it is, in place; *steps* flags names of steps."""
         nodes = np.flatnonzero(((self.group == OP) | (self.group == ANNOTATION)) & steps)
-        for step, begun in zip(nodes.tolist(), closures.begun(self, nodes, phase == BACKWARD).tolist(), strict=True):
+        times = closures.begun(self, nodes, phase == BACKWARD, self._recorded.names).tolist()
+        for step, begun in zip(nodes.tolist(), times, strict=True):
             if begun <= self.start[step]:
                 continue
             high = int(self._bounds[self._thread_ids.index(int(self.thread[step])) + 1])

@@ -43,6 +43,8 @@ OUTSIDE = ("before", "after")
 IDLE = (
     "startup", "loader", "sync", "blocking_copy", "allocator", "compile", "gc", "operator", "host", "profiler", "unknown",
 )  # fmt: skip
+OWNED = ("compute", "communication")
+"""Causes whose rows are operators, in the ledger of a CPU program."""
 CAUSES = BUSY + OUTSIDE + IDLE
 OF_STEPS = BUSY + IDLE
 CODE = {name: code for code, name in enumerate(CAUSES)}

@@ -271,7 +271,7 @@ def _closures(context: Context) -> Spans:
     host = context.recording.host
     step = np.array([name.startswith("Optimizer.step") for name in context.names], np.bool_)
     steps = np.flatnonzero(step[host.name] & np.isin(host.group, (ANNOTATION, OP)))
-    return union(host.start[steps], closures.begun(host, steps, host.attributes.phase == BACKWARD))
+    return union(host.start[steps], closures.begun(host, steps, host.attributes.phase == BACKWARD, context.names))
 
 
 def _codes(used: Ints, size: int) -> Bools:

@@ -53,6 +53,29 @@ def test_the_optimizer_is_what_is_left_behind_the_backward_pass(engine_thread: b
     assert all(2_000_000 <= dur < 2_200_000 for dur in rows.dur_ns)
 
 
+def test_norms_that_a_hook_logs_behind_the_backward_pass_are_none_of_the_optimizer() -> None:
+    """1 ms of norms and 3 ms of logging lie between the backward pass and the update: neither is the optimizer's."""
+    b = TraceBuilder()
+    for number in range(3):
+        with b.step():
+            with b.annotation("Optimizer.step#AdamW.step"):
+                passes(b, number, engine_thread=True)
+                with b.op("aten::linalg_vector_norm", us=1000):
+                    b.kernel("reduce_kernel<norm>", us=10)
+                b.idle(us=3000)
+                with b.op("aten::copy_", us=100):
+                    b.kernel("elementwise_kernel<copy>", us=10)
+                b.idle(us=700)  # the optimizer looks at its parameters
+                with b.op("aten::_foreach_add_", us=2000):
+                    b.kernel("multi_tensor_apply_kernel<add>", us=2000)
+            b.sync()
+    trace = trace_of(b.to_json())
+    rows = trace.optimizers
+    assert rows.kernel_count.tolist() == [1] * 3
+    assert all(2_700_000 <= dur < 3_000_000 for dur in rows.dur_ns)
+    assert trace.kernels.phase.tolist() == ["forward", "backward", "forward", "forward", "optimizer"] * 3
+
+
 def test_an_optimizer_without_a_closure_is_all_of_its_step() -> None:
     rows = trained(closure=False).optimizers
     assert rows.gpu_ns.tolist() == [2_000_000] * 3

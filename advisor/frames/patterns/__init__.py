@@ -13,7 +13,7 @@ from advisor.frames.schema import COMMON, Schema, integer, real, text
 from advisor.intervals import Bools, Ints, distinct, fetch
 from advisor.timeline.calls import BACKWARD
 from advisor.timeline.context import Context
-from advisor.timeline.ledger import BUSY
+from advisor.timeline.ledger import BUSY, OWNED
 
 PRODUCTS_GAIN = 0.85
 """Part of the time of its products that a fused attention returns at best: of three models 0.53 to 0.81, by their shapes."""
@@ -21,8 +21,6 @@ _LARGE = 32 << 20
 """Bytes from which the C library's allocator takes each tensor from the system anew, and gives it back."""
 _ON_CPU = {False: (0.0, 0.35), True: (0.2, 0.65)}
 """The same on the CPU, surely and at best, by whether the scores are so large: fitted to some forty shapes."""
-_OPERATORS = ("compute", "communication")
-"""Causes whose rows are operators, in the ledger of a program on the CPU."""
 
 SCHEMA = Schema(
     "patterns",
@@ -147,7 +145,7 @@ def _on_cpu(context: Context, patterns: Patterns) -> Ints:
     """ns of the CPU's time that each row owns, in a program that runs there alone."""
     if not len(patterns.ops.row):
         return np.zeros(patterns.size, np.int64)
-    return patterns.ops.total(context.ledger.cost(len(context.op_rows), *_OPERATORS), patterns.size)
+    return patterns.ops.total(context.ledger.cost(len(context.op_rows), *OWNED), patterns.size)
 
 
 def _of_first(inside: Pairs, values: Ints, size: int) -> Ints:
@@ -164,7 +162,7 @@ def _claims(context: Context, mask: Bools) -> Ints:
     busy = context.ledger.owned(distinct(works.index[mask[works.row]]), *BUSY)
     idle = np.union1d(busy, patterns.idle.index[mask[patterns.idle.row]])
     ops = patterns.ops.index[mask[patterns.ops.row]]
-    return np.union1d(idle, context.ledger.owned(distinct(ops), *_OPERATORS)) if len(ops) else idle
+    return np.union1d(idle, context.ledger.owned(distinct(ops), *OWNED)) if len(ops) else idle
 
 
 def _events(context: Context, mask: Bools) -> tuple[Ints, Ints]:
@@ -198,7 +196,7 @@ def _returns(context: Context, mask: Bools) -> tuple[float, float]:
 
 def _returns_on_cpu(context: Context, patterns: Patterns, mask: Bools) -> tuple[float, float]:
     """The same of a program on the CPU: what large products of attention are replaced by is faster than for small ones."""
-    cost = context.ledger.cost(len(context.op_rows), *_OPERATORS)
+    cost = context.ledger.cost(len(context.op_rows), *OWNED)
     whole = float(cost[distinct(patterns.ops.index[mask[patterns.ops.row]])].sum())
     sizes = [found.figures.get("bytes", np.full(len(found), -1)) for found in patterns.kinds]
     rows = np.concatenate(sizes)[patterns.replaced.row] >= _LARGE

@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from advisor.frames.patterns.tree import HIGHEST, NOTHING, Occurrences, Pairs, Tree, spread
-from advisor.intervals import Ints, distinct
+from advisor.intervals import Bools, Ints, distinct
 from advisor.timeline.calls import BACKWARD
 
 # The derivative of no operator calls these: inside a node of the autograd graph they are a forward pass run again.
@@ -45,8 +45,38 @@ def _called_at(tree: Tree, again: Ints) -> Ints:
     return host.parting(ops[host.attributes.phase[ops] != BACKWARD], again)
 
 
+def _new(groups: Ints) -> Bools:
+    """Flag the first of each group of equal neighbours."""
+    return np.append(True, groups[1:] != groups[:-1])
+
+
+def _runs(tree: Tree, nodes: Ints, around: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """Rows of what runs again (*nodes*, inside of *around*): the row of each node; the node around each row; its range of nodes.
+
+    What an autograd function differentiates in its backward (an adjoint solver, step by step) is none of the forward pass that
+    runs again: it divides the rest, which is all of the row before it.
+    """
+    inside = np.zeros(tree.host.size, np.bool_)
+    inside[around] = True
+    engine = np.flatnonzero(tree.engine & ~inside)
+    engine = engine[tree.host.above(engine, inside, HIGHEST) >= 0]
+    turns = np.searchsorted(engine, nodes)
+    row = np.cumsum(_new(around) | _new(turns)) - 1
+    heads = np.flatnonzero(_new(row))
+    which, first = around[heads], nodes[heads].copy()
+    last = np.zeros(len(which), np.int64)
+    np.maximum.at(last, row, tree.after(nodes))
+    # Between two runs of one node lie the graph's nodes: a run begins behind those before it, and ends where the next begin.
+    later = np.flatnonzero(~_new(which))
+    if len(later):
+        reach = np.maximum.accumulate(tree.after(engine))
+        first[later] = np.minimum(first[later], reach[turns[heads[later]] - 1])
+        last[later - 1] = np.maximum(last[later - 1], engine[turns[heads[later - 1]]])
+    return row, which, first, last
+
+
 def recompute(tree: Tree) -> Occurrences | None:
-    """One row per backward node that runs forward operators first.
+    """One row per run of forward operators inside a backward node.
 
     ``torch.utils.checkpoint`` does so inside ``CheckpointFunctionBackward`` (reentrant), or inside whichever node asks
     first for a tensor that was not kept. What runs again makes autograd nodes, so it bears numbers of its own.
@@ -66,19 +96,17 @@ def recompute(tree: Tree) -> Occurrences | None:
     nodes, around = nodes[keep], around[keep]
     if not len(nodes):
         return None
-    which, row = np.unique(around, return_inverse=True)
-    first = np.full(len(which), tree.host.size, np.int64)
-    last = np.zeros(len(which), np.int64)
-    np.minimum.at(first, row, nodes)
-    np.maximum.at(last, row, tree.after(nodes))
+    row, which, first, last = _runs(tree, nodes, around)
     own = tree.launched(first, last)
     # The place is that of the first operator that only a forward pass calls; what saves the random state comes before it.
-    place = first.copy()
+    place = nodes[_new(row)].copy()
     telling = np.flatnonzero(codes[tree.host.name[nodes]])
     rows, at = np.unique(row[telling], return_index=True)
     place[rows] = nodes[telling[at]]
-    finish = np.zeros(len(which), np.int64)
+    finish = tree.host.start[first].copy()
     np.maximum.at(finish, row, tree.host.end[nodes])
+    followed = np.append(~_new(which)[1:], False)
+    finish[followed] = tree.host.start[last[followed]]
     return Occurrences(
         kind="recompute",
         node=place,
@@ -87,7 +115,7 @@ def recompute(tree: Tree) -> Occurrences | None:
         inside=own,
         own=own,
         idle=True,
-        python=_whole(tree, tree.host.start[which], finish),
+        python=_whole(tree, tree.host.start[np.where(_new(which), which, first)], finish),
         user=_called_at(tree, place),
         figures={"length": np.bincount(row), "dims": tree.dims(place)},
         details=[tree.context.names[code].rpartition(" ")[2] for code in tree.host.name[which].tolist()],
