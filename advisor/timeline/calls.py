@@ -30,6 +30,9 @@ _COMPARED = 200
 # No program nests so deep; what does is taken in one pass, node by node, rather than level by level again and again.
 _DEEPEST = 2000
 # Nodes of the autograd graph, which the autograd profiler of 2021 records without the engine around them.
+_ENGINE = re.compile(r"^autograd::engine::evaluate_function|(?:^|::)\w+Backward\d*$|^torch::autograd::AccumulateGrad$")
+_MOST_ORDERS = 4
+"""Orders of derivatives beyond which no place is sought."""
 _AUTOGRAD_NODE = re.compile(r"(?:^|::)\w+Backward\d*$|^torch::autograd::AccumulateGrad$")
 PHASES = ("forward", "backward", "optimizer", "zero_grad", "other")
 
@@ -378,22 +381,47 @@ class Host:
             inside[inside == OPTIMIZER] = FORWARD
 
     def _backward_inherits(self, user: Ints, library: Ints, module: Ints, phase: Ints) -> tuple[Ints, Ints, Ints]:
-        """Backward operators take the place of the forward operator with their sequence number."""
+        """Backward operators take the place of the forward operator with their sequence number.
+
+        Of a gradient's gradient that operator is one of a backward pass (create_graph=True), which has its place of another: once
+        more for each further order.
+        """
         source, target = self._forward_of(phase)
+        out = self._inherited((user, library, module), phase, source, target)
+        first, later = self._forward_of(phase, orders=True)
+        if not len(first):
+            return out
+        source, target = np.concatenate([source, first]), np.concatenate([target, later])
+        for _ in range(_MOST_ORDERS):
+            before, out = out, self._inherited((user, library, module), phase, source, target, known=out)
+            if all((one == other).all() for one, other in zip(before, out, strict=True)):
+                break
+        return out
+
+    def _inherited(
+        self,
+        values: tuple[Ints, Ints, Ints],
+        phase: Ints,
+        source: Ints,
+        target: Ints,
+        known: tuple[Ints, Ints, Ints] | None = None,
+    ) -> tuple[Ints, Ints, Ints]:
+        """Return *values* in which each *target*, and what runs below, has what is *known* of its *source*."""
+        user, library, module = known or values
         useful = (user[source] >= 0) | (library[source] >= 0) | (module[source] >= 0)
         source, target = source[useful], target[useful]
         if not len(source):
-            return user, library, module
+            return values
         reset = np.zeros(self.size, np.bool_)
         reset[target] = True
         # Whatever runs below such a node, python frames of its own apart, inherits from it.
         inherits = (phase == BACKWARD) & ~reset & (self.group != PYTHON)
         out = []
-        for values in (user, library, module):
-            own = np.where(inherits, -1, values)
-            own[target] = values[source]
+        for own_values, theirs in zip(values, known or values, strict=True):
+            own = np.where(inherits, -1, own_values)
+            own[target] = theirs[source]
             flowed = self.flow(own, reset=reset)
-            out.append(np.where(flowed < 0, np.where(reset, -1, values), flowed))
+            out.append(np.where(flowed < 0, np.where(reset, -1, own_values), flowed))
         return out[0], out[1], out[2]
 
     def with_backward(self, own: Ints) -> Ints:
@@ -405,15 +433,26 @@ class Host:
         given[target[wanting]] = flowed[source[wanting]]
         return self.flow(given)
 
-    def _forward_of(self, phase: Ints) -> tuple[Ints, Ints]:
-        """Forward operators and, for each, a backward one with its sequence number: of the node of the graph that it made."""
+    def _forward_of(self, phase: Ints, *, orders: bool = False) -> tuple[Ints, Ints]:
+        """Forward operators and, for each, a backward one with its sequence number: of the node of the graph that it made.
+
+        With *orders* operators of backward passes that made nodes, and the backward ones of those.
+        """
         none = np.zeros(0, np.int64)
         if "op" not in self.node_of:
             return none, none
         nodes = self.node_of["op"]
         sequence = self._recorded.tables["op"]["sequence"]
         backward = phase[nodes] == BACKWARD
-        forward = np.flatnonzero((sequence >= 0) & ~backward)
+        makes = ~backward
+        if orders:
+            late = self._recorded.tables["op"]["forward_thread"] > 0
+            if not (backward & ~late & (sequence >= 0)).any():
+                return none, none
+            named = np.array([_ENGINE.search(name) is not None for name in self._recorded.names], np.bool_)
+            engine = late | named[self.name[nodes]]
+            makes, backward = backward & ~engine, backward & engine
+        forward = np.flatnonzero((sequence >= 0) & makes)
         wanting = np.flatnonzero((sequence >= 0) & backward)
         if not len(forward) or not len(wanting):
             return none, none

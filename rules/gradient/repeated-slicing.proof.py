@@ -1,5 +1,7 @@
 """Proof of gradient/repeated-slicing: traces on which it fires, and traces on which it does not."""
 
+from contextlib import nullcontext
+
 from advisor.testing import TraceBuilder
 from advisor.testing.incomplete import kernels_alone
 from advisor.testing.proof import edge, fires, lacks, quiet
@@ -37,6 +39,7 @@ def training(
     between: str = "",
     used_before: bool = False,
     grad: bool = True,
+    library: str = "",
     rest_us: float = 10_000,
     device: str | None = None,
     shapes: bool = True,
@@ -52,7 +55,7 @@ def training(
         with b.step():
             for number in range(count):
                 values = ["", ""] if masked else ["", *numbers(part, number % each)]
-                with b.python("train.py(30): cut"):
+                with b.python("train.py(30): cut"), b.python(library) if library else nullcontext():
                     with b.op(
                         forward,
                         shapes=[whole, *([] for _ in values[1:])],
@@ -115,6 +118,11 @@ def on_a_gpu() -> TraceBuilder:
 @edge
 def gradients_of_sixteen_thousand_numbers(over: bool) -> TraceBuilder:
     return training(rows=17 if over else 16)
+
+
+@quiet
+def slices_that_torchs_own_layer_takes() -> TraceBuilder:
+    return training(library="torch/nn/functional.py(5718): _in_projection_packed")
 
 
 @quiet

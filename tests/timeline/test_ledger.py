@@ -155,6 +155,24 @@ def test_backward_work_takes_the_place_of_its_forward_operator(tmp_path: Path) -
     assert kernels["thread"].nunique() == 2
 
 
+def test_the_gradient_of_a_gradient_takes_the_place_of_the_first_forward_operator(tmp_path: Path) -> None:
+    """create_graph=True: operators of the backward pass make nodes of their own, whose place is known from where theirs is."""
+    builder = TraceBuilder()
+    with builder.step():
+        with builder.python("train.py(12): forward"), builder.module("Linear_0"), builder.op("aten::addmm", seq=7):
+            builder.kernel("gemm", us=10, host_us=5)
+        with builder.thread(99), builder.backward("AddmmBackward0", 7), builder.op("aten::mm", seq=8):
+            builder.kernel("first_order", us=10, host_us=5)
+        with builder.thread(99), builder.backward("MmBackward0", 8), builder.op("aten::mm", seq=9):
+            builder.kernel("second_order", us=10, host_us=5)
+        with builder.thread(99), builder.backward("MmBackward0", 9):
+            builder.kernel("third_order", us=10, host_us=5)
+    kernels = trace_of(builder, tmp_path).kernels
+    assert kernels["phase"].tolist() == ["forward", *["backward"] * 3]
+    assert kernels["line"].tolist() == [12] * 4
+    assert kernels["module"].tolist() == ["Linear_0"] * 4
+
+
 def test_a_library_frame_stands_beside_the_users(tmp_path: Path) -> None:
     builder = TraceBuilder()
     frames = (

@@ -32,7 +32,8 @@ SCHEMA = Schema(
              "host and back), train-mode (dropout or batch norm, in inference), dense-experts (each computes all tokens), "
              "copied-cache (of keys and values, with each token), no-cache (of these: products whose rows grow from token to "
              "token), host-sampling (the next token is chosen on the CPU), compiled-copy (in a compiled region), "
-             "unused-gradients (backward work behind the last gradient that an optimizer uses), dense-embedding (a gradient of "
+             "unused-gradients (backward work behind the last gradient that an optimizer uses), unread-gradients (of parameters, "
+             "in a program that updates none), dense-embedding (a gradient of "
              "all rows, of which few were read), long-convolution (computed directly), full-sort (on the CPU, of which few places "
              "are read), quantile-sort (on the CPU, inside of a quantile), repeated-slicing (each slice of a tensor has a gradient "
              "of the whole), pairwise (numbers of all pairs, on the CPU, that are summed), repeated-copy (on the CPU, of numbers "
@@ -47,7 +48,7 @@ SCHEMA = Schema(
         integer("idle_ns", "ns", "idle time of the GPU that it owns: the host was busy with it, or waited in it; of a "
                 "repeated-slicing on the CPU the Python that leads to its operators"),
         integer("repeats", "", "turns of a loop; experts of a layer; no-cache: tokens of a sequence that it computes; gradients "
-                "that nothing uses, behind the last that is used; indices that read an embedding; weights for an output of a "
+                "that nothing uses, behind the last that is used, or unread; indices that read an embedding; weights for an output of a "
                 "convolution; places that are read of a full-sort; quantiles of a quantile-sort; slices of a repeated-slicing; "
                 "pairwise: how often what it is made of would go into it; repeated-copy: how often each number is in it; "
                 "copied-buffer: rows that are kept; NULL for other kinds"),

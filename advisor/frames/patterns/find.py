@@ -26,6 +26,7 @@ from advisor.frames.patterns.sorts import full_sorts, quantile_sorts
 from advisor.frames.patterns.training_mode import training_mode
 from advisor.frames.patterns.transfer import created_on_host, sent_back_and_forth
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, spread
+from advisor.frames.patterns.unread_gradients import unread_gradients
 from advisor.frames.patterns.unused_gradients import unused_gradients
 from advisor.intervals import distinct
 from advisor.timeline.calls import BACKWARD
@@ -45,6 +46,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     sampled_on_host,
     copied_in_compiled_code,
     unused_gradients,
+    unread_gradients,
     dense_embeddings,
     long_convolutions,
     full_sorts,

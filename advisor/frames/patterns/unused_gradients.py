@@ -58,7 +58,7 @@ def unused_gradients(tree: Tree) -> Occurrences | None:
     steps = tree.context.once(recorded_updates)
     if steps is None or len(steps) < _LEAST_STEPS:
         return None
-    passes = _passes(tree)
+    passes = backward_passes(tree)
     shapes = {shape for one in passes for shape in one.shapes}
     updated = Counter[Shape]()
     for step in steps:
@@ -246,7 +246,7 @@ def _telling(tree: Tree, nodes: Ints) -> int:
     return int(inner[0] if len(inner) else nodes[0])
 
 
-def _passes(tree: Tree) -> list[Pass]:
+def backward_passes(tree: Tree) -> list[Pass]:
     """All backward passes with the gradients that they store; between two of them the program runs operators of its own."""
     host = tree.host
     runs = tree.ops(tree.codes_of(lambda name: name.startswith(_RUN)))

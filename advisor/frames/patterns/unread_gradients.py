@@ -1,0 +1,145 @@
+"""Gradients of parameters that pile up unread, in a program that differentiates by something else and updates nothing."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import numpy as np
+
+from advisor.frames import optimizers
+from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, spread
+from advisor.frames.patterns.unused_gradients import Pass, backward_passes
+from advisor.frames.patterns.updates import LISTED, Shape, first_operand
+from advisor.intervals import Ints
+from advisor.timeline.calls import BACKWARD, OP
+
+_LEAST_PASSES = 2
+# What takes a parameter into the forward pass, or hands it on; any other operator on a tensor of its shape may read its gradient.
+_CARRIES = re.compile(
+    r"^aten::(?:t|transpose|permute|view|reshape|expand|detach_?|alias|as_strided|slice|select|unsqueeze|squeeze|contiguous"
+    r"|to|_to_copy|linear|addmm|mm|bmm|baddbmm|matmul|einsum|conv\w*|_convolution|cudnn_\w+|mkldnn_\w+|embedding\w*"
+    r"|prelu|lstm|gru|empty\w*|zeros\w*|ones\w*|resize_|_?unsafe_view|is_\w+|requires_grad_)$"
+)
+_UPDATES = re.compile(r"_fused_\w+_$|CompiledFxGraph|Torch-Compiled Region")
+_MATRIX = re.compile(r"^aten::(?:mm|bmm)$")
+_SUM = "aten::sum"
+_TABLE = "aten::embedding_dense_backward"
+_CONVOLUTION = "aten::convolution_backward"
+_FILTER = re.compile(r"wgrad|bwd_?filter|bwd_?weights|backward_?weights", re.IGNORECASE)
+
+
+def unread_gradients(tree: Tree) -> Occurrences | None:
+    """One row per backward pass, for gradients that are added to those of the pass before, in a program that updates nothing.
+
+    Beside them each pass stores a gradient anew: that of a tensor which takes part in this pass alone (positions of which forces
+    are made, an image that is attacked), and what the pass is for. Gradients are known by their shape; one that another operator
+    than those of the forward pass touches counts as read. None where something is updated, or compiled code may.
+    """
+    if len(optimizers.nodes(tree.context)) or any(map(_UPDATES.search, tree.context.names)):
+        return None
+    found = backward_passes(tree)
+    if len(found) < _LEAST_PASSES:
+        return None
+    shapes = {shape for one in found for shape in one.shapes}
+    piled = {shape for shape in shapes if not any(one.fresh[shape] for one in found)}
+    anew = {shape for shape in shapes if not any(one.added[shape] for one in found)}
+    piled -= _read(tree, piled)
+    rows = [(one, kept) for one in found if (kept := _stores(one, piled)) and anew & set(one.shapes)]
+    if len(rows) < _LEAST_PASSES:
+        return None
+    stores = Pairs(
+        np.repeat(np.arange(len(rows)), [len(kept) for _, kept in rows]),
+        np.concatenate([np.array(kept, np.int64) for _, kept in rows]),
+    )
+    makers, filters = _makers(tree, rows, piled)
+    nodes = join(stores, makers)
+    work = tree.launched_below(nodes.index)
+    own = join(Pairs(nodes.row[work.row], work.index), filters)
+    host = tree.host
+    return Occurrences(
+        kind="unread-gradients",
+        node=np.array([one.nodes[0] for one, _ in rows], np.int64),
+        begin=np.array([host.start[one.nodes[0]] for one, _ in rows], np.int64),
+        end=np.array([host.end[one.nodes].max() for one, _ in rows], np.int64),
+        inside=own,
+        own=own,
+        ops=tree.rows_of_ops(nodes) if tree.context.cpu_program else NOTHING,
+        figures={
+            "repeats": np.array([len(kept) for _, kept in rows], np.int64),
+            "length": np.array([len(one.shapes) for one, _ in rows], np.int64),
+            "dims": tree.dims(np.array([kept[0] for _, kept in rows], np.int64)),
+        },
+    )
+
+
+def _stores(one: Pass, shapes: set[Shape]) -> list[int]:
+    """Return the nodes of a pass that store gradients of these shapes."""
+    return [node for node, shape in zip(one.stored, one.shapes, strict=True) if shape in shapes]
+
+
+def _read(tree: Tree, shapes: set[Shape]) -> set[Shape]:
+    """Return the shapes of which an operator outside of backward passes takes a tensor first, one that does not only carry it."""
+    host = tree.host
+    nodes = tree.outermost[host.attributes.phase[tree.outermost] != BACKWARD]
+    nodes = nodes[~tree.codes_of(lambda name: _CARRIES.match(name) is not None)[host.name[nodes]]]
+    _, firsts = np.unique(host.name[nodes].astype(np.int64) << 32 | tree.dims(nodes) & 0xFFFFFFFF, return_index=True)
+    read = set[Shape]()
+    for node in nodes[firsts].tolist():
+        listed = LISTED.match(tree.context.names[host.name[node]]) is not None
+        read.update(shape for shape in first_operand(tree, node, listed=listed) or () if shape in shapes)
+    return read
+
+
+def _makers(tree: Tree, rows: list[tuple[Pass, list[int]]], shapes: set[Shape]) -> tuple[Pairs, Pairs]:
+    """Operators that make gradients of these shapes, by row, and GPU work that makes those of convolutions.
+
+    No more of a shape than are stored. Of two products in one node of the graph the second is that of the weights.
+    """
+    host = tree.host
+    chosen = tree.codes_of(
+        lambda name: _MATRIX.match(name) is not None or name in (_SUM, _TABLE) or name == _CONVOLUTION
+    )
+    row, index = [0][:0], [0][:0]
+    of_filters: list[tuple[int, int]] = []
+    for number, (one, _) in enumerate(rows):
+        below = spread(one.nodes, tree.after(one.nodes))
+        ops = below.where((host.group[below.index] == OP) & chosen[host.name[below.index]])
+        left = Counter(shape for shape in one.shapes if shape in shapes)
+        for node in ops.index[np.lexsort((-host.start[ops.index], ops.row))].tolist():
+            name = tree.context.names[host.name[node]]
+            made = _made(name, tree.shapes.operands(int(tree.dims(np.array([node]))[0])), left)
+            if made is None:
+                continue
+            left[made] -= 1
+            if name == _CONVOLUTION:
+                of_filters.append((number, node))
+            else:
+                row.append(number)
+                index.append(node)
+    return Pairs(np.array(row, np.int64), np.array(index, np.int64)), _filters(tree, of_filters)
+
+
+def _made(name: str, operands: tuple[Shape, ...], left: Counter[Shape]) -> Shape | None:
+    """Return the shape of the gradient that an operator makes, one of which some are *left*."""
+    if name == _CONVOLUTION:
+        candidates = operands[2:3]
+    elif name == _SUM:
+        candidates = tuple((1,) * ones + operands[0][-1:] for ones in (0, 1)) if operands and len(operands[0]) > 1 else ()
+    elif name == _TABLE:
+        candidates = tuple(shape for shape in left if operands and len(shape) == 2 and shape[1:] == operands[0][-1:])
+    else:
+        wide = len(operands) >= 2 and len(operands[0]) >= 2 and len(operands[1]) >= 2
+        ends = (operands[0][-2], operands[1][-1]) if wide else ()
+        candidates = (ends, ends[::-1])
+    return next((shape for shape in candidates if left[shape] > 0), None)
+
+
+def _filters(tree: Tree, nodes: list[tuple[int, int]]) -> Pairs:
+    """GPU work of convolutions' backward that makes the gradients of their weights, told by the kernels' names."""
+    if not nodes:
+        return NOTHING
+    row, node = np.array(nodes, np.int64).T
+    work = tree.launched_below(node)
+    weights = np.array([_FILTER.search(name) is not None for name in tree.context.names], np.bool_)
+    return Pairs(row[work.row], work.index).where(weights[tree.work.name[work.index]])
