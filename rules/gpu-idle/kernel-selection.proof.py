@@ -7,7 +7,7 @@ from advisor.testing.proof import edge, fires, lacks, quiet
 
 def convolutions(
     us: int = 5000, *, steps: int = 6, new: tuple[int, ...] = (0, 1, 2, 3, 4, 5), work_us: int = 20_000,
-    name: str = "aten::cudnn_convolution", device: str = "Tesla V100-SXM2-16GB",
+    name: str = "aten::cudnn_convolution", device: str = "Tesla V100-SXM2-16GB", trains: bool = False,
 ) -> TraceBuilder:  # fmt: skip
     """Steps of ten convolutions and a product of 20 ms; in the *new* ones the first has another shape, and takes so long."""
     b = TraceBuilder(device, host_us=0, latency_us=0)
@@ -19,8 +19,11 @@ def convolutions(
                 with b.op(name, shapes=[[8, 3, side, side], [16, 3, 3, 3]]):
                     b.idle(us=us if fresh else 20)
                     b.kernel("implicit_convolve_sgemm", us=20, host_us=20)
-            with b.op("aten::mm", us=work_us):
+            with b.op("aten::mm", us=work_us, seq=number):
                 b.kernel("volta_sgemm_128x64_nn", us=work_us)
+            if trains:
+                with b.backward("MmBackward0", number):
+                    b.kernel("volta_sgemm_128x64_nt", us=100)
     return b
 
 
@@ -34,6 +37,11 @@ def another_shape_in_every_step() -> TraceBuilder:
 @fires(occurrences=4)
 def miopen_chooses_as_well() -> TraceBuilder:
     return convolutions(name="aten::miopen_convolution", device="AMD Instinct MI300X")
+
+
+@fires(severity="high", occurrences=4, fix="Pad batches to a few lengths, or keep attention off cuDNN")
+def attention_planned_for_each_length_of_a_batch_of_texts() -> TraceBuilder:
+    return convolutions(name="aten::_cudnn_attention_forward", trains=True)
 
 
 # cuDNN plans attention for each length: a cache of keys and values grows, and cudnn.benchmark has nothing to do with it.

@@ -211,6 +211,22 @@ DATA: dict[str, type[Images]] = {
 """Data of the rules whose x is no batch of images."""
 
 
+def _solve(field: Any, state: Any, times: Any) -> Any:
+    """Solve by Euler's method, as torchdiffeq's functions are called."""
+    states = [state]
+    for begin, end in zip(times, times[1:], strict=False):
+        states.append(states[-1] + (end - begin) * field(begin, states[-1]))
+    return torch.stack(states)
+
+
+SOLVER: dict[str, Any] = {
+    "torchdiffeq": SimpleNamespace(odeint=_solve, odeint_adjoint=_solve),
+    "field": lambda time, state: -state,
+    "state": torch.ones(BATCH, 8),
+    "times": torch.linspace(0, 1, 4),
+}
+
+
 def _small(scope: dict[str, Any]) -> dict[str, Any]:
     """Have random tensors be small: a product sized for a GPU takes minutes on a processor that cannot compute in bf16.
 
@@ -291,7 +307,9 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     },
     "transfer/device-pingpong": lambda scope: {"scores": torch.rand(16)},
     "transfer/many-small-copies": lambda scope: {"samples": [torch.rand(3, 8, 8) for _ in range(BATCH)]},
+    "gradient/unread-gradients": lambda scope: {"model": nn.Linear(3, 1)},
     "gpu-idle/kernel-selection": lambda scope: {
+        "texts": ["a", "b"],
         "new_tokens": 2,
         "keys": scope["k"],
         "values": scope["v"],
@@ -470,6 +488,7 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "self": SimpleNamespace(relative_bias=lambda length: torch.rand(length, length, requires_grad=True))
     },
     "memory/unneeded-checkpointing": lambda scope: {
+        **SOLVER,
         "model": Hub(),
         "self": SimpleNamespace(blocks=[nn.Linear(8, 8), nn.Linear(8, 8)], checkpointed=1),
     },
@@ -479,6 +498,7 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "decay": 0.99,
     },
     "cpu/unneeded-checkpointing": lambda scope: {
+        **SOLVER,
         "model": Hub(),
         "self": SimpleNamespace(blocks=[nn.Linear(8, 8), nn.Linear(8, 8)]),
     },
