@@ -344,6 +344,19 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "labels": torch.tensor([[-100, 1, 2, -100], [3, -100, -100, 4]]),
         "vocabulary": 16,
     },
+    "kernels/one-hot-product": lambda scope: {
+        "codes": torch.tensor([0, 2, 2, 1]),
+        "classes": 3,
+        "table": torch.rand(3, 8),
+        "values": torch.rand(4, 8),
+    },
+    "kernels/layer-on-enlarged": lambda scope: {
+        "features": torch.rand(BATCH, 8, 4, 4),
+        "classify": nn.Conv2d(8, 3, 1),
+        "hidden": torch.rand(BATCH, 6, 8),
+        "head": nn.Linear(8, 5),
+    },
+    "cpu/dense-adjacency": lambda scope: {"adjacency": torch.eye(6), "features": torch.rand(6, 4)},
     "cpu/list-conversion": lambda scope: {"list_of_arrays": [np.zeros(4) for _ in range(3)]},
     "kernels/python-loop": lambda scope: {
         "averages": [torch.zeros(4)],

@@ -9,12 +9,15 @@ import numpy as np
 
 from advisor.frames.patterns.attention import attention
 from advisor.frames.patterns.compiled import copied_in_compiled_code
+from advisor.frames.patterns.constant_matrix import constant_products
 from advisor.frames.patterns.convolution import biased_convolutions
 from advisor.frames.patterns.dense_embedding import dense_embeddings
+from advisor.frames.patterns.enlarged import enlarged
 from advisor.frames.patterns.experts import dense_experts
 from advisor.frames.patterns.generation import copied_cache, without_cache
 from advisor.frames.patterns.long_convolution import long_convolutions
 from advisor.frames.patterns.loop import loops
+from advisor.frames.patterns.one_hot import one_hot_products
 from advisor.frames.patterns.pairwise import pairwise
 from advisor.frames.patterns.product_order import product_orders
 from advisor.frames.patterns.recompute import recompute
@@ -57,6 +60,9 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     repeated_rows,
     shifted_buffers,
     product_orders,
+    one_hot_products,
+    enlarged,
+    constant_products,
 )
 _COMPUTES_ON_HOST = frozenset({"pingpong", "host-sampling"})
 """Kinds whose computing on the CPU goes with their copies; what makes a tensor there is a finding of its own."""
