@@ -21,7 +21,7 @@ def gradients(
     device: str | None = None,
     rest_us: float = 6000,
 ) -> TraceBuilder:
-    """Steps of 6 ms of forward work, and passes from *roots* through two nodes of *us* each, behind an operator that makes *vector*.
+    """Steps of 6 ms of forward work, and passes from *roots* through two nodes of *us*, behind an operator that makes *vector*.
 
     *differentiated*: each pass makes a graph, which a last pass runs for *us*; *stored*: the last of them stores a gradient.
     """

@@ -213,9 +213,9 @@ class _Calls:
         if size not in sizes or silent:
             return NONE
         words = self.tree.words(self.kinds[kind][2])
-        if words is not None and len(words) == len(sizes) and "TensorList" not in words:
-            if word not in {one for one, own in zip(words, sizes, strict=True) if own == size}:
-                return NONE
+        told = words is not None and len(words) == len(sizes) and "TensorList" not in words
+        if told and word not in {one for one, own in zip(words or (), sizes, strict=True) if own == size}:
+            return NONE
         return PICK if name in _PICKS and sizes[0] == size else USE
 
     def _taken(self, at: int, word: str) -> tuple[int, bool]:

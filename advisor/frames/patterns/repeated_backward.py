@@ -35,7 +35,7 @@ _MOST_PASSES = 20_000
 
 @dataclass(eq=False)
 class _Again:
-    """A pass that runs nodes of earlier ones again: its number, the places of those nodes, how often they run, and what kind it is."""
+    """A pass that runs nodes of earlier ones again: its number, the places of those nodes, how often they run, and what for."""
 
     number: int
     places: Ints
@@ -97,7 +97,7 @@ def _stretches(tree: Tree, runs: Runs, row: Ints, places: Ints) -> Pairs:
 
 
 def _callers(tree: Tree, runs: Runs, which: Ints) -> Ints:
-    """Places that called passes: of their own stack, else of the Python that was open on the calling thread, else of the call before."""
+    """Places that called passes: of their own stacks, else of the Python that was open there, else of the operator before."""
     host = tree.host
     place = host.called_from(runs.nodes[runs.first[which]])
     open_ = host.innermost(runs.thread, runs.start[which] - 1)
@@ -227,7 +227,7 @@ class _Graphs:
 
     def _same(self, number: int, previous: Ints) -> bool:
         """Tell whether a pass begins at the node that an earlier one began at, and both with ones."""
-        runs, root = self.runs, int(self.root[number])
+        root = int(self.root[number])
         if root < 0 or previous[root] < 0:
             return False
         if not self.ones[number] or _PARTS.search(self._name(root)) or not _FULL.search(self._name(root)):
@@ -269,7 +269,7 @@ class _Graphs:
         names = [tree.context.names[code] for code in host.name[between].tolist()]
         if any(_ZERO.match(name) for name in names):
             return False
-        reads = between[[_READS.match(name) is not None for name in names]] if len(names) else between
+        reads = between[[_READS.match(name) is not None for name in names]] if names else between
         if not len(reads):
             return True
         gradients = self._gradients(first)
@@ -300,9 +300,8 @@ class _Graphs:
 
     def _samples(self, number: int, own: Ints, count: int) -> bool:
         """Tell whether a pass is of one element of a vector whose length is that of the batch which the nodes run over."""
-        tree, runs = self.tree, self.runs
         places = self.places[number]
-        numbered = places[runs.key[places] >= 0]
+        numbered = places[self.runs.key[places] >= 0]
         head = [place for place in numbered[:4].tolist() if _PICK.search(self._name(place))]
         if not head:
             return False
