@@ -64,8 +64,8 @@ SCHEMA = Schema(
         real("part", "share", "of what it owns, what a fix spares at most: of a dense-embedding the rows that were not read, of a "
              "long-convolution what Fourier transforms do not take, of a full-sort or a quantile-sort what a selection does not, "
              "of a repeated-slicing the time without the slices' own parts of their gradients, of repeated-rows what a layer for "
-             "each part does not, of pairwise what a product does not, of a product-order what the other order does not, of a late-pick what is "
-             "not taken; NULL for other kinds"),
+             "each part does not, of pairwise what a product does not, of a product-order what the other order does not, of a "
+             "late-pick what is not taken; NULL for other kinds"),
         integer("bytes", "bytes", "of what is copied, one way; of an attention's scores, on the CPU; NULL for other kinds"),
         integer("seq_len", "", "length of the rows that an attention's softmax runs over, of a cache that is copied; NULL where "
                 "unknown"),

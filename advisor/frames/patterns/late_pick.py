@@ -29,6 +29,8 @@ _ELEMENTS = re.compile(
 _ROWS = re.compile(
     r"^aten::(?:softmax|log_softmax|layer_norm|rms_norm|normalize|cumsum|sort|argsort|linear|addmm|mm|matmul)$"
 )
+_NORM = re.compile(r"^aten::(?:linalg_vector_norm|norm)$")
+"""Reductions by which F.normalize divides rows."""
 _LAYER = frozenset({"aten::linear", "aten::addmm", "aten::mm", "aten::matmul"})
 _PICKS = frozenset(
     f"aten::{name}" for name in ("index", "index_select", "gather", "slice", "narrow", "select", "take", "embedding")
@@ -156,7 +158,7 @@ class _Calls:
         self.when, self.bytes = events["start_ns"][grown], events["bytes"][grown]
 
     def of_size(self, size: int) -> list[_Found]:
-        """What is picked late of tensors of so many elements."""
+        """Find what is picked late of tensors of so many elements."""
         words: dict[str, list[int]] = {}
         for kind, (name, sizes) in enumerate(zip(self.names, self.sizes, strict=True)):
             if name in _PICKS and sizes and sizes[0] == size:
@@ -203,20 +205,31 @@ class _Calls:
         return _Found(nodes[chain].tolist(), nodes[picks].tolist(), share)
 
     def _role(self, kind: int, size: int, word: str) -> int:
-        """What an operator does with a tensor of that size and type."""
-        name, sizes = self.names[kind], self.sizes[kind]
-        shape = self.made[kind]
-        elements = _ELEMENTS.match(name) is not None
-        if shape is not None and size_of(shape) == size and (elements or _ROWS.match(name)):
-            return ELEMENTS if elements else ROWS
-        silent = (is_view(name) and name not in _PICKS and not _PARTED.match(name)) or _SILENT.match(name)
-        if size not in sizes or silent:
+        """Tell what an operator does with a tensor of that size and type."""
+        name, sizes, shape = self.names[kind], self.sizes[kind], self.made[kind]
+        if shape is not None and size_of(shape) == size:
+            return ELEMENTS if _ELEMENTS.match(name) else ROWS
+        if size not in sizes:
             return NONE
-        words = self.tree.words(self.kinds[kind][2])
-        told = words is not None and len(words) == len(sizes) and "TensorList" not in words
-        if told and word not in {one for one, own in zip(words or (), sizes, strict=True) if own == size}:
-            return NONE
-        return PICK if name in _PICKS and sizes[0] == size else USE
+        if name in _PICKS:
+            return PICK if sizes[0] == size and self._is_of(kind, size, word) else NONE
+        if _NORM.match(name) and self._of_rows(kind):
+            return ROWS
+        silent = (is_view(name) and not _PARTED.match(name)) or _SILENT.match(name)
+        return NONE if silent or not self._is_of(kind, size, word) else USE
+
+    def _is_of(self, kind: int, size: int, word: str) -> bool:
+        """Tell whether an operand of that size can be of that type."""
+        words, sizes = self.tree.words(self.kinds[kind][2]), self.sizes[kind]
+        if words is None or len(words) != len(sizes) or "TensorList" in words:
+            return True
+        return any(one == word for one, own in zip(words, sizes, strict=True) if own == size)
+
+    def _of_rows(self, kind: int) -> bool:
+        """Tell whether a reduction is over the last dimension, and keeps the others."""
+        texts, width = self.tree.texts(self.kinds[kind][3]), len(self.operands[kind][0])
+        dim = numbers(texts, 2)
+        return texts is not None and dim in ((-1,), (width - 1,)) and texts[3:4] == ["True"]
 
     def _taken(self, at: int, word: str) -> tuple[int, bool]:
         """Elements that a pick takes, and whether they are whole rows (of the last dimension); all of them where unknown."""
@@ -226,7 +239,7 @@ class _Calls:
         size = size_of(shape)
         if name == "aten::gather":
             index, dim = (operands[2] if len(operands) > 2 else shape), numbers(texts, 1)
-            return max(size_of(index), 1), bool(dim) and dim[0] % len(shape) != len(shape) - 1
+            return max(size_of(index), 1), dim is not None and dim != () and dim[0] % len(shape) != len(shape) - 1
         if name == "aten::embedding":
             return max(size_of(operands[1]), 1) * shape[-1] if len(operands) > 1 else size, True
         if name in ("aten::index", "aten::take"):
@@ -250,7 +263,7 @@ class _Calls:
         return size // length * (max(last - first, 0) // max(step, 1)), rows
 
     def _indexed(self, at: int, shape: Shape, word: str) -> tuple[int, bool]:
-        """What an index takes: by the memory that it asks for, else by the shape of what follows."""
+        """Tell what an index takes: by the memory that it asks for, else by the shape of what follows."""
         node = self.nodes[at]
         low, high = np.searchsorted(self.when, [self.host.start[node], self.host.end[node]])
         inside = self.bytes[low:high]

@@ -41,6 +41,8 @@ class _Again:
     places: Ints
     runs: int
     kind: str
+    first: bool = False
+    """It is the first of two that are the same, of which the second stores gradients of weights too: the first is spared."""
     later: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """Places of nodes in later passes, of the graph that this one made."""
 
@@ -134,7 +136,7 @@ class _Graphs:
             if one is not None:
                 found.append(one)
         for one in found:
-            if one.kind == SAME:
+            if one.kind == SAME and not one.first:
                 one.later = self._run_later(one.number)
         return found
 
@@ -206,7 +208,7 @@ class _Graphs:
         earlier = distinct(runs.of[previous[own]])
         last = int(earlier[-1])
         if self._same(number, previous):
-            return _Again(number, own, int((runs.key[self.root] == runs.key[self.root[number]]).sum()), SAME)
+            return self._twice(number, own)
         count = self._times(number, own)
         if self.accumulates[number]:
             adds = earlier[self.accumulates[earlier]]
@@ -219,8 +221,17 @@ class _Graphs:
         samples = count >= _LEAST_SAMPLES and self._samples(number, own, count)
         return _Again(number, own, count, SAMPLES if samples else ROWS)
 
+    def _twice(self, number: int, own: Ints) -> _Again:
+        runs = self.runs
+        count = int((runs.key[self.root] == runs.key[self.root[number]]).sum())
+        if not self.accumulates[number]:
+            return _Again(number, own, count, SAME)
+        twin = int(self._alike(number)[0])
+        places = self.places[twin]
+        return _Again(twin, places[np.isin(runs.key[places], runs.key[own])], count, SAME, first=True)
+
     def _times(self, number: int, own: Ints) -> int:
-        """How many passes that store gradients (or do not), as this one, run the node of its own that most of them run."""
+        """Count the passes that store gradients (or do not), as this one, run the node of its own that most of them run."""
         alike = self.accumulates[self.runs.of] == self.accumulates[number]
         keys = self.runs.key[alike & np.isin(self.runs.key, self.runs.key[own])]
         return int(np.unique(keys, return_counts=True)[1].max())
@@ -312,7 +323,8 @@ class _Graphs:
         )
 
     def _name(self, place: int) -> str:
-        return self.tree.context.names[self.tree.host.name[self.runs.nodes[place]]]
+        name: str = self.tree.context.names[self.tree.host.name[self.runs.nodes[place]]]
+        return name
 
     def _operands(self, place: int) -> tuple[Shape, ...]:
         """Shapes of the operands of a node's forward operator."""
