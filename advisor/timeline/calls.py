@@ -72,6 +72,7 @@ class Host:
     user_before: Ints | None = None
     """Places of the Python before each node, where `advisor record` found them; known with the attributes."""
     library_before: Ints | None = None
+    _stack_users: Ints | None = None
 
     def __init__(self, recorded: Recorded, zero_ns: int, libraries: Iterable[str] = ()) -> None:
         self.libraries = LIBRARIES | frozenset(libraries)
@@ -263,6 +264,7 @@ class Host:
                 ):
                     libraries[code] = self._place(place)
         self._places_before(users, libraries)
+        self._stack_users = users
         python = self.group == PYTHON
         own = python & ((self.parent < 0) | (user != fetch(user, self.parent)))
         given = np.zeros(self.size, np.bool_)
@@ -297,6 +299,18 @@ class Host:
             if key in self.node_of and len(stacks):
                 own[self.node_of[key]] = index[self._recorded.tables[key]["stack"]]
         return self.flow(own), functions
+
+    def called_from(self, nodes: Ints) -> Ints:
+        """Return for each node the user's place (code) in its own recorded stack, -1 where it has none.
+
+        A backward operator's place is that of its forward operator; its stack is that of the call that began the pass.
+        """
+        out = np.full(len(nodes), -1, np.int64)
+        if self._stack_users is None or "op" not in self.node_of or not len(nodes):
+            return out
+        ops = self.group[nodes] == OP
+        out[ops] = self._stack_users[self._recorded.tables["op"]["stack"][self.row[nodes[ops]]]]
+        return out
 
     def parting(self, known: Ints, asked: Ints) -> Ints:
         """Return for each of *asked* the place (code) where the stacks of *known* nodes part from its own, -1 where unknown.

@@ -237,6 +237,16 @@ def _small(scope: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
+def _two_losses(scope: dict[str, Any]) -> dict[str, Any]:
+    shared = scope["model"](scope["x"])
+    return {"losses": [shared.mean(), shared.square().mean()]}
+
+
+def _field(scope: dict[str, Any]) -> dict[str, Any]:
+    coords = torch.rand(5, 2, requires_grad=True)
+    return {"coords": coords, "u": coords.square().sum(1)}
+
+
 OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "transfer/copy-through-host": lambda scope: {name: torch.rand(4) for name in "hwb"},
     "cpu/python-time": lambda scope: {"log": io.StringIO()},
@@ -272,6 +282,17 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "offset": torch.rand(BATCH, 4),
         "places": torch.randint(6, (BATCH, 3)),
     },
+    "cpu/late-pick": lambda scope: {
+        "memory": torch.randint(0, 255, (8, 4), dtype=torch.uint8),
+        "table": torch.rand(8, 4),
+        "head": torch.nn.Linear(4, 6),
+        "hidden": torch.rand(BATCH, 3, 4),
+    },
+    "gradient/per-sample-backward": lambda scope: {
+        "model": nn.Sequential(nn.Flatten(), nn.Linear(scope["x"][0].numel(), CLASSES)),
+    },
+    "gradient/repeated-backward": _two_losses,
+    "gradient/repeated-gradient": _field,
     "cpu/repeated-rows": lambda scope: {
         "left": torch.rand(6, 8),
         "right": torch.rand(5, 3),

@@ -40,7 +40,9 @@ SCHEMA = Schema(
              "that what takes them could take once), repeated-rows (on the CPU, that are put together for a layer), copied-buffer "
              "(on the CPU, to add a few rows), product-order (on the CPU, of matrices: two thin ones are multiplied out before a "
              "third), one-hot (a matrix of zeros with a one in each row, which is multiplied), enlarged (a pointwise layer over "
-             "more positions than in the other order), constant-matrix (a large square one, which multiplies a few columns)"),
+             "more positions than in the other order), constant-matrix (a large square one, which multiplies a few columns), "
+             "repeated-backward (a backward pass that runs nodes of a graph again), late-pick (on the CPU: a large tensor "
+             "is computed, and a small part of it taken)"),
         integer("kernel_count", "", "pieces of GPU work in it: kernels, copies, memsets; with those of its backward"),
         integer("gpu_ns", "ns", "their durations, summed"),
         integer("own_count", "", "those of them that the fix would spare"),
@@ -52,18 +54,19 @@ SCHEMA = Schema(
                 "that nothing uses, behind the last that is used, or unread; indices that read an embedding; weights for an output of a "
                 "convolution; places that are read of a full-sort; quantiles of a quantile-sort; slices of a repeated-slicing; "
                 "pairwise: how often what it is made of would go into it; repeated-copy: how often each number is in it; "
-                "copied-buffer: rows that are kept; one-hot: indices; columns that a constant-matrix multiplies; NULL for other "
-                "kinds"),
+                "copied-buffer: rows that are kept; one-hot: indices; columns that a constant-matrix multiplies; "
+                "repeated-backward: passes that run these nodes; NULL for other kinds"),
         integer("length", "", "operators in one turn of a loop, or that ran again; experts that a token goes to; tokens "
                 "put behind a cache; no-cache: sequences; gradients that the backward pass stores; rows of an embedding; values "
                 "that a full-sort or a quantile-sort puts in order; elements of the tensor of a repeated-slicing; pairwise: "
                 "numbers of a pair that are summed; repeated-rows: columns that the layer takes; copied-buffer: rows that are "
-                "new; inner dimension of a product-order; one-hot: classes; rows of a constant-matrix; NULL for other kinds"),
+                "new; inner dimension of a product-order; one-hot: classes; rows of a constant-matrix; nodes of a "
+                "repeated-backward that were run before; NULL for other kinds"),
         real("part", "share", "of what it owns, what a fix spares at most: of a dense-embedding the rows that were not read, of a "
              "long-convolution what Fourier transforms do not take, of a full-sort or a quantile-sort what a selection does not, "
              "of a repeated-slicing the time without the slices' own parts of their gradients, of repeated-rows what a layer for "
              "each part does not, of pairwise what a product does not, of a product-order or an enlarged what the other order does "
-             "not, of a one-hot what a lookup does not; NULL for other kinds"),
+             "not, of a one-hot what a lookup does not, of a late-pick what is not taken; NULL for other kinds"),
         integer("bytes", "bytes", "of what is copied, one way; of an attention's scores, on the CPU; NULL for other kinds"),
         integer("seq_len", "", "length of the rows that an attention's softmax runs over, of a cache that is copied; NULL where "
                 "unknown"),
@@ -77,7 +80,8 @@ SCHEMA = Schema(
              "unused-gradients: never updated (by any step) or dropped (before the step of the optimizer that they are for); "
              "pairwise: products, squared differences or absolute differences; repeated-copy: product, elements or index, which "
              "take it; copied-buffer: shifted or grown; one-hot: rows, or sums of rows; enlarged: upsampled or repeated before, "
-             "averaged or sliced behind"),
+             "averaged or sliced behind; repeated-backward: summed (gradients are added up), same (gradient of one output), samples "
+             "(of a batch's losses, one by one) or rows (other outputs or vectors); late-pick: the operator that takes the part"),
     ),
 )  # fmt: skip
 

@@ -15,12 +15,14 @@ from advisor.frames.patterns.dense_embedding import dense_embeddings
 from advisor.frames.patterns.enlarged import enlarged
 from advisor.frames.patterns.experts import dense_experts
 from advisor.frames.patterns.generation import copied_cache, without_cache
+from advisor.frames.patterns.late_pick import late_picks
 from advisor.frames.patterns.long_convolution import long_convolutions
 from advisor.frames.patterns.loop import loops
 from advisor.frames.patterns.one_hot import one_hot_products
 from advisor.frames.patterns.pairwise import pairwise
 from advisor.frames.patterns.product_order import product_orders
 from advisor.frames.patterns.recompute import recompute
+from advisor.frames.patterns.repeated_backward import repeated_backward
 from advisor.frames.patterns.repeated_slicing import repeated_slices
 from advisor.frames.patterns.repeats import repeated_copies, repeated_rows
 from advisor.frames.patterns.sampling import sampled_on_host
@@ -63,6 +65,8 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     one_hot_products,
     enlarged,
     constant_products,
+    repeated_backward,
+    late_picks,
 )
 _COMPUTES_ON_HOST = frozenset({"pingpong", "host-sampling"})
 """Kinds whose computing on the CPU goes with their copies; what makes a tensor there is a finding of its own."""

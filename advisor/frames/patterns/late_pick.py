@@ -1,0 +1,297 @@
+"""Large tensors that are computed whole though only a small part is taken: converted, scaled or normalized, and then indexed.
+
+What works on each element, or on each row, gives the same for the part alone: pick first, then compute.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.frames.patterns.dense_embedding import MILLION
+from advisor.frames.patterns.operands import numbers, worked
+from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, size_of, spread
+from advisor.frames.patterns.updates import Shape
+from advisor.intervals import Ints, distinct
+from advisor.timeline.calls import FORWARD
+from advisor.timeline.memory import instants
+from advisor.timeline.operator_names import is_view
+
+_ELEMENTS = re.compile(
+    r"^aten::(?:to|_to_copy|clone|contiguous|add|sub|rsub|mul|div|true_divide|floor_divide|remainder|pow|square|sqrt|rsqrt|exp|expm1|log"
+    r"|log1p|log2|log10|sigmoid|tanh|relu6?|gelu|silu|elu|leaky_relu|softplus|hardtanh|sin|cos|neg|abs|reciprocal|round|floor|ceil|sign"
+    r"|clamp|clamp_min|clamp_max|clip|where|masked_fill|maximum|minimum|eq|ne|lt|le|gt|ge|logical_\w+|bitwise_\w+|nan_to_num|lerp"
+    r"|addcmul|addcdiv|lookup|erf|logit)_?$"
+)
+_ROWS = re.compile(
+    r"^aten::(?:softmax|log_softmax|layer_norm|rms_norm|normalize|cumsum|sort|argsort|linear|addmm|mm|matmul)$"
+)
+_NORM = re.compile(r"^aten::(?:linalg_vector_norm|norm)$")
+"""Reductions by which F.normalize divides rows."""
+_LAYER = frozenset({"aten::linear", "aten::addmm", "aten::mm", "aten::matmul"})
+_PICKS = frozenset(
+    f"aten::{name}" for name in ("index", "index_select", "gather", "slice", "narrow", "select", "take", "embedding")
+)
+_PARTED = re.compile(r"^aten::(?:unbind|\w*split\w*|chunk|unfold|as_strided|diagonal|expand)$")
+"""Views of another number of elements: what becomes of them is not followed."""
+_SILENT = re.compile(r"^(?:aten::)?(?:lift_fresh|detach_?|alias|empty_like|expand_as|is_\w+|result_type|item)$")
+NONE, ELEMENTS, ROWS, PICK, USE = range(5)
+_LEAST = 1 << 18
+"""Elements of a tensor from which the operators on it are looked at: 1 MB of single precision."""
+_WIDEST = 4
+_MOST, _MOST_SIZES, _LONGEST = 2_000_000, 60, 40
+_ITEM = {
+    "double": 8,
+    "long int": 8,
+    "long": 8,
+    "c10::Half": 2,
+    "c10::BFloat16": 2,
+    "unsigned char": 1,
+    "signed char": 1,
+    "bool": 1,
+}
+
+
+@dataclass(eq=False)
+class _Found:
+    """Operators over a whole tensor, and what is picked of their result."""
+
+    chain: list[int]
+    picks: list[int]
+    share: float
+
+
+def late_picks(tree: Tree) -> Occurrences | None:
+    """One row per large tensor on the CPU that operators on elements or rows make, and of which a quarter is taken at most.
+
+    ``part`` is what is not taken. A tensor whose size appears among the operands of any other operator of the step counts as
+    used whole.
+    """
+    if not tree.context.cpu_program:
+        return None
+    host = tree.host
+    nodes = tree.outermost
+    nodes = nodes[host.attributes.phase[nodes] == FORWARD]
+    picks = nodes[tree.codes_of(_PICKS.__contains__)[host.name[nodes]]]
+    if not len(picks) or len(nodes) > _MOST:
+        return None
+    large = tree.shapes.column(tree.dims(picks), lambda shapes: size_of(shapes[0]) if shapes else -1)
+    sizes = distinct(large[large >= _LEAST]).tolist()
+    if not 0 < len(sizes) <= _MOST_SIZES:
+        return None
+    nodes = nodes[np.lexsort((host.start[nodes], host.thread[nodes]))]
+    calls = _Calls(tree, nodes)
+    found = [one for size in sizes for one in calls.of_size(size)]
+    found.sort(key=lambda one: host.start[one.chain[0]])
+    return _occurrences(tree, found, nodes) if found else None
+
+
+def _occurrences(tree: Tree, found: list[_Found], nodes: Ints) -> Occurrences:
+    host = tree.host
+    chain = Pairs(
+        np.repeat(np.arange(len(found)), [len(one.chain) for one in found]),
+        np.array([node for one in found for node in one.chain], np.int64),
+    )
+    took = host.end[chain.index] - host.start[chain.index]
+    order = np.lexsort((took, chain.row))
+    last = np.append(np.diff(chain.row[order]) > 0, True)
+    told = chain.index[order][last]
+    first = np.array([one.chain[0] for one in found], np.int64)
+    picks = [one.picks for one in found]
+    return Occurrences(
+        kind="late-pick",
+        node=told,
+        begin=host.start[first],
+        end=np.array([host.end[one[-1]] for one in picks], np.int64),
+        inside=NOTHING,
+        own=NOTHING,
+        ops=worked(tree, chain, backward=np.ones(len(found), np.bool_)),
+        python=_freed(tree, picks, nodes),
+        figures={
+            "part": np.array([round((1 - one.share) * MILLION) for one in found], np.int64),
+            "dims": tree.dims(told),
+        },
+        details=[tree.context.names[host.name[one[0]]].removeprefix("aten::") for one in picks],
+    )
+
+
+def _freed(tree: Tree, picks: list[list[int]], nodes: Ints) -> Pairs:
+    """Segments of the ledger between a pick and the next operator in which the large tensor is given back to the system."""
+    host, ledger = tree.host, tree.context.ledger
+    events = tree.context.once(instants)
+    freed = np.flatnonzero(events["bytes"] <= -_LEAST)
+    row = np.repeat(np.arange(len(picks)), [len(one) for one in picks])
+    begin = host.end[np.array([node for one in picks for node in one], np.int64)]
+    place = np.searchsorted(host.start[nodes], begin)
+    end = np.where(place < len(nodes), host.start[nodes][np.minimum(place, len(nodes) - 1)], begin)
+    when = events["start_ns"][freed]
+    # The event is written before the memory is unmapped, which takes the time.
+    hit = np.searchsorted(when, end) > np.searchsorted(when, begin)
+    low, high = np.searchsorted(ledger.start_ns, begin[hit]), np.searchsorted(ledger.end_ns, end[hit], side="right")
+    meanwhile = spread(low, np.maximum(low, high))
+    host_idle = ledger.through("host")
+    pairs = Pairs(row[hit][meanwhile.row], meanwhile.index)
+    return pairs.where(host_idle[pairs.index])
+
+
+class _Calls:
+    """Operators that Python calls outside of backward passes, and what each does to a tensor of some size."""
+
+    def __init__(self, tree: Tree, nodes: Ints) -> None:
+        self.tree, self.nodes, self.host = tree, nodes, tree.host
+        columns = [
+            tree.host.name[nodes],
+            *(tree.context.op_column(nodes, name) for name in ("dims", "types", "concrete")),
+        ]
+        found, of = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
+        self.kinds, self.of = found.tolist(), of.ravel()
+        self.names = [tree.context.names[name] for name, *_ in self.kinds]
+        self.operands = [tree.shapes.operands(dims) for _, dims, *_ in self.kinds]
+        self.sizes = [[size_of(shape) for shape in operands] for operands in self.operands]
+        self.made = [_made(name, operands) for name, operands in zip(self.names, self.operands, strict=True)]
+        self.step = tree.context.recording.step_of(tree.host.start[nodes])
+        events = tree.context.once(instants)
+        grown = np.flatnonzero(events["bytes"] > 0)
+        self.when, self.bytes = events["start_ns"][grown], events["bytes"][grown]
+
+    def of_size(self, size: int) -> list[_Found]:
+        """Find what is picked late of tensors of so many elements."""
+        words: dict[str, list[int]] = {}
+        for kind, (name, sizes) in enumerate(zip(self.names, self.sizes, strict=True)):
+            if name in _PICKS and sizes and sizes[0] == size:
+                words.setdefault((self.tree.words(self.kinds[kind][2]) or ["?"])[0], []).append(kind)
+        return [one for word in words for one in self._of_type(size, word)]
+
+    def _of_type(self, size: int, word: str) -> list[_Found]:
+        role_of = np.array([self._role(kind, size, word) for kind in range(len(self.kinds))], np.int64)
+        at = np.flatnonzero(role_of[self.of] != NONE)
+        role = role_of[self.of[at]]
+        same = np.diff(self.step[at]) == 0
+        same &= np.diff(self.host.thread[self.nodes[at]]) == 0
+        made = (role == ELEMENTS) | (role == ROWS)
+        begins = np.flatnonzero((role[1:] == PICK) & made[:-1] & same) + 1
+        found = []
+        for place in begins.tolist():
+            one = self._one(at, role, place, size, word)
+            if one is not None:
+                found.append(one)
+        return found
+
+    def _one(self, at: Ints, role: Ints, place: int, size: int, word: str) -> _Found | None:
+        nodes, step = self.nodes, self.step[at]
+        low = place
+        while low > 0 and place - low < _LONGEST and role[low - 1] in (ELEMENTS, ROWS) and step[low - 1] == step[place]:
+            low -= 1
+        # What is written in place was there before.
+        while low < place and self.names[self.of[at[low]]].endswith("_"):
+            low += 1
+        high = place
+        while high < len(at) and role[high] == PICK and step[high] == step[place]:
+            high += 1
+        if low == place:
+            return None
+        if high < len(at) and step[high] == step[place] and self.of[at[high]] != self.of[at[low]]:
+            return None
+        chain, picks = at[low:place], at[place:high]
+        taken = [self._taken(int(one), word) for one in picks.tolist()]
+        share = sum(count for count, _ in taken) / size
+        if share * _WIDEST > 1:
+            return None
+        if (role[low:place] == ROWS).any() and not all(rows for _, rows in taken):
+            return None
+        return _Found(nodes[chain].tolist(), nodes[picks].tolist(), share)
+
+    def _role(self, kind: int, size: int, word: str) -> int:
+        """Tell what an operator does with a tensor of that size and type."""
+        name, sizes, shape = self.names[kind], self.sizes[kind], self.made[kind]
+        if shape is not None and size_of(shape) == size:
+            return ELEMENTS if _ELEMENTS.match(name) else ROWS
+        if size not in sizes:
+            return NONE
+        if name in _PICKS:
+            return PICK if sizes[0] == size and self._is_of(kind, size, word) else NONE
+        if _NORM.match(name) and self._of_rows(kind):
+            return ROWS
+        silent = (is_view(name) and not _PARTED.match(name)) or _SILENT.match(name)
+        return NONE if silent or not self._is_of(kind, size, word) else USE
+
+    def _is_of(self, kind: int, size: int, word: str) -> bool:
+        """Tell whether an operand of that size can be of that type."""
+        words, sizes = self.tree.words(self.kinds[kind][2]), self.sizes[kind]
+        if words is None or len(words) != len(sizes) or "TensorList" in words:
+            return True
+        return any(one == word for one, own in zip(words, sizes, strict=True) if own == size)
+
+    def _of_rows(self, kind: int) -> bool:
+        """Tell whether a reduction is over the last dimension, and keeps the others."""
+        texts, width = self.tree.texts(self.kinds[kind][3]), len(self.operands[kind][0])
+        dim = numbers(texts, 2)
+        return texts is not None and dim in ((-1,), (width - 1,)) and texts[3:4] == ["True"]
+
+    def _taken(self, at: int, word: str) -> tuple[int, bool]:
+        """Elements that a pick takes, and whether they are whole rows (of the last dimension); all of them where unknown."""
+        kind = int(self.of[at])
+        name, operands, texts = self.names[kind], self.operands[kind], self.tree.texts(self.kinds[kind][3])
+        shape = operands[0]
+        size = size_of(shape)
+        if name == "aten::gather":
+            index, dim = (operands[2] if len(operands) > 2 else shape), numbers(texts, 1)
+            return max(size_of(index), 1), dim is not None and dim != () and dim[0] % len(shape) != len(shape) - 1
+        if name == "aten::embedding":
+            return max(size_of(operands[1]), 1) * shape[-1] if len(operands) > 1 else size, True
+        if name in ("aten::index", "aten::take"):
+            return self._indexed(at, shape, word)
+        dim = numbers(texts, 1)
+        if not dim or not -len(shape) <= dim[0] < len(shape):
+            return size, False
+        along = dim[0] % len(shape)
+        rows, length = along != len(shape) - 1, max(shape[along], 1)
+        if name == "aten::select":
+            return size // length, rows
+        if name == "aten::index_select":
+            return size // length * max(size_of(operands[2]), 1) if len(operands) > 2 else size, rows
+        first, last, step = (
+            (found or (default,))[0]
+            for found, default in zip((numbers(texts, place) for place in (2, 3, 4)), (0, length, 1), strict=True)
+        )
+        if name == "aten::narrow":
+            return size // length * max(last, 0), rows
+        first, last = (max(one + length if one < 0 else min(one, length), 0) for one in (first, last))
+        return size // length * (max(last - first, 0) // max(step, 1)), rows
+
+    def _indexed(self, at: int, shape: Shape, word: str) -> tuple[int, bool]:
+        """Tell what an index takes: by the memory that it asks for, else by the shape of what follows."""
+        node = self.nodes[at]
+        low, high = np.searchsorted(self.when, [self.host.start[node], self.host.end[node]])
+        inside = self.bytes[low:high]
+        count = int(inside.max()) // _ITEM.get(word, 4) if len(inside) else -1
+        row = math.prod(shape[1:])
+        for behind in range(at + 1, min(at + 7, len(self.nodes))):
+            for other in self.operands[self.of[behind]]:
+                full = len(other) > 1 and other[-1] == shape[-1]
+                if full and (
+                    size_of(other) == count or (count < 0 and size_of(other) % row == 0 and other[1:] == shape[1:])
+                ):
+                    return size_of(other), True
+        return (count if count > 0 else size_of(shape)), len(shape) > 1 and count == row
+
+
+def _made(name: str, operands: tuple[Shape, ...]) -> Shape | None:
+    """The shape of what an operator on elements or on rows makes; None for others."""
+    if name in _LAYER:
+        rows, weight = (operands[1:3] if name == "aten::addmm" else operands[:2]) if len(operands) > 1 else ((), ())
+        if not rows or len(weight) != 2:
+            return None
+        return (*rows[:-1], weight[0 if name == "aten::linear" else 1])
+    if _ROWS.match(name):
+        return operands[0] if operands else None
+    if not _ELEMENTS.match(name):
+        return None
+    shapes = [shape for shape in operands if shape]
+    if not shapes:
+        return None
+    width = max(map(len, shapes))
+    return tuple(max(shape[at] for shape in shapes if -at <= len(shape)) for at in range(-width, 0))

@@ -1,0 +1,332 @@
+"""Backward passes that run the same graph again: one for each loss, for each column of one gradient, for each sample.
+
+Autograd numbers the nodes of a graph, and the engine's operators bear the numbers: a node that two passes ran was kept by
+retain_graph (or create_graph). A pass through a gradient of the first order runs the graph under it once more, which it must.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from advisor.frames.patterns.passes import THREAD_BITS, Runs, repeated_runs, stores
+from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, size_of, spread
+from advisor.frames.patterns.updates import Shape
+from advisor.intervals import Bools, Ints, distinct, fetch, starts_run
+from advisor.timeline.calls import BACKWARD, OPTIMIZER, ZERO_GRAD
+
+SUMMED, SAME, SAMPLES, ROWS = "summed", "same", "samples", "rows"
+_ONES = frozenset({"aten::ones_like", "aten::ones"})
+_ZERO = re.compile(r"^aten::(?:_foreach_)?zero_$")
+_READS = re.compile(
+    r"^aten::(?:_foreach_)?(?:clone|copy_?|norm|linalg_vector_norm|cat|stack|dot|pow|square|abs|mul_?|sub_?|div_?)$"
+)
+_PARTS = re.compile(
+    r"(?:Unbind|Split|Chunk|Unsafe|Lstm|LSTM|Gru|GRU|Rnn|RNN|Meshgrid|VarMean|StdMean|Linalg|Svd|Eig|Qr)\w*Backward"
+)
+"""Nodes with several outputs: two passes that begin at one need not be of the same output."""
+_FULL = re.compile(r"(?:^|: )\w+Backward\d*$")
+_PICK = re.compile(r"(?:Select|Unbind|Index)Backward\d*$")
+_LEAST_SAMPLES = 4
+_MOST_PASSES = 20_000
+
+
+@dataclass(eq=False)
+class _Again:
+    """A pass that runs nodes of earlier ones again: its number, the places of those nodes, how often they run, and what for."""
+
+    number: int
+    places: Ints
+    runs: int
+    kind: str
+    first: bool = False
+    """It is the first of two that are the same, of which the second stores gradients of weights too: the first is spared."""
+    later: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    """Places of nodes in later passes, of the graph that this one made."""
+
+
+def repeated_backward(tree: Tree) -> Occurrences | None:
+    """One row per backward pass that runs nodes which an earlier pass has run.
+
+    ``detail`` says what for: summed (gradients are added up to those of the earlier pass: the losses could be), same (autograd.grad
+    of the same output, with ones), samples (of elements of a batch's losses) or rows (of other outputs, or with other vectors).
+    ``repeats`` says how many passes run these nodes, ``length`` how many nodes they are.
+    """
+    runs = repeated_runs(tree)
+    if runs is None or not 1 < len(runs) <= _MOST_PASSES:
+        return None
+    found = _Graphs(tree, runs).again()
+    if not found:
+        return None
+    host = tree.host
+    row = np.repeat(np.arange(len(found)), [len(one.places) + len(one.later) for one in found])
+    places = np.concatenate([part for one in found for part in (one.places, one.later)])
+    inside = tree.launched_below(runs.nodes[places])
+    inside = Pairs(row[inside.row], inside.index).each_once()
+    first = np.array([runs.nodes[one.places[0]] for one in found], np.int64)
+    return Occurrences(
+        kind="repeated-backward",
+        node=first,
+        begin=host.start[first],
+        end=np.array([host.end[runs.nodes[one.places]].max() for one in found], np.int64),
+        inside=inside,
+        own=inside,
+        idle=True,
+        python=_stretches(tree, runs, row, places) if tree.context.cpu_program else NOTHING,
+        user=_callers(tree, runs, np.array([one.number for one in found], np.int64)),
+        figures={
+            "repeats": np.array([one.runs for one in found], np.int64),
+            "length": np.array([len(one.places) for one in found], np.int64),
+        },
+        details=[one.kind for one in found],
+    )
+
+
+def _stretches(tree: Tree, runs: Runs, row: Ints, places: Ints) -> Pairs:
+    """Segments of the ledger from the first to the last of nodes that run one after the other: the engine between them as well."""
+    order = np.lexsort((places, row))
+    row, places = row[order], places[order]
+    fresh = starts_run(row, runs.of[places], places - np.arange(len(places)))
+    first = np.flatnonzero(fresh)
+    begin = tree.host.start[runs.nodes[places[first]]]
+    end = np.maximum.reduceat(tree.host.end[runs.nodes[places]], first)
+    ledger = tree.context.ledger
+    low = np.searchsorted(ledger.start_ns, begin, side="left")
+    meanwhile = spread(low, np.searchsorted(ledger.end_ns, end, side="right"))
+    return Pairs(row[first][meanwhile.row], meanwhile.index).each_once()
+
+
+def _callers(tree: Tree, runs: Runs, which: Ints) -> Ints:
+    """Places that called passes: of their own stacks, else of the Python that was open there, else of the operator before."""
+    host = tree.host
+    place = host.called_from(runs.nodes[runs.first[which]])
+    open_ = host.innermost(runs.thread, runs.start[which] - 1)
+    user = np.where(open_ >= 0, host.attributes.user[np.maximum(open_, 0)], -1)
+    before = runs.last_call()[which]
+    called = np.where(before >= 0, host.attributes.user[np.maximum(before, 0)], -1)
+    found: Ints = np.where(place >= 0, place, np.where(user >= 0, user, called)).astype(np.int64)
+    return found
+
+
+class _Graphs:
+    """Passes through graphs that were run before."""
+
+    def __init__(self, tree: Tree, runs: Runs) -> None:
+        self.tree, self.runs = tree, runs
+        self.stored = stores(tree, runs)
+        self.places = np.split(np.arange(len(runs.nodes)), runs.first[1:])
+        stored = self.stored >= 0
+        self.accumulates = np.bincount(runs.of[stored], minlength=len(runs)) > 0
+        self.root = np.array([self._root(places) for places in self.places], np.int64)
+        self.ones = self._of_ones()
+        self._maker = self._makers()
+        self.made = self._made_in()
+
+    def again(self) -> list[_Again]:
+        """Passes that run nodes again, in order."""
+        runs, found = self.runs, []
+        order = np.lexsort((runs.of, runs.key))
+        same = (runs.key[order][1:] == runs.key[order][:-1]) & (runs.key[order][1:] >= 0)
+        previous = np.full(len(runs.nodes), -1, np.int64)
+        previous[order[1:][same]] = order[:-1][same]
+        for number in distinct(runs.of[previous >= 0]).tolist():
+            one = self._judge(number, previous)
+            if one is not None:
+                found.append(one)
+        for one in found:
+            if one.kind == SAME and not one.first:
+                one.later = self._run_later(one.number)
+        return found
+
+    def _run_later(self, number: int) -> Ints:
+        """Nodes that a pass made and a later one runs, which runs those that the first of its kind made as well."""
+        later = np.flatnonzero(self.made == number)
+        twin = int(self._alike(number)[0])
+        both = np.isin(self.runs.of[later], self.runs.of[self.made == twin])
+        chosen: Ints = later[both]
+        return chosen
+
+    def _alike(self, number: int) -> Ints:
+        """Earlier passes that begin at the same node, with ones."""
+        root = self.root
+        mine = (root >= 0) & (self.runs.key[root] == self.runs.key[root[number]]) & self.ones
+        return np.flatnonzero(mine[:number])
+
+    def _root(self, places: Ints) -> int:
+        """Place of the node that a pass begins at; -1 for none with a number."""
+        numbered = places[self.runs.key[places] >= 0]
+        return int(numbered[0]) if len(numbered) else -1
+
+    def _makers(self) -> Ints:
+        """The forward operator that made each node, -1 where unknown.
+
+        Every thread numbers for itself; which one a number of the engine's is of shows in the operators that bear it.
+        """
+        tree, runs, host = self.tree, self.runs, self.tree.host
+        forward = np.flatnonzero((tree.sequence >= 0) & ~tree.engine)
+        found = np.full(len(runs.nodes), -1, np.int64)
+        wanted = tree.sequence[runs.nodes]
+        of_thread = runs.key >> THREAD_BITS
+        hits = dict.fromkeys(distinct(of_thread[runs.key >= 0]).tolist(), 0)
+        for thread in distinct(host.thread[forward]).tolist():
+            own = forward[host.thread[forward] == thread]
+            own = own[np.lexsort((host.start[own], tree.sequence[own]))]
+            numbers = tree.sequence[own]
+            last = np.append(numbers[1:] != numbers[:-1], True)
+            own, numbers = own[last], numbers[last]
+            at = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
+            known = (numbers[at] == wanted) & (host.start[own[at]] < host.start[runs.nodes])
+            for number, most in hits.items():
+                mine = known & (of_thread == number) & (runs.key >= 0)
+                if mine.sum() > most:
+                    hits[number] = int(mine.sum())
+                    found[of_thread == number] = -1
+                    found[mine] = own[at][mine]
+        return found
+
+    def _made_in(self) -> Ints:
+        """The pass in which the graph of each node was made; -1 for the forward pass."""
+        runs, host, maker = self.runs, self.tree.host, self._maker
+        begun = fetch(host.start, maker)
+        inside = np.searchsorted(runs.start, begun, side="right") - 1
+        late = (maker >= 0) & (fetch(host.attributes.phase, maker) == BACKWARD)
+        late &= (inside >= 0) & (begun < runs.end[np.maximum(inside, 0)])
+        return np.where(late, inside, -1)
+
+    def _judge(self, number: int, previous: Ints) -> _Again | None:
+        """Tell what a pass runs again, and what kind of repetition that is."""
+        runs, places = self.runs, self.places[number]
+        own = places[previous[places] >= 0]
+        through = distinct(self.made[places][self.made[places] >= 0])
+        if len(through):
+            below = np.concatenate([runs.key[self.places[one]] for one in through.tolist()])
+            own = own[~np.isin(runs.key[own], below)]
+        if not len(own):
+            return None
+        earlier = distinct(runs.of[previous[own]])
+        last = int(earlier[-1])
+        if self._same(number, previous):
+            return self._twice(number, own)
+        count = self._times(number, own)
+        if self.accumulates[number]:
+            adds = earlier[self.accumulates[earlier]]
+            if not len(adds) or not self._added(int(adds[-1]), number, own):
+                return None
+            own = own[np.isin(runs.key[own], np.concatenate([runs.key[self.places[one]] for one in adds.tolist()]))]
+            return _Again(number, self._with_stores(places, own), count, SUMMED) if len(own) else None
+        if self.accumulates[last] or self._stepped(last, number):
+            return None
+        samples = count >= _LEAST_SAMPLES and self._samples(number, own, count)
+        return _Again(number, own, count, SAMPLES if samples else ROWS)
+
+    def _twice(self, number: int, own: Ints) -> _Again:
+        runs = self.runs
+        count = int((runs.key[self.root] == runs.key[self.root[number]]).sum())
+        if not self.accumulates[number]:
+            return _Again(number, own, count, SAME)
+        twin = int(self._alike(number)[0])
+        places = self.places[twin]
+        return _Again(twin, places[np.isin(runs.key[places], runs.key[own])], count, SAME, first=True)
+
+    def _times(self, number: int, own: Ints) -> int:
+        """Count the passes that store gradients (or do not), as this one, run the node of its own that most of them run."""
+        alike = self.accumulates[self.runs.of] == self.accumulates[number]
+        keys = self.runs.key[alike & np.isin(self.runs.key, self.runs.key[own])]
+        return int(np.unique(keys, return_counts=True)[1].max())
+
+    def _same(self, number: int, previous: Ints) -> bool:
+        """Tell whether a pass begins at the node that an earlier one began at, and both with ones."""
+        root = int(self.root[number])
+        if root < 0 or previous[root] < 0:
+            return False
+        if not self.ones[number] or _PARTS.search(self._name(root)) or not _FULL.search(self._name(root)):
+            return False
+        alike = self._alike(number)
+        return len(alike) > 0 and not (self.accumulates[number] and self.accumulates[alike].any())
+
+    def _of_ones(self) -> Bools:
+        before = self.runs.last_call()
+        ones = self.tree.codes_of(_ONES.__contains__)
+        host = self.tree.host
+        return (before >= 0) & ones[host.name[np.maximum(before, 0)]]
+
+    def _between(self, first: int, second: int) -> Ints:
+        """Nodes of the calling thread that begin between two passes."""
+        host, runs = self.tree.host, self.runs
+        at = np.searchsorted(runs.starts, [runs.end[first], runs.start[second]])
+        return runs.calls[at[0] : at[1]] if host.size else runs.calls[:0]
+
+    def _stepped(self, first: int, second: int) -> bool:
+        """Tell whether an optimizer steps, or zeroes gradients, between two passes."""
+        host, runs = self.tree.host, self.runs
+        if "annotation" not in host.node_of:
+            return False
+        notes = host.node_of["annotation"]
+        notes = notes[np.isin(host.attributes.phase[notes], (OPTIMIZER, ZERO_GRAD))]
+        inside = (host.start[notes] >= runs.end[first]) & (host.start[notes] < runs.start[second])
+        return bool(inside.any())
+
+    def _added(self, first: int, second: int, own: Ints) -> bool:
+        """Tell whether the gradients of a pass are added to those of an earlier one, which nobody reads in between."""
+        tree, host = self.tree, self.tree.host
+        if self._stepped(first, second):
+            return False
+        behind = self._stores_of(self.places[second], own)
+        if len(behind) and not (self.stored[behind] == 1).any():
+            return False
+        between = self._between(first, second)
+        names = [tree.context.names[code] for code in host.name[between].tolist()]
+        if any(_ZERO.match(name) for name in names):
+            return False
+        reads = between[[_READS.match(name) is not None for name in names]] if names else between
+        if not len(reads):
+            return True
+        gradients = self._gradients(first)
+        return not any(
+            gradients.intersection(tree.shapes.operands(code)) for code in distinct(tree.dims(reads)).tolist()
+        )
+
+    def _gradients(self, number: int) -> set[Shape]:
+        """Shapes of the gradients that a pass stores, and their lengths when they are laid out flat."""
+        tree, places = self.tree, self.places[number]
+        nodes = self.runs.nodes[places[self.stored[places] >= 0]]
+        inner = tree.ops_below(nodes).index
+        codes = distinct(tree.dims(tree.context.op_rows[inner])) if len(inner) else inner
+        shapes = {tree.shapes.operands(code)[:1] for code in codes.tolist()}
+        found = {one[0] for one in shapes if one and one[0]}
+        found |= {(size_of(shape),) for shape in found}
+        return {shape for shape in found if size_of(shape) > 1}
+
+    def _stores_of(self, places: Ints, own: Ints) -> Ints:
+        """Places at which gradients of some nodes are stored: right behind the node that made them."""
+        key = self.runs.key[places]
+        before = np.maximum.accumulate(np.where(key >= 0, np.arange(len(places)), 0))
+        chosen: Ints = places[(key < 0) & np.isin(places[before], own)]
+        return chosen
+
+    def _with_stores(self, places: Ints, own: Ints) -> Ints:
+        return np.union1d(own, self._stores_of(places, own))
+
+    def _samples(self, number: int, own: Ints, count: int) -> bool:
+        """Tell whether a pass is of one element of a vector whose length is that of the batch which the nodes run over."""
+        places = self.places[number]
+        numbered = places[self.runs.key[places] >= 0]
+        head = [place for place in numbered[:4].tolist() if _PICK.search(self._name(place))]
+        if not head:
+            return False
+        batches = {shape[0][0] for place in head if (shape := self._operands(place)) and len(shape[0]) == 1}
+        deep = [shapes[0] for place in own[:12].tolist() if (shapes := self._operands(place)) and len(shapes[0]) >= 2]
+        return any(
+            batch >= max(count, _LEAST_SAMPLES) and any(shape[0] == batch for shape in deep) for batch in batches
+        )
+
+    def _name(self, place: int) -> str:
+        name: str = self.tree.context.names[self.tree.host.name[self.runs.nodes[place]]]
+        return name
+
+    def _operands(self, place: int) -> tuple[Shape, ...]:
+        """Shapes of the operands of a node's forward operator."""
+        maker = int(self._maker[place])
+        return self.tree.shapes.operands(int(self.tree.dims(np.array([maker]))[0])) if maker >= 0 else ()

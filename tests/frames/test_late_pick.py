@@ -1,0 +1,96 @@
+"""Whole tensors of which a part is picked: small traces whose expected values are worked out by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import advisor
+from advisor.frames.patterns.late_pick import _made
+from advisor.testing import TraceBuilder
+
+WHOLE = [4096, 128]
+"""Half a million numbers."""
+
+
+def rows(builder: TraceBuilder, tmp_path: Path) -> list[dict[str, Any]]:
+    table = advisor.read(builder.write(tmp_path / "trace.json")).frame("patterns")
+    return list(table[table["kind"] == "late-pick"].to_dict("records"))
+
+
+def run(b: TraceBuilder, name: str, *shapes: list[int], values: list[str] | None = None, us: float = 100) -> None:
+    with b.op(name, shapes=list(shapes), values=values, us=us):
+        pass
+
+
+def selected(b: TraceBuilder, count: int) -> None:
+    with b.op(
+        "aten::index_select",
+        shapes=[WHOLE, [], [count]],
+        dtypes=["float", "Scalar", "long int"],
+        values=["", "0", ""],
+        us=1,
+    ):
+        pass
+
+
+def test_the_operators_before_the_pick(tmp_path: Path) -> None:
+    """Two of 100 us make the tensor; 64 of 4,096 rows are taken."""
+    b = TraceBuilder(None, host_us=0)
+    with b.step():
+        run(b, "aten::mul", WHOLE, [])
+        run(b, "aten::add", WHOLE, [128], [])
+        selected(b, 64)
+        run(b, "aten::mm", [64, 128], [128, 8])
+    (row,) = rows(b, tmp_path)
+    assert (row["cost_ns"], row["part"], row["detail"]) == (200_000, pytest.approx(1 - 1 / 64), "index_select")
+
+
+def test_an_index_takes_as_much_memory_as_it_picks(tmp_path: Path) -> None:
+    b = TraceBuilder(None, host_us=0)
+    with b.step():
+        run(b, "aten::mul", WHOLE, [])
+        with b.op("aten::index", shapes=[WHOLE, []], us=10):
+            b.memory(4 * 32 * 128, device=-1)
+        run(b, "aten::mm", [32, 128], [128, 8])
+    (row,) = rows(b, tmp_path)
+    assert row["part"] == pytest.approx(1 - 32 / 4096)
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        [("aten::mean", [WHOLE, []])],
+        [("aten::mm", [[8, 4096], WHOLE])],
+        [("aten::chunk", [WHOLE, [], []])],
+    ],
+)
+def test_what_takes_the_whole_needs_it(between: list[tuple[str, list[list[int]]]], tmp_path: Path) -> None:
+    b = TraceBuilder(None, host_us=0)
+    with b.step():
+        run(b, "aten::mul", WHOLE, [])
+        for name, shapes in between:
+            run(b, name, *shapes)
+        selected(b, 64)
+    assert rows(b, tmp_path) == []
+
+
+def test_the_next_step_is_no_use(tmp_path: Path) -> None:
+    b = TraceBuilder(None, host_us=0)
+    with b.step():
+        run(b, "aten::mul", WHOLE, [])
+        selected(b, 64)
+    with b.step():
+        run(b, "aten::mm", [8, 4096], WHOLE)
+    assert len(rows(b, tmp_path)) == 1
+
+
+def test_shapes_that_operators_make() -> None:
+    assert _made("aten::mul", ((8, 1), (1, 4))) == (8, 4)
+    assert _made("aten::add", ((8, 4), (4,), ())) == (8, 4)
+    assert _made("aten::linear", ((2, 3, 8), (16, 8))) == (2, 3, 16)
+    assert _made("aten::addmm", ((16,), (6, 8), (8, 16))) == (6, 16)
+    assert _made("aten::mul", ((), ())) is None
+    assert _made("aten::sum", ((8, 4),)) is None
