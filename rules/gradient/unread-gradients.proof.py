@@ -23,7 +23,13 @@ def store(b: TraceBuilder, shape: list[int], *, added: bool) -> None:
 
 
 def forces(
-    *, steps: int = 3, added: bool = True, weight: int = 150, update: str = "", read: str = "aten::neg", shapes: bool = True
+    *,
+    steps: int = 3,
+    added: bool = True,
+    weight: int = 150,
+    update: str = "",
+    read: str = "aten::neg",
+    shapes: bool = True,
 ) -> TraceBuilder:
     """Steps of 3 ms: a layer's forward of 1 ms, the input's gradient of 1 ms; gradients of weight and bias of 150 and 40 us."""
     b = TraceBuilder(record_shapes=shapes)

@@ -51,8 +51,8 @@ SCHEMA = Schema(
         integer("idle_ns", "ns", "idle time of the GPU that it owns: the host was busy with it, or waited in it; of a "
                 "repeated-slicing on the CPU the Python that leads to its operators"),
         integer("repeats", "", "turns of a loop; experts of a layer; no-cache: tokens of a sequence that it computes; gradients "
-                "that nothing uses, behind the last that is used, or unread; indices that read an embedding; weights for an output of a "
-                "convolution; places that are read of a full-sort; quantiles of a quantile-sort; slices of a repeated-slicing; "
+                "that nothing uses, behind the last that is used, or unread; indices that read an embedding; weights for an "
+                "output of a convolution; places that are read of a full-sort; quantiles of a quantile-sort; slices of a repeated-slicing; "
                 "pairwise: how often what it is made of would go into it; repeated-copy: how often each number is in it; "
                 "copied-buffer: rows that are kept; one-hot: indices; columns that a constant-matrix multiplies; "
                 "repeated-backward: passes that run these nodes; NULL for other kinds"),
@@ -80,8 +80,8 @@ SCHEMA = Schema(
              "unused-gradients: never updated (by any step) or dropped (before the step of the optimizer that they are for); "
              "pairwise: products, squared differences or absolute differences; repeated-copy: product, elements or index, which "
              "take it; copied-buffer: shifted or grown; one-hot: rows, or sums of rows; enlarged: upsampled or repeated before, "
-             "averaged or sliced behind; repeated-backward: summed (gradients are added up), same (gradient of one output), samples "
-             "(of a batch's losses, one by one) or rows (other outputs or vectors); late-pick: the operator that takes the part"),
+             "averaged or sliced behind; repeated-backward: summed (gradients are added up), same (gradient of one output), "
+             "samples (of a batch's losses, one by one) or rows (other outputs or vectors); late-pick: the operator that takes the part"),
     ),
 )  # fmt: skip
 

@@ -47,6 +47,20 @@ class Runs:
         return fetch(self.calls, np.where(at < len(self.calls), at, -1))
 
 
+def called_at(tree: Tree, first: Ints, thread: int, before: Ints) -> Ints:
+    """Places (codes) that called passes: of the first node's own stack, else of the Python open there, else of the call *before*.
+
+    -1 where none of these is known; *thread* is the one that calls passes.
+    """
+    host = tree.host
+    place = host.called_from(first)
+    around = host.innermost(thread, host.start[first] - 1)
+    user = np.where(around >= 0, host.attributes.user[np.maximum(around, 0)], -1)
+    called = np.where(before >= 0, host.attributes.user[np.maximum(before, 0)], -1)
+    found: Ints = np.where(place >= 0, place, np.where(user >= 0, user, called)).astype(np.int64)
+    return found
+
+
 def repeated_runs(tree: Tree) -> Runs | None:
     """All passes of a recording in which some node of a graph was run twice; None for others."""
     host = tree.host

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from advisor.frames.patterns.passes import THREAD_BITS, Runs, repeated_runs, stores
+from advisor.frames.patterns.passes import THREAD_BITS, Runs, called_at, repeated_runs, stores
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, size_of, spread
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Bools, Ints, distinct, fetch, starts_run
@@ -99,15 +99,7 @@ def _stretches(tree: Tree, runs: Runs, row: Ints, places: Ints) -> Pairs:
 
 
 def _callers(tree: Tree, runs: Runs, which: Ints) -> Ints:
-    """Places that called passes: of their own stacks, else of the Python that was open there, else of the operator before."""
-    host = tree.host
-    place = host.called_from(runs.nodes[runs.first[which]])
-    open_ = host.innermost(runs.thread, runs.start[which] - 1)
-    user = np.where(open_ >= 0, host.attributes.user[np.maximum(open_, 0)], -1)
-    before = runs.last_call()[which]
-    called = np.where(before >= 0, host.attributes.user[np.maximum(before, 0)], -1)
-    found: Ints = np.where(place >= 0, place, np.where(user >= 0, user, called)).astype(np.int64)
-    return found
+    return called_at(tree, runs.nodes[runs.first[which]], runs.thread, runs.last_call()[which])
 
 
 class _Graphs:

@@ -8,10 +8,11 @@ from collections import Counter
 import numpy as np
 
 from advisor.frames import optimizers
+from advisor.frames.patterns.passes import called_at
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, spread
 from advisor.frames.patterns.unused_gradients import Pass, backward_passes
 from advisor.frames.patterns.updates import LISTED, Shape, first_operand
-from advisor.intervals import Ints
+from advisor.intervals import Ints, fetch
 from advisor.timeline.calls import BACKWARD, OP
 
 _LEAST_PASSES = 2
@@ -57,20 +58,34 @@ def unread_gradients(tree: Tree) -> Occurrences | None:
     work = tree.launched_below(nodes.index)
     own = join(Pairs(nodes.row[work.row], work.index), filters)
     host = tree.host
+    first = np.array([one.nodes[0] for one, _ in rows], np.int64)
     return Occurrences(
         kind="unread-gradients",
-        node=np.array([one.nodes[0] for one, _ in rows], np.int64),
+        node=first,
         begin=np.array([host.start[one.nodes[0]] for one, _ in rows], np.int64),
         end=np.array([host.end[one.nodes].max() for one, _ in rows], np.int64),
         inside=own,
         own=own,
         ops=tree.rows_of_ops(nodes) if tree.context.cpu_program else NOTHING,
+        user=_called_at(tree, first),
         figures={
             "repeats": np.array([len(kept) for _, kept in rows], np.int64),
             "length": np.array([len(one.shapes) for one, _ in rows], np.int64),
             "dims": tree.dims(np.array([kept[0] for _, kept in rows], np.int64)),
         },
     )
+
+
+def _called_at(tree: Tree, first: Ints) -> Ints:
+    """Places (codes) of the calls of passes with these first nodes."""
+    host = tree.host
+    calls = tree.outermost[host.attributes.phase[tree.outermost] != BACKWARD]
+    threads, counts = np.unique(host.thread[calls], return_counts=True)
+    thread = int(threads[np.argmax(counts)]) if len(threads) else -1
+    calls = calls[host.thread[calls] == thread]
+    calls = calls[np.argsort(host.start[calls], kind="stable")]
+    before = fetch(calls, np.searchsorted(host.start[calls], host.start[first]) - 1)
+    return called_at(tree, first, thread, before)
 
 
 def _stores(one: Pass, shapes: set[Shape]) -> list[int]:
@@ -125,7 +140,9 @@ def _made(name: str, operands: tuple[Shape, ...], left: Counter[Shape]) -> Shape
     if name == _CONVOLUTION:
         candidates = operands[2:3]
     elif name == _SUM:
-        candidates = tuple((1,) * ones + operands[0][-1:] for ones in (0, 1)) if operands and len(operands[0]) > 1 else ()
+        candidates = (
+            tuple((1,) * ones + operands[0][-1:] for ones in (0, 1)) if operands and len(operands[0]) > 1 else ()
+        )
     elif name == _TABLE:
         candidates = tuple(shape for shape in left if operands and len(shape) == 2 and shape[1:] == operands[0][-1:])
     else:
