@@ -33,7 +33,9 @@ _ELEMENTS = re.compile(
 _RESHAPES = re.compile(r"^aten::(?:squeeze|unsqueeze|select|slice|narrow|view|reshape|flatten|unflatten|t|transpose|detach|alias)$")
 _STORE = "torch::autograd::AccumulateGrad"
 _STORING = f"autograd::engine::evaluate_function: {_STORE}"
-_ALL = 0.9
+_ALL, _MOST = 0.9, 0.5
+_LARGE = 1 << 14
+"""Elements of a weight from which on its update takes as long stacked as alone: what a fused one spares is another finding's."""
 _SMALL, _HALF, _HALF_UPDATE = 0.8, 1.5e6, 10_000
 """Part that is spared of layers that are small, and of the update of their weights; the multiply-adds of a call, and the elements
 of a weight, from which on it is half of that."""
@@ -197,41 +199,42 @@ def _learning(tree: Tree, loops: list[_Loop], stores: Ints) -> list[_Loop]:
     if not loops:
         return []
     host, step_of = tree.host, tree.context.recording.step_of
-    stored: Counter[tuple[int, Shape]] = Counter()
-    for step, shape in zip(step_of(host.start[stores]).tolist(), _stored(tree, stores), strict=True):
-        stored[step, shape] += 1
+    steps = step_of(host.start[stores]).tolist()
+    stored = Counter(zip(steps, map(_turned, _written(tree, stores)), strict=True))
     called = _called(tree)
     kept = []
     for loop in loops:
         step = int(step_of(host.start[loop.turns.nodes[:1, 0]])[0])
         own: Counter[Shape] = Counter()
         for at in loop.layers:
-            weight = _weight(loop.turns, at)
-            own[weight if stored[step, weight] else weight[::-1]] += loop.turns.count
+            own[_turned(_weight(loop.turns, at))] += loop.turns.count
         if all(stored[step, shape] >= _ALL * max(number, called[step, shape]) for shape, number in own.items()):
             loop.weights = own + _biases(loop, stored, step)
             kept.append(loop)
     return kept
 
 
+def _turned(shape: Shape) -> Shape:
+    """The shape of a weight, whichever way round it is stored."""
+    return tuple(sorted(shape)) if len(shape) == 2 else shape
+
+
 def _biases(loop: _Loop, stored: Counter[tuple[int, Shape]], step: int) -> Counter[Shape]:
-    """Biases of a loop's layers by shape, where most gradients of that shape are theirs."""
+    """Biases of a loop's layers by shape, where most gradients of a shape are theirs."""
     found: Counter[Shape] = Counter()
     for at in loop.layers:
         bias = (_widths(loop.turns, at)[1],)
         if bias in loop.turns.operands[at]:
             found[bias] += loop.turns.count
-    return Counter({shape: number for shape, number in found.items() if stored[step, shape] * _ALL <= number})
+    return Counter({shape: number for shape, number in found.items() if stored[step, shape] * _MOST <= number})
 
 
-def _stored(tree: Tree, stores: Ints) -> list[Shape]:
-    shapes = {code: first_operand(tree, int(stores[at]), listed=False) for code, at in _firsts(tree.dims(stores))}
-    return [(shapes[code] or [()])[0] for code in tree.dims(stores).tolist()]
-
-
-def _firsts(codes: Ints) -> list[tuple[int, int]]:
+def _written(tree: Tree, nodes: Ints) -> list[Shape]:
+    """The shape of each operator's first operand."""
+    codes = tree.dims(nodes)
     found, at = np.unique(codes, return_index=True)
-    return list(zip(found.tolist(), at.tolist(), strict=True))
+    first = {code: first_operand(tree, int(nodes[one]), listed=False) for code, one in zip(found, at, strict=True)}
+    return [(first[code] or [(0,)])[0] for code in codes.tolist()]
 
 
 def _called(tree: Tree) -> Counter[tuple[int, Shape]]:
@@ -247,7 +250,7 @@ def _called(tree: Tree) -> Counter[tuple[int, Shape]]:
     for (step, name, dims), number in zip(*_counted(keys), strict=True):
         operands, at = tree.shapes.operands(dims), _LAYERS[tree.context.names[name]]
         if len(operands) > at:
-            found[step, operands[at]] += number
+            found[step, _turned(operands[at])] += number
     return found
 
 
@@ -257,25 +260,33 @@ def _counted(keys: Ints) -> tuple[list[list[int]], list[int]]:
 
 
 def _update(tree: Tree, loops: list[_Loop], stores: Ints, marks: _Marks) -> None:
-    """Mark the nodes that store the gradients of the loops' weights, and the operators that update these."""
+    """Mark the nodes that store the gradients of the loops' weights, and the operators that update these.
+
+    Where most parameters are a loop's, so are the counters of steps that an optimizer keeps for each. Of large weights only the
+    gradients: the update of one goes on stacked as alone.
+    """
     host, step_of = tree.host, tree.context.recording.step_of
-    row_of: dict[tuple[int, Shape], int] = {}
+    gradients = step_of(host.start[stores]).tolist()
+    number = Counter(gradients)
+    stored = Counter(zip(gradients, map(_turned, _written(tree, stores)), strict=True))
+    row_of: dict[tuple[int, Shape], tuple[int, float]] = {}
     for row, loop in enumerate(loops):
         step = int(step_of(host.start[loop.turns.nodes[:1, 0]])[0])
-        row_of |= {(step, shape): row for shape in loop.weights}
+        share = loop.weights.total() / number[step]
+        row_of |= {(step, shape): (row, min(each / stored[step, shape], 1.0)) for shape, each in loop.weights.items()}
+        row_of |= {(step, ()): (row, share)} if share >= _MOST else {}
     storing = tree.codes_of(_STORING.__eq__)[host.name] & (host.group == OP)
     outer = host.above(stores, storing)
-    nodes, shapes = np.where(outer >= 0, outer, stores), _stored(tree, stores)
     steps = optimizers.nodes(tree.context)
     inner = distinct(spread(steps + 1, tree.after(steps)).index) if len(steps) else steps
     inner = inner[(host.group[inner] == OP) & (host.attributes.phase[inner] != BACKWARD)]
     inner = inner[tree.calls[inner] == inner]
-    nodes, shapes = np.append(nodes, inner), shapes + _stored(tree, inner)
+    nodes, shapes = np.append(np.where(outer >= 0, outer, stores), inner), _written(tree, np.append(stores, inner))
     for node, step, shape in zip(nodes.tolist(), step_of(host.start[nodes]).tolist(), shapes, strict=True):
-        row = row_of.get((step, shape), -1)
-        if row >= 0 and marks.own[node] < 0:
-            marks.own[node] = row
-            marks.rate[node] = _SMALL / (1 + size_of(shape) / _HALF_UPDATE)
+        row, share = row_of.get((step, _turned(shape)), (-1, 0.0))
+        elements = max(size_of(shape), 0)
+        if row >= 0 and marks.own[node] < 0 and (host.attributes.phase[node] == BACKWARD or elements <= _LARGE):
+            marks.own[node], marks.rate[node] = row, share * _SMALL / (1 + elements / _HALF_UPDATE)
 
 
 def _of_layer(one: Turns, place: int) -> float:
