@@ -26,17 +26,17 @@ _LAYERS = {"aten::linear": 1, "aten::addmm": 2, "aten::mm": 1, "aten::matmul": 1
 """Place of the weight."""
 _ELEMENTS = re.compile(
     r"^aten::(?:relu6?|gelu|silu|elu|leaky_relu|prelu|softplus|hard(?:tanh|swish|sigmoid)|tanh|sigmoid|exp|log|sqrt|square|neg|abs"
-    r"|clamp(?:_min|_max)?|softmax|log_softmax|dropout|layer_norm|batch_norm|add|sub|mul|div|pow|to|contiguous|clone"
+    r"|clamp(?:_min|_max)?|softmax|log_softmax|dropout|layer_norm|batch_norm|matmul|bmm|scaled_dot_product_attention|add|sub|mul|div|pow|to|contiguous|clone"
     r"|(?:mse|smooth_l1|l1|huber)_loss|binary_cross_entropy(?:_with_logits)?|cross_entropy_loss|sum|mean|square)_?$"
 )
-"""Operators that leave a layer's width as it is, or end in a number."""
+"""Operators that leave a layer's width as it is, or end in a number: products of what layers gave, too."""
 _RESHAPES = re.compile(r"^aten::(?:squeeze|unsqueeze|select|slice|narrow|view|reshape|flatten|unflatten|t|transpose|detach|alias)$")
 _STORE = "torch::autograd::AccumulateGrad"
 _STORING = f"autograd::engine::evaluate_function: {_STORE}"
 _ALL, _MOST = 0.9, 0.5
 _LARGE = 1 << 14
 """Elements of a weight from which on its update takes as long stacked as alone: what a fused one spares is another finding's."""
-_SMALL, _HALF, _HALF_UPDATE = 0.8, 1.5e6, 10_000
+_SMALL, _HALF, _HALF_UPDATE = 0.88, 2e6, 10_000
 """Part that is spared of layers that are small, and of the update of their weights; the multiply-adds of a call, and the elements
 of a weight, from which on it is half of that."""
 _LONG_NS = 200_000
@@ -226,7 +226,7 @@ def _biases(loop: _Loop, stored: Counter[tuple[int, Shape]], step: int) -> Count
         bias = (_widths(loop.turns, at)[1],)
         if bias in loop.turns.operands[at]:
             found[bias] += loop.turns.count
-    return Counter({shape: number for shape, number in found.items() if stored[step, shape] * _MOST <= number})
+    return Counter({shape: number for shape, number in found.items() if 0 < stored[step, shape] * _MOST <= number})
 
 
 def _written(tree: Tree, nodes: Ints) -> list[Shape]:
