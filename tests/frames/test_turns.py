@@ -67,8 +67,8 @@ def test_a_loop_of_cells_owns_its_turns_and_their_backward(tmp_path: Path) -> No
     assert (row["op"], row["detail"], row["repeats"], row["length"]) == ("aten::rnn_tanh_cell", "rnn_tanh_cell", 10, 8)
     # Ten turns of 2 x 10 us, 2 x 20 us backward and 7 us of Python; 40 us to join.
     assert (row["cost_ns"], row["idle_ns"]) == (710_000, 70_000)
-    # Of a cell of 4 x (48 + 64) multiply-adds 55 % is spared, of the rest all.
-    assert row["part"] == pytest.approx(1 - 0.45 * 300 / 710, abs=1e-4)
+    # Of a cell of 4 x (48 + 64) multiply-adds 40 % is spared, of the rest all.
+    assert row["part"] == pytest.approx(1 - 0.6 * 300 / 710, abs=1e-4)
     trace = advisor.read(tmp_path / "trace.json")
     table = trace.frame("patterns")
     claimed = trace.claims("patterns", np.ones(len(table), np.bool_))
@@ -136,6 +136,8 @@ def test_layers_own_their_gradients_and_updates(tmp_path: Path) -> None:
         ([SELECT, SQUARE, RELU, SQUARE], 1),
         ([("aten::cat", [[4, 3], [4, 3], []], []), HEAD], 0),
         ([HEAD, ("aten::mul", [[4, 6], [4, 3]], [])], 0),
+        # the state of a generator, scaled by a style of its own in each layer
+        ([("aten::addmm", [[6], [4, 2], [2, 6]], []), ("aten::mul", [[4, 6], [4, 6]], []), SQUARE, RELU], 0),
         ([HEAD, ("aten::glu", [[4, 3], []], [])], 0),
     ],
 )
@@ -146,6 +148,7 @@ def test_layers_follow_each_other_or_not(tmp_path: Path, turn: list[Op], found: 
         back(b, len(turn))
         stored(b, [3, 6], 20)
         stored(b, [6, 6], 20)
+        stored(b, [6, 2], 20)
     assert len(rows(b, tmp_path, "separate-layers")) == found
 
 

@@ -49,9 +49,10 @@ SCHEMA = Schema(
         integer("backward_ns", "ns", "what of own_ns runs in the backward pass"),
         integer("idle_ns", "ns", "idle time of the GPU that it owns: the host was busy with it, or waited in it; of a "
                 "repeated-slicing, unrolled-cell or separate-layers on the CPU the Python that leads to its operators"),
-        integer("repeats", "", "turns of a loop, an unrolled-cell or separate-layers; experts of a layer; no-cache: tokens of a sequence that it computes; gradients "
-                "that nothing uses, behind the last that is used; indices that read an embedding; weights for an output of a "
-                "convolution; places that are read of a full-sort; quantiles of a quantile-sort; slices of a repeated-slicing; "
+        integer("repeats", "", "turns of a loop, of an unrolled-cell or of separate-layers; experts of a layer; no-cache: "
+                "tokens of a sequence that it computes; gradients that nothing uses, behind the last that is "
+                "used; indices that read an embedding; weights for an output of a convolution; places that are read of a "
+                "full-sort; quantiles of a quantile-sort; slices of a repeated-slicing; "
                 "pairwise: how often what it is made of would go into it; repeated-copy: how often each number is in it; "
                 "copied-buffer: rows that are kept; NULL for other kinds"),
         integer("length", "", "operators in one turn of a loop, or that ran again; experts that a token goes to; tokens "
@@ -64,13 +65,15 @@ SCHEMA = Schema(
              "long-convolution what Fourier transforms do not take, of a full-sort or a quantile-sort what a selection does not, "
              "of a repeated-slicing the time without the slices' own parts of their gradients, of repeated-rows what a layer for "
              "each part does not, of pairwise what a product does not, of a product-order what the other order does not, of "
-             "an unrolled-cell what the whole layer does not, of separate-layers what a batched product does not; NULL for other kinds"),
+             "an unrolled-cell what the whole layer does not, of separate-layers what a batched product does not; NULL for other "
+             "kinds"),
         integer("bytes", "bytes", "of what is copied, one way; of an attention's scores, on the CPU; NULL for other kinds"),
         integer("seq_len", "", "length of the rows that an attention's softmax runs over, of a cache that is copied; NULL where "
                 "unknown"),
         integer("head_dim", "", "length of an attention's queries and keys; NULL where unknown"),
         text("shapes", "operand shapes of the operator that tells it", "args.Input Dims"),
-        text("detail", "loop, repeat, separate-layers: the operators of one turn; unrolled-cell: its name; recompute: the backward node it runs in; cpu-created: what made "
+        text("detail", "loop, repeat, separate-layers: the operators of one turn; unrolled-cell: its name; "
+             "recompute: the backward node it runs in; cpu-created: what made "
              "it; pingpong: what ran on the host between; train-mode: dropout or batch norm; "
              "host-sampling: the operators that chose; compiled-copy: the operators of the kernel, or that copied; "
              "product-order: alone, or added to another matrix; "

@@ -27,8 +27,8 @@ from advisor.frames.patterns.sorts import full_sorts, quantile_sorts
 from advisor.frames.patterns.training_mode import training_mode
 from advisor.frames.patterns.transfer import created_on_host, sent_back_and_forth
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, spread
-from advisor.frames.patterns.unused_gradients import unused_gradients
 from advisor.frames.patterns.unrolled import unrolled_cells
+from advisor.frames.patterns.unused_gradients import unused_gradients
 from advisor.intervals import distinct
 from advisor.timeline.calls import BACKWARD
 from advisor.timeline.context import Context

@@ -126,7 +126,7 @@ def runs(token: Ints, least: int = LEAST_REPEATS) -> Ints:
 
 
 def _within(flags: Bools, found: Ints) -> Ints:
-    """How many items of each run are flagged."""
+    """The number of flagged items of each run."""
     count = np.concatenate([np.zeros(1, np.int64), np.cumsum(flags)])
     within: Ints = count[found[:, 0] + found[:, 1] * found[:, 2]] - count[found[:, 0]]
     return within

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -30,7 +32,9 @@ _ELEMENTS = re.compile(
     r"|(?:mse|smooth_l1|l1|huber)_loss|binary_cross_entropy(?:_with_logits)?|cross_entropy_loss|sum|mean|square)_?$"
 )
 """Operators that leave a layer's width as it is, or end in a number: products of what layers gave, too."""
-_RESHAPES = re.compile(r"^aten::(?:squeeze|unsqueeze|select|slice|narrow|view|reshape|flatten|unflatten|t|transpose|detach|alias)$")
+_RESHAPES = re.compile(
+    r"^aten::(?:squeeze|unsqueeze|select|slice|narrow|view|reshape|flatten|unflatten|t|transpose|detach|alias)$"
+)
 _STORE = "torch::autograd::AccumulateGrad"
 _STORING = f"autograd::engine::evaluate_function: {_STORE}"
 _ALL, _MOST = 0.9, 0.5
@@ -133,7 +137,7 @@ def _widths(one: Turns, place: int) -> tuple[int, int]:
     weight = _weight(one, place)
     if one.names[place] in ("aten::linear", "aten::conv1d", "aten::conv2d"):
         return _channels(one, place, _input(one, place)), weight[0]
-    return weight
+    return weight[0], weight[1]
 
 
 def _channels(one: Turns, place: int, shape: Shape) -> int:
@@ -182,16 +186,22 @@ def _ends_elsewhere(one: Turns, layers: list[int]) -> bool:
     takes = _widths(one, first)[0]
     gives = {_widths(one, at)[1] for at in layers}
     outside = [at % one.period for at in range(last + 1, one.period + first)]
-    chained = all(_widths(one, a)[1] == _widths(one, b)[0] for a, b in zip(layers, layers[1:], strict=False))
+    if not all(_of_turn(one, at, layers.__contains__, takes) for at in layers[1:]):
+        return False
+    chained = all(_widths(one, before)[1] == _widths(one, behind)[0] for before, behind in pairwise(layers))
     if chained and all(_RESHAPES.match(one.names[at]) for at in outside):
         return True
-    behind = [at for at in (*range(first + 1, one.period), *range(first)) if at not in layers]
-    if takes in gives or not all(
-        _ELEMENTS.match(one.names[at]) or _RESHAPES.match(one.names[at]) for at in behind
-    ):
+    others = [at for at in (*range(first + 1, one.period), *range(first)) if at not in layers]
+    if takes in gives or not all(_ELEMENTS.match(one.names[at]) or _RESHAPES.match(one.names[at]) for at in others):
         return False
-    mixed = [shape for at in behind if not is_view(one.names[at]) for shape in one.tensors(at)]
+    mixed = [shape for at in others if not is_view(one.names[at]) for shape in one.tensors(at)]
     return takes not in [_channels(one, first, shape) for shape in mixed]
+
+
+def _of_turn(one: Turns, place: int, layer: Callable[[int], bool], takes: int) -> bool:
+    """Tell whether a layer takes what the one before it gave, or is as wide as the first, and takes what that takes."""
+    fed, width = one.fed(place, layer), _widths(one, place)[0]
+    return width == takes or (fed.how == "place" and fed.place < place and _widths(one, fed.place)[1] == width)
 
 
 def _learning(tree: Tree, loops: list[_Loop], stores: Ints) -> list[_Loop]:

@@ -38,14 +38,13 @@ _ALONE = re.compile(
 """Operators that compute of one tensor, and of parameters."""
 _WITH_NUMBER = re.compile(r"^aten::(?:add|sub|rsub|mul|div|pow|true_divide)_?$")
 """The same where their other operand is a number."""
-_LINEAR = "aten::linear"
 JOINS = re.compile(r"^aten::(?:stack|cat|concat|concatenate|[hvd]stack)$")
 _BEHIND = 4
 """Operators behind a loop among which that is which joins its results."""
 
 
 class Fed(NamedTuple):
-    """What feeds an operator: *how* is ``pick``, ``place`` (another position of the turn), ``start`` or ``mixed``."""
+    """The source of an operator's input: *how* is ``pick``, ``place`` (another position of the turn), ``start`` or ``mixed``."""
 
     how: str
     place: int = -1
@@ -83,7 +82,7 @@ class Turns:
 
     @cached_property
     def mean_ns(self) -> Floats:
-        """How long each lasts in a turn."""
+        """The mean duration of each in a turn, in ns."""
         lasting: Floats = (self.tree.host.end - self.tree.host.start)[self.nodes].mean(axis=0)
         return lasting
 
@@ -121,7 +120,7 @@ class Turns:
         )
 
     def fed(self, place: int, ends: Callable[[int], bool]) -> Fed:
-        """What feeds an operator, looked for backwards, also in the turn before; *ends* says which positions end the search."""
+        """The source of an operator's input, looked for backwards into the turn before; at positions of *ends* the search ends."""
         through: list[int] = []
         for back in range(1, self.period + 1):
             at = (place - back) % self.period
@@ -147,7 +146,8 @@ class Turns:
         tree, last = self.tree, self.first + self.nodes.size
         behind = self.items[last : last + _BEHIND]
         behind = behind[tree.host.thread[behind] == tree.host.thread[self.nodes[0, 0]]]
-        return behind[tree.codes_of(lambda name: JOINS.match(name) is not None)[tree.host.name[behind]]][:1]
+        joins: Ints = behind[tree.codes_of(lambda name: JOINS.match(name) is not None)[tree.host.name[behind]]]
+        return joins[:1]
 
 
 def turns(tree: Tree) -> list[Turns]:

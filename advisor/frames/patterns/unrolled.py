@@ -12,17 +12,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.frames.patterns.dense_embedding import MILLION, Floats
+from advisor.frames.patterns.dense_embedding import MILLION
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, size_of
 from advisor.frames.patterns.turns import Turns, cost_of, turns, with_python
 from advisor.frames.patterns.updates import Shape
-from advisor.intervals import Ints
 
 _CELLS = re.compile(r"^aten::(?:lstm_cell|gru_cell|rnn_(?:tanh|relu)_cell)$")
 _LAYERS = re.compile(r"^aten::(?:lstm|gru|rnn_tanh|rnn_relu)$")
-_SINGLE = re.compile(r"^aten::(?:mul|where|lerp)_?$")
-_SPARED = {"lstm": (0.9, 9e6), "gru": (0.3, 3e7), "rnn": (0.55, 3e6)}
-"""Part of a cell's time that its layer spares, for small sizes, and the multiply-adds of a call from which on it is half of that."""
+_FILLS = re.compile(r"^aten::(?:add|where|lerp)_?$")
+_SPARED = {"lstm": (0.9, 9e6), "gru": (0.25, 4e7), "rnn": (0.4, 4e6)}
+"""Part of a cell's time that its layer spares, for small sizes, and the multiply-adds of a call at which it is half of that."""
 _BESIDE = 0.88
 """Part that is spared of what else the loop does in each turn, when it is done once for all."""
 _LONG_NS = 200_000
@@ -131,7 +130,7 @@ def _reset(one: Turns, state: Shape) -> bool:
         shapes = one.tensors(at)
         mask = len(shapes) > 1 and size_of(shapes[0]) != size_of(shapes[1]) and state[-2] in map(size_of, shapes)
         masked += bool(name in ("aten::mul", "aten::mul_") and mask)
-        filled += bool(re.match(r"^aten::(?:add|where|lerp)_?$", name) and size_of(state) in map(size_of, shapes))
+        filled += bool(_FILLS.match(name) and size_of(state) in map(size_of, shapes))
     return masked > 0 and not filled
 
 
@@ -141,5 +140,4 @@ def _of_cell(one: Turns, place: int) -> float:
     small, half = _SPARED[kind]
     weights = [shape for shape in one.operands[place][2:] if len(shape) == 2 and shape != _state(one, place)]
     rows = math.prod(_state(one, place)[:-1])
-    spared: Floats = np.float64(small / (1 + rows * sum(map(size_of, weights)) / half))
-    return float(spared)
+    return small / (1 + rows * sum(map(size_of, weights)) / half)
