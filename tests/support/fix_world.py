@@ -263,6 +263,8 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "which": torch.tensor([0, 1, 1, 0, 1, 0, 0, 1]),
         "experts": [torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)],
     },
+    "cpu/unrolled-recurrence": lambda scope: {"features": 4, "hidden": 6},
+    "cpu/separate-layers": lambda scope: {"features": 4, "outputs": 3, "channels": 5},
     "cpu/product-order": lambda scope: {
         "x": torch.rand(2, 6),
         "batches": [torch.rand(2, 6)],
@@ -546,6 +548,8 @@ if forward is not None:
 """,
     "cpu/tiny-operators": "forward(SimpleNamespace(width=4, cell=nn.Linear(4, 4)), torch.rand(2, 3, 4))",
     "kernels/scatter-embedding-backward": "table(index).sum().backward()",
+    "cpu/unrolled-recurrence": "assert encode(torch.rand(2, 5, 4)).shape == (2, 5, 6)",
+    "cpu/separate-layers": "assert forward(torch.rand(2, 5, 4)).shape == (2, 5, 3)",
     "cpu/repeated-preparation": """
 assert forward(SimpleNamespace(lin=nn.Linear(4, 4)), torch.rand(3, 4), edges).shape == (3, 4)
 """,

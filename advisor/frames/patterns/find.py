@@ -26,12 +26,14 @@ from advisor.frames.patterns.repeated_backward import repeated_backward
 from advisor.frames.patterns.repeated_slicing import repeated_slices
 from advisor.frames.patterns.repeats import repeated_copies, repeated_rows
 from advisor.frames.patterns.sampling import sampled_on_host
+from advisor.frames.patterns.separate_layers import separate_layers
 from advisor.frames.patterns.shifted import shifted_buffers
 from advisor.frames.patterns.sorts import full_sorts, quantile_sorts
 from advisor.frames.patterns.training_mode import training_mode
 from advisor.frames.patterns.transfer import created_on_host, sent_back_and_forth
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, spread
 from advisor.frames.patterns.unread_gradients import unread_gradients
+from advisor.frames.patterns.unrolled import unrolled_cells
 from advisor.frames.patterns.unused_gradients import unused_gradients
 from advisor.intervals import distinct
 from advisor.timeline.calls import BACKWARD
@@ -67,6 +69,8 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     constant_products,
     repeated_backward,
     late_picks,
+    unrolled_cells,
+    separate_layers,
 )
 _COMPUTES_ON_HOST = frozenset({"pingpong", "host-sampling"})
 """Kinds whose computing on the CPU goes with their copies; what makes a tensor there is a finding of its own."""

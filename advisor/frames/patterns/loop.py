@@ -32,19 +32,22 @@ def loops(tree: Tree) -> list[Occurrences]:
     indexing = tree.codes_of(_INDEXING.__contains__)
     if tree.context.device < 0 and len(tree.ops(indexing)) < LEAST_REPEATS:
         return []  # on the CPU a loop launches nothing
-    items, token = _items(tree)
+    items, token = items_of(tree)
     if len(items) < LEAST_REPEATS:
         return []
     weighted = tree.codes_of(lambda name: _WEIGHTED.search(name) is not None and not name.endswith("_cell"))[
         tree.host.name[items]
     ]
     layered = weighted & (tree.host.attributes.module[items] < 0)
-    first, period, repeats, indexed = _runs(token, indexing[tree.host.name[items]], layered).T
+    found = runs(token)
+    found = found[_within(layered, found) == 0]
+    first, period, repeats = found.T
+    indexed = _within(indexing[tree.host.name[items]], found) >= repeats
     placed = tree.host.attributes.user[items[first]] >= 0
     # Of those that do not index only what launches: views alone cost nothing here.
     last = items[first + period * repeats - 1] if len(first) else first
     launched = np.bincount(tree.launched(items[first], tree.after(last)).row, minlength=len(first)) >= repeats
-    kinds = (("loop", indexed == 1), ("repeat", (indexed == 0) & placed & launched))
+    kinds = (("loop", indexed), ("repeat", ~indexed & placed & launched))
     return [
         _occurrences(tree, kind, items, (first[rows], period[rows], repeats[rows]), indexing)
         for kind, rows in kinds
@@ -80,8 +83,11 @@ def _occurrences(tree: Tree, kind: str, items: Ints, runs: tuple[Ints, Ints, Int
     )
 
 
-def _items(tree: Tree) -> tuple[Ints, Ints]:
-    """Forward operators that Python called, in order, and a number for each that says when, what, in what, and from where."""
+def items_of(tree: Tree, *, shapes: bool = False) -> tuple[Ints, Ints]:
+    """Forward operators that Python called, in order, and a number for each that says when, what, in what, and from where.
+
+    With *shapes* it also says on operands of which shapes.
+    """
     host = tree.host
     attributes = host.attributes
     nodes = np.flatnonzero((host.group == OP) & (attributes.phase == FORWARD))
@@ -96,31 +102,34 @@ def _items(tree: Tree) -> tuple[Ints, Ints]:
     token = np.zeros(len(nodes), np.int64)
     step = tree.context.recording.host_step_of(host.start[nodes])
     user, module = attributes.user[nodes], attributes.module[nodes]
-    for values in (step, host.thread[nodes], around, host.name[nodes], user, module):
+    told = [step, host.thread[nodes], around, host.name[nodes], user, module]
+    for values in (*told, tree.dims(nodes)) if shapes else told:
         token = (token ^ values.astype(np.int64)) * _MIX
         token ^= token >> 29
     return nodes, token
 
 
-def _runs(token: Ints, indexing: Bools, layered: Bools) -> Ints:
-    """First place, length of a turn, number of turns of every run, and 1 where each turn indexes; none overlap."""
+def runs(token: Ints, least: int = LEAST_REPEATS) -> Ints:
+    """First place, length of a turn, number of turns of every run of *least* turns or more; none overlap."""
     size = len(token)
     busy = np.zeros(size, np.bool_)
-    index_count = np.concatenate([np.zeros(1, np.int64), np.cumsum(indexing)])
-    layer_count = np.concatenate([np.zeros(1, np.int64), np.cumsum(layered)])
-    runs: list[tuple[int, int, int, bool]] = []
-    for period in range(1, min(_LONGEST, size // LEAST_REPEATS) + 1):
+    found: list[tuple[int, int, int]] = []
+    for period in range(1, min(_LONGEST, size // least) + 1):
         same = (token[:-period] == token[period:]) & ~busy[:-period] & ~busy[period:]
         edges = np.flatnonzero(np.diff(np.concatenate([[False], same, [False]]).astype(np.int8)))
         starts, ends = edges[::2], edges[1::2]
-        long = ends - starts >= (LEAST_REPEATS - 1) * period
+        long = ends - starts >= (least - 1) * period
         for start, end in zip(starts[long].tolist(), ends[long].tolist(), strict=True):
-            turns = (end + period - start) // period
-            stop = start + turns * period
             busy[start : end + period] = True
-            if layer_count[stop] == layer_count[start]:
-                runs.append((start, period, turns, bool(index_count[stop] - index_count[start] >= turns)))
-    return np.array(sorted(runs), np.int64).reshape(-1, 4)
+            found.append((start, period, (end + period - start) // period))
+    return np.array(sorted(found), np.int64).reshape(-1, 3)
+
+
+def _within(flags: Bools, found: Ints) -> Ints:
+    """The number of flagged items of each run."""
+    count = np.concatenate([np.zeros(1, np.int64), np.cumsum(flags)])
+    within: Ints = count[found[:, 0] + found[:, 1] * found[:, 2]] - count[found[:, 0]]
+    return within
 
 
 def _spell(tree: Tree, nodes: Ints) -> str:

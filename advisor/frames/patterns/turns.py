@@ -1,0 +1,188 @@
+"""Loops in Python on the CPU, turn by turn: what an operator of a turn takes is told by the operators before it, and their shapes.
+
+No trace says which tensor an operator reads. So what feeds one is looked for backwards from it, through operators that hand one
+tensor on (views, activations, layers), to one that picks another part of the same tensor in every turn, or to one that mixes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from advisor.frames import operator_calls
+from advisor.frames.patterns.dense_embedding import Floats
+from advisor.frames.patterns.loop import items_of, runs
+from advisor.frames.patterns.operands import numbers
+from advisor.frames.patterns.tree import Pairs, Tree, size_of
+from advisor.frames.patterns.updates import Shape
+from advisor.intervals import Ints, summed
+from advisor.timeline.operator_names import is_view
+
+LEAST = 8
+"""Turns from which on a loop is one: fewer are written out by hand as well."""
+DISTINCT = 0.9
+"""Share of the turns that must pick a part of their own."""
+_MOST_RUNS = 4000
+_PICKS = re.compile(r"^aten::(?:select|slice|narrow)$")
+_ALONE = re.compile(
+    r"^aten::(?:relu6?|gelu|silu|elu|selu|celu|mish|leaky_relu|prelu|softplus|hard(?:tanh|swish|sigmoid)|tanh|sigmoid|abs|exp|log|sqrt"
+    r"|square|neg|clamp(?:_min|_max)?|softmax|log_softmax|(?:feature_|alpha_)?dropout(?:[123]d)?"
+    r"|(?:layer|batch|group|instance|rms)_norm|normalize|to|_to_copy|contiguous|clone|dequantize"
+    r"|(?:max|avg|adaptive_avg|adaptive_max)_pool[123]d|mean|embedding|one_hot|pad|linear|conv[123]d)_?$"
+)
+"""Operators that compute of one tensor, and of parameters."""
+_WITH_NUMBER = re.compile(r"^aten::(?:add|sub|rsub|mul|div|pow|true_divide)_?$")
+"""The same where their other operand is a number."""
+JOINS = re.compile(r"^aten::(?:stack|cat|concat|concatenate|[hvd]stack)$")
+_BEHIND = 4
+"""Operators behind a loop among which that is which joins its results."""
+
+
+class Fed(NamedTuple):
+    """The source of an operator's input: *how* is ``pick``, ``place`` (another position of the turn), ``start`` or ``mixed``."""
+
+    how: str
+    place: int = -1
+    through: tuple[int, ...] = ()
+
+
+@dataclass(eq=False)
+class Turns:
+    """A run of turns: its operators, a row a turn; and the items of its thread, *first* of which begins it."""
+
+    tree: Tree
+    nodes: Ints
+    items: Ints
+    first: int
+
+    @property
+    def count(self) -> int:
+        """Number of turns."""
+        return len(self.nodes)
+
+    @property
+    def period(self) -> int:
+        """Operators of a turn."""
+        return int(self.nodes.shape[1])
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Their names."""
+        return [self.tree.context.names[code] for code in self.tree.host.name[self.nodes[1]].tolist()]
+
+    @cached_property
+    def operands(self) -> list[tuple[Shape, ...]]:
+        """Their operands' shapes; numbers have none."""
+        return [self.tree.shapes.operands(code) for code in self.tree.dims(self.nodes[1]).tolist()]
+
+    @cached_property
+    def mean_ns(self) -> Floats:
+        """The mean duration of each in a turn, in ns."""
+        lasting: Floats = (self.tree.host.end - self.tree.host.start)[self.nodes].mean(axis=0)
+        return lasting
+
+    def tensors(self, place: int) -> list[Shape]:
+        """Shapes of an operator's tensors."""
+        return [shape for shape in self.operands[place] if shape]
+
+    def picked(self, place: int) -> int:
+        """Elements that an operator picks, other ones of one tensor in each turn; 0 where it does not."""
+        if not _PICKS.match(self.names[place]):
+            return 0
+        whole = self.tensors(place)
+        codes = self.tree.context.op_column(self.nodes[:, place], "concrete")
+        told = [numbers(self.tree.texts(int(codes[1])), at) for at in (1, 2, 3)]
+        dim = told[0][0] if told[0] else None
+        if not whole or dim is None or not -len(whole[0]) <= dim < len(whole[0]) or size_of(whole[0]) < 1:
+            return 0
+        length, parts = whole[0][dim], len(np.unique(codes))
+        if len(whole[0]) < 2 or length < self.count or parts < DISTINCT * self.count:
+            return 0
+        wide = 1
+        if self.names[place] == "aten::slice":
+            wide = min(told[2][0], length) - told[1][0] if told[1] and told[2] else 0
+        elif self.names[place] == "aten::narrow":
+            wide = told[2][0] if told[2] else 0
+        return size_of(whole[0]) // max(length, 1) * wide if 0 < wide < length else 0
+
+    def alone(self, place: int) -> bool:
+        """Tell whether an operator computes of one tensor, or gives a view of it."""
+        name = self.names[place]
+        return (
+            is_view(name)
+            or _ALONE.match(name) is not None
+            or (_WITH_NUMBER.match(name) is not None and len(self.tensors(place)) == 1)
+        )
+
+    def fed(self, place: int, ends: Callable[[int], bool]) -> Fed:
+        """The source of an operator's input, looked for backwards into the turn before; at positions of *ends* the search ends."""
+        through: list[int] = []
+        for back in range(1, self.period + 1):
+            at = (place - back) % self.period
+            if self.picked(at):
+                return Fed("pick", at, tuple(through))
+            if ends(at) or at == place:
+                return Fed("start" if at == place else "place", at, tuple(through))
+            if not self.alone(at):
+                return Fed("mixed", at, tuple(through))
+            through.append(at)
+        return Fed("start", place, tuple(through))
+
+    def unbound(self, elements: int) -> bool:
+        """Tell whether a tensor was taken apart shortly before the loop into parts of so many elements, one a turn at least."""
+        tree, before = self.tree, self.items[max(self.first - 40, 0) : self.first]
+        before = before[tree.codes_of("aten::unbind".__eq__)[tree.host.name[before]]]
+        codes = tree.dims(before).tolist()
+        wholes = [size_of(operands[0]) for code in codes if (operands := tree.shapes.operands(code))]
+        return any(whole >= elements * self.count and whole % elements == 0 for whole in wholes)
+
+    def join(self) -> Ints:
+        """The operators that join the loop's results: one behind it, or none."""
+        tree, last = self.tree, self.first + self.nodes.size
+        behind = self.items[last : last + _BEHIND]
+        behind = behind[tree.host.thread[behind] == tree.host.thread[self.nodes[0, 0]]]
+        joins: Ints = behind[tree.codes_of(lambda name: JOINS.match(name) is not None)[tree.host.name[behind]]]
+        return joins[:1]
+
+
+def turns(tree: Tree) -> list[Turns]:
+    """All runs of eight turns or more in a program on the CPU."""
+    return tree.once(_turns)
+
+
+def _turns(tree: Tree) -> list[Turns]:
+    if not tree.context.cpu_program:
+        return []
+    items, token = items_of(tree, shapes=True)
+    found = runs(token, LEAST)
+    if len(found) > _MOST_RUNS:
+        return []
+    return [
+        Turns(tree, items[first : first + period * count].reshape(count, period), items, first)
+        for first, period, count in found.tolist()
+    ]
+
+
+def with_python(tree: Tree, pairs: Pairs) -> Pairs:
+    """Segments of Python that lead to rows of `ops` that belong to rows."""
+    segments, behind = operator_calls.python(tree.context)
+    order = np.argsort(pairs.index, kind="stable")
+    low = np.searchsorted(pairs.index[order], behind, side="left")
+    led = low < np.searchsorted(pairs.index[order], behind, side="right")
+    return Pairs(pairs.row[order][low[led]], segments[led])
+
+
+def cost_of(tree: Tree, ops: Pairs, python: Pairs) -> Floats:
+    """ns of each row of *ops*, with the Python that leads to it, in order of *ops*."""
+    context = tree.context
+    own = context.ledger.cost(len(context.op_rows), "compute", "communication").astype(np.float64)
+    segments, behind = operator_calls.python(context)
+    led = np.isin(segments, python.index)
+    own += summed(behind[led], context.ledger.dur_ns[segments[led]], len(own))
+    cost: Floats = own[ops.index]
+    return cost
