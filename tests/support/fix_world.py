@@ -214,7 +214,7 @@ DATA: dict[str, type[Images]] = {
 def _solve(field: Any, state: Any, times: Any) -> Any:
     """Solve by Euler's method, as torchdiffeq's functions are called."""
     states = [state]
-    for begin, end in zip(times, times[1:], strict=False):
+    for begin, end in itertools.pairwise(times):
         states.append(states[-1] + (end - begin) * field(begin, states[-1]))
     return torch.stack(states)
 

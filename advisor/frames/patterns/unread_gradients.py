@@ -37,18 +37,10 @@ def unread_gradients(tree: Tree) -> Occurrences | None:
     are made, an image that is attacked), and what the pass is for. Gradients are known by their shape; one that another operator
     than those of the forward pass touches counts as read. None where something is updated, or compiled code may.
     """
-    if len(optimizers.nodes(tree.context)) or any(map(_UPDATES.search, tree.context.names)):
+    found = _piled(tree)
+    if found is None:
         return None
-    found = backward_passes(tree)
-    if len(found) < _LEAST_PASSES:
-        return None
-    shapes = {shape for one in found for shape in one.shapes}
-    piled = {shape for shape in shapes if not any(one.fresh[shape] for one in found)}
-    anew = {shape for shape in shapes if not any(one.added[shape] for one in found)}
-    piled -= _read(tree, piled)
-    rows = [(one, kept) for one in found if (kept := _stores(one, piled)) and anew & set(one.shapes)]
-    if len(rows) < _LEAST_PASSES:
-        return None
+    rows, piled = found
     stores = Pairs(
         np.repeat(np.arange(len(rows)), [len(kept) for _, kept in rows]),
         np.concatenate([np.array(kept, np.int64) for _, kept in rows]),
@@ -74,6 +66,23 @@ def unread_gradients(tree: Tree) -> Occurrences | None:
             "dims": tree.dims(np.array([kept[0] for _, kept in rows], np.int64)),
         },
     )
+
+
+def _piled(tree: Tree) -> tuple[list[tuple[Pass, list[int]]], set[Shape]] | None:
+    """Return passes with the nodes that store what is added to the pass before and read by nothing, and the shapes of that."""
+    if len(optimizers.nodes(tree.context)) or any(map(_UPDATES.search, tree.context.names)):
+        return None
+    found = backward_passes(tree)
+    if len(found) < _LEAST_PASSES:
+        return None
+    shapes = {shape for one in found for shape in one.shapes}
+    piled = {shape for shape in shapes if not any(one.fresh[shape] for one in found)}
+    anew = {shape for shape in shapes if not any(one.added[shape] for one in found)}
+    piled -= _read(tree, piled)
+    rows = [(one, kept) for one in found if (kept := _stores(one, piled)) and anew & set(one.shapes)]
+    if len(rows) < _LEAST_PASSES:
+        return None
+    return rows, piled
 
 
 def _called_at(tree: Tree, first: Ints) -> Ints:
