@@ -27,6 +27,7 @@ from advisor.frames.patterns.training_mode import training_mode
 from advisor.frames.patterns.transfer import created_on_host, sent_back_and_forth
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, spread
 from advisor.frames.patterns.unused_gradients import unused_gradients
+from advisor.frames.patterns.weight_norm import attached_norms
 from advisor.intervals import distinct
 from advisor.timeline.calls import BACKWARD
 from advisor.timeline.context import Context
@@ -55,6 +56,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     repeated_rows,
     shifted_buffers,
     product_orders,
+    attached_norms,
 )
 _COMPUTES_ON_HOST = frozenset({"pingpong", "host-sampling"})
 """Kinds whose computing on the CPU goes with their copies; what makes a tensor there is a finding of its own."""
