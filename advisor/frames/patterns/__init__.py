@@ -40,7 +40,8 @@ SCHEMA = Schema(
              "of the whole), pairwise (numbers of all pairs, on the CPU, that are summed), repeated-copy (on the CPU, of numbers "
              "that what takes them could take once), repeated-rows (on the CPU, that are put together for a layer), copied-buffer "
              "(on the CPU, to add a few rows), product-order (on the CPU, of matrices: two thin ones are multiplied out before a "
-             "third)"),
+             "third), weight-norm (of a weight, again in each call, in inference), unmerged-adapter (two thin products beside a "
+             "layer's, in inference)"),
         integer("kernel_count", "", "pieces of GPU work in it: kernels, copies, memsets; with those of its backward"),
         integer("gpu_ns", "ns", "their durations, summed"),
         integer("own_count", "", "those of them that the fix would spare"),
@@ -52,12 +53,12 @@ SCHEMA = Schema(
                 "that nothing uses, behind the last that is used; indices that read an embedding; weights for an output of a "
                 "convolution; places that are read of a full-sort; quantiles of a quantile-sort; slices of a repeated-slicing; "
                 "pairwise: how often what it is made of would go into it; repeated-copy: how often each number is in it; "
-                "copied-buffer: rows that are kept; NULL for other kinds"),
+                "copied-buffer: rows that are kept; rows that an unmerged-adapter multiplies; NULL for other kinds"),
         integer("length", "", "operators in one turn of a loop, or that ran again; experts that a token goes to; tokens "
                 "put behind a cache; no-cache: sequences; gradients that the backward pass stores; rows of an embedding; values "
                 "that a full-sort or a quantile-sort puts in order; elements of the tensor of a repeated-slicing; pairwise: "
                 "numbers of a pair that are summed; repeated-rows: columns that the layer takes; copied-buffer: rows that are "
-                "new; inner dimension of a product-order; NULL for other kinds"),
+                "new; inner dimension of a product-order; rank of an unmerged-adapter; NULL for other kinds"),
         real("part", "share", "of what it owns, what a fix spares at most: of a dense-embedding the rows that were not read, of a "
              "long-convolution what Fourier transforms do not take, of a full-sort or a quantile-sort what a selection does not, "
              "of a repeated-slicing the time without the slices' own parts of their gradients, of repeated-rows what a layer for "
@@ -71,7 +72,8 @@ SCHEMA = Schema(
         text("detail", "loop, repeat: the operators of one turn; recompute: the backward node it runs in; cpu-created: what made "
              "it; pingpong: what ran on the host between; train-mode: dropout or batch norm; "
              "host-sampling: the operators that chose; compiled-copy: the operators of the kernel, or that copied; "
-             "product-order: alone, or added to another matrix; "
+             "product-order: alone, or added to another matrix; weight-norm: weight norm or spectral norm; "
+             "unmerged-adapter: in the layer's type, or in another type; "
              "attention, on the CPU: plain, or what it is not fused with there (dropout, bias-gradient); "
              "unused-gradients: never updated (by any step) or dropped (before the step of the optimizer that they are for); "
              "pairwise: products, squared differences or absolute differences; repeated-copy: product, elements or index, which "

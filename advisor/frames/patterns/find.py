@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from advisor.frames.patterns.adapters import unmerged_adapters
 from advisor.frames.patterns.attention import attention
 from advisor.frames.patterns.compiled import copied_in_compiled_code
 from advisor.frames.patterns.convolution import biased_convolutions
@@ -57,6 +58,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     shifted_buffers,
     product_orders,
     attached_norms,
+    unmerged_adapters,
 )
 _COMPUTES_ON_HOST = frozenset({"pingpong", "host-sampling"})
 """Kinds whose computing on the CPU goes with their copies; what makes a tensor there is a finding of its own."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from advisor.frames import operator_calls
 from advisor.frames.patterns.tree import Pairs, Tree, spread
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Bools, Ints
@@ -92,3 +93,20 @@ def worked(tree: Tree, marks: Pairs, *, backward: Bools) -> Pairs:
     index = np.flatnonzero(kept >= 0)
     order = np.argsort(kept[index], kind="stable")
     return Pairs(kept[index][order], index[order])
+
+
+def with_python(tree: Tree, nodes: Pairs) -> tuple[Pairs, Pairs]:
+    """Rows of `ops` at or below nodes, and segments of the ledger in which Python leads to them, in a program on the CPU."""
+    ops = tree.rows_of_ops(nodes)
+    return ops, leading(tree, ops)
+
+
+def leading(tree: Tree, ops: Pairs) -> Pairs:
+    """Segments of the ledger in which Python leads to some rows of `ops`."""
+    segments, behind = operator_calls.python(tree.context)
+    order = np.argsort(ops.index, kind="stable")
+    low = np.searchsorted(ops.index[order], behind, side="left")
+    led = low < np.searchsorted(ops.index[order], behind, side="right")
+    found = Pairs(ops.row[order][low[led]], segments[led])
+    order = np.argsort(found.row, kind="stable")
+    return Pairs(found.row[order], found.index[order])

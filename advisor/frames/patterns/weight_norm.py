@@ -10,7 +10,7 @@ import re
 
 import numpy as np
 
-from advisor.frames import operator_calls
+from advisor.frames.patterns.operands import with_python
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Bools, Ints
@@ -75,18 +75,6 @@ def _on_cpu(tree: Tree, tops: Ints, first: Ints, last: Ints) -> tuple[Pairs, Pai
     row = np.repeat(np.arange(len(first)), [len(some) for some in chosen])
     nodes = Pairs(row, tops[np.concatenate(chosen)])
     return with_python(tree, nodes)
-
-
-def with_python(tree: Tree, nodes: Pairs) -> tuple[Pairs, Pairs]:
-    """Rows of `ops` at or below some nodes, and the segments of the ledger in which Python leads to these."""
-    pairs = tree.rows_of_ops(nodes)
-    segments, behind = operator_calls.python(tree.context)
-    order = np.argsort(pairs.index, kind="stable")
-    low = np.searchsorted(pairs.index[order], behind, side="left")
-    led = low < np.searchsorted(pairs.index[order], behind, side="right")
-    python = Pairs(pairs.row[order][low[led]], segments[led])
-    order = np.argsort(python.row, kind="stable")
-    return pairs, Pairs(python.row[order], python.index[order])
 
 
 def _spectral(tree: Tree, tops: Ints) -> list[tuple[int, int]]:
