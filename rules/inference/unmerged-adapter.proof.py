@@ -11,8 +11,10 @@ POINTWISE = "void at::native::vectorized_elementwise_kernel<4, at::native::AUnar
 X, Y, H = [4, 64, 256], [4, 64, 512], [4, 64, 8]
 
 
-def layer(us: float, *, bends: bool = False, gates: bool = False, beside: bool = True) -> list[tuple[str, float, list[Any]]]:
-    """A layer of 1 ms without what is beside it, of *us*: a fifth of them each thin product, and scale, sum and dropout the rest."""
+def layer(
+    us: float, *, bends: bool = False, gates: bool = False, beside: bool = True
+) -> list[tuple[str, float, list[Any]]]:
+    """A layer of 1 ms, *us* of it the adapter's: a fifth of them each thin product, the scale, the sum and a dropout."""
     base = [("aten::linear", 1_000 - us, [X, [512, 256], []])] if beside else []
     return [
         *base,
@@ -47,7 +49,9 @@ def model(us: float, *, layers: int = 4, train: bool = False, cpu: bool = False,
 
 
 # Four layers, of 1 ms each, 400 us of it the adapter's.
-@fires(cost_ms=1.6, severity="high", occurrences=12, fix="Merge the adapter into the model's weights once, after loading")
+@fires(
+    cost_ms=1.6, severity="high", occurrences=12, fix="Merge the adapter into the model's weights once, after loading"
+)
 def an_adapter_beside_each_layer() -> TraceBuilder:
     return model(400)
 

@@ -23,7 +23,9 @@ SUM: Op = ("aten::add", 5, [Y, Y, []])
 BEND: Op = ("aten::relu", 5, [H])
 
 
-def found(tmp_path: Path, *ops: Op, train: bool = False, types: dict[int, list[str]] | None = None) -> list[dict[str, Any]]:
+def found(
+    tmp_path: Path, *ops: Op, train: bool = False, types: dict[int, list[str]] | None = None
+) -> list[dict[str, Any]]:
     b = TraceBuilder()
     with b.step():
         for place, (name, us, shapes) in enumerate(ops):
@@ -87,7 +89,12 @@ def test_two_adapters_beside_one_layer(tmp_path: Path) -> None:
         (BASE, BEND, DOWN, UP, SUM),  # something else has become of the layer's input
         (("aten::linear", 100, [X, [384, 256], []]), DOWN, UP, SUM),  # a layer that gives something else
         (("aten::linear", 100, [[4, 32, 256], [512, 256], []]), DOWN, UP, SUM),  # of other rows
-        (BASE, ("aten::linear", 10, [X, [160, 256], []]), ("aten::linear", 10, [[4, 64, 160], [512, 160], []]), SUM),  # not thin
+        (
+            BASE,
+            ("aten::linear", 10, [X, [160, 256], []]),
+            ("aten::linear", 10, [[4, 64, 160], [512, 160], []]),
+            SUM,
+        ),  # not thin
         (BASE, DOWN, ("aten::softmax", 5, [H, [], []])),  # a router
     ],
 )

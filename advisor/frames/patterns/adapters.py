@@ -37,7 +37,8 @@ class _Calls:
     """Calls of the forward pass that are no views, in order.
 
     *role* is the part that each can have, *size* the elements of its largest operand, *small* those of the second largest,
-    *rows*, *inner* and *columns* are a product's, *added* tells of one that it adds to a matrix; *mixed* that operands differ in type.
+    *rows*, *inner* and *columns* are a product's, *added* tells of one that it adds to a matrix, *mixed* that operands differ in
+    type.
     """
 
     node: Ints
@@ -148,7 +149,7 @@ def _adapter(tree: Tree, calls: _Calls, products: Ints, turn: int, latest: _Adap
         if behind is None:
             return None
         own = [*range(begin, down), *range(down, up + 1), *behind]
-        return _made(calls, down, before, own)
+        return _made(tree, calls, down, before, own)
     # The layer's own product comes behind it: scale * b(a(x)) + layer(x).
     base = int(products[turn + 2]) if turn + 2 < len(products) else -1
     if not _is_base(tree, calls, base, down, up) or {OTHER, SUM} & set(calls.role[up:base].tolist()):
@@ -156,7 +157,7 @@ def _adapter(tree: Tree, calls: _Calls, products: Ints, turn: int, latest: _Adap
     behind = _added(calls, base, int(calls.rows[up] * calls.columns[up]))
     if behind is None:
         return None
-    return _made(calls, down, base, [*range(down, base), *behind])
+    return _made(tree, calls, down, base, [*range(down, base), *behind])
 
 
 def _is_base(tree: Tree, calls: _Calls, base: int, down: int, up: int) -> bool:
@@ -178,14 +179,21 @@ def _added(calls: _Calls, product: int, size: int) -> list[int] | None:
             return None
         own.append(place)
         if role == SUM:
-            if place + 1 < len(calls.node) and calls.mixed[place] and calls.cast[place + 1] and calls.size[place + 1] == size:
+            if (
+                place + 1 < len(calls.node)
+                and calls.mixed[place]
+                and calls.cast[place + 1]
+                and calls.size[place + 1] == size
+            ):
                 own.append(place + 1)
             return own
     return None
 
 
-def _made(calls: _Calls, down: int, base: int, own: list[int]) -> _Adapter:
-    return _Adapter(down, base, own, bool(calls.mixed[own].any()))
+def _made(tree: Tree, calls: _Calls, down: int, base: int, own: list[int]) -> _Adapter:
+    kinds = [tree.words(code) for code in tree.context.op_column(calls.node[[down, base]], "types").tolist()]
+    words = [next((word for word in known or [] if word), "") for known in kinds]
+    return _Adapter(down, base, own, words[0] != words[1])
 
 
 def _calls(tree: Tree) -> _Calls | None:
@@ -210,7 +218,9 @@ def _facts(tree: Tree, code: int, dims: int, types: int) -> tuple[int, ...]:
     sizes = sorted((max(size_of(shape), 1) if shape else 0 for shape in operands), reverse=True)
     large, small = (*sizes, 0, 0)[:2]
     words = [word for word in tree.words(types) or [] if word not in ("", "Scalar", "ScalarList")]
-    mixed = len({word for word, shape in zip(tree.words(types) or [], operands, strict=False) if shape}) > 1 and bool(words)
+    mixed = len({word for word, shape in zip(tree.words(types) or [], operands, strict=False) if shape}) > 1 and bool(
+        words
+    )
     product = _product(name, operands)
     if product is not None:
         return PRODUCT, large, *product, 0, int(mixed), int(name in _CONVOLUTIONS)

@@ -37,8 +37,16 @@ def numbers(texts: list[str] | None, place: int) -> Shape | None:
 def keys(tree: Tree, nodes: Ints, *columns: str) -> tuple[list[list[int]], Ints]:
     """Distinct names and columns of the operators at some nodes, and which of them each has."""
     values = [tree.host.name[nodes], *(tree.context.op_column(nodes, column) for column in columns)]
-    found, of = np.unique(np.stack(values, axis=1), axis=0, return_inverse=True)
-    return found.tolist(), of.ravel()
+    if not len(nodes):
+        return [], np.zeros(0, np.int64)
+    # One number for each row, column by column: rows of an array are sorted ten times as slowly.
+    of = np.zeros(len(nodes), np.int64)
+    first = of
+    for column in values:
+        packed = of * (int(column.max()) + 2) + column.astype(np.int64) + 1
+        _, first, of = np.unique(packed, return_index=True, return_inverse=True)
+        of = of.ravel()
+    return np.stack([column[first] for column in values], axis=1).tolist(), of
 
 
 def forward(tree: Tree, names: Sequence[str] | frozenset[str]) -> Ints:

@@ -11,7 +11,7 @@ import re
 import numpy as np
 
 from advisor.frames.patterns.operands import with_python
-from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree
+from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, size_of
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Bools, Ints
 from advisor.timeline.calls import BACKWARD
@@ -90,28 +90,32 @@ def _spectral(tree: Tree, tops: Ints) -> list[tuple[int, int]]:
 def _around(tree: Tree, tops: Ints, dot: int) -> tuple[int, int] | None:
     """The calls of one spectral norm by the place of its scalar product; None where it is none."""
     host, names = tree.host, tree.context.names
-    thread = host.thread[tops[dot]]
-
-    def shapes(at: int) -> tuple[Shape, ...]:
-        return tree.shapes.operands(int(tree.dims(tops[at : at + 1])[0]))
-
-    vector = shapes(dot)
-    if dot + 1 >= len(tops) or dot < 1 or len(vector) != 2 or vector[0] != vector[1]:
-        return None
     before, behind = dot - 1, dot + 1
-    product, division = shapes(before), shapes(behind)
+    if before < 0 or behind >= len(tops) or host.thread[tops[before]] != host.thread[tops[behind]]:
+        return None
     if names[host.name[tops[before]]] != "aten::mv" or names[host.name[tops[behind]]] != "aten::div":
         return None
-    if len(product) != 2 or len(product[0]) != 2 or product[0][:1] != vector[0] or product[0][1:] != product[1]:
+    known = _known(*(_shapes(tree, tops, at) for at in (before, dot, behind)))
+    if known is None:
         return None
-    weight = product[0]
-    if len(division) != 2 or division[1] or int(np.prod(division[0])) != weight[0] * weight[1]:
-        return None
-    known = {weight, weight[::-1], product[1], vector[0], division[0], ()}
     first = before
-    while first > 0 and before - first < _REACH and host.thread[tops[first - 1]] == thread:
+    while first > 0 and before - first < _REACH and host.thread[tops[first - 1]] == host.thread[tops[dot]]:
         name = names[host.name[tops[first - 1]]]
-        if not (is_view(name) or _ITERATES.match(name)) or not known.issuperset(shapes(first - 1)):
+        if not (is_view(name) or _ITERATES.match(name)) or not known.issuperset(_shapes(tree, tops, first - 1)):
             break
         first -= 1
-    return (first, behind) if host.thread[tops[behind]] == thread else None
+    return first, behind
+
+
+def _shapes(tree: Tree, tops: Ints, at: int) -> tuple[Shape, ...]:
+    return tree.shapes.operands(int(tree.dims(tops[at : at + 1])[0]))
+
+
+def _known(product: tuple[Shape, ...], dot: tuple[Shape, ...], division: tuple[Shape, ...]) -> set[Shape] | None:
+    """Shapes of a spectral norm, by those of W v, of u . (W v) and of W over that number; None where they do not meet."""
+    if not len(product) == len(dot) == len(division) == 2 or len(product[0]) != 2 or division[1]:
+        return None
+    matrix, vector = product
+    if dot[0] != dot[1] or dot[0] != matrix[:1] or vector != matrix[1:] or size_of(division[0]) != size_of(matrix):
+        return None
+    return {matrix, matrix[::-1], vector, dot[0], division[0], ()}
