@@ -247,6 +247,28 @@ def _field(scope: dict[str, Any]) -> dict[str, Any]:
     return {"coords": coords, "u": coords.square().sum(1)}
 
 
+class Adapted(nn.Module):
+    """A model with an adapter, as peft loads it."""
+
+    @classmethod
+    def from_pretrained(cls, model: nn.Module, path: str) -> Adapted:
+        adapted = cls()
+        adapted.base = model
+        return adapted
+
+    def merge_and_unload(self) -> nn.Module:
+        base: nn.Module = self.base
+        return base
+
+
+def adapters(scope: dict[str, Any]) -> dict[str, Any]:
+    """A library of adapters, and a pipeline of diffusers that can take one in."""
+    calls = ("load_lora_weights", "fuse_lora", "unload_lora_weights")
+    for call in calls:
+        setattr(scope["pipe"], call, lambda *args: None)
+    return {"PeftModel": Adapted}
+
+
 OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "transfer/copy-through-host": lambda scope: {name: torch.rand(4) for name in "hwb"},
     "cpu/python-time": lambda scope: {"log": io.StringIO()},
@@ -272,6 +294,11 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "bias": torch.rand(5),
         "lora_b": torch.rand(5, 2),
         "lora_a": torch.rand(2, 6),
+    },
+    "inference/unmerged-adapter": adapters,
+    "inference/weight-norm": lambda scope: {
+        "model": nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(8, 4)), nn.ReLU()),
+        "x": torch.rand(2, 8),
     },
     "cpu/full-sort": lambda scope: {"distance": torch.rand(6, 8), "k": 3},
     "cpu/pairwise-intermediate": lambda scope: {"left": torch.rand(6, 8), "right": torch.rand(5, 8)},

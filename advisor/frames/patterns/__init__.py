@@ -43,7 +43,9 @@ SCHEMA = Schema(
              "more positions than in the other order), constant-matrix (a large square one, which multiplies a few columns), "
              "repeated-backward (a backward pass that runs nodes of a graph again), late-pick (on the CPU: a large tensor "
              "is computed, and a small part of it taken), unrolled-cell (on the CPU, recurrent, called in each turn of a loop over "
-             "inputs that are known), separate-layers (on the CPU, of equal shapes, called one by one)"),
+             "inputs that are known), separate-layers (on the CPU, of equal shapes, called one by one), "
+             "weight-norm (of a weight, again in each call, in inference), unmerged-adapter (two thin products beside a layer's, "
+             "in inference)"),
         integer("kernel_count", "", "pieces of GPU work in it: kernels, copies, memsets; with those of its backward"),
         integer("gpu_ns", "ns", "their durations, summed"),
         integer("own_count", "", "those of them that the fix would spare"),
@@ -57,14 +59,14 @@ SCHEMA = Schema(
                 "quantiles of a quantile-sort; slices of a repeated-slicing; "
                 "pairwise: how often what it is made of would go into it; repeated-copy: how often each number is in it; "
                 "copied-buffer: rows that are kept; one-hot: indices; columns that a constant-matrix multiplies; "
-                "repeated-backward: passes that run these nodes; NULL for other kinds"),
+                "repeated-backward: passes that run these nodes; rows that an unmerged-adapter multiplies; NULL for other kinds"),
         integer("length", "", "operators in one turn of a loop, or that ran again; experts that a token goes to; tokens "
                 "put behind a cache; no-cache: sequences; gradients that the backward pass stores; rows of an embedding; values "
                 "that a full-sort or a quantile-sort puts in order; elements of the tensor of a repeated-slicing; pairwise: "
                 "numbers of a pair that are summed; repeated-rows: columns that the layer takes; copied-buffer: rows that are "
                 "new; inner dimension of a product-order; one-hot: classes; rows of a constant-matrix; nodes of a "
                 "repeated-backward that were run before; hidden state of an unrolled-cell; elements of a weight of "
-                "separate-layers; NULL for other kinds"),
+                "separate-layers; rank of an unmerged-adapter; NULL for other kinds"),
         real("part", "share", "of what it owns, what a fix spares at most: of a dense-embedding the rows that were not read, of a "
              "long-convolution what Fourier transforms do not take, of a full-sort or a quantile-sort what a selection does not, "
              "of a repeated-slicing the time without the slices' own parts of their gradients, of repeated-rows what a layer for "
@@ -80,7 +82,8 @@ SCHEMA = Schema(
              "recompute: the backward node it runs in; cpu-created: what made "
              "it; pingpong: what ran on the host between; train-mode: dropout or batch norm; "
              "host-sampling: the operators that chose; compiled-copy: the operators of the kernel, or that copied; "
-             "product-order: alone, or added to another matrix; "
+             "product-order: alone, or added to another matrix; weight-norm: weight norm or spectral norm; "
+             "unmerged-adapter: in the layer's type, or in another type; "
              "attention, on the CPU: plain, or what it is not fused with there (dropout, bias-gradient); "
              "unused-gradients: never updated (by any step) or dropped (before the step of the optimizer that they are for); "
              "pairwise: products, squared differences or absolute differences; repeated-copy: product, elements or index, which "

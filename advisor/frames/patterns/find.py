@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from advisor.frames.patterns.adapters import unmerged_adapters
 from advisor.frames.patterns.attention import attention
 from advisor.frames.patterns.compiled import copied_in_compiled_code
 from advisor.frames.patterns.constant_matrix import constant_products
@@ -35,6 +36,7 @@ from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join
 from advisor.frames.patterns.unread_gradients import unread_gradients
 from advisor.frames.patterns.unrolled import unrolled_cells
 from advisor.frames.patterns.unused_gradients import unused_gradients
+from advisor.frames.patterns.weight_norm import attached_norms
 from advisor.intervals import distinct
 from advisor.timeline.calls import BACKWARD
 from advisor.timeline.context import Context
@@ -71,6 +73,8 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     late_picks,
     unrolled_cells,
     separate_layers,
+    attached_norms,
+    unmerged_adapters,
 )
 _COMPUTES_ON_HOST = frozenset({"pingpong", "host-sampling"})
 """Kinds whose computing on the CPU goes with their copies; what makes a tensor there is a finding of its own."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from advisor.frames import operator_calls
 from advisor.frames.patterns.tree import Pairs, Tree, spread
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Bools, Ints
@@ -36,8 +37,16 @@ def numbers(texts: list[str] | None, place: int) -> Shape | None:
 def keys(tree: Tree, nodes: Ints, *columns: str) -> tuple[list[list[int]], Ints]:
     """Distinct names and columns of the operators at some nodes, and which of them each has."""
     values = [tree.host.name[nodes], *(tree.context.op_column(nodes, column) for column in columns)]
-    found, of = np.unique(np.stack(values, axis=1), axis=0, return_inverse=True)
-    return found.tolist(), of.ravel()
+    if not len(nodes):
+        return [], np.zeros(0, np.int64)
+    # One number for each row, column by column: rows of an array are sorted ten times as slowly.
+    of = np.zeros(len(nodes), np.int64)
+    first = of
+    for column in values:
+        packed = of * (int(column.max()) + 2) + column.astype(np.int64) + 1
+        _, first, of = np.unique(packed, return_index=True, return_inverse=True)
+        of = of.ravel()
+    return np.stack([column[first] for column in values], axis=1).tolist(), of
 
 
 def forward(tree: Tree, names: Sequence[str] | frozenset[str]) -> Ints:
@@ -92,3 +101,20 @@ def worked(tree: Tree, marks: Pairs, *, backward: Bools) -> Pairs:
     index = np.flatnonzero(kept >= 0)
     order = np.argsort(kept[index], kind="stable")
     return Pairs(kept[index][order], index[order])
+
+
+def with_python(tree: Tree, nodes: Pairs) -> tuple[Pairs, Pairs]:
+    """Rows of `ops` at or below nodes, and segments of the ledger in which Python leads to them, in a program on the CPU."""
+    ops = tree.rows_of_ops(nodes)
+    return ops, leading(tree, ops)
+
+
+def leading(tree: Tree, ops: Pairs) -> Pairs:
+    """Segments of the ledger in which Python leads to some rows of `ops`."""
+    segments, behind = operator_calls.python(tree.context)
+    order = np.argsort(ops.index, kind="stable")
+    low = np.searchsorted(ops.index[order], behind, side="left")
+    led = low < np.searchsorted(ops.index[order], behind, side="right")
+    found = Pairs(ops.row[order][low[led]], segments[led])
+    order = np.argsort(found.row, kind="stable")
+    return Pairs(found.row[order], found.index[order])

@@ -13,6 +13,7 @@ from enum import Enum, auto
 
 import numpy as np
 
+from advisor.frames.patterns.adapters import of_adapters
 from advisor.frames.patterns.dense_embedding import MILLION, Floats
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, size_of, spread
 from advisor.frames.patterns.updates import Shape
@@ -153,6 +154,9 @@ def _chains(tree: Tree) -> list[_Chain]:
     nodes, of = nodes[known], of.ravel()[known]
     if not 0 < len(nodes) <= _MOST:
         return []
+    # What is added to a layer's product is merged into its weight.
+    beside = np.isin(tree.calls[nodes], of_adapters(tree))
+    nodes, of = nodes[~beside], of[~beside]
     calls = tree.calls[nodes]
     outer = tree.outermost[host.attributes.phase[tree.outermost] != BACKWARD]
     start = dict(zip(calls.tolist(), (sizes[one] for one in of.tolist()), strict=True))

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from advisor.frames import operator_calls
 from advisor.frames.patterns.dense_embedding import MILLION
+from advisor.frames.patterns.operands import leading
 from advisor.frames.patterns.tree import HIGHEST, NOTHING, Occurrences, Pairs, Tree, size_of, spread
 from advisor.intervals import Bools, Ints, distinct, fetch, summed
 from advisor.timeline.calls import BACKWARD
@@ -253,11 +254,7 @@ def _on_cpu(tree: Tree, sliced: _Sliced, row: Ints, groups: Ints, back: _Backwar
     forward = tree.ops_below(sliced.forward[has])
     ops = [backward, Pairs(row[has][forward.row], forward.index), _masks(tree, sliced, row), _loop(tree, row, groups)]
     pairs = Pairs(np.concatenate([one.row for one in ops]), np.concatenate([one.index for one in ops])).each_once()
-    segments, behind = operator_calls.python(tree.context)
-    order = np.argsort(pairs.index, kind="stable")
-    low = np.searchsorted(pairs.index[order], behind, side="left")
-    led = low < np.searchsorted(pairs.index[order], behind, side="right")
-    python = Pairs(pairs.row[order][low[led]], segments[led])
+    python = leading(tree, pairs)
     whole = pairs.total(cost, size) + python.total(tree.context.ledger.dur_ns, size)
     return pairs, python, 1 - kept / np.maximum(whole, 1)
 
