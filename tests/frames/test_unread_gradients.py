@@ -20,10 +20,11 @@ def attacked(*, anew: bool = False, clipped: bool = False) -> pd.DataFrame:
                 b.kernel("implicit_convolve_sgemm", us=500)
             with b.thread(77):
                 node = b.backward("ConvolutionBackward0", number)
-                with b.op("autograd::engine::evaluate_function: ConvolutionBackward0"), node:
-                    with b.op("aten::convolution_backward", shapes=[[16, 64, 28, 28], IMAGES, WEIGHT]):
-                        b.kernel("sm80_xmma_dgrad_implicit_gemm", us=400)
-                        b.kernel("sm80_xmma_wgrad_implicit_gemm", us=300)
+                outer = b.op("autograd::engine::evaluate_function: ConvolutionBackward0")
+                inner = b.op("aten::convolution_backward", shapes=[[16, 64, 28, 28], IMAGES, WEIGHT])
+                with outer, node, inner:
+                    b.kernel("sm80_xmma_dgrad_implicit_gemm", us=400)
+                    b.kernel("sm80_xmma_wgrad_implicit_gemm", us=300)
                 for shape in (WEIGHT, IMAGES):
                     name = "torch::autograd::AccumulateGrad"
                     with b.op(f"autograd::engine::evaluate_function: {name}"), b.op(name, shapes=[shape]):
