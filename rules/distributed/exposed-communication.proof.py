@@ -57,12 +57,12 @@ def exchanging(dtype: str, *, early: bool) -> TraceBuilder:
     return b
 
 
-@fires(cost_ms=15.0, fix="Even out the ranks, then send fewer bytes: it is async already")
+@fires(cost_ms=15.0, fix="Even out the ranks' tables, then send fewer bytes: it is async")
 def an_exchange_that_is_started_early() -> TraceBuilder:
     return exchanging("Float", early=True)
 
 
-@fires(cost_ms=15.0, fix="Even out the ranks: the exchange is async, and in 8 bits already")
+@fires(cost_ms=15.0, fix="Even out the ranks' tables: the exchange is async and in 8 bits")
 def one_of_bytes() -> TraceBuilder:
     return exchanging("Byte", early=True)
 

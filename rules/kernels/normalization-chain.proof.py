@@ -104,7 +104,7 @@ def as_much_in_the_backward_pass() -> TraceBuilder:
 @fires(
     cost_ms=0.12,
     severity="low",
-    fix="Compile the model, so that normalizations take what stands around them along",
+    fix="Compile the model, so that normalizations fuse with their neighbours",
 )
 def twice_as_much_in_the_backward_pass() -> TraceBuilder:
     return backward(60)

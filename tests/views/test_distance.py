@@ -42,7 +42,7 @@ def test_kernels_far_from_it_are_not() -> None:
 def test_kernels_of_which_nothing_is_known_are_said_to_be_left_out() -> None:
     analysis = advisor.analyze(trace_of(products(200, unknown_us=1000).to_json()))
     assert analysis.summary.modelled_share == pytest.approx(2 / 3, rel=0.01)
-    assert "limits known of 67 % of kernel time" in limit(analysis.summary)
+    assert "limits are known for 67 % of kernel time" in limit(analysis.summary)
 
 
 @pytest.mark.real

@@ -153,7 +153,7 @@ def limit(summary: Summary, *, stacks: bool = False, headline: Headline | None =
     mfu = f", MFU {share(summary.mfu)} %" if summary.mfu is not None and summary.mfu >= figures.LEAST_MFU else ""
     known = summary.modelled_share or 0.0
     if known < _ALL_KNOWN:
-        mfu = f" (limits known of {share(known)} % of kernel time){mfu}"
+        mfu = f" (limits are known for {share(known)} % of kernel time){mfu}"
     causes = summary.steady_causes or summary.causes
     reached = summary.kernel_efficiency or 0.0
     if reached >= _NEAR and causes.get("compute", 0.0) >= _NEAR and known >= _ALL_KNOWN:
@@ -250,7 +250,7 @@ def of_each(analysis: Analysis) -> str:
     if not apart:
         return "each saving counts after those above it"
     if any(recorded_too(saving) is not None for saving in savings.values()):
-        return "savings overlap: as recorded or without the profiler"
+        return "savings overlap, as recorded or without the profiler"
     return "savings overlap, each counts after the fixes above it"
 
 
@@ -261,12 +261,19 @@ def recorded_too(saving: Saving) -> float | None:
 
 
 def all_fixes(summary: Summary, plan: Sequence[PlanStep]) -> str:
-    """Return ``126 → 28–106 ms a step (1.2–4.5× as fast)``."""
+    """Return ``126 → 28–106 ms a step (1.2–4.5× as fast)``; in percent where it is hardly faster at best."""
     after, first, last = plan[-1].step_ms_after, plan[0], plan[-1]
     least, most = after.get("low", last.step_ms_before), after.get("high", last.step_ms_before)
     unit = "step" if summary.step_ms else "window"
     (before, *then), scale = in_one_unit(first.step_ms_before, max(least, 0.0), max(most, 0.0))
-    return f"{unit} {before} → {'–'.join(dict.fromkeys(then))} {scale} ({_times(last)} as fast)"
+    gain = f"{_times(last)} as fast"
+    if last.speedup < _FASTER:
+        gain = f"at most {share(1 - 1 / max(last.speedup, 1.0))} % shorter"
+    return f"{unit} {before} → {'–'.join(dict.fromkeys(then))} {scale} ({gain})"
+
+
+_FASTER = 1.05
+"""Times as fast from which on a step is said to be so."""
 
 
 def _times(step: PlanStep) -> str:
