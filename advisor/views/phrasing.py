@@ -45,7 +45,10 @@ UNRECORDED = ON_CPU | {"host": "the host works", "operator": "operators compute 
 """The same of the host's time, where nothing of the device was recorded."""
 UNSEEN, UNSEEN_BRIEFLY, SHOWS_NOTHING = "the {device} waits for the host", "the host", "the host works or shows nothing"
 """Clause of the host's time where nothing was recorded of most of it, the same in a few words; and of an unrecorded device."""
-LACKING, LACKING_BRIEFLY = "the {device} runs graph replays that were not recorded, or idles", "unrecorded replays, or idle"
+LACKING, LACKING_BRIEFLY = (
+    "the {device} runs graph replays that were not recorded, or idles",
+    "unrecorded replays, or idle",
+)
 """Clause of unknown time where graph replays lack work, and the same in a few words."""
 THINNED, THINNED_BRIEFLY = "lie where events were taken out of the file", "missing from the file"
 """Clause of unknown time where that is so, and the same in a few words."""
