@@ -114,6 +114,7 @@ class Tree:
         self._launches = self.work.launch[self._order]
         self.lists: dict[tuple[int, bool], list[tuple[int, ...]] | None] = {}
         self._made: dict[Callable[[Tree], Any], Any] = {}
+        self._texts: dict[int, list[str] | None] = {}
 
     def once(self, make: Callable[[Tree], T]) -> T:
         """Return what *make* makes of this tree, made once: of what several finders ask for."""
@@ -274,7 +275,9 @@ class Tree:
 
     def texts(self, code: int) -> list[str] | None:
         """The recorded values of an operator's inputs, as text; None where they were not recorded."""
-        return _words(self.context.recording.recorded.inputs, code)
+        if code not in self._texts:
+            self._texts[code] = _words(self.context.recording.recorded.inputs, code)
+        return self._texts[code]
 
     def words(self, code: int) -> list[str] | None:
         """The types of an operator's inputs; None where they were not recorded."""
