@@ -46,7 +46,7 @@ UNRECORDED = ON_CPU | {"host": "the host works", "operator": "operators compute 
 UNSEEN, UNSEEN_BRIEFLY, SHOWS_NOTHING = "the {device} waits for the host", "the host", "the host works or shows nothing"
 """Clause of the host's time where nothing was recorded of most of it, the same in a few words; and of an unrecorded device."""
 LACKING, LACKING_BRIEFLY = (
-    "the {device} runs graph replays that were not recorded, or idles",
+    "the {device} idles, or runs unrecorded graph replays",
     "unrecorded replays, or idle",
 )
 """Clause of unknown time where graph replays lack work, and the same in a few words."""
