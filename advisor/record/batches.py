@@ -1,17 +1,21 @@
 """Contents of the first batches: how much of their rows is padding, and how many labels the loss leaves out.
 
-Values are in no trace. Two batches are looked at, before anything is recorded, and only what lies on the host.
+Values are in no trace. Up to eight batches are looked at, before anything is recorded, and only what lies on the host; of large
+ones two, as the steps meanwhile are timed.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 IGNORED = -100
 """Label that cross_entropy leaves out unless it is told another one."""
-_BATCHES = 2
+_BATCHES, _MOST_BATCHES = 2, 8
+_SMALL = 1 << 16
+"""Numbers of a batch that are looked through in well under a millisecond."""
 _NARROWEST, _MOST_ELEMENTS, _MOST_TENSORS, _DEEPEST = 16, 1 << 22, 16, 3
 
 
@@ -31,14 +35,18 @@ class Batches:
     rows: list[Rows] = field(default_factory=list)
     ignored: list[float] = field(default_factory=list)
     seen: int = 0
+    enough: bool = False
 
     def look(self, torch: Any, batch: Any) -> None:
         """Note what the batch holds; what cannot be read is left out."""
-        if self.seen >= _BATCHES:
+        if self.enough:
             return
         self.seen += 1
+        self.enough = self.seen >= _MOST_BATCHES
         try:
             found = list(_whole_numbers(torch, batch))
+            large = sum(tensor.numel() for tensor in found) > _SMALL
+            self.enough = self.enough or (large and self.seen >= _BATCHES)
             rows = [_rows(torch, tensor) for tensor in found if tensor.dim() == 2 and tensor.shape[1] >= _NARROWEST]
             if rows:
                 self.rows.append(max(rows, key=lambda row: (row.width, row.longest)))
@@ -51,12 +59,13 @@ class Batches:
     def summary(self) -> dict[str, Any]:
         """Return the fields of ``Recorded``; None where the batches differ in width, or held no such tensor."""
         widths = {row.width for row in self.rows}
-        alike = len(widths) == 1 and len(self.rows) == _BATCHES
+        alike = len(widths) == 1 and _BATCHES <= self.seen == len(self.rows)
+        longest = math.ceil(sum(row.longest for row in self.rows) / len(self.rows)) if alike else None
         return {
             "batch_width": widths.pop() if alike else None,
-            "batch_longest": max(row.longest for row in self.rows) if alike else None,
+            "batch_longest": longest,
             "padding_share": round(sum(row.padding for row in self.rows) / len(self.rows), 4) if alike else None,
-            "ignored_share": round(min(self.ignored), 4) if len(self.ignored) == _BATCHES else None,
+            "ignored_share": round(min(self.ignored), 4) if _BATCHES <= self.seen == len(self.ignored) else None,
         }
 
 

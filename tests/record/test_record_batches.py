@@ -39,9 +39,17 @@ def words(*lengths: int, width: int = 20, left: bool = False) -> Any:
 def test_rows_padded_to_a_width(left: bool) -> None:
     """40 rows' places a batch: 5 + 10 of words in one, 8 + 6 in the other: 25 and 26 of padding."""
     found = summary({"input_ids": words(5, 10, left=left)}, (words(8, 6, left=left), [1, 2]))
-    assert (found["batch_width"], found["batch_longest"]) == (20, 10)
+    assert (found["batch_width"], found["batch_longest"]) == (20, 9)  # 10 and 8: each batch is padded to its own
     assert found["padding_share"] == pytest.approx((25 / 40 + 26 / 40) / 2)
     assert found["ignored_share"] == 0
+
+
+def test_up_to_eight_small_batches_count_and_two_large_ones() -> None:
+    """Longest rows of 10 in the first two and 16 in the others: 14.5 of eight, and 10 of two."""
+    small = [words(5, 10) if at < 2 else words(5, 16) for at in range(12)]
+    assert summary(*small)["batch_longest"] == 15
+    large = [words(*[5] * 3300, 10) if at < 2 else words(*[5] * 3300, 16) for at in range(12)]
+    assert summary(*large)["batch_longest"] == 10
 
 
 def test_rows_without_padding() -> None:
