@@ -30,7 +30,6 @@ _COMPARED = 200
 # No program nests so deep; what does is taken in one pass, node by node, rather than level by level again and again.
 _DEEPEST = 2000
 # Nodes of the autograd graph, which the autograd profiler of 2021 records without the engine around them.
-_ENGINE = re.compile(r"^autograd::engine::evaluate_function|(?:^|::)\w+Backward\d*$|^torch::autograd::AccumulateGrad$")
 _MOST_ORDERS = 4
 """Orders of derivatives beyond which no place is sought."""
 _AUTOGRAD_NODE = re.compile(r"(?:^|::)\w+Backward\d*$|^torch::autograd::AccumulateGrad$")
@@ -55,6 +54,11 @@ class Attributes:
     module: Ints
     op: Ints
     phase: Ints
+
+
+def of_autograd(name: str) -> bool:
+    """Tell whether an operator's name is that of a node of the autograd graph at work."""
+    return name.startswith("autograd::engine::evaluate_function") or _AUTOGRAD_NODE.search(name) is not None
 
 
 class Host:
@@ -370,7 +374,7 @@ class Host:
         for code, name in enumerate(names):
             if name.startswith("Optimizer."):
                 own[code] = ZERO_GRAD if name.startswith("Optimizer.zero_grad") else OPTIMIZER
-            elif name.startswith("autograd::engine::evaluate_function") or _AUTOGRAD_NODE.search(name):
+            elif of_autograd(name):
                 own[code] = BACKWARD
         phase = own[self.name] if len(names) else np.zeros(0, np.int8)
         phase = np.where((self.group == OP) | (self.group == ANNOTATION), phase, -1)
@@ -463,7 +467,7 @@ class Host:
             late = self._recorded.tables["op"]["forward_thread"] > 0
             if not (backward & ~late & (sequence >= 0)).any():
                 return none, none
-            named = np.array([_ENGINE.search(name) is not None for name in self._recorded.names], np.bool_)
+            named = np.array([of_autograd(name) for name in self._recorded.names], np.bool_)
             engine = late | named[self.name[nodes]]
             makes, backward = backward & ~engine, backward & engine
         forward = np.flatnonzero((sequence >= 0) & makes)

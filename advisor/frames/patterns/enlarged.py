@@ -15,9 +15,9 @@ import numpy as np
 
 from advisor.frames.patterns.dense_embedding import MILLION
 from advisor.frames.patterns.operands import keys, numbers
-from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, size_of
+from advisor.frames.patterns.tree import Occurrences, Tree, join, size_of
 from advisor.frames.patterns.updates import Shape
-from advisor.frames.patterns.uses import PRODUCTS, Uses, backward_of, pairs_of, time_of
+from advisor.frames.patterns.uses import PRODUCTS, Uses, backward_of, chosen_of, pairs_of, time_of
 
 _UPSAMPLE = re.compile(r"^aten::_?upsample_(?:nearest|nearest_exact|linear|bilinear|bicubic|trilinear)[123]d(?:_aa)?$")
 _CONVOLUTION = re.compile(r"^aten::(?:conv[123]d|convolution)$")
@@ -71,12 +71,7 @@ def enlarged(tree: Tree) -> Occurrences | None:
     chosen = np.flatnonzero((part > 0) & (time > 0))
     if not len(chosen):
         return None
-    number = np.full(count, -1)
-    number[chosen] = np.arange(len(chosen))
-    nodes = nodes.where(number[nodes.row] >= 0)
-    nodes = Pairs(number[nodes.row], nodes.index)
-    work = tree.launched_below(nodes.index)
-    inside = Pairs(nodes.row[work.row], work.index).each_once()
+    inside, ops = chosen_of(tree, nodes, chosen, count)
     at = np.array([orders[one].layers[0] for one in chosen.tolist()], np.int64)
     return Occurrences(
         kind="enlarged",
@@ -85,7 +80,7 @@ def enlarged(tree: Tree) -> Occurrences | None:
         end=host.end[at],
         inside=inside,
         own=inside,
-        ops=tree.rows_of_ops(nodes) if tree.context.cpu_program else NOTHING,
+        ops=ops,
         figures={"part": np.rint(part[chosen] * MILLION).astype(np.int64), "dims": tree.dims(at)},
         details=[orders[one].detail for one in chosen.tolist()],
     )

@@ -16,6 +16,7 @@ from advisor.frames.patterns.operands import numbers, worked
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, size_of, spread
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Ints, distinct
+from advisor.roofline.types import SIZES, parse_type
 from advisor.timeline.calls import FORWARD
 from advisor.timeline.memory import instants
 from advisor.timeline.operator_names import is_view
@@ -43,16 +44,6 @@ _LEAST = 1 << 18
 """Elements of a tensor from which the operators on it are looked at: 1 MB of single precision."""
 _WIDEST = 4
 _MOST, _MOST_SIZES, _LONGEST = 2_000_000, 60, 40
-_ITEM = {
-    "double": 8,
-    "long int": 8,
-    "long": 8,
-    "c10::Half": 2,
-    "c10::BFloat16": 2,
-    "unsigned char": 1,
-    "signed char": 1,
-    "bool": 1,
-}
 
 
 @dataclass(eq=False)
@@ -267,7 +258,7 @@ class _Calls:
         node = self.nodes[at]
         low, high = np.searchsorted(self.when, [self.host.start[node], self.host.end[node]])
         inside = self.bytes[low:high]
-        count = int(inside.max()) // _ITEM.get(word, 4) if len(inside) else -1
+        count = int(inside.max()) // SIZES.get(parse_type(word) or "", 4) if len(inside) else -1
         row = math.prod(shape[1:])
         for behind in range(at + 1, min(at + 7, len(self.nodes))):
             for other in self.operands[self.of[behind]]:

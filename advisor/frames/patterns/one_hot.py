@@ -13,9 +13,9 @@ import numpy as np
 
 from advisor.frames.patterns.dense_embedding import MILLION, Floats
 from advisor.frames.patterns.operands import forward, keys, numbers
-from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, size_of
+from advisor.frames.patterns.tree import Occurrences, Tree, join, size_of
 from advisor.frames.patterns.updates import Shape
-from advisor.frames.patterns.uses import COPIES, PRODUCTS, Uses, backward_of, pairs_of, time_of
+from advisor.frames.patterns.uses import COPIES, PRODUCTS, Uses, backward_of, chosen_of, pairs_of, time_of
 from advisor.timeline.operator_names import is_view
 
 _SCATTERS = ("aten::scatter_", "aten::scatter")
@@ -80,12 +80,7 @@ def one_hot_products(tree: Tree) -> Occurrences | None:
     chosen = np.flatnonzero((part > 0) & (time > 0))
     if not len(chosen):
         return None
-    number = np.full(count, -1)
-    number[chosen] = np.arange(len(chosen))
-    nodes = nodes.where(number[nodes.row] >= 0)
-    nodes = Pairs(number[nodes.row], nodes.index)
-    work = tree.launched_below(nodes.index)
-    inside = Pairs(nodes.row[work.row], work.index).each_once()
+    inside, ops = chosen_of(tree, nodes, chosen, count)
     at = np.array([matrices[one].uses[0] for one in chosen.tolist()], np.int64)
     return Occurrences(
         kind="one-hot",
@@ -94,7 +89,7 @@ def one_hot_products(tree: Tree) -> Occurrences | None:
         end=host.end[at],
         inside=inside,
         own=inside,
-        ops=tree.rows_of_ops(nodes) if tree.context.cpu_program else NOTHING,
+        ops=ops,
         figures={
             "repeats": np.array([matrices[one].rows for one in chosen.tolist()], np.int64),
             "length": np.array([matrices[one].columns for one in chosen.tolist()], np.int64),

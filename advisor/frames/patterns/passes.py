@@ -47,6 +47,18 @@ class Runs:
         return fetch(self.calls, np.where(at < len(self.calls), at, -1))
 
 
+def calls_between(tree: Tree) -> tuple[int, Ints]:
+    """The thread with most operators outside of backward passes, -1 for none, and those that Python calls there, in order."""
+    host, outer = tree.host, tree.outermost
+    outer = outer[host.attributes.phase[outer] != BACKWARD]
+    if not len(outer):
+        return -1, outer
+    threads, counts = np.unique(host.thread[outer], return_counts=True)
+    thread = int(threads[np.argmax(counts)])
+    calls = outer[host.thread[outer] == thread]
+    return thread, calls[np.argsort(host.start[calls], kind="stable")]
+
+
 def called_at(tree: Tree, first: Ints, thread: int, before: Ints) -> Ints:
     """Places (codes) that called passes: of the first node's own stack, else of the Python open there, else of the call *before*.
 
@@ -73,14 +85,9 @@ def repeated_runs(tree: Tree) -> Runs | None:
     numbered = key[key >= 0]
     if not 0 < len(numbered) <= _MOST or len(np.unique(numbered)) == len(numbered):
         return None
-    outer = tree.outermost
-    outer = outer[host.attributes.phase[outer] != BACKWARD]
-    if not len(outer):
+    thread, calls = calls_between(tree)
+    if not len(calls):
         return None
-    threads, counts = np.unique(host.thread[outer], return_counts=True)
-    thread = int(threads[np.argmax(counts)])
-    calls = outer[host.thread[outer] == thread]
-    calls = calls[np.argsort(host.start[calls], kind="stable")]
     starts = host.start[calls]
     cut = np.zeros(len(nodes), np.bool_)
     cut[0] = True

@@ -16,9 +16,9 @@ from itertools import pairwise
 import numpy as np
 
 from advisor.frames import optimizers
-from advisor.frames.patterns.dense_embedding import MILLION, Floats
-from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, size_of, spread
-from advisor.frames.patterns.turns import Turns, cost_of, turns, with_python
+from advisor.frames.patterns.dense_embedding import Floats
+from advisor.frames.patterns.tree import NOTHING, Occurrences, Tree, size_of, spread
+from advisor.frames.patterns.turns import Turns, owned, turns
 from advisor.frames.patterns.updates import Shape, first_operand
 from advisor.intervals import Ints, distinct
 from advisor.timeline.calls import BACKWARD, OP
@@ -94,12 +94,8 @@ def separate_layers(tree: Tree) -> Occurrences | None:
     source[:] = -1
     source[updated] = updated
     of = np.where(of >= 0, of, host.flow(source)[tree.context.op_rows])
-    ops = Pairs(marks.own[of[of >= 0]], np.flatnonzero(of >= 0))
-    python = with_python(tree, ops)
-    cost = cost_of(tree, ops, python)
-    whole, kept = (np.bincount(ops.row, cost * part, count) for part in (1.0, marks.rate[of[of >= 0]]))
+    ops, python, part = owned(tree, of, marks.own, marks.rate, count)
     first = np.array([loop.turns.nodes[0, loop.layers[0]] for loop in loops], np.int64)
-    order = np.argsort(ops.row, kind="stable")
     return Occurrences(
         kind="separate-layers",
         node=first,
@@ -107,12 +103,12 @@ def separate_layers(tree: Tree) -> Occurrences | None:
         end=host.end[np.array([loop.turns.nodes[-1, -1] for loop in loops])],
         inside=NOTHING,
         own=NOTHING,
-        ops=Pairs(ops.row[order], ops.index[order]),
+        ops=ops,
         python=python,
         figures={
             "repeats": np.array([loop.turns.count for loop in loops], np.int64),
             "length": np.array([size_of(_weight(loop.turns, loop.layers[0])) for loop in loops], np.int64),
-            "part": np.rint(kept / np.maximum(whole, 1) * MILLION).astype(np.int64),
+            "part": part,
             "dims": tree.dims(first),
         },
         details=[_spell(loop.turns) for loop in loops],

@@ -12,13 +12,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from advisor.intervals import Bools, Ints, distinct, fetch, summed
-from advisor.timeline.calls import OP
+from advisor.timeline.calls import OP, of_autograd
 from advisor.timeline.context import Context
 from advisor.timeline.recording import KERNEL
 
 T = TypeVar("T")
 _SHAPE = re.compile(rb"\[([\d,\s]*)\]")
-_ENGINE = re.compile(r"^autograd::engine::evaluate_function|(?:^|::)\w+Backward\d*$|^torch::autograd::AccumulateGrad$")
 # An argument list says what it says at its head; a hostile one must not cost its whole length.
 _MOST_BYTES = 4000
 _MOST_DIGITS = 12
@@ -207,7 +206,7 @@ class Tree:
         late = np.zeros(self.host.size, np.bool_)
         if "op" in self.host.node_of:
             late[self.host.node_of["op"]] = self.context.tables["op"]["forward_thread"] > 0
-        named = self.codes_of(lambda name: _ENGINE.search(name) is not None)
+        named = self.codes_of(of_autograd)
         nodes: Bools = (self.host.group == OP) & (late | named[self.host.name])
         return nodes
 

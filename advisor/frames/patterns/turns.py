@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from advisor.frames import operator_calls
-from advisor.frames.patterns.dense_embedding import Floats
+from advisor.frames.patterns.dense_embedding import MILLION, Floats
 from advisor.frames.patterns.loop import items_of, runs
-from advisor.frames.patterns.operands import numbers
+from advisor.frames.patterns.operands import leading, numbers
 from advisor.frames.patterns.tree import Pairs, Tree, size_of
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Ints, summed
@@ -168,16 +168,22 @@ def _turns(tree: Tree) -> list[Turns]:
     ]
 
 
-def with_python(tree: Tree, pairs: Pairs) -> Pairs:
-    """Segments of Python that lead to rows of `ops` that belong to rows."""
-    segments, behind = operator_calls.python(tree.context)
-    order = np.argsort(pairs.index, kind="stable")
-    low = np.searchsorted(pairs.index[order], behind, side="left")
-    led = low < np.searchsorted(pairs.index[order], behind, side="right")
-    return Pairs(pairs.row[order][low[led]], segments[led])
+def owned(tree: Tree, of: Ints, own: Ints, rate: Floats, count: int) -> tuple[Pairs, Pairs, Ints]:
+    """What each of *count* loops owns: rows of `ops`, the Python that leads to them, and the part that goes, in millionths.
+
+    *of* is the node that each row of `ops` belongs to, -1 for none; *own* and *rate* are the loop of a node, and what goes of it.
+    """
+    mine = of[of >= 0]
+    ops = Pairs(own[mine], np.flatnonzero(of >= 0))
+    python = leading(tree, ops)
+    cost = _cost(tree, ops, python)
+    whole, kept = (np.bincount(ops.row, cost * part, count) for part in (1.0, rate[mine]))
+    order = np.argsort(ops.row, kind="stable")
+    part = np.rint(kept / np.maximum(whole, 1) * MILLION).astype(np.int64)
+    return Pairs(ops.row[order], ops.index[order]), python, part
 
 
-def cost_of(tree: Tree, ops: Pairs, python: Pairs) -> Floats:
+def _cost(tree: Tree, ops: Pairs, python: Pairs) -> Floats:
     """ns of each row of *ops*, with the Python that leads to it, in order of *ops*."""
     context = tree.context
     own = context.ledger.cost(len(context.op_rows), "compute", "communication").astype(np.float64)

@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 
 from advisor.frames import optimizers
-from advisor.frames.patterns.passes import called_at
+from advisor.frames.patterns.passes import called_at, calls_between
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, spread
 from advisor.frames.patterns.unused_gradients import Pass, backward_passes
 from advisor.frames.patterns.updates import LISTED, Shape, first_operand
@@ -88,11 +88,7 @@ def _piled(tree: Tree) -> tuple[list[tuple[Pass, list[int]]], set[Shape]] | None
 def _called_at(tree: Tree, first: Ints) -> Ints:
     """Places (codes) of the calls of passes with these first nodes."""
     host = tree.host
-    calls = tree.outermost[host.attributes.phase[tree.outermost] != BACKWARD]
-    threads, counts = np.unique(host.thread[calls], return_counts=True)
-    thread = int(threads[np.argmax(counts)]) if len(threads) else -1
-    calls = calls[host.thread[calls] == thread]
-    calls = calls[np.argsort(host.start[calls], kind="stable")]
+    thread, calls = calls_between(tree)
     before = fetch(calls, np.searchsorted(host.start[calls], host.start[first]) - 1)
     return called_at(tree, first, thread, before)
 

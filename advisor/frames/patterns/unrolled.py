@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.frames.patterns.dense_embedding import MILLION
-from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, size_of
-from advisor.frames.patterns.turns import Turns, cost_of, turns, with_python
+from advisor.frames.patterns.tree import NOTHING, Occurrences, Tree, size_of
+from advisor.frames.patterns.turns import Turns, owned, turns
 from advisor.frames.patterns.updates import Shape
 
 _CELLS = re.compile(r"^aten::(?:lstm_cell|gru_cell|rnn_(?:tanh|relu)_cell)$")
@@ -58,12 +57,8 @@ def unrolled_cells(tree: Tree) -> Occurrences | None:
     source = np.full(host.size, -1, np.int64)
     source[marked] = marked
     of = host.with_backward(source)[tree.context.op_rows]
-    ops = Pairs(own[of[of >= 0]], np.flatnonzero(of >= 0))
-    python = with_python(tree, ops)
-    cost = cost_of(tree, ops, python)
-    whole, kept = (np.bincount(ops.row, cost * part, count) for part in (1.0, rate[of[of >= 0]]))
+    ops, python, part = owned(tree, of, own, rate, count)
     first = np.array([loop.turns.nodes[0, loop.cells[0]] for loop in loops], np.int64)
-    order = np.argsort(ops.row, kind="stable")
     return Occurrences(
         kind="unrolled-cell",
         node=first,
@@ -71,12 +66,12 @@ def unrolled_cells(tree: Tree) -> Occurrences | None:
         end=host.end[np.array([loop.turns.nodes[-1, -1] for loop in loops])],
         inside=NOTHING,
         own=NOTHING,
-        ops=Pairs(ops.row[order], ops.index[order]),
+        ops=ops,
         python=python,
         figures={
             "repeats": np.array([loop.turns.count for loop in loops], np.int64),
             "length": np.array([_state(loop.turns, loop.cells[0])[-1] for loop in loops], np.int64),
-            "part": np.rint(kept / np.maximum(whole, 1) * MILLION).astype(np.int64),
+            "part": part,
             "dims": tree.dims(first),
         },
         details=[loop.turns.names[loop.cells[0]].removeprefix("aten::") for loop in loops],

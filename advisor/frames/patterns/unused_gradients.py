@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from advisor.frames.patterns.passes import calls_between
 from advisor.frames.patterns.tree import HIGHEST, NOTHING, Occurrences, Tree, spread
 from advisor.frames.patterns.updates import LISTED, Shape, Update, first_operand, recorded_updates, targets
 from advisor.intervals import Bools, Ints
@@ -256,13 +257,10 @@ def backward_passes(tree: Tree) -> list[Pass]:
     flags = _flags(tree, runs)
     runs = runs[host.above(runs, flags, HIGHEST) < 0]
     runs = runs[np.argsort(host.start[runs], kind="stable")]
-    outer = tree.outermost
-    outer = outer[host.attributes.phase[outer] != BACKWARD]
-    if not len(outer) or not len(runs):
+    _, calls = calls_between(tree)
+    if not len(calls) or not len(runs):
         return []
-    threads, counts = np.unique(host.thread[outer], return_counts=True)
-    starts = np.sort(host.start[outer[host.thread[outer] == threads[np.argmax(counts)]]])
-    before = np.searchsorted(starts, host.start[runs])
+    before = np.searchsorted(host.start[calls], host.start[runs])
     cuts = np.flatnonzero(np.diff(before)) + 1
     found = [Pass(int(host.start[part[0]]), part) for part in np.split(runs, cuts)]
     stores = stores[np.argsort(host.start[stores], kind="stable")]

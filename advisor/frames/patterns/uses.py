@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from advisor.frames.patterns.tree import Pairs, Tree, size_of, spread
+from advisor.frames.patterns.tree import NOTHING, Pairs, Tree, size_of, spread
 from advisor.frames.patterns.updates import Shape
 from advisor.intervals import Bools, Ints
 from advisor.timeline.calls import BACKWARD, OP
@@ -92,6 +92,17 @@ def time_of(tree: Tree, nodes: Pairs, size: int) -> Ints:
         return nodes.total(length, size)
     work = tree.launched_below(nodes.index)
     return Pairs(nodes.row[work.row], work.index).each_once().total(tree.work.end - tree.work.start, size)
+
+
+def chosen_of(tree: Tree, nodes: Pairs, rows: Ints, size: int) -> tuple[Pairs, Pairs]:
+    """GPU work that the nodes of some of *size* rows launch, and their rows of `ops` on the CPU; rows are numbered anew."""
+    number = np.full(size, -1)
+    number[rows] = np.arange(len(rows))
+    nodes = nodes.where(number[nodes.row] >= 0)
+    nodes = Pairs(number[nodes.row], nodes.index)
+    work = tree.launched_below(nodes.index)
+    inside = Pairs(nodes.row[work.row], work.index).each_once()
+    return inside, tree.rows_of_ops(nodes) if tree.context.cpu_program else NOTHING
 
 
 def pairs_of(nodes: list[list[int]]) -> Pairs:
