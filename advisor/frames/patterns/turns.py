@@ -169,7 +169,7 @@ def _turns(tree: Tree) -> list[Turns]:
 
 
 def owned(tree: Tree, of: Ints, own: Ints, rate: Floats, count: int) -> tuple[Pairs, Pairs, Ints]:
-    """What each of *count* loops owns: rows of `ops`, the Python that leads to them, and the part that goes, in millionths.
+    """Rows of `ops` that *count* loops own, the Python that leads to them, and the part of both that goes, in millionths.
 
     *of* is the node that each row of `ops` belongs to, -1 for none; *own* and *rate* are the loop of a node, and what goes of it.
     """
