@@ -8,7 +8,7 @@ from advisor.cli import completion
 from advisor.cli.options import force
 from advisor.record import STACKS, require_torch
 
-_UNITS = ("optimizer", "batches", "calls")
+_UNITS = ("optimizer", "batches", "calls", "turns")
 
 
 @click.command(
@@ -49,9 +49,10 @@ def command(
 ) -> int:
     """Run SCRIPT, unmodified, and record some of its steps to a trace that advisor analyze reads.
 
-    A step is an optimizer's step, or in inference a batch of a DataLoader, or without one a call of the model. Shapes, memory
-    and the settings that matter are recorded with it; source lines come from a second short pass, so that they do not distort
-    the timings. The script keeps its arguments, its output and its exit status; options of the recorder come before it.
+    A step is an optimizer's step, or in inference a batch of a DataLoader, or without one a turn of the loop that calls the
+    model. Shapes, memory and the settings that matter are recorded with it; source lines come from a second short pass, so that
+    they do not distort the timings. The script keeps its arguments, its output and its exit status; options of the recorder come
+    before it.
 
     \b
       advisor record train.py --epochs 1

@@ -17,8 +17,9 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.data import dataloader
 
+from advisor.record.loops import Loops, caller
 from advisor.record.settings import Settings
-from advisor.record.steps import CALLS, Steps
+from advisor.record.steps import CALLS, TURNS, Steps
 
 Method = Callable[..., Any]
 
@@ -42,6 +43,7 @@ class Hooks:
         self._stepping: dict[type, Method] = {}
         self._handles: list[Any] = []
         self._calls: list[Any] = []
+        self._loops = Loops()
         self._loading = self._updating = self._call_depth = self._optimizer_steps = 0
 
     def _listens(self) -> bool:
@@ -231,9 +233,14 @@ class Hooks:
     def _call_begins(self, module: Any, _inputs: Any) -> None:
         if self._steps is not None and self._listens():
             if not self._call_depth:
-                self._steps.call(id(module))
+                self._steps.call(id(module), self._loops.look(caller()))
+                # Hooks on all modules cost time in each of them; from here on one will do.
+                if self._steps.loop is not None:
+                    # The first that a turn calls. The frames are looked at on, so that what it is called from is known.
+                    self._remove_calls()
+                    self._calls.append(module.register_forward_pre_hook(self._first_called))
+                    return
                 if self._steps.unit == CALLS and self._steps.root == id(module):
-                    # Hooks on all modules cost time in each of them; from here on one will do.
                     self.forget_calls()
                     self._calls.append(module.register_forward_pre_hook(self._root_called))
                     return
@@ -243,16 +250,24 @@ class Hooks:
         if self._steps is not None and self._listens():
             self._steps.call(id(module))
 
+    def _first_called(self, module: Any, _inputs: Any) -> None:
+        if self._steps is not None and self._listens():
+            self._steps.call(id(module), self._loops.look(caller()))
+
     def _call_ends(self, _module: Any, _inputs: Any, _output: Any) -> None:
         if self._listens():
             self._call_depth = max(self._call_depth - 1, 0)
 
     def _stop_watching_calls(self) -> None:
-        if self._steps is None or self._steps.unit != CALLS:
+        if self._steps is None or self._steps.unit not in (CALLS, TURNS):
             self.forget_calls()
 
     def forget_calls(self) -> None:
-        """Take the hooks off modules."""
+        """Take the hooks off modules, and let go of the frames that called them."""
+        self._loops.forget()
+        self._remove_calls()
+
+    def _remove_calls(self) -> None:
         for handle in self._calls:
             handle.remove()
         self._calls.clear()

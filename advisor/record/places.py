@@ -46,7 +46,7 @@ def _working() -> tuple[str, ...]:
 
 def begin() -> None:
     """Remember where the program begins: it may change its working directory."""
-    for cached in (trace_path, _working, _installed):
+    for cached in (trace_path, is_library, _working, _installed):
         cached.cache_clear()
     _working()
 
@@ -78,6 +78,17 @@ def trace_path(path: str) -> tuple[str, bool]:
     roots = [folder for entry in sys.path if entry and full.startswith(folder := _folder(entry)) and folder != "/"]
     shorter = full[len(max(roots, key=len)) :] if roots else full.rpartition("/")[2]
     return _impersonal(shorter), True
+
+
+@lru_cache(maxsize=1 << 14)
+def is_library(path: str) -> bool:
+    """Tell whether a file is torch's, the standard library's or ours. Installed packages may hold a program's loop, and are not."""
+    if path.startswith("<"):
+        return path.startswith("<frozen")
+    full = os.path.abspath(path).replace("\\", "/")
+    if any(full.startswith(folder) for _, folder in _installed()) or "-packages/torch/" in full:
+        return True
+    return not any(mark in full for mark in _PACKAGES) and any(full.startswith(folder) for folder in _standard())
 
 
 def _impersonal(path: str) -> str:

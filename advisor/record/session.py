@@ -22,7 +22,13 @@ from advisor.record.steps import Steps
 from advisor.record.writing import write
 from advisor.results.version import __version__
 
-WORDS = {"optimizer": "optimizer step", "batches": "batch", "calls": "call of the model", "marked": "p.step()"}
+WORDS = {
+    "optimizer": "optimizer step",
+    "batches": "batch",
+    "calls": "call of the model",
+    "turns": "turn of the loop that calls the model",
+    "marked": "p.step()",
+}
 MARKED = "marked"
 
 
@@ -303,9 +309,12 @@ class Session:
                 "thread of this process. Child processes are not recorded, but for ranks (torchrun, "
                 "torch.multiprocessing.spawn). For a loop that only you can see, use advisor.profile: docs/record.md."
             )
+        if self._steps.waits:
+            activity += ", in a loop that took turns of several calls each"
         return (
             f"nothing was recorded: the program ended after {activity}; {self.options.skip} steps are skipped, 1 warms the "
-            f"profiler up, {self.options.steps} are recorded. Let it run longer, lower --skip, or say what a step is with --by."
+            f"profiler up, {self.options.steps} are recorded. Let it run longer, lower --skip, or say what a step is with --by"
+            + (" (--by calls: each call)." if self._steps.waits else ".")
         )
 
 

@@ -2,21 +2,26 @@
 
 A step of a training loop ends with the optimizer's step; where batches of a loader feed it, the next one begins as the
 loop asks for its next batch, so that the wait for a batch falls into the step that the batch feeds. Without an optimizer a
-step is a batch, and without a loader a call of the model.
+step is a batch, and without a loader a turn of the outermost loop around the calls of modules that goes on turning: one that
+calls a decoder for each token stands in one that takes the next prompt. Where that comes to the same, it is a call of the model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Hashable, Sequence
 from typing import Generic, TypeVar
 
-OPTIMIZER, BATCHES, CALLS = UNITS = ("optimizer", "batches", "calls")
+OPTIMIZER, BATCHES, CALLS, TURNS = UNITS = ("optimizer", "batches", "calls", "turns")
 # Batches without a backward pass, in a program that has an optimizer: an evaluation before the training, up to this many.
 # Beyond it no training follows, or it runs where nobody sees it, as in the replays of a CUDA graph.
 PATIENCE = 50
 # Steps of one other optimizer, while the first takes none, after which that one is the program's: the first prepared something (a
 # teacher, an encoder). Critics of a GAN take five or so between two steps of the generator.
 SUCCESSION = 10
+# Calls and seconds for which an outer loop that has not turned yet is waited for, until both are over: that of the epochs may turn
+# once in an hour, and a short program must be recorded, too. One that has turned is waited for longer.
+WAIT, LONGEST_WAIT = (40, 1.0), (1000, 10.0)
 
 Stamp = TypeVar("Stamp")
 
@@ -25,8 +30,9 @@ class Steps(Generic[Stamp]):
     """Told of batches, optimizer steps, backward passes and calls, it calls *boundary* where a step begins.
 
     The first *skip* steps are watched only: from them it is decided what a step is, unless *unit* says so. *clock* stamps
-    the boundaries of that time. Attributes: ``unit``, one of :data:`UNITS`, None while undecided; ``stamps``, of the
-    boundaries before the first call of *boundary*; ``backwards``, all there were; ``trains``, set once an optimizer exists.
+    the boundaries of that time, *now* tells the time in s. Attributes: ``unit``, one of :data:`UNITS`, None while undecided;
+    ``loop``, whose turns are the steps, if they are; ``stamps``, of the boundaries before the first call of *boundary*;
+    ``backwards``, all there were; ``trains``, set once an optimizer exists.
     """
 
     def __init__(
@@ -35,6 +41,7 @@ class Steps(Generic[Stamp]):
         boundary: Callable[[], None],
         clock: Callable[[], Stamp],
         unit: str | None = None,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.skip = max(skip, 1)
         self.unit = unit
@@ -44,6 +51,8 @@ class Steps(Generic[Stamp]):
         self.fed: bool | None = None  # whether a loader's batches feed the optimizer's steps; None: not decided
         self._boundary = boundary
         self._clock = clock
+        self._now = now
+        self._called_at: float | None = None  # when the first call of a module was
         self._begun = False
         self._marker: int | None = None
         self._pending = False
@@ -51,6 +60,8 @@ class Steps(Generic[Stamp]):
         self._trained_at = 0  # batches by the latest sign of training
         self._counts = dict.fromkeys(UNITS, 0)
         self._calls: dict[int, int] = {}
+        self.loop: Hashable | None = None  # the loop whose turns are the steps
+        self._turns: dict[Hashable, list[Stamp]] = {}  # by loop, when its turns began
         self._others: dict[int, list[Stamp]] = {}  # stamps of other optimizers' steps since the last of the first
         self._stamps: dict[str, list[Stamp]] = {"fed": [], **{unit: [] for unit in UNITS}}
 
@@ -123,15 +134,65 @@ class Steps(Generic[Stamp]):
         self.backwards += 1
         self._trained_at = self._counts[BATCHES]
 
-    def call(self, module: int) -> None:
-        """Note a call of a module, named by a number, while no other is running. The one first called *skip* times counts."""
+    def call(self, module: int, loops: Sequence[tuple[Hashable, bool]] = ()) -> None:
+        """Note a call of a module, named by a number, while no other is running. The one first called *skip* times counts.
+
+        *loops* are those that it runs inside, outermost first, and whether each turned since the call before.
+        """
         calls = self._calls[module] = self._calls.get(module, 0) + 1
-        if self.unit is None and calls > self.skip and not self._counts[BATCHES] and not self.trains:
-            self.unit = CALLS
+        if self.loop is not None:
+            if any(turned for loop, turned in loops if loop == self.loop):
+                self.turned()
+            return
+        if self._called_at is None:
+            self._called_at = self._now()
+        for loop, turned in loops:
+            if turned or loop not in self._turns:
+                self._turns.setdefault(loop, []).append(self._clock())
+        if self.unit == TURNS or (
+            self.unit is None and calls > self.skip and not self._counts[BATCHES] and not self.trains
+        ):
+            self._decide(loops)
+            if self.loop is not None:
+                return
         if self._calls.get(self.root, 0) == calls and self.root == module:
             self._count(CALLS)
             if self.unit == CALLS and calls > self.skip:
                 self._begin()
+
+    def _decide(self, loops: Sequence[tuple[Hashable, bool]]) -> None:
+        """Choose the loop whose turns are the steps, or calls; nothing yet where an outer loop may still turn."""
+        waited = sum(self._calls.values()), self._now() - (self._called_at or 0.0)
+        for loop, turned in loops:
+            turns = len(self._turns[loop])
+            if turns > self.skip:
+                if turns == max(self._calls.values()) and self.unit is None:
+                    break  # each turn calls each module once
+                if turned:
+                    self.unit, self.loop = TURNS, loop
+                    self._stamps[TURNS] = self._turns[loop]
+                    self._turns = {}
+                    self._counts[TURNS] = turns
+                    self._begin()
+                return
+            if any(spent < enough for spent, enough in zip(waited, WAIT if turns == 1 else LONGEST_WAIT, strict=True)):
+                return
+        if self.unit is None:
+            self.unit, self._turns = CALLS, {}
+
+    @property
+    def waits(self) -> bool:
+        """True while calls might be steps, and are not taken for them, as a loop around them turns."""
+        return (
+            self.unit is None
+            and any(len(stamps) > 1 for stamps in self._turns.values())
+            and self.count(CALLS) > self.skip
+        )
+
+    def turned(self) -> None:
+        """Note that the loop whose turns are the steps turned."""
+        self._count(TURNS)
+        self._begin()
 
     @property
     def root(self) -> int:

@@ -195,11 +195,22 @@ def test_stop_ends_the_script_after_the_recording(tmp_path: Path) -> None:
         ),
         ("model = nn.Linear(4, 4)\nfor _ in range(20): model(torch.ones(2, 4))", "a step being one call of the model"),
         (
+            "encoder, decoder = nn.Linear(4, 4), nn.Linear(4, 4)\n"
+            "def generate(x):\n    for _ in range(7): x = decoder(x)\n    return x\n"
+            "for _ in range(20): generate(encoder(torch.ones(2, 4)))",
+            "a step being one turn of the loop that calls the model",
+        ),
+        (
+            "model, prompts = nn.Linear(4, 4), 20\nwhile prompts:\n    x = torch.ones(2, 4)\n"
+            "    for _ in range(7): x = model(x)\n    prompts -= 1",
+            "a step being one turn of the loop that calls the model",
+        ),
+        (
             "model = torch.compile(nn.Linear(4, 1), backend='eager')\nfor _ in steps(model=model): pass",
             "optimizer step",
         ),
     ],
-    ids=["two optimizers", "closure", "skipped by the scaler", "calls", "compiled"],
+    ids=["two optimizers", "closure", "skipped by the scaler", "calls", "turns", "turns of while", "compiled"],
 )
 def test_loops_of_other_shapes(tmp_path: Path, loop: str, said: str) -> None:
     done = record_script(HEAD + loop, tmp_path)

@@ -131,3 +131,72 @@ def test_nothing_is_decided_of_a_program_that_ends_early() -> None:
     assert program.steps.unit is None
     assert program.steps.stamps == []
     assert (program.steps.count("optimizer"), program.steps.count("batches")) == (2, 2)
+
+
+class Nested:
+    """Plays calls inside loops, in words: ``E`` a turn of the loop of epochs, ``s`` of the steps', ``t`` of the innermost.
+
+    Each turn of the innermost calls a module, of the steps' loop one more if ``encodes``. ``log`` holds ``|`` where a step begins.
+    """
+
+    def __init__(self, skip: int = 2, unit: str | None = None, encodes: bool = False) -> None:
+        self.log, self.seconds, self.encodes = "", 0.0, encodes
+        ticks = count()
+        self.steps: Steps[int] = Steps(skip, self._boundary, lambda: next(ticks), unit, lambda: self.seconds)
+
+    def _boundary(self) -> None:
+        self.log += "|"
+
+    def play(self, text: str, seconds: float = 0.0) -> str:
+        turned: set[str] = set()
+        for letter in text:
+            turned.add(letter)
+            if letter == "s" and self.encodes:
+                self.steps.call(2, [("E", "E" in turned), ("s", True)])
+                turned = set()
+            if letter == "t":
+                self.steps.call(1, [(loop, loop in turned) for loop in "Est"])
+                turned = set()
+            self.log += letter
+            self.seconds += seconds
+        return self.log
+
+
+@pytest.mark.parametrize("encodes", [False, True])
+def test_a_turn_of_the_outer_loop_is_the_step(encodes: bool) -> None:
+    program = Nested(encodes=encodes)
+    log = program.play("E" + "sttt" * 40, seconds=0.02)
+    # The loop of the epochs does not turn within the 50 letters that make 1 s; the steps' next turn is the first recorded.
+    assert 50 <= log.index("|") <= 54
+    begun = log.replace("s|t", "|st")
+    assert begun[begun.index("|") :].startswith("|sttt|sttt|sttt")
+    assert program.steps.unit == "turns"
+    # One tick for each turn of each loop, where they all turn; the stamps are of the turns of the steps' loop.
+    assert len(program.steps.stamps) == begun[: begun.index("|") + 2].count("s")
+
+
+def test_a_loop_over_epochs_that_turns_soon_is_the_step() -> None:
+    program = Nested(skip=2)
+    assert program.play("Estst" * 5).count("|") == 3
+    assert program.steps.unit == "turns"
+
+
+def test_turns_that_call_a_module_once_are_calls() -> None:
+    program = Nested(skip=2)
+    program.play("E" + "st" * 80, seconds=0.05)
+    assert program.steps.unit == "calls"
+    assert not program.steps.waits
+
+
+def test_a_loop_that_turned_is_waited_for() -> None:
+    program = Nested(skip=5)
+    program.play("Esttttttttt" * 3, seconds=0.1)
+    assert program.steps.unit is None
+    assert program.steps.waits
+    assert Nested(skip=2, unit="calls").play("Esttst") == "Estts|t"
+
+
+def test_turns_that_were_asked_for_are_taken_in_training_too() -> None:
+    program = Nested(skip=2, unit="turns")
+    program.steps.trains = True
+    assert program.play("Estttsttt" * 4).count("|") == 2
