@@ -9,14 +9,15 @@ from __future__ import annotations
 import dis
 import sys
 from collections.abc import Hashable, Iterator
+from itertools import pairwise
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from advisor.record.places import is_library
 
 _JUMPS = frozenset(dis.hasjrel) | frozenset(dis.hasjabs)
-# What awaiting compiles to: it waits, and repeats nothing.
-_WAITS = "JUMP_BACKWARD_NO_INTERRUPT"
+# What awaiting compiles to waits, and repeats nothing: a jump of its own, and one behind the end of an exception.
+_WAITS, _THROWN = "JUMP_BACKWARD_NO_INTERRUPT", "CLEANUP_THROW"
 
 Key = tuple[CodeType, int]
 
@@ -129,8 +130,9 @@ def loops_of(code: CodeType) -> tuple[Loop, ...]:
     """Return the loops of a function, outermost first."""
     instructions = list(dis.get_instructions(code))
     ends: dict[int, int] = {}
-    for each in instructions:
-        if each.opcode in _JUMPS and each.opname != _WAITS and each.argval <= each.offset:
+    for before, each in pairwise(instructions):
+        waits = each.opname == _WAITS or before.opname == _THROWN
+        if each.opcode in _JUMPS and not waits and each.argval <= each.offset:
             ends[each.argval] = max(each.offset, ends.get(each.argval, 0))
     at = {each.offset: index for index, each in enumerate(instructions)}
     loops = [
