@@ -24,6 +24,7 @@ _OFF = ("", "0", "off", "no", "none", "false")
 _BEGUN = "begun-"
 _ABANDONED_S = 3600
 _CHECK = hashlib.sha256().digest_size
+_MOST_RULES = 8
 
 
 class _Known(msgspec.Struct):
@@ -115,6 +116,25 @@ class Store:
     def remove(self, name: str) -> None:
         """Take an entry away."""
         _remove(self.root / "traces" / name)
+
+    # ---- rules that were read and checked: a megabyte each, and few
+
+    def rules(self, name: str) -> bytes | None:
+        """Return what was kept of rules; None where there is nothing, or something else than was written."""
+        try:
+            text = (self.root / "rules" / name).read_bytes()
+        except OSError:
+            return None
+        data = text[_CHECK:]
+        return data if self._is_private() and hashlib.sha256(data).digest() == text[:_CHECK] else None
+
+    def save_rules(self, name: str, data: bytes) -> None:
+        """Keep rules, in place of the oldest of :data:`_MOST_RULES`. What cannot be written is not kept."""
+        with contextlib.suppress(OSError):
+            self._write(self.root / "rules" / name, hashlib.sha256(data).digest(), data)
+        entries = sorted(_files_in(self.root / "rules"), key=_change_and_size, reverse=True)
+        for entry in entries[_MOST_RULES:]:
+            _remove(entry)
 
     # ---- the folder
 

@@ -139,7 +139,7 @@ class Catalogue:
         from advisor.gating.run import rules
         from advisor.rulebook import former
 
-        book = rules(settings, self.folders)
+        book = rules(settings, self.folders, keep=settings.cache_gb > 0)
         heirs = book.former
         for name in settings.limits:
             if name in heirs:

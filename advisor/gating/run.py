@@ -85,15 +85,16 @@ def settings_of(config: str | Path | Config | None) -> Config:
     return config if isinstance(config, Config) else load(config)
 
 
-def rules(settings: Config, folders: Iterable[str] = ()) -> Rulebook:
-    """Return the rules that ship with the advisor, those of the configuration, and those in *folders*."""
+def rules(settings: Config, folders: Iterable[str] = (), *, keep: bool = False) -> Rulebook:
+    """Return the rules that ship with the advisor, those of the configuration, and those in *folders*; *keep* them read, to
+    find them so next time."""
     from advisor import rulebook
 
     for folder in folders:
         if not Path(folder).is_dir():
             raise UsageError(f"--rules {folder}: no such folder")
     dirs = [rulebook.builtin_rules_dir(), *settings.folders, *map(Path, folders)]
-    return rulebook.load(dirs, settings.limits, config=str(settings.path or ""))
+    return rulebook.load(dirs, settings.limits, config=str(settings.path or ""), keep=keep)
 
 
 def analyses(

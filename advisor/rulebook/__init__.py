@@ -18,7 +18,7 @@ from advisor.errors import RuleError, nearest
 from advisor.frames import SCHEMAS
 from advisor.frames.schema import Schema
 from advisor.privacy import excerpt
-from advisor.rulebook import shipped
+from advisor.rulebook import cached, shipped
 from advisor.rulebook.conditions import ConditionError, compile_all
 from advisor.rulebook.draft import Draft, limit_problem
 from advisor.rulebook.expression import Limit as LimitValue
@@ -70,23 +70,26 @@ def load(
     schemas: Mapping[str, Schema] = SCHEMAS,
     config: str = "",
     thorough: bool = False,
+    keep: bool = False,
 ) -> Rulebook:
     """Read and check all rules in *dirs*. *overrides* are the user's limits by rule id, from the file *config*.
 
     A folder or file that is reached twice, by whatever path, counts once. Raises ``RuleError`` with every problem found.
     The same files with the same content are parsed and checked once a process. The rules that ship are known to run, and
     their code to be Python: with the limits that they ship with, these two are checked again only where that is *thorough*.
+    What was kept in the cache's folder is taken from there, unless *thorough*; *keep* puts it there.
     """
     overrides = overrides or {}
     drafts, problems = _drafts(dirs, schemas, overrides)
     if not thorough and not overrides and schemas is SCHEMAS:
-        own = os.path.realpath(builtin_rules_dir())
-        for draft in drafts:
-            draft.proven = os.path.realpath(draft.path).startswith(own + os.sep)
+        _take_as_proven(drafts)
     contents = tuple((str(draft.path), draft.content, draft.proven) for draft in drafts)
     key = (contents, repr(overrides), tuple(schemas.items()))
     if not problems and key in _LOADED:
         return _LOADED[key]
+    entry = cached.name_of(part for content in (*contents, key[1:]) for part in content)
+    if not problems and not thorough and (found := cached.read(entry)) is not None:
+        return _remember(key, Rulebook(found, schemas))
     for draft in drafts:
         draft.read()
     _compile(drafts)
@@ -98,10 +101,23 @@ def load(
     problems += [problem for draft in drafts for problem in draft.texts(draft.label)]
     if problems:
         raise RuleError(problems)
-    rules = sorted((draft.rule() for draft in known.values()), key=lambda rule: rule.id)
+    rules = tuple(sorted((draft.rule() for draft in known.values()), key=lambda rule: rule.id))
+    if keep and not thorough:
+        cached.write(entry, rules)
+    return _remember(key, Rulebook(rules, schemas))
+
+
+def _take_as_proven(drafts: Sequence[Draft]) -> None:
+    """Mark the rules that ship with the advisor."""
+    own = os.path.realpath(builtin_rules_dir())
+    for draft in drafts:
+        draft.proven = os.path.realpath(draft.path).startswith(own + os.sep)
+
+
+def _remember(key: Any, book: Rulebook) -> Rulebook:
     if len(_LOADED) >= _LOADED_MOST:
         _LOADED.pop(next(iter(_LOADED)), None)
-    return _LOADED.setdefault(key, Rulebook(tuple(rules), schemas))
+    return _LOADED.setdefault(key, book)
 
 
 def _drafts(

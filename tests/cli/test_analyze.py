@@ -131,7 +131,7 @@ class Fake:
                 made.failed.append(str(error))
         return made
 
-    def load(self, settings: Any, folders: Any) -> Any:
+    def load(self, settings: Any, folders: Any, *, keep: bool) -> Any:
         self.asked["load"] = (settings, folders)
         if "bad" in folders:
             raise RuleError(["bad/x.toml: match.where: no column dur; did you mean dur_ns?"])

@@ -61,7 +61,7 @@ def test_a_reader_that_goes_away_is_no_bug(tmp_path: Path) -> None:
     script = (
         "import advisor.gating.run as loading\n"
         "from advisor.cli import main\n"
-        "loading.rules = lambda *_: (_ for _ in ()).throw(BrokenPipeError())\n"
+        "loading.rules = lambda *_, **_options: (_ for _ in ()).throw(BrokenPipeError())\n"
         "main(['analyze', 'x'])\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False)

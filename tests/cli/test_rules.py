@@ -58,7 +58,7 @@ def rule(**change: Any) -> Any:
 @pytest.fixture
 def book(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
     def put(*rules: Any) -> None:
-        monkeypatch.setattr("advisor.gating.run.rules", lambda *_: SimpleNamespace(rules=list(rules), former={}))
+        monkeypatch.setattr("advisor.gating.run.rules", lambda *_, **_options: SimpleNamespace(rules=list(rules), former={}))
 
     monkeypatch.chdir(tmp_path)
     put(rule(), rule(id="a/b", title="Another\x1b[2J", needs=()))
@@ -131,7 +131,7 @@ def test_rules_check(book: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         "advisor: warning: rules/transfer/pageable-copy.toml: why: has 61 words, more than 60;"
     )
 
-    def problems(*_: Any) -> Any:
+    def problems(*_: Any, **_options: Any) -> Any:
         raise RuleError(["x.toml: one", "y.toml: two"])
 
     monkeypatch.setattr("advisor.gating.run.rules", problems)
