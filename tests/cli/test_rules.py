@@ -58,7 +58,9 @@ def rule(**change: Any) -> Any:
 @pytest.fixture
 def book(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
     def put(*rules: Any) -> None:
-        monkeypatch.setattr("advisor.gating.run.rules", lambda *_, **_options: SimpleNamespace(rules=list(rules), former={}))
+        monkeypatch.setattr(
+            "advisor.gating.run.rules", lambda *_, **_options: SimpleNamespace(rules=list(rules), former={})
+        )
 
     monkeypatch.chdir(tmp_path)
     put(rule(), rule(id="a/b", title="Another\x1b[2J", needs=()))
