@@ -7,7 +7,7 @@ import pandas as pd
 
 from advisor.frames import operator_calls
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
-from advisor.frames.schema import COMMON, Schema, integer, real, text
+from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Ints, summed
 from advisor.timeline.calls import BACKWARD
 from advisor.timeline.context import Context
@@ -15,15 +15,19 @@ from advisor.timeline.context import Context
 _BY = "`advisor record`"
 SCHEMA = Schema(
     "repeated_calls",
-    "an operator inside calls of modules of which some computed again what the same step had computed, at the line of these calls; "
-    "and in their backward pass, of a program on the CPU, as `advisor record` watched one step; no rows where it did not",
+    "an operator inside calls of modules of which some computed again what the same step had computed, or rows of their batch that "
+    "are the same as others of it, at the line of these calls; and in their backward pass, of a program on the CPU, as "
+    "`advisor record` watched one step; no rows where it did not",
     (
         *COMMON,
         text("name", "the operator", "name"),
         text("called", "the class of the modules", _BY),
         integer("calls", "", "calls of it at the place, in the step that was watched", _BY),
-        integer("repeats", "", "those of the same input, parameters and output as an earlier call", _BY),
-        real("repeated_share", "share", "of the time of all calls at the place: those", _BY),
+        integer(
+            "repeats", "", "those of the same input, parameters and output as an earlier call, or with such rows", _BY
+        ),
+        flag("of_rows", "not whole calls repeat, but rows within a call's batch", _BY),
+        real("repeated_share", "share", "of the time of all calls at the place: those, or such rows", _BY),
     ),
 )
 
@@ -66,6 +70,7 @@ def build(context: Context) -> pd.DataFrame:
         "called": context.labels(at, [entry.module for entry in entries]),
         "calls": np.array([entry.calls for entry in entries], np.int64)[at],
         "repeats": np.array([entry.repeats for entry in entries], np.int64)[at],
+        "of_rows": np.array([entry.rows for entry in entries], np.bool_)[at],
         "repeated_share": np.array([entry.share for entry in entries], np.float64)[at],
     }
     return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})

@@ -66,13 +66,15 @@ class Compiled(Struct, frozen=True, omit_defaults=True):
 class Repeat(Struct, frozen=True, omit_defaults=True):
     """A place that calls modules of the class *module*, in a step: how often, and how many of these compute again what is there.
 
-    ``share`` is the part of the time of all calls of the place that those take.
+    ``share`` is the part of the time of all calls of the place that those take. With ``rows``, the calls have rows in their
+    batch that are the same as other rows of it; ``share`` is the part that these take.
     """
 
     module: str
     calls: int
     repeats: int
     share: float
+    rows: bool = False
     file: str = ""
     line: int = 0
 
@@ -278,7 +280,8 @@ def _repeat(entry: Table) -> Repeat | None:
     place = _place(entry)
     if module is None or calls is None or repeats is None or not share or not place:
         return None
-    return Repeat(module=module, calls=calls, repeats=min(repeats, calls), share=share, **place)
+    rows = flag(entry.get("rows")) or False
+    return Repeat(module=module, calls=calls, repeats=min(repeats, calls), share=share, rows=rows, **place)
 
 
 def _place(entry: Table) -> Table:

@@ -17,7 +17,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.data import dataloader
 
-from advisor.record.loops import Loops, caller
+from advisor.record.loops import Loops, Turn, caller
 from advisor.record.settings import Settings
 from advisor.record.steps import CALLS, TURNS, Steps
 
@@ -44,6 +44,8 @@ class Hooks:
         self._handles: list[Any] = []
         self._calls: list[Any] = []
         self._loops = Loops()
+        self.calling: tuple[Any, Any, Any] | None = None
+        """The module, arguments and options of the call that begins a step, while that is told."""
         self._loading = self._updating = self._call_depth = self._optimizer_steps = 0
 
     def _listens(self) -> bool:
@@ -230,29 +232,35 @@ class Hooks:
 
     # ---- calls of modules, while there is no better sign of a step
 
-    def _call_begins(self, module: Any, _inputs: Any) -> None:
+    def _call_begins(self, module: Any, inputs: Any) -> None:
         if self._steps is not None and self._listens():
             if not self._call_depth:
-                self._steps.call(id(module), self._loops.look(caller()))
+                self._begins_step(module, inputs, {}, self._loops.look(caller()))
                 # Hooks on all modules cost time in each of them; from here on one will do.
                 if self._steps.loop is not None:
                     # The first that a turn calls. The frames are looked at on, so that what it is called from is known.
                     self._remove_calls()
-                    self._calls.append(module.register_forward_pre_hook(self._first_called))
+                    self._calls.append(module.register_forward_pre_hook(self._first_called, with_kwargs=True))
                     return
                 if self._steps.unit == CALLS and self._steps.root == id(module):
                     self.forget_calls()
-                    self._calls.append(module.register_forward_pre_hook(self._root_called))
+                    self._calls.append(module.register_forward_pre_hook(self._root_called, with_kwargs=True))
                     return
             self._call_depth += 1
 
-    def _root_called(self, module: Any, _inputs: Any) -> None:
-        if self._steps is not None and self._listens():
-            self._steps.call(id(module))
+    def _root_called(self, module: Any, args: Any, options: Any) -> None:
+        self._begins_step(module, args, options, ())
 
-    def _first_called(self, module: Any, _inputs: Any) -> None:
+    def _first_called(self, module: Any, args: Any, options: Any) -> None:
+        self._begins_step(module, args, options, self._loops.look(caller()) if self._listens() else ())
+
+    def _begins_step(self, module: Any, args: Any, options: Any, loops: tuple[Turn, ...]) -> None:
         if self._steps is not None and self._listens():
-            self._steps.call(id(module), self._loops.look(caller()))
+            self.calling = module, args, options
+            try:
+                self._steps.call(id(module), loops)
+            finally:
+                self.calling = None
 
     def _call_ends(self, _module: Any, _inputs: Any, _output: Any) -> None:
         if self._listens():

@@ -1,4 +1,4 @@
-"""Calls of modules that compute once more what is there: the same input, parameters and output as an earlier call of the step.
+"""Calls of modules that compute once more what is there: as an earlier call of the step, or rows of a batch as other rows of it.
 
 Values are in no trace. One step is watched, the warm-up of the pass for the timings, whose record is thrown away; only what
 lies on the host is compared, and only as long as little time is spent on it.
@@ -17,7 +17,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import structs
+
 from advisor.reading.program_settings import MOST_ENTRIES, Repeat
+from advisor.record import rows
 from advisor.record.places import caller
 
 _MOST_SECONDS = 3.0
@@ -42,6 +45,12 @@ class _Call:
     key: _Key | None = None
     seconds: float = 0.0
     again: bool = False
+    rows: float = 0.0
+
+    @property
+    def spare(self) -> float:
+        """The share of it that need not be computed."""
+        return 1.0 if self.again else self.rows
 
 
 class Repeats:
@@ -83,9 +92,11 @@ class Repeats:
         if vars(module)["__call__"] is self._replacement:
             module.__call__ = self._original
         self._original = None
+        if self._running:  # the call that is to begin the next step
+            del self._calls[self._running[0] :]
         if self._spent <= _MOST_SECONDS:
             self.found = self._summary()
-        self._calls, self._outputs = [], {}
+        self._calls, self._running, self._outputs = [], [], {}
 
     def _call(self, original: Any, module: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         # In a backward pass, calls compute again on purpose: of what was not kept.
@@ -97,22 +108,55 @@ class Repeats:
             or self._torch._C._current_graph_task_id() != -1
         ):
             return original(module, *args, **options)
-        began = time.perf_counter()
-        call = _Call(type(module).__name__, caller(sys._getframe(2)), self._running[-1] if self._running else -1)
-        call.key = self._key(module, args, options)
-        self._running.append(len(self._calls))
-        self._calls.append(call)
-        before = self._spent = self._spent + time.perf_counter() - began
+        call, before = self._enter(module, args, options, sys._getframe(2))
         began = time.perf_counter()
         try:
             output = original(module, *args, **options)
-        finally:
-            self._running.pop()
+        except BaseException:
+            self._end(call)
+            raise
+        self._leave(call, args, options, output, began, before)
+        return output
+
+    def begin_inside(self, module: Any, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+        """Watch a call that has begun before the watching did: that of the module whose call begins the step."""
+        if self._original is None:
+            return
+        call, before = self._enter(module, args, options, sys._getframe(1))
+        began = time.perf_counter()
+
+        def ended(_module: Any, _args: Any, output: Any) -> None:
+            handle.remove()
+            self._leave(call, args, options, output, began, before)
+
+        handle = module.register_forward_hook(ended)
+
+    def _enter(self, module: Any, args: Any, options: Any, frame: Any) -> tuple[_Call, float]:
+        """Note the begin of a call; return it, and what was spent on comparing so far."""
+        began = time.perf_counter()
+        call = _Call(type(module).__name__, caller(frame), self._running[-1] if self._running else -1)
+        call.key = self._key(module, args, options)
+        self._running.append(len(self._calls))
+        self._calls.append(call)
+        self._spent += time.perf_counter() - began
+        return call, self._spent
+
+    def _end(self, call: _Call) -> bool:
+        """Note the end of a call, and of those inside that have not told of theirs; False where nothing is watched any more."""
+        while self._running:
+            if self._calls[self._running.pop()] is call:
+                return True
+        return False
+
+    def _leave(self, call: _Call, args: Any, options: Any, output: Any, began: float, before: float) -> None:
         ended = time.perf_counter()
+        if not self._end(call):
+            return
         call.seconds = ended - began - (self._spent - before)
         self._compare(call, output)
+        if not call.again:
+            call.rows = self._rows((args, options), output)
         self._spent += time.perf_counter() - ended
-        return output
 
     def _key(self, module: Any, args: tuple[Any, ...], options: dict[str, Any]) -> _Key | None:
         try:
@@ -131,6 +175,14 @@ class Repeats:
         known = self._outputs.setdefault(call.key, set())
         call.again = value in known
         known.add(value)
+
+    def _rows(self, inputs: Any, output: Any) -> float:
+        if any(self._calls[at].rows for at in self._running):
+            return 0.0  # inside a call that counts
+        try:
+            return rows.repeated(self._torch, inputs, output)
+        except Exception:  # noqa: BLE001  (as above)
+            return 0.0
 
     def _value(self, value: Any, depth: int = 0) -> _Key:
         """Return what is the same for equal values; raises _Unknown where that cannot be told."""
@@ -172,23 +224,37 @@ class Repeats:
         at_place: dict[tuple[str, int], list[_Call]] = {}
         for at, call in enumerate(self._calls):
             around = self._calls[call.around] if call.around >= 0 else None
-            inside[at] = call.again or (around is not None and inside[call.around])
-            if around is not None and inside[call.around]:
+            within = around is not None and inside[call.around]
+            inside[at] = call.spare > 0 or within
+            if within:
                 continue
             at_place.setdefault(call.place, []).append(call)
             if around is None or around.place != call.place:
                 took[call.place] = took.get(call.place, 0.0) + call.seconds
         found = []
-        for (file, line), calls in at_place.items():
+        for place, calls in at_place.items():
+            # One place is told of once: of calls that repeat, else of calls whose rows do.
             again = [call for call in calls if call.again]
-            if again and file:
-                kind = max(again, key=lambda call: call.seconds).kind
-                seconds, whole = sum(call.seconds for call in again), took.get((file, line), 0.0)
-                same = sum(call.kind == kind for call in calls)
-                repeats = sum(call.kind == kind for call in again)
-                share = round(min(seconds / whole, 1.0), 4) if whole else 1.0
-                found.append((seconds, Repeat(kind, same, repeats, share, file, line)))
+            repeat = _repeat(again or [call for call in calls if call.rows], calls, took.get(place, 0.0))
+            if repeat is not None and place[0]:
+                seconds, entry = repeat
+                found.append((seconds, structs.replace(entry, rows=not again, file=place[0], line=place[1])))
         return tuple(repeat for _, repeat in sorted(found, key=lambda entry: -entry[0])[:MOST_ENTRIES])
+
+
+def _repeat(again: list[_Call], calls: list[_Call], whole: float) -> tuple[float, Repeat] | None:
+    """Return how many s calls of a place, which take *whole* s, compute again, and the entry that says so."""
+    if not again:
+        return None
+    kind = max(again, key=lambda call: call.seconds).kind
+    seconds = sum(call.seconds * call.spare for call in again)
+    same = sum(call.kind == kind for call in calls)
+    repeats = sum(call.kind == kind for call in again)
+    if whole:
+        share = min(seconds / whole, 1.0)
+    else:
+        share = sum(call.spare for call in again) / len(again)
+    return seconds, Repeat(kind, same, repeats, round(share, 4))
 
 
 def _blocks(length: int) -> Iterator[tuple[int, int]]:

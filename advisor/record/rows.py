@@ -1,0 +1,95 @@
+"""Rows of a batch that a module computes although another row of it is the same: copies made before it, not behind it.
+
+A row is a position in the first dimension. Rows count as the same where all that the module is given of them is equal to the
+byte, and what it returns of them is close: whatever it has of its own (dropout, a state) makes the results differ.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import math
+from collections.abc import Iterator
+from typing import Any
+
+LEAST_SHARE = 0.3
+"""Rows that are there already, of all, from which on a call counts."""
+_LEAST_BYTES = 64
+"""A row of less, such as a token's number or a flag, is often there twice, and is no work to speak of."""
+_MOST_ROWS, _MOST_BYTES = 1 << 15, 1 << 26
+_PROBE = 64
+_CLOSE = 1e-3
+_DEEPEST, _MOST_PARTS = 4, 64
+
+
+def repeated(torch: Any, inputs: Any, output: Any) -> float:
+    """Return the share of a call's rows that are the same as an earlier row; 0 where few are, or it cannot be told."""
+    tensors = list(_tensors(torch, inputs))
+    rows = next((tensor.shape[0] for tensor in tensors if tensor.dim() > 1), 0)
+    given = [tensor for tensor in tensors if tensor.dim() and tensor.shape[0] == rows]
+    returned = [tensor for tensor in _tensors(torch, output) if tensor.dim() and tensor.shape[0] == rows]
+    if not 1 < rows <= _MOST_ROWS or not returned or not all(map(_is_plain, given + returned)):
+        return 0.0
+    bytes_ = [_row_bytes(tensor) for tensor in given]
+    if not any(size >= _LEAST_BYTES and tensor.is_floating_point() for size, tensor in zip(bytes_, given, strict=True)):
+        return 0.0
+    if sum(bytes_) * rows > _MOST_BYTES:
+        return 0.0
+    with torch.no_grad():
+        # Rows of one number throughout stand for nothing: padding, or an input made up to time a model.
+        tells = torch.zeros(rows, dtype=torch.bool)
+        for tensor in given:
+            flat = tensor.detach().reshape(rows, -1)
+            if tensor.is_floating_point() and flat.shape[1]:
+                tells |= flat.amax(1) != flat.amin(1)
+        # Of most batches a few numbers of each row tell that they differ.
+        for probed in (True, False):
+            first = _first_of(torch, given, rows, probed)
+            share = (
+                sum(at < row and tell for row, (at, tell) in enumerate(zip(first, tells.tolist(), strict=True))) / rows
+            )
+            if share < LEAST_SHARE:
+                return 0.0
+        same = torch.tensor(first)
+        alike = all(_is_close(torch, tensor.detach(), tensor.detach()[same]) for tensor in returned)
+    return share if alike else 0.0
+
+
+def _tensors(torch: Any, value: Any, depth: int = 0) -> Iterator[Any]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif depth < _DEEPEST and isinstance(value, dict | list | tuple) and len(value) <= _MOST_PARTS:
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _tensors(torch, part, depth + 1)
+
+
+def _is_plain(tensor: Any) -> bool:
+    return tensor.device.type == "cpu" and str(tensor.layout) == "torch.strided" and not tensor.is_complex()
+
+
+def _row_bytes(tensor: Any) -> int:
+    return int(math.prod(tensor.shape[1:]) * tensor.element_size())
+
+
+def _first_of(torch: Any, tensors: list[Any], rows: int, probed: bool) -> list[int]:
+    """Return for each row the first one that is the same; by some of each row's numbers only, where *probed*."""
+    digests = [hashlib.blake2b(digest_size=16) for _ in range(rows)]
+    for tensor in tensors:
+        flat = tensor.detach().reshape(rows, -1)
+        if probed and flat.shape[1] > _PROBE:
+            flat = flat[:, :: flat.shape[1] // _PROBE]
+        flat = flat.contiguous()
+        width = flat.shape[1] * flat.element_size()
+        data = ctypes.string_at(flat.data_ptr(), rows * width) if width else b""
+        for row, digest in enumerate(digests):
+            digest.update(data[row * width : (row + 1) * width])
+    firsts: dict[bytes, int] = {}
+    return [firsts.setdefault(digest.digest(), row) for row, digest in enumerate(digests)]
+
+
+def _is_close(torch: Any, tensor: Any, other: Any) -> bool:
+    """Tell whether results are the same but for rounding, which depends on a row's place in a matrix."""
+    if not tensor.is_floating_point():
+        return bool(torch.equal(tensor, other))
+    size = float(tensor.abs().max()) if tensor.numel() else 0.0
+    return math.isfinite(size) and bool(((tensor - other).abs().max() <= _CLOSE * size) if tensor.numel() else True)
