@@ -231,7 +231,7 @@ def judge(one: dict[str, Any]) -> dict[str, Any]:
     """A program's row, from what was recorded and timed: the prediction is that of the finding at the fault's line or, where
     no finding names the line, of the first."""
     found, measured = one["findings"], gain(one["runs"])
-    file = one.get("file", "before.py")
+    file = Path(one.get("file", "before.py")).name
     strict, wide = rank(found, [one["line"]], file), rank(found, [one["line"], *one["also"]], file)
     place = strict or wide
     chosen = found[place - 1] if place else (found[0] if found else None)
