@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +18,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.data import dataloader
 
-from advisor.record.loops import Loops, Turn, caller
+from advisor.record.loops import Loops, caller
 from advisor.record.settings import Settings
 from advisor.record.steps import CALLS, TURNS, Steps
 
@@ -44,8 +45,7 @@ class Hooks:
         self._handles: list[Any] = []
         self._calls: list[Any] = []
         self._loops = Loops()
-        self.calling: tuple[Any, Any, Any] | None = None
-        """The module, arguments and options of the call that begins a step, while that is told."""
+        self._classes: list[tuple[Any, Any, Any]] = []
         self._loading = self._updating = self._call_depth = self._optimizer_steps = 0
 
     def _listens(self) -> bool:
@@ -75,7 +75,7 @@ class Hooks:
 
     def remove(self) -> None:
         """Put everything back as it was."""
-        self._stop_watching_calls()
+        self.forget_calls()
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
@@ -232,35 +232,38 @@ class Hooks:
 
     # ---- calls of modules, while there is no better sign of a step
 
-    def _call_begins(self, module: Any, inputs: Any) -> None:
+    def _call_begins(self, module: Any, _inputs: Any) -> None:
         if self._steps is not None and self._listens():
             if not self._call_depth:
-                self._begins_step(module, inputs, {}, self._loops.look(caller()))
-                # Hooks on all modules cost time in each of them; from here on one will do.
+                self._steps.call(id(module), self._loops.look(caller()))
+                # Hooks on all modules cost time in each of them; from here on the class of one will do: for turns of a loop,
+                # that of the first that a turn calls.
                 if self._steps.loop is not None:
-                    # The first that a turn calls. The frames are looked at on, so that what it is called from is known.
                     self._remove_calls()
-                    self._calls.append(module.register_forward_pre_hook(self._first_called, with_kwargs=True))
+                    self._watch_class(module)
                     return
                 if self._steps.unit == CALLS and self._steps.root == id(module):
                     self.forget_calls()
-                    self._calls.append(module.register_forward_pre_hook(self._root_called, with_kwargs=True))
+                    self._watch_class(module)
                     return
             self._call_depth += 1
 
-    def _root_called(self, module: Any, args: Any, options: Any) -> None:
-        self._begins_step(module, args, options, ())
+    def _watch_class(self, module: Any) -> None:
+        """Hear of the calls of a module. By its class: a hook on it would go along where the program copies or saves it."""
+        kind, number = type(module), id(module)
+        own = vars(kind).get("__call__")
 
-    def _first_called(self, module: Any, args: Any, options: Any) -> None:
-        self._begins_step(module, args, options, self._loops.look(caller()) if self._listens() else ())
+        def __call__(called: Any, *args: Any, **options: Any) -> Any:
+            if id(called) == number and self._steps is not None and self._listens():
+                loops = self._loops.look(sys._getframe(1)) if self._steps.loop is not None else ()
+                self._steps.call(number, loops)
+            if own is not None:
+                return own(called, *args, **options)
+            above: Any = super(kind, called)
+            return above.__call__(*args, **options)
 
-    def _begins_step(self, module: Any, args: Any, options: Any, loops: tuple[Turn, ...]) -> None:
-        if self._steps is not None and self._listens():
-            self.calling = module, args, options
-            try:
-                self._steps.call(id(module), loops)
-            finally:
-                self.calling = None
+        kind.__call__ = __call__
+        self._classes.append((kind, own, __call__))
 
     def _call_ends(self, _module: Any, _inputs: Any, _output: Any) -> None:
         if self._listens():
@@ -279,4 +282,12 @@ class Hooks:
         for handle in self._calls:
             handle.remove()
         self._calls.clear()
+        for kind, own, replacement in self._classes:
+            if vars(kind).get("__call__") is not replacement:
+                continue
+            if own is None:
+                del kind.__call__
+            else:
+                kind.__call__ = own
+        self._classes.clear()
         self._call_depth = 0

@@ -92,7 +92,7 @@ class Repeats:
         if vars(module)["__call__"] is self._replacement:
             module.__call__ = self._original
         self._original = None
-        if self._running:  # the call that is to begin the next step
+        if self._running:  # a call that has not ended: that in which the next step begins
             del self._calls[self._running[0] :]
         if self._spent <= _MOST_SECONDS:
             self.found = self._summary()
@@ -117,19 +117,6 @@ class Repeats:
             raise
         self._leave(call, args, options, output, began, before)
         return output
-
-    def begin_inside(self, module: Any, args: tuple[Any, ...], options: dict[str, Any]) -> None:
-        """Watch a call that has begun before the watching did: that of the module whose call begins the step."""
-        if self._original is None:
-            return
-        call, before = self._enter(module, args, options, sys._getframe(1))
-        began = time.perf_counter()
-
-        def ended(_module: Any, _args: Any, output: Any) -> None:
-            handle.remove()
-            self._leave(call, args, options, output, began, before)
-
-        handle = module.register_forward_hook(ended)
 
     def _enter(self, module: Any, args: Any, options: Any, frame: Any) -> tuple[_Call, float]:
         """Note the begin of a call; return it, and what was spent on comparing so far."""

@@ -26,33 +26,44 @@ def repeated(torch: Any, inputs: Any, output: Any) -> float:
     """Return the share of a call's rows that are the same as an earlier row; 0 where few are, or it cannot be told."""
     tensors = list(_tensors(torch, inputs))
     rows = next((tensor.shape[0] for tensor in tensors if tensor.dim() > 1), 0)
-    given = [tensor for tensor in tensors if tensor.dim() and tensor.shape[0] == rows]
-    returned = [tensor for tensor in _tensors(torch, output) if tensor.dim() and tensor.shape[0] == rows]
-    if not 1 < rows <= _MOST_ROWS or not returned or not all(map(_is_plain, given + returned)):
-        return 0.0
-    bytes_ = [_row_bytes(tensor) for tensor in given]
-    if not any(size >= _LEAST_BYTES and tensor.is_floating_point() for size, tensor in zip(bytes_, given, strict=True)):
-        return 0.0
-    if sum(bytes_) * rows > _MOST_BYTES:
+    given, returned = (
+        [each for each in part if each.dim() and each.shape[0] == rows] for part in (tensors, _tensors(torch, output))
+    )
+    if (
+        not 1 < rows <= _MOST_ROWS
+        or not returned
+        or not all(map(_is_plain, given + returned))
+        or not _is_work(given, rows)
+    ):
         return 0.0
     with torch.no_grad():
-        # Rows of one number throughout stand for nothing: padding, or an input made up to time a model.
-        tells = torch.zeros(rows, dtype=torch.bool)
-        for tensor in given:
-            flat = tensor.detach().reshape(rows, -1)
-            if tensor.is_floating_point() and flat.shape[1]:
-                tells |= flat.amax(1) != flat.amin(1)
+        told = _told_apart(torch, given, rows)
         # Of most batches a few numbers of each row tell that they differ.
         for probed in (True, False):
-            first = _first_of(torch, given, rows, probed)
-            share = (
-                sum(at < row and tell for row, (at, tell) in enumerate(zip(first, tells.tolist(), strict=True))) / rows
-            )
+            first = _first_of(given, rows, probed)
+            share = sum(at < row and tells for row, (at, tells) in enumerate(zip(first, told, strict=True))) / rows
             if share < LEAST_SHARE:
                 return 0.0
         same = torch.tensor(first)
         alike = all(_is_close(torch, tensor.detach(), tensor.detach()[same]) for tensor in returned)
     return share if alike else 0.0
+
+
+def _is_work(given: list[Any], rows: int) -> bool:
+    """Tell whether a row is large enough to be work, and all of them small enough to be compared."""
+    sizes = [_row_bytes(tensor) for tensor in given]
+    large = (size >= _LEAST_BYTES and each.is_floating_point() for size, each in zip(sizes, given, strict=True))
+    return sum(sizes) * rows <= _MOST_BYTES and any(large)
+
+
+def _told_apart(torch: Any, given: list[Any], rows: int) -> list[bool]:
+    """Return which rows are not of one number throughout: that is padding, or an input made up to time a model."""
+    told = torch.zeros(rows, dtype=torch.bool)
+    for tensor in given:
+        flat = tensor.detach().reshape(rows, -1)
+        if tensor.is_floating_point() and flat.shape[1]:
+            told |= flat.amax(1) != flat.amin(1)
+    return list(told.tolist())
 
 
 def _tensors(torch: Any, value: Any, depth: int = 0) -> Iterator[Any]:
@@ -71,7 +82,7 @@ def _row_bytes(tensor: Any) -> int:
     return int(math.prod(tensor.shape[1:]) * tensor.element_size())
 
 
-def _first_of(torch: Any, tensors: list[Any], rows: int, probed: bool) -> list[int]:
+def _first_of(tensors: list[Any], rows: int, probed: bool) -> list[int]:
     """Return for each row the first one that is the same; by some of each row's numbers only, where *probed*."""
     digests = [hashlib.blake2b(digest_size=16) for _ in range(rows)]
     for tensor in tensors:

@@ -175,8 +175,6 @@ class Session:
         ):
             self._repeats = Repeats(torch)
             self._repeats.start()
-            if self._hooks.calling is not None:
-                self._repeats.begin_inside(*self._hooks.calling)
 
     def _around(self, own: bool) -> None:
         self._hooks.own_profiler = own

@@ -142,7 +142,8 @@ class Steps(Generic[Stamp]):
         calls = self._calls[module] = self._calls.get(module, 0) + 1
         if self.loop is not None:
             if any(turned for loop, turned in loops if loop == self.loop):
-                self.turned()
+                self._count(TURNS)
+                self._begin()
             return
         if self._called_at is None:
             self._called_at = self._now()
@@ -150,7 +151,7 @@ class Steps(Generic[Stamp]):
             if turned or loop not in self._turns:
                 self._turns.setdefault(loop, []).append(self._clock())
         if self.unit == TURNS or (
-            self.unit is None and calls > self.skip and not self._counts[BATCHES] and not self.trains
+            self.unit is None and calls >= self.skip and not self._counts[BATCHES] and not self.trains
         ):
             self._decide(loops)
             if self.loop is not None:
@@ -165,7 +166,7 @@ class Steps(Generic[Stamp]):
         waited = sum(self._calls.values()), self._now() - (self._called_at or 0.0)
         for loop, turned in loops:
             turns = len(self._turns[loop])
-            if turns > self.skip:
+            if turns >= self.skip:
                 if turns == max(self._calls.values()) and self.unit is None:
                     break  # each turn calls each module once
                 if turned:
@@ -173,7 +174,6 @@ class Steps(Generic[Stamp]):
                     self._stamps[TURNS] = self._turns[loop]
                     self._turns = {}
                     self._counts[TURNS] = turns
-                    self._begin()
                 return
             if any(spent < enough for spent, enough in zip(waited, WAIT if turns == 1 else LONGEST_WAIT, strict=True)):
                 return
@@ -188,11 +188,6 @@ class Steps(Generic[Stamp]):
             and any(len(stamps) > 1 for stamps in self._turns.values())
             and self.count(CALLS) > self.skip
         )
-
-    def turned(self) -> None:
-        """Note that the loop whose turns are the steps turned."""
-        self._count(TURNS)
-        self._begin()
 
     @property
     def root(self) -> int:

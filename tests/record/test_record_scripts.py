@@ -219,6 +219,24 @@ def test_loops_of_other_shapes(tmp_path: Path, loop: str, said: str) -> None:
     assert steps_in(tmp_path) == 5
 
 
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for _ in range(40): out = model(torch.ones(2, 4)); copies.append(copy.deepcopy(model)); torch.save(model, 'm.pt')",
+        "for _ in range(40):\n    for _ in range(3): out = model(torch.ones(2, 4))\n"
+        "    copies.append(copy.deepcopy(model)); pickle.dumps(model)",
+    ],
+    ids=["calls", "turns"],
+)
+def test_a_model_whose_calls_are_watched_can_be_copied_and_saved(tmp_path: Path, loop: str) -> None:
+    """Quantization copies the model that it converts. A copy's calls are no steps, and it has nothing of ours."""
+    script = "import copy, pickle\n" + HEAD + "model, copies = nn.Sequential(nn.Linear(4, 4)), []\n" + loop
+    script += "\nprint(any(each._forward_pre_hooks or each._forward_hooks for each in copies), '__call__' in vars(nn.Sequential))"
+    done = record_script(script, tmp_path)
+    assert "recorded 5 steps" in done.stderr
+    assert done.stdout == "False False\n"
+
+
 def test_a_compiled_model_is_compiled_once_as_without_the_recorder(tmp_path: Path) -> None:
     script = HEAD + (
         "model = torch.compile(nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1)), backend='eager', dynamic=False)\n"

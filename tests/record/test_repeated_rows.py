@@ -103,25 +103,14 @@ def test_the_place_is_the_outermost_call_with_such_rows() -> None:
     assert 0.0 < found[0][3] <= 0.75
 
 
-def test_a_step_that_begins_with_a_call_has_that_call() -> None:
+def test_a_call_in_which_the_watching_ends_belongs_to_the_next_step() -> None:
     layer, x = nn.Linear(32, 8), torch.randn(2, 32).repeat(4, 1)
     watch = repeats.Repeats(torch)
-    handles = []
-
-    def begins(module: Any, args: Any) -> None:
-        if not handles[1:]:
-            watch.start()
-            watch.begin_inside(module, args, {})
-            handles.append(None)
-        else:
-            watch.stop()
-
-    handles.append(layer.register_forward_pre_hook(begins))
-    for _ in range(2):
-        layer(x)
-    # The call in which the watching ended belongs to the next step.
+    watch.start()
+    layer(x)
+    layer.register_forward_pre_hook(lambda *_: watch.stop())
+    layer(x)
     assert watch.found is not None
     assert [(entry.module, entry.calls, entry.repeats, entry.share) for entry in watch.found] == [
         ("Linear", 1, 1, 0.75)
     ]
-    assert not layer._forward_hooks
