@@ -118,7 +118,7 @@ class Forked:
 
 
 def printed(text: str) -> dict[str, Any]:
-    """Figures that a program printed last: a line of JSON with "ms", or a line that gives its step ("mean step 12.3 ms").
+    """Figures that a program printed last: a line of JSON with "ms", or a line that gives its step ("step 12.3 ms").
 
     Raises ValueError where there is neither.
     """
@@ -127,7 +127,7 @@ def printed(text: str) -> dict[str, Any]:
         figures: dict[str, Any] = json.loads(lines[-1])
         return figures
     except ValueError:
-        spoken = [match for line in lines if (match := re.fullmatch(r"mean step ([\d.]+) ms", line))]
+        spoken = [match for line in lines if (match := re.fullmatch(r"(?:mean |median )?step ([\d.]+) ms", line))]
         if not spoken:
             raise
     return {"ms": float(spoken[-1][1])}

@@ -43,6 +43,7 @@ def attend(
     bias: bool = False,
     fused: bool = False,
     mask_of_keys: bool = False,
+    mask: bool = False,
     dtype: str = "float",
     train: bool = True,
     us: float = 1000,
@@ -66,6 +67,8 @@ def attend(
                 b.run("aten::mul", us / 4, [scores, []], seq + 2, dtype)
                 if bias:
                     b.run("aten::add", us / 4, [scores, [1, HEADS, length, length], []], seq + 3)
+                if mask:
+                    b.run("aten::masked_fill", us / 4, [scores, [length, length], []], seq + 6, dtype)
                 b.run("aten::_softmax", us / 2, [scores, [], []], seq + 4, dtype)
                 if dropout:
                     b.run("aten::bernoulli_", us / 4, [scores, [], []])
@@ -80,6 +83,23 @@ def attend(
                 b.run("MulBackward0", us / 2, [scores], seq + 2, late=True)
                 b.run("BmmBackward0", 2 * us, [flat], seq + 1, late=True)
     return b
+
+
+# 8.4 MB, on which a mask is filled in: between the products 1 ms forward and 1.5 backward; the products 2 and 4.
+@fires(cost_ms=8.5, occurrences=3, severity="high")
+def causal_attention_on_small_scores() -> TraceBuilder:
+    return attend(256, mask=True)
+
+
+@quiet
+def small_scores_without_a_mask() -> TraceBuilder:
+    return attend(256)
+
+
+# 8.4 MB in 32 times as many heads.
+@quiet
+def a_mask_on_short_sequences() -> TraceBuilder:
+    return attend(128, mask=True)
 
 
 # Between the products 0.75 ms forward and 1.5 backward; the products 2 and 4: 8.25 ms of 20.75. The scores take 32 MB, so that

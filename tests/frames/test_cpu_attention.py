@@ -75,7 +75,7 @@ def test_inference_has_the_forward_alone(tmp_path: Path) -> None:
     [
         ({"dropout": True}, "dropout"),
         ({"bias": True}, "bias-gradient"),
-        ({"bias": True, "train": False}, "plain"),  # nothing learns in inference
+        ({"bias": True, "train": False}, "masked"),  # nothing learns in inference
     ],
 )
 def test_a_word_on_what_keeps_it_from_being_fused(options: dict[str, bool], detail: str, tmp_path: Path) -> None:

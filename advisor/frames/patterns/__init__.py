@@ -84,7 +84,7 @@ SCHEMA = Schema(
              "host-sampling: the operators that chose; compiled-copy: the operators of the kernel, or that copied; "
              "product-order: alone, or added to another matrix; weight-norm: weight norm or spectral norm; "
              "unmerged-adapter: in the layer's type, or in another type; "
-             "attention, on the CPU: plain, or what it is not fused with there (dropout, bias-gradient); "
+             "attention, on the CPU: plain, masked, or what it is not fused with there (dropout, bias-gradient); "
              "unused-gradients: never updated (by any step) or dropped (before the step of the optimizer that they are for); "
              "pairwise: products, squared differences or absolute differences; repeated-copy: product, elements or index, which "
              "take it; copied-buffer: shifted or grown; one-hot: rows, or sums of rows; enlarged: upsampled or repeated before, "

@@ -23,6 +23,8 @@ _BYTES = {"float": 4}
 """Bytes of an element, of types for which a fused operator was measured."""
 # Without shapes only what lies close together, and is pointwise throughout, is taken for attention.
 _MOST_BETWEEN = 12
+_MASKS = frozenset({"aten::masked_fill", "aten::masked_fill_", "aten::where"})
+_ADDS = frozenset({"aten::add", "aten::add_"})
 _BETWEEN = frozenset({"softmax", "elementwise", "copy", "random", "triton"})
 
 
@@ -218,12 +220,24 @@ def _on_cpu(tree: Tree, softmaxes: Ints, first: Ints, second: Ints, scores: Ints
     inner = inner.where(tree.codes_of("aten::sum".__eq__)[host.name[inner.index]] & (host.group[inner.index] == OP))
     inner = inner.where(tree.shapes.column(tree.dims(inner.index), largest) == scores[inner.row])
     biased = np.bincount(inner.row, minlength=size) > 0
+    masked = np.bincount(own.row[_masks(tree, own)], minlength=size) > 0
     return OnCpu(
         ops,
         replaced,
         {"bytes": np.where((scores > 0) & (width > 0), scores * width, -1)},
-        np.where(random, "dropout", np.where(biased, "bias-gradient", "plain")).tolist(),
+        np.select([random, biased, masked], ["dropout", "bias-gradient", "masked"], "plain").tolist(),
     )
+
+
+def _masks(tree: Tree, own: Pairs) -> Bools:
+    """Flag the operators that mask scores: they fill, choose, or add what is broadcast along them."""
+    added = tree.codes_of(_ADDS.__contains__)[tree.host.name[own.index]]
+    smaller = tree.shapes.column(tree.dims(own.index), lambda operands: min(map(size_of, operands[:2]), default=-1))
+    largest_ = tree.shapes.column(tree.dims(own.index), largest)
+    flagged: Bools = tree.codes_of(_MASKS.__contains__)[tree.host.name[own.index]] | (
+        added & (smaller > 1) & (smaller < largest_)
+    )
+    return flagged
 
 
 def _outermost(tree: Tree, products: Ints) -> Ints:
