@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-LEAST_SHARE = 0.3
+LEAST_SHARE = 0.5
 """Rows that are there already, of all, from which on a call counts."""
 _LEAST_BYTES = 64
 """A row of less, such as a token's number or a flag, is often there twice, and is no work to speak of."""

@@ -14,6 +14,9 @@ from advisor.gating.division.side import Side
 from advisor.results.division import Division, Part, Unit
 from advisor.results.sites import Site, Sites
 
+_CAUSE = 1 / 3
+"""Share of what leads, the same work that takes longer, from which on work of another kind comes before it."""
+_OTHER_WORK = frozenset({"type", "shape", "layout", "operator", "kernel", "calls", "appeared", "vanished"})
 _SMALL = 0.002
 """Share of all changes' absolute values below which a part is not listed."""
 _MOST = 60
@@ -108,6 +111,20 @@ def _listed(parts: Sequence[Part], change: float) -> tuple[list[Part], float, in
     ordered = sorted(
         parts, key=lambda part: (not part.real, part.change_ms * change < 0, -abs(part.change_ms), part.label)
     )
+    # What the program does in another way may be why the same work beside it takes longer, and is never that work's effect.
+    lead = ordered[0] if ordered else None
+    if lead is not None and lead.real and lead.reason == "slower":
+        least = _CAUSE * abs(lead.change_ms)
+        ordered.sort(
+            key=lambda part: (
+                not (
+                    part.real
+                    and part.reason in _OTHER_WORK
+                    and part.change_ms * lead.change_ms > 0
+                    and abs(part.change_ms) >= least
+                )
+            )
+        )
     total = math.fsum(abs(part.change_ms) for part in ordered)
     kept = [part for part in ordered if part.real or abs(part.change_ms) >= _SMALL * total][:_MOST]
     rest = [part for part in ordered if part not in kept]

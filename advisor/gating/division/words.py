@@ -11,6 +11,7 @@ from advisor.gating.division.families import is_compiled
 from advisor.gating.division.side import Side
 from advisor.results.division import Reason
 
+_ANONYMOUS = "(anonymous namespace)::"
 _ARGUMENTS = re.compile(r"[<(].*$")
 _LONGEST = 60
 _CAUSES = {
@@ -70,7 +71,13 @@ def _kernel(change: Change) -> str:
     before, after = change.before, change.after
     if change.lead.copies:
         return f"from or to {_memory(after)} memory, where it was {_memory(before)}{_and_calls(change)}"
-    return f"another kernel: {_first(before, after)} → {_first(after, before)}{_and_calls(change)}"
+    was, now = _first(before, after), _first(after, before)
+    if _short(was) == _short(now):
+        differing = [pair for pair in zip(_template(was), _template(now), strict=False) if pair[0] != pair[1]]
+        if differing:
+            was, now = (", ".join(dict.fromkeys(side)) for side in zip(*differing, strict=True))
+            return f"{_short(_first(after, before))} with other parameters: {was} → {now}{_and_calls(change)}"
+    return f"another kernel: {_short(was)} → {_short(now)}{_and_calls(change)}"
 
 
 def _layout(change: Change) -> str:
@@ -141,10 +148,15 @@ def _memory(side: Side) -> str:
 
 def _first(side: Side, other: Side) -> str:
     own = [name for name, _ in side.kernels.most_common() if name not in other.kernels]
-    return _short((own or list(side.kernels))[0])
+    return (own or list(side.kernels))[0]
+
+
+def _template(name: str) -> list[str]:
+    """Return the parameters of a kernel's template, as they stand between its commas."""
+    return [part.strip(" <>") for part in name.partition("<")[2].partition(">")[0].split(",")]
 
 
 def _short(name: str) -> str:
     """Return a kernel's name without its arguments and those of its template."""
-    head = _ARGUMENTS.sub("", name.removeprefix("void "))
+    head = _ARGUMENTS.sub("", name.removeprefix("void ").replace(_ANONYMOUS, ""))
     return f"{head[:_LONGEST]}…" if len(head) > _LONGEST else head

@@ -39,8 +39,7 @@ def lines(division: Division, most: int = _LINES) -> list[str]:
 
 def _grouped(division: Division, *, slower: bool) -> list[Part]:
     """Return the parts beyond noise that got slower, or those that got faster, the most first."""
-    real = [part for part in division.parts if part.real and (part.change_ms > 0) == slower]
-    return sorted(real, key=lambda part: -abs(part.change_ms))
+    return [part for part in division.parts if part.real and (part.change_ms > 0) == slower]
 
 
 def blocks(division: Division | None, detail: Detail, *, failed: bool = False) -> Iterator[Block]:
