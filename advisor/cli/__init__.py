@@ -64,6 +64,28 @@ def _stands_for_analysis(word: str) -> bool:
     return not word.startswith("-") and (os.path.exists(word) or word.endswith(_TRACES))
 
 
+class _Flushing:
+    """Writes out what a command printed, where a reader that went away can still be told from a bug; ``result`` says so then."""
+
+    result: Any = None
+
+    def __enter__(self) -> _Flushing:
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
+        try:
+            if error is None and sys.stdout is not None and not sys.stdout.closed:  # a recorded script may close it
+                sys.stdout.flush()
+        except BrokenPipeError as broken:
+            error = broken
+        if not isinstance(error, BrokenPipeError):
+            return False
+        # What is still in the buffer would raise once more while Python shuts down.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        self.result = EXIT_BROKEN_PIPE
+        return True
+
+
 class Commands(click.Group):
     """A group whose commands are imported one by one, and whose errors become exit codes."""
 
@@ -106,15 +128,9 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        try:
-            result = super().invoke(ctx)
-            if sys.stdout is not None and not sys.stdout.closed:  # a recorded script may close it
-                sys.stdout.flush()  # here, where a reader that went away can still be told from a bug
-        except BrokenPipeError:
-            # What is still in the buffer would raise once more while Python shuts down.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return EXIT_BROKEN_PIPE
-        return result
+        with _Flushing() as flushing:
+            flushing.result = super().invoke(ctx)
+        return flushing.result
 
     def main(
         self,
@@ -125,7 +141,8 @@ class Commands(click.Group):
         **extra: Any,
     ) -> Any:
         if not standalone_mode:
-            return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+            result = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+            return result() if callable(result) else result
         # What one run makes, its end frees; the collector would look at all modules again and again, a twentieth of the time.
         self._collects = gc.isenabled()
         gc.disable()
@@ -141,7 +158,13 @@ class Commands(click.Group):
         """Run the command, and exit."""
         try:
             code = super().main(args, prog_name or "advisor", complete_var, standalone_mode=False, **extra)
-        except click.Abort:
+            if callable(code):
+                # A program to record runs from here: what click has on the stack would be in each of its tracebacks, and make
+                # what formats those (anomaly detection does for each operator) take longer than it does alone.
+                with _Flushing() as flushing:
+                    flushing.result = code()
+                code = flushing.result
+        except (click.Abort, KeyboardInterrupt):
             sys.exit(EXIT_INTERRUPTED)
         except click.ClickException as error:
             complain(error.format_message())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import click
 
 from advisor.cli import completion
@@ -46,7 +49,7 @@ def command(
     force: bool,
     script: str,
     arguments: tuple[str, ...],
-) -> int:
+) -> Callable[[], int]:
     """Run SCRIPT, unmodified, and record some of its steps to a trace that advisor analyze reads.
 
     A step is an optimizer's step, or in inference a batch of a DataLoader, or without one a turn of the loop that calls the
@@ -69,7 +72,7 @@ def command(
     path = name_for(script.rpartition(".")[2] if module else script, output, rank())
     check_output(path, force=force)
     options = Options(path, steps, skip, "none" if no_stacks else STACKS[stacks], by, stop)
-    return record(script, arguments, options, _say, module=module, force=force)
+    return partial(record, script, arguments, options, _say, module=module, force=force)
 
 
 def _say(line: str) -> None:
