@@ -29,7 +29,9 @@ def _code() -> bytes:
 
 
 def name_of(parts: Iterable[object]) -> str:
-    """Return the name of the entry for rules that came from *parts*, each told by its ``repr``."""
+    """Return the name of the entry for rules that came from *parts*, each told by its ``repr``; empty where the cache is off."""
+    if folder() is None:
+        return ""
     digest = hashlib.sha256(_code())
     for part in parts:
         text = part if isinstance(part, bytes) else repr(part).encode("utf-8", "surrogatepass")
