@@ -92,19 +92,11 @@ class Store:
     def load(self, name: str) -> bytes | None:
         """Return an entry; None where there is none, or where it is not what was written: that one is removed."""
         entry = self.root / "traces" / name
-        try:
-            text = entry.read_bytes()
-        except OSError:
-            return None
-        if not self._is_private():
-            return None
-        data = memoryview(text)[_CHECK:]
-        if hashlib.sha256(data).digest() != text[:_CHECK]:
-            self.remove(name)
-            return None
-        with contextlib.suppress(OSError):
-            os.utime(entry)  # the last to be removed
-        return bytes(data)
+        data = self._read(entry)
+        if data is not None:
+            with contextlib.suppress(OSError):
+                os.utime(entry)  # the last to be removed
+        return data
 
     def save(self, name: str, data: bytes) -> None:
         """Write an entry. Raises ``CacheError``."""
@@ -121,12 +113,7 @@ class Store:
 
     def rules(self, name: str) -> bytes | None:
         """Return what was kept of rules; None where there is nothing, or something else than was written."""
-        try:
-            text = (self.root / "rules" / name).read_bytes()
-        except OSError:
-            return None
-        data = text[_CHECK:]
-        return data if self._is_private() and hashlib.sha256(data).digest() == text[:_CHECK] else None
+        return self._read(self.root / "rules" / name)
 
     def save_rules(self, name: str, data: bytes) -> None:
         """Keep rules, in place of the oldest of :data:`_MOST_RULES`. What cannot be written is not kept."""
@@ -160,6 +147,20 @@ class Store:
         for leftover in _files_in(self.root):
             if leftover.name.startswith(_BEGUN) and time.time() - _change_and_size(leftover)[0] > _ABANDONED_S:
                 _remove(leftover)
+
+    def _read(self, path: Path) -> bytes | None:
+        """Read what :meth:`_write` wrote behind its digest; None where it is not that: it is removed."""
+        try:
+            text = path.read_bytes()
+        except OSError:
+            return None
+        if not self._is_private():
+            return None
+        data = memoryview(text)[_CHECK:]
+        if hashlib.sha256(data).digest() != text[:_CHECK]:
+            _remove(path)
+            return None
+        return bytes(data)
 
     def _write(self, path: Path, *parts: bytes) -> None:
         """Write a file beside its place and move it there whole. Raises ``OSError``."""

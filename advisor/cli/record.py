@@ -10,8 +10,7 @@ import click
 from advisor.cli import completion
 from advisor.cli.options import force
 from advisor.record import STACKS, require_torch
-
-_UNITS = ("optimizer", "batches", "calls", "turns")
+from advisor.record.steps import UNITS
 
 
 @click.command(
@@ -26,7 +25,7 @@ _UNITS = ("optimizer", "batches", "calls", "turns")
 @click.option("--steps", type=click.IntRange(1, 1000), default=5, help="Steps to record [5].")
 @click.option("--skip", type=click.IntRange(1), default=5, help="Steps to leave out before: they warm up [5].")
 @click.option("--stop", is_flag=True, help="End the script once the recording is done.")
-@click.option("--by", type=click.Choice(_UNITS), help="What a step is, where the recorder guesses wrong.")
+@click.option("--by", type=click.Choice(UNITS), help="What a step is, where the recorder guesses wrong.")
 @click.option(
     "--stacks",
     type=click.Choice(list(STACKS)),

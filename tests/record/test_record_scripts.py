@@ -220,7 +220,7 @@ def test_loops_of_other_shapes(tmp_path: Path, loop: str, said: str) -> None:
 
 
 def test_few_frames_of_ours_are_around_the_script(tmp_path: Path) -> None:
-    """What formats tracebacks, as anomaly detection does for each operator, takes as long as without the recorder, nearly."""
+    """Formatting tracebacks, as anomaly detection does for each operator, takes nearly as long as without the recorder."""
     script = HEAD + "import traceback\nfor _ in steps(12): pass\nprint(len(traceback.format_stack()))\n"
     assert int(record_script(script, tmp_path).stdout) <= 10
 

@@ -114,15 +114,9 @@ def _listed(parts: Sequence[Part], change: float) -> tuple[list[Part], float, in
     # What the program does in another way may be why the same work beside it takes longer, and is never that work's effect.
     lead = ordered[0] if ordered else None
     if lead is not None and lead.real and lead.reason == "slower":
-        least = _CAUSE * abs(lead.change_ms)
         ordered.sort(
             key=lambda part: (
-                not (
-                    part.real
-                    and part.reason in _OTHER_WORK
-                    and part.change_ms * lead.change_ms > 0
-                    and abs(part.change_ms) >= least
-                )
+                not (part.real and part.reason in _OTHER_WORK and part.change_ms / lead.change_ms >= _CAUSE)
             )
         )
     total = math.fsum(abs(part.change_ms) for part in ordered)
