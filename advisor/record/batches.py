@@ -69,17 +69,27 @@ class Batches:
         }
 
 
-def _whole_numbers(torch: Any, value: Any, depth: int = 0) -> Iterator[Any]:
-    """Yield the tensors of whole numbers in a batch."""
+def tensors(torch: Any, value: Any, depth: int = 0) -> Iterator[Any]:
+    """Yield the tensors in a batch, or in what a module is given: in dictionaries, lists and tuples, a few deep."""
     if isinstance(value, torch.Tensor):
-        if value.dtype in (torch.int64, torch.int32) and value.device.type == "cpu" and value.numel() <= _MOST_ELEMENTS:
-            yield value
+        yield value
         return
     held = getattr(value, "data", None)
     parts = held if isinstance(held, dict) else value  # tokenizers return a dictionary of their own
     if depth < _DEEPEST and isinstance(parts, dict | list | tuple):
         for part in list(parts.values() if isinstance(parts, dict) else parts)[:_MOST_TENSORS]:
-            yield from _whole_numbers(torch, part, depth + 1)
+            yield from tensors(torch, part, depth + 1)
+
+
+def _whole_numbers(torch: Any, batch: Any) -> Iterator[Any]:
+    """Yield the tensors of whole numbers in a batch that lie on the host."""
+    for tensor in tensors(torch, batch):
+        if (
+            tensor.dtype in (torch.int64, torch.int32)
+            and tensor.device.type == "cpu"
+            and tensor.numel() <= _MOST_ELEMENTS
+        ):
+            yield tensor
 
 
 def _rows(torch: Any, tensor: Any) -> Rows:

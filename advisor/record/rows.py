@@ -9,8 +9,9 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import math
-from collections.abc import Iterator
 from typing import Any
+
+from advisor.record.batches import tensors
 
 LEAST_SHARE = 0.5
 """Rows that are there already, of all, from which on a call counts."""
@@ -19,15 +20,14 @@ _LEAST_BYTES = 64
 _MOST_ROWS, _MOST_BYTES = 1 << 15, 1 << 26
 _PROBE = 64
 _CLOSE = 1e-3
-_DEEPEST, _MOST_PARTS = 4, 64
 
 
 def repeated(torch: Any, inputs: Any, output: Any) -> float:
     """Return the share of a call's rows that are the same as an earlier row; 0 where few are, or it cannot be told."""
-    tensors = list(_tensors(torch, inputs))
-    rows = next((tensor.shape[0] for tensor in tensors if tensor.dim() > 1), 0)
+    held = list(tensors(torch, inputs))
+    rows = next((tensor.shape[0] for tensor in held if tensor.dim() > 1), 0)
     given, returned = (
-        [each for each in part if each.dim() and each.shape[0] == rows] for part in (tensors, _tensors(torch, output))
+        [each for each in part if each.dim() and each.shape[0] == rows] for part in (held, tensors(torch, output))
     )
     if (
         not 1 < rows <= _MOST_ROWS
@@ -64,14 +64,6 @@ def _told_apart(torch: Any, given: list[Any], rows: int) -> list[bool]:
         if tensor.is_floating_point() and flat.shape[1]:
             told |= flat.amax(1) != flat.amin(1)
     return list(told.tolist())
-
-
-def _tensors(torch: Any, value: Any, depth: int = 0) -> Iterator[Any]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif depth < _DEEPEST and isinstance(value, dict | list | tuple) and len(value) <= _MOST_PARTS:
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _tensors(torch, part, depth + 1)
 
 
 def _is_plain(tensor: Any) -> bool:
