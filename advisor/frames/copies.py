@@ -38,6 +38,7 @@ SCHEMA = Schema(
         text("annotation", "innermost annotation around the call, but for the steps"),
         text("shapes", "shapes of the operator's inputs", "args.Input Dims"),
         flag("leads", "launched in a step of the host, and begins before all kernels that the same step launched"),
+        integer("launched_step", "", "the step that the host launched it in; `step` where its launch is unknown"),
     ),
 )
 
@@ -156,7 +157,18 @@ def build(context: Context) -> pd.DataFrame:
         "shapes": context.labels(context.op_column(launch, "dims"), context.shape_texts),
         "leads": _leads(context, rows),
     }
+    frame["launched_step"] = _launched_step(context, launch, np.asarray(frame["step"], np.int64))
     return pd.DataFrame(frame)
+
+
+def _launched_step(context: Context, launch: Ints, step: Ints) -> Ints:
+    """Find the step of the host in which each was launched: by the device's clock one that runs late is a later step's."""
+    recording = context.recording
+    if not recording.steps or not recording.host.size:
+        return step
+    begin = fetch(recording.host.start, launch)
+    inside = begin < max(part.end for part in recording.steps)
+    return np.where(launch < 0, step, np.where(inside, recording.host_step_of(begin), -1))
 
 
 def _annotations(context: Context, launch: Ints) -> Ints:

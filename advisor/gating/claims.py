@@ -14,6 +14,7 @@ from advisor.gating.alike import batches
 from advisor.results.analysis import Analysis, Finding
 from advisor.results.comparison import Answer, Claim
 from advisor.results.judgement import Check
+from advisor.views.metrics import STEP
 
 Facts = Mapping[str, bool | int | float | str | None]
 Evidence = Callable[[Facts, Facts], str | None]
@@ -21,6 +22,17 @@ Evidence = Callable[[Facts, Facts], str | None]
 _GONE = 0.1
 """Part of what there was that may be left of what a fix does away with."""
 _HALF = 0.5
+_SMALL = 0.01
+"""Part of what there was that is not worth a word."""
+_PER = {"step": "a step", "sample": "a sample", "window": "in the window"}
+_BY_BATCH = "memory/low-peak"
+"""The rule whose fix is a larger batch."""
+_ABOUT: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "transfer": (("copy", "blocking_copy"), "copies in all, and the waits for them, take"),
+    "data-loading": (("loader",), "waits for batches take in all"),
+    "sync": (("sync", "blocking_copy"), "waits for the device take in all"),
+}
+"""By category: the causes that its rules are about, and how their sum is called."""
 _OTHERWISE = "no mark of its fix is recorded: a part of it, or other work, did that"
 _UNTOLD = ("not_run", "error", "unknown")
 _ORDER: tuple[Answer, ...] = (
@@ -32,14 +44,15 @@ _ORDER: tuple[Answer, ...] = (
 )
 
 
-def claims(before: Analysis, after: Analysis, checks: Mapping[str, Check]) -> list[Claim]:
-    """Hold the fix of each finding of *before* against *after*."""
+def claims(before: Analysis, after: Analysis, checks: Mapping[str, Check], per: str = "step") -> list[Claim]:
+    """Hold the fix of each finding of *before* against *after*; all figures are those of a step, or of what else *per* says."""
     left = {finding.rule: finding for finding in after.findings}
     verdicts = baselines.verdicts(after)
     found = []
     for finding in before.findings:
         now, check = left.get(finding.rule), checks.get(finding.rule)
-        answer, because = _answer(finding, now, check, verdicts.get(finding.rule, "unknown"), before, after)
+        verdict = verdicts.get(finding.rule, "unknown")
+        answer, because = _answer(finding, now, check, verdict, before, after, per)
         found.append(
             Claim(rule=finding.rule, fix=finding.fix.title, verify=finding.fix.verify, answer=answer, because=because)
         )
@@ -47,19 +60,29 @@ def claims(before: Analysis, after: Analysis, checks: Mapping[str, Check]) -> li
 
 
 def _answer(
-    finding: Finding, now: Finding | None, check: Check | None, verdict: str, before: Analysis, after: Analysis
+    finding: Finding,
+    now: Finding | None,
+    check: Check | None,
+    verdict: str,
+    before: Analysis,
+    after: Analysis,
+    per: str,
 ) -> tuple[Answer, str]:
-    shown = _shown(finding.rule, before, after)
+    shown = _shown(finding.rule, before, after, per)
     fires = now is not None
     cost = check.base if check and check.base is not None else finding.cost_ms
     costs = check.now if check and check.now is not None else (now.cost_ms if now else 0.0)
-    figures = f"{change(cost, costs, 3)} a step" if cost else ""
+    figures = f"{change(cost, costs, 3)} {_PER[per]}" if cost else ""
+    if figures and shown:
+        figures = f"what the rule speaks of costs {figures}{_in_all(finding.category, before, after)}"
     if shown:
         return _applied(shown, fires, verdict, check, figures)
     if fires and check is not None and check.outcome == "improvement":
         return "cost fell", _with(figures, f"the rule still fires; {_OTHERWISE}")
     if fires:
         return "not applied", "the rule still fires"
+    if shown == "" and finding.rule == _BY_BATCH:
+        return "not applied", "the batch did not grow"
     if shown == "":
         return _unseen(verdict)
     if verdict in _UNTOLD:
@@ -93,12 +116,25 @@ def _with(shown: str, more: str) -> str:
     return f"{shown}; {more}" if more else shown
 
 
-def _shown(rule: str, before: Analysis, after: Analysis) -> str | None:
+def _in_all(category: str, before: Analysis, after: Analysis) -> str:
+    """Return what the causes that a category is about come to, on either side, where any of it is left.
+
+    A fix that does the same in a better way leaves nothing of what its rule looks for, and that is not all that there was.
+    """
+    causes, words = _ABOUT.get(category, ((), ""))
+    sums = [
+        sum(side.samples.parts.get(STEP.name, {}).get(cause, 0.0) for cause in causes) if side.samples else 0.0
+        for side in (before, after)
+    ]
+    return f"; {words} {change(sums[0], sums[1], 3)}" if sums[1] > _SMALL * sums[0] else ""
+
+
+def _shown(rule: str, before: Analysis, after: Analysis, per: str) -> str | None:
     """Return what shows that the rule's fix was applied; empty where it was not, None where nothing tells."""
     sides = (before.samples, after.samples)
     if sides[0] is None or sides[1] is None or not (sides[0].facts and sides[1].facts):
         return None
-    if rule == "memory/low-peak":
+    if rule == _BY_BATCH:
         batch = batches(sides[0].work, sides[1].work)
         return f"the batch grew {batch[0]:g} → {batch[1]:g}" if batch and batch[1] > batch[0] else ""
     if (evidence := _EVIDENCE.get(rule)) is not None:
@@ -106,7 +142,7 @@ def _shown(rule: str, before: Analysis, after: Analysis) -> str | None:
     if rule in _BY_ROWS and _same_device(before, after):
         rows = [side.rows.get(rule, 0.0) for side in sides if side is not None]
         if rows[0] and after.verdicts and rule in (*after.verdicts.passes, *(f.rule for f in after.findings)):
-            return f"{rows[0]:.4g} → {rows[1]:.4g} a step" if rows[1] <= _GONE * rows[0] else ""
+            return f"{rows[0]:.4g} → {rows[1]:.4g} {_PER[per]}" if rows[1] <= _GONE * rows[0] else ""
     return None
 
 

@@ -11,10 +11,12 @@ from advisor.counting import change
 from advisor.gating import baseline as baselines
 from advisor.gating.alike import batches, unlike
 from advisor.gating.baseline import Baseline
+from advisor.gating.by_sample import of_sample, rescaled
 from advisor.gating.checks import OUTCOMES
 from advisor.gating.checks import Comparison as Checks
 from advisor.gating.claims import claims
 from advisor.gating.division import divide
+from advisor.gating.significance import WITHIN
 from advisor.results.analysis import Analysis
 from advisor.results.comparison import (
     SCHEMA_VERSION,
@@ -27,7 +29,7 @@ from advisor.results.comparison import (
     Turn,
     Turned,
 )
-from advisor.results.division import Division
+from advisor.results.division import Division, Unit
 from advisor.results.judgement import Check
 from advisor.results.views import Grid
 from advisor.views.metrics import MEAN_STEP, STEP
@@ -37,32 +39,52 @@ _MOST = 15
 _SHARE = 0.10
 _STEP_SHARE = 0.002
 _NEAR = 1e-6
+_SMALL, _HALF = 0.1, 0.5
+"""Parts of a finding's cost: so little is none; of what is more than half there it is not said that it is new, or gone."""
+_PROBABLY = "beyond the spread of the steps at 95 %, and not at the 99 % that the gate asks for"
 
 
 def compare(before: Analysis, after: Analysis) -> Comparison:
-    """Put two analyses side by side; both hold samples and views. It never fails: what cannot be told is said so."""
-    base, now = baselines.make([before]), baselines.make([after])
-    checks = Checks(base, now, [after], {}).checks()
+    """Put two analyses side by side; both hold samples and views. It never fails: what cannot be told is said so.
+
+    Where the batch differs, all but the step itself is a sample's.
+    """
+    batch = _batch(before, after)
+    like = rescaled(after, batch[0] / batch[1]) if batch else after
+    base, now = baselines.make([before]), baselines.make([like])
+    checks = Checks(base, now, [like], {}).checks()
+    sides = (before, after)
+    if batch:
+        checks = [of_sample(check, batch[0]) for check in checks]
+        sides = (rescaled(before, 1 / batch[0]), rescaled(after, 1 / batch[1]))
     metrics = {check.name: _shift(check) for check in checks if check.kind == "metric"}
     rules = {check.name: check for check in checks if check.kind == "rule"}
-    division = _division(before, after)
-    step = _step(metrics, before, after)
-    items, hidden = _items(before, after)
+    division = _division(before, after, batch)
+    step = _step(metrics, before, after, batch)
+    items, hidden = _items(before, after, batch or (1.0, 1.0))
+    per: Unit = "sample" if batch else "step" if before.summary.steps and after.summary.steps else "window"
     return Comparison(
         schema_version=SCHEMA_VERSION,
         before=_side(before),
         after=_side(after),
         headline=_headline(step, division),
         unlike=[*baselines.differences(base.fingerprint, now.fingerprint), *unlike(base.work, now.work)],
+        per=per,
         division=division,
         step=step,
-        causes=list(_causes(base, now)),
+        causes=list(_causes(*(baselines.make([side]) for side in sides))),
         metrics=list(metrics.values()),
-        findings=_turns(before, after, rules),
-        claims=claims(before, after, rules),
+        findings=_turns(*sides, rules),
+        claims=claims(*sides, rules, per),
         items=items,
         hidden=hidden,
     )
+
+
+def _batch(before: Analysis, after: Analysis) -> tuple[float, float] | None:
+    """Return the samples a step on both sides where they differ, and that is sure; None else."""
+    sides = (before.samples, after.samples)
+    return batches(sides[0].work, sides[1].work) if sides[0] is not None and sides[1] is not None else None
 
 
 def _side(analysis: Analysis) -> Side:
@@ -92,16 +114,16 @@ def _shift(check: Check) -> Shift:
     )
 
 
-def _division(before: Analysis, after: Analysis) -> Division | None:
+def _division(before: Analysis, after: Analysis, batch: tuple[float, float] | None) -> Division | None:
     """Divide the difference; None where a side holds no steady work."""
     sides = (before.samples, after.samples)
     if sides[0] is None or sides[1] is None or sides[0].sites is None or sides[1].sites is None:
         return None
-    return divide(sides[0].sites, sides[1].sites, batches(sides[0].work, sides[1].work))
+    return divide(sides[0].sites, sides[1].sites, batch)
 
 
-def _step(metrics: dict[str, Shift], before: Analysis, after: Analysis) -> Shift:
-    """Return the step as `analyze` has it on either side, with what the gate would say of it."""
+def _step(metrics: dict[str, Shift], before: Analysis, after: Analysis, batch: tuple[float, float] | None) -> Shift:
+    """Return the step as `analyze` has it on either side, with what the gate would say of it, or of a sample."""
     step, mean = metrics.pop(STEP.name), metrics.get(MEAN_STEP.name)
     sides = (before.samples, after.samples)
     if sides[0] is None or sides[1] is None or sides[0].sites is None or sides[1].sites is None:
@@ -109,8 +131,8 @@ def _step(metrics: dict[str, Shift], before: Analysis, after: Analysis) -> Shift
     figures = [side.sites.step_ms for side in sides if side is not None and side.sites is not None]
     median = step.before is not None and step.after is not None
     near = median and all(
-        abs(figure - value) <= _NEAR * figure
-        for figure, value in zip(figures, (step.before or 0, step.after or 0), strict=True)
+        abs(figure - value * size) <= _NEAR * figure
+        for figure, value, size in zip(figures, (step.before or 0, step.after or 0), batch or (1, 1), strict=True)
     )
     # Where steps are uneven the typical step is their mean: that is what is decided then.
     check = step if near or mean is None else mean
@@ -141,7 +163,13 @@ def _headline(step: Shift, division: Division | None) -> str:
         "same": "probably faster" if step.note else "no slower",
         "inconclusive": "not certain",
     }
-    return f"{words[step.outcome]}: {moved}" + (f"; {step.note}" if step.note else "")
+    word, note = words[step.outcome], step.note
+    width = division.noise_ms if division is not None else None
+    if note and division is not None and width is not None and abs(division.change_ms) > width:
+        # The gate allows itself one error in a hundred, and the division below one in twenty.
+        word = "probably slower" if division.change_ms > 0 else "probably faster"
+        note = _PROBABLY if note.endswith(WITHIN) else note
+    return f"{word}: {moved}" + (f"; {note}" if note else "")
 
 
 def _signed(percent: float) -> str:
@@ -176,28 +204,39 @@ def _turns(before: Analysis, after: Analysis, checks: dict[str, Check]) -> list[
         finding = now or was
         assert finding is not None  # one of the two holds it
         pair = (verdicts[0].get(rule, "unknown"), verdicts[1].get(rule, "unknown"))
-        turn: Turn = "same"
-        if {"not_run", "error", "unknown"} & set(pair):
-            turn = "untold"
-        elif was is None:
-            turn = "new"
-        elif now is None:
-            turn = "fixed"
-        elif check is not None and check.outcome in ("regression", "improvement"):
-            turn = "worse" if check.outcome == "regression" else "better"
+        costs = (
+            check.base if check and check.base is not None else (was.cost_ms if was else None),
+            check.now if check and check.now is not None else (now.cost_ms if now else None),
+        )
+        untold = {"not_run", "error", "unknown"} & set(pair)
+        turn: Turn = "untold" if untold else _turn(was is not None, now is not None, costs, check)
         turns.append(
             Turned(
                 rule=rule,
                 title=finding.title,
                 turn=turn,
-                before_ms=check.base if check and check.base is not None else (was.cost_ms if was else None),
-                after_ms=check.now if check and check.now is not None else (now.cost_ms if now else None),
+                before_ms=costs[0],
+                after_ms=costs[1],
                 verdicts=pair,
                 where=finding.where[:1],
             )
         )
     order = ("new", "worse", "fixed", "better", "same", "untold")
     return sorted(turns, key=lambda row: order.index(row.turn))
+
+
+def _turn(fired: bool, fires: bool, costs: tuple[float | None, float | None], check: Check | None) -> Turn:
+    """Say what became of a finding: by its cost, for a rule that fires now may have passed just under its limit."""
+    was, now = (cost or 0.0 for cost in costs)
+    if not fired and was <= _SMALL * now:
+        return "new"
+    if not fires and now <= _SMALL * was:
+        return "fixed"
+    if check is not None and check.outcome in ("regression", "improvement"):
+        return "worse" if check.outcome == "regression" else "better"
+    if fired != fires and min(was, now) < _HALF * max(was, now):
+        return "worse" if now > was else "better"
+    return "same"
 
 
 # ---- kernels, operators, modules
@@ -225,9 +264,9 @@ def _sum(one: float | None, other: float | None) -> float | None:
 
 
 class _Table:
-    """Rows of a grid by name and shape, a step; ``least`` is the lightest that the grid still holds."""
+    """Rows of a grid by name and shape, one of *count* steps or samples; ``least`` is the lightest that the grid still holds."""
 
-    def __init__(self, grid: Grid | None, steps: int, gpu: str, host: str) -> None:
+    def __init__(self, grid: Grid | None, count: float, gpu: str, host: str) -> None:
         self.rows: dict[tuple[str, str], _Row] = {}
         self.least = 0.0
         if grid is None or not grid.rows:
@@ -241,8 +280,8 @@ class _Table:
             is_shape = parent >= 0 and heads[0] == "operator"
             key = (str(grid.rows[parent][0]), str(row[0])) if is_shape else (_path(grid, index), "")
             values = [_as_float(row[place]) if place >= 0 else None for place in places]
-            times = [None if value is None else value / steps for value in values]
-            calls = (_as_float(row[heads.index("calls")]) or 0.0) / steps
+            times = [None if value is None else value / count for value in values]
+            calls = (_as_float(row[heads.index("calls")]) or 0.0) / count
             self.rows[key] = self.rows.get(key, _Row()).plus(_Row(calls, *times))
         if grid.total > len(grid.rows):
             self.least = min((row.ms for row in self.rows.values()), default=0.0)
@@ -261,9 +300,13 @@ def _path(grid: Grid, index: int) -> str:
     return names[0] if len(names) == 1 else " / ".join(reversed(names))
 
 
-def _items(before: Analysis, after: Analysis) -> tuple[list[Item], dict[str, int]]:
-    """List the items that appeared, vanished or changed, the most first, of each kind; and count those left out."""
+def _items(before: Analysis, after: Analysis, batch: tuple[float, float]) -> tuple[list[Item], dict[str, int]]:
+    """List the items that appeared, vanished or changed, the most first, of each kind; and count those left out.
+
+    Of a step, or where its *batch* differs of a sample.
+    """
     step = before.summary.step_ms.median if before.summary.step_ms else before.summary.window_ms
+    step /= batch[0]
     kinds: tuple[tuple[Kind, str, str, str], ...] = (
         ("kernel", "kernels", "total", ""),
         ("operator", "operators", "GPU self", "host self"),
@@ -273,8 +316,8 @@ def _items(before: Analysis, after: Analysis) -> tuple[list[Item], dict[str, int
     hidden: dict[str, int] = {}
     for kind, name, gpu, host in kinds:
         tables = [
-            _Table(getattr(side.views, name) if side.views else None, max(1, side.summary.steps), gpu, host)
-            for side in (before, after)
+            _Table(getattr(side.views, name) if side.views else None, max(1, side.summary.steps) * size, gpu, host)
+            for side, size in ((before, batch[0]), (after, batch[1]))
         ]
         if not all(table.rows for table in tables):
             continue  # not recorded on a side: nothing of it appeared or vanished

@@ -37,6 +37,8 @@ _HOPEFUL = 0.10
 _CHANCE = 0.015
 _ALIKE = 0.7
 """Autocorrelation of neighbouring steps that bounds allow for."""
+WITHIN = ", but within its noise"
+"""End of what is said of a change whose direction is not certain."""
 QUIET_RUNS = 0.05
 """Spread between runs, as a share: two or three runs hardly show theirs, but it is hardly over this where they show less."""
 _REFUTED = 2.326
@@ -160,11 +162,11 @@ def _verdict(grown: float, threshold: float, likely: float, *, clear: bool) -> t
     if clear:
         return ("worse" if grown > 0 else "better"), ""
     if grown > threshold:
-        return "inconclusive", "worse, but within its noise"
+        return "inconclusive", f"worse{WITHIN}"
     if likely > 2 * threshold:
         return "inconclusive", "its noise would hide a regression that matters"
     # Here a regression is excluded, and that is what is asked: an improvement that is not certain is no question.
-    return "same", "" if -grown <= threshold else "better, but within its noise"
+    return "same", "" if -grown <= threshold else f"better{WITHIN}"
 
 
 def _too_few(before: int, after: int) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from advisor.results.analysis import Place
-from advisor.results.division import Division
+from advisor.results.division import Division, Unit
 from advisor.results.encoding import to_json
 from advisor.results.field import FilePath, Name, Text, Wording, doc
 
@@ -31,7 +31,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shift(msgspec.Struct, frozen=True, kw_only=True):
-    """One figure on both sides, a step."""
+    """One figure on both sides, of a step or of a sample."""
 
     name: Annotated[Name, doc("A metric of the gate, or a cause.")]
     meaning: Annotated[Wording, doc("What it is, in a few words.")]
@@ -51,8 +51,8 @@ class Turned(msgspec.Struct, frozen=True, kw_only=True):
     rule: Annotated[Name, doc("Id of the rule.")]
     title: Annotated[Text, doc("The finding in one line, the second side's where it has it.")]
     turn: Annotated[Turn, doc("What became of it; untold where the rule could not run on a side.")]
-    before_ms: Annotated[float | None, doc("Its cost on the first side, in ms a step; None where it is not known.")]
-    after_ms: Annotated[float | None, doc("Its cost on the second side, in ms a step; None where it is not known.")]
+    before_ms: Annotated[float | None, doc("Its cost on the first side, in ms; None where it is not known.")]
+    after_ms: Annotated[float | None, doc("Its cost on the second side, in ms; None where it is not known.")]
     verdicts: Annotated[tuple[Name, Name], doc("On each side: fires, passes, not_applicable, not_run, error, unknown.")]
     where: Annotated[list[Place], doc("The place that carries most of the cost; empty where none is known.")]
 
@@ -74,7 +74,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True):
-    """A kernel, an operator or a module that is not as it was; figures are per step."""
+    """A kernel, an operator or a module that is not as it was; figures are a step's or a sample's."""
 
     kind: Annotated[Kind, doc("What it is.")]
     name: Annotated[Text, doc("Its name; of a module, its path.")]
@@ -101,12 +101,19 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     after: Annotated[Side, doc("The second trace.")]
     headline: Annotated[Text, doc("What became of the step, in one line.")]
     unlike: Annotated[list[Text], doc("Why figures of the two need care; empty where they are alike.")]
+    per: Annotated[
+        Unit,
+        doc(
+            "What all figures but `step` and the sides' are of: a step; a sample, where the batch changed; a window without "
+            "steps."
+        ),
+    ] = "step"
     division: Annotated[
         Division | None,
         doc("The difference, divided over parts of the program; None where a side holds no steady work."),
     ]
-    step: Annotated[Shift, doc("The step.")]
-    causes: Annotated[list[Shift], doc("ms of each cause in a step, on average: they add up to the mean step.")]
+    step: Annotated[Shift, doc("The step; where the batch changed, its outcome is a sample's.")]
+    causes: Annotated[list[Shift], doc("ms of each cause on average: they add up to the mean step, or sample.")]
     metrics: Annotated[list[Shift], doc("The other metrics of the gate.")]
     findings: Annotated[list[Turned], doc("Findings of either side: new, worse, fixed, better, same, untold.")]
     claims: Annotated[list[Claim], doc("What the first side's fixes promise: what holds comes first.")]

@@ -170,11 +170,19 @@ def _pageable(trace: Trace, copies: pd.DataFrame) -> pd.Series[bool] | None:
 
 
 def _peak_memory(sampling: Sampling) -> Floats | None:
+    """Return the most that was allocated in each step of the host, which allocates; what a step begins with counts."""
     device = sampling.trace.device
     points = sampling.trace.frame("memory")
-    points = points[(points["device"] == device) & (points["step"] >= 0)]
+    points = points[points["device"] == device]
+    step = sampling.host_step(points) if sampling.trace.step_count else points["step"].to_numpy(np.int64)
+    level = points["allocated_bytes"].to_numpy(np.float64) / MB
     peak = np.zeros(sampling.count)
-    np.maximum.at(peak, points["step"].to_numpy(), points["allocated_bytes"].to_numpy(np.float64) / MB)
+    np.maximum.at(peak, step[step >= 0], level[step >= 0])
+    if sampling.trace.step_count and len(points):
+        when, begin = points["start_ns"].to_numpy(np.int64), sampling.steps["host_start_ns"].to_numpy(np.int64)
+        order = np.argsort(when, kind="stable")
+        before = np.searchsorted(when[order], begin, side="right") - 1
+        peak = np.maximum(peak, np.where(before >= 0, level[order][np.maximum(before, 0)], 0.0))
     return peak if device >= 0 and (peak > 0).all() else None
 
 

@@ -92,7 +92,8 @@ class Rows:
 
     def _inside(self, sampling: Sampling, rows: pd.DataFrame) -> tuple[pd.DataFrame, Ints, Floats]:
         """Take those of *rows* that lie inside the steps, with the step and the amount of each."""
-        step = rows["step"].to_numpy() if self.device_step else sampling.host_step(rows)
+        known = "step" if self.device_step else "launched_step" if "launched_step" in rows else ""
+        step = rows[known].to_numpy() if known and sampling.trace.step_count else sampling.host_step(rows)
         inside = (step >= 0) & (step < sampling.count)
         rows = rows.loc[inside]
         column, unit = self.amount or ("", 1.0)

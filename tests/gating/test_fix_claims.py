@@ -8,7 +8,10 @@ from support.comparisons import whole
 from support.paths import ROOT
 
 from advisor.gating.claims import claims
+from advisor.gating.compare import _turn as turn_of
 from advisor.gating.compare import compare
+from advisor.report import Options, render
+from advisor.report.comparison import FORMATS
 from advisor.results.analysis import Analysis
 from advisor.results.judgement import Check
 from advisor.results.samples import Samples
@@ -121,3 +124,72 @@ def test_where_the_batch_grew_a_sample_decides_and_comes_first(rungs: dict[str, 
     assert found.headline.startswith("1.33× as fast a sample: 840.5 → 631.3 µs a sample")
     assert found.division is not None
     assert found.division.per == "sample"
+
+
+@pytest.mark.study
+def test_where_the_batch_grew_every_figure_is_a_samples(rungs: dict[str, Analysis]) -> None:
+    """311 launches in a step of 32 samples and of 512; a step copies 308,285,440 bytes, however late the GPU gets to it."""
+    found = compare(rungs["rung2_pinned"], rungs["rung3_batch512"])
+    assert found.per == "sample"
+    figures = {shift.name: shift for shift in found.metrics}
+    launches, copied, peak = (figures[name] for name in ("launch_count", "copied_mb", "peak_memory_mb"))
+    assert (launches.before, launches.after) == (pytest.approx(311 / 32), pytest.approx(311 / 512))
+    assert launches.outcome == "better"
+    assert copied.after == pytest.approx((308_281_344 + 4096) / 1e6 / 512)
+    assert peak.after == pytest.approx(12_085.189088)
+    assert found.division is not None
+    assert sum(shift.after or 0.0 for shift in found.causes) == pytest.approx(found.division.after_ms, rel=0.01)
+    memsets = next(turned for turned in found.findings if turned.rule == "gradient/zeroing-memset")
+    assert (memsets.before_ms, memsets.after_ms) == (pytest.approx(0.328196 / 32), pytest.approx(0.328196 / 512))
+    claims = {claim.rule: claim.answer for claim in found.claims}
+    assert claims["gradient/zeroing-memset"] == "not applied"  # 62 calls, as before
+    text = render("text", found, Options(), FORMATS).decode()
+    assert "Figures a sample" in text
+    assert "calls a sample" in text
+    assert "a step;" not in text.partition("Figures a sample")[2]
+
+
+@pytest.mark.study
+def test_a_fix_is_said_with_what_is_left_and_nothing_that_nobody_saw(rungs: dict[str, Analysis]) -> None:
+    """Pinned copies take 1.56 ms: what was pageable is gone, the copies are not. And no trace holds a loss curve."""
+    pinned = {claim.rule: claim for claim in compare(rungs["rung1_workers"], rungs["rung2_pinned"]).claims}
+    assert pinned["transfer/pageable-copy"].because.endswith("and the waits for them, take 9.17 → 1.56 ms")
+    grown = compare(rungs["rung2_pinned"], rungs["rung3_batch512"])
+    assert "loss curve" not in render("text", grown, Options(), FORMATS).decode()
+
+
+@pytest.mark.study
+def test_a_batch_that_did_not_grow_is_no_larger_batch(rungs: dict[str, Analysis]) -> None:
+    """Back from rung 2 to rung 0 the rule of small batches is quiet, for the loader's wait is all that there is."""
+    claims = {claim.rule: claim for claim in compare(rungs["rung2_pinned"], rungs["rung0_baseline"]).claims}
+    assert (claims["memory/low-peak"].answer, claims["memory/low-peak"].because) == (
+        "not applied",
+        "the batch did not grow",
+    )
+
+
+@pytest.mark.study
+def test_what_one_side_has_in_every_step_is_named_however_little(rungs: dict[str, Analysis]) -> None:
+    """Memsets of 0.1 % of the step are gone: they are what the program's author did."""
+    found = compare(rungs["rung4_uint8"], rungs["rung5_set_to_none"])
+    assert found.headline.startswith("probably faster: 306.6 → 305.9 ms")
+    assert found.division is not None
+    first = found.division.parts[0]
+    assert (first.real, first.reason, first.label) == (True, "vanished", "Memset (Device) train.py:58 train")
+
+
+@pytest.mark.parametrize(
+    ("fired", "fires", "was", "now", "turn"),
+    [
+        (False, True, 0.0, 5.0, "new"),
+        (True, False, 5.0, 0.0, "fixed"),
+        (False, True, 0.0, 0.0, "new"),  # it owns no time
+        (False, True, 4.9, 5.1, "same"),  # its level lies between
+        (True, False, 5.1, 4.9, "same"),
+        (False, True, 9.0, 1.5, "better"),  # what outranked it is gone
+        (True, False, 5.0, 2.0, "better"),
+        (False, True, 2.0, 5.0, "worse"),
+    ],
+)
+def test_a_finding_is_new_where_its_cost_is(*, fired: bool, fires: bool, was: float, now: float, turn: str) -> None:
+    assert turn_of(fired, fires, (was, now), None) == turn

@@ -55,7 +55,7 @@ def part_of(
     change = sum(c.ms for c in group)
     real = beyond(
         change, width, whole.before.ms, step_ms, first.reason, on_cpu=on_cpu, alike=devices[0] == devices[1],
-        certain=first.reason == "waits" and steady(whole.before, whole.after),
+        alone=first.reason in ("waits", "appeared", "vanished") and steady(whole.before, whole.after),
     )  # fmt: skip
     lead = _lead(first)
     below = [] if alone or nested else [c for c in group[:_PARTS] if abs(c.ms) >= _SMALL * abs(change)]

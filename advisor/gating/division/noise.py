@@ -17,6 +17,8 @@ _CERTAIN: frozenset[Reason] = frozenset(
 )
 """Reasons that no noise makes: the programs differ."""
 _FLOOR_CERTAIN = 0.002
+_FLOOR_ALONE = 0.0005
+"""Of what one side has in each of its steps, and the other side in none."""
 _FLOOR = {"clock": 0.01, "slower": 0.01, "exposed": 0.02}
 _FLOOR_OF_WAITS = 0.02
 _OWN = {"clock": 0.03, "slower": 0.05, "exposed": 0.10}
@@ -57,15 +59,15 @@ def beyond(
     *,
     on_cpu: bool,
     alike: bool,
-    certain: bool,
+    alone: bool,
 ) -> bool:
     """Tell whether a change is beyond the noise of steps, and beyond what two runs of one program differ by.
 
     One run of each cannot show the latter: as the gate does, floors stand for it, a share of the step and one of the part.
-    On machines that are not *alike* nothing is expected to take as long; what one side lacks altogether is *certain*.
+    On machines that are not *alike* nothing is expected to take as long; what one side lacks altogether stands *alone*.
     """
-    certain = certain or reason in _CERTAIN
-    floor = step_ms * (_FLOOR_CERTAIN if certain else _FLOOR.get(reason, _FLOOR_OF_WAITS))
+    certain = alone or reason in _CERTAIN
+    floor = step_ms * (_FLOOR_ALONE if alone else _FLOOR_CERTAIN if certain else _FLOOR.get(reason, _FLOOR_OF_WAITS))
     own = 0.0 if certain else before_ms * _OWN.get(reason, _OWN_OF_WAITS)
     if not certain and alike:
         floor, own = (

@@ -127,9 +127,7 @@ def _calls(side: Side) -> str:
 def _units(side: Side) -> str:
     compiled = [name for name in side.units if is_compiled(name)]
     others = [name.removeprefix("aten::") for name, _ in side.units.most_common() if name and name not in compiled]
-    texts = (
-        [f"{len(compiled)} kernels of compiled code" if len(compiled) > 1 else compiled[0]] if compiled else []
-    ) + others[:3]
+    texts = (["compiled code" if len(compiled) > 1 else compiled[0]] if compiled else []) + others[:3]
     more = len(others) - 3
     return (", ".join(texts) or "other work") + (f" and {more} more" if more > 0 else "")
 

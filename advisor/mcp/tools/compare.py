@@ -27,7 +27,10 @@ def run(workspace: Workspace, arguments: Compare) -> Answer:
 
     before, after = workspace.viewed(arguments.before), workspace.viewed(arguments.after)
     text = render("text", compare(before, after), Options(width=_WIDTH)).decode()
-    return Answer(text, "Not certain means that the steps vary more than they differ: record more of them.")
+    return Answer(
+        text,
+        "Probably, and not certain, mean that the steps are too few, or vary too much, to tell: record more of them.",
+    )
 
 
 TOOL = Tool(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from advisor.counting import averages, counted
@@ -22,19 +23,22 @@ from advisor.report.blocks import (
 )
 from advisor.report.documents import division
 from advisor.report.plain import MISSING, in_one_unit, milliseconds, number, percent
-from advisor.results.comparison import Claim, Comparison, Item, Shift, Side, Turned
+from advisor.results.comparison import Comparison, Item, Shift, Side, Turned
 
 TURNS: dict[str, tuple[str, Style]] = {
-    "new": ("New", "bad"),
-    "worse": ("Worse", "bad"),
-    "fixed": ("Fixed", "good"),
-    "better": ("Better", "good"),
-    "same": ("As before", "dim"),
-    "untold": ("Cannot be told, for a side lacks what the rule needs", "dim"),
+    "new": ("New findings", "bad"),
+    "worse": ("Findings that cost more", "bad"),
+    "fixed": ("Findings that are gone", "good"),
+    "better": ("Findings that cost less", "good"),
+    "same": ("Findings on both sides", "dim"),
+    "untold": ("Findings that cannot be compared, for a side lacks what the rule needs", "dim"),
 }
 KINDS = {"kernel": "Changed kernels", "operator": "Changed operators", "module": "Changed modules"}
+_WHOLE = {"step": "a step", "sample": "the time of a sample", "window": "the window"}
 _NOISE = 0.01
 """Share of the step below which a difference of a cause has no colour: it is neither good nor bad."""
+_OFTEN = 3
+"""Figures that share a note from which on it stands once below the table."""
 _UNTRIED = ("cannot be told", "not applied")
 """Answers of fixes that are named in a line together."""
 _OUTCOME: dict[str, Style] = {
@@ -61,21 +65,24 @@ def blocks(comparison: Comparison, detail: Detail) -> Iterator[Block]:
     yield from _causes(comparison, detail)
     yield from _metrics(comparison, detail)
     for turn, (heading, style) in TURNS.items():
-        if turns := [_finding(finding) for finding in comparison.findings if finding.turn == turn]:
+        if turns := [
+            _finding(finding, division.PER[comparison.per]) for finding in comparison.findings if finding.turn == turn
+        ]:
             yield Heading(Span(heading, style))
             yield Items(turns)
     for kind, heading in KINDS.items():
         items = [item for item in comparison.items if item.kind == kind]
         if items or comparison.hidden.get(kind):
             more = comparison.hidden.get(kind)
-            table = _items(items, f"… and {more} more that changed less" if more else "")
+            caption = f"… and {more} more that changed less" if more else ""
+            table = _items(items, caption, division.PER[comparison.per])
             if detail.folds and not detail.wide:  # as Markdown has them
                 yield Fold(heading, [table])
             else:
                 yield from (Heading(heading), table)
 
 
-def _items(items: Sequence[Item], caption: str) -> Table:
+def _items(items: Sequence[Item], caption: str, per: str) -> Table:
     """Make a table of kernels, operators or modules: the GPU's and the host's time in columns of their own."""
     host = any(item.host_ms_before is not None for item in items)
     gpu = not host or any(item.gpu_ms_before or item.gpu_ms_after for item in items)
@@ -86,7 +93,7 @@ def _items(items: Sequence[Item], caption: str) -> Table:
         times = [_times(item.gpu_ms_before, item.gpu_ms_after)] if gpu else []
         times += [_times(item.host_ms_before, item.host_ms_after)] if host else []
         rows.append((name, item.fate, calls, *times))
-    head = ("name", "", "calls a step", *(["on the GPU"] * gpu), *(["on the host" if gpu else "on the CPU"] * host))
+    head = ("name", "", f"calls {per}", *(["on the GPU"] * gpu), *(["on the host" if gpu else "on the CPU"] * host))
     return Table(head, rows, "<|>" + ">" * gpu + ">" * host, caption=caption)
 
 
@@ -107,7 +114,7 @@ def _claims(comparison: Comparison, detail: Detail) -> Iterator[Block]:
             Span(claim.answer, _OUTCOME.get(claim.answer, "fair")),
             f": {claim.fix} (",
             Span(claim.rule, "code"),
-            f"): {_promise(claim)}{claim.because}",
+            f"): {claim.because}",
         )
         for claim in tried
     ]
@@ -122,13 +129,8 @@ def _claims(comparison: Comparison, detail: Detail) -> Iterator[Block]:
         yield Items([*items, *rest])
 
 
-def _promise(claim: Claim) -> str:
-    """Return what the fix was to show, where it was applied."""
-    return f"“{claim.verify}”; " if claim.answer.startswith("applied") else ""
-
-
 def _causes(comparison: Comparison, detail: Detail) -> Iterator[Block]:
-    yield Heading("Where a step goes, on average")
+    yield Heading(f"Where {_WHOLE[comparison.per]} goes, on average")
     most = max((value or 0.0 for shift in comparison.causes for value in (shift.before, shift.after)), default=0.0)
     rows: list[tuple[Text, ...]] = []
     least = _NOISE * sum(shift.before or 0.0 for shift in comparison.causes)
@@ -146,23 +148,25 @@ def _causes(comparison: Comparison, detail: Detail) -> Iterator[Block]:
 
 
 def _metrics(comparison: Comparison, detail: Detail) -> Iterator[Block]:
-    yield Heading("Figures a step")
+    yield Heading(f"Figures {division.PER[comparison.per]}")
     rows: list[tuple[Text, ...]] = []
+    notes = Counter(shift.note for shift in comparison.metrics if shift.note)
+    shared = next((note for note, count in notes.most_common(1) if count >= _OFTEN), "")
     for shift in comparison.metrics:
         values = [_figure(value, shift.unit) for value in (shift.before, shift.after)]
-        text = shift.outcome + (f": {shift.note}" if shift.note else "")
+        text = shift.outcome + (f": {shift.note}" if shift.note and shift.note != shared else "")
         row: tuple[Text, ...] = (Span(shift.name, "code"), *values, Span(text, _OUTCOME.get(shift.outcome, "dim")))
         rows.append((*row, shift.meaning) if detail.wide else row)
     head = ("figure", "before", "after", "", *(["what it is"] if detail.wide else []))
-    yield Table(head, rows, "|>>~" + "~" * detail.wide)
+    yield Table(head, rows, "|>>~" + "~" * detail.wide, caption=f"inconclusive: {shared}" if shared else "")
 
 
-def _finding(finding: Turned) -> Text:
+def _finding(finding: Turned, per: str) -> Text:
     place = next((place for place in finding.where if place.file), None)
     where = f"{place.file}:{place.line} {place.function or ''}".strip() if place else ""
     cost = ""
     if finding.before_ms or finding.after_ms:
-        cost = f"{milliseconds(finding.before_ms or 0.0)} → {milliseconds(finding.after_ms or 0.0)} a step"
+        cost = f"{milliseconds(finding.before_ms or 0.0)} → {milliseconds(finding.after_ms or 0.0)} {per}"
     parts: list[Text] = [finding.title, cost, Span(where, "code") if where else "", Span(finding.rule, "code")]
     return joined([part for part in parts if part], "; ")
 

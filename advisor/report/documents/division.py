@@ -13,7 +13,7 @@ _LINES, _FEWER = 10, 5
 _BELOW = 3
 _KNOWN = 0.5
 """Part of a side's GPU time of which the hardware's limit must be known to stand beside it."""
-_PER = {"step": "a step", "sample": "a sample", "window": "in the window"}
+PER = {"step": "a step", "sample": "a sample", "window": "in the window"}
 
 
 def signed(ms: float) -> str:
@@ -50,7 +50,7 @@ def blocks(division: Division | None, detail: Detail, *, failed: bool = False) -
     if division is None:
         return
     rest = [part for part in division.parts if not part.real]
-    per, cpu = _PER[division.per], _on_cpu(division.parts)
+    per, cpu = PER[division.per], _on_cpu(division.parts)
     shown: list[Part] = []
     for heading, parts, most in _groups(division, failed=failed):
         listed = parts if detail.everything else parts[:most]
@@ -83,12 +83,14 @@ def _groups(division: Division, *, failed: bool) -> list[tuple[str, list[Part], 
 
 def _sum(division: Division, shown: Sequence[Part], detail: Detail) -> Iterator[Block]:
     """Yield what the parts come to that are not *shown*, and the whole."""
-    whole = f"{signed(division.change_ms)} {_PER[division.per]}{_noise(division.noise_ms)}"
+    whole = f"{signed(division.change_ms)} {PER[division.per]}{_noise(division.noise_ms)}"
     real = sum(part.real for part in division.parts)
     left = len(division.parts) - len(shown) + division.other_parts
     if not real:
         yield Heading("Parts of the difference")
-        yield Paragraph(f"Nothing differs beyond noise ({whole}).")
+        inside = abs(division.change_ms) <= (division.noise_ms or 0.0)
+        text = "Nothing differs beyond noise" if inside else "No part differs by more than two runs of one program may"
+        yield Paragraph(f"{text} ({whole}).")
     elif left:
         more = division.change_ms - sum(part.change_ms for part in shown)
         hidden = f", {real - len(shown)} of them beyond noise{detail.hint}" if real > len(shown) else ""
