@@ -119,6 +119,17 @@ def test_what_got_faster_does_not_stand_under_what_made_it_slower() -> None:
     ]  # fmt: skip
 
 
+def test_a_machine_that_is_slower_is_no_change_of_the_program() -> None:
+    """All five take 1.2 times as long, by the same kernels."""
+    names = ("mm", "add", "sort", "conv2d", "relu")
+    before, after = (
+        [work(f"aten::{name}", 1.0, ms, phase="forward", kernel=name) for name in names] for ms in (10.0, 12.0)
+    )
+    assert [heading for heading, _ in headings(before, after, failed=False)] == [
+        "No part changed: the same work, slower"
+    ]
+
+
 def test_a_program_on_a_gpu_has_kernels() -> None:
     text = shown("NVIDIA H100", kernel="k")
     assert "(587 → 194 kernels)" in text

@@ -74,6 +74,8 @@ def _groups(division: Division, *, failed: bool) -> list[tuple[str, list[Part], 
     slower, faster = (_grouped(division, slower=slower) for slower in (True, False))
     up = failed or division.change_ms > 0
     lead = f"Which change made it {'slower' if up else 'faster'}"
+    if all(part.reason == "clock" for part in (*slower, *faster)):
+        lead = f"No part changed: the same work, {'slower' if up else 'faster'}"
     if failed and division.change_ms <= 0:
         lead = "What got slower, though the step as a whole did not"
     first, second = (slower, faster) if up else (faster, slower)
