@@ -1,0 +1,1 @@
+"""Small land-cover segmentation package."""
