@@ -65,13 +65,17 @@ class Hooks:
         self._replace(torch.autograd.profiler.profile, "_prepare_trace", functools.partial(self._profiler, True))
         self._replace(torch.autograd.profiler.profile, "__exit__", functools.partial(self._profiler, False))
         self._handles.append(register_optimizer_step_post_hook(self._updated))
-        if (steps := self._steps) is not None:
-            self._before(torch.autograd, "backward", lambda *_args, **_options: steps.backward())
+        if self._steps is not None:
+            self._before(torch.autograd, "backward", self._backward)
             # A method by its class's dictionary: it is static, and the plain function is wanted.
             self._replace(torch.optim.Optimizer, "profile_hook_step", self._profile_hook, static=True)
             self._replace(torch.amp.GradScaler, "step", self._scaler)
             self._calls.append(register_module_forward_pre_hook(self._call_begins))
             self._calls.append(register_module_forward_hook(self._call_ends, always_call=True))
+
+    def follow(self, steps: Steps[Any]) -> None:
+        """Tell other steps from here on."""
+        self._steps = steps
 
     def remove(self) -> None:
         """Put everything back as it was."""
@@ -146,6 +150,10 @@ class Hooks:
         return __next__
 
     # ---- training
+
+    def _backward(self, *_args: Any, **_options: Any) -> None:
+        if self._steps is not None:
+            self._steps.backward()
 
     def _optimizer_init(self, original: Method) -> Method:
         def __init__(optimizer: Any, *args: Any, **options: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from advisor.record.hooks import Hooks
 from advisor.record.passes import Passes
 from advisor.record.repeats import Repeats
 from advisor.record.settings import Settings
-from advisor.record.steps import Steps
+from advisor.record.steps import BATCHES, CALLS, OPTIMIZER, TURNS, Steps
 from advisor.record.writing import write
 from advisor.results.version import __version__
 
@@ -52,6 +53,20 @@ def _written_ns(path: Path) -> int:
         return -1
 
 
+_LEAST = 3
+"""Whole steps from which a second recording stands for the first."""
+_ENOUGH = (40, 1.0)
+"""Calls and seconds after which a program that is to stop once it is recorded is taken to do nothing but call."""
+
+
+@dataclass(frozen=True)
+class _Earlier:
+    """A recording that was written, of steps by a weaker sign: *unit*, and the seconds for which its loop ran."""
+
+    unit: str
+    seconds: float
+
+
 class Finished(SystemExit):
     """Ends a script once its recording is done, with exit status 0."""
 
@@ -63,6 +78,9 @@ class Session:
     """Records into ``options.path``. *say* is told what became of it, line by line, in words for the user.
 
     ``written`` is the file once there is one. What goes wrong in here is said, ends the recording, and never the program.
+
+    Calls of a model may be a calibration, or a look at a checkpoint, and batches an evaluation: what the program is for comes
+    later. So steps found by them are recorded, and then those of a loader, or of an optimizer, in their place.
     """
 
     def __init__(self, options: Options, say: Callable[[str], None], *, finds_steps: bool = True) -> None:
@@ -70,23 +88,35 @@ class Session:
         self.written: Path | None = None
         self._say = say
         self._settings = Settings()
-        self._passes = Passes(options.steps, options.stacks, self._finish, self._around)
-        self._steps: Steps[Any] | None = None
-        if finds_steps:
-            self._steps = Steps(options.skip, self._boundary, clock, options.unit)
+        self._finds_steps = finds_steps
+        self._earlier: _Earlier | None = None
+        self._anew()
         self._hooks = Hooks(self._settings, self._steps, self._on_other_profiler)
         self._target = options.path.absolute()  # the program may change its working directory
         self._pid = os.getpid()
+        self._had_other_profiler = False
+        self._marks: list[Any] = []
+        self._over = self._ending = False
+        self._kept: Passes | None = None  # what a recording was written of that another one may follow
+        self._kept_at = 0.0
+        self._more = 0  # steps seen since
+        self._ranks: dict[Path, int] = {}
+        """Files that ranks write in place of this session, and when each was last written before they began."""
+
+    def _anew(self, unit: str | None = None) -> None:
+        """Begin with nothing recorded, and look for steps: by *unit*, or by whatever tells of them."""
+        self._passes = Passes(self.options.steps, self.options.stacks, self._finish, self._around)
+        self._steps: Steps[Any] | None = None
+        if self._finds_steps:
+            self._steps = Steps(self.options.skip, self._boundary, clock, unit or self.options.unit)
+            if self.options.unit is None and unit is None:
+                self._steps.follow(self._record_again)
         self._unprofiled: tuple[float, ...] = ()
         self._backwards = [0, 0]
         self._load_from: load.Moment | None = None
         self._load: load.Load | None = None
-        self._had_other_profiler = False
         self._repeats: Repeats | None = None
-        self._marks: list[Any] = []
-        self._over = False
-        self._ranks: dict[Path, int] = {}
-        """Files that ranks write in place of this session, and when each was last written before they began."""
+        self._profiled_from = self._profiled_to = 0.0
 
     def begin(self, *, whole_block: bool = False) -> None:
         """Start to listen. *whole_block*: record from here on, until the first mark of a step tells that there are steps."""
@@ -113,7 +143,8 @@ class Session:
     @property
     def idle(self) -> bool:
         """True where nothing is recorded yet, in the process that began the session."""
-        return os.getpid() == self._pid and not self._over and not self._passes.recording and not self._passes.files
+        begun = self._over or self._passes.recording or self._passes.files or self.written
+        return os.getpid() == self._pid and not begun
 
     def leave_to(self, ranks: Sequence[Path]) -> None:
         """Record nothing from here on: the processes that begin now do, into the files *ranks*."""
@@ -130,6 +161,7 @@ class Session:
         """Write the recording at the end of the program, if that was not done before."""
         if os.getpid() != self._pid or self._over:
             return
+        self._ending = True
         self._guarded(self._passes.stop)
         self._finish()
 
@@ -144,7 +176,11 @@ class Session:
 
     def _step(self) -> None:
         before = self._passes.recording
+        if self._passes.done:
+            self._wait_on()
+            return
         if not before and not self._unprofiled:
+            self._profiled_from = time.monotonic()
             self._unprofiled = milliseconds(self._steps.stamps if self._steps else self._marks)
         timing = "timing" not in self._passes.files
         if timing and before and self._load_from is None:
@@ -207,11 +243,94 @@ class Session:
     def _finish(self) -> None:
         if self._over:
             return
+        self._profiled_to = self._profiled_to or time.monotonic()
+        if self._kept is self._passes:  # written already
+            if self._ending:
+                self._end_quietly()
+            return
+        if self._earlier is not None and self.written and not self._outlasts(self._earlier):
+            if self._ending:
+                self._end_quietly()
+            return  # asked again at the next step
+        if self._may_be_followed():
+            self._guarded(self._keep)
+            return
         self._close()
         try:
             self._guarded(self._write)
         finally:
             self._passes.discard()
+
+    def _end_quietly(self) -> None:
+        self._close()
+        self._passes.discard()
+
+    # ---- a second recording, in place of the first
+
+    def _may_be_followed(self) -> bool:
+        """Tell whether what is recorded now may come before what the program is for."""
+        if self._steps is None or self._ending or self.options.unit or "timing" not in self._passes.files:
+            return False
+        return self._steps.unit in (CALLS, TURNS) or (self._steps.unit == BATCHES and not self.options.stop)
+
+    def _keep(self) -> None:
+        """Write what there is; a recording of stronger steps may follow it."""
+        self._write()
+        self._passes.discard()
+        self._kept, self._kept_at = self._passes, time.monotonic()
+
+    def _wait_on(self) -> None:
+        """Note a step behind a recording: ask whether it stands now, or where the program is to stop, whether enough were seen."""
+        if self._kept is not self._passes:
+            self._finish()
+        elif self.options.stop:
+            self._more += 1
+            if self._more >= _ENOUGH[0] and time.monotonic() - self._kept_at >= _ENOUGH[1]:
+                self._end_quietly()
+
+    def _record_again(self) -> Steps[Any]:
+        """Begin anew with steps by a stronger sign: an optimizer's, or where these are calls a loader's too. Return them."""
+        assert self._steps is not None  # they called
+        unit, trains = self._steps.unit or CALLS, self._steps.trains
+        self._steps.follow(None)
+        if self._kept is not self._passes and not self._over:
+            self._guarded(self._cut_short)
+        if self._over:
+            return self._steps
+        self._earlier = _Earlier(unit, self._seconds())
+        self._hooks.forget_calls()
+        self._anew(OPTIMIZER if unit == BATCHES else None)
+        self._steps.trains = trains
+        self._hooks.follow(self._steps)
+        return self._steps
+
+    def _cut_short(self) -> None:
+        """Write the whole steps that there are of a recording that other steps broke off."""
+        self._profiled_to = time.monotonic()
+        self._passes.stop()
+        self._hooks.recording = False
+        if "timing" in self._passes.files:
+            self._write()
+        self._passes.discard()
+
+    def _outlasts(self, earlier: _Earlier) -> bool:
+        """Tell whether the steps that are recorded now are what the program is for, and not those *earlier*.
+
+        Batches of a loader are, where there were calls of a model before. An optimizer's steps are where they take longer: a
+        program may as well compute features for an hour, and then fit a small layer to them.
+        """
+        enough = self._passes.steps.get("timing", 0) >= min(_LEAST, self.options.steps)
+        batches = self._steps is not None and self._steps.unit == BATCHES
+        return enough and (batches or self._seconds() > earlier.seconds)
+
+    def _seconds(self) -> float:
+        """Return for how long the loop of these steps has run, without what recording it took."""
+        steps = self._passes.steps
+        recorded = sum(steps.values()) + 1
+        usual = recorded * statistics.median(self._unprofiled) / 1e3 if self._unprofiled else 0.0
+        began = self._steps.first_at if self._steps is not None else None
+        spent = max(self._profiled_to - self._profiled_from - usual, 0.0) if self._profiled_from else 0.0
+        return time.monotonic() - (began or time.monotonic()) - spent
 
     def _write(self) -> None:
         files, steps = self._passes.files, self._passes.steps
@@ -253,10 +372,13 @@ class Session:
         """Measure what an operator's event takes; None where another profiler may run, or it cannot be measured."""
         if self._had_other_profiler or torch._C._autograd._profiler_enabled():
             return None
+        self._around(True)
         try:
             return overhead.event_ns(torch)
         except Exception:  # noqa: BLE001  (a recording without this figure is better than none)
             return None
+        finally:
+            self._around(False)
 
     @property
     def _unit(self) -> str | None:
@@ -284,6 +406,8 @@ class Session:
             reason = "more would not fit into memory" if self._passes.short_of_memory else reason
             message += f" ({reason} before all {self.options.steps})"
         self._say(f"{message}; skipped {self.options.skip} before")
+        if self._earlier is not None:
+            self._say(f"they take the place of the steps by {WORDS[self._earlier.unit]} that came before them")
         if self._steps is not None and self._steps.unit == "optimizer" and self._steps.has_others:
             self._say(
                 "several optimizers step: a step begins with each step of the first. Where it steps more than once an "

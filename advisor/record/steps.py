@@ -32,7 +32,7 @@ class Steps(Generic[Stamp]):
     The first *skip* steps are watched only: from them it is decided what a step is, unless *unit* says so. *clock* stamps
     the boundaries of that time, *now* tells the time in s. Attributes: ``unit``, one of :data:`UNITS`, None while undecided;
     ``loop``, whose turns are the steps, if they are; ``stamps``, of the boundaries before the first call of *boundary*;
-    ``backwards``, all there were; ``trains``, set once an optimizer exists.
+    ``backwards``, all there were; ``trains``, set once an optimizer exists; ``first_at``, when the first sign of a step was.
     """
 
     def __init__(
@@ -52,7 +52,8 @@ class Steps(Generic[Stamp]):
         self._boundary = boundary
         self._clock = clock
         self._now = now
-        self._called_at: float | None = None  # when the first call of a module was
+        self.first_at: float | None = None
+        self._successor: Callable[[], Steps[Stamp]] | None = None
         self._begun = False
         self._marker: int | None = None
         self._pending = False
@@ -76,8 +77,18 @@ class Steps(Generic[Stamp]):
         """Count *unit* so far: batches, steps of the first optimizer, calls."""
         return self._counts[unit]
 
+    def follow(self, successor: Callable[[], Steps[Stamp]] | None) -> None:
+        """Have *successor* called at the first sign that is stronger than the one that these steps were found by.
+
+        What it returns is told of that sign.
+        """
+        self._successor = successor
+
     def batch(self) -> None:
         """Note that the loop asks for its next batch."""
+        if self._successor is not None and self.unit in (CALLS, TURNS):
+            self._successor().batch()
+            return
         if self._open:
             # The step began as the iterator before was found exhausted.
             self._open = False
@@ -99,6 +110,9 @@ class Steps(Generic[Stamp]):
 
     def stepped(self, optimizer: int) -> None:
         """Note a step of an optimizer, named by a number. Of several that take turns, the first that steps marks the steps."""
+        if self._successor is not None and self.unit != OPTIMIZER:
+            self._successor().stepped(optimizer)
+            return
         self._trained_at = self._counts[BATCHES]
         if self._marker is None:
             self._marker = optimizer
@@ -145,8 +159,8 @@ class Steps(Generic[Stamp]):
                 self._count(TURNS)
                 self._begin()
             return
-        if self._called_at is None:
-            self._called_at = self._now()
+        if self.first_at is None:
+            self.first_at = self._now()
         for loop, turned in loops:
             if turned or loop not in self._turns:
                 self._turns.setdefault(loop, []).append(self._clock())
@@ -163,7 +177,7 @@ class Steps(Generic[Stamp]):
 
     def _decide(self, loops: Sequence[tuple[Hashable, bool]]) -> None:
         """Choose the loop whose turns are the steps, or calls; nothing yet where an outer loop may still turn."""
-        waited = sum(self._calls.values()), self._now() - (self._called_at or 0.0)
+        waited = sum(self._calls.values()), self._now() - (self.first_at or 0.0)
         for loop, turned in loops:
             turns = len(self._turns[loop])
             if turns >= self.skip:
@@ -201,6 +215,8 @@ class Steps(Generic[Stamp]):
         return batches > self._trained_at + self.skip + PATIENCE
 
     def _count(self, unit: str) -> None:
+        if self.first_at is None:
+            self.first_at = self._now()
         self._counts[unit] += 1
         self._stamp(unit)
 

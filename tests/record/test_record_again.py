@@ -1,0 +1,94 @@
+"""What a program does first need not be what it is for: a calibration, an evaluation. What follows is recorded in its place."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.recording import needs_torch, record_script
+
+pytestmark = needs_torch
+
+HEAD = """
+import time
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.set_num_threads(1)
+model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+
+def loader(batches):
+    return DataLoader(TensorDataset(torch.ones(batches * 2, 4)), batch_size=2)
+
+def infer(batches, seconds=0.0):
+    with torch.no_grad():
+        for (x,) in loader(batches):
+            model(x)
+            time.sleep(seconds)
+
+def train(steps, seconds=0.0):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for number in range(steps):
+        model(torch.ones(2, 4)).sum().backward()
+        time.sleep(seconds)
+        optimizer.step()
+        optimizer.zero_grad()
+
+CALIBRATE = [model(torch.ones(2, 4)) for _ in range({calls})]
+"""
+
+
+def recorded(folder: Path) -> tuple[str, set[str]]:
+    """What steps were found by, and the operators of the recording."""
+    root: dict[str, Any] = json.loads(gzip.decompress((folder / "job.trace.json.gz").read_bytes()))
+    return root["advisor"]["steps_by"], {event["name"] for event in root["traceEvents"]}
+
+
+@pytest.mark.parametrize("options", [(), ("--stop",)])
+@pytest.mark.parametrize("calls", [20, 11])  # with 11 the loader begins while calls are recorded
+def test_batches_behind_a_calibration_are_recorded(tmp_path: Path, calls: int, options: tuple[str, ...]) -> None:
+    script = HEAD.replace("{calls}", str(calls)) + "infer(30)\nprint('to the end')\n"
+    done = record_script(script, tmp_path, *options)
+    assert recorded(tmp_path)[0] == "batches"
+    assert "they take the place of the steps by call of the model" in done.stderr
+    assert ("to the end" in done.stdout) != bool(options)
+
+
+def test_a_program_that_only_calls_is_stopped_all_the_same(tmp_path: Path) -> None:
+    more = "for _ in range(100000):\n    model(torch.ones(2, 4))\n    time.sleep(0.005)\n"
+    done = record_script(HEAD.replace("{calls}", "0") + more + "print('to the end')\n", tmp_path, "--stop")
+    assert recorded(tmp_path)[0] == "calls"
+    assert "to the end" not in done.stdout
+
+
+def test_training_behind_an_evaluation_is_recorded_where_it_takes_longer(tmp_path: Path) -> None:
+    script = HEAD.replace("{calls}", "0") + "infer(30)\ntrain(60, 0.02)\n"
+    done = record_script(script, tmp_path)
+    unit, operators = recorded(tmp_path)
+    assert unit == "optimizer"
+    assert "autograd::engine::evaluate_function: AddmmBackward0" in operators
+    assert "they take the place of the steps by batch" in done.stderr
+
+
+def test_a_small_fit_behind_much_inference_is_not(tmp_path: Path) -> None:
+    script = HEAD.replace("{calls}", "0") + "infer(60, 0.05)\ntrain(30)\n"
+    done = record_script(script, tmp_path)
+    assert recorded(tmp_path)[0] == "batches"
+    assert "take the place" not in done.stderr
+
+
+def test_a_few_batches_behind_calls_change_nothing(tmp_path: Path) -> None:
+    script = HEAD.replace("{calls}", "0") + "for _ in range(40):\n    model(torch.ones(2, 4))\ninfer(4)\n"
+    done = record_script(script, tmp_path)
+    assert recorded(tmp_path)[0] == "calls"
+    assert done.stderr.count("advisor: wrote") == 1
+
+
+def test_training_behind_an_evaluation_behind_a_calibration_is_recorded(tmp_path: Path) -> None:
+    script = HEAD.replace("{calls}", "20") + "infer(20)\ntrain(60, 0.02)\n"
+    record_script(script, tmp_path)
+    assert recorded(tmp_path)[0] == "optimizer"
