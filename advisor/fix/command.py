@@ -66,6 +66,7 @@ def fix(script: str | None, arguments: Sequence[str], choices: Choices, analyze:
         if not choices.verify:
             return _with_time(proposed(script or analysis.trace.path, analysis, recorded, project), begun)
         cores = recorded.cores if recorded is not None else None
+        program.unit = recorded.steps_by if recorded is not None else None
         proposals, advice = propose(analysis, project, cores=cores, writes=choices.apply or choices.branch is not None)
         program.deadline = begun + choices.budget_s
         verified, verifier = _verify(program, proposals, folder, choices, say)

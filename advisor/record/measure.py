@@ -49,6 +49,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--most", type=int, default=400, help="steps, at most")
     parser.add_argument("--least", type=int, default=20, help="steps, at least")
     parser.add_argument("--seconds", type=float, default=4.0, help="of steps, at least")
+    parser.add_argument("--by", help="what a step is; else it is found")
     parser.add_argument("--module", action="store_true")
     parser.add_argument("script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
@@ -60,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
     number = rank()
     if number is not None:  # all ranks have to end with the same step, or one would wait for the others
         asked.most, asked.seconds = min(asked.most, _RANKS * asked.least), float("inf")
-    run = Run(asked.check, asked.most, asked.least, asked.seconds)
+    run = Run(asked.check, asked.most, asked.least, asked.seconds, asked.by)
     out = asked.out if number is None else asked.out.with_suffix(f".rank{number}.json")
     outside = _watch_files(asked.root, out) if asked.check else []
     script.prepare(asked.script, asked.arguments, module=asked.module)
@@ -84,7 +85,7 @@ def main(arguments: Sequence[str]) -> int:
 class Run:
     """One run: what it listens to, and what it found. Its steps end the program once there are enough."""
 
-    def __init__(self, check: bool, most: int, least: int, seconds: float) -> None:
+    def __init__(self, check: bool, most: int, least: int, seconds: float, unit: str | None = None) -> None:
         import torch
 
         self.pid = os.getpid()
@@ -103,7 +104,7 @@ class Run:
         from advisor.record.steps import Steps
 
         self._settings = Settings()
-        self._steps: Steps[tuple[Any, float]] = Steps(_WATCHED, self._boundary, _stamp)
+        self._steps: Steps[tuple[Any, float]] = Steps(_WATCHED, self._boundary, _stamp, unit)
         self._hooks = Hooks(self._settings, self._steps)
         self._hooks.recording = True  # so that loaders and autocast regions are noted
 

@@ -109,3 +109,19 @@ def test_outputs_are_kept_of_a_program_that_does_not_train(tmp_path: Path) -> No
     assert not run.losses
     assert run.outputs[0].numbers[0] == 6
     assert run.outputs[0].dtypes == ("float32",)
+
+
+def test_steps_are_what_the_recorder_found_them_to_be(tmp_path: Path) -> None:
+    """Twelve calls are a calibration: without the recorder's word they would be taken for steps."""
+    text = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+model = nn.Linear(4, 4)
+for _ in range(12):
+    model(torch.ones(2, 4))
+for x in DataLoader(torch.ones(80, 4), batch_size=2):
+    model(x)
+"""
+    found = measured(text, tmp_path / "job", "--by", "batches", "--most", "30", "--least", "20", "--seconds", "0")
+    assert (found.unit, len(found.step_ms)) == ("batches", 20)
