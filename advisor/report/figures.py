@@ -299,7 +299,7 @@ def recording(summary: Summary) -> str:
     if not summary.recording_ms:
         return ""
     (low, high, whole), unit = in_one_unit(*summary.recording_ms, whole_ms(summary))
-    return f"Of these {whole} {unit} the profiler itself may take {low}–{high}: 2–5 µs for each recorded call."
+    return f"Of these {whole} {unit} the profiler itself may take {low}–{high} {unit}: 2–5 µs for each recorded call."
 
 
 def _limits(summary: Summary) -> list[Figure]:

@@ -77,7 +77,7 @@ BRIEFLY = {
 WAITING, WAITING_BRIEFLY = "the {device} is in collectives", "collectives"
 """Clause of communication in a rank that mostly waits for others, and the same in a few words."""
 STARTUP = {
-    "loading": "code is loaded",
+    "loading": "GPU code is loaded",
     "selection": "an algorithm is chosen",
     "specialization": "TorchScript specializes {where}",
     "compilation": "code is compiled",
@@ -89,9 +89,9 @@ STARTUP = {
 }
 """Kinds of start-up in words."""
 STARTUP_OF_SEVERAL = {
-    "loading": "loading code",
+    "loading": "loading GPU code",
     "selection": "choosing an algorithm",
-    "specialization": "specializing",
+    "specialization": "TorchScript specializing",
     "compilation": "compiling",
     "capture": "capturing a graph",
     "allocation": "allocating",

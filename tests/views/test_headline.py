@@ -93,7 +93,7 @@ def test_one_of_several_ranks() -> None:
 def test_start_up_comes_first_where_it_is_most_of_the_recording() -> None:
     found = headline(built.started_up)
     assert found.text.startswith(
-        "300 of 330 ms are start-up: code is loaded in aten::cudnn_convolution. Inference, eager"
+        "300 of 330 ms are start-up: GPU code is loaded in aten::cudnn_convolution. Inference, eager"
     )
     assert "100 % of the other 30 ms the GPU computes" in found.text
     assert (found.kind, found.bound) == ("inference", "compute")
@@ -360,8 +360,8 @@ def test_several_kinds_of_start_up_are_named_with_their_times() -> None:
         StartupPart(kind="allocation", ms=100.0, where=None),
         StartupPart(kind="selection", ms=1.0, where=None),
     ]
-    assert _why_startup(parts) == "200 ms loading code in aten::mm, 100 ms allocating"
-    assert _why_startup([parts[0], msgspec.structs.replace(parts[1], ms=5.0)]) == "code is loaded in aten::mm"
+    assert _why_startup(parts) == "200 ms loading GPU code in aten::mm, 100 ms allocating"
+    assert _why_startup([parts[0], msgspec.structs.replace(parts[1], ms=5.0)]) == "GPU code is loaded in aten::mm"
     assert [part.kind for part in summary.startup] == ["loading"]
 
 

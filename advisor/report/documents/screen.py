@@ -25,8 +25,6 @@ _NARROW = 80
 """Columns from which on the page keeps its number of lines; below, half as many more are allowed."""
 _NEAR = 0.8
 """Of what the device reaches, and of the step, from which on kernels that fill it are near their limit."""
-_MOST_SUPPOSED = 0.8
-"""Part of a saving that the recorded CPU allows under which that is said: more supposes one that recording did not slow."""
 _APART = 0.02
 """Share of the step by which savings may miss what all fixes come to, and still be said to add up."""
 _SEVERAL = 2
@@ -126,6 +124,7 @@ def _state(analysis: Analysis, width: int) -> list[Line]:
 def time_line(summary: Summary, width: int) -> str:
     """Return ``step 126 ms: compute 49.8 %, host 23.1 %, other 2.0 %``, as much as fits a line."""
     parts = [(part.cause.replace("_", " "), part.percent) for part in figures.causes(summary)]
+    parts = [(name, percent) for name, percent in parts if percent >= _SHOWN]
     if not parts:
         return figures.span(summary)
     steady = (" steady" if summary.step_ms else " outside start-up") if figures.unsteady(summary) else ""
@@ -158,12 +157,14 @@ def limit(summary: Summary, *, stacks: bool = False, headline: Headline | None =
     reached = summary.kernel_efficiency or 0.0
     if reached >= _NEAR and causes.get("compute", 0.0) >= _NEAR and known >= _ALL_KNOWN:
         most = duration(max(summary.priced_ms - summary.limit_ms, 0.0))
-        return f"Kernels are at {share(reached)} % of what this GPU reaches: faster ones return at most {most}{mfu}"
+        return f"Kernels are at {share(reached)} % of what this GPU reaches: the same, only faster, return at most {most}{mfu}"
     if figures.no_shorter(summary):
         return _no_faster(summary, _holder(summary), stacks=stacks and summary.unprofiled_ms is None) + mfu
     return _faster(summary, _holder(summary)) + mfu
 
 
+_SHOWN = 0.05
+"""Percent from which on a cause does not round to nothing."""
 _BUSY = 0.75
 """Part of the step in which the device computes, from which on it is the kernels that take the step's time."""
 
@@ -171,24 +172,27 @@ _BUSY = 0.75
 def _no_faster(summary: Summary, holds: str, *, stacks: bool) -> str:
     """Say what limits a step that faster kernels leave as it is."""
     if holds == _RANKS:
-        return f"Faster kernels on this rank alone would hardly shorten the step: it waits for {_RANKS}"
+        return f"Same kernels, only faster: this rank's step is hardly shorter, it waits for {_RANKS}"
     if stacks and (summary.steady_causes or summary.causes).get("compute", 0.0) >= _BUSY:
         # The device hardly waits: that launches would take as long is the recording's doing, and no advice.
         most = duration(max(summary.priced_ms - (summary.reachable_ms or summary.priced_ms), 0.0))
-        return f"As recorded, faster kernels alone return at most {most}: stacks made the CPU as slow as the GPU"
+        return f"Same kernels, only faster: at most {most} less as recorded, for stacks made the CPU as slow as the GPU"
     if stacks:
         slowed = "the CPU, slowed by recording stacks,"
         limits = f"{holds} and {slowed} limit" if holds not in ("", _CPU) else f"{slowed} limits"
-        return f"As recorded, faster kernels alone return nothing: {limits} the step"
-    return "Faster kernels alone would not shorten the step" + (f": {_limits(holds)} it" if holds else "")
+        return f"Same kernels, only faster: nothing less as recorded, {limits} the step"
+    return "Same kernels, only faster: the step is no shorter" + (f", {_limits(holds)} it" if holds else "")
 
 
 def _faster(summary: Summary, holds: str) -> str:
     """Say what faster kernels leave of the step, and what limits it then, where it is no matter how fast they are."""
     (first, least, most), unit = in_one_unit(summary.priced_ms, summary.limit_ms or 0.0, summary.reachable_ms or 0.0)
     if least != most:
-        return f"Faster kernels alone: {first} → {least} {unit} at the hardware's limit, {most} {unit} at what is reachable"
-    return f"Faster kernels alone: {first} → {least} {unit}" + (f", then {_limits(holds)} the step" if holds else "")
+        reach = f"{least} {unit} at the hardware's limit, {most} {unit} at what is reachable"
+        return f"Same kernels, only faster: {first} → {reach}"
+    return f"Same kernels, only faster: {first} → {least} {unit}" + (
+        f", then {_limits(holds)} the step" if holds else ""
+    )
 
 
 def _limits(holds: str) -> str:
@@ -249,15 +253,7 @@ def of_each(analysis: Analysis) -> str:
     apart = any(abs(whole - total - after.get(end, whole - total)) > _APART * whole for end, total in sums.items())
     if not apart:
         return "each saving counts after those above it"
-    if any(recorded_too(saving) is not None for saving in savings.values()):
-        return "savings overlap, as recorded or without the profiler"
-    return "savings overlap, each counts after the fixes above it"
-
-
-def recorded_too(saving: Saving) -> float | None:
-    """Return the ms that a saving is as recorded, where that is to be told beside what it is without the profiler."""
-    recorded = saving.recorded_ms
-    return None if recorded is None or recorded >= _MOST_SUPPOSED * saving.high_ms else recorded
+    return "savings overlap: where one is high, those below it are low"
 
 
 def all_fixes(summary: Summary, plan: Sequence[PlanStep]) -> str:
@@ -373,12 +369,7 @@ def saving(finding: Finding, others: Sequence[Finding]) -> str:
                     return f"part of {index}"
             return "costs no time of its own"
         return f"takes {duration(finding.cost_ms)} ({share(finding.cost_share)} %), saving not known"
-    recorded, high = recorded_too(finding.saving), finding.saving.high_ms
-    if recorded is None:
-        return f"saves {finding.saving}"
-    low, most = duration(finding.saving.low_ms), duration(recorded)
-    here = most if low == most else f"{low} to {most}"
-    return f"saves {here} as recorded, up to {duration(high)} without the profiler ({shares(finding.saving)} %)"
+    return f"saves {finding.saving}"
 
 
 def shares(saving: Saving) -> str:
@@ -425,6 +416,8 @@ def _left_out(analysis: Analysis, shown: Sequence[Finding], width: int) -> list[
     if about := sum(note.code not in figures.DAMAGE for note in analysis.quality):
         parts.append(f"{about} about the recording")
     parts.append(f"{counted(len(verdicts.passes), 'rule')} passed")
+    if shown and not analysis.trace.features.stacks and not any(place.file for one in shown for place in one.where):
+        parts.insert(0, "no source lines, which with_stack=True records")
     if verdicts.not_run:
         parts.append(f"{len(verdicts.not_run)} not run (data missing)")
     if verdicts.error:
