@@ -14,6 +14,9 @@ from advisor.reading.program_settings import Recorded
 from advisor.timeline.context import Context
 
 _BY = "`advisor record`"
+_STALLED = 1.5
+"""What operators lose, over the cores that others take: a thread that has its core waits for the others all the same."""
+_MOST_LOST = 0.66
 SCHEMA = Schema(
     "shared_cores",
     "an operator of a program on the CPU that shares the machine's cores with the workers of its loaders, at the line of the "
@@ -26,8 +29,24 @@ SCHEMA = Schema(
         real("own_cores", "", "cores that the process itself takes, on average over the recorded steps", _BY),
         real("workers_cores", "", "cores that its workers take", _BY),
         real("workers_share", "share", "of what both take: the workers' part", _BY),
-        real("taken_share", "share", "of the cores that the process may use: those that it, its workers and others take", _BY),
-        real("line_share", "share", "of the workers' time: what they spend at that line; NULL where only the loader is known", _BY),
+        real(
+            "taken_share",
+            "share",
+            "of the cores that the process may use: those that it, its workers and others take",
+            _BY,
+        ),
+        real(
+            "lost_share",
+            "share",
+            "of the operators' time: what they take longer at most. One and a half times the workers' share, as threads that share "
+            "an operator wait for the one that has no core; of an operator on one thread no more than it has no core; never over 0.66",
+        ),
+        real(
+            "line_share",
+            "share",
+            "of the workers' time: what they spend at that line; NULL where only the loader is known",
+            _BY,
+        ),
     ),
 )
 
@@ -68,16 +87,19 @@ def build(context: Context) -> pd.DataFrame:
     return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
 
 
-_OF_ALL = ("own_cores", "workers_cores", "workers_share", "taken_share")
+_OF_ALL = ("own_cores", "workers_cores", "workers_share", "taken_share", "lost_share")
 
 
 def _shares(recorded: Recorded) -> dict[str, float]:
     own, workers = recorded.own_cores or 0.0, recorded.workers_cores or 0.0
+    share = workers / (own + workers)
+    without_core = 1 - own if recorded.threads == 1 else 1.0
     return {
         "own_cores": own,
         "workers_cores": workers,
-        "workers_share": workers / (own + workers),
+        "workers_share": share,
         "taken_share": (own + workers + (recorded.others_cores or 0.0)) / (recorded.cores or 1),
+        "lost_share": max(min(_STALLED * share, without_core, _MOST_LOST), 0.0),
     }
 
 

@@ -113,7 +113,8 @@ class Workers:
             finally:
                 ended.set()
 
-        _worker_code = _worker_loop.__code__
+        replaced: Any = _worker_loop
+        _worker_code = replaced.__code__
         return _worker_loop
 
 

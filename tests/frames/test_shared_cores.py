@@ -44,6 +44,19 @@ def test_shares_of_the_program_and_of_the_machine(tmp_path: Path) -> None:
         assert (row["workers"], row["own_cores"], row["workers_cores"]) == (3, 1.5, 0.5)
         assert row["workers_share"] == pytest.approx(0.25)  # 0.5 of 2
         assert row["taken_share"] == pytest.approx(0.75)  # 3 of 4
+        assert row["lost_share"] == pytest.approx(0.375)  # 1.5 times the workers' share
+
+
+@pytest.mark.parametrize(
+    ("changed", "lost"),
+    [
+        ({"threads": 1, "own_cores": 0.8, "workers_cores": 1.2}, 0.2),  # of one thread's time it had a core for 0.8
+        ({"threads": 4, "own_cores": 0.8, "workers_cores": 1.2}, 0.66),  # 1.5 * 0.6 is over the most
+        ({"threads": 1, "own_cores": 1.1, "workers_cores": 0.9}, 0.0),
+    ],
+)
+def test_what_operators_lose(tmp_path: Path, changed: dict[str, Any], lost: float) -> None:
+    assert rows(tmp_path, **changed)[0]["lost_share"] == pytest.approx(lost)
 
 
 def test_without_lines_it_is_the_loader_with_the_most_workers(tmp_path: Path) -> None:
