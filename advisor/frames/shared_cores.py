@@ -16,7 +16,7 @@ from advisor.timeline.context import Context
 _BY = "`advisor record`"
 _STALLED = 1.5
 """What operators lose, over the cores that others take: a thread that has its core waits for the others all the same."""
-_MOST_LOST = 0.66
+_MOST_LOST = 0.55
 SCHEMA = Schema(
     "shared_cores",
     "an operator of a program on the CPU that shares the machine's cores with the workers of its loaders, at the line of the "
@@ -35,11 +35,12 @@ SCHEMA = Schema(
             "of the cores that the process may use: those that it, its workers and others take",
             _BY,
         ),
+        real("waited_share", "share", "of the recorded time: the thread that waited most had no core", _BY),
         real(
             "lost_share",
             "share",
             "of the operators' time: what they take longer at most. One and a half times the workers' share, as threads that share "
-            "an operator wait for the one that has no core; of an operator on one thread no more than it has no core; never over 0.66",
+            "an operator wait for the one that has no core; of an operator on one thread no more than it has no core; never over 0.55",
         ),
         real(
             "line_share",
@@ -87,7 +88,7 @@ def build(context: Context) -> pd.DataFrame:
     return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
 
 
-_OF_ALL = ("own_cores", "workers_cores", "workers_share", "taken_share", "lost_share")
+_OF_ALL = ("own_cores", "workers_cores", "workers_share", "taken_share", "waited_share", "lost_share")
 
 
 def _shares(recorded: Recorded) -> dict[str, float]:
@@ -99,6 +100,7 @@ def _shares(recorded: Recorded) -> dict[str, float]:
         "workers_cores": workers,
         "workers_share": share,
         "taken_share": (own + workers + (recorded.others_cores or 0.0)) / (recorded.cores or 1),
+        "waited_share": recorded.waited_share or 0.0,
         "lost_share": max(min(_STALLED * share, without_core, _MOST_LOST), 0.0),
     }
 

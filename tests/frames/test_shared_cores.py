@@ -17,6 +17,7 @@ KNOWN: dict[str, Any] = {
     "own_cores": 1.5,
     "workers_cores": 0.5,
     "others_cores": 1.0,
+    "waited_share": 0.25,
     "loaders": [Loader(2, file="train.py", line=7), Loader(1, file="eval.py", line=9)],
     "worker_lines": [
         {"share": 0.3, "function": "resize", "file": "data.py", "line": 50},
@@ -41,7 +42,7 @@ def test_shares_of_the_program_and_of_the_machine(tmp_path: Path) -> None:
     assert [(row["name"], row["cost_ns"]) for row in found] == [("aten::linear", 200_000), ("aten::addmm", 600_000)]
     for row in found:
         assert (row["file"], row["line"], row["function"], row["line_share"]) == ("data.py", 42, "decode", 0.6)
-        assert (row["workers"], row["own_cores"], row["workers_cores"]) == (3, 1.5, 0.5)
+        assert (row["workers"], row["own_cores"], row["workers_cores"], row["waited_share"]) == (3, 1.5, 0.5, 0.25)
         assert row["workers_share"] == pytest.approx(0.25)  # 0.5 of 2
         assert row["taken_share"] == pytest.approx(0.75)  # 3 of 4
         assert row["lost_share"] == pytest.approx(0.375)  # 1.5 times the workers' share
@@ -51,7 +52,7 @@ def test_shares_of_the_program_and_of_the_machine(tmp_path: Path) -> None:
     ("changed", "lost"),
     [
         ({"threads": 1, "own_cores": 0.8, "workers_cores": 1.2}, 0.2),  # of one thread's time it had a core for 0.8
-        ({"threads": 4, "own_cores": 0.8, "workers_cores": 1.2}, 0.66),  # 1.5 * 0.6 is over the most
+        ({"threads": 4, "own_cores": 0.8, "workers_cores": 1.2}, 0.55),  # 1.5 * 0.6 is over the most
         ({"threads": 1, "own_cores": 1.1, "workers_cores": 0.9}, 0.0),
     ],
 )
