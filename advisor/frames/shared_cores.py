@@ -39,8 +39,8 @@ SCHEMA = Schema(
         real(
             "lost_share",
             "share",
-            "of the operators' time: what they take longer at most. One and a half times the workers' share, as threads that share "
-            "an operator wait for the one that has no core; of an operator on one thread no more than it has no core; never over 0.55",
+            "of the operators' time: what they take longer at most. One and a half times the workers' share, as threads of "
+            "one operator wait for the one that has no core; on one thread no more than it has no core; never over 0.55",
         ),
         real(
             "line_share",
