@@ -15,7 +15,7 @@ from advisor.timeline.context import Context
 
 _BY = "`advisor record`"
 _STALLED = 1.5
-"""What operators lose, over the cores that others take: a thread that has its core waits for the others all the same."""
+"""Factor of what operators lose over the part of the cores that workers take: threads with a core wait for those without."""
 _MOST_LOST = 0.55
 SCHEMA = Schema(
     "shared_cores",
@@ -53,7 +53,7 @@ SCHEMA = Schema(
 
 
 def _counted(context: Context) -> Recorded | None:
-    """What was recorded, where it says what workers took."""
+    """Settings of the recording, where they say how much workers took."""
     recorded = context.metadata.recorded
     if recorded is None or not recorded.workers_cores or recorded.own_cores is None or not recorded.cores:
         return None

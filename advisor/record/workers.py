@@ -23,8 +23,8 @@ from advisor.record.places import trace_path
 
 _LOOK_S, _REST_S = 0.02, 0.05
 _SWITCH_S = 2e-4
-"""What the worker may keep from the thread, while this wants a look: with Python's 5 ms, it would see lines mostly that let others
-run, as torch's operators do, and not those that compute in Python."""
+"""Time for which a worker may keep the thread from its look: with Python's 5 ms it would mostly see lines that let others run, as
+torch's operators do, and not those that compute in Python."""
 _FLAG = struct.Struct("i")
 """The recording that goes on, numbered from 1; 0 while there is none, -1 where none will come."""
 _HEAD = struct.Struct("iid")

@@ -116,7 +116,10 @@ def test_counts_of_two_workers_add_up(tmp_path: Path, monkeypatch: pytest.Monkey
     assert memory is not None
     frames = {name: frame_of(str(tmp_path / f"{name}.py")) for name in ("data", "text")}
     # Seconds by line: 3 and 1 in the first worker, 2 in the second, and 2 of it in no line of the user's.
-    looks = [[(frames["data"], 3.0), (frames["text"], 1.0)], [(frames["data"], 2.0), (None, 2.0)]]
+    looks: list[list[tuple[FrameType | None, float]]] = [
+        [(frames["data"], 3.0), (frames["text"], 1.0)],
+        [(frames["data"], 2.0), (None, 2.0)],
+    ]
     for worker, seen in enumerate(looks):
         monkeypatch.setattr("torch.utils.data.get_worker_info", lambda worker=worker: Info(worker))
         clock = [0.0]

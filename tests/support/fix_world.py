@@ -610,6 +610,7 @@ def prof() -> Any:
 def libraries() -> dict[str, Any]:
     """Return stand-ins for the parts of other libraries that snippets use, with the arguments that these take."""
     ns = SimpleNamespace
+
     class Picture(np.ndarray):
         """An image that is its array."""
 
