@@ -25,7 +25,7 @@ _BY = "advisor record"
 _ENOUGH = 3
 _AS_RECORDED = (
     "cores", "threads", "processor", "quantized_engine", "tf32_matmul", "tf32_cudnn", "cudnn_benchmark", "deterministic",
-    "backwards_per_step", "waited_share", "others_cores",
+    "backwards_per_step", "waited_share", "others_cores", "own_cores", "workers_cores",
 )  # fmt: skip
 _OF_LOADERS = ("workers", "batch_size", "prefetch", "pin_memory", "persistent")
 _WAITED = "of the loaders of the kind that the trace waits for (with workers or without)"
@@ -36,6 +36,8 @@ COLUMNS = (
     real("waited_share", "share", "of the recorded time: the thread that waited most was ready to run, and had no core; NULL where "
          "not recorded", _BY),
     real("others_cores", "", "cores that other programs took meanwhile, on average; NULL likewise", _BY),
+    real("own_cores", "", "cores that the process took itself, on average; NULL likewise", _BY),
+    real("workers_cores", "", "cores that the processes took that it started, such as the loader's workers; NULL likewise", _BY),
     integer("threads", "", "threads that an operator on the CPU uses; NULL where not recorded", _BY),
     text("processor", "model of the processor; NULL where not recorded", _BY),
     text("instruction_sets", "of avx2, avx512_bf16, amx_bf16, sve and their like what the processor has, joined by commas; NULL "

@@ -79,6 +79,15 @@ class Repeat(Struct, frozen=True, omit_defaults=True):
     line: int = 0
 
 
+class WorkerLine(Struct, frozen=True, omit_defaults=True):
+    """A line of the program at which a loader's workers spend the *share* of their processor time, in the function *function*."""
+
+    share: float
+    function: str = ""
+    file: str = ""
+    line: int = 0
+
+
 class Recorded(Struct, frozen=True, omit_defaults=True):
     """The settings of one recording. ``None`` where the recorder could not tell.
 
@@ -89,7 +98,9 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     machine's or what its control group allows. Of the first batches ``batch_width`` is what rows of whole numbers are padded
     to, ``batch_longest`` a batch's longest without padding (their mean), and ``ignored_share`` the part of labels that are -100,
     which a loss leaves out. ``waited_share`` is the part of the recorded steps in which the thread that waited most was ready to
-    run and had no core, ``others_cores`` how many cores other programs took meanwhile. ``repeats`` are of one step, None where
+    run and had no core, ``others_cores`` how many cores other programs took meanwhile. ``own_cores`` is how many
+    the process took itself in these steps, ``workers_cores`` those that it started, and ``worker_lines`` is where a loader's
+    workers spent their processor time, None where none told. ``repeats`` are of one step, None where
     none was watched. Lists are empty where there was nothing of the kind.
     """
 
@@ -124,6 +135,9 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     unprofiled_step_ms: tuple[float, ...] = ()
     waited_share: float | None = None
     others_cores: float | None = None
+    own_cores: float | None = None
+    workers_cores: float | None = None
+    worker_lines: tuple[WorkerLine, ...] | None = None
     stacks: str | None = None
 
 
@@ -206,6 +220,9 @@ def read(value: Any) -> Recorded | None:
         unprofiled_step_ms=_times(value.get("unprofiled_step_ms")),
         waited_share=real(value.get("waited_share"), 1.0),
         others_cores=real(value.get("others_cores"), _MOST_CORES),
+        own_cores=real(value.get("own_cores"), _MOST_CORES),
+        workers_cores=real(value.get("workers_cores"), _MOST_CORES),
+        worker_lines=_entries(lines, _worker_line) if isinstance(lines := value.get("worker_lines"), list) else None,
         stacks=word(value.get("stacks")),
     )
 
@@ -282,6 +299,13 @@ def _repeat(entry: Table) -> Repeat | None:
         return None
     rows = flag(entry.get("rows")) or False
     return Repeat(module=module, calls=calls, repeats=min(repeats, calls), share=share, rows=rows, **place)
+
+
+def _worker_line(entry: Table) -> WorkerLine | None:
+    share, place = real(entry.get("share"), 1.0), _place(entry)
+    if not share or not place:
+        return None
+    return WorkerLine(share=share, function=word(entry.get("function"), 100) or "", **place)
 
 
 def _place(entry: Table) -> Table:

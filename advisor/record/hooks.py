@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook
-from torch.utils.data import dataloader
+from torch.utils.data import _utils, dataloader
 
 from advisor.record.loops import Loops, caller
 from advisor.record.settings import Settings
@@ -59,6 +59,7 @@ class Hooks:
         self._before(dataloader.DataLoader, "__init__", self._loader_init)
         self._before(dataloader._BaseDataLoaderIter, "__init__", self._iterator_init)
         self._replace(dataloader._BaseDataLoaderIter, "__next__", self._next)
+        self._replace(_utils.worker, "_worker_loop", self._settings.workers.watched)
         self._replace(torch.optim.Optimizer, "__init__", self._optimizer_init)
         self._before(torch.autocast, "__enter__", self._autocast)
         self._before(torch, "compile", self._compile)

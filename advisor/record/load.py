@@ -23,6 +23,7 @@ class Moment:
 
     wall_s: float
     own_s: float
+    children_s: float
     machine_s: float
     waited_s: dict[int, float] = field(default_factory=dict)
 
@@ -30,10 +31,12 @@ class Moment:
 @dataclass(frozen=True)
 class Load:
     """Load between two moments: the share of the time that the thread which waited most was ready and did not run, and how many
-    cores other processes took on average, those that this one started not among them."""
+    cores were taken on average: by this process, by those that it started (a loader's workers), and by all others."""
 
     waited_share: float
     others_cores: float
+    own_cores: float
+    workers_cores: float
 
 
 def now() -> Moment | None:
@@ -45,7 +48,7 @@ def now() -> Moment | None:
             int(task.name): int((task / "schedstat").read_text().split()[1]) / 1e9
             for task in (_PROC / "self" / "task").iterdir()
         }
-        return Moment(time.monotonic(), time.process_time() + _of_children(), machine, waited)
+        return Moment(time.monotonic(), time.process_time(), _of_children(), machine, waited)
     except (OSError, ValueError, IndexError):
         return None
 
@@ -56,8 +59,10 @@ def between(first: Moment | None, last: Moment | None) -> Load | None:
         return None
     wall = last.wall_s - first.wall_s
     waited = max((then - first.waited_s.get(thread, then) for thread, then in last.waited_s.items()), default=0.0)
-    others = (last.machine_s - first.machine_s) - (last.own_s - first.own_s)
-    return Load(round(min(max(waited / wall, 0.0), 1.0), 4), round(max(others / wall, 0.0), 2))
+    own, children = last.own_s - first.own_s, last.children_s - first.children_s
+    others = (last.machine_s - first.machine_s) - own - children
+    cores = [round(max(taken / wall, 0.0), 2) for taken in (others, own, children)]
+    return Load(round(min(max(waited / wall, 0.0), 1.0), 4), *cores)
 
 
 def _of_children() -> float:

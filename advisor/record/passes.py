@@ -94,6 +94,11 @@ class Passes:
         """True while a profiler of ours is running."""
         return self._profiler is not None
 
+    @property
+    def ends_next(self) -> bool:
+        """True where the next boundary is the last of the pass that runs."""
+        return bool(self._plan) and self.recording and self._step + 1 == self._plan[0].warmup + self._plan[0].active
+
     def open(self) -> None:
         """Record from here on without steps, until :meth:`stop` or :meth:`withdraw`."""
         self.whole_block = True

@@ -115,6 +115,7 @@ class Session:
         self._backwards = [0, 0]
         self._load_from: load.Moment | None = None
         self._load: load.Load | None = None
+        self._shares: load.Load | None = None
         self._repeats: Repeats | None = None
         self._profiled_from = self._profiled_to = 0.0
 
@@ -185,6 +186,11 @@ class Session:
         timing = "timing" not in self._passes.files
         if timing and before and self._load_from is None:
             self._load_from = load.now()
+            self._settings.workers.begin()
+        if timing and self._passes.ends_next:
+            # Before the profiler ends: meanwhile workers run ahead, and have nothing to do then.
+            self._shares = load.between(self._load_from, load.now())
+            self._settings.workers.end()
         self._passes.boundary()
         self._watch_repeats(before)
         if timing and "timing" in self._passes.files:
@@ -236,6 +242,7 @@ class Session:
 
     def _close(self) -> None:
         self._over = True
+        self._settings.workers.stop()
         if self._repeats is not None:
             self._repeats.stop()
         self._hooks.remove()
@@ -353,6 +360,7 @@ class Session:
         first, last = self._backwards
         # Where no second pass follows, the recording is written as the first one ends.
         found = self._load or load.between(self._load_from, load.now())
+        shares = self._shares or found
         return Recorded(
             recorder=f"advisor {__version__}",
             **environment.facts(torch),
@@ -365,6 +373,8 @@ class Session:
             peak_resident_bytes=memory.peak(),
             waited_share=found.waited_share if found else None,
             others_cores=found.others_cores if found else None,
+            own_cores=shares.own_cores if shares else None,
+            workers_cores=shares.workers_cores if shares else None,
             stacks=stacks,
         )
 

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 from advisor.reading.program_settings import Autocast, Compiled, Loader, Optimizer
 from advisor.record.batches import Batches
 from advisor.record.places import caller
+from advisor.record.workers import Workers
 
 _MOST = 64
 
@@ -24,6 +25,7 @@ class Settings:
         self._autocast: dict[Autocast, None] = {}
         self._compiled: dict[Compiled, None] = {}
         self.batches = Batches()
+        self.workers = Workers()
 
     def remember(self, subject: Any) -> None:
         """Note the place where a loader or optimizer is created."""
@@ -32,6 +34,7 @@ class Settings:
     def iterates(self, iterator: Any, loader: Any) -> None:
         """Note the iterator of a loader."""
         self._loader_of[iterator] = loader
+        self.workers.starts(int(getattr(loader, "num_workers", 0) or 0))
 
     def batch(self, iterator: Any) -> None:
         """Note the loader of an iterator that is asked for a batch while steps are recorded."""
@@ -105,6 +108,7 @@ class Settings:
             "optimizers": tuple(self._optimizers.values()),
             "autocast": tuple(self._autocast),
             "compiled": tuple(self._compiled),
+            "worker_lines": self.workers.lines(),
             **self.batches.summary(),
         }
 

@@ -14,7 +14,7 @@ from advisor.errors import RuleError
 from advisor.frames import SCHEMAS
 from advisor.frames.settings import COLUMNS
 from advisor.pipeline import analyze
-from advisor.reading.program_settings import KEY, NAMES, Autocast, Compiled, Loader, Optimizer, Recorded
+from advisor.reading.program_settings import KEY, NAMES, Autocast, Compiled, Loader, Optimizer, Recorded, WorkerLine
 from advisor.report import Options, render
 from advisor.report.redact import redact
 from advisor.results.analysis import Analysis, Finding
@@ -43,6 +43,9 @@ WHOLE = Recorded(
     steps_by="optimizer",
     backwards_per_step=4.0,
     unprofiled_step_ms=(40.0, 44.0, 60.0),
+    own_cores=3.5,
+    workers_cores=2.25,
+    worker_lines=(WorkerLine(0.7, "load", "data.py", 42), WorkerLine(0.2, file="data.py", line=50)),
     stacks="second pass",
 )
 
@@ -107,6 +110,15 @@ def test_what_is_no_object_is_nothing(tmp_path: Path, value: Any) -> None:
 
 
 BAD = [None, "", "no number", [], {}, [[1]], {"a": 1}, -1, 1 << 70, 10**400, 1e308, float("nan"), -1e400]
+
+
+def test_lines_of_workers_without_a_share_or_a_place_are_left_out(tmp_path: Path) -> None:
+    line = {"share": 0.5, "function": "load", "file": "data.py", "line": 42}
+    wrong = [{**line, "share": 0}, {**line, "share": 1.5}, {**line, "file": ""}, {**line, "file": 3}, {"share": 0.5}, 7]
+    settings = opened(tmp_path, with_settings({"worker_lines": [*wrong, line], "own_cores": -1})).metadata.recorded
+    assert settings is not None
+    assert settings.worker_lines == (WorkerLine(0.5, "load", "data.py", 42),)
+    assert settings.own_cores is None
 
 
 @pytest.mark.parametrize("value", BAD, ids=lambda value: repr(value)[:20])

@@ -56,9 +56,10 @@ def test_a_busy_machine_is_noted(tmp_path: Path) -> None:
 def test_the_load_between_two_moments() -> None:
     from advisor.record.load import Load, Moment, between
 
-    first = Moment(wall_s=10.0, own_s=4.0, machine_s=100.0, waited_s={1: 0.5, 2: 0.0})
-    # Of 10 s thread 1 waited 1 and thread 2 4; of 16 s that the machine worked this process had 7. Thread 3 is new: unknown.
-    last = Moment(wall_s=20.0, own_s=11.0, machine_s=116.0, waited_s={1: 1.5, 2: 4.0, 3: 9.0})
-    assert between(first, last) == Load(waited_share=0.4, others_cores=0.9)
-    assert between(first, Moment(10.01, 4.0, 100.0, {})) is None
+    first = Moment(wall_s=10.0, own_s=4.0, children_s=2.0, machine_s=100.0, waited_s={1: 0.5, 2: 0.0})
+    # Of 10 s thread 1 waited 1 and thread 2 4; of 16 s that the machine worked this process had 5, and its
+    # workers 2. Thread 3 is new: unknown.
+    last = Moment(wall_s=20.0, own_s=9.0, children_s=4.0, machine_s=116.0, waited_s={1: 1.5, 2: 4.0, 3: 9.0})
+    assert between(first, last) == Load(waited_share=0.4, others_cores=0.9, own_cores=0.5, workers_cores=0.2)
+    assert between(first, Moment(10.01, 4.0, 2.0, 100.0, {})) is None
     assert between(None, last) is None

@@ -592,6 +592,10 @@ if "Photos" in globals():
 if "to_batch" in globals():
     to_batch([image])
 """,
+    "cpu/busy-workers": """
+pictures = Pictures(["a.jpg"])
+pictures[len(pictures) - 1]
+""",
 }
 """Code that uses the definitions of a rule's snippet as its reader does, where they are no loader, model or optimizer."""
 
@@ -606,7 +610,15 @@ def prof() -> Any:
 def libraries() -> dict[str, Any]:
     """Return stand-ins for the parts of other libraries that snippets use, with the arguments that these take."""
     ns = SimpleNamespace
-    image = ns(convert=lambda mode: np.zeros((8, 8, 3), np.uint8))
+
+    class Picture(np.ndarray):
+        """An image that is its array."""
+
+        def resize(self, size: tuple[int, int]) -> Any:  # type: ignore[override]
+            """Return one of another size."""
+            return np.zeros((*size, 3), np.uint8)
+
+    image = ns(convert=lambda mode: np.zeros((8, 8, 3), np.uint8).view(Picture), draft=lambda mode, size: None)
     return {
         "T": ns(
             Compose=lambda transforms: transforms,
