@@ -21,13 +21,14 @@ STACKS_APART = "second pass"
 
 
 class Loader(Struct, frozen=True, omit_defaults=True):
-    """A ``DataLoader`` that was iterated while steps were recorded."""
+    """A ``DataLoader`` that was iterated while steps were recorded; ``iterable``: its dataset cannot be indexed."""
 
     workers: int
     pin_memory: bool = False
     prefetch: int | None = None
     persistent: bool = False
     batch_size: int | None = None
+    iterable: bool = False
     file: str = ""
     line: int = 0
 
@@ -239,6 +240,7 @@ def _loader(entry: Table) -> Loader | None:
         prefetch=between(entry.get("prefetch"), 1, _MOST_COUNT),
         persistent=persistent,
         batch_size=between(entry.get("batch_size"), 1, _MOST_COUNT),
+        iterable=entry.get("iterable") is True,
         **_place(entry),
     )
 
