@@ -88,7 +88,8 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     the processor has, and ``event_ns`` is what the profiler took there for each operator that it recorded.
     ``peak_resident_bytes`` is the most memory that the process held until the recording's end, of ``memory_bytes``, the
     machine's or what its control group allows. Of the first batches ``batch_width`` is what rows of whole numbers are padded
-    to, ``batch_longest`` a batch's longest without padding (their mean), and ``ignored_share`` the part of labels that are -100,
+    to, ``batch_longest`` a batch's longest without padding (their mean), ``feature_width`` and ``feature_longest`` the same of
+    frames of features, and ``ignored_share`` the part of labels that are -100,
     which a loss leaves out. ``waited_share`` is the part of the recorded steps in which the thread that waited most was ready to
     run and had no core, ``others_cores`` how many cores other programs took meanwhile. ``repeats`` are of one step, None where
     none was watched. Lists are empty where there was nothing of the kind.
@@ -121,6 +122,9 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     batch_width: int | None = None
     batch_longest: int | None = None
     padding_share: float | None = None
+    feature_width: int | None = None
+    feature_longest: int | None = None
+    feature_padding: float | None = None
     ignored_share: float | None = None
     unprofiled_step_ms: tuple[float, ...] = ()
     waited_share: float | None = None
@@ -203,6 +207,9 @@ def read(value: Any) -> Recorded | None:
         batch_width=between(value.get("batch_width"), 1, _MOST_COUNT),
         batch_longest=between(value.get("batch_longest"), 0, _MOST_COUNT),
         padding_share=real(value.get("padding_share"), 1.0),
+        feature_width=between(value.get("feature_width"), 1, _MOST_COUNT),
+        feature_longest=between(value.get("feature_longest"), 0, _MOST_COUNT),
+        feature_padding=real(value.get("feature_padding"), 1.0),
         ignored_share=real(value.get("ignored_share"), 1.0),
         unprofiled_step_ms=_times(value.get("unprofiled_step_ms")),
         waited_share=real(value.get("waited_share"), 1.0),
