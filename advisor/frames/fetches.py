@@ -36,7 +36,7 @@ _OTHERS = 0.1
 _OPERATORS = 24
 """Operators for each sample, at most: a handful for each of a few tensors."""
 _PYTHON_NS, _CALL_NS = 30_000, 5_000
-"""Python for each sample, and for each operator of it besides, at most: recorded, rows took a third of that. To decode a small image
+"""Python for each sample, and for each operator of it besides, at most: rows took a third of that. To decode an image
 takes more, and so does cutting a text into words."""
 _NUMBERS = 8
 """Numbers of a Python list that a sample's tensor may be made of: a row of a table is none, tokens are."""
@@ -45,7 +45,7 @@ _MOST_TENSORS = 64
 
 @dataclass(eq=False)
 class Fetches:
-    """For each wait the samples that are fetched one by one as rows in memory (-1: none are), and the part of it that is copying."""
+    """Of each wait the samples that are fetched one by one as rows in memory (-1: none are), and what part of it copies."""
 
     samples: Ints
     copied: Floats
@@ -62,7 +62,9 @@ def fetches(context: Context) -> Fetches:
     rows = context.op_rows[np.argsort(host.start[context.op_rows], kind="stable")]
     at = np.searchsorted(waits.start, host.start[rows], side="right") - 1
     single = np.isin(host.name[waits.node], [context.names.index(name) for name in names])
-    inside = (at >= 0) & single[at] & (host.end[rows] <= waits.end[at]) & (host.thread[rows] == host.thread[waits.node[at]])
+    inside = (
+        (at >= 0) & single[at] & (host.end[rows] <= waits.end[at]) & (host.thread[rows] == host.thread[waits.node[at]])
+    )
     rows, at = rows[inside], at[inside]
     if not len(rows):
         return out
@@ -70,11 +72,11 @@ def fetches(context: Context) -> Fetches:
     called = context.top(rows)
     joins = called & _named(context, _JOINS)[host.name[rows]]
     told = called & _named(context, _ROWS)[host.name[rows]]
-    tensors, others = summed(at, joins, size), summed(at, called & ~joins & ~told, size)
+    tensors, others = _count(at, joins, size), _count(at, called & ~joins & ~told, size)
     taken = summed(at, np.where(called, length, 0), size)
     samples = _samples(context, rows, at, joins)
     each = np.maximum(samples, 1)
-    operators = summed(at, told, size) / each
+    operators = _count(at, told, size) / each
     python = (waits.end - waits.start - taken) / each
     found = (
         (samples >= _LEAST)
@@ -83,7 +85,7 @@ def fetches(context: Context) -> Fetches:
         & (operators >= 1)
         & (operators <= _OPERATORS)
         & (others <= _OTHERS * each)
-        & (summed(at, _listed(context, rows), size) < each)
+        & (_count(at, _listed(context, rows), size) < each)
     )
     # A wait in which the machine did something else is one of many: what most of them say holds.
     if not found.any() or np.median((python - _CALL_NS * operators)[found]) > _PYTHON_NS:
@@ -93,6 +95,11 @@ def fetches(context: Context) -> Fetches:
     copies = _named(context, _COPIED)[host.name[rows]] & ~_named(context, _COPIED)[_around(context, rows)]
     out.copied = summed(at, np.where(copies, length, 0), size) / np.maximum(waits.end - waits.start, 1)
     return out
+
+
+def _count(row: Ints, flags: Bools, size: int) -> Ints:
+    """For each row, the flags of it that are set."""
+    return np.bincount(row[flags], minlength=size)
 
 
 def _named(context: Context, names: frozenset[str]) -> Bools:
@@ -114,7 +121,7 @@ def _samples(context: Context, rows: Ints, at: Ints, joins: Bools) -> Ints:
     around = _around(context, rows)
     stacks = _named(context, frozenset({"aten::stack"}))[around]
     views = stacks & _named(context, frozenset({"aten::unsqueeze"}))[host.name[rows]]
-    tensors = np.maximum(summed(at, joins, size), 1)
+    tensors = np.maximum(_count(at, joins, size), 1)
     shaped = stacks & _named(context, frozenset({"aten::view"}))[host.name[rows]]
     counted = np.zeros(size, np.int64)
     np.maximum.at(counted, at[shaped], _leading(context, rows[shaped]))
@@ -123,7 +130,7 @@ def _samples(context: Context, rows: Ints, at: Ints, joins: Bools) -> Ints:
         outer = fetch(host.attributes.op, host.parent[rows[views]])
         stack, number = np.unique(outer, return_counts=True)
         np.maximum.at(unsqueezed, at[views][np.searchsorted(outer, stack)], number)
-    told = summed(at, context.top(rows) & _named(context, _ROWS)[host.name[rows]], size) // tensors
+    told = _count(at, context.top(rows) & _named(context, _ROWS)[host.name[rows]], size) // tensors
     exact = np.maximum(counted, unsqueezed)
     return np.where(exact > 0, exact, told)
 
@@ -147,7 +154,9 @@ def _listed(context: Context, rows: Ints) -> Bools:
     if len(chosen):
         inputs = Shapes(context.recording.recorded.inputs)
         codes = context.op_column(rows[chosen], "concrete")
-        out[chosen] = inputs.column(codes, lambda lists: int(np.prod(lists[0][:4])) if lists and lists[0] else 1) > _NUMBERS
+        out[chosen] = (
+            inputs.column(codes, lambda lists: int(np.prod(lists[0][:4])) if lists and lists[0] else 1) > _NUMBERS
+        )
     return out
 
 

@@ -40,11 +40,11 @@ SCHEMA = Schema(
              "or more; else NULL, and the line is the loop's"),
         integer("burst", "", "batches after which long waits come again: workers that started together deliver together, so it "
                 "is their number; NULL where the waits have no rhythm"),
-        integer("samples", "", "samples that it puts together, fetched one by one in this process, where each is no more than a row of "
-                "tensors in memory: views and copies; NULL where a sample takes work, where rows differ in size, and of an "
+        integer("samples", "", "samples put together, fetched one by one in this process, where each is a row of tensors in "
+                "memory, no more: views and copies; NULL where a sample takes work, where rows differ in size, and of an "
                 "IterableDataset"),
-        real("copied_share", "share", "of the wait: what copies numbers, which one indexing of the whole batch copies as well; NULL "
-             "likewise"),
+        real("copied_share", "share", "of the wait: what copies numbers, which one indexing of the whole batch copies as well; "
+             "NULL likewise"),
         real("short_by", "", "times as many batches a second as would keep the device fed: steady time over what is left of it "
              "without the loader; NULL where nothing is left"),
     ),

@@ -135,16 +135,15 @@ def _features(torch: Any, batch: Any) -> Any | None:
         for tensor in tensors(torch, batch)
         if tensor.is_floating_point() and tensor.device.type == "cpu" and tensor.dim() > 1
     ]
-    largest = max(found, key=lambda tensor: tensor.numel(), default=None)
-    usual = largest is not None and largest.dim() <= 3 and len(largest) and max(largest.shape[1:]) >= _FEWEST_FRAMES
-    return largest if usual and largest.layout == torch.strided else None
+    largest: Any = max(found, key=lambda tensor: tensor.numel(), default=None)
+    if largest is None or largest.dim() > 3 or not len(largest) or max(largest.shape[1:]) < _FEWEST_FRAMES:
+        return None
+    return largest if largest.layout == torch.strided else None
 
 
 def _frames(torch: Any, tensor: Any) -> Rows:
     """Measure rows of frames, along the dimension that more of is padding: frames at the end that hold one value throughout."""
-    found = [
-        _ends(torch, tensor.movedim(at, 1)) for at in range(1, tensor.dim()) if tensor.shape[at] >= _FEWEST_FRAMES
-    ]
+    found = [_ends(torch, tensor.movedim(at, 1)) for at in range(1, tensor.dim()) if tensor.shape[at] >= _FEWEST_FRAMES]
     return max(found, key=lambda row: (row.padding, row.width))
 
 

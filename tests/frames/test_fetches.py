@@ -63,7 +63,10 @@ def test_a_wait_in_which_the_machine_did_something_else_counts_like_the_others(t
     [
         {"each": ("aten::select", "aten::mul")},  # computes
         {"each": ("aten::select",), "samples": 15},
-        {"each": ("aten::select",), "python_us": 100},  # decodes in Python: 100 us are more than 30 and 5 for the operator
+        {
+            "each": ("aten::select",),
+            "python_us": 100,
+        },  # decodes in Python: 100 us are more than 30 and 5 for the operator
         {"each": ("aten::empty", "aten::to"), "empty": "[64]"},  # of a Python list: tokens
         {"each": ("aten::select",) * 25},
         {"each": ()},
