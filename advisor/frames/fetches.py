@@ -52,7 +52,7 @@ class Fetches:
 
 
 def fetches(context: Context) -> Fetches:
-    """What is fetched in each wait of the training loop for a batch."""
+    """Find what is fetched in each wait of the training loop for a batch."""
     waits, host = context.waits.loader, context.recording.host
     size = len(waits.start)
     out = Fetches(np.full(size, -1, np.int64), np.zeros(size))
@@ -115,7 +115,7 @@ def _around(context: Context, rows: Ints) -> Ints:
 
 
 def _samples(context: Context, rows: Ints, at: Ints, joins: Bools) -> Ints:
-    """How many samples each wait puts together, as its first stack tells: by the views that it makes, or the shape of what it
+    """Count the samples that each wait puts together, as its first stack tells: by the views that it makes, or the shape of what it
     makes; where it tells neither, the operators for each of the tensors."""
     host, size = context.recording.host, len(context.waits.loader.start)
     around = _around(context, rows)
