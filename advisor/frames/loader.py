@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from advisor.frames.fetches import fetches
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_waits
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Bools, Ints, Spans, fetch, summed, union
@@ -39,6 +40,11 @@ SCHEMA = Schema(
              "or more; else NULL, and the line is the loop's"),
         integer("burst", "", "batches after which long waits come again: workers that started together deliver together, so it "
                 "is their number; NULL where the waits have no rhythm"),
+        integer("samples", "", "samples put together, fetched one by one in this process, where each is a row of tensors in "
+                "memory, no more: views and copies; NULL where a sample takes work, where rows differ in size, and of an "
+                "IterableDataset"),
+        real("copied_share", "share", "of the wait: what copies numbers, which one indexing of the whole batch copies as well; "
+             "NULL likewise"),
         real("short_by", "", "times as many batches a second as would keep the device fed: steady time over what is left of it "
              "without the loader; NULL where nothing is left"),
     ),
@@ -64,6 +70,7 @@ def build(context: Context) -> pd.DataFrame:
     frame |= context.places(user, fetch(attributes.library, waits.node))
     several = np.array([kind == "multi-process" for kind in kinds], np.bool_)[inverse]
     burst = rhythm((waits.end - waits.start)[several & ~waits.restart])
+    fetched = fetches(context)
     frame |= {
         "name": context.labels(names, context.names),
         "iterator": context.labels(inverse, kinds),
@@ -74,6 +81,8 @@ def build(context: Context) -> pd.DataFrame:
         "restart": waits.restart,
         "line_share": share,
         "burst": context.known(np.where(several, burst, -1)),
+        "samples": context.known(fetched.samples),
+        "copied_share": np.where(fetched.samples < 0, np.nan, fetched.copied),
         "short_by": np.full(len(names), _short_by(context, waits.start[several & ~waits.restart], cost, burst)),
     }
     return pd.DataFrame(frame)

@@ -22,6 +22,8 @@ Floats = npt.NDArray[np.float64]
 Operands = tuple[tuple[int, ...], ...]
 _LOSS = re.compile(r"^aten::(?:nll_loss(?:2d)?_forward|cross_entropy_loss)$")
 _ATTENTION = re.compile(r"^aten::_?(?:scaled_dot_product|flash_attention|efficient_attention)")
+_STRIDED = re.compile(r"^aten::(?:conv[12]d|convolution)$")
+_MOST_WIDTHS = 16
 _LEAST_CLASSES = 256
 """Fewer classes than these cost next to nothing to compute."""
 
@@ -29,18 +31,54 @@ _LEAST_CLASSES = 256
 def padding_share(context: Context, rows: Ints) -> Floats:
     """Share of each operator's work that is on padding; NULL where none was seen, and for operators without the width."""
     recorded, out = context.metadata.recorded, np.full(len(rows), np.nan)
-    if recorded is None or not recorded.batch_width or recorded.batch_longest is None or not len(rows):
+    if recorded is None or not len(rows):
         return out
-    width, kept = recorded.batch_width, recorded.batch_longest / recorded.batch_width
+    for width, longest, find in (
+        (recorded.batch_width, recorded.batch_longest, _of_words),
+        (recorded.feature_width, recorded.feature_longest, _of_frames),
+    ):
+        if width and longest is not None and longest < width and np.isnan(out).all():
+            out = find(context, rows, width, longest / width)
+    return out
+
+
+def _of_words(context: Context, rows: Ints, width: int, kept: float) -> Floats:
+    """Share of work on padding where rows of words are looked up in an embedding."""
+    out = np.full(len(rows), np.nan)
     shapes = _Operators(context, rows)
     looked_up = [dims for dims in shapes.of("aten::embedding") if len(dims) > 1 and width in dims[1]]
-    if kept >= 1 or not looked_up:
+    if not looked_up:
         return out
     batches = {dims[1][0] for dims in looked_up if len(dims[1]) == 2}
     counts = {width} | {dims[1][0] * width for dims in looked_up if len(dims[1]) == 2}
     own = np.where(shapes.where(lambda dims: any(count in each for each in dims for count in counts)), 1, -1)
     own[shapes.where(lambda dims: _squared(dims, width, batches))] = 2
     own[shapes.named(_ATTENTION) & (own > 0)] = 2
+    return _shares(context, rows, own, kept)
+
+
+def _of_frames(context: Context, rows: Ints, width: int, kept: float) -> Floats:
+    """Share of work on padding where rows of frames go into layers: of every length that convolutions make of the width."""
+    shapes = _Operators(context, rows)
+    fed = {each[0] for dims in shapes.all() for each in dims if len(each) > 1 and width in each[1:]}
+    widths = {width} | shapes.shortened(width)
+    counts = {rows * each for rows in fed for each in widths}
+    own = np.where(shapes.where(lambda dims: any(_holds(each, widths, counts) for each in dims)), 1, -1)
+    own[shapes.where(lambda dims: any(_squared(dims, each, fed) for each in widths))] = 2
+    own[shapes.named(_ATTENTION) & (own > 0)] = 2
+    return _shares(context, rows, own, kept)
+
+
+def _holds(shape: tuple[int, ...], widths: set[int], counts: set[int]) -> bool:
+    """Tell whether a shape is of frames: rows of them, or all frames one after the other."""
+    if len(shape) > 2:
+        return not widths.isdisjoint(shape)
+    return bool(shape) and (shape[0] in counts or (len(shape) == 2 and shape[1] in counts))
+
+
+def _shares(context: Context, rows: Ints, own: Ints, kept: float) -> Floats:
+    """Share of work on padding of operators by the power of the width that they work on (-1: not on it)."""
+    out = np.full(len(rows), np.nan)
     # A recurrent layer runs its own loop over the width: what is inside of it, forward and backward, is as many turns.
     power = _with_backward(context, rows, own)
     wide = (power > 0) & (context.phases(rows) != OPTIMIZER)
@@ -104,11 +142,25 @@ def _products(dims: Operands) -> set[int]:
     return {int(np.prod(each[:-1])) for each in dims if len(each) > 2}
 
 
+def _made(dims: Operands, told: Operands, widths: set[int]) -> set[int]:
+    """Lengths that a convolution of kernel, stride, padding and dilation makes of those of *widths* that it is given."""
+    if len(dims) < 2 or len(dims[0]) != len(dims[1]) or len(told) < 3:
+        return set()
+    made = set()
+    for at in range(2, len(dims[0])):
+        length, kernel = dims[0][at], dims[1][at]
+        stride, padding, dilation = (numbers[min(at - 2, len(numbers) - 1)] if numbers else 1 for numbers in told[:3])
+        if length in widths and stride > 0:
+            made.add((length + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1)
+    return {length for length in made if length > 1}
+
+
 class _Operators:
     """Shapes of operators' inputs, read once for each distinct list."""
 
     def __init__(self, context: Context, rows: Ints) -> None:
         self._names, self._codes = context.recording.host.name[rows], context.op_column(rows, "dims")
+        self._concrete, self._values = context.op_column(rows, "concrete"), Shapes(context.recording.recorded.inputs)
         self._all = context.names
         shapes = Shapes(context.recording.recorded.raws)
         self._operands = {code: shapes.operands(code) for code in distinct(self._codes).tolist()}
@@ -119,6 +171,23 @@ class _Operators:
             return []
         codes = distinct(self._codes[self._names == self._all.index(name)])
         return [self._operands[code] for code in codes.tolist()]
+
+    def all(self) -> list[Operands]:
+        """Distinct shapes of all inputs."""
+        return list(self._operands.values())
+
+    def shortened(self, width: int) -> set[int]:
+        """Lengths that convolutions and poolings with a stride make of *width*, and of one another."""
+        found, new = {width}, {width}
+        chosen = np.flatnonzero(self.named(_STRIDED))
+        kinds = np.unique(np.stack([self._codes[chosen], self._concrete[chosen]], axis=1), axis=0).tolist()
+        while new and len(found) < _MOST_WIDTHS:
+            made: set[int] = set()
+            for dims, told in kinds:
+                made |= _made(self._operands.get(dims, ()), self._values.operands(told), new)
+            new = made - found
+            found |= new
+        return found - {width}
 
     def named(self, pattern: re.Pattern[str]) -> Bools:
         """Flag operators by their name."""

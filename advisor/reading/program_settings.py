@@ -21,13 +21,14 @@ STACKS_APART = "second pass"
 
 
 class Loader(Struct, frozen=True, omit_defaults=True):
-    """A ``DataLoader`` that was iterated while steps were recorded."""
+    """A ``DataLoader`` that was iterated while steps were recorded; ``iterable``: its dataset cannot be indexed."""
 
     workers: int
     pin_memory: bool = False
     prefetch: int | None = None
     persistent: bool = False
     batch_size: int | None = None
+    iterable: bool = False
     file: str = ""
     line: int = 0
 
@@ -96,7 +97,8 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     the processor has, and ``event_ns`` is what the profiler took there for each operator that it recorded.
     ``peak_resident_bytes`` is the most memory that the process held until the recording's end, of ``memory_bytes``, the
     machine's or what its control group allows. Of the first batches ``batch_width`` is what rows of whole numbers are padded
-    to, ``batch_longest`` a batch's longest without padding (their mean), and ``ignored_share`` the part of labels that are -100,
+    to, ``batch_longest`` a batch's longest without padding (their mean), ``feature_width`` and ``feature_longest`` the same of
+    frames of features, and ``ignored_share`` the part of labels that are -100,
     which a loss leaves out. ``waited_share`` is the part of the recorded steps in which the thread that waited most was ready to
     run and had no core, ``others_cores`` how many cores other programs took meanwhile. ``own_cores`` is how many
     the process took itself in these steps, ``workers_cores`` those that it started, and ``worker_lines`` is where a loader's
@@ -131,6 +133,9 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     batch_width: int | None = None
     batch_longest: int | None = None
     padding_share: float | None = None
+    feature_width: int | None = None
+    feature_longest: int | None = None
+    feature_padding: float | None = None
     ignored_share: float | None = None
     unprofiled_step_ms: tuple[float, ...] = ()
     waited_share: float | None = None
@@ -216,6 +221,9 @@ def read(value: Any) -> Recorded | None:
         batch_width=between(value.get("batch_width"), 1, _MOST_COUNT),
         batch_longest=between(value.get("batch_longest"), 0, _MOST_COUNT),
         padding_share=real(value.get("padding_share"), 1.0),
+        feature_width=between(value.get("feature_width"), 1, _MOST_COUNT),
+        feature_longest=between(value.get("feature_longest"), 0, _MOST_COUNT),
+        feature_padding=real(value.get("feature_padding"), 1.0),
         ignored_share=real(value.get("ignored_share"), 1.0),
         unprofiled_step_ms=_times(value.get("unprofiled_step_ms")),
         waited_share=real(value.get("waited_share"), 1.0),
@@ -256,6 +264,7 @@ def _loader(entry: Table) -> Loader | None:
         prefetch=between(entry.get("prefetch"), 1, _MOST_COUNT),
         persistent=persistent,
         batch_size=between(entry.get("batch_size"), 1, _MOST_COUNT),
+        iterable=entry.get("iterable") is True,
         **_place(entry),
     )
 

@@ -1,4 +1,4 @@
-"""Contents of the first batches: how much of their rows is padding, and how many labels the loss leaves out.
+"""Contents of the first batches: how much of their rows, of words or of frames, is padding, and which labels a loss leaves out.
 
 Values are in no trace. Up to eight batches are looked at, before anything is recorded, and only what lies on the host; of large
 ones two, as the steps meanwhile are timed.
@@ -17,6 +17,11 @@ _BATCHES, _MOST_BATCHES = 2, 8
 _SMALL = 1 << 16
 """Numbers of a batch that are looked through in well under a millisecond."""
 _NARROWEST, _MOST_ELEMENTS, _MOST_TENSORS, _DEEPEST = 16, 1 << 22, 16, 3
+_FEWEST_FRAMES, _FEATURES, _LOOKED_AT = 24, 8, 1 << 20
+"""Frames from which on features are taken to have a time; features of a frame, and numbers of a batch, that are looked at."""
+_MOSTLY, _DENSE = 0.9, 0.8
+"""Rows that begin with something else than padding, and frames of their real part that are: an image's border is on both sides,
+and what is sparse holds zeros throughout."""
 
 
 @dataclass
@@ -33,6 +38,7 @@ class Batches:
     """Facts of batches; :meth:`look` is given each until there are enough."""
 
     rows: list[Rows] = field(default_factory=list)
+    frames: list[Rows] = field(default_factory=list)
     ignored: list[float] = field(default_factory=list)
     seen: int = 0
     enough: bool = False
@@ -50,6 +56,9 @@ class Batches:
             rows = [_rows(torch, tensor) for tensor in found if tensor.dim() == 2 and tensor.shape[1] >= _NARROWEST]
             if rows:
                 self.rows.append(max(rows, key=lambda row: (row.width, row.longest)))
+            features = _features(torch, batch)
+            if features is not None:
+                self.frames.append(_frames(torch, features))
             shares = [float((tensor == IGNORED).double().mean()) for tensor in found if tensor.numel()]
             if shares:
                 self.ignored.append(max(shares))
@@ -58,15 +67,25 @@ class Batches:
 
     def summary(self) -> dict[str, Any]:
         """Return the fields of ``Recorded``; None where the batches differ in width, or held no such tensor."""
-        widths = {row.width for row in self.rows}
-        alike = len(widths) == 1 and _BATCHES <= self.seen == len(self.rows)
-        longest = math.ceil(sum(row.longest for row in self.rows) / len(self.rows)) if alike else None
+        width, longest, padding = self._padded(self.rows)
+        feature_width, feature_longest, feature_padding = self._padded(self.frames)
         return {
-            "batch_width": widths.pop() if alike else None,
+            "batch_width": width,
             "batch_longest": longest,
-            "padding_share": round(sum(row.padding for row in self.rows) / len(self.rows), 4) if alike else None,
+            "padding_share": padding,
+            "feature_width": feature_width,
+            "feature_longest": feature_longest,
+            "feature_padding": feature_padding,
             "ignored_share": round(min(self.ignored), 4) if _BATCHES <= self.seen == len(self.ignored) else None,
         }
+
+    def _padded(self, rows: list[Rows]) -> tuple[int | None, int | None, float | None]:
+        """Width, longest row and share of padding, of batches alike; None where they are not."""
+        widths = {row.width for row in rows}
+        if len(widths) != 1 or not _BATCHES <= self.seen == len(rows):
+            return None, None, None
+        longest = math.ceil(sum(row.longest for row in rows) / len(rows))
+        return widths.pop(), longest, round(sum(row.padding for row in rows) / len(rows), 4)
 
 
 def tensors(torch: Any, value: Any, depth: int = 0) -> Iterator[Any]:
@@ -107,3 +126,39 @@ def _rows(torch: Any, tensor: Any) -> Rows:
         if float((lengths <= width - 2).double().mean()) > 0.5 and padding > best.padding:
             best = Rows(width, int(lengths.max()), padding)
     return best
+
+
+def _features(torch: Any, batch: Any) -> Any | None:
+    """Return the largest tensor of floats in a batch, where it may be features over time: rows of numbers, or of frames."""
+    found = [
+        tensor
+        for tensor in tensors(torch, batch)
+        if tensor.is_floating_point() and tensor.device.type == "cpu" and tensor.dim() > 1
+    ]
+    largest: Any = max(found, key=lambda tensor: tensor.numel(), default=None)
+    if largest is None or largest.dim() > 3 or not len(largest) or max(largest.shape[1:]) < _FEWEST_FRAMES:
+        return None
+    return largest if largest.layout == torch.strided else None
+
+
+def _frames(torch: Any, tensor: Any) -> Rows:
+    """Measure rows of frames, along the dimension that more of is padding: frames at the end that hold one value throughout."""
+    found = [_ends(torch, tensor.movedim(at, 1)) for at in range(1, tensor.dim()) if tensor.shape[at] >= _FEWEST_FRAMES]
+    return max(found, key=lambda row: (row.padding, row.width))
+
+
+def _ends(torch: Any, tensor: Any) -> Rows:
+    """Measure rows along their second dimension. A few features of each frame tell: real ones are not all the same number."""
+    width = tensor.shape[1]
+    wide = tensor.reshape(*tensor.shape[:2], 1) if tensor.dim() == 2 else tensor
+    wide = wide[:, :, :: max(wide.shape[2] // _FEATURES, 1)]
+    wide = wide[:: max(-(-wide.numel() // _LOOKED_AT), 1)]
+    pad = wide[:, -1, 0].mode().values
+    kept = (wide != pad).any(2)
+    lengths = (kept * torch.arange(1, width + 1)).amax(1)
+    whole, real = Rows(width, width, 0.0), int(lengths.sum())
+    if not real or float(kept.sum()) < _DENSE * real or float(kept[:, 0].double().mean()) < _MOSTLY:
+        return whole
+    if float((lengths <= width - 2).double().mean()) <= 0.5:
+        return whole
+    return Rows(width, int(lengths.max()), 1 - real / (len(lengths) * width))

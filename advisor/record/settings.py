@@ -12,6 +12,8 @@ from advisor.record.places import caller
 from advisor.record.workers import Workers
 
 _MOST = 64
+_ITERABLE = 1
+"""Kind of dataset by which torch names one that yields its samples."""
 
 
 class Settings:
@@ -54,6 +56,7 @@ class Settings:
             prefetch=prefetch if isinstance(prefetch, int) else None,
             persistent=bool(getattr(iterator, "_persistent_workers", False)),
             batch_size=batch_size if isinstance(batch_size, int) else None,
+            iterable=getattr(iterator, "_dataset_kind", 0) == _ITERABLE,
             file=file,
             line=line,
         )

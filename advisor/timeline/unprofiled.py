@@ -75,14 +75,16 @@ def unprofiled(context: Context) -> Unprofiled | None:
     per_ns = before_ns / max(ledger.counted_ns, 1)
     held, beside = (float(ledger.dur_ns[part].sum()) * per_ns for part in (slowed, driver))
     shorter = before_ns - step_ns
-    if shorter > held + beside + _SPREAD * before_ns:
-        return None
     of_events = np.zeros(len(ledger.dur_ns))
     if context.cpu_program and recorded.event_ns and held:
         of_events = _taken_by_events(context, slowed, recorded.event_ns)
-        of_events *= min(1.0, shorter / per_ns / max(of_events.sum(), 1.0))
-    events = float(of_events.sum()) * per_ns
-    left = max(1 - (shorter - events) / (held - events), 0.0) if held > events else 1.0
+        of_events += _taken_while_loading(context, recorded.event_ns)
+    loading = float(of_events[~slowed].sum()) * per_ns
+    if shorter > held + loading + beside + _SPREAD * before_ns:
+        return None
+    of_events *= min(1.0, shorter / per_ns / max(of_events.sum(), 1.0))
+    events, beyond = (float(part.sum()) * per_ns for part in (of_events[slowed], of_events))
+    left = max(1 - (shorter - beyond) / (held - events), 0.0) if held > events else 1.0
     left_beside = max(1 - max(shorter - held, 0.0) / beside, 0.0) if beside else 1.0
     kept = np.where(slowed, left, np.where(driver, left_beside, 1.0))
     dur_ns = np.rint((ledger.dur_ns - of_events) * kept).astype(np.int64)
@@ -122,4 +124,18 @@ def _taken_by_events(context: Context, slowed: Bools, event_ns: float) -> npt.ND
     taken = np.minimum(count * event_ns, (1 - _LEAST) * length)
     out = np.zeros(len(ledger.dur_ns))
     out[at] = taken[call] * ledger.dur_ns[at] / np.maximum(length[call], 1)
+    return out
+
+
+def _taken_while_loading(context: Context, event_ns: float) -> npt.NDArray[np.float64]:
+    """ns of each segment in which the thread loads a batch itself that recording the operators in it took.
+
+    Nothing else is taken from a wait: whether a batch is found ready has nothing to do with the profiler.
+    """
+    ledger, host, rows = context.ledger, context.recording.host, context.op_rows
+    out = np.zeros(len(ledger.dur_ns))
+    at = np.flatnonzero(ledger.counted & ledger.through("loader"))
+    starts = np.sort(host.start[rows[host.thread[rows] == main_thread(context.recording)]])
+    first, last = (np.searchsorted(starts, edge[at], side="left") for edge in (ledger.start_ns, ledger.end_ns))
+    out[at] = np.minimum((last - first) * event_ns, (1 - _LEAST) * ledger.dur_ns[at])
     return out

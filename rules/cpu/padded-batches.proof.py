@@ -57,6 +57,39 @@ def a_recurrent_layer_takes_a_turn_for_each_position() -> TraceBuilder:
     return b
 
 
+def speech(longest: int = 100, *, width: int = 400, frames: int = 400) -> TraceBuilder:
+    """Steps of a convolution that takes each other frame, a layer on what it makes, and one on something else."""
+    b = TraceBuilder(None, host_us=0).ran_with(feature_width=width, feature_longest=longest, feature_padding=0.8)
+    half = frames // 2
+    for _ in range(3):
+        with b.step():
+            shapes = [[8, 80, frames], [64, 80, 5], [64], [], [], [], [], [], []]
+            told = ["", "", "", "[2]", "[2]", "[1]", "False", "[0]", "1"]
+            with b.op("aten::convolution", shapes=shapes, values=told, us=1000):
+                pass
+            with b.op("aten::addmm", shapes=[[64], [8 * half, 64], [64, 64]], us=2000):
+                pass
+            with b.op("aten::mm", shapes=[[512, 512], [512, 512]], us=3000):
+                pass
+    return b
+
+
+# 1 and 2 of 6 ms are on 400 frames and the 200 that a stride of two makes of them; three quarters are padding.
+@fires(cost_ms=3.0, cost_share=0.5, occurrences=6, severity="high")
+def frames_of_speech_behind_a_convolution_with_a_stride() -> TraceBuilder:
+    return speech()
+
+
+@quiet
+def frames_that_fill_the_width() -> TraceBuilder:
+    return speech(390)
+
+
+@quiet
+def frames_that_no_layer_takes() -> TraceBuilder:
+    return speech(frames=390)
+
+
 @quiet
 def rows_that_fill_the_width() -> TraceBuilder:
     return training(batch_longest=120)

@@ -95,3 +95,50 @@ def test_a_batch_that_cannot_be_read_does_not_end_the_program() -> None:
             raise RuntimeError("gone")
 
     assert summary(Odd(), Odd())["batch_width"] is None
+
+
+def frames(*lengths: int, width: int = 40, features: int = 12, last: bool = False) -> Any:
+    """Rows of numbers other than 0, frames of these lengths, filled up to *width* with 0; *last*: time is the last dimension."""
+    import torch
+
+    rows = torch.zeros(len(lengths), width, features)
+    for at, length in enumerate(lengths):
+        rows[at, :length] = torch.rand(length, features) + 0.5
+    return rows.transpose(1, 2) if last else rows
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_frames_padded_to_a_width(last: bool) -> None:
+    """Longest rows of 20 and 12 frames of 40; 30 of 80 are real in one batch, 20 in the other: 5/8 and 3/4 are padding."""
+    found = summary((frames(10, 20, last=last), [1, 2]), (frames(8, 12, last=last), [1, 2]))
+    assert (found["feature_width"], found["feature_longest"]) == (40, 16)
+    assert found["feature_padding"] == pytest.approx((5 / 8 + 3 / 4) / 2, abs=1e-4)
+    assert found["batch_width"] is None
+
+
+def test_waves_padded_to_a_width() -> None:
+    found = summary(frames(10, 20, features=1)[:, :, 0], frames(8, 12, features=1)[:, :, 0])
+    assert (found["feature_width"], found["feature_longest"]) == (40, 16)
+
+
+@pytest.mark.parametrize("what", ["full", "border", "one-hot", "sparse", "zeros", "silence", "targets"])
+def test_features_that_only_look_padded(what: str) -> None:
+    import torch
+
+    torch.manual_seed(0)
+    batch = frames(40, 40, 40)
+    if what == "border":  # of an image: on both sides
+        batch[:, :5] = batch[:, 30:] = 0
+    elif what == "one-hot":
+        batch = torch.eye(64)[torch.tensor([3, 8, 12, 20])]
+    elif what == "sparse":
+        batch = frames(20, 20, 20) * (torch.rand(3, 40, 1) < 0.3)
+    elif what == "zeros":
+        batch = torch.zeros(3, 40, 12)
+    elif what == "silence":  # the logarithm of nearly nothing is no constant
+        batch[:, 20:] = -11.5 + 0.001 * torch.rand(3, 20, 12)
+    elif what == "targets":  # smaller than the features beside them
+        batch = [batch, frames(20, 20, 20, features=1)]
+    found = summary(batch, batch)
+    assert found["feature_padding"] == 0
+    assert found["feature_longest"] == found["feature_width"]

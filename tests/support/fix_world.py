@@ -382,6 +382,13 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "edges": torch.tensor([[0, 0, 1], [1, 1, 2]]),
         "propagate": lambda edges, hidden: torch.zeros_like(hidden).index_add_(0, edges[1], hidden[edges[0]]),
     },
+    "data-loading/rowwise-fetch": lambda scope: {
+        "TensorDataset": torch.utils.data.TensorDataset,
+        "BatchSampler": torch.utils.data.BatchSampler,
+        "RandomSampler": torch.utils.data.RandomSampler,
+        "features": torch.rand(64, 8),
+        "targets": torch.arange(64),
+    },
     "cpu/padded-batches": lambda scope: {
         "PAD": 0,
         "rows": [torch.tensor([1, 2]), torch.tensor([3])],
