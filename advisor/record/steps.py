@@ -110,7 +110,7 @@ class Steps(Generic[Stamp]):
 
     def stepped(self, optimizer: int) -> None:
         """Note a step of an optimizer, named by a number. Of several that take turns, the first that steps marks the steps."""
-        if self._successor is not None and self.unit != OPTIMIZER:
+        if self._successor is not None and self.unit not in (None, OPTIMIZER):
             self._successor().stepped(optimizer)
             return
         self._trained_at = self._counts[BATCHES]
