@@ -37,6 +37,7 @@ _NAMES = (
     "collective_calls",
     "cpu_collectives",
     "repeated_calls",
+    "single_calls",
     "arrivals",
     "allocations",
     "memory",
