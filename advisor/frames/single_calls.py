@@ -17,9 +17,9 @@ from advisor.timeline.context import Context
 _BY = "`advisor record`"
 SCHEMA = Schema(
     "single_calls",
-    "an operator inside calls of a module of which each is given one sample, though all of them are there before the second, at the "
-    "line of these calls; and in their backward pass, of a program on the CPU, as `advisor record` watched one step; no rows where it "
-    "did not",
+    "an operator inside calls of a module of which each is given one sample, though all of them are there before the second, at "
+    "the line of these calls; and in their backward pass, of a program on the CPU, as `advisor record` watched one step; no rows "
+    "where it did not",
     (
         *COMMON,
         text("name", "the operator", "name"),
@@ -36,7 +36,7 @@ _LONG_NS = 100_000
 _CONVOLUTION = re.compile(r"conv")
 _RECURRENT = re.compile(r"rnn|lstm|gru")
 _PRODUCT = re.compile(r"addmm|::mm$|bmm|linear|matmul")
-_OF_RECURRENT, _OF_THIN, _OF_PRODUCT, _OF_OTHERS = 0.9, 0.85, 0.3, 0.2
+_OF_RECURRENT, _OF_THIN, _OF_PRODUCT, _OF_OTHERS = 0.9, 0.9, 0.4, 0.2
 """What one call spares beyond that, by kinds: a product of few rows reads its weights for each, one of many is busy computing.
 
 Convolutions spare nothing more, and large ones cost more as one: what lies between them leaves the cache. Nor does what is long.
@@ -83,16 +83,30 @@ def build(context: Context) -> pd.DataFrame:
 
 def _spared(context: Context, node: Ints, cost: Ints, left: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return the part of operators' time that one call for all spares; *left* is the share of calls that is left."""
-    beyond = np.array([_of_kind(name) for name in context.names], np.float64)[context.recording.host.name[node]]
+    names, dims = context.recording.host.name[node], context.op_column(node, "dims")
+    beyond = np.array([_of_kind(name) for name in context.names], np.float64)[names]
     product = np.flatnonzero(beyond == _OF_PRODUCT)
-    dims = context.op_column(node[product], "dims")
-    codes, of = np.unique(dims, return_inverse=True)
-    thin = np.array([code >= 0 and _THIN.search(context.shape_texts[code]) is not None for code in codes.tolist()], np.bool_)
+    codes, of = np.unique(dims[product], return_inverse=True)
+    texts = [context.shape_texts[code] if code >= 0 else "" for code in codes.tolist()]
+    thin = np.array([_THIN.search(text) is not None for text in texts], np.bool_)
     beyond[product[thin[of]]] = _OF_THIN
-    beyond[(beyond == _OF_OTHERS) & (cost > _LONG_NS)] = 0
-    fixed = np.minimum(cost, FIXED_NS)
-    spared: npt.NDArray[np.float64] = (1 - left) * (fixed + beyond * (cost - fixed)) / np.maximum(cost, 1)
+    usual = _usual(names, dims, cost)
+    beyond[(beyond == _OF_OTHERS) & (usual > _LONG_NS)] = 0
+    fixed = np.minimum(usual, FIXED_NS)
+    spared: npt.NDArray[np.float64] = (1 - left) * (fixed + beyond * (usual - fixed)) / np.maximum(usual, 1)
     return spared
+
+
+def _usual(names: Ints, dims: Ints, cost: Ints) -> Ints:
+    """Return for each row the median cost of operators of its name and shapes: one that was interrupted is no long one."""
+    order = np.lexsort((cost, dims, names))
+    changes = np.flatnonzero(np.diff(names[order]) | np.diff(dims[order])) + 1
+    first = np.concatenate([np.zeros(1, np.int64), changes])
+    sizes = np.diff(np.append(first, len(order)))
+    usual = np.zeros(len(cost), np.int64)
+    if len(order):
+        usual[order] = np.repeat(cost[order][first + sizes // 2], sizes)
+    return usual
 
 
 def _of_kind(name: str) -> float:

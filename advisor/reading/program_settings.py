@@ -104,8 +104,8 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     machine's or what its control group allows. Of the first batches ``batch_width`` is what rows of whole numbers are padded
     to, ``batch_longest`` a batch's longest without padding (their mean), and ``ignored_share`` the part of labels that are -100,
     which a loss leaves out. ``waited_share`` is the part of the recorded steps in which the thread that waited most was ready to
-    run and had no core, ``others_cores`` how many cores other programs took meanwhile. ``repeats`` and ``singles`` are of one step, None
-    where none was watched. Lists are empty where there was nothing of the kind.
+    run and had no core, ``others_cores`` how many cores other programs took meanwhile. ``repeats`` and ``singles`` are of one
+    step, None where none was watched. Lists are empty where there was nothing of the kind.
     """
 
     version: int = VERSION

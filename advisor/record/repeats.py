@@ -270,7 +270,9 @@ class Repeats:
             # Calls at the place that are no part of a group: of other shapes.
             whole = sum(call.seconds for call in self._calls if call.place == place and call.around in around)
             share = min(seconds / whole, 1.0) if whole else 1.0
-            found.append((seconds, Single(kind, len(calls), len(groups), round(share, 4), file=place[0], line=place[1])))
+            found.append(
+                (seconds, Single(kind, len(calls), len(groups), round(share, 4), file=place[0], line=place[1]))
+            )
         return tuple(single for _, single in sorted(found, key=lambda entry: -entry[0])[:MOST_ENTRIES])
 
 
