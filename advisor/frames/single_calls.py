@@ -31,13 +31,13 @@ SCHEMA = Schema(
     ),
 )  # fmt: skip
 FIXED_NS = 8_000
-"""What calling an operator costs, with the Python that leads to it: it is paid once a batch."""
+"""The cost of calling an operator, with the Python that leads to it: it is paid once a batch."""
 _LONG_NS = 100_000
 _CONVOLUTION = re.compile(r"conv")
 _RECURRENT = re.compile(r"rnn|lstm|gru")
 _PRODUCT = re.compile(r"addmm|::mm$|bmm|linear|matmul")
 _OF_RECURRENT, _OF_THIN, _OF_PRODUCT, _OF_OTHERS = 0.9, 0.9, 0.4, 0.2
-"""What one call spares beyond that, by kinds: a product of few rows reads its weights for each, one of many is busy computing.
+"""Parts that one call spares beyond that, by kinds: a product of few rows reads its weights for each, one of many computes.
 
 Convolutions spare nothing more, and large ones cost more as one: what lies between them leaves the cache. Nor does what is long.
 """
