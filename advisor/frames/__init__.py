@@ -38,6 +38,7 @@ _NAMES = (
     "cpu_collectives",
     "repeated_calls",
     "shared_cores",
+    "single_calls",
     "arrivals",
     "allocations",
     "memory",

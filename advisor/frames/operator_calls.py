@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -276,6 +277,31 @@ def _loops(context: Context) -> Bools:
 def parts(context: Context) -> tuple[Ints, Ints]:
     """Segments that rows own, and the row of each."""
     return context.once(_parts)
+
+
+def within(context: Context, places: Sequence[tuple[str, int]]) -> tuple[Ints, Ints, list[str]]:
+    """Rows that run inside one of *places* (file and line), or in the backward pass of what does.
+
+    Beside them the index of the place of each, and the functions of the places.
+    """
+    rows = nodes(context)
+    if not places or not len(rows):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64), []
+    host = context.recording.host
+    index, functions = host.within_frames(places)
+    # The stack of a backward pass says where it was called; its operators are those calls' whose derivatives they compute.
+    forward = np.where(host.attributes.phase == BACKWARD, -1, index)
+    at = host.with_backward(forward)[rows]
+    return np.flatnonzero(at >= 0), at[at >= 0], functions
+
+
+def parts_of(context: Context, chosen: Ints) -> tuple[Ints, Ints]:
+    """Segments that the *chosen* rows own, and for each the place of its row among these."""
+    row_of = np.full(len(nodes(context)), -1, np.int64)
+    row_of[chosen] = np.arange(len(chosen))
+    segments, row = parts(context)
+    own = row_of[row] if len(row) else row
+    return segments[own >= 0], own[own >= 0]
 
 
 FRAME = Frame(

@@ -9,7 +9,6 @@ from advisor.frames import operator_calls
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Ints, summed
-from advisor.timeline.calls import BACKWARD
 from advisor.timeline.context import Context
 
 _BY = "`advisor record`"
@@ -34,14 +33,8 @@ SCHEMA = Schema(
 
 def _rows(context: Context) -> tuple[Ints, Ints, list[str]]:
     """Row of ``operator_calls`` and entry of ``Recorded.repeats`` of each row, and the functions of the entries' lines."""
-    recorded, nodes = context.metadata.recorded, operator_calls.nodes(context)
-    if recorded is None or not recorded.repeats or not len(nodes):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64), []
-    index, functions = context.recording.host.within_frames([(entry.file, entry.line) for entry in recorded.repeats])
-    # The stack of a backward pass says where it was called; its operators are those calls' whose derivatives they compute.
-    forward = np.where(context.recording.host.attributes.phase == BACKWARD, -1, index)
-    at = context.recording.host.with_backward(forward)[nodes]
-    return np.flatnonzero(at >= 0), at[at >= 0], functions
+    recorded = context.metadata.recorded
+    return operator_calls.within(context, [(entry.file, entry.line) for entry in (recorded and recorded.repeats) or ()])
 
 
 def nodes(context: Context) -> Ints:
@@ -78,12 +71,7 @@ def build(context: Context) -> pd.DataFrame:
 
 def _parts(context: Context) -> tuple[Ints, Ints]:
     """Segments that the rows own as ``operator_calls`` does, with the row of each."""
-    rows = context.once(_rows)[0]
-    row_of = np.full(len(operator_calls.nodes(context)), -1, np.int64)
-    row_of[rows] = np.arange(len(rows))
-    segments, row = operator_calls.parts(context)
-    own = row_of[row] if len(row) else row
-    return segments[own >= 0], own[own >= 0]
+    return operator_calls.parts_of(context, context.once(_rows)[0])
 
 
 FRAME = Frame(

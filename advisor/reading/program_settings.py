@@ -89,6 +89,21 @@ class WorkerLine(Struct, frozen=True, omit_defaults=True):
     line: int = 0
 
 
+class Single(Struct, frozen=True, omit_defaults=True):
+    """A place that calls modules of the class *module* with one sample after another, though all are there before.
+
+    In a step *calls* of them, which *loops* calls could do. ``share`` is the part of the time of all calls of the place that
+    those take.
+    """
+
+    module: str
+    calls: int
+    loops: int
+    share: float
+    file: str = ""
+    line: int = 0
+
+
 class Recorded(Struct, frozen=True, omit_defaults=True):
     """The settings of one recording. ``None`` where the recorder could not tell.
 
@@ -102,8 +117,8 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     which a loss leaves out. ``waited_share`` is the part of the recorded steps in which the thread that waited most was ready to
     run and had no core, ``others_cores`` how many cores other programs took meanwhile. ``own_cores`` is how many
     the process took itself in these steps, ``workers_cores`` those that it started, and ``worker_lines`` is where a loader's
-    workers spent their processor time, None where none told. ``repeats`` are of one step, None where
-    none was watched. Lists are empty where there was nothing of the kind.
+    workers spent their processor time, None where none told. ``repeats`` and ``singles`` are of one step, None
+    where none was watched. Lists are empty where there was nothing of the kind.
     """
 
     version: int = VERSION
@@ -124,6 +139,7 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     autocast: tuple[Autocast, ...] = ()
     compiled: tuple[Compiled, ...] = ()
     repeats: tuple[Repeat, ...] | None = None
+    singles: tuple[Single, ...] | None = None
     tf32_matmul: bool | None = None
     tf32_cudnn: bool | None = None
     cudnn_benchmark: bool | None = None
@@ -212,6 +228,7 @@ def read(value: Any) -> Recorded | None:
         autocast=_entries(value.get("autocast"), _autocast),
         compiled=_entries(value.get("compiled"), _compiled),
         repeats=_entries(repeats, _repeat) if isinstance(repeats := value.get("repeats"), list) else None,
+        singles=_entries(singles, _single) if isinstance(singles := value.get("singles"), list) else None,
         tf32_matmul=flag(value.get("tf32_matmul")),
         tf32_cudnn=flag(value.get("tf32_cudnn")),
         cudnn_benchmark=flag(value.get("cudnn_benchmark")),
@@ -315,6 +332,15 @@ def _worker_line(entry: Table) -> WorkerLine | None:
     if not share or not place:
         return None
     return WorkerLine(share=share, function=word(entry.get("function"), 100) or "", **place)
+
+
+def _single(entry: Table) -> Single | None:
+    module, calls = word(entry.get("module"), 100), between(entry.get("calls"), 1, _MOST_COUNT)
+    loops, share = between(entry.get("loops"), 1, _MOST_COUNT), real(entry.get("share"), 1.0)
+    place = _place(entry)
+    if module is None or calls is None or loops is None or not share or not place:
+        return None
+    return Single(module=module, calls=calls, loops=min(loops, calls), share=share, **place)
 
 
 def _place(entry: Table) -> Table:

@@ -13,15 +13,17 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from msgspec import structs
 
-from advisor.reading.program_settings import MOST_ENTRIES, Repeat
+from advisor.reading.program_settings import MOST_ENTRIES, Repeat, Single
 from advisor.record import rows
 from advisor.record.places import caller
+from advisor.record.singles import Group, Singles
 
 _MOST_SECONDS = 3.0
 _DEEPEST, _MOST_PARTS = 4, 64
@@ -56,11 +58,13 @@ class _Call:
 class Repeats:
     """Watches calls of modules from :meth:`start` to :meth:`stop`; ``found`` are the places of those that compute again.
 
-    None before that, and where to compare them took too long or this torch cannot tell a backward pass.
+    ``singles`` are the places of those that could be one call. Both are None before that, and where to compare them took too
+    long or this torch cannot tell a backward pass. *batches* tells how many batches of a loader there were.
     """
 
-    def __init__(self, torch: Any) -> None:
+    def __init__(self, torch: Any, batches: Callable[[], int] = int) -> None:
         self.found: tuple[Repeat, ...] | None = None
+        self.singles: tuple[Single, ...] | None = None
         self._torch = torch
         self._original: Any = None
         self._replacement: Any = None
@@ -69,6 +73,9 @@ class Repeats:
         self._outputs: dict[_Key, set[_Key]] = {}
         self._spent = 0.0
         self._pid = self._thread = 0
+        self._backwards = 0
+        self._engine: Any = None
+        self._groups = Singles(torch, lambda: (self._backwards, batches()))
 
     def start(self) -> None:
         """Begin to watch, on this thread. Not by torch's hooks: with one of those, some modules compute in another way."""
@@ -83,6 +90,21 @@ class Repeats:
             return self._call(original, module, args, options)
 
         self._replacement = module.__call__ = __call__
+        self._count_backwards()
+
+    def _count_backwards(self) -> None:
+        autograd = self._torch.autograd
+        self._engine = engine = getattr(autograd, "_engine_run_backward", None)
+        if engine is None:  # torch before 2.3: nothing then tells of the passes between calls
+            self._groups.off = True
+            return
+
+        @functools.wraps(engine)
+        def run(*args: Any, **options: Any) -> Any:
+            self._backwards += 1
+            return engine(*args, **options)
+
+        autograd._engine_run_backward = run
 
     def stop(self) -> None:
         """Watch no more, and sum up."""
@@ -91,11 +113,15 @@ class Repeats:
         module = self._torch.nn.Module
         if vars(module)["__call__"] is self._replacement:
             module.__call__ = self._original
-        self._original = None
+        if self._engine is not None:
+            self._torch.autograd._engine_run_backward = self._engine
+        self._original = self._engine = None
         if self._running:  # a call that has not ended: that in which the next step begins
             del self._calls[self._running[0] :]
         if self._spent <= _MOST_SECONDS:
             self.found = self._summary()
+            self.singles = self._together()
+        self._groups.clear()
         self._calls, self._running, self._outputs = [], [], {}
 
     def _call(self, original: Any, module: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -123,6 +149,8 @@ class Repeats:
         began = time.perf_counter()
         call = _Call(type(module).__name__, caller(frame), self._running[-1] if self._running else -1)
         call.key = self._key(module, args, options)
+        with suppress(Exception):  # a module or value of a kind that nobody thought of must not end the program
+            self._groups.enter(call, module, (args, options), frame)
         self._running.append(len(self._calls))
         self._calls.append(call)
         self._spent += time.perf_counter() - began
@@ -227,6 +255,25 @@ class Repeats:
                 seconds, entry = repeat
                 found.append((seconds, structs.replace(entry, rows=not again, file=place[0], line=place[1])))
         return tuple(repeat for _, repeat in sorted(found, key=lambda entry: -entry[0])[:MOST_ENTRIES])
+
+    def _together(self) -> tuple[Single, ...]:
+        """Return the places of calls that could be one call, those of most time first."""
+        at_place: dict[tuple[str, int], list[Group]] = {}
+        for group in self._groups.groups:
+            if group.together and group.calls[0].place[0]:
+                at_place.setdefault(group.calls[0].place, []).append(group)
+        found = []
+        for place, groups in at_place.items():
+            calls = [call for group in groups for call in group.calls]
+            kind, around = calls[0].kind, {call.around for call in calls}
+            seconds = sum(call.seconds for call in calls)
+            # Calls at the place that are no part of a group: of other shapes.
+            whole = sum(call.seconds for call in self._calls if call.place == place and call.around in around)
+            share = min(seconds / whole, 1.0) if whole else 1.0
+            found.append(
+                (seconds, Single(kind, len(calls), len(groups), round(share, 4), file=place[0], line=place[1]))
+            )
+        return tuple(single for _, single in sorted(found, key=lambda entry: -entry[0])[:MOST_ENTRIES])
 
 
 def _repeat(again: list[_Call], calls: list[_Call], whole: float) -> tuple[float, Repeat] | None:

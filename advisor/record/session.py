@@ -215,7 +215,8 @@ class Session:
             and not self._settings.has_compiled
             and not torch.cuda.is_initialized()
         ):
-            self._repeats = Repeats(torch)
+            steps = self._steps
+            self._repeats = Repeats(torch, lambda: steps.count(BATCHES) if steps is not None else 0)
             self._repeats.start()
 
     def _around(self, own: bool) -> None:
@@ -369,6 +370,7 @@ class Session:
             backwards_per_step=round((last - first) / steps, 3) if first and last else None,
             unprofiled_step_ms=self._unprofiled,
             repeats=self._repeats.found if self._repeats is not None else None,
+            singles=self._repeats.singles if self._repeats is not None else None,
             event_ns=self._event_ns(),
             peak_resident_bytes=memory.peak(),
             waited_share=found.waited_share if found else None,

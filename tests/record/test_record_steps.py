@@ -201,3 +201,17 @@ def test_turns_that_were_asked_for_are_taken_in_training_too() -> None:
     program = Nested(skip=2, unit="turns")
     program.steps.trains = True
     assert program.play("Estttsttt" * 4).count("|") == 2
+
+
+def test_training_that_nothing_came_before_is_no_stronger_sign() -> None:
+    """While nothing is decided there is nothing to take the place of."""
+    program = Program()
+    program.steps.follow(lambda: pytest.fail("nothing was recorded"))
+    assert program.play("TBwOBwOBwO") == "TBwOBwO|BwO"
+
+
+def test_batches_behind_calls_go_to_who_follows() -> None:
+    program, later = Program(), Program()
+    program.steps.follow(lambda: later.steps)
+    program.play("MMMMBBBO")
+    assert (later.steps.count("batches"), later.steps.count("optimizer")) == (3, 1)

@@ -1,0 +1,167 @@
+"""Memory that a program holds at one moment: what later has the same bytes, at the same address or anywhere, was there already.
+
+Tensors and arrays are found from the frames that run: in their variables, in lists, tuples and dictionaries there, in objects'
+attributes, and in the list that a loop goes through, which may have no name.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import hashlib
+import sys
+from bisect import bisect_right
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+from advisor.record.places import is_library
+
+_MOST_FRAMES, _MOST_PARTS, _DEEPEST = 8, 4096, 3
+_MOST_BYTES = 1 << 26
+_MOST_ROWS = 1024
+_MOST_SOUGHT = 8
+"""Values of loops' variables that it is asked of what holds them: each takes a look at all objects that there are."""
+
+
+class Known:
+    """A copy of what the frames around *frame* hold, and of what *inputs* are parts of."""
+
+    def __init__(self, torch: Any, frame: FrameType | None, inputs: list[Any]) -> None:
+        self._torch = torch
+        self._numpy = sys.modules.get("numpy")
+        self._copies: dict[int, bytes] = {}
+        self._digests: set[bytes] = set()
+        self._room, self._parts = _MOST_BYTES, _MOST_PARTS
+        self._seen: set[int] = set()
+        for tensor in inputs:
+            self._take(tensor)
+        frames = list(_frames(frame))
+        for each in frames:
+            held = dict(each.f_locals)
+            self._loop(held, inputs)
+            for value in held.values():
+                self._look(value, 0)
+        self._starts = sorted(self._copies)
+
+    def holds(self, tensor: Any) -> bool:
+        """Tell whether the bytes of a tensor were there."""
+        start, extent = tensor.data_ptr(), span(tensor)
+        at = bisect_right(self._starts, start) - 1
+        if at >= 0:
+            offset = start - self._starts[at]
+            copy = self._copies[self._starts[at]]
+            if offset + extent <= len(copy) and copy[offset : offset + extent] == ctypes.string_at(start, extent):
+                return True
+        return digest(tensor) in self._digests
+
+    def _look(self, value: Any, depth: int) -> None:
+        if self._parts <= 0 or id(value) in self._seen:
+            return
+        self._parts -= 1
+        if isinstance(value, self._torch.Tensor) or self._is_array(value):
+            self._take(value)
+            return
+        if depth >= _DEEPEST:
+            return
+        if isinstance(value, list | tuple | dict):
+            self._seen.add(id(value))
+            for part in list(value.values() if isinstance(value, dict) else value):
+                self._look(part, depth + 1)
+        elif _is_object(value) and not isinstance(value, self._torch.nn.Module):
+            self._seen.add(id(value))
+            for part in list(vars(value).values()):
+                self._look(part, depth + 1)
+
+    def _is_array(self, value: Any) -> bool:
+        return self._numpy is not None and isinstance(value, self._numpy.ndarray)
+
+    def _loop(self, held: dict[str, Any], inputs: list[Any]) -> None:
+        """Look into lists without a name that hold what the inputs are made of: a loop goes through them."""
+        named = {id(value) for value in held.values()}
+        sought = [value for value in held.values() if self._shares(value, inputs)][:_MOST_SOUGHT]
+        sought += [part for value in held.values() if isinstance(value, list | tuple) and len(value) < _MOST_SOUGHT
+                   for part in value if self._shares(part, inputs)][:_MOST_SOUGHT]  # fmt: skip
+        for holder in gc.get_referrers(*sought) if sought else ():
+            if isinstance(holder, list | tuple) and holder is not sought and id(holder) not in named:
+                self._look(holder, 0)
+                # A list of tuples, as of zip or of samples and labels.
+                if isinstance(holder, tuple) and len(holder) < _MOST_SOUGHT:
+                    for outer in gc.get_referrers(holder):
+                        if isinstance(outer, list) and outer is not sought:
+                            self._look(outer, 0)
+
+    def _shares(self, value: Any, inputs: list[Any]) -> bool:
+        if not (isinstance(value, self._torch.Tensor) or self._is_array(value)):
+            return False
+        own = self._range(value)
+        return own is not None and any(own[0] <= tensor.data_ptr() < own[0] + own[1] for tensor in inputs)
+
+    def _range(self, value: Any) -> tuple[int, int] | None:
+        """Return begin and length of the memory that a tensor or an array is a part of."""
+        if isinstance(value, self._torch.Tensor):
+            if not is_plain(self._torch, value):
+                return None
+            storage = value.untyped_storage()
+            return int(storage.data_ptr()), int(storage.nbytes())
+        while self._is_array(value.base):
+            value = value.base
+        if value.dtype.hasobject or not (value.flags.c_contiguous or value.flags.f_contiguous):
+            return None
+        return int(value.__array_interface__["data"][0]), int(value.nbytes)
+
+    def _take(self, value: Any) -> None:
+        own = self._range(value)
+        if own is None or own[1] <= len(self._copies.get(own[0], b"")) or own[1] > self._room:
+            return
+        self._room -= own[1]
+        self._copies[own[0]] = ctypes.string_at(*own)
+        array = value if self._is_array(value) else None
+        tensor = self._torch.from_numpy(array) if array is not None and array.flags.writeable else value
+        if isinstance(tensor, self._torch.Tensor):
+            tensor = tensor.detach()
+            self._digests.add(digest(tensor))
+            if tensor.dim() > 1 and tensor.shape[0] <= _MOST_ROWS:
+                self._digests.update(digest(row) for row in tensor)
+
+
+def is_plain(torch: Any, tensor: Any) -> bool:
+    """Tell whether a tensor's bytes can be read."""
+    plain = type(tensor) in (torch.Tensor, torch.nn.Parameter)
+    return plain and tensor.device.type == "cpu" and tensor.layout == torch.strided
+
+
+def span(tensor: Any) -> int:
+    """Return the bytes from a tensor's first element to its last."""
+    if not tensor.numel():
+        return 0
+    strides = zip(tensor.shape, tensor.stride(), strict=True)
+    return int((sum((size - 1) * stride for size, stride in strides) + 1) * tensor.element_size())
+
+
+def digest(tensor: Any, most: int | None = None) -> bytes:
+    """Return what is the same for tensors of the same numbers in the same order; of *most* of them, spread over it."""
+    flat = tensor.detach().reshape(-1)
+    flat = (flat if most is None or flat.numel() <= most else flat[:: -(-flat.numel() // most)]).contiguous()
+    length = flat.numel() * flat.element_size()
+    found = hashlib.blake2b(ctypes.string_at(flat.data_ptr(), length) if length else b"", digest_size=16)
+    found.update(str(flat.dtype).encode())
+    return found.digest()
+
+
+def _frames(frame: FrameType | None) -> Iterator[FrameType]:
+    """Yield the innermost frames of the user's code at *frame* and around it."""
+    left = _MOST_FRAMES
+    while frame is not None and left:
+        if not is_library(frame.f_code.co_filename):
+            left -= 1
+            yield frame
+        frame = frame.f_back
+
+
+def _is_object(value: Any) -> bool:
+    return hasattr(value, "__dict__") and not isinstance(value, type) and not callable(value) and not _is_module(value)
+
+
+def _is_module(value: Any) -> bool:
+    return isinstance(value, type(sys))

@@ -1,0 +1,157 @@
+"""Samples that go through a module one by one, although all are there before: calls of a batch of one that could be one call.
+
+Calls of a module from one line, inside the same call and with inputs of the same shapes, belong together. At the second one the
+memory that the program holds is copied. Where the inputs of those behind it have the same bytes as were there then, none needs what
+another returns. A module that keeps a state from call to call (a recurrent one, batch norm in training) is left out, and so is what
+a loader gives one by one, or what is differentiated between the calls: gradients of each sample may be what is wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+from advisor.record.batches import tensors
+from advisor.record.known import Known, digest, is_plain
+
+LEAST_CALLS = 4
+_MOST_ROWS = 2
+_KNOWN, _DISTINCT = 0.8, 0.8
+_LEAST_BYTES = 32
+"""Less is a token, a flag or a time step, and no sample."""
+_MOST_SNAPSHOTS = 8
+_MOST_ITEMS = 64
+_PROBED = 1 << 16
+"""Numbers of a state that are looked at: its version tells of most that is written into it."""
+_PLAIN = (bool, int, float, str, type(None))
+
+
+@dataclass
+class Group:
+    """Calls that belong together: those after the second one, and of how many of them the input was there."""
+
+    calls: list[Any] = field(default_factory=list)
+    held: int = 0
+    inputs: set[bytes] = field(default_factory=set)
+    known: Known | None = None
+    state: Any = None
+    between: Any = None
+    apart: bool = False
+    """True once something tells that they cannot be one call."""
+
+    @property
+    def together(self) -> bool:
+        """Tell whether they could be one call."""
+        count = len(self.calls)
+        enough = count >= LEAST_CALLS and self.held >= _KNOWN * (count - 2) and len(self.inputs) >= _DISTINCT * count
+        return enough and not self.apart
+
+
+class Singles:
+    """Told of calls by :meth:`enter`; *between* tells what must not change between them."""
+
+    def __init__(self, torch: Any, between: Callable[[], Any]) -> None:
+        self.groups: list[Group] = []
+        self.off = False
+        self._torch = torch
+        self._between = between
+        self._of: dict[Any, Group] = {}
+        self._snapshots = 0
+
+    def enter(self, call: Any, module: Any, inputs: Any, frame: FrameType | None) -> None:
+        """Note the begin of a call, which has ``around`` and ``place``, with the frame that it comes from."""
+        if self.off:
+            return
+        given = list(tensors(self._torch, inputs))
+        samples = [tensor for tensor in given if _is_sample(self._torch, tensor)]
+        if not samples:
+            return
+        key = (id(module), call.place, call.around, self._signature(module, inputs, given))
+        group = self._of.get(key)
+        if group is None:
+            group = self._of[key] = Group()
+            self.groups.append(group)
+        group.calls.append(call)
+        if group.apart:
+            return
+        count = len(group.calls)
+        if count == 2:
+            self._snapshots += 1
+            if self._snapshots > _MOST_SNAPSHOTS:
+                group.apart = True
+                return
+            group.known = Known(self._torch, frame, samples)
+        if count > 1:
+            state, between = self._state(module), self._between()
+            if count > 2 and (state != group.state or between != group.between):
+                group.apart, group.known = True, None
+                return
+            group.state, group.between = state, between
+        if group.known is not None and count > 2:
+            group.held += all(group.known.holds(tensor) for tensor in samples)
+        group.inputs.add(b"".join(map(digest, samples)))
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        self.groups, self._of = [], {}
+
+    def _signature(self, module: Any, inputs: Any, given: list[Any]) -> Any:
+        """Return what calls have in common that can be one: shapes, settings, parameters, and tensors that are no samples."""
+        versions = sum(parameter._version for parameter in module.parameters())
+        shapes = tuple(
+            (str(tensor.dtype), tuple(tensor.shape), None if _is_sample(self._torch, tensor) else tensor.data_ptr())
+            for tensor in given
+        )
+        return versions, module.training, self._torch.is_grad_enabled(), shapes, _settings(self._torch, inputs)
+
+    def _state(self, module: Any) -> Any:
+        """Return what changes where a module keeps something from call to call."""
+        return tuple(
+            (name, self._mark(value))
+            for part in module.modules()
+            for name, value in (*vars(part).items(), *part._buffers.items())
+            if name not in _OWN
+        )
+
+    def _mark(self, value: Any, depth: int = 0) -> Any:
+        if isinstance(value, self._torch.Tensor):
+            # Another tensor may take the place of one that is gone: what it holds tells.
+            return _version(value), digest(value, _PROBED) if is_plain(self._torch, value) else id(value)
+        if isinstance(value, _PLAIN):
+            return value
+        parts = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple | set) else ()
+        if not parts and hasattr(value, "__dict__") and not isinstance(value, type | self._torch.nn.Module):
+            parts = vars(value).values()
+        if depth > 1:
+            return id(value)
+        kept = list(parts)
+        return id(value), len(kept), tuple(self._mark(part, depth + 1) for part in kept[-_MOST_ITEMS:])
+
+
+_OWN = frozenset({"_parameters", "_buffers", "_modules", "_flat_weights", "_flat_weight_refs"})
+
+
+def _version(tensor: Any) -> int:
+    return 0 if tensor.is_inference() else int(tensor._version)
+
+
+def _is_sample(torch: Any, tensor: Any) -> bool:
+    """Tell whether a tensor is a batch of one or two, or a vector without a batch."""
+    if not is_plain(torch, tensor) or tensor.numel() * tensor.element_size() < _LEAST_BYTES:
+        return False
+    return tensor.shape[0] <= _MOST_ROWS if tensor.dim() > 1 else bool(tensor.is_floating_point())
+
+
+def _settings(torch: Any, value: Any) -> Any:
+    """Return what is given beside tensors; raises TypeError for what cannot be compared."""
+    if isinstance(value, torch.Tensor):
+        return None
+    if isinstance(value, dict):
+        return tuple((str(name), _settings(torch, part)) for name, part in value.items())
+    if isinstance(value, list | tuple):
+        return tuple(_settings(torch, part) for part in value)
+    if isinstance(value, _PLAIN):
+        return value
+    raise TypeError

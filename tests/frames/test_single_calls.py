@@ -1,0 +1,43 @@
+"""Calls of a module with one sample each: what one call for all spares of an operator's time, by its kind and length."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import advisor
+from advisor.testing import TraceBuilder
+
+
+def spared(name: str, us: float, dims: list[list[int]], tmp_path: Path, *, share: float = 1.0) -> float:
+    entry = {"module": "Net", "calls": 10, "loops": 1, "share": share, "file": "read.py", "line": 20}
+    b = TraceBuilder(None, host_us=0).ran_with(singles=[entry])
+    with b.step():
+        for call in range(10):
+            stack = "read.py(30): forward;read.py(20): read"
+            # One of them is interrupted: it is no other operator.
+            with b.op(name, us=us if call else 50 * us, args={"Call stack": stack, "Input Dims": dims}):
+                pass
+    rows = advisor.read(b.write(tmp_path / "trace.json")).frame("single_calls")
+    assert set(zip(rows["called"], rows["calls"], rows["line"], strict=True)) == {("Net", 10, 20)}
+    (value,) = set(rows["spared"].round(4))
+    return float(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "us", "dims", "part"),
+    [
+        ("aten::relu", 8, [[1, 64]], 1.0),
+        ("aten::relu", 80, [[1, 64]], 0.1 + 0.2 * 0.9),
+        ("aten::relu", 800, [[1, 64]], 0.01),
+        ("aten::mkldnn_convolution", 80, [[1, 8, 16, 16]], 0.1),
+        ("aten::addmm", 80, [[64], [1, 512], [512, 64]], 0.1 + 0.9 * 0.9),
+        ("aten::addmm", 80, [[64], [40, 512], [512, 64]], 0.1 + 0.4 * 0.9),
+        ("aten::mkldnn_rnn_layer", 80, [[20, 1, 8]], 0.1 + 0.9 * 0.9),
+    ],
+)
+def test_the_part_that_is_spared(name: str, us: float, dims: list[list[int]], part: float, tmp_path: Path) -> None:
+    """Of ten calls one is left: nine tenths of the first 8 us, and of what lies beyond a part by the operator's kind."""
+    assert spared(name, us, dims, tmp_path) == pytest.approx(0.9 * part)
+    assert spared(name, us, dims, tmp_path, share=0.5) == pytest.approx(0.45 * part)
