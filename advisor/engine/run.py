@@ -216,7 +216,7 @@ class _Run:
         ]
 
     def parts(self, rules: Sequence[Rule]) -> dict[str, str]:
-        """For rules whose ``given`` is false: which part of it is, and what the trace holds instead."""
+        """For rules whose ``given`` is false: the first part of it that is, and what the trace holds instead."""
         questions: dict[tuple[str, str], Question] = {}
         for rule in rules:
             condition = rule.compiled.given
@@ -225,7 +225,7 @@ class _Run:
         answers = self.evaluator.truths("trace", questions)
         unmet: dict[str, str] = {}
         for rule in rules:
-            failed = [key for key in questions if key[0] == rule.id and answers[key] is False]
+            failed = [key for key in questions if key[0] == rule.id and answers[key] is False][:1]
             text = " and ".join(_plain_sql(sql) for _, sql in failed)
             names = dict.fromkeys(name for key in failed for name in questions[key].columns)
             unmet[rule.id] = f"asks for {text}; here {', '.join(f'{name} is {self.figure(name)}' for name in names)}"
