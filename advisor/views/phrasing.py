@@ -224,7 +224,7 @@ def short_name(name: str, longest: int = _LONGEST_NAME) -> str:
     if tail := next((tail for tail in tails if longest // 2 <= len(tail) <= longest), ""):
         return tail
     # Of a C++ name first its namespaces go, then the template around what it is of.
-    bare = re.sub(r"(?:\w+::)+", "", text)
+    bare = re.sub(r"\b(?:\w+::)+", "", text)  # from the begin of a word: else a name of one long word takes its square
     parts: list[str] = [bare, *re.findall(r"<([\w ]+)>", bare)[-1:]]
     if fits := [part for part in parts if longest // 2 <= len(part) <= longest]:
         return fits[0]
