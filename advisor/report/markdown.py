@@ -70,7 +70,7 @@ def code(text: str, *, cell: bool = False) -> str:
     """Return *text* of a trace as a code span; in a cell of a table what parts cells is escaped."""
     flat = shorten(" ".join(clean(text[: 20 * LONGEST]).split()), LONGEST)
     if cell:
-        flat = re.sub(r"\\+(?=\|)", "", flat).replace("|", "\\|")
+        flat = re.sub(r"(?<!\\)\\+(?=\|)", "", flat).replace("|", "\\|")
     if not flat:
         return "–"
     ticks = "`" * (max((len(run) for run in re.findall("`+", flat)), default=0) + 1)

@@ -23,7 +23,7 @@ LEAST = 1e-3
 """Of a part, in ms, MB or calls a step: less is never what made a figure grow."""
 _MOST = 30
 _NAME = 120
-_FOLDERS = re.compile(r".*[\\/]")
+_FOLDERS = re.compile(r"^.*[\\/]", re.DOTALL)
 
 
 class Sampling:

@@ -14,7 +14,7 @@ import msgspec
 from advisor.gating.division.families import kin_of, unit_of
 from advisor.results.sites import Site, Sites
 
-FOLDERS = re.compile(r".*[\\/]")
+FOLDERS = re.compile(r"^.*[\\/]", re.DOTALL)
 _MOST = 40
 _LEAST = 0.002
 """Share of the step below which a site is merged with others of its kind."""
