@@ -286,6 +286,8 @@ class Session:
         self._write()
         self._passes.discard()
         self._kept, self._kept_at = self._passes, time.monotonic()
+        if not self.options.stop:
+            self._hooks.forget_calls()  # no more calls are counted
 
     def _wait_on(self) -> None:
         """Note a step behind a recording: ask whether it stands now, or where the program is to stop, whether enough were seen."""
