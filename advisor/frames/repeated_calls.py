@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from advisor.frames import operator_calls
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
-from advisor.intervals import Ints, summed
+from advisor.frames.watched import Watched
 from advisor.timeline.context import Context
 
 _BY = "`advisor record`"
@@ -31,54 +30,24 @@ SCHEMA = Schema(
 )
 
 
-def _rows(context: Context) -> tuple[Ints, Ints, list[str]]:
-    """Row of ``operator_calls`` and entry of ``Recorded.repeats`` of each row, and the functions of the entries' lines."""
-    recorded = context.metadata.recorded
-    return operator_calls.within(context, [(entry.file, entry.line) for entry in (recorded and recorded.repeats) or ()])
-
-
-def nodes(context: Context) -> Ints:
-    """Forest node of each row."""
-    return operator_calls.nodes(context)[context.once(_rows)[0]]
+_WATCHED = Watched(lambda recorded: recorded.repeats)
 
 
 def build(context: Context) -> pd.DataFrame:
     """The frame."""
-    host, rows = context.recording.host, nodes(context)
-    _, at, functions = context.once(_rows)
-    segments, row = _parts(context)
-    recorded = context.metadata.recorded
-    entries = (recorded.repeats or ()) if recorded is not None and len(rows) else ()
-    frame = context.common(
-        start=host.start[rows],
-        dur=host.end[rows] - host.start[rows],
-        cost=summed(row, context.ledger.dur_ns[segments], len(rows)),
-        node=rows,
-    )
-    frame |= {
-        "file": context.labels(at, [entry.file for entry in entries]),
-        "line": np.array([entry.line for entry in entries], np.int64)[at],
-        "function": context.labels(at, functions),
-        "name": context.labels(host.name[rows], context.names),
-        "called": context.labels(at, [entry.module for entry in entries]),
-        "calls": np.array([entry.calls for entry in entries], np.int64)[at],
-        "repeats": np.array([entry.repeats for entry in entries], np.int64)[at],
-        "of_rows": np.array([entry.rows for entry in entries], np.bool_)[at],
-        "repeated_share": np.array([entry.share for entry in entries], np.float64)[at],
+    frame = _WATCHED.columns(context) | {
+        "repeats": _WATCHED.each(context, lambda entry: entry.repeats, np.int64),
+        "of_rows": _WATCHED.each(context, lambda entry: entry.rows, np.bool_),
+        "repeated_share": _WATCHED.each(context, lambda entry: entry.share, np.float64),
     }
     return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
-
-
-def _parts(context: Context) -> tuple[Ints, Ints]:
-    """Segments that the rows own as ``operator_calls`` does, with the row of each."""
-    return operator_calls.parts_of(context, context.once(_rows)[0])
 
 
 FRAME = Frame(
     SCHEMA,
     build,
     evidence=("called", "calls", "repeats", COUNT, *TIME),
-    rows=Rows(nodes=nodes),
-    owns=owns_parts(_parts),
-    parts=_parts,
+    rows=Rows(nodes=_WATCHED.nodes),
+    owns=owns_parts(_WATCHED.parts),
+    parts=_WATCHED.parts,
 )

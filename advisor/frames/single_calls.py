@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from advisor.frames import operator_calls
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_parts
 from advisor.frames.schema import COMMON, Schema, integer, real, text
-from advisor.intervals import Ints, summed
+from advisor.frames.watched import Watched
+from advisor.intervals import Ints
 from advisor.timeline.context import Context
 
 _BY = "`advisor record`"
@@ -45,39 +45,17 @@ _THIN = re.compile(r"\[(?:[1-4]|\d+, ?[1-4]|[1-4], ?\d+)\]")
 """A matrix, or a vector, with at most four rows or columns."""
 
 
-def _rows(context: Context) -> tuple[Ints, Ints, list[str]]:
-    """Row of ``operator_calls`` and entry of ``Recorded.singles`` of each row, and the functions of the entries' lines."""
-    recorded = context.metadata.recorded
-    return operator_calls.within(context, [(entry.file, entry.line) for entry in (recorded and recorded.singles) or ()])
-
-
-def nodes(context: Context) -> Ints:
-    """Forest node of each row."""
-    return operator_calls.nodes(context)[context.once(_rows)[0]]
+_WATCHED = Watched(lambda recorded: recorded.singles)
 
 
 def build(context: Context) -> pd.DataFrame:
     """The frame."""
-    host, rows = context.recording.host, nodes(context)
-    _, at, functions = context.once(_rows)
-    segments, row = _parts(context)
-    recorded = context.metadata.recorded
-    entries = (recorded.singles or ()) if recorded is not None and len(rows) else ()
-    cost = summed(row, context.ledger.dur_ns[segments], len(rows))
-    frame = context.common(start=host.start[rows], dur=host.end[rows] - host.start[rows], cost=cost, node=rows)
-    calls = np.array([entry.calls for entry in entries], np.int64)[at]
-    loops = np.array([entry.loops for entry in entries], np.int64)[at]
-    share = np.array([entry.share for entry in entries], np.float64)[at]
-    frame |= {
-        "file": context.labels(at, [entry.file for entry in entries]),
-        "line": np.array([entry.line for entry in entries], np.int64)[at],
-        "function": context.labels(at, functions),
-        "name": context.labels(host.name[rows], context.names),
-        "called": context.labels(at, [entry.module for entry in entries]),
-        "calls": calls,
-        "loops": loops,
-        "spared": share * _spared(context, rows, cost, loops / np.maximum(calls, 1)),
-    }
+    frame = _WATCHED.columns(context)
+    calls = _WATCHED.each(context, lambda entry: entry.calls, np.int64)
+    loops = _WATCHED.each(context, lambda entry: entry.loops, np.int64)
+    share = _WATCHED.each(context, lambda entry: entry.share, np.float64)
+    spared = _spared(context, _WATCHED.nodes(context), _WATCHED.cost(context), loops / np.maximum(calls, 1))
+    frame |= {"loops": loops, "spared": share * spared}
     return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
 
 
@@ -117,16 +95,11 @@ def _of_kind(name: str) -> float:
     return _OF_PRODUCT if _PRODUCT.search(name) else _OF_OTHERS
 
 
-def _parts(context: Context) -> tuple[Ints, Ints]:
-    """Segments that the rows own as ``operator_calls`` does, with the row of each."""
-    return operator_calls.parts_of(context, context.once(_rows)[0])
-
-
 FRAME = Frame(
     SCHEMA,
     build,
     evidence=("called", "calls", "loops", COUNT, *TIME),
-    rows=Rows(nodes=nodes),
-    owns=owns_parts(_parts),
-    parts=_parts,
+    rows=Rows(nodes=_WATCHED.nodes),
+    owns=owns_parts(_WATCHED.parts),
+    parts=_WATCHED.parts,
 )
