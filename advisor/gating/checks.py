@@ -355,15 +355,8 @@ def _cost_message(rule: str, decision: Decision, quiet: Sequence[bool], finding:
     """Say what became of a rule's cost."""
     title, outcome = finding.title if finding else "", OUTCOMES[decision.outcome]
     if outcome == "regression" and quiet[0] and not quiet[1]:
-        # Of events, as single slow steps are, nobody can say that they are back.
-        back = (
-            "again"
-            if finding and finding.cost_ms
-            else ", and did not before"
-            if not decision.base
-            else "more than before"
-        )
-        return f"{title}{'' if back.startswith(',') else ' '}{back}: {figures} ({rule})"
+        came = " more than before" if decision.base else ", and did not before"
+        return f"{title}{came}: {figures} ({rule})"
     if outcome == "improvement" and quiet[1]:
         return f"{rule}: is gone: {figures}"
     verb = {"regression": "costs more", "improvement": "costs less", "inconclusive": "has no answer"}

@@ -105,7 +105,7 @@ def unjudged(judgement: Judgement) -> int:
 def test_loading_in_the_training_process_again_is_the_first_line() -> None:
     found = judge(loop(), loop(wait_us=4000, workers=0))
     assert found.verdict == "failed"
-    assert found.headline.startswith("DataLoader runs in the main process (num_workers=0) again: 0 → ")
+    assert found.headline.startswith("DataLoader runs in the main process (num_workers=0), and did not before: 0 → ")
     assert "at train.py:11 in train (data-loading/single-process-loader)" in found.headline
     assert {RULE, "loader_ms", "step_ms"} <= failing(found)
     check = named(found, "loader_ms")
@@ -416,7 +416,7 @@ def test_the_command_and_its_exit_codes(tmp_path: Path, monkeypatch: pytest.Monk
     code, out, _ = run("gate", without_, "-b", "advisor-baseline.json")
     assert (
         code,
-        out.splitlines()[0].startswith("FAILED: DataLoader runs in the main process (num_workers=0) again:"),
+        out.splitlines()[0].startswith("FAILED: DataLoader runs in the main process (num_workers=0), and did not before:"),
     ) == (
         1,
         True,
@@ -470,13 +470,13 @@ def test_in_python_a_trace_a_path_or_an_analysis_will_do(tmp_path: Path, monkeyp
 
 
 @pytest.mark.real
-def test_workers4_to_workers0_fails_and_says_that_the_training_process_loads_again(tmp_path: Path) -> None:
+def test_workers4_to_workers0_fails_and_says_that_the_training_process_loads(tmp_path: Path) -> None:
     base = tmp_path / "b.json"
     assert run("baseline", real_trace("v100_resnet50_workers4.json.gz"), "-o", str(base), "-q")[0] == 0
     code, out, _ = run("gate", real_trace("v100_resnet50_workers0.json.gz"), "-b", str(base))
     assert code == 1
     assert out.splitlines()[0].startswith(
-        "FAILED: DataLoader runs in the main process (num_workers=0) again: 0 → 31.8 ms a step"
+        "FAILED: DataLoader runs in the main process (num_workers=0), and did not before: 0 → 31.8 ms a step"
     )
 
 

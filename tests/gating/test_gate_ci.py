@@ -83,7 +83,7 @@ def test_the_pages_commands_do_what_it_says(checkout: Path) -> None:
     text = PAGE.read_text(encoding="utf-8")
     # The counts of checks go with the catalogue: left out, so that a new rule does not change this page.
     first, _, rest = failed.stdout.partition("\n")
-    shown = f"{first}\n...\n{rest[rest.index('Regressions') : rest.index('Not judged (ignored)')]}..."
+    shown = f"{first}\n...\n{rest[rest.index('Regressions') : rest.index('Not judged, for lack of data (ignored)')]}..."
     renewed = re.sub(
         r"<!-- gate-output -->\n```text\n.*?```",
         lambda _: f"<!-- gate-output -->\n```text\n{shown}\n```",
@@ -512,7 +512,7 @@ def test_the_plugin_passes_fails_and_skips(pytester: pytest.Pytester, plugin: tu
     )
     found = pytester.runpytest_inprocess(*plugin)
     found.assert_outcomes(passed=1, failed=1, skipped=1)
-    found.stdout.fnmatch_lines(["*FAILED: DataLoader runs in the main process (num_workers=0) again: *"])
+    found.stdout.fnmatch_lines(["*FAILED: DataLoader runs in the main process (num_workers=0), and did not before: *"])
     for choice, outcome in (("pass", {"passed": 1}), ("fail", {"failed": 1})):
         pytester.runpytest_inprocess(*plugin, "-k", "short", "--advisor-inconclusive", choice).assert_outcomes(
             **outcome

@@ -103,8 +103,8 @@ def test_fixes_together_return_what_they_do_with_one_host(tmp_path: Path) -> Non
     assert (cores.recorded_ms, cores.high_ms) == (0.0, pytest.approx(10.5 - 7, abs=0.1))
     assert result.plan[-1].step_ms_after["low"] == pytest.approx(14 - (10.5 - 5.4), abs=0.1)
     text = " ".join(render("text", result, Options()).decode().split())
-    assert "savings overlap: where one is high, those below it are low" in text
-    assert b"savings overlap: where one is high, those below it are low" in render("html", result, Options())
+    assert "each saving counts after those above it; where one is high, later ones are low" in text
+    assert b"where one is high, later ones are low" in render("html", result, Options())
     holds(trace, result, 0.005)
 
 

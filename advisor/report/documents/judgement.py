@@ -41,7 +41,7 @@ def sections(judgement: Judgement) -> list[Section]:
         Section("Grew (ignored)", chosen("regression", counts=False)),
         Section("Improvements", chosen("improvement")),
         Section("Inconclusive (ignored)", [check for check in open_ if check.now is not None]),
-        Section("Not judged (ignored)", [check for check in open_ if check.now is None], folded=True),
+        Section("Not judged, for lack of data (ignored)", [check for check in open_ if check.now is None], folded=True),
         Section(_SAME, chosen("same"), folded=True),
     ]
     return [section for section in groups if section.checks]

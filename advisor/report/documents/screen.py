@@ -239,21 +239,34 @@ def _before(analysis: Analysis, width: int) -> list[Line]:
     return _wrapped(f"{each}:", width) if text else []
 
 
+LESS = "where one is high, later ones are low"
+
+
 def of_each(analysis: Analysis) -> str:
     """Say what each saving counts, and where they do not add up: a fix that saves most where the others save least."""
-    savings = {finding.rule: finding.saving for finding in leading(analysis.findings) if finding.saving is not None}
-    plan = [step for step in analysis.plan if step.rules[0] in savings]
-    if len(plan) < _SEVERAL:
+    if len(_priced(analysis)) < _SEVERAL:
         return ""
+    return "each saving counts after those above it" + (f"; {LESS}" if overlap(analysis) else "")
+
+
+def overlap(analysis: Analysis) -> bool:
+    """Tell whether the savings of several fixes add up to something else than they return together."""
+    savings = {finding.rule: finding.saving for finding in leading(analysis.findings) if finding.saving is not None}
+    plan = _priced(analysis)
+    if len(plan) < _SEVERAL:
+        return False
     whole, after = plan[0].step_ms_before, plan[-1].step_ms_after
     sums = {
         "low": sum(saving.high_ms for saving in savings.values()),
         "high": sum(saving.low_ms for saving in savings.values()),
     }
-    apart = any(abs(whole - total - after.get(end, whole - total)) > _APART * whole for end, total in sums.items())
-    if not apart:
-        return "each saving counts after those above it"
-    return "savings overlap: where one is high, those below it are low"
+    return any(abs(whole - total - after.get(end, whole - total)) > _APART * whole for end, total in sums.items())
+
+
+def _priced(analysis: Analysis) -> list[PlanStep]:
+    """Return the fixes of the plan whose saving the screen shows."""
+    shown = {finding.rule for finding in leading(analysis.findings) if finding.saving is not None}
+    return [step for step in analysis.plan if step.rules[0] in shown]
 
 
 def all_fixes(summary: Summary, plan: Sequence[PlanStep]) -> str:
@@ -414,7 +427,7 @@ def _left_out(analysis: Analysis, shown: Sequence[Finding], width: int) -> list[
     notes = len(analysis.findings) - len(real)
     parts += [f"{notes} note{'s' * (notes > 1)}"] if notes else []
     if about := sum(note.code not in figures.DAMAGE for note in analysis.quality):
-        parts.append(f"{about} about the recording")
+        parts.append(f"{counted(about, 'remark')} on the recording")
     parts.append(f"{counted(len(verdicts.passes), 'rule')} passed")
     if shown and not analysis.trace.features.stacks and not any(place.file for one in shown for place in one.where):
         parts.insert(0, "no source lines, which with_stack=True records")
