@@ -25,7 +25,7 @@ def _clause(phase: Phase) -> str:
     if phase.tokens is not None and phase.tokens != phase.sequences:
         facts.append(_count(phase.tokens, "token"))
     if phase.ms is not None:
-        each = f" ({milliseconds(phase.token_ms)} a token)" if phase.token_ms is not None else ""
+        each = f" ({milliseconds(phase.token_ms)} for each token of the batch)" if phase.token_ms is not None else ""
         facts.append(f"{milliseconds(phase.ms)} on the GPU{each}")
     if phase.busy_share is not None:
         facts.append(f"busy {percent(phase.busy_share)}")

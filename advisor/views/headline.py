@@ -293,7 +293,7 @@ def _before_all(trace: Trace, summary: Summary) -> str:
 def _amount(summary: Summary, total: float, *, rest: bool) -> str:
     """Say what shares are of, *rest* where start-up was named before it. Without steps nothing shows that it is steady."""
     if summary.steps:
-        return f"steady {duration(total)}"
+        return f"steady {duration(total)}" if summary.steps > 1 else f"{duration(total)} step"
     if rest:
         return f"other {duration(total)}"
     left_out = summary.steady_ms is not None and total < _ALL * summary.window_ms

@@ -24,7 +24,7 @@ _MOST = 1 / 3
 _HOLDS = 1 / 2
 KINDS = {
     "gemm": "matrix products",
-    "experts": "products of experts",
+    "experts": "matrix products of experts (MoE)",
     "conv": "convolutions",
     "attention": "attention",
     "normalization": "normalizations",

@@ -57,7 +57,7 @@ def exchanging(dtype: str, *, early: bool) -> TraceBuilder:
     return b
 
 
-@fires(cost_ms=15.0, fix="Even out the ranks' tables, then send fewer bytes: it is async")
+@fires(cost_ms=15.0, fix="Even out the ranks' tables, then send fewer bytes: the call is asynchronous already")
 def an_exchange_that_is_started_early() -> TraceBuilder:
     return exchanging("Float", early=True)
 

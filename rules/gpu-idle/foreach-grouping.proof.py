@@ -56,7 +56,7 @@ def launching(kernels: int) -> Part:
     return part
 
 
-@fires(fix="Use AdamW's fused form", severity="medium")
+@fires(fix="Use AdamW's fused form (fused=True)", severity="medium")
 def a_step_of_many_kernels() -> TraceBuilder:
     return behind(launching(12))
 

@@ -96,7 +96,7 @@ def test_no_command_cuts_its_own_help() -> None:
 
 def test_names_that_only_a_trace_knows_are_shown_as_usual_ones() -> None:
     shown = run("rules", "show", "kernels/single-tensor-optimizer").stdout
-    assert "Use AdamW's fused form" in shown
+    assert "Use AdamW's fused form (fused=True)" in shown
     assert "{" not in shown
     assert "Call it once and keep the result" in run("rules", "show", "gpu-idle/host-function").stdout
 

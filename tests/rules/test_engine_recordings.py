@@ -78,7 +78,7 @@ FIRST = {
     # 5.8 of 9.8 ms are products of 32 rows in 16 bits at half of the memory's rate; graphs replay, and nothing waits.
     "mi300_sglang_decode": ("inference/small-decode-batch", "Quantize the weights", None),
     # 7.0 of 10.7 ms are the experts' products, in 4 bits already; busy 99.8 %.
-    "mi300_vllm_graph_replay": (None, "", r"most in products of experts \(7\.\d+ ms\)"),
+    "mi300_vllm_graph_replay": (None, "", r"most in matrix products of experts \(MoE\) \(7\.\d+ ms\)"),
     # Start-up: kernels are recorded into a graph and not run.
     "audited/mi300_vllm_graph_capture": (None, "", r"graph capture.*idle means nothing"),
     # 923 launches for 11.6 ms of work in 84.5 ms.

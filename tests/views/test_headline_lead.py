@@ -45,7 +45,7 @@ def test_a_fiftieth_of_the_step_is_not_what_to_do_first_beside_what_no_finding_o
         assert "the GPU computes, most in lattice_update (10 ms)." in result.headline.text
     # 0.95 % of the step, and 3.7.
     assert first(small) == ""
-    assert first(large) == "drop the gradients instead of zeroing them."
+    assert first(large) == "drop the gradients (set_to_none=True) instead of zeroing them."
 
 
 def benchmark(*, flush: str = "[param|clear_cache]", run: str = "[param|op|0|0|0|measure|forward]") -> TraceBuilder:
