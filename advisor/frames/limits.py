@@ -86,7 +86,7 @@ def far_class(context: Context) -> str | None:
         return None
     far = np.flatnonzero(context.once(told).efficiency < FAR)
     dur = (work.end - work.start)[rows[far]]
-    total = {"gemm": 0, "conv": 0, "other": 0}
+    total = {"gemm": 0, "conv": 0, "attention": 0, "other": 0}
     for code in distinct(work.name[rows[far]]).tolist():
         kind = info[code].kind
         total[kind if kind in total else "other"] += int(dur[(work.name[rows[far]] == code) & (dur >= _LONG_NS)].sum())

@@ -7,6 +7,7 @@ idle time, waits and calls consist of; where work is removed or merged, its laun
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,16 +18,18 @@ from advisor.engine.claims import Claim
 from advisor.frames import FRAMES
 from advisor.frames.collectives import in_a_loop
 from advisor.frames.frame import Frame
-from advisor.intervals import EMPTY, Bools, Ints, Spans, covered, distinct, inside, union
+from advisor.intervals import EMPTY, Bools, Ints, Spans, covered, distinct, fetch, inside, union
 from advisor.replay import batch, link
 from advisor.replay.graph import BATCH, BLOCKING, PLAIN, WAIT, Graph
 from advisor.replay.simulate import Change
 from advisor.replay.steady import clock
 from advisor.timeline.calls import OP, PHASES
 from advisor.timeline.context import Context
+from advisor.timeline.launch_origin import outermost
 from advisor.timeline.owners import stopped
 
 Floats = npt.NDArray[np.float64]
+_NODE = re.compile(r"autograd::engine::evaluate_function|torch::autograd::|\w+Backward\d*$")
 _GRADIENT_NODE = "torch::autograd::AccumulateGrad"
 _USUAL = 5
 """Think time before a launch that goes with it is at most this many times the median."""
@@ -130,7 +133,7 @@ def behind_work(context: Context, graph: Graph, claim: Claim) -> int:
         launches = np.where(graph.kind == PLAIN, _launching(graph, at[_works(context, frame, claim)]), 0.0)
     if launches is not None:
         call = covered(busy, graph.start, graph.start + graph.length)
-        think = covered(busy, graph.start - np.maximum(graph.think, 0), graph.start) * _of_launch(graph)
+        think = covered(busy, graph.start - np.maximum(graph.think, 0), graph.start) * _removable(context, graph)
         total += float((launches * (call + think)).sum())
     if frame.shortens is not None and replay.action in ("remove", "scale"):
         spans = context.once(clock).spans(_host_spans(context, frame, claim))
@@ -212,7 +215,7 @@ def _on_device(context: Context, graph: Graph, keep: Keep, at: Ints, action: str
     if action in ("remove", "merge"):
         loss = np.where(graph.kind == PLAIN, share * _launching(graph, at), 0.0)
         keep.call *= 1 - loss
-        keep.think *= 1 - loss * _of_launch(graph)
+        keep.think *= 1 - loss * _removable(context, graph)
 
 
 def _launching(graph: Graph, at: Ints) -> Floats:
@@ -231,6 +234,19 @@ def _of_launch(graph: Graph) -> Floats:
     usual = float(np.median(graph.think[plain])) if plain.any() else 0.0
     part = np.minimum(graph.think, _USUAL * max(usual, 1.0)) / np.maximum(graph.think, 1)
     return np.clip(part, 0.0, 1.0)
+
+
+def _removable(context: Context, graph: Graph) -> Floats:
+    """The part of each think time that goes where the launch is removed: of a backward pass no more than the node's own time.
+
+    What autograd's engine takes between its nodes, and what the node before still did, stays.
+    """
+    host = context.recording.host
+    node = fetch(context.once(outermost), graph.node)
+    backward = np.array([*(_NODE.match(name) is not None for name in context.names), False], np.bool_)
+    own = np.maximum(fetch(host.end, node) - fetch(host.start, node) - graph.length, 0) / np.maximum(graph.think, 1)
+    part = _of_launch(graph)
+    return np.where(backward[fetch(host.name, node)], np.minimum(part, own), part)
 
 
 def _capture(context: Context, graph: Graph, keep: Keep, share: float) -> None:

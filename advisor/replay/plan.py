@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 _TOLD = 0.01
 TRAINING = frozenset({"batch"})
-"""Actions whose fixes change what the program learns, and so do those of the category ``precision``."""
+"""Actions whose fixes change what the program learns, and so do coarser numbers."""
 
 
 def changes_training(claim: Claim) -> bool:
     """Tell whether the fix changes training: the batch, or the numbers that it computes with."""
     replay = claim.rule.replay
-    return claim.rule.category == "precision" or (replay is not None and replay.action in TRAINING)
+    return claim.rule.is_inexact or (replay is not None and replay.action in TRAINING)
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

@@ -240,6 +240,9 @@ class RuleFile(Table, frozen=True, kw_only=True):
     formerly: Annotated[
         Words, Meta(description="ids that this rule had, alone or with others: settings may still say them")
     ] = ()
+    inexact: Annotated[
+        bool, Meta(description="its fix computes with coarser numbers, as those of all rules of `precision` do")
+    ] = False
     replaces: Annotated[str, Meta(description="the id of the rule that this one stands in for")] = ""
     match: Match
     limits: dict[LimitName, Limit] = {}
@@ -261,6 +264,11 @@ class RuleFile(Table, frozen=True, kw_only=True):
     def category(self) -> str:
         """The folder of the rule, the first half of its id."""
         return self.id.partition("/")[0]
+
+    @property
+    def is_inexact(self) -> bool:
+        """Tell whether its fix computes with coarser numbers."""
+        return self.inexact or self.category == "precision"
 
     @property
     def is_profile(self) -> bool:

@@ -293,7 +293,8 @@ def _before_all(trace: Trace, summary: Summary) -> str:
 def _amount(summary: Summary, total: float, *, rest: bool) -> str:
     """Say what shares are of, *rest* where start-up was named before it. Without steps nothing shows that it is steady."""
     if summary.steps:
-        return f"steady {duration(total)}" if summary.steps > 1 else f"{duration(total)} step"
+        whole = summary.steps == 1 and total >= _ALL * (summary.step_ms.median if summary.step_ms else summary.window_ms)
+        return f"{duration(total)} step" if whole else f"steady {duration(total)}"
     if rest:
         return f"other {duration(total)}"
     left_out = summary.steady_ms is not None and total < _ALL * summary.window_ms

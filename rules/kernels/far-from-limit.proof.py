@@ -49,6 +49,19 @@ def a_convolution() -> TraceBuilder:
     return one("aten::cudnn_convolution", "sm80_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc", shapes)
 
 
+# 16 heads of 128 over 4,096 positions, eight times: 1.1 TFLOP take an H100 some 2 ms at what it reaches.
+@fires(cost_ms=30.0, fix="Try the other backends of attention, and is_causal in place of a mask")
+def attention_of_the_library() -> TraceBuilder:
+    b = TraceBuilder(H100)
+    qkv = [8, 16, 4096, 128]
+    for _ in range(4):
+        with b.step():
+            with b.op("aten::_scaled_dot_product_efficient_attention", shapes=[qkv, qkv, qkv], dtypes=["c10::BFloat16"] * 3):
+                b.kernel("fmha_cutlassF_bf16_aligned_64x128_rf_sm80(PyTorchMemEffAttention::AttentionKernel::Params)", us=30_000)
+            b.sync()
+    return b
+
+
 @fires(cost_ms=1.0)
 def on_a_gpu_of_amd() -> TraceBuilder:
     return training(device="AMD Instinct MI300X")

@@ -17,6 +17,7 @@ from advisor.engine import run as engine
 from advisor.pipeline import analyze
 from advisor.replay import graph as graphs
 from advisor.replay import simulate as clock
+from advisor.replay.effect import effect
 from advisor.replay.graph import BLOCKING, PLAIN, WAIT, Graph
 from advisor.replay.pricing import Replay
 from advisor.replay.simulate import Change
@@ -179,6 +180,33 @@ def price(b: TraceBuilder, rule: str) -> tuple[float, float]:
     whole = trace.step_ms
     assert whole is not None
     return replay.price(list(outcome.matches.values()), whole).savings[rule]
+
+
+def test_an_addition_of_a_gradient_takes_its_own_node_along_and_not_the_engine() -> None:
+    """100 nodes of 8 us and a launch of 10, with 30 us of autograd's engine before each: 1.8 ms go, and 3 stay."""
+    add = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, std::array<char*, 3>>"
+    fill = "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, std::array<char*, 1>>"
+    b = TraceBuilder(host_us=10, latency_us=2, with_stack=False)
+    for _ in range(6):
+        with b.step():
+            with b.annotation("Optimizer.zero_grad#SGD.zero_grad"):
+                for _ in range(100):
+                    with b.op("aten::zero_"), b.op("aten::fill_"):
+                        b.kernel(fill, us=1)
+            for _ in range(100):
+                b.idle(us=30)
+                name = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
+                with b.op(name), b.op("torch::autograd::AccumulateGrad"), b.op("aten::add_"):
+                    b.idle(us=8)
+                    b.kernel(add, us=1)
+            b.sync()
+    trace = built(b)
+    outcome = engine.run(trace, rules(), only=["gradient/added-to-zeros"])
+    graph = Replay(trace.context).graph
+    assert graph is not None
+    left = effect(trace.context, graph, next(iter(outcome.matches.values())), hopeful=True)
+    gone = graph.think * (1 - left.think) + graph.length * (1 - left.call)
+    assert gone.sum() / 6 == pytest.approx(1.8e6, rel=0.01)
 
 
 def test_a_loader_that_the_gpu_waits_for_returns_all_of_its_wait() -> None:

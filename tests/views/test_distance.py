@@ -62,12 +62,12 @@ def test_a_step_that_stacks_slow_down_says_so_where_faster_kernels_leave_it_as_i
     summary = replace(summary, steady_causes=causes, causes=causes, rank_wait_ms=None)
     alone = "Same kernels, only faster: the step is no shorter, the CPU limits it"
     assert limit(summary, stacks=True).startswith(
-        "Same kernels, only faster: nothing less as recorded, the CPU, slowed by recording stacks, limits the step"
+        "Same kernels, only faster: the step is no shorter, the CPU limits it (stacks were recorded, which slows the CPU)"
     )
     assert limit(summary).startswith(alone)
     assert limit(replace(summary, unprofiled_ms=summary.priced_ms), stacks=True).startswith(alone)
     waits = replace(summary, steady_causes={"compute": 0.4, "loader": 0.5, "host": 0.1})
-    assert "the loader and the CPU, slowed by recording stacks, limit the step" in limit(waits, stacks=True)
+    assert "the loader and the CPU limit it (stacks were recorded" in limit(waits, stacks=True)
     assert "the loader limits it" in limit(waits)
 
 

@@ -68,7 +68,7 @@ def test_inference_that_waits_for_python() -> None:
     # forty operators of 100 us, of which the GPU works 10: 3.6 of 4 ms are idle
     found = headline(built.launch_bound)
     assert found.text == (
-        "Inference, eager, 1 step: 90 % of the steady 4 ms the GPU waits for Python and launches. First, launch less: compile "
+        "Inference, eager, 1 step: 90 % of the 4 ms step the GPU waits for Python and launches. First, launch less: compile "
         "the model, with CUDA graphs where shapes are fixed."
     )
     assert (found.kind, found.bound, found.first) == ("inference", "host", "gpu-idle/launch-bound")
@@ -106,7 +106,7 @@ def test_so_does_a_tail_or_the_work_of_before() -> None:
     assert headline(built.with_a_tail).text.startswith(
         "90 of 100 ms lie behind the last work: not counted. Inference, eager"
     )
-    assert "100 % of the steady 10 ms the GPU computes" in headline(built.with_a_tail).text
+    assert "100 % of the 10 ms step the GPU computes" in headline(built.with_a_tail).text
     before = headline(built.queued_before).text
     assert before.startswith(
         "90 of 100 ms are work queued before the recording: not counted. Inference, eager, no steps: 100 %"
@@ -138,7 +138,7 @@ def test_without_a_finding_the_owner_is_named() -> None:
     assert made(built.silent).findings == []
     assert (
         found.text
-        == "Program, eager, 1 step: 100 % of the steady 100 ms the GPU computes, most in lattice_update (60 ms)."
+        == "Program, eager, 1 step: 100 % of the 100 ms step the GPU computes, most in lattice_update (60 ms)."
     )
     assert (found.kind, found.bound, found.first) == ("unknown", "compute", None)
 
@@ -146,7 +146,7 @@ def test_without_a_finding_the_owner_is_named() -> None:
 def test_an_operator_on_the_cpu_is_named() -> None:
     found = headline(built.waiting_for_an_operator)
     # A finding says which: cpu/work-off-the-gpu owns these 80 ms.
-    assert "80 % of the steady 100 ms the GPU waits for operators on the CPU. First, make the tensor" in found.text
+    assert "80 % of the 100 ms step the GPU waits for operators on the CPU. First, make the tensor" in found.text
     assert found.first == "cpu/work-off-the-gpu"
     assert found.bound == "operator"
 
@@ -164,14 +164,14 @@ def test_a_function_is_named_that_holds_the_host() -> None:
     trace_of = made(build)
     claims = {found.rule for found in trace_of.findings}
     found = headline(build)
-    assert "90 % of the steady 100 ms the GPU waits for Python" in found.text
+    assert "90 % of the 100 ms step the GPU waits for Python" in found.text
     assert claims or "most in routed (90 ms)" in found.text
 
 
 def test_where_nothing_of_the_gpu_was_recorded_its_idle_time_is_not_judged() -> None:
     found = headline(built.unrecorded)
     assert found.text == (
-        "Inference, eager, 1 step: nothing of the GPU was recorded; for 100 % of the steady 10 ms the host works, most in "
+        "Inference, eager, 1 step: nothing of the GPU was recorded; for 100 % of the 10 ms step the host works, most in "
         "aten::linear (10 ms). First, record the GPU too."
     )
     assert (found.bound, found.first) == (None, None)
@@ -281,7 +281,7 @@ def test_no_report_is_silent_where_time_is_lost(name: str) -> None:
     }:
         return
     if found.bound is not None:
-        part = "steady " if summary.steps else r"(?:other )?[\d.,]+ [mµ]?s"
+        part = r"(?:steady |[\d.,]+ [mµ]?s step)" if summary.steps else r"(?:other )?[\d.,]+ [mµ]?s"
         assert re.search(f"{100 * summary.steady_causes[found.bound]:.0f} % of the {part}", found.text)
     free = trace.ledger.counted.copy()
     for claim in run(trace, rules()).matches.values():
@@ -309,7 +309,7 @@ def test_every_percent_is_that_of_the_cause_it_stands_beside(name: str) -> None:
     phrases["unknown"] += (LACKING.format(device="GPU"), LACKING_BRIEFLY, THINNED, THINNED_BRIEFLY)
     phrases["communication"] += (UNPROVEN,)
     for match in re.finditer(
-        r"(\d+) %(?: of the (?:steady |other )?[\d.,]+ [mµ]?s(?: a step| recorded| outside start-up)?)? ", found.text
+        r"(\d+) %(?: of the (?:steady |other )?[\d.,]+ [mµ]?s(?: a step| step| recorded| outside start-up)?)? ", found.text
     ):
         words = found.text[match.end() :]
         meant = [cause for cause, known in phrases.items() if any(text and words.startswith(text) for text in known)]

@@ -178,9 +178,8 @@ def _no_faster(summary: Summary, holds: str, *, stacks: bool) -> str:
         most = duration(max(summary.priced_ms - (summary.reachable_ms or summary.priced_ms), 0.0))
         return f"Same kernels, only faster: at most {most} less as recorded, for stacks made the CPU as slow as the GPU"
     if stacks:
-        slowed = "the CPU, slowed by recording stacks,"
-        limits = f"{holds} and {slowed} limit" if holds not in ("", _CPU) else f"{slowed} limits"
-        return f"Same kernels, only faster: nothing less as recorded, {limits} the step"
+        limits = f"{holds} and {_CPU} limit" if holds not in ("", _CPU) else f"{_CPU} limits"
+        return f"Same kernels, only faster: the step is no shorter, {limits} it (stacks were recorded, which slows the CPU)"
     return "Same kernels, only faster: the step is no shorter" + (f", {_limits(holds)} it" if holds else "")
 
 
