@@ -9,11 +9,12 @@ import pandas as pd
 
 from advisor.frames.frame import COUNT, TIME, Frame, Rows
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
-from advisor.intervals import Bools, Ints, distinct, inside, summed, union
+from advisor.intervals import Bools, Ints, distinct, fetch, inside, summed, union
 from advisor.timeline import closures
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP
 from advisor.timeline.context import Context
 from advisor.timeline.cpu import main_thread
+from advisor.timeline.launch_origin import launch_behind
 from advisor.timeline.waits import nodes_by_name
 
 SCHEMA = Schema(
@@ -203,7 +204,9 @@ def _segments(context: Context) -> tuple[Ints, Ints]:
     launch = context.recording.work.launch
     if not len(launch) or not (launch >= 0).any():
         return during, held
-    idle = ledger.idle[during]
+    # What ends idle time and was launched before the step was queued behind something else than the step's host.
+    late = fetch(host.start, launch_behind(context, ledger.end_ns[during]), missing=1 << 62) >= start[held]
+    idle = ledger.idle[during] & late
     row = context.once(_work)
     busy = np.flatnonzero(own & ledger.busy & (ledger.row >= 0))
     busy = busy[row[ledger.row[busy]] >= 0]

@@ -158,8 +158,8 @@ SCHEMA = Schema(
         real("pinned_to_device_gbps", "GB/s", "rate of copies of 1 MB and more from pinned memory to a device; NULL without one"),
         real("sized_messages_share", "share", "of the collectives: whose size is told; 1 without any; NULL if none is"),
         integer("largest_group", "", "ranks of the largest group that a collective ran in; NULL where none says"),
-        text("far_class", "sort of operator that most of the time of kernels under half of the reachable rate is of: gemm, conv, attention or "
-             "other; of kernels of 20 us and more; NULL without any"),
+        text("far_class", "sort of operator that most of the time of kernels under half of the reachable rate is of: gemm, conv, "
+             "attention or other; of kernels of 20 us and more; NULL without any"),
         text("exposed_kind", "kind of collective that most of the exposed communication is; NULL without any"),
         integer("exposed_bytes", "bytes", "of the largest exposed message of that kind; NULL where no size is known"),
         text("exposed_dtype", "its number format, as Float or Byte; likewise"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -83,10 +85,12 @@ def make(trace: Trace, outcome: Outcome, *, safe: bool = False, what_if: Sequenc
     rungs = prices.plan
     if safe:
         rungs = replay.price([claim for claim in claims if not changes_training(claim)], whole_ms).plan
+    findings = ranking.arrange(findings, matches, list(prices.savings))
     titles = {finding.rule: finding.fix.title for finding in findings}
+    rungs = _without(rungs, {finding.rule for finding in findings if finding.severity == "note"}, whole_ms)
     steps = [_step(rung, titles[rung.rule], outcome.matches[rung.rule], whole_ms) for rung in rungs]
     return Plan(
-        findings=ranking.arrange(findings, matches, list(prices.savings)),
+        findings=findings,
         steps=steps,
         reason="",
         what_if=_what_if(replay, claims, what_if, whole_ms) if what_if else None,
@@ -133,6 +137,19 @@ def _replay(trace: Trace) -> Replay | Thread:
     from advisor.replay.pricing import Replay
 
     return Thread(trace.context) if trace.context.cpu_program else Replay(trace.context)
+
+
+def _without(rungs: Sequence[Rung], notes: AbstractSet[str], whole_ms: float) -> list[Rung]:
+    """Leave out of a plan what is worth a note and no more: steps behind it are as much longer."""
+    low = high = whole_ms
+    left: list[Rung] = []
+    for rung in rungs:
+        if rung.rule in notes:
+            continue
+        low_before, before = low, high
+        low, high = low - (rung.low_before - rung.low), high - (rung.before - rung.high)
+        left.append(dataclasses.replace(rung, before=before, low=low, high=high, low_before=low_before))
+    return left
 
 
 def _step(rung: Rung, title: str, claim: Claim, whole_ms: float) -> PlanStep:

@@ -37,6 +37,25 @@ def test_a_step_owns_what_it_launched_and_the_idle_time_in_it(tmp_path: Path) ->
     assert row["host_share"] == pytest.approx(590 / 710, rel=0.05)
 
 
+def test_idle_time_before_work_that_was_launched_earlier_is_not_the_steps(tmp_path: Path) -> None:
+    """A product of the backward pass is late for another stream's copy, while the host is in the step already."""
+    b = TraceBuilder(host_us=10, latency_us=0)
+    with b.step():
+        with b.op("aten::mm"):
+            b.kernel(GEMM, us=100)  # launched at 0, runs 10 to 110
+        with b.op("aten::mm"):
+            b.kernel(GEMM, us=100, at_us=310)  # launched at 10, runs 310 to 410
+        with b.annotation("Optimizer.step#Shampoo.step"):  # from 20 on
+            b.idle(us=580)
+            with b.op("aten::mul"):
+                b.kernel("pointwise", us=200)  # launched at 600, runs 610 to 810
+            b.seek(us=700)
+        b.sync()
+    row = trace_of(b, tmp_path).optimizers.iloc[0]
+    # Idle from 410 to 610, and its kernel; not from 110 to 310.
+    assert row["cost_ns"] == 400_000
+
+
 def test_what_a_step_exchanges_with_other_ranks_is_not_its_own(tmp_path: Path) -> None:
     """An all_gather of 300 us between kernels of 200 and 100: only these two, and no idle time, are the step's."""
     b = TraceBuilder(host_us=10, latency_us=0)

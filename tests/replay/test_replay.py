@@ -362,5 +362,9 @@ def test_what_if_in_python_gives_the_step_and_the_timeline() -> None:
     ],
 )
 def test_the_plan_of_each_state_of_the_article_names_its_fix(rung: str, rule: str) -> None:
-    plan = sample(ROOT / "sample_traces" / "article" / f"{rung}.json.gz").plan
-    assert rule in [name for step in plan for name in step.rules]
+    found = sample(ROOT / "sample_traces" / "article" / f"{rung}.json.gz")
+    named = {step.rules[0] for step in found.plan}
+    # What returns a thousandth of the step is a note, and no step of the plan.
+    notes = {finding.rule for finding in found.findings if finding.severity == "note"}
+    assert rule in (notes if rung == "rung4_uint8" else named)
+    assert not named & notes
