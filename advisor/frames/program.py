@@ -43,6 +43,7 @@ COLUMNS = (
     flag("slow_image_processor", "one of Hugging Face's image processors on arrays ran: not a fast one"),
     flag("own_attention", "models of transformers computed attention in their own forward, not through its attention interface"),
     flag("hf_pipeline", "one of transformers' pipelines ran the model: it makes its DataLoader and its copies itself"),
+    flag("hf_chunks", "and one that cuts inputs into parts, which takes one loading process at most"),
 )  # fmt: skip
 _SAME = frozenset(column.name for column in COLUMNS) - {"parallelism", "ddp", "fsdp", "gradient_dtype", "frameworks"}
 _ABLE = {"bf16_capable": "bf16", "fp8_capable": "fp8"}

@@ -296,6 +296,20 @@ def test_frameworks(builder: TraceBuilder, expected: tuple[str, ...], facts: Fac
 
 
 @pytest.mark.parametrize(
+    ("file", "found"),
+    [
+        ("transformers/pipelines/zero_shot_object_detection.py(176): preprocess", (True, True)),
+        (r"C:\py\site-packages\transformers\pipelines\question_answering.py(300): preprocess", (True, True)),
+        ("transformers/pipelines/image_classification.py(120): preprocess", (True, False)),
+        ("question_answering.py(300): preprocess", (False, False)),
+    ],
+)
+def test_pipelines_that_cut_inputs_into_parts(file: str, found: tuple[bool, bool], facts: Facts) -> None:
+    told = facts(forward(python=(file,)))
+    assert (told.hf_pipeline, told.hf_chunks) == found
+
+
+@pytest.mark.parametrize(
     ("file", "slow"),
     [
         ("transformers/image_transforms.py(390): normalize", True),

@@ -61,6 +61,7 @@ class Program:
     generates: bool
     slow_image_processor: bool
     hf_pipeline: bool
+    hf_chunks: bool
     own_attention: bool
 
     @property
@@ -112,5 +113,6 @@ def program_of(context: Context) -> Program:
         generates=libraries.generates(context),
         slow_image_processor=libraries.slow_image_processor(names),
         hf_pipeline=libraries.hf_pipeline(names),
+        hf_chunks=libraries.hf_chunks(names),
         own_attention=libraries.own_attention(names),
     )

@@ -56,6 +56,10 @@ _ATTENDS, _GROWS = ("aten::scaled_dot_product_attention",), "aten::cat"
 _CHOOSES = ("aten::argmax", "aten::multinomial")
 _CHOICES = 4
 """Choices of a token from which on they are a loop."""
+_CHUNKS = re.compile(
+    r"transformers/pipelines/(?:automatic_speech_recognition|mask_generation|token_classification|zero_shot_classification|"
+    r"zero_shot_object_detection|(?:document_)?question_answering)\.py"
+)
 
 WRAPPERS = ("ddp", "fsdp", "zero")
 _PARALLEL = tuple(
@@ -118,6 +122,11 @@ def trainer(context: Context) -> str | None:
     if "transformers" in names.folders and any(file.endswith("transformers/trainer.py") for file in names.files):
         return "transformers"
     return "lightning" if "lightning" in context.once(frameworks) else None
+
+
+def hf_chunks(names: Names) -> bool:
+    """Tell whether that pipeline cuts inputs into parts: such ones take a single loading process, whatever they are told."""
+    return hf_pipeline(names) and any(_CHUNKS.search(file) for file in names.files)
 
 
 def hf_pipeline(names: Names) -> bool:
