@@ -1,8 +1,9 @@
-"""The pages as Chromium lays them out at the width of a desk, a tablet and a phone: nothing overlaps, leaves its frame or is cut."""
+"""The pages as Chromium lays them out on a desk, a tablet and a phone: nothing overlaps, leaves its frame or is cut."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from support.paths import ROOT
 from support.traces import sample as sampled
 
 from advisor.report import Options, render
-from advisor.results.distance import Distance
+from advisor.results.distance import Distance, LineDistance
 from advisor.results.roofline import Roof, RoofPoint
 
 pytestmark = pytest.mark.browser
@@ -59,13 +60,18 @@ def page(folder: Path) -> Path:
                                  "aten::cudnn_convolution"])
     ]  # fmt: skip
     points += [point for point in made.views.roofline.points if "convolution" not in point.op]
-    roofs = [Roof(format=name, tflops=tflops, reachable_tflops=0.9 * tflops) for name, tflops in (("fp16", 125.0), ("fp32", 15.7))]  # fmt: skip
+    tops = {"fp16": 125.0, "fp32": 15.7}
+    roofs = [Roof(format=name, tflops=top, reachable_tflops=0.9 * top) for name, top in tops.items()]
     dense = REPLACE(made.views.roofline, points=points, roofs=roofs)
     rows = [
         Distance(op=point.op, ms=20.0 - at, limit_ms=11.0, reachable_ms=12.0, most_ms=0.0)
         for at, point in enumerate(points[:8])
     ]
-    summary = REPLACE(made.summary, modelled_share=0.9, distance=rows)
+    lines = [
+        LineDistance(line=f"resnet50_profiler_api.py:{at} step", ms=9.0, limit_ms=4.0, reachable_ms=5.0, most_ms=0.0)
+        for at in range(46, 50)
+    ]
+    summary = REPLACE(made.summary, modelled_share=0.9, distance=rows, distance_lines=lines)
     path = folder / "report.html"
     made = REPLACE(made, summary=summary, views=REPLACE(made.views, roofline=dense))
     path.write_bytes(render("html", made, Options()))
@@ -78,3 +84,67 @@ def test_no_label_of_the_roofline_lies_on_another(chrome: Any, page: Path, width
         picture = visit.page.locator("svg.roofline, svg[aria-label^=Roofline]")
         assert picture.count() == 1
         assert picture.evaluate(CLASHES) == []
+
+
+# Elements with more to the side than they show, whose edge does not say so by a shadow that stays where it is.
+UNTOLD = """() => [...document.querySelectorAll("main *")].filter((one) => {
+  const style = getComputedStyle(one);
+  if (one.scrollWidth <= one.clientWidth + 1 || !["auto", "scroll"].includes(style.overflowX)) return false;
+  const layers = style.backgroundAttachment.split(", ");
+  return !(layers.includes("local") && layers.includes("scroll"));
+}).map((one) => one.outerHTML.slice(0, 80))"""
+# Lines of each cell, as they are broken.
+BROKEN = """(cells) => cells.map((cell) => {
+  const text = [], range = document.createRange();
+  const walk = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+  let top = null;
+  while (walk.nextNode()) for (let at = 0; at < walk.currentNode.length; at++) {
+    range.setStart(walk.currentNode, at);
+    range.setEnd(walk.currentNode, at + 1);
+    const box = range.getClientRects()[0];
+    if (!box) continue;
+    if (top === null || box.top > top + 4) text.push("");
+    top = box.top;
+    text[text.length - 1] += walk.currentNode.data[at];
+  }
+  return text;
+})"""
+
+
+def joint(before: str, after: str) -> bool:
+    """Tell whether a name may break between two lines."""
+    return before.endswith(("::", "_", " ")) or (before[-1].islower() and after[0].isupper())
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_what_scrolls_sideways_shows_it(chrome: Any, page: Path, width: int) -> None:
+    with Visit(chrome, page, viewport={"width": width, "height": 800}) as visit:
+        visit.page.evaluate("() => document.querySelectorAll('main details').forEach((one) => (one.open = true))")
+        assert visit.page.evaluate(UNTOLD) == []
+        if width == 390:  # there are such: the contents, the diff and the tables
+            sideways = "(one) => one.scrollWidth > one.clientWidth + 1"
+            for name in ("nav.contents", "pre.diff", "#kernels .scroll"):
+                assert visit.page.locator(name).first.evaluate(sideways), name
+
+
+def test_names_break_between_their_parts_on_a_phone(chrome: Any, page: Path) -> None:
+    with Visit(chrome, page, viewport={"width": 390, "height": 800}) as visit:
+        cells = visit.page.locator(
+            "[aria-label='Distance by operator'] td:first-child, #operators td:first-child:visible"
+        )
+        assert cells.count() > 10
+        broken = [lines for lines in cells.evaluate_all(BROKEN) if len(lines) > 1]
+        assert ["aten::cudnn_", "convolution_", "backward_weight"] in broken
+        assert [pair for lines in broken for pair in pairwise(lines) if not joint(*pair)] == []
+        narrow = cells.evaluate_all("(cells) => cells.map((cell) => cell.clientWidth)")
+        assert min(narrow) >= 130
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_tables_of_the_limit_are_whole_and_stand_apart(chrome: Any, page: Path, width: int) -> None:
+    with Visit(chrome, page, viewport={"width": width, "height": 800}) as visit:
+        boxes = visit.page.locator("[aria-label^='Distance by']")
+        assert boxes.count() > 1
+        assert not any(boxes.evaluate_all("(all) => all.map((one) => one.scrollHeight > one.clientHeight + 1)"))
+        places = [one.bounding_box() for one in boxes.all()]
+        assert min(below["y"] - above["y"] - above["height"] for above, below in pairwise(places)) >= 8

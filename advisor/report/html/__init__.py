@@ -51,7 +51,7 @@ def render(document: Analysis | Several, options: Options) -> str:
 @cache
 def _environment() -> Environment:
     environment = page.environment(__name__, "templates")
-    environment.filters |= {"ms": milliseconds, "percent": percent, "number": number, "size": size, "cut": page.cut}
+    environment.filters |= {"ms": milliseconds, "percent": percent, "number": number, "size": size, "key": cells.key}
     environment.globals |= {
         "figures": figures,
         "screen": screen,

@@ -202,9 +202,12 @@ def _grid(across: _Axis, up: _Axis) -> Markup:
     """Draw lines at round figures; the figures stand outside of the frame, where no roof crosses them."""
     left = span(_GUTTER)
     lines = [
-        Shape('<text class="tick" x="0" y="-12">TFLOP/s</text><text class="tick" x="100%%" y="%d" text-anchor="end">FLOP a byte</text>')
+        Shape(
+            '<text class="tick" x="0" y="-12">TFLOP/s</text>'
+            '<text class="tick" x="100%%" y="%d" text-anchor="end">FLOP a byte</text>'
+        )
         % (HEIGHT + 31)
-    ]  # fmt: skip
+    ]
     for value in up.decades():
         y = HEIGHT * (1 - up.share(value))
         lines.append(

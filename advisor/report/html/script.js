@@ -81,7 +81,8 @@ const value = (cell) => {
   if (!cell) return null;
   if (cell.dataset.v !== undefined) return Number(cell.dataset.v);
   const text = cell.textContent.trim();
-  return text === "–" ? null : text.toLowerCase();
+  const figure = cell.className === "n" ? Number(text.replaceAll(",", "")) : NaN;
+  return text === "–" ? null : isNaN(figure) ? text.toLowerCase() : figure;
 };
 const compare = (a, b, down) => {
   if (a === null || b === null) return (a === null) - (b === null); // what is missing comes last either way
