@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import cast
 
+from advisor.privacy import file_names
 from advisor.report import blocks as doc
 from advisor.report import figures, holders, phases
 from advisor.report.causes import breakdown, on_cpu
@@ -23,13 +24,17 @@ ORDER = (
 _WORDS = ("peak memory", "on the CPU")
 
 
-def blocks(analysis: Analysis, detail: doc.Detail) -> Iterator[doc.Block]:
-    """Yield the whole report; a headline and a line a finding where the least is asked for."""
+def blocks(analysis: Analysis, detail: doc.Detail, name: str = "") -> Iterator[doc.Block]:
+    """Yield the whole report; a headline and a line a finding where the least is asked for.
+
+    *name* tells the trace from others; a terminal has its path as it was given.
+    """
     if detail.screen:
         yield from screen.one(analysis, detail.width)
         return
     trace, summary = analysis.trace, analysis.summary
-    yield doc.Heading(doc.Span(trace.path, "code"), 1, " · ".join(figures.circumstances(analysis)))
+    name = name or (file_names([trace.path])[0] if detail.folds else trace.path)
+    yield doc.Heading(doc.Span(name, "code"), 1, " · ".join(figures.circumstances(analysis)))
     yield from opening(analysis)
     if detail.quiet:
         yield from _quiet(analysis)
