@@ -31,7 +31,7 @@ def environment(package: str, folder: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"cut": cut, "breakable": breakable}
+    made.filters |= {"cut": cut, "breakable": breakable, "prose": prose}
     return made
 
 
@@ -44,6 +44,17 @@ def asset(package: str, name: str) -> str:
 def digest(text: str) -> str:
     """Hash an inline block as a Content-Security-Policy names it."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+
+
+_QUOTED = re.compile(r"`([^`]+)`")
+
+
+def prose(text: str) -> Markup:
+    """Return prose, what stands between backticks in it as code."""
+    parts = _QUOTED.split(str(_finalize(text)))
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if at % 2 else escape(part) for at, part in enumerate(parts)
+    )
 
 
 _JOINT = re.compile(r"(?:::|_)(?=[^\W_])|(?<=[a-z])(?=[A-Z][a-z])")

@@ -9,11 +9,16 @@ from typing import Any
 
 import msgspec
 import pytest
+from ladder.html import render as ladder_page
+from ladder.table import Ladder
 from support.browser import Visit, browser
+from support.comparisons import whole
 from support.paths import ROOT
 from support.traces import sample as sampled
 
+from advisor.gating.compare import compare
 from advisor.report import Options, render
+from advisor.report import comparison as comparisons
 from advisor.results.distance import Distance, LineDistance
 from advisor.results.roofline import Roof, RoofPoint
 
@@ -148,3 +153,63 @@ def test_tables_of_the_limit_are_whole_and_stand_apart(chrome: Any, page: Path, 
         assert not any(boxes.evaluate_all("(all) => all.map((one) => one.scrollHeight > one.clientHeight + 1)"))
         places = [one.bounding_box() for one in boxes.all()]
         assert min(below["y"] - above["y"] - above["height"] for above, below in pairwise(places)) >= 8
+
+
+# Names in the boxes of a flame graph, and in the bar of the causes, that the box cuts without a sign of it.
+CUT = """(names) => names.filter((name) => {
+  const range = document.createRange();
+  range.selectNodeContents(name);
+  const box = name.closest("svg").getBoundingClientRect(), text = range.getBoundingClientRect();
+  return text.right > box.right + 0.5 && getComputedStyle(name).textOverflow !== "ellipsis";
+}).map((name) => name.textContent)"""
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_name_in_a_box_is_cut_without_a_sign(chrome: Any, page: Path, width: int) -> None:
+    with Visit(chrome, page, viewport={"width": width, "height": 800}) as visit:
+        assert visit.page.locator(".flame p, .flame text").count() > 5
+        assert visit.page.locator(".flame p, .flame text, .bar text").evaluate_all(CUT) == []
+
+
+def test_a_tap_tells_what_a_part_of_a_picture_is(chrome: Any, page: Path) -> None:
+    with Visit(chrome, page, viewport={"width": 390, "height": 800}, has_touch=True) as visit:
+        opened = visit.page
+        assert "or tap it" in opened.locator("#flames .note").first.inner_text()
+        for picture in (".flame svg >> nth=0", ".roofline circle >> nth=3"):
+            opened.locator(picture).tap()
+            told = opened.locator(".told")
+            assert told.inner_text() == opened.locator(f"{picture} >> title").first.text_content()
+            box = told.bounding_box()
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= 390
+        opened.locator("h1").tap()
+        assert not told.is_visible()
+
+
+def test_why_faster_kernels_return_nothing_is_said_before_the_rows(chrome: Any, page: Path) -> None:
+    with Visit(chrome, page) as visit:
+        said = visit.page.locator("section:has(> [id$=distance]) > .returned")
+        assert "kernels take" in said.inner_text()
+        assert "the GPU then waits longer for what it waits for now" in said.inner_text()
+        assert said.bounding_box()["y"] < visit.page.locator("[aria-label^='Distance by']").first.bounding_box()["y"]
+
+
+@pytest.fixture(scope="module")
+def others(folder: Path) -> list[Path]:
+    gate = ROOT / "sample_traces" / "gate"
+    first, second = (whole(gate / name) for name in ("workers.json.gz", "no_workers.json.gz"))
+    compared, climbed = folder / "comparison.htm", folder / "ladder.htm"
+    compared.write_bytes(render("html", compare(first, second), Options(), comparisons.FORMATS))
+    climb = Ladder.from_json((ROOT / "sample_traces" / "cpu_ladder" / "ladder.json").read_bytes())
+    climbed.write_text(ladder_page(climb))
+    return [compared, climbed]
+
+
+def test_the_other_pages_show_what_scrolls_and_keep_names_readable(chrome: Any, others: list[Path]) -> None:
+    for path in others:
+        with Visit(chrome, path, viewport={"width": 390, "height": 800}) as visit:
+            assert visit.page.evaluate(UNTOLD) == [], path.name
+            named = visit.page.locator("td:first-child:has(code)")
+            assert named.evaluate_all(
+                "(cells) => cells.every((cell) => cell.offsetParent === null || cell.clientWidth >= 200)"
+            )

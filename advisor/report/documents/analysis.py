@@ -9,7 +9,7 @@ from advisor.privacy import file_names
 from advisor.report import blocks as doc
 from advisor.report import figures, holders, phases
 from advisor.report.causes import breakdown, on_cpu
-from advisor.report.distances import distances
+from advisor.report.distances import distances, returned
 from advisor.report.documents import screen
 from advisor.report.plain import milliseconds, number, percent, size
 from advisor.report.table import ABSENT, evidence
@@ -157,6 +157,8 @@ def distance(summary: Summary) -> Iterator[doc.Block]:
     if not groups:
         return
     yield doc.Heading("Distance from the hardware's limit")
+    if why := returned(summary):
+        yield doc.Paragraph(why)
     styles: dict[str, doc.Style] = {"operator": "name", "module": "name", "line": "path"}
     for group in groups:
         rows: list[tuple[doc.Text, ...]] = [

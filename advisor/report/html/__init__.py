@@ -16,7 +16,7 @@ from advisor.privacy import file_names, folder_name
 from advisor.ranks.summary import at_length
 from advisor.report import figures, holders, page, phases, ranks
 from advisor.report.causes import on_cpu
-from advisor.report.distances import distances
+from advisor.report.distances import distances, returned
 from advisor.report.documents import screen
 from advisor.report.html import bars, cells, charts, diff, embed, flame, roofline, source, svg
 from advisor.report.plain import link, milliseconds, number, percent, size
@@ -67,6 +67,7 @@ def _environment() -> Environment:
         "svg": svg,
         "charts": charts,
         "distances": distances,
+        "returned": returned,
         "roofline": roofline,
         "flame": flame,
         "cells": cells,
