@@ -33,8 +33,7 @@ def blocks(analysis: Analysis, detail: doc.Detail, name: str = "") -> Iterator[d
         yield from screen.one(analysis, detail.width)
         return
     trace, summary = analysis.trace, analysis.summary
-    name = name or (file_names([trace.path])[0] if detail.folds else trace.path)
-    yield doc.Heading(doc.Span(name, "code"), 1, " · ".join(figures.circumstances(analysis)))
+    yield doc.Heading(doc.Span(_name(analysis, detail, name), "code"), 1, " · ".join(figures.circumstances(analysis)))
     yield from opening(analysis)
     if detail.quiet:
         yield from _quiet(analysis)
@@ -68,6 +67,11 @@ def blocks(analysis: Analysis, detail: doc.Detail, name: str = "") -> Iterator[d
     yield doc.Heading(f"Rules: {figures.counts(analysis)}")
     if items := list(_rules(analysis, detail)):
         yield doc.Items(items)
+
+
+def _name(analysis: Analysis, detail: doc.Detail, name: str) -> str:
+    path = analysis.trace.path
+    return name or (file_names([path])[0] if detail.folds else path)
 
 
 def opening(analysis: Analysis) -> Iterator[doc.Block]:

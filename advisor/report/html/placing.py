@@ -68,7 +68,7 @@ class Line(NamedTuple):
 
 
 class Board:
-    """What a picture holds, and what labels have taken of it. ``shapes`` and ``lines`` are kept free where there is room."""
+    """Room of a picture: its contents, and what labels have taken. ``shapes`` and ``lines`` are kept free where there is room."""
 
     def __init__(
         self, top: float, bottom: float, shapes: Sequence[Box], lines: Sequence[Line], taken: Iterable[Box]
