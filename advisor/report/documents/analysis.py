@@ -32,7 +32,7 @@ def blocks(analysis: Analysis, detail: doc.Detail, name: str = "") -> Iterator[d
     if detail.screen:
         yield from screen.one(analysis, detail.width)
         return
-    trace, summary = analysis.trace, analysis.summary
+    summary = analysis.summary
     yield doc.Heading(doc.Span(_name(analysis, detail, name), "code"), 1, " · ".join(figures.circumstances(analysis)))
     yield from opening(analysis)
     if detail.quiet:
