@@ -2,14 +2,16 @@
 
 :func:`scrub` cleans any text of a trace (names, stacks, groups, devices), :func:`clean_path` a path, :func:`address` a URL or
 what else a user names to be read; :func:`without_secrets` also what libraries and the advisor itself put into errors;
-:func:`excerpt` what a message quotes of a file.
+:func:`excerpt` what a message quotes of a file; :func:`file_names` names files for others to read.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache
+from itertools import takewhile
 
 HIDDEN = "***"
 _PASSES = 4
@@ -312,6 +314,29 @@ def excerpt(text: str, most: int) -> str:
 
 def _ends(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most * 2 // 3]}…{text[-(most // 3) :]}"
+
+
+# ---- names of files
+
+
+def file_names(paths: Sequence[str]) -> list[str]:
+    """*paths* as a page or a comment names them, which others are to read: no folder but those that tell two files apart."""
+    parts = [_parts(path) for path in paths]
+    # Counted by their ends: of thousands of ranks not each is compared with each.
+    ends = Counter(own[-count:] for own in set(parts) for count in range(1, len(own) + 1))
+    return ["/".join(next((own[-n:] for n in range(1, len(own) + 1) if ends[own[-n:]] == 1), own)) for own in parts]
+
+
+def folder_name(paths: Sequence[str]) -> str:
+    """The name of the folder in which all of several files lie; empty where they share none but a home directory."""
+    folders = [_parts(path)[:-1] for path in paths]
+    shared = [level[0] for level in takewhile(lambda level: len(set(level)) == 1, zip(*folders, strict=False))]
+    return shared[-1] if len(paths) > 1 and shared and shared[-1] not in ("~", ".", "..") else ""
+
+
+def _parts(path: str) -> tuple[str, ...]:
+    path = address(path) if is_url(path) else without_home(path)
+    return tuple(part for part in re.split(r"[\\/]+", path) if part) or (path,)
 
 
 # ---- paths of the source

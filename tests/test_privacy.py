@@ -12,12 +12,21 @@ from urllib.parse import unquote
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from support.command import command
 
 from advisor import privacy
-from advisor.privacy import clean_path, quoted, scrub, scrub_all, without_secrets
+from advisor.gating.compare import compare
+from advisor.pipeline import analyze
+from advisor.privacy import clean_path, file_names, folder_name, quoted, scrub, scrub_all, without_secrets
 from advisor.reading.remote import message_of, public, shown
+from advisor.report import Options, render
+from advisor.report import comparison as comparisons
+from advisor.report import gate as gates
+from advisor.results.judgement import Judgement
+from advisor.results.several import Several
 from advisor.testing import TraceBuilder
+from advisor.trace import read
 
 WORD = st.text(string.ascii_lowercase + string.digits, min_size=8, max_size=12).map("Zq{}".format)
 """A secret, or a part of one: no other text holds it."""
@@ -222,6 +231,62 @@ def planted(path: Path) -> Path:
         )
     path.write_text(json.dumps(raw))
     return path
+
+
+@pytest.mark.parametrize(
+    ("paths", "names", "folder"),
+    [
+        (["/home/alice/secret/trace.json"], ["trace.json"], ""),
+        (["~/secret/trace.json"], ["trace.json"], ""),
+        (["C:\\Users\\alice\\secret\\trace.json"], ["trace.json"], ""),
+        (["-"], ["-"], ""),
+        (["s3://bucket/runs/trace.json?sig=abc"], ["trace.json"], ""),
+        (["/home/alice/job/rank0.json", "/home/alice/job/rank1.json"], ["rank0.json", "rank1.json"], "job"),
+        (["/home/alice/rank0.json", "/home/alice/rank1.json"], ["rank0.json", "rank1.json"], ""),
+        (["/data/job/0/t.json", "/data/job/1/t.json"], ["0/t.json", "1/t.json"], "job"),
+        (["/data/a/x/t.json", "/data/b/x/t.json", "u.json"], ["a/x/t.json", "b/x/t.json", "u.json"], ""),
+        (["t.json", "a/t.json"], ["t.json", "a/t.json"], ""),
+        (["/home/alice/t.json", "/home/bob/t.json"], ["t.json", "t.json"], ""),
+        ([], [], ""),
+    ],
+)
+def test_files_are_named_by_what_tells_them_apart(paths: list[str], names: list[str], folder: str) -> None:
+    assert file_names(paths) == names
+    assert folder_name(paths) == folder
+
+
+TYPED = ("/home/alice/secret/before/trace.json", "/home/alice/secret/after/trace.json")
+
+
+def test_no_page_or_comment_names_the_folder_that_a_user_typed(tmp_path: Path) -> None:
+    """A report is handed on; on the terminal and in JSON, which the next command reads, the path stays."""
+    b = TraceBuilder(rank=0, world_size=2)
+    for _ in range(3):
+        with b.step(), b.op("aten::mm"):
+            b.kernel("gemm", us=2_000)
+    path = tmp_path / "trace.json"
+    b.write(path)
+    found = analyze(read(str(path)), views=True, samples=True)
+    made = [replace(found, trace=replace(found.trace, path=typed)) for typed in TYPED]
+    several = Several(traces=made, across=None)
+    gate = Judgement(
+        schema_version=1, verdict="passed", headline="As before.", workload="", baseline="b.json", traces=list(TYPED),
+        incomparable=[], checks=[], update="",
+    )  # fmt: skip
+    pages = [
+        render("html", made[0]), render("markdown", made[0]), render("html", several), render("markdown", several),
+        made[0]._repr_html_().encode(),
+        *(render(form, compare(*made), formats=comparisons.FORMATS) for form in ("html", "markdown")),
+        render("markdown", gate, formats=gates.FORMATS),
+    ]  # fmt: skip
+    for page in pages:
+        assert b"alice" not in page
+        assert b"/secret" not in page
+        assert b"secret/" not in page
+        assert b"trace.json" in page
+    assert b"<title>trace.json \xc2\xb7 advisor</title>" in pages[0]
+    assert b"<title>secret: 2 traces" in pages[2]
+    assert TYPED[0].encode() in render("text", made[0], Options(verbosity=1))
 
 
 OUTPUTS = [

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.counting import duration
+from advisor.privacy import file_names
 from advisor.ranks.digest import Digest
 from advisor.ranks.job import Job
 from advisor.results.analysis import Analysis, QualityNote
@@ -34,11 +35,12 @@ def ranks_of(digests: Sequence[Digest]) -> tuple[Job | None, list[QualityNote]]:
         # The newest recording, by its own clock: the last one is furthest from warm-up.
         newest, other = sorted((chosen[digest.rank], digest), key=lambda entry: -entry.zero_ns)
         chosen[digest.rank] = newest
+        left_out, kept = file_names([other.path, newest.path])
         newer = ", which is newer" if newest.zero_ns > other.zero_ns else ""
         notes.append(
             QualityNote(
                 code="rank-twice",
-                message=f"rank {digest.rank} was given twice: {other.path} is left out beside {newest.path}{newer}",
+                message=f"rank {digest.rank} was given twice: {left_out} is left out beside {kept}{newer}",
                 advice="Give one trace of each rank.",
             )
         )
@@ -58,7 +60,7 @@ def ranks_of(digests: Sequence[Digest]) -> tuple[Job | None, list[QualityNote]]:
         notes.append(
             QualityNote(
                 code="rank-unknown",
-                message=f"neither the trace nor the name of the file says which rank it is: {', '.join(nameless)}",
+                message=f"neither the trace nor the name of the file says which rank it is: {', '.join(file_names(nameless))}",
                 advice="Name the files rank0.json, rank1.json and so on.",
             )
         )

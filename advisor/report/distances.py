@@ -6,8 +6,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from advisor.report import figures
+from advisor.report.plain import milliseconds
 from advisor.results.analysis import Summary
 from advisor.results.distance import ModuleDistance, Times
+
+_MOST_OF_IT = 0.9
+"""Part of the kernels' time above their limits from which on the step is told to be as much shorter."""
+_SEEN = 0.005
+"""Share of the step below which a time is not told."""
+_WORK = ("compute", "communication", "copy", "memset")
 
 
 class Group(NamedTuple):
@@ -37,6 +44,28 @@ def distances(summary: Summary) -> list[Group]:
         for name, field, texts in named
     ]  # fmt: skip
     return [group for group in groups if group.parts]
+
+
+def returned(summary: Summary) -> str:
+    """Say why faster kernels return less of the step than they take less time; empty where they return about as much."""
+    less = sum(max(part.ms - part.limit_ms, 0.0) for part in summary.distance)
+    if summary.limit_ms is None or less <= 0:
+        return ""
+    shorter = max(summary.priced_ms - summary.limit_ms, 0.0)
+    if shorter >= _MOST_OF_IT * less:
+        return ""
+    unit = "step" if summary.step_ms else "window"
+    only = f"only {milliseconds(shorter)} shorter" if shorter > _SEEN * summary.priced_ms else "no shorter"
+    text = (
+        f"With every kernel at its limit, kernels take {milliseconds(less)} less of a {unit}, but the {unit} is {only}"
+    )
+    waits = [part for part in figures.causes(summary) if part.cause not in _WORK]
+    heavy = [part for part in waits[:3] if part.share >= _SEEN]
+    if not heavy:
+        return f"{text}: it is not the kernels that it waits for."
+    names = ", ".join(f"{part.cause.replace('_', ' ')} {milliseconds(part.ms)}" for part in heavy)
+    total = milliseconds(sum(part.ms for part in waits))
+    return f"{text}: the GPU then waits longer for what it waits for now, {total} of the {unit} ({names})."
 
 
 def _modules(parts: Sequence[ModuleDistance]) -> list[str]:

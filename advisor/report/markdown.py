@@ -21,6 +21,7 @@ _ZERO = "\u200b"  # parts what would else be a mention or a link
 _SIGNS = re.compile(r"[\\`*\[\]~|$]|(?<![^\W_])_|_(?![^\W_])")
 _BLOCK = re.compile(r"^([-+#=]|\d+(?=[.)](?:\s|$)))")
 _LINKS = re.compile(r"(?<=:)(?=//)|(?<=\bwww)(?=\.)|(?<=@)|(?<=#)(?=\d)|(?<=\bGH-)(?=\d)", re.IGNORECASE)
+_QUOTED = re.compile(r"`([^`\n]+)`")
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
@@ -86,14 +87,20 @@ def inline(text: doc.Text, *, cell: bool = False) -> str:
 def _piece(piece: doc.Piece, cell: bool) -> str:
     if isinstance(piece, doc.Bar):
         return ""
-    if isinstance(piece, str):  # escaping takes the blanks around
-        return " " * piece[:1].isspace() + plain(piece) + " " * piece[-1:].isspace() if piece.strip() else piece[:1]
+    if isinstance(piece, str):
+        parts = _QUOTED.split(piece)  # prose, what stands between backticks in it code
+        return "".join(code(part, cell=cell) if at % 2 else _prose(part) for at, part in enumerate(parts))
     if piece.style in ("code", "name", "path"):
         return code(piece.text, cell=cell)
     text = plain(piece.text)
     if link(piece.url):
         return f"[{text}](<{piece.url}>)"
     return f"**{text}**" if piece.style == "strong" and text else text
+
+
+def _prose(text: str) -> str:
+    """Return a part of a sentence; escaping takes the blanks around it."""
+    return " " * text[:1].isspace() + plain(text) + " " * text[-1:].isspace() if text.strip() else text[:1]
 
 
 def _summary(title: doc.Text) -> str:

@@ -30,7 +30,7 @@ _BAR = 24
 def analysis(result: Analysis) -> Markup:
     """Render the verdict, where the time goes as bars, the findings and the plan, and each finding with its fix, folded."""
     detail = Detail(folds=True, bars=True)
-    blocks: list[Block] = [Paragraph((Span(result.trace.path), " · " + " · ".join(circumstances(result))))]
+    blocks: list[Block] = [Paragraph((Span(base_name(result.trace.path)), " · " + " · ".join(circumstances(result))))]
     blocks += report.opening(result)
     blocks += [_drawn(block) for block in report.causes(result.summary, detail)]
     blocks += report.short(result.findings) if result.findings else [Paragraph("No findings.")]

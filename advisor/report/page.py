@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from advisor.report.plain import clean, shorten
 
@@ -21,7 +23,7 @@ LONGEST = 6000
 
 def environment(package: str, folder: str) -> Environment:
     """Make the environment that renders the templates in *folder* of *package*."""
-    return Environment(
+    made = Environment(
         loader=PackageLoader(package, folder),
         autoescape=True,
         undefined=StrictUndefined,
@@ -29,6 +31,8 @@ def environment(package: str, folder: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.filters |= {"cut": cut, "breakable": breakable, "prose": prose}
+    return made
 
 
 def asset(package: str, name: str) -> str:
@@ -40,6 +44,25 @@ def asset(package: str, name: str) -> str:
 def digest(text: str) -> str:
     """Hash an inline block as a Content-Security-Policy names it."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+
+
+_QUOTED = re.compile(r"`([^`]+)`")
+
+
+def prose(text: str) -> Markup:
+    """Return prose, what stands between backticks in it as code."""
+    parts = _QUOTED.split(str(_finalize(text)))
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if at % 2 else escape(part) for at, part in enumerate(parts)
+    )
+
+
+_JOINT = re.compile(r"(?:::|_)(?=[^\W_])|(?<=[a-z])(?=[A-Z][a-z])")
+
+
+def breakable(text: str) -> Markup:
+    """Return a name that a narrow column breaks between its parts, behind ``::`` and ``_`` and where a word begins."""
+    return Markup(_JOINT.sub(r"\g<0><wbr>", str(escape(_finalize(text)))))
 
 
 def _finalize(value: Any) -> Any:

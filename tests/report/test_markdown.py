@@ -43,7 +43,7 @@ def test_it_says_first_things_first() -> None:
         rules=["a"], title="Pin", step_ms_before=121.0, step_ms_after={"low": 93.0, "high": 93.0}, speedup=1.3
     )
     text = markdown(analysis(finding(), plan=[step]))
-    assert text.startswith("## `/home/someone/runs/trace.json.gz`\n")
+    assert text.startswith("## `trace.json.gz`\n")
     order = [
         "step time",
         "### Where a step's 121 ms go",
@@ -86,7 +86,7 @@ def test_what_does_not_fit_is_left_out_and_said() -> None:
 def test_several_traces_come_with_an_overview_and_what_ranks_show() -> None:
     made = analysis(finding())
     text = markdown(Several(traces=[made, analysis()], across=together(made)))
-    assert text.startswith("## 2 traces")
+    assert text.startswith("## runs: 2 traces")
     assert "## Across 2 of 8 ranks" in text
     assert "### No findings" in text
     for table in tables(text):

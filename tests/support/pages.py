@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
-VOID = {"meta", "br", "input", "link", "img"}
+VOID = {"meta", "br", "wbr", "input", "link", "img"}
 
 
 class Page(HTMLParser):

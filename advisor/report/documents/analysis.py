@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import cast
 
+from advisor.privacy import file_names
 from advisor.report import blocks as doc
 from advisor.report import figures, holders, phases
 from advisor.report.causes import breakdown, on_cpu
-from advisor.report.distances import distances
+from advisor.report.distances import distances, returned
 from advisor.report.documents import screen
 from advisor.report.plain import milliseconds, number, percent, size
 from advisor.report.table import ABSENT, evidence
@@ -23,13 +24,16 @@ ORDER = (
 _WORDS = ("peak memory", "on the CPU")
 
 
-def blocks(analysis: Analysis, detail: doc.Detail) -> Iterator[doc.Block]:
-    """Yield the whole report; a headline and a line a finding where the least is asked for."""
+def blocks(analysis: Analysis, detail: doc.Detail, name: str = "") -> Iterator[doc.Block]:
+    """Yield the whole report; a headline and a line a finding where the least is asked for.
+
+    *name* tells the trace from others; a terminal has its path as it was given.
+    """
     if detail.screen:
         yield from screen.one(analysis, detail.width)
         return
-    trace, summary = analysis.trace, analysis.summary
-    yield doc.Heading(doc.Span(trace.path, "code"), 1, " · ".join(figures.circumstances(analysis)))
+    summary = analysis.summary
+    yield doc.Heading(doc.Span(_name(analysis, detail, name), "code"), 1, " · ".join(figures.circumstances(analysis)))
     yield from opening(analysis)
     if detail.quiet:
         yield from _quiet(analysis)
@@ -63,6 +67,11 @@ def blocks(analysis: Analysis, detail: doc.Detail) -> Iterator[doc.Block]:
     yield doc.Heading(f"Rules: {figures.counts(analysis)}")
     if items := list(_rules(analysis, detail)):
         yield doc.Items(items)
+
+
+def _name(analysis: Analysis, detail: doc.Detail, name: str) -> str:
+    path = analysis.trace.path
+    return name or (file_names([path])[0] if detail.folds else path)
 
 
 def opening(analysis: Analysis) -> Iterator[doc.Block]:
@@ -152,6 +161,8 @@ def distance(summary: Summary) -> Iterator[doc.Block]:
     if not groups:
         return
     yield doc.Heading("Distance from the hardware's limit")
+    if why := returned(summary):
+        yield doc.Paragraph(why)
     styles: dict[str, doc.Style] = {"operator": "name", "module": "name", "line": "path"}
     for group in groups:
         rows: list[tuple[doc.Text, ...]] = [

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from advisor.counting import averages, counted
+from advisor.privacy import file_names
 from advisor.report.blocks import (
     Bar,
     Block,
@@ -55,7 +56,11 @@ def blocks(comparison: Comparison, detail: Detail) -> Iterator[Block]:
     if detail.quiet:
         return
     sides = (("before", comparison.before), ("after", comparison.after))
-    facts: list[tuple[str, Text]] = [(word, (Span(side.path, "code"), f": {_side(side)}")) for word, side in sides]
+    paths = [side.path for _, side in sides]
+    names = file_names(paths) if detail.folds else paths
+    facts: list[tuple[str, Text]] = [
+        (word, (Span(name, "code"), f": {_side(side)}")) for name, (word, side) in zip(names, sides, strict=True)
+    ]
     if comparison.unlike:
         yield Paragraph((Span("With care", "fair"), f": {'; '.join(comparison.unlike)}."))
     yield from division.blocks(comparison.division, detail)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from advisor.counting import counted
+from advisor.privacy import file_names
 from advisor.report.blocks import Block, Code, Detail, Fold, Heading, Items, Paragraph, Span, Style
 from advisor.report.documents import division
 from advisor.results.judgement import Check, Judgement
@@ -81,7 +82,8 @@ def blocks(judgement: Judgement, detail: Detail) -> Iterator[Block]:
         yield Paragraph((Span(VERDICT[verdict], _STYLE[verdict]), f": {judgement.headline}"), wrap=False)
     if not detail.quiet:
         against = f" against {judgement.baseline}" if judgement.baseline else ""
-        yield Paragraph(f"{', '.join(judgement.traces)}{against}{label}", wrap=False)
+        names = file_names(judgement.traces) if detail.folds else judgement.traces
+        yield Paragraph(f"{', '.join(names)}{against}{label}", wrap=False)
         yield Paragraph(counts(judgement), wrap=False)
         yield from division.blocks(judgement.division, detail, failed=judgement.verdict == "failed")
         if judgement.undivided:

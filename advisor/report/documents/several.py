@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from advisor.counting import counted
+from advisor.privacy import file_names, folder_name
 from advisor.ranks.summary import at_length
 from advisor.report import figures, ranks
 from advisor.report.blocks import Block, Detail, Heading, Items, Paragraph, Span, Table
@@ -22,14 +23,16 @@ def blocks(document: Several, detail: Detail) -> Iterator[Block]:
         yield from screen.several(document, detail.width)
         return
     many = document.traces
+    paths = [analysis.trace.path for analysis in many]
+    names = file_names(paths) if detail.folds else paths
     lengthy = at_length(many, document.across)
     listed = list(range(len(many))) if detail.verbosity > 0 and not detail.folds else lengthy
     if len(many) > 1 and not detail.quiet:
-        yield from _overview([many[index] for index in listed], len(many), detail)
+        yield from _overview(document, [(names[index], many[index]) for index in listed], detail)
     if document.across and detail.folds:
         yield from _across(document.across, detail)
     for index in listed:
-        yield from single.blocks(many[index], detail)
+        yield from single.blocks(many[index], detail, names[index])
     if len(listed) < len(many):
         yield Heading("And the others", 2)
         yield Paragraph(ranks.untold(many, lengthy) + ("" if detail.folds else " -v shows each."))
@@ -37,16 +40,19 @@ def blocks(document: Several, detail: Detail) -> Iterator[Block]:
         yield from _across(document.across, detail)
 
 
-def _overview(many: Sequence[Analysis], total: int, detail: Detail) -> Iterator[Block]:
-    yield Heading(counted(total, "trace") + (f", of which {len(many)} are shown" if total > len(many) else ""), 1)
+def _overview(document: Several, shown: Sequence[tuple[str, Analysis]], detail: Detail) -> Iterator[Block]:
+    total = len(document.traces)
+    folder = folder_name([analysis.trace.path for analysis in document.traces]) if detail.folds else ""
+    title = (f"{folder}: " if folder else "") + counted(total, "trace")
+    yield Heading(title + (f", of which {len(shown)} are shown" if total > len(shown) else ""), 1)
     rows = [
         (
-            Span(analysis.trace.path, "name"),
+            Span(name, "name"),
             figures.span(analysis.summary),
             percent(analysis.summary.gpu_busy_share),
             next((first.title if detail.folds else first.rule for first in analysis.findings), "no findings"),
         )
-        for analysis in many
+        for name, analysis in shown
     ]
     yield Table(("trace", "time", "GPU busy", "first finding"), rows, "<>><")
 

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment
 from markupsafe import Markup
 
+from advisor.counting import counted
+from advisor.privacy import file_names, folder_name
 from advisor.ranks.summary import at_length
 from advisor.report import figures, holders, page, phases, ranks
 from advisor.report.causes import on_cpu
-from advisor.report.distances import distances
+from advisor.report.distances import distances, returned
 from advisor.report.documents import screen
 from advisor.report.html import bars, cells, charts, diff, embed, flame, roofline, source, svg
 from advisor.report.plain import link, milliseconds, number, percent, size
-from advisor.report.redact import base_name
 from advisor.report.table import evidence
 from advisor.results.several import Several, analyses
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 def render(document: Analysis | Several, options: Options) -> str:
     """Render the whole page. ``options.source_root``: the folder in which the lines of the user's own source are looked up."""
+    paths = [analysis.trace.path for analysis in analyses(document)]
+    folder = folder_name(paths) if isinstance(document, Several) else ""
     script, style = page.asset(__name__, "script.js"), page.asset(__name__, "style.css")
     return (
         _environment()
@@ -36,6 +39,8 @@ def render(document: Analysis | Several, options: Options) -> str:
         .render(
             document=document,
             many=analyses(document),
+            names=file_names(paths),
+            all_of_them=(f"{folder}: " if folder else "") + counted(len(paths), "trace"),
             several=isinstance(document, Several),
             lengthy=at_length(analyses(document), document.across if isinstance(document, Several) else None),
             across=document.across if isinstance(document, Several) else None,
@@ -51,7 +56,7 @@ def render(document: Analysis | Several, options: Options) -> str:
 @cache
 def _environment() -> Environment:
     environment = page.environment(__name__, "templates")
-    environment.filters |= {"ms": milliseconds, "percent": percent, "number": number, "size": size, "cut": page.cut}
+    environment.filters |= {"ms": milliseconds, "percent": percent, "number": number, "size": size, "key": cells.key}
     environment.globals |= {
         "figures": figures,
         "screen": screen,
@@ -62,6 +67,7 @@ def _environment() -> Environment:
         "svg": svg,
         "charts": charts,
         "distances": distances,
+        "returned": returned,
         "roofline": roofline,
         "flame": flame,
         "cells": cells,
@@ -74,6 +80,5 @@ def _environment() -> Environment:
         "link": link,
         "heaviest": cells.heaviest,
         "resolve": cells.resolve,
-        "base_name": base_name,
     }
     return environment

@@ -53,6 +53,11 @@ def cell(value: Cell, unit: str) -> Shown:
     return Shown(number(value), value)
 
 
+def key(value: float) -> str:
+    """Return a figure that rows are sorted by, as exact as an order needs."""
+    return f"{value:.7g}" if isinstance(value, float) else str(value)
+
+
 def halves(text: str) -> tuple[str, str] | None:
     """Return a long path parted before its last name, which tells it apart; None for what is no path."""
     head, slash, tail = text.rpartition("/")

@@ -48,5 +48,4 @@ def _environment() -> Environment:
         "share_bar": share_bar,
         "chart": chart,
     }
-    environment.filters["cut"] = page.cut
     return environment

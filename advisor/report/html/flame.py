@@ -10,7 +10,9 @@ from advisor.results.views import Flame
 
 TITLES = {"host": "Host time", "gpu": "GPU time"}
 _HIGH = 18
-_NAMED = 0.035
+_NARROWEST, _LETTER = 640, 6.9
+"""Pixels of the picture at the least, and of a letter: a name has room there. The script shows more of it where there is more."""
+_NAMED = 0.04
 """Share of the width from which on a path has room for a part of its name."""
 _LONGEST = 60
 
@@ -46,7 +48,9 @@ def chart(flame: Flame) -> Markup:
             shape = Shape(
                 '<svg x="%s" width="%s"><title>%s</title><rect class="%s"/><text x="4" y="12">%s</text></svg>'
             )
-            drawn = shape % (span(left), span(share), title, kind, told[: int(200 * share)])
+            most = int((_NARROWEST * share - 8) / _LETTER)
+            label = told if len(told) <= most else told[: most - 1] + "…"
+            drawn = shape % (span(left), span(share), title, kind, label)
         rows.setdefault(row, []).append(drawn)
     if not rows:
         return Markup("")

@@ -1,69 +1,182 @@
 """Roofline picture: what each operator reaches, by its arithmetic a byte, under what the device can do. Both axes are logarithmic.
 
-It is drawn with attributes alone, so that it looks the same on the page and in a notebook, which has no style for it.
+It is drawn with attributes alone, so that it looks the same on the page and in a notebook, which has no style for it. Names of
+operators are too long for a phone: circles have numbers, and a list below the picture names them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 
 from markupsafe import Markup
 
+from advisor.report.html.placing import LETTER, LINE, NARROWEST, Board, Box, Line
 from advisor.report.html.svg import Shape, span, text_of
 from advisor.report.plain import milliseconds, number, percent
-from advisor.results.roofline import Roofline, RoofPoint
+from advisor.results.roofline import Roof, Roofline, RoofPoint
 
 HEIGHT = 300
+NAMED = 8
 _LARGEST = 26.0
 """Radius of a point that owns all the time, in pixels."""
-_NAMED = 5
 _NEAR = 0.8
-_TOP = 14
+_TOP, _BELOW = 24, 36
+_GUTTER = 0.12
+"""Share of the width, on the left, for the figures of the axis."""
+_TICK = 46.0
+"""Pixels that a figure below the picture takes."""
+_DIGIT = 8.0
+_WAYS = 16
+"""Directions in which the number of a circle is tried around it."""
 
 
 class _Axis:
-    """A logarithmic axis of whole decades around some values."""
+    """A logarithmic axis around some values, with room for the circle around each."""
 
-    def __init__(self, values: Iterable[float]) -> None:
-        found = [value for value in values if value > 0 and math.isfinite(value)]
-        self.low = math.floor(math.log10(min(found)))
-        self.high = max(math.ceil(math.log10(max(found)) + 1e-9), self.low + 1)
+    def __init__(self, values: Iterable[tuple[float, float]], pixels: float, left: float = 0.0) -> None:
+        found = [(math.log10(value), radius) for value, radius in values if value > 0 and math.isfinite(value)]
+        self._left = left
+        logs = [value for value, _ in found]
+        each = max(max(logs) - min(logs), 1.0) * 1.3 / pixels  # decades of a pixel
+        self.low = min(value - each * (radius + 4) for value, radius in found)
+        self.high = max(value + each * (radius + 4) for value, radius in found)
+        if math.floor(self.high) - math.ceil(self.low) < 1:  # an axis of one figure says nothing
+            self.low, self.high = math.floor(self.low), max(math.ceil(self.high), math.floor(self.low) + 1)
+        room = (self.high - self.low) * (_TICK if left else LINE) / pixels
+        self._every = max(1, math.ceil(room))
 
     def share(self, value: float) -> float:
         """Return where a value lies, from 0 to 1."""
-        return (math.log10(value) - self.low) / (self.high - self.low)
+        return self._left + (1 - self._left) * (math.log10(value) - self.low) / (self.high - self.low)
 
     def decades(self) -> list[float]:
-        """Return the powers of ten on it."""
-        return [10.0**power for power in range(self.low, self.high + 1)]
+        """Return powers of ten on it, as many as have room for their figures."""
+        return [10.0**power for power in range(math.ceil(self.low), math.floor(self.high) + 1, self._every)]
+
+
+class _Picture:
+    """Places of everything in the picture of a roofline."""
+
+    def __init__(self, found: Roofline) -> None:
+        whole = sum(point.ms for point in found.points)
+        self.radii = [_radius(point, whole) for point in found.points]
+        tops = [roof.tflops for roof in found.roofs]
+        ridges = [_ridge(top, found.memory_gbps) for top in tops]
+        sized = list(zip(found.points, self.radii, strict=True))
+        wide = NARROWEST * (1 - _GUTTER)
+        self.across = _Axis([*((p.intensity, r) for p, r in sized), *((x, 8.0) for x in ridges)], wide, _GUTTER)
+        self.up = _Axis([*((p.tflops, r) for p, r in sized), *((y, 20.0) for y in tops)], HEIGHT)
+        self.found = found
+        self.highest = max(tops, default=10.0**self.up.high)
+        self.whole_lines = [self.slope(found.memory_gbps, self.highest)]
+        self.broken_lines = []
+        for roof in found.roofs:
+            self.whole_lines.append(self.level(roof.tflops, found.memory_gbps))
+        if found.reachable_gbps:
+            reached = [roof.reachable_tflops for roof in found.roofs if roof.reachable_tflops]
+            self.broken_lines.append(self.slope(found.reachable_gbps, max(reached, default=self.highest)))
+            self.broken_lines += [self.level(tflops, found.reachable_gbps) for tflops in reached]
+        self.circles = [
+            Box(self.across.share(p.intensity), -r, r, self.y(p.tflops) - r, self.y(p.tflops) + r) for p, r in sized
+        ]
+        heights = [HEIGHT * (1 - self.up.share(value)) for value in self.up.decades()]
+        figures = [Box(_GUTTER, -_GUTTER * NARROWEST, 0.0, y - LINE / 2, y + LINE / 2) for y in heights]
+        lines = [*self.whole_lines, *self.broken_lines]
+        self.board = Board(4.0 - _TOP, float(HEIGHT), self.circles, lines, figures)
+
+    def y(self, tflops: float) -> float:
+        """Return how far below the top a rate lies."""
+        return HEIGHT * (1 - min(max(self.up.share(tflops), 0.0), 1.0))
+
+    def slope(self, gbps: float, top: float) -> Line:
+        """Return the roof of memory, from where it enters the picture up to the highest roof of arithmetic."""
+        first = max(10.0**self.across.low, 10.0**self.up.low * 1e3 / gbps)
+        last = max(min(_ridge(top, gbps), 10.0**self.across.high), first)
+        (x1, y1), (x2, y2) = ((self.across.share(x), self.y(x * gbps / 1e3)) for x in (first, last))
+        return Line(x1, y1, x2, y2)
+
+    def level(self, tflops: float, gbps: float) -> Line:
+        """Return a roof of arithmetic, from where memory feeds it to the right edge."""
+        y = self.y(tflops)
+        return Line(self.across.share(min(_ridge(tflops, gbps), 10.0**self.across.high)), y, 1.0, y)
+
+    def numbers(self) -> Iterator[tuple[int, float, float]]:
+        """Yield each numbered point, and how far from its middle its number stands; in its circle, or around it."""
+        for at, circle in enumerate(self.circles[:NAMED]):
+            radius, middle = self.radii[at], (circle.top + circle.bottom) / 2
+            half = _DIGIT * len(str(at + 1)) / 2 + 1
+            ways = [(0.0, 0.0)] if radius >= half + 3 else []
+            ways += [
+                (out * math.cos(math.tau * way / _WAYS), out * math.sin(math.tau * way / _WAYS))
+                for out in (radius + 9 + 9 * ring for ring in range(12))
+                for way in range(_WAYS)
+            ]
+            boxes = [
+                (Box(circle.x, dx - half, dx + half, middle + dy - LINE / 2, middle + dy + LINE / 2), dx, dy)
+                for dx, dy in ways
+            ]
+            clear = [
+                box
+                for box, dx, dy in boxes
+                if all(self.board.free(_dot(circle.x, part * dx, middle + part * dy)) for part in (0.3, 0.5, 0.7, 0.9))
+            ]
+            if (box := self.board.place([*clear, *(box for box, _, _ in boxes)], at)) is not None:
+                yield at, (box.left + box.right) / 2, (box.top + box.bottom) / 2 - middle
+
+    def names(self) -> Iterator[tuple[Box, str]]:
+        """Yield the names of the roofs and where they stand: at the edge or at the ridge, above the line or below it."""
+        for tflops, roofs in groupby(self.found.roofs, key=lambda roof: roof.tflops):
+            text = _formats(list(roofs), tflops)
+            line, wide = self.level(tflops, self.found.memory_gbps), LETTER * len(text)
+            places = [
+                Box(x, -wide - off, -float(off), line.y1 + high - LINE, line.y1 + high)
+                for x, off in ((1.0, 2), (line.x1, 0), (0.8, 0), (0.65, 0))
+                for high in (-2.0, LINE + 2)
+            ]
+            if (box := self.board.place(places)) is not None:
+                yield box, text
+        text = f"memory {number(self.found.memory_gbps)} GB/s"
+        line, wide = self.whole_lines[0], LETTER * len(text)
+        along = [(line.x1 + part * (line.x2 - line.x1), line.y1 + part * (line.y2 - line.y1)) for part in _ALONG]
+        places = [Box(x, -wide - 6, -6.0, y - LINE - 2, y - 2) for x, y in along]
+        places += [Box(x, 8.0, wide + 8, y + 2, y + LINE + 2) for x, y in along]
+        if (box := self.board.place(places)) is not None:
+            yield box, text
+
+
+def _dot(x: float, dx: float, y: float) -> Box:
+    """Return a point of the line from a circle to its number, which runs through no other label."""
+    return Box(x, dx - 1, dx + 1, y - 1, y + 1)
+
+
+_ALONG = (0.5, 0.6, 0.7, 0.4, 0.8, 0.9, 0.3, 0.2)
+
+
+def _formats(roofs: Sequence[Roof], tflops: float) -> str:
+    return f"{', '.join(roof.format for roof in roofs)} {number(tflops)} TFLOP/s"
 
 
 def chart(found: Roofline) -> Markup:
     """Draw the device's roofs, those that programs reach as broken lines, and a circle an operator, its area the time."""
-    tops = [roof.tflops for roof in found.roofs]
-    ridges = [_ridge(top, found.memory_gbps) for top in tops]
-    across = _Axis([*(point.intensity for point in found.points), *ridges])
-    up = _Axis([*(point.tflops for point in found.points), *tops])
-    parts = [_grid(across, up)]
-    highest = max(tops, default=10.0**up.high)
-    parts.append(_slope(found.memory_gbps, highest, across, up, f"memory {number(found.memory_gbps)} GB/s", ""))
-    reached = max((roof.reachable_tflops or 0.0 for roof in found.roofs), default=highest) or highest
-    if found.reachable_gbps:
-        parts.append(_slope(found.reachable_gbps, reached, across, up, "", _BROKEN))
-    for roof in found.roofs:
-        text = f"{roof.format} {number(roof.tflops)} TFLOP/s"
-        parts.append(_level(roof.tflops, found.memory_gbps, across, up, text, ""))
-        if roof.reachable_tflops and found.reachable_gbps:
-            parts.append(_level(roof.reachable_tflops, found.reachable_gbps, across, up, "", _BROKEN))
-    whole = sum(point.ms for point in found.points)
-    parts += [_circle(point, whole, across, up) for point in found.points]
-    parts += [_label(point, whole, across, up) for point in found.points[:_NAMED]]
-    label = f"Roofline of {found.device}: TFLOP/s by FLOP a byte, a circle an operator; the table below holds the times"
+    picture = _Picture(found)
+    parts = [_grid(picture.across, picture.up)]
+    parts += [_line(line, "") for line in picture.whole_lines]
+    parts += [_line(line, ' stroke-dasharray="4 4"') for line in picture.broken_lines]
+    parts += [
+        _circle(point, box, radius)
+        for point, box, radius in zip(found.points, picture.circles, picture.radii, strict=True)
+    ]
+    parts += [_text(box, text) for box, text in picture.names()]
+    parts += [_number(picture, *place) for place in picture.numbers()]
+    label = (
+        f"Roofline of {found.device}: TFLOP/s by FLOP a byte, a circle an operator; the list below names the heaviest"
+    )
     return Shape(
-        '<svg class="chart" width="100%%" height="%d" role="img" aria-label="%s" fill="currentColor" font-size="11" '
-        'font-family="sans-serif"><svg y="%d" width="100%%" height="%d" overflow="visible">%s</svg></svg>'
-    ) % (HEIGHT + _TOP + 32, text_of(label), _TOP, HEIGHT, Markup("").join(parts))
+        '<svg class="chart roofline" width="100%%" height="%d" role="img" aria-label="%s" fill="currentColor" font-size="11" '
+        'font-family="sans-serif"><svg y="%d" width="100%%" height="%d" overflow="visible">%s</svg></svg>%s'
+    ) % (HEIGHT + _TOP + _BELOW, text_of(label), _TOP, HEIGHT, Markup("").join(parts), _list(found.points[:NAMED]))
 
 
 def caption(found: Roofline, per: str) -> str:
@@ -80,85 +193,54 @@ def caption(found: Roofline, per: str) -> str:
     return text
 
 
-_BROKEN = ' stroke-dasharray="4 4"'
-
-
 def _ridge(tflops: float, gbps: float) -> float:
     """Return the FLOP a byte from which on arithmetic takes longer than memory."""
     return tflops * 1e3 / gbps
 
 
-def _y(share: float) -> float:
-    return HEIGHT * (1 - min(max(share, 0.0), 1.0))
-
-
 def _grid(across: _Axis, up: _Axis) -> Markup:
-    lines = []
+    """Draw lines at round figures; the figures stand outside of the frame, where no roof crosses them."""
+    left = span(_GUTTER)
+    lines = [
+        Shape(
+            '<text class="tick" x="0" y="-12">TFLOP/s</text>'
+            '<text class="tick" x="100%%" y="%d" text-anchor="end">FLOP a byte</text>'
+        )
+        % (HEIGHT + 31)
+    ]
     for value in up.decades():
-        y = _y(up.share(value))
+        y = HEIGHT * (1 - up.share(value))
         lines.append(
             Shape(
-                '<line x2="100%%" y1="%.1f" y2="%.1f" stroke="currentColor" stroke-opacity=".15"/>'
-                '<text x="2" y="%.1f" fill-opacity=".7">%s</text>'
+                '<line x1="%s" x2="100%%" y1="%.1f" y2="%.1f" stroke="currentColor" stroke-opacity=".15"/>'
+                '<text class="tick" x="%s" y="%.1f" dx="-5" fill-opacity=".8" text-anchor="end">%s</text>'
             )
-            % (y, y, y - 3, f"{number(value)} TFLOP/s" if value == 10.0**up.high else number(value))
+            % (left, y, y, left, y + 4, f"{value:g}")
         )
     for value in across.decades():
         x = span(across.share(value))
-        end = value == 10.0**across.high
+        end = across.share(value) > 1 - _TICK / 2 / NARROWEST
         lines.append(
             Shape(
                 '<line x1="%s" x2="%s" y2="%d" stroke="currentColor" stroke-opacity=".15"/>'
-                '<text x="%s" y="%d" fill-opacity=".7" text-anchor="%s">%s</text>'
+                '<text class="tick" x="%s" y="%d" fill-opacity=".8" text-anchor="%s">%s</text>'
             )
-            % (
-                x,
-                x,
-                HEIGHT,
-                x,
-                HEIGHT + 15,
-                "end" if end else "start",
-                f"{number(value)} FLOP a byte" if end else number(value),
-            )
+            % (x, x, HEIGHT, x, HEIGHT + 15, "end" if end else "middle", f"{value:g}")
         )
     return Markup("").join(lines)
 
 
-def _slope(gbps: float, top: float, across: _Axis, up: _Axis, text: str, style: str) -> Markup:
-    """Draw the roof of memory, from where it enters the picture up to the highest roof of arithmetic."""
-    first = max(10.0**across.low, 10.0**up.low * 1e3 / gbps)
-    last = min(_ridge(top, gbps), 10.0**across.high)
-    ends = [(span(across.share(x)), _y(up.share(x * gbps / 1e3))) for x in (first, last)]
-    middle = math.sqrt(first * last)
-    return _line(ends, style) + (
-        Shape('<text x="%s" y="%.1f" text-anchor="end">%s</text>')
-        % (span(across.share(middle) - 0.01), _y(up.share(middle * gbps / 1e3)) - 4, text)
-        if text
-        else Markup("")
-    )
-
-
-def _level(tflops: float, gbps: float, across: _Axis, up: _Axis, text: str, style: str) -> Markup:
-    """Draw a roof of arithmetic, from where memory feeds it to the right edge."""
-    y = _y(up.share(tflops))
-    drawn = _line([(span(across.share(min(_ridge(tflops, gbps), 10.0**across.high))), y), ("100%", y)], style)
-    return drawn + (
-        Shape('<text x="100%%" y="%.1f" text-anchor="end">%s</text>') % (y - 4, text_of(text)) if text else Markup("")
-    )
-
-
-def _line(ends: list[tuple[str, float]], style: str) -> Markup:
-    (left, low), (right, high) = ends
+def _line(line: Line, style: str) -> Markup:
     return Shape('<line x1="%s" x2="%s" y1="%.1f" y2="%.1f" stroke="currentColor" stroke-opacity=".6"%s/>') % (
-        left,
-        right,
-        low,
-        high,
+        span(line.x1),
+        span(line.x2),
+        line.y1,
+        line.y2,
         Markup(style),
     )
 
 
-def _circle(point: RoofPoint, whole: float, across: _Axis, up: _Axis) -> Markup:
+def _circle(point: RoofPoint, box: Box, radius: float) -> Markup:
     title = (
         f"{_name(point)}: {milliseconds(point.ms)}, {number(point.tflops)} TFLOP/s at {number(point.intensity)} FLOP a byte, "
         f"{percent(point.reachable_share)} of what is reachable"
@@ -166,9 +248,9 @@ def _circle(point: RoofPoint, whole: float, across: _Axis, up: _Axis) -> Markup:
     return Shape(
         '<circle cx="%s" cy="%.1f" r="%.1f" fill-opacity="%s" stroke="currentColor"><title>%s</title></circle>'
     ) % (
-        span(across.share(point.intensity)),
-        _y(up.share(point.tflops)),
-        _radius(point, whole),
+        span(box.x),
+        (box.top + box.bottom) / 2,
+        radius,
         "0" if point.reachable_share >= _NEAR else ".25",
         text_of(title),
     )
@@ -178,15 +260,36 @@ def _radius(point: RoofPoint, whole: float) -> float:
     return max(_LARGEST * math.sqrt(point.ms / whole), 2.5) if whole > 0 else 2.5
 
 
-def _label(point: RoofPoint, whole: float, across: _Axis, up: _Axis) -> Markup:
-    place, beside = across.share(point.intensity), round(_radius(point, whole)) + 4
-    return Shape('<text x="%s" y="%.1f" text-anchor="%s" dx="%d" dy="4">%s</text>') % (
-        span(place),
-        _y(up.share(point.tflops)),
-        "end" if place > 0.7 else "start",
-        -beside if place > 0.7 else beside,
-        text_of(_name(point)),
+def _text(box: Box, text: str) -> Markup:
+    """Draw the name of a roof, from the side on which it is anchored."""
+    end = box.right <= 0
+    return Shape('<text class="name" x="%s" dx="%.1f" y="%.1f" text-anchor="%s">%s</text>') % (
+        span(box.x),
+        box.right if end else box.left,
+        box.bottom - 3,
+        "end" if end else "start",
+        text_of(text),
     )
+
+
+def _number(picture: _Picture, at: int, dx: float, dy: float) -> Markup:
+    """Draw a circle's number, and a line to it where that stands away from the circle."""
+    box, out, radius = picture.circles[at], math.hypot(dx, dy), picture.radii[at]
+    line = Markup("")
+    if out - 8 > radius + 3:
+        near, far = radius / out, (out - 8) / out
+        line = Shape('<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="currentColor" stroke-opacity=".6"/>') % (
+            dx * near, dy * near, dx * far, dy * far,
+        )  # fmt: skip
+    return Shape(
+        '<svg x="%s" y="%.1f" overflow="visible">%s<text class="name" x="%.1f" y="%.1f" text-anchor="middle">%d</text></svg>'
+    ) % (span(box.x), (box.top + box.bottom) / 2, line, dx, dy + 4, at + 1)
+
+
+def _list(points: Sequence[RoofPoint]) -> Markup:
+    """Name the numbered circles."""
+    rows = [Shape("<li>%s <small>%s</small></li>") % (_name(point), milliseconds(point.ms)) for point in points]
+    return Markup('<ol class="points">{}</ol>').format(Markup("").join(rows))
 
 
 def _name(point: RoofPoint) -> str:

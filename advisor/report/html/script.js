@@ -52,6 +52,32 @@ document.addEventListener("click", (event) => {
   if (cell && !String(getSelection())) cell.classList.toggle("open");
 });
 
+// A tap shows what a pointer is shown: the title of a part of a picture.
+const told = make("div", "tip told");
+told.setAttribute("role", "status");
+told.hidden = true;
+document.body.append(told);
+document.addEventListener("click", (event) => {
+  const part = near(event, "svg :has(> title)");
+  told.hidden = !part;
+  if (!part) return;
+  told.textContent = part.querySelector("title").textContent;
+  told.style.left = Math.max(8, Math.min(event.pageX, root.clientWidth - told.offsetWidth - 8)) + "px";
+  told.style.top = event.pageY + 12 + "px";
+});
+
+// Names in flame graphs: as much of each as there is room for.
+const fitted = new ResizeObserver((graphs) => {
+  for (const text of graphs.flatMap((graph) => all("text", graph.target))) {
+    const name = text.parentNode.firstChild.textContent.replace(/: [^:]*$/, "");
+    const room = text.previousSibling.getBoundingClientRect().width - 8;
+    text.textContent = name;
+    let n = Math.floor((name.length * room) / text.getComputedTextLength());
+    if (n < name.length) do text.textContent = n < 3 ? "" : name.slice(0, n) + "…"; while (n-- > 2 && text.getComputedTextLength() > room);
+  }
+});
+all(".flame").forEach((graph) => fitted.observe(graph));
+
 // A link to a finding opens it, be it on the page, in the address, or followed a second time.
 const arrivals = [];
 const reveal = () => {
@@ -81,7 +107,8 @@ const value = (cell) => {
   if (!cell) return null;
   if (cell.dataset.v !== undefined) return Number(cell.dataset.v);
   const text = cell.textContent.trim();
-  return text === "–" ? null : text.toLowerCase();
+  const figure = cell.className === "n" ? Number(text.replaceAll(",", "")) : NaN;
+  return text === "–" ? null : isNaN(figure) ? text.toLowerCase() : figure;
 };
 const compare = (a, b, down) => {
   if (a === null || b === null) return (a === null) - (b === null); // what is missing comes last either way

@@ -17,7 +17,8 @@ from advisor.results.analysis import Finding, PlanStep
 
 KNOWN = frozenset([*CAUSES, "python", "module", "annotation", "operator", "runtime"])
 WORK = ("compute", "communication", "copy", "memset")
-_WIDE_ENOUGH = 0.11
+_LETTER = 7.4
+"""Pixels of a letter of a wide font."""
 
 
 class Shape(str):
@@ -70,7 +71,7 @@ def causes(parts: Sequence[Part], label: str) -> Markup:
     for part in (part for group in grouped(parts) for part in group):
         wide = part.share / total
         text = ""
-        if wide >= _WIDE_ENOUGH:
+        if wide >= _room(part.cause):
             text = Shape('<text class="ink-%s" x="8" y="22">%s<tspan> %s %%</tspan></text>') % (
                 colour(part.cause),
                 text_of(part.cause.replace("_", " ")),
@@ -86,6 +87,11 @@ def causes(parts: Sequence[Part], label: str) -> Markup:
         label,
         Markup("").join(shapes),
     )
+
+
+def _room(cause: str) -> float:
+    """Return the share of the bar that a cause's name needs: with its figure, and on a phone, which leaves that out, alone."""
+    return max((8 + _LETTER * len(cause)) / 330, (8 + _LETTER * (len(cause) + 7)) / 600)
 
 
 def price(finding: Finding) -> Markup:
