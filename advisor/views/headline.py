@@ -293,7 +293,9 @@ def _before_all(trace: Trace, summary: Summary) -> str:
 def _amount(summary: Summary, total: float, *, rest: bool) -> str:
     """Say what shares are of, *rest* where start-up was named before it. Without steps nothing shows that it is steady."""
     if summary.steps:
-        whole = summary.steps == 1 and total >= _ALL * (summary.step_ms.median if summary.step_ms else summary.window_ms)
+        whole = summary.steps == 1 and total >= _ALL * (
+            summary.step_ms.median if summary.step_ms else summary.window_ms
+        )
         return f"{duration(total)} step" if whole else f"steady {duration(total)}"
     if rest:
         return f"other {duration(total)}"

@@ -56,8 +56,13 @@ def attention_of_the_library() -> TraceBuilder:
     qkv = [8, 16, 4096, 128]
     for _ in range(4):
         with b.step():
-            with b.op("aten::_scaled_dot_product_efficient_attention", shapes=[qkv, qkv, qkv], dtypes=["c10::BFloat16"] * 3):
-                b.kernel("fmha_cutlassF_bf16_aligned_64x128_rf_sm80(PyTorchMemEffAttention::AttentionKernel::Params)", us=30_000)
+            with b.op(
+                "aten::_scaled_dot_product_efficient_attention", shapes=[qkv, qkv, qkv], dtypes=["c10::BFloat16"] * 3
+            ):
+                b.kernel(
+                    "fmha_cutlassF_bf16_aligned_64x128_rf_sm80(PyTorchMemEffAttention::AttentionKernel::Params)",
+                    us=30_000,
+                )
             b.sync()
     return b
 

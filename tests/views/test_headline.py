@@ -309,7 +309,8 @@ def test_every_percent_is_that_of_the_cause_it_stands_beside(name: str) -> None:
     phrases["unknown"] += (LACKING.format(device="GPU"), LACKING_BRIEFLY, THINNED, THINNED_BRIEFLY)
     phrases["communication"] += (UNPROVEN,)
     for match in re.finditer(
-        r"(\d+) %(?: of the (?:steady |other )?[\d.,]+ [mµ]?s(?: a step| step| recorded| outside start-up)?)? ", found.text
+        r"(\d+) %(?: of the (?:steady |other )?[\d.,]+ [mµ]?s(?: a step| step| recorded| outside start-up)?)? ",
+        found.text,
     ):
         words = found.text[match.end() :]
         meant = [cause for cause, known in phrases.items() if any(text and words.startswith(text) for text in known)]
