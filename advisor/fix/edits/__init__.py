@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from advisor.fix.edit import Edit
-from advisor.fix.edits import collector, compilation, double, loader, optimizer, switches, threads
+from advisor.fix.edits import collector, compilation, double, inference, loader, optimizer, switches, threads
 
 EDITS: tuple[Edit, ...] = (
     *loader.EDITS,
     *threads.EDITS,
     *optimizer.EDITS,
+    *inference.EDITS,
     *compilation.EDITS,
     *collector.EDITS,
     *double.EDITS,
