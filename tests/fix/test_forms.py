@@ -68,6 +68,8 @@ TABLES: dict[str, tuple[str, str, Setting | None, str]] = {
     "cudnn_benchmark": ("cudnn-benchmark", "kernels/cudnn-autotune-off", None, ""),
     "tf32": ("tf32", "precision/tf32-disabled", None, ""),
     "inference_mode": ("inference-mode", "cpu/grad-enabled", None, ""),
+    "fused_attention": ("fused-attention", "cpu/unfused-attention", None, ""),
+    "unread_weights": ("unread-weights", "cpu/unfused-attention", None, ""),
     "eval_mode": ("eval-mode", "inference/train-mode", None, ""),
 }  # fmt: skip
 EACH = [pytest.param(file, form, id=f"{file}: {form.name}") for file in TABLES for form in forms(file)]

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from advisor.fix.edit import Edit
-from advisor.fix.edits import collector, compilation, double, inference, loader, optimizer, switches, threads
+from advisor.fix.edits import (
+    attention,
+    collector,
+    compilation,
+    double,
+    heads,
+    inference,
+    loader,
+    optimizer,
+    switches,
+    threads,
+)
 
 EDITS: tuple[Edit, ...] = (
     *loader.EDITS,
     *threads.EDITS,
     *optimizer.EDITS,
     *inference.EDITS,
+    *attention.EDITS,
+    *heads.EDITS,
     *compilation.EDITS,
     *collector.EDITS,
     *double.EDITS,
