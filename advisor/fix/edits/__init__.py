@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from advisor.fix.edit import Edit
 from advisor.fix.edits import (
+    arrays,
     attention,
+    checkpoints,
     collector,
     compilation,
     double,
     heads,
     inference,
     loader,
+    losses,
     optimizer,
+    selection,
     switches,
     threads,
 )
@@ -23,6 +27,10 @@ EDITS: tuple[Edit, ...] = (
     *inference.EDITS,
     *attention.EDITS,
     *heads.EDITS,
+    *arrays.EDITS,
+    *selection.EDITS,
+    *losses.EDITS,
+    *checkpoints.EDITS,
     *compilation.EDITS,
     *collector.EDITS,
     *double.EDITS,
