@@ -75,6 +75,8 @@ TABLES: dict[str, tuple[str, str, Setting | None, str]] = {
     "joined_by_numpy": ("joined-by-numpy", "cpu/list-conversion", None, ""),
     "no_checkpointing": ("no-checkpointing", "cpu/unneeded-checkpointing", None, ""),
     "one_backward": ("one-backward", "gradient/repeated-backward", None, ""),
+    "sparse_embedding": ("sparse-embedding", "gradient/dense-embedding", None, ""),
+    "batched_rows": ("batched-rows", "data-loading/rowwise-fetch", None, ""),
     "eval_mode": ("eval-mode", "inference/train-mode", None, ""),
 }  # fmt: skip
 EACH = [pytest.param(file, form, id=f"{file}: {form.name}") for file in TABLES for form in forms(file)]
