@@ -69,6 +69,15 @@ def is_module_class(source: Source, node: cst.ClassDef | None) -> bool:
     return False
 
 
+def assigned_pairs(
+    target: cst.BaseExpression, value: cst.BaseExpression
+) -> list[tuple[cst.BaseExpression, cst.BaseExpression]]:
+    """Return what an assignment gives to what: ``a, b = 1, 2`` are two pairs."""
+    if isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple) and len(target.elements) == len(value.elements):
+        return [(left.value, right.value) for left, right in zip(target.elements, value.elements, strict=True)]
+    return [(target, value)]
+
+
 def makes_module(source: Source, value: cst.BaseExpression) -> bool:
     """Tell whether an expression makes a model: a call of a class that is one, behind it perhaps ``.to(…)`` or ``.eval()``."""
     for _ in range(_STRIP_CALLS):
@@ -138,3 +147,37 @@ def _one_pair(text: str) -> bool:
         if depth == 0:
             return at == len(text) - 1
     return False
+
+
+def models(source: Source) -> set[str]:
+    """Return what models are called in a file: what it assigns a module to, and what it calls ``eval()`` of."""
+    out = set()
+    for call in source.method_calls("eval"):
+        if (
+            not call.args
+            and isinstance(call.func, cst.Attribute)
+            and isinstance(call.func.value, cst.Name | cst.Attribute)
+        ):
+            out.add(source.code(call.func.value))
+    for assign in matchers.findall(source.module, matchers.Assign()):
+        if isinstance(assign, cst.Assign):
+            pairs = [pair for target in assign.targets for pair in assigned_pairs(target.target, assign.value)]
+            out |= {
+                source.code(to) for to, value in pairs if makes_module(source, value) and _is_plain(source, to, assign)
+            }
+    return out
+
+
+def _is_plain(source: Source, target: cst.BaseExpression, assign: cst.Assign) -> bool:
+    """Tell a name outside of modules: a layer that a module assigns to itself is no model that a loop would call."""
+    return isinstance(target, cst.Name | cst.Attribute) and not is_module_class(source, class_around(source, assign))
+
+
+def called(call: cst.Call) -> str:
+    """Return what is called as it is written, such as ``self.model``; empty where it is no plain name."""
+    parts: list[str] = []
+    at: cst.BaseExpression = call.func
+    while isinstance(at, cst.Attribute):
+        parts.append(at.attr.value)
+        at = at.value
+    return ".".join([at.value, *reversed(parts)]) if isinstance(at, cst.Name) else ""

@@ -77,6 +77,8 @@ TABLES: dict[str, tuple[str, str, Setting | None, str]] = {
     "one_backward": ("one-backward", "gradient/repeated-backward", None, ""),
     "sparse_embedding": ("sparse-embedding", "gradient/dense-embedding", None, ""),
     "batched_rows": ("batched-rows", "data-loading/rowwise-fetch", None, ""),
+    "frozen_forward": ("frozen-forward", "gradient/unfrozen-layers", None, ""),
+    "detached_output": ("detached-output", "gradient/undetached-output", None, ""),
     "eval_mode": ("eval-mode", "inference/train-mode", None, ""),
 }  # fmt: skip
 EACH = [pytest.param(file, form, id=f"{file}: {form.name}") for file in TABLES for form in forms(file)]

@@ -9,6 +9,7 @@ import libcst as cst
 from libcst import matchers
 
 from advisor.fix.code import (
+    called,
     calls_in,
     class_around,
     decorated,
@@ -16,7 +17,7 @@ from advisor.fix.code import (
     is_module_class,
     learns,
     line_before,
-    makes_module,
+    models,
     torch_name,
 )
 from advisor.fix.edit import Change, Edit, Request, changed
@@ -52,7 +53,7 @@ def _gradients_off(request: Request) -> Iterator[Change]:
         raise NotEditable("no function and no loop that calls the model is known for certain by its name")
     if trained:
         raise NotEditable(f"the loop in {source.path} that calls the model is not the only code there: it also learns")
-    if _OFF.search(source.text) or any(_TRAINS.search(_called(call)) for call in calls_in(source.module)):
+    if _OFF.search(source.text) or any(_TRAINS.search(called(call)) for call in calls_in(source.module)):
         raise NotEditable(f"{source.path} sets gradients off or trains in another place")
     line = f"{torch_name(source)}.set_grad_enabled(False)"
     yield changed(source, [line_before(source, loops[0], line)], "no gradients from the loop on that calls the model")
@@ -60,7 +61,7 @@ def _gradients_off(request: Request) -> Iterator[Change]:
 
 def _evaluates(source: Source, function: cst.FunctionDef) -> bool:
     """Tell whether a function of a program that also learns is one of evaluation: it puts a model into that mode itself."""
-    return any(_called(call).endswith(".eval") for call in calls_in(function)) and not learns(source.code(function))
+    return any(called(call).endswith(".eval") for call in calls_in(function)) and not learns(source.code(function))
 
 
 def _check(source: Source, function: cst.FunctionDef) -> None:
@@ -80,10 +81,10 @@ def _check(source: Source, function: cst.FunctionDef) -> None:
         if _OFF.search(text):
             raise NotEditable(f"{one.name.value} in {source.path} sets gradients off already, in part")
         for call in calls_in(one):
-            called = _called(call)
-            if _TRAINS.search(called) and not called.endswith(".train"):
-                raise NotEditable(f"{name} in {source.path} calls {called}, which may train")
-            last = called.rpartition(".")[2]
+            path = called(call)
+            if _TRAINS.search(path) and not path.endswith(".train"):
+                raise NotEditable(f"{name} in {source.path} calls {path}, which may train")
+            last = path.rpartition(".")[2]
             if last in known and last not in seen:
                 seen.add(last)
                 todo.append(known[last])
@@ -97,10 +98,10 @@ def _drivers(source: Source) -> list[cst.FunctionDef]:
         if not is_module_class(source, class_around(source, function)) and _answers(source, function)
     }
     inner = {
-        _called(call).rpartition(".")[2]
+        called(call).rpartition(".")[2]
         for function in found.values()
         for call in calls_in(function)
-        if _called(call).rpartition(".")[2] != function.name.value
+        if called(call).rpartition(".")[2] != function.name.value
     }
     return [function for name, function in found.items() if name not in inner]
 
@@ -117,45 +118,14 @@ def _loops(source: Source) -> list[cst.CSTNode]:
 
 def _answers(source: Source, node: cst.CSTNode) -> list[cst.Call]:
     """Return the calls inside of *node* that have a model compute something, by the names of models in the file."""
-    models = _models(source)
+    known = models(source)
     out = []
     for call in calls_in(node):
-        called = _called(call)
-        owner, _, method = called.rpartition(".")
-        if called in models or (owner in models and method not in _SETTING):
+        name = called(call)
+        owner, _, method = name.rpartition(".")
+        if name in known or (owner in known and method not in _SETTING):
             out.append(call)
     return out
-
-
-def _models(source: Source) -> set[str]:
-    """Return what models are called in a file: what it assigns a module to, and what it calls ``eval()`` of."""
-    out = set()
-    for call in source.method_calls("eval"):
-        if (
-            not call.args
-            and isinstance(call.func, cst.Attribute)
-            and isinstance(call.func.value, cst.Name | cst.Attribute)
-        ):
-            out.add(source.code(call.func.value))
-    for assign in matchers.findall(source.module, matchers.Assign()):
-        if isinstance(assign, cst.Assign) and makes_module(source, assign.value):
-            out |= {source.code(target.target) for target in assign.targets if _is_plain(source, target.target, assign)}
-    return out
-
-
-def _is_plain(source: Source, target: cst.BaseExpression, assign: cst.Assign) -> bool:
-    """Tell a name outside of modules: a layer that a module assigns to itself is no model that a loop would call."""
-    return isinstance(target, cst.Name | cst.Attribute) and not is_module_class(source, class_around(source, assign))
-
-
-def _called(call: cst.Call) -> str:
-    """Return what is called as it is written, such as ``self.model``; empty where it is no plain name."""
-    parts: list[str] = []
-    at: cst.BaseExpression = call.func
-    while isinstance(at, cst.Attribute):
-        parts.append(at.attr.value)
-        at = at.value
-    return ".".join([at.value, *reversed(parts)]) if isinstance(at, cst.Name) else ""
 
 
 def _evaluation(request: Request) -> Iterator[Change]:
@@ -165,8 +135,8 @@ def _evaluation(request: Request) -> Iterator[Change]:
         raise NotEditable("the program also learns: which calls of the model are inference is not certain")
     for source in sources:
         calls = [call for call in _answers(source, source.module) if source.in_loop(call)]
-        models = _models(source)
-        names = {name if name in models else name.rpartition(".")[0] for name in map(_called, calls)}
+        known = models(source)
+        names = {name if name in known else name.rpartition(".")[0] for name in map(called, calls)}
         if not calls:
             continue
         if len(names) > 1:
