@@ -127,11 +127,6 @@ def unused_name(source: Source, *wanted: str) -> str:
     raise NotEditable(f"{source.path} uses the name {wanted[-1]} already")
 
 
-def same(one: cst.CSTNode, other: cst.CSTNode) -> bool:
-    """Tell whether two expressions read alike, but for parentheses around them and white space."""
-    return one.deep_equals(other) or written(one) == written(other)
-
-
 def written(node: cst.CSTNode) -> str:
     """Return an expression without white space and without parentheses around it."""
     text = re.sub(r"\s+", "", cst.Module([]).code_for_node(node))

@@ -79,6 +79,12 @@ TABLES: dict[str, tuple[str, str, Setting | None, str]] = {
     "batched_rows": ("batched-rows", "data-loading/rowwise-fetch", None, ""),
     "frozen_forward": ("frozen-forward", "gradient/unfrozen-layers", None, ""),
     "detached_output": ("detached-output", "gradient/undetached-output", None, ""),
+    "bucket_views": ("bucket-views", "distributed/bucket-copies", None, ""),
+    "broadcast_buffers": ("broadcast-buffers", "gpu-idle/buffer-sync", None, ""),
+    "validate_args": ("validate-args", "gpu-idle/distribution-checks", None, ""),
+    "bias_before_norm": ("bias-before-norm", "kernels/conv-bias-before-bn", None, ""),
+    "state_dict_once": ("state-dict-once", "cpu/state-dict-in-loop", None, ""),
+    "made_on_device": ("made-on-device", "transfer/cpu-created-tensor", None, ""),
     "eval_mode": ("eval-mode", "inference/train-mode", None, ""),
 }  # fmt: skip
 EACH = [pytest.param(file, form, id=f"{file}: {form.name}") for file in TABLES for form in forms(file)]
@@ -217,3 +223,18 @@ def test_shapes_of_another_dimension_leave_a_sort(tmp_path: Path) -> None:
     seen = msgspec.structs.replace(found, evidence=Evidence(columns=["shapes"], rows=[["[[8,8,25000],[],[]]"]]))
     made = outcome("topk", request(tmp_path, "order = scores.argsort(dim=-1)[:, :k]\n", seen))
     assert isinstance(made, str)
+
+
+@pytest.mark.parametrize(
+    ("release", "argument"), [("2.12.1+cu130", "broadcast_buffers"), ("2.13.0", "forward_sync_buffers"), (None, None)]
+)
+def test_the_broadcast_of_buffers_has_the_name_that_the_recorded_torch_knows(
+    release: str | None, argument: str | None, tmp_path: Path
+) -> None:
+    text = "from torch.nn.parallel import DistributedDataParallel\nm = DistributedDataParallel(net)\n"
+    made = outcome("broadcast-buffers", request(tmp_path, text, finding("gpu-idle/buffer-sync"), torch=release))
+    if argument is None:
+        assert isinstance(made, str)
+    else:
+        assert not isinstance(made, str)
+        assert made[0].after == text.replace("(net)", f"(net, {argument}=False)")

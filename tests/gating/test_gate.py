@@ -416,7 +416,9 @@ def test_the_command_and_its_exit_codes(tmp_path: Path, monkeypatch: pytest.Monk
     code, out, _ = run("gate", without_, "-b", "advisor-baseline.json")
     assert (
         code,
-        out.splitlines()[0].startswith("FAILED: DataLoader runs in the main process (num_workers=0), and did not before:"),
+        out.splitlines()[0].startswith(
+            "FAILED: DataLoader runs in the main process (num_workers=0), and did not before:"
+        ),
     ) == (
         1,
         True,

@@ -248,7 +248,9 @@ def test_recording_small_operators_takes_as_long_as_recording_large_ones(
 
 
 @pytest.mark.parametrize(("event_ns", "loading_ms"), [(2_000.0, 1.3), (None, 1.5)])
-def test_loading_in_the_program_is_as_long_as_without_its_events(event_ns: float | None, loading_ms: float, tmp_path: Path) -> None:
+def test_loading_in_the_program_is_as_long_as_without_its_events(
+    event_ns: float | None, loading_ms: float, tmp_path: Path
+) -> None:
     """A batch of 100 operators in 15 us each, and a convolution of 5 ms: 6.5 ms, 5.8 without the profiler.
 
     At 2 us an event loading loses 0.2 ms, and the convolution what is left of 0.7. A wait loses nothing else: where no event was
