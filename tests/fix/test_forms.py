@@ -85,6 +85,7 @@ TABLES: dict[str, tuple[str, str, Setting | None, str]] = {
     "bias_before_norm": ("bias-before-norm", "kernels/conv-bias-before-bn", None, ""),
     "state_dict_once": ("state-dict-once", "cpu/state-dict-in-loop", None, ""),
     "made_on_device": ("made-on-device", "transfer/cpu-created-tensor", None, ""),
+    "no_sync": ("no-sync", "cpu/micro-batch-reduction", None, ""),
     "eval_mode": ("eval-mode", "inference/train-mode", None, ""),
 }  # fmt: skip
 EACH = [pytest.param(file, form, id=f"{file}: {form.name}") for file in TABLES for form in forms(file)]

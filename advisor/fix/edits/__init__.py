@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from advisor.fix.edit import Edit
 from advisor.fix.edits import (
+    accumulation,
     arrays,
     attention,
     checkpoints,
@@ -36,6 +37,7 @@ EDITS: tuple[Edit, ...] = (
     *arrays.EDITS,
     *selection.EDITS,
     *losses.EDITS,
+    *accumulation.EDITS,
     *detached.EDITS,
     *checkpoints.EDITS,
     *embedding.EDITS,
