@@ -70,19 +70,8 @@ def _unsynced(source: Source, call: cst.Call, models: set[str]) -> list[Piece]:
     if not runs:
         raise NotEditable(f"no model in DistributedDataParallel is called by its name before the pass at {where}")
     model = next(called(each) for each in calls_in(body[runs[0]]) if called(each) in models)
-    last, at = _last(source, body, end)
-    between = {written(name) for part in body[runs[0] : at] for name in matchers.findall(part, matchers.AssignTarget())}
-    between |= {
-        written(part.target)
-        for line in body[runs[0] : at]
-        for part in matchers.findall(line, matchers.AugAssign())
-        if isinstance(part, cst.AugAssign)
-    }
-    names = {written(name) for name in matchers.findall(body[at], matchers.Name())} & {
-        name.rstrip("=") for name in between
-    }
-    head = body[at].test if isinstance(body[at], cst.If) else None
-    if head is not None and names & {written(name) for name in matchers.findall(head, matchers.Name())}:
+    last, test, until = _last(source, body, end)
+    if _set_in(body[runs[0] : until]) & {written(name) for name in matchers.findall(test, matchers.Name())}:
         raise NotEditable(f"what tells the last micro-batch is changed on the way, {where}")
     first_line, last_line = source.lines(body[runs[0]])[0], source.lines(statement)[1]
     start = source.line_start(first_line)
@@ -90,18 +79,26 @@ def _unsynced(source: Source, call: cst.Call, models: set[str]) -> list[Piece]:
     if '"""' in text or "'''" in text:
         raise NotEditable(f"a text of several lines stands before the pass at {where}")
     indent = indent_of(source, first_line)
-    pieces = [
-        Piece(start, start, f"{indent}with contextlib.nullcontext() if {last} else {model}.no_sync():{source.newline}")
+    head = f"{indent}with contextlib.nullcontext() if {last} else {model}.no_sync():{source.newline}{INDENT}"
+    numbers = [number for number in range(first_line + 1, last_line + 1) if source.line(number).strip()]
+    return [
+        Piece(start, start, head),
+        *(Piece(source.line_start(each), source.line_start(each), INDENT) for each in numbers),
     ]
-    for number in range(first_line, last_line + 1):
-        if source.line(number).strip():
-            pieces.append(Piece(source.line_start(number), source.line_start(number), INDENT))
-    # The two at the first line's start are one piece.
-    return [Piece(start, start, pieces[0].text + pieces[1].text), *pieces[2:]]
 
 
-def _last(source: Source, body: Sequence[cst.BaseStatement], end: int) -> tuple[str, int]:
-    """Return what tells the last micro-batch, as text, and the statement that says it: ``if last:`` around the step, or a continue."""
+def _set_in(statements: Sequence[cst.BaseStatement]) -> set[str]:
+    """Return the names that statements assign or change."""
+    out: set[str] = set()
+    for statement in statements:
+        for node in matchers.findall(statement, matchers.OneOf(matchers.AssignTarget(), matchers.AugAssign())):
+            if isinstance(node, cst.AssignTarget | cst.AugAssign):
+                out |= {written(name) for name in (node.target, *matchers.findall(node.target, matchers.Name()))}
+    return out
+
+
+def _last(source: Source, body: Sequence[cst.BaseStatement], end: int) -> tuple[str, cst.CSTNode, int]:
+    """Return what tells the last micro-batch, as text and as it stands there: ``if last:`` around the step, or a continue."""
     for at in range(end + 1, len(body)):
         part = body[at]
         if not isinstance(part, cst.If):
@@ -116,15 +113,15 @@ def _last(source: Source, body: Sequence[cst.BaseStatement], end: int) -> tuple[
         if inside or not isinstance(test, _PLAIN):
             raise NotEditable(f"the condition at {place(source, part)} is more than arithmetic of names")
         if any(called(call).endswith(".step") for call in calls_in(part.body)) and part.orelse is None:
-            return source.code(test), at
+            return source.code(test), test, at
         if (
             isinstance(part.body, cst.IndentedBlock)
             and written(part.body.body[0]) == "continue"
             and len(part.body.body) == 1
         ):
             if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-                return source.code(test.expression), at
-            return f"not ({source.code(test)})", at
+                return source.code(test.expression), test, at
+            return f"not ({source.code(test)})", test, at
     raise NotEditable(f"no condition behind the pass at {place(source, body[end])} says when the optimizer steps")
 
 
