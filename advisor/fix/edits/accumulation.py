@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 import libcst as cst
@@ -13,6 +14,8 @@ from advisor.fix.edit import Change, Edit, Request, changed
 from advisor.fix.source import INDENT, NotEditable, Piece, Source
 
 _DDP = ("torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.distributed.DistributedDataParallel")
+_STEP = re.compile(r"(opt|optim|optimizer|scaler)\w*\.step$", re.IGNORECASE)
+"""Steps of an optimizer or a scaler of gradients, by its name: a schedule steps, too."""
 _PLAIN = (
     cst.Name,
     cst.Attribute,
@@ -102,26 +105,22 @@ def _last(source: Source, body: Sequence[cst.BaseStatement], end: int) -> tuple[
     for at in range(end + 1, len(body)):
         part = body[at]
         if not isinstance(part, cst.If):
-            if any(called(call).endswith(".step") for call in calls_in(part)):
+            if any(_STEP.search(called(call)) for call in calls_in(part)):
                 break
             continue
         test = part.test
-        inside = [
-            type(node)
-            for node in matchers.findall(test, matchers.OneOf(matchers.Call(), matchers.NamedExpr(), matchers.Await()))
-        ]
-        if inside or not isinstance(test, _PLAIN):
+        steps = any(_STEP.search(called(call)) for call in calls_in(part.body)) and part.orelse is None
+        skips = isinstance(part.body, cst.IndentedBlock) and written(part.body.body[0]) == "continue"
+        if not steps and not skips:
+            continue
+        more = matchers.OneOf(matchers.Call(), matchers.NamedExpr(), matchers.Await())
+        if matchers.findall(test, more) or not isinstance(test, _PLAIN):
             raise NotEditable(f"the condition at {place(source, part)} is more than arithmetic of names")
-        if any(called(call).endswith(".step") for call in calls_in(part.body)) and part.orelse is None:
+        if steps:
             return source.code(test), test, at
-        if (
-            isinstance(part.body, cst.IndentedBlock)
-            and written(part.body.body[0]) == "continue"
-            and len(part.body.body) == 1
-        ):
-            if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-                return source.code(test.expression), test, at
-            return f"not ({source.code(test)})", test, at
+        if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+            return source.code(test.expression), test, at
+        return f"not ({source.code(test)})", test, at
     raise NotEditable(f"no condition behind the pass at {place(source, body[end])} says when the optimizer steps")
 
 
