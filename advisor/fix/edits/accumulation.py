@@ -76,13 +76,18 @@ def _unsynced(source: Source, call: cst.Call, models: set[str]) -> list[Piece]:
     last, test, until = _last(source, body, end)
     if _set_in(body[runs[0] : until]) & {written(name) for name in matchers.findall(test, matchers.Name())}:
         raise NotEditable(f"what tells the last micro-batch is changed on the way, {where}")
-    first_line, last_line = source.lines(body[runs[0]])[0], source.lines(statement)[1]
+    return _below(source, body[runs[0]], statement, f"contextlib.nullcontext() if {last} else {model}.no_sync()")
+
+
+def _below(source: Source, first: cst.CSTNode, last: cst.CSTNode, context: str) -> list[Piece]:
+    """Return the pieces that put statements below ``with``, from *first* to *last*."""
+    first_line, last_line = source.lines(first)[0], source.lines(last)[1]
     start = source.line_start(first_line)
     text = source.text[start : source.line_start(last_line + 1)]
     if '"""' in text or "'''" in text:
-        raise NotEditable(f"a text of several lines stands before the pass at {where}")
+        raise NotEditable(f"a text of several lines stands before the pass at {place(source, last)}")
     indent = indent_of(source, first_line)
-    head = f"{indent}with contextlib.nullcontext() if {last} else {model}.no_sync():{source.newline}{INDENT}"
+    head = f"{indent}with {context}:{source.newline}{INDENT}"
     numbers = [number for number in range(first_line + 1, last_line + 1) if source.line(number).strip()]
     return [
         Piece(start, start, head),

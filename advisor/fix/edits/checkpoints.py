@@ -30,11 +30,8 @@ def _make(request: Request) -> Iterator[Change]:
 def _direct(source: Source, call: cst.Call) -> Piece:
     """Return the piece that calls what is checkpointed. Raises ``NotEditable`` where that is not the same."""
     where = place(source, call)
-    for outer in source.around(call):
-        if isinstance(outer, cst.FunctionDef):
-            break
-        if isinstance(outer, cst.If | cst.Else | cst.IfExp):
-            raise NotEditable(f"a condition chooses the checkpoint at {where}: set it there")
+    if _is_chosen(source, call):
+        raise NotEditable(f"a condition chooses the checkpoint at {where}: set it there")
     own = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value in _OWN}
     reentrant = own.get("use_reentrant")
     # The reentrant form makes no gradients where no input asks for one: another result.
@@ -50,6 +47,16 @@ def _direct(source: Source, call: cst.Call) -> Piece:
         raise NotEditable(f"what the checkpoint at {where} runs is no name")
     texts = [_argument(source, arg) for arg in rest]
     return Piece(source.start(call), source.end(call), f"{source.code(block)}({', '.join(texts)})")
+
+
+def _is_chosen(source: Source, call: cst.Call) -> bool:
+    """Tell whether a condition in the same function decides on the call."""
+    for outer in source.around(call):
+        if isinstance(outer, cst.FunctionDef):
+            return False
+        if isinstance(outer, cst.If | cst.Else | cst.IfExp):
+            return True
+    return False
 
 
 def _argument(source: Source, arg: cst.Arg) -> str:

@@ -9,7 +9,7 @@ import libcst as cst
 from libcst import matchers
 
 from advisor.fix.arguments import place
-from advisor.fix.code import called, calls_in, functions, indent_of, models, torch_name, written
+from advisor.fix.code import assigned_pairs, called, calls_in, functions, indent_of, models, torch_name, written
 from advisor.fix.edit import Change, Edit, Request, changed
 from advisor.fix.source import INDENT, NotEditable, Piece, Source
 
@@ -62,16 +62,27 @@ def _check_untrained(source: Source, name: str) -> None:
         outer = source.parent(node)
         if written(node) != name or (isinstance(outer, cst.Attribute) and outer.attr is node):
             continue
-        target = isinstance(outer, cst.AssignTarget)
-        if target and isinstance(outer, cst.AssignTarget):
-            assign = source.parent(outer)
-            parts = matchers.findall(assign.value, matchers.Name()) if isinstance(assign, cst.Assign) else []
-            if any(source.code(part) in models(source) for part in parts):
-                raise NotEditable(f"{name} holds another network of {source.path}")
+        value = _assigned_here(source, node)
+        if value is not None and any(
+            written(part) in models(source) for part in matchers.findall(value, matchers.Name())
+        ):
+            raise NotEditable(f"{name} holds another network of {source.path}")
         method = isinstance(outer, cst.Attribute) and outer.attr.value in _HARMLESS
         own = isinstance(outer, cst.Call) and outer.func is node
-        if not (target or method or own):
+        if not (value is not None or method or own):
             raise NotEditable(f"{name} is handed on or asked for its parts at {place(source, node)}")
+
+
+def _assigned_here(source: Source, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return what an assignment gives to *node*, which may stand in a tuple; None where *node* is no target."""
+    for outer in source.around(node):
+        if isinstance(outer, cst.AssignTarget):
+            assign = source.parent(outer)
+            pairs = assigned_pairs(outer.target, assign.value) if isinstance(assign, cst.Assign) else []
+            return next((value for target, value in pairs if target is node), None)
+        if not isinstance(outer, cst.Element | cst.Tuple):
+            break
+    return None
 
 
 def _is_batch(source: Source, holder: cst.CSTNode, arg: cst.Arg) -> bool:
@@ -125,39 +136,35 @@ def _detached(request: Request) -> Iterator[Change]:
 def _judged(source: Source, function: cst.FunctionDef) -> list[cst.Arg]:
     """Return the argument ``fake`` of ``netD(fake)`` before the first backward pass, which steps netD's optimizer alone."""
     known, calls = models(source), sorted(calls_in(function), key=source.start)
-    made = _made(source, function, known)
     passes = [call for call in calls if isinstance(call.func, cst.Attribute) and call.func.attr.value == "backward"]
-    steps = [call for call in calls if called(call).endswith(".step")]
-    if len(passes) != 2 or not steps or not made:
+    if len(passes) != len(("first", "second")):
         return []
     first, second = (source.end(call) for call in passes)
-    between = [called(call).removesuffix(".step") for call in steps if first < source.start(call) < second]
-    zeroed = [called(call).removesuffix(".zero_grad") for call in calls if called(call).endswith(".zero_grad")]
+    between = [call for call in calls if first < source.start(call) < second]
     out: list[cst.Arg] = []
-    for name, maker in made.items():
-        judges = [
-            call
-            for call in calls
-            if called(call) in known - {maker} and [written(arg.value) for arg in call.args] == [name]
-        ]
+    for name, maker in _made(source, function, known).items():
+        judges = [call for call in calls if _takes(call, name) and called(call) in known - {maker}]
         before = [call for call in judges if source.start(call) < first]
-        after = [call for call in judges if first < source.start(call) < second]
+        after = [call for call in judges if call in between]
         if len(before) != 1 or len(after) != 1 or called(before[0]) != called(after[0]):
             continue
-        judge = called(before[0])
-        if len(between) != 1 or _updates(source, between[0]) != judge:
-            raise NotEditable(f"which network the first pass at {place(source, passes[0])} trains is not certain")
-        # What the first pass leaves in the maker's gradients has to be dropped before its own.
-        others = [each for each in zeroed if _updates(source, each) == maker]
-        dropped = [
-            c for c in calls if called(c).endswith(".zero_grad") and called(c).removesuffix(".zero_grad") in others
-        ]
-        if not any(first < source.start(call) < second for call in dropped):
-            raise NotEditable(
-                f"the gradients of {maker} are not dropped between the passes at {place(source, passes[0])}"
-            )
+        _check_updates(source, between, passes[0], called(before[0]), maker)
         out.append(before[0].args[0])
     return out
+
+
+def _takes(call: cst.Call, name: str) -> bool:
+    return [written(arg.value) for arg in call.args] == [name]
+
+
+def _check_updates(source: Source, between: list[cst.Call], first: cst.Call, judge: str, maker: str) -> None:
+    """Raise ``NotEditable`` unless, behind the first pass, the judge alone is updated, and the maker's gradients are dropped."""
+    steps = [called(call).removesuffix(".step") for call in between if called(call).endswith(".step")]
+    if len(steps) != 1 or _updates(source, steps[0]) != judge:
+        raise NotEditable(f"which network the first pass at {place(source, first)} trains is not certain")
+    dropped = [called(call).removesuffix(".zero_grad") for call in between if called(call).endswith(".zero_grad")]
+    if maker not in [_updates(source, each) for each in dropped]:
+        raise NotEditable(f"the gradients of {maker} are not dropped between the passes at {place(source, first)}")
 
 
 def _made(source: Source, function: cst.FunctionDef, known: set[str]) -> dict[str, str]:

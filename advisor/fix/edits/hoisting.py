@@ -95,6 +95,14 @@ def _made_there(source: Source, call: cst.Call, made: cst.BaseExpression) -> lis
     taken = {arg.keyword.value for arg in made.args if arg.keyword is not None}
     if taken & {"device", "out", "pin_memory"} or any(arg.star == "**" for arg in made.args) or not made.args:
         raise NotEditable(f"where the tensor at {where} is made is said already, or by other arguments")
+    device = _device(source, call)
+    last = source.end(made.args[-1].value)
+    return [Piece(last, last, f", device={device}"), Piece(source.end(made), source.end(call), "")]
+
+
+def _device(source: Source, call: cst.Call) -> str:
+    """Return the device that ``.to(…)`` or ``.cuda()`` copies to, as text. Raises ``NotEditable`` where it is not certain."""
+    where = place(source, call)
     args = [arg for arg in call.args if arg.keyword is None or arg.keyword.value != "non_blocking"]
     cuda = isinstance(call.func, cst.Attribute) and call.func.attr.value == "cuda"
     if len(args) != (0 if cuda else 1) or any(arg.star or arg.keyword is not None for arg in args):
@@ -102,8 +110,7 @@ def _made_there(source: Source, call: cst.Call, made: cst.BaseExpression) -> lis
     device = '"cuda"' if cuda else source.code(args[0].value)
     if _DEVICE.fullmatch(device) is None:
         raise NotEditable(f"whether {device} at {where} is a device is not certain")
-    last = source.end(made.args[-1].value)
-    return [Piece(last, last, f", device={device}"), Piece(source.end(made), source.end(call), "")]
+    return device
 
 
 EDITS = (

@@ -25,6 +25,7 @@ _KEPT = (
     "timeout",
     "multiprocessing_context",
 )
+_MOST_PLAIN = 3
 _DEPTH = 6
 
 
@@ -152,42 +153,39 @@ def _batched(source: Source, call: cst.Call) -> list[Piece]:
     where = place(source, call)
     plain = [arg for arg in call.args if arg.keyword is None]
     given = {arg.keyword.value: arg for arg in call.args if arg.keyword is not None}
-    known = {
-        **{name: given[name].value for name in given},
-        **{n: plain[at].value for n, at in _SAMPLING.items() if at < len(plain)},
-    }
-    if set(given) - set(_KEPT) - set(_SAMPLING) or len(plain) > 3 or "#" in source.code(call):
+    if set(given) - set(_KEPT) - set(_SAMPLING) or len(plain) > _MOST_PLAIN or "#" in source.code(call):
         raise NotEditable(f"the loader at {where} has arguments that may ask for single rows")
     if "batch_sampler" in given:
         keyword = given["batch_sampler"].keyword
         last = source.end(call.args[-1].value)
-        if keyword is None or "batch_size" in known:
+        if keyword is None or value_of(source, call, "batch_size", _SAMPLING["batch_size"]) is not None:
             raise NotEditable(f"the loader at {where} has a batch_size beside its batch_sampler")
         return [Piece(source.start(keyword), source.end(keyword), "sampler"), Piece(last, last, ", batch_size=None")]
-    size = known.get("batch_size")
-    dataset = value_of(source, call, "dataset", 0)
-    if size is None or source.code(size) in ("None", "1") or not isinstance(dataset, cst.Name):
-        raise NotEditable(f"the loader at {where} has no batch_size, or a data set without a name")
-    shuffle, drop = (source.code(known[name]) if name in known else "False" for name in ("shuffle", "drop_last"))
-    if shuffle not in ("True", "False"):
-        raise NotEditable(f"whether the loader at {where} shuffles is not certain")
-    order = "RandomSampler" if shuffle == "True" else "SequentialSampler"
-    prefix, pieces = _names(source, call, "BatchSampler", *([] if "sampler" in known else [order]))
-    rows = source.code(known["sampler"]) if "sampler" in known else f"{prefix}{order}({dataset.value})"
-    rest = [source.code(arg.value) if arg.keyword is None else _keyword(source, arg) for arg in call.args]
-    sampling = {
-        at
+    sampler, pieces = _sampler(source, call)
+    texts = [
+        source.code(arg.value) if arg.keyword is None else f"{arg.keyword.value}={source.code(arg.value)}"
         for at, arg in enumerate(call.args)
-        if (arg.keyword.value if arg.keyword else "") in _SAMPLING or 0 < at < len(plain)
-    }
-    texts = [text for at, text in enumerate(rest) if at not in sampling]
-    sampler = f"sampler={prefix}BatchSampler({rows}, {source.code(size)}, drop_last={drop})"
-    new = ", ".join([texts[0], sampler, "batch_size=None", *texts[1:]])
+        if (at == 0 if arg.keyword is None else arg.keyword.value not in _SAMPLING)
+    ]
+    new = ", ".join([texts[0], f"sampler={sampler}", "batch_size=None", *texts[1:]])
     return [*pieces, Piece(source.end(call.func), source.end(call), f"({new})")]
 
 
-def _keyword(source: Source, arg: cst.Arg) -> str:
-    return f"{arg.keyword.value if arg.keyword is not None else ''}={source.code(arg.value)}"
+def _sampler(source: Source, call: cst.Call) -> tuple[str, list[Piece]]:
+    """Return a sampler of batches that draws as the loader does, and the pieces that import its names."""
+    where = place(source, call)
+    known = {name: value_of(source, call, name, at) for name, at in _SAMPLING.items()}
+    size, own, dataset = known["batch_size"], known["sampler"], value_of(source, call, "dataset", 0)
+    if size is None or source.code(size) in ("None", "1") or not isinstance(dataset, cst.Name):
+        raise NotEditable(f"the loader at {where} has no batch_size, or a data set without a name")
+    given = {name: known[name] for name in ("shuffle", "drop_last")}
+    shuffle, drop = ("False" if value is None else source.code(value) for value in given.values())
+    if shuffle not in ("True", "False"):
+        raise NotEditable(f"whether the loader at {where} shuffles is not certain")
+    order = "RandomSampler" if shuffle == "True" else "SequentialSampler"
+    prefix, pieces = _names(source, call, "BatchSampler", *([order] if own is None else []))
+    rows = f"{prefix}{order}({dataset.value})" if own is None else source.code(own)
+    return f"{prefix}BatchSampler({rows}, {source.code(size)}, drop_last={drop})", pieces
 
 
 def _names(source: Source, call: cst.Call, *names: str) -> tuple[str, list[Piece]]:
@@ -202,10 +200,18 @@ def _names(source: Source, call: cst.Call, *names: str) -> tuple[str, list[Piece
                 there = {alias.evaluated_name: alias.evaluated_alias for alias in part.names}
                 if any(there.get(name) for name in names):
                     raise NotEditable(f"{source.path} has the samplers by other names")
-                missing = [name for name in names if name not in there]
-                end = source.end(part.names[-1].asname or part.names[-1].name)
-                return "", [Piece(end, end, "".join(f", {name}" for name in missing))] if missing else []
+                return "", [_imported(source, part, name) for name in names if name not in there]
     raise NotEditable(f"{source.path} does not import DataLoader from torch.utils.data at its head")
+
+
+def _imported(source: Source, part: cst.ImportFrom, name: str) -> Piece:
+    """Return the piece that imports one more name: before the first that follows it in the alphabet, else behind the last."""
+    aliases = [] if isinstance(part.names, cst.ImportStar) else list(part.names)
+    for alias in aliases:
+        if alias.evaluated_name > name:
+            return Piece(source.start(alias.name), source.start(alias.name), f"{name}, ")
+    end = source.end(aliases[-1].asname or aliases[-1].name)
+    return Piece(end, end, f", {name}")
 
 
 EDITS = (

@@ -70,8 +70,7 @@ def _topk(source: Source, node: cst.Subscript, dims: int | None) -> list[Piece]:
     options = _options(source, inner, args, method)
     sliced, k = _slice(source, node)
     dim = options.get("dim", "-1")
-    last = dim == "-1" or (dims is not None and dim == str(dims - 1))
-    if not (sliced == int(dim) if dim.isdigit() else False) and not (last and (sliced == -1 or sliced + 1 == dims)):
+    if not _along(sliced, dim, dims):
         raise NotEditable(
             f"whether what is taken at {place(source, node)} lies along the sorted dimension is not certain"
         )
@@ -86,6 +85,13 @@ def _topk(source: Source, node: cst.Subscript, dims: int | None) -> list[Piece]:
             )
         ]
     return [Piece(source.start(node), source.end(node), f"{what}.{call}")]
+
+
+def _along(sliced: int, dim: str, dims: int | None) -> bool:
+    """Tell whether a slice of dimension *sliced* (-1: the last) lies along *dim* of a sort of *dims* dimensions (None: unknown)."""
+    if dims is None:
+        return sliced == int(dim)
+    return sliced % dims == int(dim) % dims
 
 
 def _base(source: Source, call: cst.Call) -> str:
