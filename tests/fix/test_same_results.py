@@ -206,16 +206,17 @@ def test_an_edited_program_prints_the_same_numbers(edit: str, at: str, body: str
     text = HEAD + body
     made = outcome(edit, request(tmp_path, text, finding("x/y", line=line_of(text, at or "import torch"))))
     assert not isinstance(made, str), made
-    before, after = (printed(tmp_path, program) for program in (text, made[0].after))
+    before, after = printed(tmp_path, text, made[0].after)
     assert len(before) >= 1
     assert len(before) == len(after)
     assert [float(one) for one in before] == pytest.approx([float(one) for one in after], rel=1e-5, abs=1e-6)
 
 
-def printed(folder: Path, program: str) -> list[str]:
-    """Return the numbers that a program prints."""
+def printed(folder: Path, *programs: str) -> list[list[str]]:
+    """Return the numbers that each of *programs* prints, run one after the other in a process of their own."""
     path = folder / "run.py"
-    path.write_text(program)
+    path.write_text(f"for text in {programs!r}:\n    exec(text, {{'__name__': '__main__'}})\n    print('=' * 8)\n")
     done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr
-    return re.findall(r"-?\d+(?:\.\d+)?(?:e-?\d+)?", done.stdout)
+    outputs = done.stdout.split("=" * 8)[:-1]
+    return [re.findall(r"-?\d+(?:\.\d+)?(?:e-?\d+)?", output) for output in outputs]

@@ -16,7 +16,7 @@ from advisor.fix.source import NotEditable, Piece, Source
 _ENTRIES = (".items()", ".keys()", ".values()", ".state_dict()", ".named_parameters()", ".named_buffers()")
 _REPLACING = re.compile(r"load_state_dict|\.to\(|\.data\s*=|\.step\(|register_")
 _FACTORIES = ("zeros", "ones", "full", "empty", "arange", "eye")
-_DEVICE = re.compile(r"[\w.]*\bdev(ice)?|[\w.]+\.device|[\"']cuda(:\d+)?[\"']|torch\.device\(.*\)")
+_DEVICE = re.compile(r"[\w.]*\bdev(ice)?|[\w.]+\.device|[\"']cuda(:\d+)?[\"']|torch\.device\(.*\)", re.IGNORECASE)
 
 
 def _once(request: Request) -> Iterator[Change]:
