@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from support.fixing import finding, line_of, outcome, request, setting
 
-from advisor.results.analysis import Finding, Setting
+from advisor.results.analysis import Evidence, Finding, Setting
 
 FORMS = Path(__file__).parent / "forms"
 HEAD = "import torch\nfrom torch.utils.data import DataLoader\n\n"
@@ -55,7 +55,8 @@ def check(form: Form, edit: str, found: Finding, folder: Path) -> None:
         compile(made[0].after, "train.py", "exec")
 
 
-# Of each file: the edit, the rule, the setting that was recorded at the form's line, and the line where it names none.
+# Of each file: the edit, the rule, the setting that was recorded at the form's line, and the line where it names none. Without a
+# setting the form's line is the finding's place.
 TABLES: dict[str, tuple[str, str, Setting | None, str]] = {
     "loader_workers": ("loader-workers", "cpu/loader-wait", setting("DataLoader", "num_workers", "0", 1), "loader = DataLoader"),
     "fused_optimizer": ("fused-optimizer", "cpu/unfused-optimizer", setting("AdamW", "fused", "None", 1), "opt = "),
@@ -67,6 +68,25 @@ TABLES: dict[str, tuple[str, str, Setting | None, str]] = {
     "anomaly_off": ("anomaly-off", "sync/debug-api", None, ""),
     "cudnn_benchmark": ("cudnn-benchmark", "kernels/cudnn-autotune-off", None, ""),
     "tf32": ("tf32", "precision/tf32-disabled", None, ""),
+    "inference_mode": ("inference-mode", "cpu/grad-enabled", None, ""),
+    "fused_attention": ("fused-attention", "cpu/unfused-attention", None, ""),
+    "unread_weights": ("unread-weights", "cpu/unfused-attention", None, ""),
+    "topk": ("topk", "cpu/full-sort", None, ""),
+    "joined_by_numpy": ("joined-by-numpy", "cpu/list-conversion", None, ""),
+    "no_checkpointing": ("no-checkpointing", "cpu/unneeded-checkpointing", None, ""),
+    "one_backward": ("one-backward", "gradient/repeated-backward", None, ""),
+    "sparse_embedding": ("sparse-embedding", "gradient/dense-embedding", None, ""),
+    "batched_rows": ("batched-rows", "data-loading/rowwise-fetch", None, ""),
+    "frozen_forward": ("frozen-forward", "gradient/unfrozen-layers", None, ""),
+    "detached_output": ("detached-output", "gradient/undetached-output", None, ""),
+    "bucket_views": ("bucket-views", "distributed/bucket-copies", None, ""),
+    "broadcast_buffers": ("broadcast-buffers", "gpu-idle/buffer-sync", None, ""),
+    "validate_args": ("validate-args", "gpu-idle/distribution-checks", None, ""),
+    "bias_before_norm": ("bias-before-norm", "kernels/conv-bias-before-bn", None, ""),
+    "state_dict_once": ("state-dict-once", "cpu/state-dict-in-loop", None, ""),
+    "made_on_device": ("made-on-device", "transfer/cpu-created-tensor", None, ""),
+    "no_sync": ("no-sync", "cpu/micro-batch-reduction", None, ""),
+    "eval_mode": ("eval-mode", "inference/train-mode", None, ""),
 }  # fmt: skip
 EACH = [pytest.param(file, form, id=f"{file}: {form.name}") for file in TABLES for form in forms(file)]
 
@@ -87,7 +107,8 @@ def test_a_form_becomes_what_stands_beside_it_or_stays(file: str, form: Form, tm
     if recorded is not None:
         line = line_of(form.before, form.at or default) if recorded.line else None
         settings = [setting(recorded.of, recorded.name, recorded.value, line, recorded.advice)]
-    check(form, edit, finding(rule, settings, line=1), tmp_path)
+    place = line_of(form.before, form.at) if form.at and recorded is None else 1
+    check(form, edit, finding(rule, settings, line=place), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -187,3 +208,34 @@ def test_line_ends_and_a_missing_last_one_stay(tmp_path: Path) -> None:
     made = outcome("fused-optimizer", request(tmp_path, text, found))
     assert not isinstance(made, str)
     assert made[0].after == text.replace("    lr=1,\r\n", "    lr=1,\r\n    fused=True,\r\n")
+
+
+@pytest.mark.parametrize(("shapes", "places"), [("[[8,25000],[],[]]", "[:, :k]"), ("[[25000],[]]", "[:k]")])
+def test_recorded_shapes_tell_which_dimension_is_sorted(shapes: str, places: str, tmp_path: Path) -> None:
+    found = finding("cpu/full-sort", line=1)
+    seen = msgspec.structs.replace(found, evidence=Evidence(columns=["k", "shapes"], rows=[[24, shapes]]))
+    made = outcome("topk", request(tmp_path, f"order = scores.argsort(dim=-1){places}\n", seen))
+    assert not isinstance(made, str)
+    assert made[0].after == "order = scores.topk(k, dim=-1, largest=False).indices\n"
+
+
+def test_shapes_of_another_dimension_leave_a_sort(tmp_path: Path) -> None:
+    found = finding("cpu/full-sort", line=1)
+    seen = msgspec.structs.replace(found, evidence=Evidence(columns=["shapes"], rows=[["[[8,8,25000],[],[]]"]]))
+    made = outcome("topk", request(tmp_path, "order = scores.argsort(dim=-1)[:, :k]\n", seen))
+    assert isinstance(made, str)
+
+
+@pytest.mark.parametrize(
+    ("release", "argument"), [("2.12.1+cu130", "broadcast_buffers"), ("2.13.0", "forward_sync_buffers"), (None, None)]
+)
+def test_the_broadcast_of_buffers_has_the_name_that_the_recorded_torch_knows(
+    release: str | None, argument: str | None, tmp_path: Path
+) -> None:
+    text = "from torch.nn.parallel import DistributedDataParallel\nm = DistributedDataParallel(net)\n"
+    made = outcome("broadcast-buffers", request(tmp_path, text, finding("gpu-idle/buffer-sync"), torch=release))
+    if argument is None:
+        assert isinstance(made, str)
+    else:
+        assert not isinstance(made, str)
+        assert made[0].after == text.replace("(net)", f"(net, {argument}=False)")

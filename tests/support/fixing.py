@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
 from typing import Any
 
 from advisor.fix.edit import Change, Edit, Files, Request
@@ -53,11 +54,11 @@ def finding(
     )
 
 
-def request(folder: Path, text: str, found: Finding, cores: int | None = 2) -> Request:
-    """Make a request for *found*, with *text* as the script."""
+def request(folder: Path, text: str, found: Finding, cores: int | None = 2, torch: str | None = "2.13.0") -> Request:
+    """Make a request for *found*, with *text* as the script, as a release of torch recorded it."""
     (folder / SCRIPT).write_bytes(text.encode())
     files = Files(folder, lambda name: SCRIPT if name == str(SCRIPT) else None, SCRIPT)
-    analysis: Any = None  # no edit reads it
+    analysis: Any = SimpleNamespace(trace=SimpleNamespace(torch=torch))  # edits read nothing else of it
     return Request(found, analysis, files, cores)
 
 

@@ -8,6 +8,7 @@ import libcst as cst
 from libcst import matchers
 
 from advisor.fix.arguments import place
+from advisor.fix.code import called, calls_in, torch_name
 from advisor.fix.edit import Change, Edit, Request, changed
 from advisor.fix.source import NotEditable, Piece, Source
 
@@ -23,6 +24,7 @@ def _anomaly(request: Request) -> Iterator[Change]:
             given = call.args[0].value if call.args else None
             if given is not None and source.code(given) == "True" and not call.args[0].star:
                 pieces.append(Piece(source.start(given), source.end(given), "False"))
+        pieces += _of_trainers(source)
         for call in source.calls(_DETECT):
             if isinstance(source.parent(call), cst.WithItem) and isinstance(call.func, cst.Attribute):
                 # The same module's switch is a block as well: what is inside keeps its indentation.
@@ -35,6 +37,19 @@ def _anomaly(request: Request) -> Iterator[Change]:
             yield changed(source, pieces, "anomaly detection off")
             return
     raise NotEditable("no call by its name switches anomaly detection on with True")
+
+
+def _of_trainers(source: Source) -> Iterator[Piece]:
+    """Yield the switch's new value where a trainer, as those of Lightning, is made with ``detect_anomaly=True``."""
+    for call in calls_in(source.module):
+        if called(call).endswith("Trainer"):
+            for arg in call.args:
+                if (
+                    arg.keyword is not None
+                    and arg.keyword.value == "detect_anomaly"
+                    and source.code(arg.value) == "True"
+                ):
+                    yield Piece(source.start(arg.value), source.end(arg.value), "False")
 
 
 def _benchmark(request: Request) -> Iterator[Change]:
@@ -51,7 +66,7 @@ def _benchmark(request: Request) -> Iterator[Change]:
             raise NotEditable(f"cudnn.benchmark is {source.code(value)} at {place(source, value)}")
         pieces = [Piece(source.start(value), source.end(value), "True")]
     else:
-        pieces = [source.after_imports(f"{_torch(source)}.backends.cudnn.benchmark = True")]
+        pieces = [source.after_imports(f"{torch_name(source)}.backends.cudnn.benchmark = True")]
     yield changed(source, pieces, f"{_BENCHMARK} = True")
 
 
@@ -67,7 +82,7 @@ def _tf32(request: Request) -> Iterator[Change]:
     elif "allow_tf32" in source.text or "fp32_precision" in source.text:
         raise NotEditable(f"{source.path} sets TF32 in another way")
     else:
-        pieces = [source.after_imports(f'{_torch(source)}.set_float32_matmul_precision("high")')]
+        pieces = [source.after_imports(f'{torch_name(source)}.set_float32_matmul_precision("high")')]
     yield changed(source, pieces, 'torch.set_float32_matmul_precision("high")')
 
 
@@ -78,13 +93,6 @@ def _assigned(source: Source, name: str) -> list[cst.BaseExpression]:
         for assign in matchers.findall(source.module, matchers.Assign())
         if isinstance(assign, cst.Assign) and any(source.name(target.target) == name for target in assign.targets)
     ]
-
-
-def _torch(source: Source) -> str:
-    name = source.imported_as("torch")
-    if name is None:
-        raise NotEditable(f"{source.path} does not import torch at its head")
-    return name
 
 
 EDITS = (

@@ -1,0 +1,222 @@
+"""Programs with the faults of edits that rewrite more than an argument: edited, they print the same losses and outputs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.fixing import finding, line_of, outcome, request
+from support.recording import needs_torch
+
+pytestmark = needs_torch
+
+HEAD = """
+import math
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.checkpoint import checkpoint
+
+torch.manual_seed(0)
+"""
+LOOP = """
+for step in range(3):
+    loss = net(torch.randn(4, 16, 8)).square().mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    print(loss.item())
+"""
+ATTENTION = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(8, 24)
+        self.register_buffer("bias", torch.tril(torch.ones(32, 32)).view(1, 1, 32, 32))
+
+    def forward(self, x):
+        T = x.size(1)
+        q, k, v = (part.unsqueeze(1) for part in self.qkv(x).chunk(3, -1))
+        att = (q @ k.transpose(-2, -1)) * (1.0 / math.sqrt(k.size(-1)))
+        att = att.masked_fill(self.bias[:, :, :T, :T] == 0, float("-inf"))
+        att = F.softmax(att, dim=-1)
+        y = att @ v
+        return y
+
+net = Net()
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+"""
+HEADS = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attn = nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, x):
+        out, _ = self.attn(x, x, x)
+        return out
+
+net = Net()
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+"""
+CHECKPOINTS = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.Dropout(0.5)) for _ in range(3))
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = checkpoint(block, x, use_reentrant=False)
+        return x
+
+net = Net()
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+"""
+ROWS = """
+data = TensorDataset(torch.randn(50, 4), torch.randn(50, 1))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+net = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.Linear(4, 1))
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+for epoch in range(2):
+    for x, y in loader:
+        loss = (net(x) - y).square().mean()
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        print(len(x), loss.item())
+"""
+LISTS = """
+rows = [np.random.default_rng(step).integers(0, 255, (3, 4)).astype(np.uint8) for step in range(5)]
+x = torch.tensor(rows, dtype=torch.float32) / 255
+rows[0][:] = 0
+print(x.dtype, x.sum().item())
+"""
+SORTS = """
+scores = torch.randn(4, 50)
+order = scores.argsort(dim=1, descending=True)[:, :7]
+print(order.tolist(), scores.sort(1)[0][:, :7].sum().item())
+"""
+LOSSES = """
+trunk = nn.Linear(8, 8)
+heads = nn.ModuleList(nn.Linear(8, 1) for _ in range(3))
+opt = torch.optim.SGD([*trunk.parameters(), *heads.parameters()], lr=0.1)
+for step in range(3):
+    h = trunk(torch.randn(4, 8)).tanh()
+    losses = [head(h).square().mean() for head in heads]
+    opt.zero_grad()
+    for weight, loss in zip((1, 2, 3), losses):
+        (weight * loss).backward(retain_graph=True)
+    opt.step()
+    print([round(each.item(), 5) for each in losses])
+"""
+GAN = """
+netG, netD = nn.Linear(4, 8), nn.Linear(8, 1)
+optG = torch.optim.SGD(netG.parameters(), lr=0.1)
+optD = torch.optim.SGD(netD.parameters(), lr=0.1)
+
+def main():
+    for step in range(3):
+        fake = netG(torch.randn(4, 4))
+        optD.zero_grad()
+        loss = netD(torch.randn(4, 8)).mean() - netD(fake).mean()
+        loss.backward(retain_graph=True)
+        optD.step()
+        optG.zero_grad()
+        other = netD(fake).mean()
+        other.backward()
+        optG.step()
+        print(loss.item(), other.item(), netG.weight.sum().item())
+
+main()
+"""
+TEACHER = """
+teacher, net = nn.Linear(8, 8), nn.Linear(8, 8)
+teacher.eval()
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+for x in [torch.randn(4, 8) for _ in range(3)]:
+    wanted = teacher(x)
+    loss = (net(x) - wanted).square().mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    print(loss.item())
+"""
+TABLE = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.emb = nn.Embedding(100, 8)
+
+    def forward(self, x):
+        return self.emb(x).tanh().sum(1)
+
+net = Net()
+opt = torch.optim.Adagrad(net.parameters(), lr=0.1)
+for step in range(3):
+    loss = net(torch.randint(0, 100, (4, 6))).square().mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    print(round(loss.item(), 5))
+"""
+AVERAGE = """
+net, shadow = nn.Linear(4, 4), nn.Linear(4, 4)
+for step in range(3):
+    with torch.no_grad():
+        net.weight.add_(1)
+        for name, averaged in shadow.state_dict().items():
+            averaged.lerp_(net.state_dict()[name], 0.1)
+    print(shadow.weight.sum().item())
+"""
+INFERENCE = """
+net = nn.Sequential(nn.Linear(8, 8), nn.ReLU())
+for step in range(3):
+    print(net(torch.randn(4, 8)).sum().item())
+"""
+MADE = """
+device = torch.device("cpu")
+mask = torch.zeros(3, 4).to(device) + torch.arange(4).to(device)
+print(mask.tolist())
+"""
+PROGRAMS = [
+    ("fused-attention", "", ATTENTION + LOOP),
+    ("unread-weights", "", HEADS + LOOP),
+    ("no-checkpointing", "", CHECKPOINTS + LOOP),
+    ("batched-rows", "", ROWS),
+    ("joined-by-numpy", "torch.tensor(", LISTS),
+    ("topk", "argsort", SORTS),
+    ("one-backward", "retain_graph", LOSSES),
+    ("detached-output", "", GAN),
+    ("frozen-forward", "teacher(x)", TEACHER),
+    ("sparse-embedding", "self.emb(x)", TABLE),
+    ("state-dict-once", "net.state_dict()", AVERAGE),
+    ("inference-mode", "", INFERENCE),
+    ("made-on-device", "torch.zeros", MADE),
+]
+
+
+@pytest.mark.parametrize(("edit", "at", "body"), PROGRAMS, ids=[edit for edit, _, _ in PROGRAMS])
+def test_an_edited_program_prints_the_same_numbers(edit: str, at: str, body: str, tmp_path: Path) -> None:
+    text = HEAD + body
+    made = outcome(edit, request(tmp_path, text, finding("x/y", line=line_of(text, at or "import torch"))))
+    assert not isinstance(made, str), made
+    before, after = printed(tmp_path, text, made[0].after)
+    assert len(before) >= 1
+    assert len(before) == len(after)
+    assert [float(one) for one in before] == pytest.approx([float(one) for one in after], rel=1e-5, abs=1e-6)
+
+
+def printed(folder: Path, *programs: str) -> list[list[str]]:
+    """Return the numbers that each of *programs* prints, run one after the other in a process of their own."""
+    path = folder / "run.py"
+    path.write_text(f"for text in {programs!r}:\n    exec(text, {{'__name__': '__main__'}})\n    print('=' * 8)\n")
+    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr
+    outputs = done.stdout.split("=" * 8)[:-1]
+    return [re.findall(r"-?\d+(?:\.\d+)?(?:e-?\d+)?", output) for output in outputs]
