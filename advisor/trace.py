@@ -18,7 +18,7 @@ from advisor.hardware import Hardware
 from advisor.intervals import Bools, Ints
 from advisor.reading import stream
 from advisor.reading.metadata import Metadata
-from advisor.reading.remote import is_url, public
+from advisor.reading.remote import is_url, machine_of, public
 from advisor.timeline.context import Context
 from advisor.timeline.cpu import shows_device
 from advisor.timeline.graph_origins import notes as graph_notes
@@ -76,6 +76,8 @@ class Trace:
         capture: stream.Recorded | None = None,
     ) -> None:
         self.path = path
+        self.machine = ""
+        """What stands for the host, where the name of the file tells it: the same for all files of one, and not its name."""
         self._kept = kept
         self.libraries = tuple(libraries)
         self._recording = Recording(recorded, libraries, kept.host if kept is not None else None, rates)
@@ -375,4 +377,6 @@ def read(
 
             recorded, kept = attach(recorded, snapshot), None
         beside = stream.read(capture) if capture is not None else None
-    return Trace(recorded, source or public(path), libraries, kept, rates, beside)
+    trace = Trace(recorded, source or public(path), libraries, kept, rates, beside)
+    trace.machine = machine_of(path)
+    return trace

@@ -40,6 +40,7 @@ _NAMES = (
     "shared_cores",
     "single_calls",
     "arrivals",
+    "launchers",
     "allocations",
     "memory",
     "python",

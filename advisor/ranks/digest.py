@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.intervals import Ints, distinct
+from advisor.ranks.standing import standing
 from advisor.timeline.ledger import CAUSES
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class Digest:
     ``collectives`` is in order of start; ``before`` holds, for each of them, the ns of each cause since the collective
     before it on the same stream (since the window's start for the first). ``work`` holds the kernels that weigh most, by
     kernel, operator and shapes; ``work_count`` and ``work_ns`` speak of all kernels, those that are not listed included.
+    ``machine`` stands for the host where the file's name tells it, ``device`` is the busiest of ``devices``. When its launching
+    threads stand still or wait, ``still`` and ``waiting`` say, with ``stopped_ns`` and ``idle_ns`` as ``Standing`` has them.
     Raises ``ValueError`` where its parts do not fit together: it may come from another process.
     """
 
@@ -58,6 +61,13 @@ class Digest:
     work: pd.DataFrame
     work_count: int
     work_ns: int
+    machine: str
+    device: int
+    devices: int
+    still: Ints
+    waiting: Ints
+    stopped_ns: int
+    idle_ns: int
 
     def __post_init__(self) -> None:
         if (
@@ -65,7 +75,8 @@ class Digest:
             or list(self.work) != list(WORK)
             or self.before.shape != (len(self.collectives), len(CAUSES))
             or self.step_numbers.ndim != 1
-            or {self.before.dtype.kind, self.step_numbers.dtype.kind} != {"i"}
+            or {self.still.shape[1:], self.waiting.shape[1:]} != {(2,)}
+            or {array.dtype.kind for array in (self.before, self.step_numbers, self.still, self.waiting)} != {"i"}
             or set(self.causes) != set(CAUSES)
         ):
             raise ValueError("the parts of the digest do not fit together")
@@ -81,6 +92,7 @@ def digest(trace: Trace) -> Digest:
     collectives = frame[list(COLLECTIVE)].iloc[order].reset_index(drop=True)
     steps = trace.frame("steps")
     work, work_count, work_ns = _work(trace)
+    stands = standing(trace.context, trace.window)
     return Digest(
         path=trace.path.encode("utf-8", "replace").decode("utf-8"),
         rank=rank_of(trace),
@@ -99,6 +111,13 @@ def digest(trace: Trace) -> Digest:
         work=work,
         work_count=work_count,
         work_ns=work_ns,
+        machine=trace.machine,
+        device=trace.device,
+        devices=len(trace.metadata.devices),
+        still=stands.still,
+        waiting=stands.waiting,
+        stopped_ns=stands.stopped_ns,
+        idle_ns=stands.idle_ns,
     )
 
 

@@ -14,22 +14,26 @@ from advisor.counting import duration
 from advisor.errors import UsageError
 from advisor.frames import SCHEMAS
 from advisor.frames.values import typed
-from advisor.intervals import Bools, Ints
+from advisor.intervals import Bools, Ints, summed
 from advisor.ranks.arrivals import Arrivals, arrivals
 from advisor.ranks.clocks import Clocks, align
 from advisor.ranks.digest import Digest
 from advisor.ranks.matching import Group, match
+from advisor.ranks.turns import Host, hosts, launchers
 
 # Share of a step that the clocks may leave open before the question who waits for whom is left open too: where less is
 # open, no finding of 5 % is missed for it.
 OPEN_SHARE = 0.05
+# What a late rank did longer than the others where its host, not its device or its data, held it up.
+_HOST = ("host", "operator", "unknown")
 # Share of collectives that may end before their last rank has come: more, and the ranks or the clocks are not what they seem.
 IMPOSSIBLE_SHARE = 0.1
 
 
 @dataclass(frozen=True)
 class Costs:
-    """One segment for each row of `arrivals`, as long as it costs, and one for the rest of all ranks' time."""
+    """One segment for each row of `arrivals`, as long as it costs; one for each rank, what its device idles while its threads
+    stand still; and one for the rest of all ranks' time."""
 
     dur_ns: Ints
     step: Ints
@@ -116,9 +120,33 @@ class Job:
         step = frame["step"].to_numpy(np.int64)
         counted = step >= 0
         counted_ns = sum(digest.counted_ns for digest in self.digests)
-        rest = max(counted_ns - int(cost[counted].sum()), 0)
-        steps = np.append(step, 0)
-        return Costs(np.append(cost, rest), steps, np.append(counted, True), counted_ns)
+        idle = np.array([digest.idle_ns for digest in self.digests], np.int64)
+        rest = max(counted_ns - int(cost[counted].sum()) - int(idle.sum()), 0)
+        more = np.append(idle, rest)
+        dur_ns, steps = np.append(cost, more), np.append(step, np.zeros(len(more), np.int64))
+        return Costs(dur_ns, steps, np.append(counted, np.ones(len(more), np.bool_)), counted_ns)
+
+    @cached_property
+    def hosts(self) -> list[Host]:
+        """How many of the launching threads of each host run at once."""
+        return hosts(self.digests, self.clocks)
+
+    @cached_property
+    def _held_up(self) -> Ints:
+        """For each row of `arrivals` the rank, by its index, that its host held up, and that others wait for; else -1."""
+        frame = self.arrivals.frame
+        late = frame["late_rank"].fillna(-1).to_numpy(np.int64)
+        by_host = frame["late_cause"].isin(_HOST).to_numpy() & (frame["step"].to_numpy(np.int64) >= 0)
+        member = {rank: at for at, rank in enumerate(self.ranks)}
+        return np.array([member.get(rank, -1) for rank in np.where(by_host, late, -1).tolist()], np.int64)
+
+    @cached_property
+    def launchers(self) -> pd.DataFrame:
+        """The frame of that name."""
+        here = self._held_up >= 0
+        cost = self.arrivals.frame["cost_ns"].to_numpy(np.int64)
+        caused = summed(self._held_up[here], cost[here], len(self.digests))
+        return launchers(self.digests, self.ranks, self.hosts, caused)
 
     @property
     def step_ms(self) -> float | None:
@@ -150,13 +178,23 @@ class Job:
         """`arrivals`, or `trace` with the facts of the ranks in one row."""
         if name == "arrivals":
             return self.arrivals.frame
+        if name == "launchers":
+            return self.launchers
         if name == "trace":
             return self._facts
-        raise UsageError(f"no frame {name!r} across ranks; there are arrivals and trace")
+        raise UsageError(f"no frame {name!r} across ranks; there are arrivals, launchers and trace")
 
     def claims(self, frame: str, mask: Bools) -> Ints:
-        """Segments of the ledger that rows of `arrivals` own: their own."""
-        return np.flatnonzero(mask) if frame == "arrivals" else np.zeros(0, np.int64)
+        """Segments of the ledger that rows own: those of `arrivals` their own, those of `launchers` what is waited for the rank,
+        and what its device idles."""
+        if frame == "arrivals":
+            return np.flatnonzero(mask)
+        if frame != "launchers":
+            return np.zeros(0, np.int64)
+        ranks = set(self.launchers["rank"].to_numpy()[mask].tolist())
+        members = np.array([at for at, rank in enumerate(self.ranks) if rank in ranks], np.int64)
+        waits = np.flatnonzero(np.isin(self._held_up, members))
+        return np.concatenate([waits, len(self._held_up) + members])
 
     def returns(self, frame: str, mask: Bools) -> tuple[float, float]:
         """All of it."""

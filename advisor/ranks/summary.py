@@ -13,7 +13,7 @@ from advisor.privacy import file_names
 from advisor.ranks.digest import Digest
 from advisor.ranks.job import Job
 from advisor.results.analysis import Analysis, QualityNote
-from advisor.results.ranks import Across, Clocks, RankRow
+from advisor.results.ranks import Across, Clocks, RankRow, Turns
 
 _NAMED = 8
 _APART_NS = 60_000_000_000
@@ -121,6 +121,21 @@ def clocks_of(job: Job) -> Clocks:
         comparable=not job.obstacle,
         because=job.obstacle or None,
     )
+
+
+def turns_of(job: Job) -> list[Turns]:
+    """Say of each host how many of its ranks run at once."""
+    return [
+        Turns(
+            ranks=[job.ranks[member] for member in host.members],
+            running=host.running,
+            still=host.still,
+            share=host.share,
+            held_share=host.held,
+            chance_share=host.chance,
+        )
+        for host in job.hosts
+    ]
 
 
 def rows_of(job: Job) -> list[RankRow]:

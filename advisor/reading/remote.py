@@ -6,6 +6,7 @@ password, the query of a signed URL) is cut from all that is shown (:mod:`adviso
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from typing import Any
@@ -29,6 +30,15 @@ def public(address: str | os.PathLike[str]) -> str:
         text = without_home(text)
     at = max(text.rfind("/"), text.rfind("\\")) + 1
     return text[:at] + _WORKER.sub(_nameless, text[at:])
+
+
+def machine_of(address: str | os.PathLike[str]) -> str:
+    """A number for the host in what torch's handler calls its files; '' where the name has none, or says the rank as well."""
+    text = os.fspath(address)
+    found = _WORKER.search(text[max(text.rfind("/"), text.rfind("\\")) + 1 :])
+    if found is None or _RANK.search(found[0]):
+        return ""
+    return hashlib.sha256(found[0].encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 
 def _nameless(match: re.Match[str]) -> str:

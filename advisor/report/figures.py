@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+from advisor.counting import counted
 from advisor.report.blocks import Span, Text, joined
 from advisor.report.causes import breakdown, meaning, on_cpu
 from advisor.report.plain import clean, in_one_unit, milliseconds, percent, percents, size
@@ -30,6 +31,7 @@ _MOSTLY = 0.5
 _NO_SHORTER = 0.98
 """Share of the step from which on one with faster kernels is no shorter."""
 _HARDLY_WAITS, _AMONG_MOST, _MOST_LATE = 0.02, 0.5, 3
+_FEW_CORES = "distributed/few-cores"
 """Share of the step, of the wait for the latest rank, and ranks: from which on, and up to which, late ranks are named."""
 _NEARLY_ALL = 0.95
 """Share of the kernels' time from which on a figure speaks of the kernels."""
@@ -276,7 +278,7 @@ def drawn_limit(summary: Summary) -> float | None:
 
 
 def waits(across: Across) -> str:
-    """Say how long ranks wait for others, and which they wait for longest; '' where the traces do not tell."""
+    """Say how long ranks wait for others, and which they wait for longest or why; '' where the traces do not tell."""
     rows = across.ranks
     shares = [row.wait_share for row in rows if row.wait_share is not None]
     if not shares:
@@ -284,6 +286,8 @@ def waits(across: Across) -> str:
     ends = dict.fromkeys(f"{100 * share:.0f}" for share in (min(shares), max(shares)))
     span = "–".join(ends)
     text = f"Ranks wait for each other for {span} % of their step"
+    if any(finding.rule == _FEW_CORES for finding in across.findings) and across.turns:
+        return f"{_turns(across)} {text}."
     most = max((row.caused_ms or 0.0 for row in rows), default=0.0)
     late = [(row.rank, row.caused_ms) for row in rows if row.caused_ms and row.caused_ms >= _AMONG_MOST * most]
     if max(shares) < _HARDLY_WAITS or not late or len(late) > _MOST_LATE:
@@ -292,6 +296,19 @@ def waits(across: Across) -> str:
     come, them = ("come", "them") if len(late) > 1 else ("comes", "it")
     times = _listed([milliseconds(ms) for _, ms in late])
     return f"{text}: {names} {come} late, and the others wait {times} a step for {them}."
+
+
+def _turns(across: Across) -> str:
+    """Say how many ranks run at once on the host on which their number varies least."""
+    host = max(across.turns, key=lambda one: one.share)
+    count = len(host.ranks)
+    where = f" on the host of rank {host.ranks[0]}" if len(across.turns) > 1 else ""
+    threads = "launching threads are stopped" if host.still > 1 else "launching threads is stopped"
+    runs = f"{host.running} run" if host.running > 1 else "1 runs"
+    return (
+        f"{count} ranks{where} share about {counted(host.running, 'CPU core')}: for {100 * host.share:.0f} % of the time "
+        f"{host.still} of their {count} {threads} and {runs}."
+    )
 
 
 def recording(summary: Summary) -> str:

@@ -108,6 +108,18 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     ms: Annotated[float, doc("GPU time per step there, above (or below) that of the usual rank.")]
 
 
+class Turns(msgspec.Struct, frozen=True, kw_only=True):
+    """Number of the ranks of one host that run at once, by that host's own clock. Shares are of the time that their recordings have
+    in common."""
+
+    ranks: Annotated[list[int], doc("The ranks of that host.")]
+    running: Annotated[int, doc("How many of them most often run while another stands still.")]
+    still: Annotated[int, doc("How many stand still then, most often.")]
+    share: Annotated[float, doc("So many run, and another stands still.")]
+    held_share: Annotated[float, doc("Any of them stands still.")]
+    chance_share: Annotated[float, doc("What `share` would be if they stood still independently of each other.")]
+
+
 class Clocks(msgspec.Struct, frozen=True, kw_only=True):
     """Agreement of the clocks of different ranks, by the ends of the collectives that they share."""
 
@@ -132,3 +144,4 @@ class Across(msgspec.Struct, frozen=True, kw_only=True):
     lags: Annotated[list[Lag], doc("The collectives that were waited in longest; at most 10.")] = []
     waits: Annotated[list[Wait], doc("Who waits for whom, the longest first; at most 256 pairs.")] = []
     differences: Annotated[list[Difference], doc("Work in which some ranks differ from most; at most 10.")] = []
+    turns: Annotated[list[Turns], doc("How many ranks of each host run at once; none where no host is known.")] = []

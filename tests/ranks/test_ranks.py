@@ -146,7 +146,7 @@ def test_where_the_late_rank_is_missing_nothing_is_said(tmp_path: Path) -> None:
     builders = [builder for number, builder in enumerate(ranks({2: 10_000})) if number != 2]
     _, across = together(tmp_path, builders)
     assert across.findings == []
-    assert across.verdicts.passes == ["distributed/straggler"]
+    assert across.verdicts.passes == ["distributed/few-cores", "distributed/straggler"]
 
 
 @pytest.mark.parametrize("numbered", [True, False])
@@ -437,12 +437,14 @@ def test_ranks_0_and_6_keep_the_others_waiting(real: Any) -> None:
     traces = (advisor.read(real(f"a100_megatron_tp8/rank{number}.json.gz")) for number in range(8))
     analyses, across = analyze_many(traces, BOOK, only=ONLY)
     assert across is not None
-    finding = straggler(across)
+    # Too few cores hold them up (tests/ranks/test_turns.py): the waits, 0.57 of the step, and what devices idle.
+    (finding,) = across.findings
+    assert finding.rule == "distributed/few-cores"
     assert finding.severity == "high"
-    assert 0.5 < finding.cost_share < 0.6
+    assert 0.65 < finding.cost_share < 0.7
     worst = sorted(across.ranks, key=lambda row: -(row.caused_ms or 0))
     assert {row.rank for row in worst[:2]} == {0, 6}
-    assert sum(row.caused_ms or 0 for row in worst[:2]) > 0.9 * finding.cost_ms
+    assert sum(row.caused_ms or 0 for row in worst[:2]) > 0.75 * finding.cost_ms
     for analysis in analyses:
         said = [finding.title for finding in analysis.findings if finding.category == "distributed"]
         assert all(
