@@ -77,7 +77,7 @@ class Trace:
     ) -> None:
         self.path = path
         self.machine = ""
-        """What stands for the host, where the name of the file tells it: the same for all files of one, and not its name."""
+        """A number for the host, where the name of the file tells it: the same for all files of one, and not its name."""
         self._kept = kept
         self.libraries = tuple(libraries)
         self._recording = Recording(recorded, libraries, kept.host if kept is not None else None, rates)

@@ -13,6 +13,7 @@ import pandas as pd
 from advisor.frames.frame import COUNT, MEGABYTES, TIME, Frame, Rows, owns_work
 from advisor.frames.kernels import exposed
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
+from advisor.frames.unsharding import ahead_ns, units
 from advisor.intervals import EMPTY, Bools, Ints, Spans, distinct, fetch, inside, union
 from advisor.timeline.calls import ANNOTATION, BACKWARD, OP
 from advisor.timeline.context import Context
@@ -45,6 +46,10 @@ SCHEMA = Schema(
         integer("exposed_ns", "ns", "what no other kernel hides"),
         integer("waited_ns", "ns", "of that, what it lasts beyond the fastest of its kind, size and group: waiting for other "
                 "ranks; NULL where fewer than five are alike"),
+        flag("unshards", "an all-gather of parameters that FSDP sharded, of either version"),
+        text("unit", "the FSDP unit whose parameters it gathers; NULL where unknown", "FSDP::all_gather (…)"),
+        integer("ahead_ns", "ns", "of what is exposed of such a gather: what the computation between the gather before it, of the "
+                "same pass, and its own start would have hidden, had it begun that much earlier; 0 for others"),
     ),
 )  # fmt: skip
 _KINDS = (
@@ -146,6 +151,12 @@ def build(context: Context) -> pd.DataFrame:
         & accumulating(context, fetch(context.recording.host.start, launch, _NEVER)),
         "exposed_ns": (alone := exposed(context, rows)),
         "waited_ns": context.known(np.minimum(context.once(beyond)[rows], alone)),
+    }
+    found = units(context, rows, codes == NAMES.index("all_gather"))
+    frame |= {
+        "unshards": found.gathers,
+        "unit": context.labels(found.unit, found.names),
+        "ahead_ns": ahead_ns(context, rows, found.gathers, np.asarray(frame["step"], np.int64), phase, alone),
     }
     return pd.DataFrame(frame)
 

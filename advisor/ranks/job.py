@@ -128,7 +128,7 @@ class Job:
 
     @cached_property
     def hosts(self) -> list[Host]:
-        """How many of the launching threads of each host run at once."""
+        """Count of the launching threads of each host that run at once."""
         return hosts(self.digests, self.clocks)
 
     @cached_property

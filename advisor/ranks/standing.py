@@ -103,6 +103,6 @@ def _queued(context: Context, at: Ints) -> Ints:
 
 
 def running(digest_window: tuple[int, int], still: Ints, waiting: Ints) -> Spans:
-    """What is left of a window: the rank's threads run."""
+    """Return the rest of a window, in which the rank's threads run."""
     off = union(np.concatenate([still[:, 0], waiting[:, 0]]), np.concatenate([still[:, 1], waiting[:, 1]]))
     return complement(off, *digest_window)
