@@ -102,7 +102,7 @@ def test_an_optimizer_that_takes_a_third_of_the_step() -> None:
     first = rows(found)[0]
     assert (first["name"], first["median_host_ms"]) == ("Shampoo", pytest.approx(209.1, rel=0.01))
     assert first["of_the_host"] == pytest.approx(0.339, rel=0.01)
-    assert found.severity == "medium"  # without its all_gather 19 to 76 of 619 ms: 8 % of the step, high from 10 on
+    assert found.severity == "low"  # without what others left idle 12 to 50 of 619 ms: just under 5 % of the step
 
 
 def test_first_calls_are_nobodys_finding() -> None:

@@ -261,4 +261,4 @@ def test_a_step_ends_where_it_was_marked_while_the_recording_goes_on(tmp_path: P
 def test_the_headline_says_that_collectives_are_in_flight(tmp_path: Path) -> None:
     found = analyze(trace_of(in_flight(later=True), tmp_path)).headline
     assert found is not None
-    assert "86 % of the steady 210 ms collectives are in flight that no operator hides" in found.text
+    assert "86 % of the 210 ms step collectives are in flight that no operator hides" in found.text

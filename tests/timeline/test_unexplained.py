@@ -196,7 +196,7 @@ def test_of_a_device_that_was_not_recorded_the_host_is_not_said_to_work(tmp_path
     host_ns, silent_ms, line, text = silence(b, tmp_path)
     assert (host_ns, silent_ms) == (10_000_000, pytest.approx(5))
     assert line == "idle: the host; 5.00 ms without any event of it"
-    assert "for 100 % of the steady 10 ms the host works or shows nothing" in text
+    assert "for 100 % of the 10 ms step the host works or shows nothing" in text
 
 
 def test_work_that_was_queued_is_named_where_no_call_holds_the_host(tmp_path: Path) -> None:
