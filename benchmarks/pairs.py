@@ -127,10 +127,10 @@ def printed(text: str) -> dict[str, Any]:
         figures: dict[str, Any] = json.loads(lines[-1])
         return figures
     except ValueError:
-        spoken = [match for line in lines if (match := re.fullmatch(r"(?:mean |median )?step ([\d.]+) ms", line))]
+        spoken = [match for line in lines if (match := re.fullmatch(r"(?:mean |median )?step(?: ([\d.]+) ms|_ms: ([\d.]+))", line))]
         if not spoken:
             raise
-    return {"ms": float(spoken[-1][1])}
+    return {"ms": float(spoken[-1][1] or spoken[-1][2])}
 
 
 def timed(
