@@ -127,7 +127,8 @@ def printed(text: str) -> dict[str, Any]:
         figures: dict[str, Any] = json.loads(lines[-1])
         return figures
     except ValueError:
-        spoken = [match for line in lines if (match := re.fullmatch(r"(?:mean |median )?step(?: ([\d.]+) ms|_ms: ([\d.]+))", line))]
+        said = re.compile(r"(?:mean |median )?step(?: ([\d.]+) ms|_ms: ([\d.]+))")
+        spoken = [match for line in lines if (match := said.fullmatch(line))]
         if not spoken:
             raise
     return {"ms": float(spoken[-1][1] or spoken[-1][2])}
