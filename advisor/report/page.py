@@ -35,10 +35,22 @@ def environment(package: str, folder: str) -> Environment:
     return made
 
 
+_LITERAL = re.compile(r'("[^"\n]*"|`[^`]*`|/(?![ /])[^/\n]+/[a-z]*|//.*)')
+"""A string, a template, a regular expression or a comment of a script in the project's format: a division has blanks around it."""
+_BETWEEN = re.compile(r" ?([=!]==?|=>|[<>]=|&&|\|\||[=?:,{}*]) ?")
+
+
 def asset(package: str, name: str) -> str:
-    """Return a style or a script that lies in *package*, without indentation and lines of comment: every page carries it."""
+    """Return a style or a script that lies in *package*, without what only its reader needs: every page carries it.
+
+    Indentation and lines of comment go, and blanks around most of a script's operators.
+    """
     lines = map(str.strip, files(package).joinpath(name).read_text("utf-8").splitlines())
-    return "\n".join(line for line in lines if line and not line.startswith("//")) + "\n"
+    text = "\n".join(line for line in lines if line and not line.startswith("//")) + "\n"
+    if not name.endswith(".js"):
+        return text
+    parts = _LITERAL.split(text)
+    return "".join(part if at % 2 else _BETWEEN.sub(r"\1", part) for at, part in enumerate(parts))
 
 
 def digest(text: str) -> str:

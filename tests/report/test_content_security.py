@@ -71,9 +71,13 @@ def test_a_page_allows_its_own_style_and_script_by_their_hashes_and_nothing_else
 def test_a_page_carries_its_script_without_what_is_for_its_authors(shown: dict[str, str]) -> None:
     (script,) = [text for attrs, text in Page(shown["a report"]).all("script") if "type" not in attrs]
     lines = script.splitlines()
-    assert "const root = document.documentElement;" in lines
+    assert "const root=document.documentElement;" in lines
     assert "// On paper everything is open." not in lines
-    assert 'closed = all("details:not([open])");' in lines  # the line below that comment's, without its indentation
+    assert 'closed=all("details:not([open])");' in lines  # the line below that comment's, without its indentation
+    # Blanks go between operators alone: texts, templates and regular expressions are as they were written.
+    assert '"(prefers-color-scheme: dark)"' in script
+    assert "`launches ${many(calls.length)} of the GPU's spans`" in script
+    assert "replace(/: [^:]*$/" in script
 
 
 def test_a_notebooks_pieces_need_no_style_and_no_script(tmp_path: Any) -> None:

@@ -2,6 +2,7 @@
 const root = document.documentElement;
 root.classList.add("js");
 const all = (selector, from) => [...(from || document).querySelectorAll(selector)];
+const on = (target, event, act, how) => target.addEventListener(event, act, how);
 const make = (tag, name = "", text = "") => Object.assign(document.createElement(tag), { className: name, textContent: text });
 const many = (count) => count.toLocaleString("en");
 const redraw = [];
@@ -15,16 +16,16 @@ const named = () => {
   toggle.textContent = dark() ? "Light theme" : "Dark theme";
   redraw.forEach((draw) => draw());
 };
-toggle.addEventListener("click", () => {
+on(toggle, "click", () => {
   root.dataset.theme = dark() ? "light" : "dark";
   named();
 });
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", named);
+on(matchMedia("(prefers-color-scheme: dark)"), "change", named);
 
 // Copy the new code of a fix: what is the same, and what comes.
 for (const button of all("button.copy")) {
   const code = document.getElementById(button.dataset.of);
-  button.addEventListener("click", async () => {
+  on(button, "click", async () => {
     const text = all(".new code, .same code", code).map((line) => line.textContent).join("\n") + "\n";
     let done = true;
     try {
@@ -43,11 +44,11 @@ for (const button of all("button.copy")) {
 }
 
 // Long names are cut to two lines until they are clicked; the whole is their title.
-document.addEventListener("mouseover", (event) => {
+on(document, "mouseover", (event) => {
   const cell = near(event, ".clip");
   if (cell && !cell.title && cell.scrollHeight > cell.clientHeight + 1) cell.title = cell.textContent;
 });
-document.addEventListener("click", (event) => {
+on(document, "click", (event) => {
   const cell = near(event, ".clip");
   if (cell && !String(getSelection())) cell.classList.toggle("open");
 });
@@ -57,7 +58,7 @@ const told = make("div", "tip told");
 told.setAttribute("role", "status");
 told.hidden = true;
 document.body.append(told);
-document.addEventListener("click", (event) => {
+on(document, "click", (event) => {
   const part = near(event, "svg :has(> title)");
   told.hidden = !part;
   if (!part) return;
@@ -73,7 +74,7 @@ const fitted = new ResizeObserver((graphs) => {
     const room = text.previousSibling.getBoundingClientRect().width - 8;
     text.textContent = name;
     let n = Math.floor((name.length * room) / text.getComputedTextLength());
-    if (n < name.length) do text.textContent = n < 3 ? "" : name.slice(0, n) + "…"; while (n-- > 2 && text.getComputedTextLength() > room);
+    while (n < name.length && text.textContent && text.getComputedTextLength() > room) text.textContent = n > 2 ? name.slice(0, n--) + "…" : "";
   }
 });
 all(".flame").forEach((graph) => fitted.observe(graph));
@@ -89,7 +90,7 @@ const reveal = () => {
   place.scrollIntoView();
 };
 addEventListener("hashchange", reveal);
-document.addEventListener("click", (event) => {
+on(document, "click", (event) => {
   if (near(event, "a[href^='#']")?.hash === location.hash) reveal();
 });
 reveal();
@@ -143,7 +144,7 @@ for (const table of all("table.grid")) {
     const button = make("button", "", head.textContent);
     head.textContent = "";
     head.append(button);
-    button.addEventListener("click", () => {
+    on(button, "click", () => {
       const now = head.getAttribute("aria-sort");
       const figures = head.classList.contains("n");
       const down = now === "none" ? figures : now === "ascending";
@@ -171,7 +172,7 @@ for (const table of all("table.grid")) {
       button.setAttribute("aria-expanded", String(open));
     };
     button.setAttribute("aria-label", "Rows below " + one.row.cells[0].textContent.trim().slice(0, 80));
-    button.addEventListener("click", (event) => {
+    on(button, "click", (event) => {
       event.stopPropagation();
       fold(!one.open);
       show();
@@ -187,7 +188,7 @@ for (const table of all("table.grid")) {
     box.setAttribute("aria-label", "Filter: " + table.getAttribute("aria-label"));
     const said = make("span", "said");
     said.setAttribute("role", "status");
-    box.addEventListener("input", () => {
+    on(box, "input", () => {
       wanted = box.value.trim().toLowerCase();
       const count = show();
       said.textContent = wanted ? count + " of " + rows.length : "";
@@ -421,13 +422,13 @@ for (const box of all(".timeline")) {
     box.scrollIntoView({ block: "start" });
     canvas.focus({ preventScroll: true });
   };
-  search.addEventListener("input", () => {
+  on(search, "input", () => {
     const text = search.value.trim().toLowerCase();
     if (!text) return light(null);
     const names = data.names.map((name) => name.toLowerCase().includes(text));
     return light((i) => names[data.name[i]], (count) => `${many(count)} of ${many(every.length)} spans`);
   });
-  search.addEventListener("keydown", (event) => {
+  on(search, "keydown", (event) => {
     if (event.key === "Enter" && lit) next(event.shiftKey ? -1 : 1);
     if (event.key === "Escape") clear();
   });
@@ -438,10 +439,10 @@ for (const box of all(".timeline")) {
     ["before", () => next(-1)],
     ["after", () => next(1)],
     ["clear", clear],
-  ]) find("." + name).addEventListener("click", act);
+  ]) on(find("." + name), "click", act);
   for (const button of all(`button.show[data-of="${box.dataset.of}"]`)) {
     const index = Number(button.dataset.finding);
-    button.addEventListener("click", () => show(index));
+    on(button, "click", () => show(index));
   }
 
   const at = (event) => {
@@ -465,12 +466,12 @@ for (const box of all(".timeline")) {
   };
   const touches = new Map();
   let moved = 0;
-  canvas.addEventListener("pointerdown", (event) => {
+  on(canvas, "pointerdown", (event) => {
     touches.set(event.pointerId, at(event));
     canvas.setPointerCapture(event.pointerId);
     moved = 0;
   });
-  canvas.addEventListener("pointermove", (event) => {
+  on(canvas, "pointermove", (event) => {
     const here = at(event), before = touches.get(event.pointerId);
     if (before) {
       const other = [...touches].find(([id]) => id !== event.pointerId);
@@ -499,14 +500,14 @@ for (const box of all(".timeline")) {
     if (event.type === "pointerup" && touches.size === 1 && moved < 5) choose(hit(at(event)));
     touches.delete(event.pointerId);
   };
-  canvas.addEventListener("pointerup", drop);
-  canvas.addEventListener("pointercancel", drop);
-  canvas.addEventListener("pointerleave", () => {
+  on(canvas, "pointerup", drop);
+  on(canvas, "pointercancel", drop);
+  on(canvas, "pointerleave", () => {
     over = -1;
     tip.hidden = true;
     later();
   });
-  canvas.addEventListener("wheel", (event) => {
+  on(canvas, "wheel", (event) => {
     // A wheel scrolls the page until the timeline is in use; with Ctrl, as a pinch comes, it always zooms.
     const sideways = event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY);
     if (!event.ctrlKey && !sideways && document.activeElement !== canvas) return;
@@ -523,13 +524,13 @@ for (const box of all(".timeline")) {
     ArrowUp: () => (pane.scrollTop -= 60), ArrowDown: () => (pane.scrollTop += 60),
     n: () => next(1), p: () => next(-1), l: follow, Escape: clear,
   };
-  canvas.addEventListener("keydown", (event) => {
+  on(canvas, "keydown", (event) => {
     const act = keys[event.key];
     if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     act();
   });
-  pane.addEventListener("scroll", later);
+  on(pane, "scroll", later);
   redraw.push(() => {
     style();
     later();
