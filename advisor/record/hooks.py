@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import torch
@@ -20,9 +21,10 @@ from torch.utils.data import _utils, dataloader
 
 from advisor.record.loops import Loops, caller
 from advisor.record.settings import Settings
-from advisor.record.steps import CALLS, TURNS, Steps
+from advisor.record.steps import CALLS, OPTIMIZER, TURNS, Steps
 
 Method = Callable[..., Any]
+_CALL = torch.nn.Module._call_impl.__code__
 
 
 class Hooks:
@@ -42,11 +44,14 @@ class Hooks:
         self._pid, self._thread = os.getpid(), threading.get_ident()
         self._originals: list[tuple[Any, str, Any, Any]] = []
         self._stepping: dict[type, Method] = {}
+        self._put_away: dict[Any, Any] = {}  # steps of optimizers that told of themselves, by class, while nothing listens
         self._handles: list[Any] = []
         self._calls: list[Any] = []
         self._loops = Loops()
         self._classes: list[tuple[Any, Any, Any]] = []
         self._loading = self._updating = self._call_depth = self._optimizer_steps = 0
+        self.resting: Any = None  # the hook that is left while nothing is to be recorded
+        self._inside = False  # whether the calls that are heard may stand inside one that was not
 
     def _listens(self) -> bool:
         """Tell whether this is the process and the thread that are recorded."""
@@ -54,8 +59,11 @@ class Hooks:
 
     # ---- installing
 
-    def install(self) -> None:
-        """Begin to listen."""
+    def install(self, *, calls: bool = True) -> None:
+        """Begin to listen; to *calls* of modules as well."""
+        if self.resting is not None:
+            self.resting.remove()
+            self.resting = None
         self._before(dataloader.DataLoader, "__init__", self._loader_init)
         self._before(dataloader._BaseDataLoaderIter, "__init__", self._iterator_init)
         self._replace(dataloader._BaseDataLoaderIter, "__next__", self._next)
@@ -66,13 +74,35 @@ class Hooks:
         self._replace(torch.autograd.profiler.profile, "_prepare_trace", functools.partial(self._profiler, True))
         self._replace(torch.autograd.profiler.profile, "__exit__", functools.partial(self._profiler, False))
         self._handles.append(register_optimizer_step_post_hook(self._updated))
+        for kind, step in self._put_away.items():  # torch wraps the step of a class once
+            inner = step.advisor
+            if vars(kind).get("step") is inner:
+                kind.step = step
+                self._stepping[kind] = inner
+        self._put_away.clear()
         if self._steps is not None:
             self._before(torch.autograd, "backward", self._backward)
             # A method by its class's dictionary: it is static, and the plain function is wanted.
             self._replace(torch.optim.Optimizer, "profile_hook_step", self._profile_hook, static=True)
             self._replace(torch.amp.GradScaler, "step", self._scaler)
-            self._calls.append(register_module_forward_pre_hook(self._call_begins))
+            if calls:
+                self.watch_calls()
+
+    def rest(self) -> None:
+        """Put everything back as it was, and hear of nothing but that an optimizer steps, until the next :meth:`install`."""
+        self.remove()
+        self.resting = register_optimizer_step_post_hook(self._trains_on)
+
+    def _trains_on(self, *_arguments: Any) -> None:
+        if self._steps is not None and self._listens():
+            self._steps.trains_on()
+
+    def watch_calls(self) -> None:
+        """Hear of the calls of modules, from the next one that no other call contains."""
+        if not self._calls:
+            self._inside = True  # another thread may ask for it, in the middle of a call
             self._calls.append(register_module_forward_hook(self._call_ends, always_call=True))
+            self._calls.append(register_module_forward_pre_hook(self._call_begins))
 
     def follow(self, steps: Steps[Any]) -> None:
         """Tell other steps from here on."""
@@ -80,6 +110,9 @@ class Hooks:
 
     def remove(self) -> None:
         """Put everything back as it was."""
+        if self.resting is not None:
+            self.resting.remove()
+            self.resting = None
         self.forget_calls()
         for handle in self._handles:
             handle.remove()
@@ -89,8 +122,10 @@ class Hooks:
                 setattr(owner, name, original)
         self._originals.clear()
         for kind, inner in self._stepping.items():
-            if getattr(vars(kind).get("step"), "advisor", None) is inner:
+            step = vars(kind).get("step")
+            if getattr(step, "advisor", None) is inner:
                 kind.step = inner  # type: ignore[attr-defined]
+                self._put_away[kind] = step
         self._stepping.clear()
 
     def _replace(self, owner: Any, name: str, make: Callable[[Method], Method], *, static: bool = False) -> None:
@@ -196,6 +231,8 @@ class Hooks:
     def _stepped(self, optimizer: int) -> None:
         if self._originals and self._steps is not None and self._listens():
             self._optimizer_steps += 1
+            if self._calls and self._steps.unit in (None, OPTIMIZER):
+                self.forget_calls()  # heard behind a training that was taken for ended
             self._steps.stepped(optimizer)
 
     def _scaler(self, original: Method) -> Method:
@@ -243,6 +280,10 @@ class Hooks:
 
     def _call_begins(self, module: Any, _inputs: Any) -> None:
         if self._steps is not None and self._listens():
+            if self._inside:
+                self._inside = _within_call(sys._getframe(1))
+            if self._inside:
+                return
             if not self._call_depth:
                 self._steps.call(id(module), self._loops.look(caller()))
                 # Hooks on all modules cost time in each of them; from here on the class of one will do: for turns of a loop,
@@ -300,3 +341,12 @@ class Hooks:
                 kind.__call__ = own
         self._classes.clear()
         self._call_depth = 0
+
+
+def _within_call(frame: FrameType | None) -> bool:
+    """Tell whether the call of a module that *frame* belongs to stands inside another one."""
+    calls = 0
+    while frame is not None and calls < 2:
+        calls += frame.f_code is _CALL
+        frame = frame.f_back
+    return calls > 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import statistics
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -53,6 +54,8 @@ def _written_ns(path: Path) -> int:
         return -1
 
 
+_LOOK_S = 0.25
+"""Seconds between two looks at whether the training has ended."""
 _LEAST = 3
 """Whole steps from which a second recording stands for the first."""
 _ENOUGH = (40, 1.0)
@@ -80,7 +83,8 @@ class Session:
     ``written`` is the file once there is one. What goes wrong in here is said, ends the recording, and never the program.
 
     Calls of a model may be a calibration, or a look at a checkpoint, and batches an evaluation: what the program is for comes
-    later. So steps found by them are recorded, and then those of a loader, or of an optimizer, in their place.
+    later. So steps found by them are recorded, and then those of a loader, or of an optimizer, in their place. And where an
+    optimizer's steps have ended, and what follows outlasts them, the calls or batches of that.
     """
 
     def __init__(self, options: Options, say: Callable[[str], None], *, finds_steps: bool = True) -> None:
@@ -99,7 +103,10 @@ class Session:
         self._over = self._ending = False
         self._kept: Passes | None = None  # what a recording was written of that another one may follow
         self._kept_at = 0.0
+        self._began_at: float | None = None  # when what is recorded now began, where a training had ended before it
+        self._trained_before = 0.0  # seconds of a training that was taken for ended
         self._more = 0  # steps seen since
+        self._closed = threading.Event()
         self._ranks: dict[Path, int] = {}
         """Files that ranks write in place of this session, and when each was last written before they began."""
 
@@ -123,6 +130,8 @@ class Session:
         """Start to listen. *whole_block*: record from here on, until the first mark of a step tells that there are steps."""
         places.begin()
         self._hooks.install()
+        if self._steps is not None and self.options.unit is None:
+            threading.Thread(target=self._await_quiet, name="advisor", daemon=True).start()
         if whole_block:
             self._guarded(self._passes.open)
             self._hooks.recording = self._passes.recording
@@ -243,6 +252,7 @@ class Session:
 
     def _close(self) -> None:
         self._over = True
+        self._closed.set()
         self._settings.workers.stop()
         if self._repeats is not None:
             self._repeats.stop()
@@ -279,44 +289,74 @@ class Session:
         """Tell whether what is recorded now may come before what the program is for."""
         if self._steps is None or self._ending or self.options.unit or "timing" not in self._passes.files:
             return False
-        return self._steps.unit in (CALLS, TURNS) or (self._steps.unit == BATCHES and not self.options.stop)
+        if self._steps.unit == OPTIMIZER:
+            # Ranks would not choose alike.
+            ranks = torch.distributed.is_available() and torch.distributed.is_initialized()
+            return self._steps.follows and not self.options.stop and not ranks
+        return self._steps.unit in (CALLS, TURNS) or not self.options.stop
 
     def _keep(self) -> None:
         """Write what there is; a recording of stronger steps may follow it."""
         self._write()
         self._passes.discard()
         self._kept, self._kept_at = self._passes, time.monotonic()
-        if not self.options.stop:
+        if self._steps is not None and self._steps.unit == OPTIMIZER:
+            self._hooks.rest()
+        elif not self.options.stop:
             self._hooks.forget_calls()  # no more calls are counted
 
     def _wait_on(self) -> None:
         """Note a step behind a recording: ask whether it stands now, or where the program is to stop, whether enough were seen."""
         if self._kept is not self._passes:
             self._finish()
+        elif self._steps is not None and self._steps.unit == OPTIMIZER:
+            self._hooks.rest()  # the training went on, after all
         elif self.options.stop:
             self._more += 1
             if self._more >= _ENOUGH[0] and time.monotonic() - self._kept_at >= _ENOUGH[1]:
                 self._end_quietly()
 
     def _record_again(self) -> Steps[Any]:
-        """Begin anew with steps by a stronger sign: an optimizer's, or where these are calls a loader's too. Return them."""
+        """Begin anew, and return the new steps: by a stronger sign, or behind a training that has ended by any.
+
+        A stronger sign is an optimizer's step, or where these steps are calls a loader's batch.
+        """
         assert self._steps is not None  # they called
-        unit, trains = self._steps.unit or CALLS, self._steps.trains
+        unit, trains, ended = self._steps.unit or CALLS, self._steps.trains, self._steps.quiet
+        seconds = self._steps.trained_for if ended else self._seconds()
+        self._began_at = self._steps.trained_until if ended else None
         self._steps.follow(None)
         if self._kept is not self._passes and not self._over:
             self._guarded(self._cut_short)
         if self._over:
             return self._steps
-        self._earlier = _Earlier(unit, self._seconds())
-        self._hooks.forget_calls()
+        if unit == OPTIMIZER or not ended:
+            self._earlier = _Earlier(unit, seconds)
+        if not ended:
+            self._hooks.forget_calls()
+        self._trained_before += seconds if ended else 0.0
         self._anew(OPTIMIZER if unit == BATCHES else None)
-        self._steps.trains = trains
+        self._steps.trains = trains and not ended
         self._hooks.follow(self._steps)
         return self._steps
+
+    def _await_quiet(self) -> None:
+        """Have calls of modules heard again where the training has ended; runs in a thread of its own, as nothing else tells."""
+        while not self._closed.wait(_LOOK_S):
+            steps = self._steps
+            if steps is None or not steps.follows or not steps.quiet or self._over:
+                continue
+            calls = not self._settings.has_compiled  # graphs look for hooks
+            if self._hooks.resting is not None:
+                self._hooks.install(calls=calls)
+            elif calls:
+                self._hooks.watch_calls()
 
     def _cut_short(self) -> None:
         """Write the whole steps that there are of a recording that other steps broke off."""
         self._profiled_to = time.monotonic()
+        if self._repeats is not None:
+            self._repeats.stop()
         self._passes.stop()
         self._hooks.recording = False
         if "timing" in self._passes.files:
@@ -327,18 +367,21 @@ class Session:
         """Tell whether the steps that are recorded now are what the program is for, and not those *earlier*.
 
         Batches of a loader are, where there were calls of a model before. An optimizer's steps are where they take longer: a
-        program may as well compute features for an hour, and then fit a small layer to them.
+        program may as well compute features for an hour, and then fit a small layer to them. So are calls and batches behind a
+        training.
         """
         enough = self._passes.steps.get("timing", 0) >= min(_LEAST, self.options.steps)
-        batches = self._steps is not None and self._steps.unit == BATCHES
-        return enough and (batches or self._seconds() > earlier.seconds)
+        unit = self._steps.unit if self._steps is not None else None
+        batches = unit == BATCHES and earlier.unit != OPTIMIZER
+        trained = self._trained_before if unit == OPTIMIZER else 0.0
+        return enough and (batches or self._seconds() + trained > earlier.seconds)
 
     def _seconds(self) -> float:
         """Return for how long the loop of these steps has run, without what recording it took."""
         steps = self._passes.steps
         recorded = sum(steps.values()) + 1
         usual = recorded * statistics.median(self._unprofiled) / 1e3 if self._unprofiled else 0.0
-        began = self._steps.first_at if self._steps is not None else None
+        began = self._began_at or (self._steps.first_at if self._steps is not None else None)
         spent = max(self._profiled_to - self._profiled_from - usual, 0.0) if self._profiled_from else 0.0
         return time.monotonic() - (began or time.monotonic()) - spent
 

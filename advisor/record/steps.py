@@ -22,6 +22,8 @@ SUCCESSION = 10
 # Calls and seconds for which an outer loop that has not turned yet is waited for, until both are over: that of the epochs may turn
 # once in an hour, and a short program must be recorded, too. One that has turned is waited for longer.
 WAIT, LONGEST_WAIT = (40, 1.0), (1000, 10.0)
+# Seconds without a step of the optimizer, at the least, after which the training may have ended.
+SHORTEST_QUIET = 1.0
 
 Stamp = TypeVar("Stamp")
 
@@ -32,7 +34,8 @@ class Steps(Generic[Stamp]):
     The first *skip* steps are watched only: from them it is decided what a step is, unless *unit* says so. *clock* stamps
     the boundaries of that time, *now* tells the time in s. Attributes: ``unit``, one of :data:`UNITS`, None while undecided;
     ``loop``, whose turns are the steps, if they are; ``stamps``, of the boundaries before the first call of *boundary*;
-    ``backwards``, all there were; ``trains``, set once an optimizer exists; ``first_at``, when the first sign of a step was.
+    ``backwards``, all there were; ``trains``, set once an optimizer exists; ``first_at``, when the first sign of a step was;
+    ``trained_until``, when an optimizer last stepped.
     """
 
     def __init__(
@@ -64,6 +67,8 @@ class Steps(Generic[Stamp]):
         self.loop: Hashable | None = None  # the loop whose turns are the steps
         self._turns: dict[Hashable, list[Stamp]] = {}  # by loop, when its turns began
         self._others: dict[int, list[Stamp]] = {}  # stamps of other optimizers' steps since the last of the first
+        self.trained_until: float | None = None  # when an optimizer stepped last, or the recording of a step was done
+        self._paused = 0.0  # seconds that recording took, the steps themselves left out
         self._stamps: dict[str, list[Stamp]] = {"fed": [], **{unit: [] for unit in UNITS}}
 
     @property
@@ -77,16 +82,35 @@ class Steps(Generic[Stamp]):
         """Count *unit* so far: batches, steps of the first optimizer, calls."""
         return self._counts[unit]
 
+    @property
+    def trained_for(self) -> float:
+        """Seconds from the first sign of a step to the latest step of an optimizer, without recording; 0.0 without one."""
+        if self.trained_until is None or self.first_at is None:
+            return 0.0
+        return max(self.trained_until - self.first_at - self._paused, 0.0)
+
+    @property
+    def quiet(self) -> bool:
+        """True once no optimizer has stepped for longer than the training took: it has ended, and something else goes on."""
+        if self.trained_until is None or self._counts[OPTIMIZER] < 2 or self.unit not in (None, OPTIMIZER):
+            return False
+        return self._now() - self.trained_until > max(self.trained_for, SHORTEST_QUIET)
+
     def follow(self, successor: Callable[[], Steps[Stamp]] | None) -> None:
         """Have *successor* called at the first sign that is stronger than the one that these steps were found by.
 
-        What it returns is told of that sign.
+        What it returns is told of that sign. Behind a training that has ended (:attr:`quiet`) a batch or a call is one, too.
         """
         self._successor = successor
 
+    @property
+    def follows(self) -> bool:
+        """True while other steps may come in place of these."""
+        return self._successor is not None
+
     def batch(self) -> None:
         """Note that the loop asks for its next batch."""
-        if self._successor is not None and self.unit in (CALLS, TURNS):
+        if self._successor is not None and (self.unit in (CALLS, TURNS) or self.quiet):
             self._successor().batch()
             return
         if self._open:
@@ -114,6 +138,7 @@ class Steps(Generic[Stamp]):
             self._successor().stepped(optimizer)
             return
         self._trained_at = self._counts[BATCHES]
+        self.trained_until = self._now()
         if self._marker is None:
             self._marker = optimizer
         if optimizer != self._marker and not self._succeeds(optimizer):
@@ -129,6 +154,10 @@ class Steps(Generic[Stamp]):
         self._pending = True
         if self.unit == OPTIMIZER and self.fed is False:
             self._begin()
+
+    def trains_on(self) -> None:
+        """Note that an optimizer stepped, where its steps are recorded already."""
+        self.trained_until = self._now()
 
     def _succeeds(self, optimizer: int) -> bool:
         """Make another optimizer the one that marks the steps, once it alone has taken :data:`SUCCESSION` of them."""
@@ -153,6 +182,9 @@ class Steps(Generic[Stamp]):
 
         *loops* are those that it runs inside, outermost first, and whether each turned since the call before.
         """
+        if self._successor is not None and self.quiet:
+            self._successor().call(module, loops)
+            return
         calls = self._calls[module] = self._calls.get(module, 0) + 1
         if self.loop is not None:
             if any(turned for loop, turned in loops if loop == self.loop):
@@ -226,4 +258,10 @@ class Steps(Generic[Stamp]):
 
     def _begin(self) -> None:
         self._begun = True
+        before = self._now()
         self._boundary()
+        if self.trained_until is not None:
+            now = self._now()
+            self._paused += now - before
+            if self.unit == OPTIMIZER:
+                self.trained_until = now

@@ -92,3 +92,52 @@ def test_training_behind_an_evaluation_behind_a_calibration_is_recorded(tmp_path
     script = HEAD.replace("{calls}", "20") + "infer(20)\ntrain(60, 0.02)\n"
     record_script(script, tmp_path)
     assert recorded(tmp_path)[0] == "optimizer"
+
+
+CALLS = "for _ in range({calls}):\n    model(torch.ones(2, 4))\n    time.sleep(0.02)\n"
+
+
+@pytest.mark.parametrize("options", [(), ("--skip", "8")])
+@pytest.mark.parametrize("fitted", [30, 12, 6])  # recorded whole, broken off, not recorded
+def test_calls_behind_a_short_fit_are_recorded(tmp_path: Path, fitted: int, options: tuple[str, ...]) -> None:
+    script = HEAD.replace("{calls}", "0") + f"train({fitted})\n" + CALLS.replace("{calls}", "150")
+    record_script(script, tmp_path, *options)
+    unit, operators = recorded(tmp_path)
+    assert unit == "calls"
+    assert "autograd::engine::evaluate_function: AddmmBackward0" not in operators
+
+
+def test_batches_behind_a_short_fit_are_recorded(tmp_path: Path) -> None:
+    script = HEAD.replace("{calls}", "0") + "train(30)\ninfer(150, 0.02)\nprint('to the end')\n"
+    done = record_script(script, tmp_path)
+    assert recorded(tmp_path)[0] == "batches"
+    assert "they take the place of the steps by optimizer step" in done.stderr
+    assert "to the end" in done.stdout
+
+
+def test_an_evaluation_behind_a_longer_training_is_not(tmp_path: Path) -> None:
+    script = HEAD.replace("{calls}", "0") + "train(100, 0.02)\n" + CALLS.replace("{calls}", "60") + "infer(20, 0.02)\n"
+    done = record_script(script, tmp_path)
+    assert recorded(tmp_path)[0] == "optimizer"
+    assert done.stderr.count("advisor: wrote") == 1
+
+
+def test_training_that_goes_on_behind_a_long_evaluation_is_recorded(tmp_path: Path) -> None:
+    script = HEAD.replace("{calls}", "0") + "train(30, 0.02)\n" + CALLS.replace("{calls}", "110") + "train(150, 0.02)\n"
+    record_script(script, tmp_path)
+    assert recorded(tmp_path)[0] == "optimizer"
+
+
+def test_a_look_that_begins_inside_a_call_waits_for_its_end(tmp_path: Path) -> None:
+    """The training ends, and the model decodes in one long call: what it calls inside are no steps."""
+    script = HEAD.replace("{calls}", "0") + (
+        "class Decoder(nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n        self.inner = model\n"
+        "    def forward(self, x):\n        for _ in range(40):\n            x = self.inner(x)\n            time.sleep(0.005)\n"
+        "        return x\n"
+        "train(30)\ndecoder = Decoder()\nfor _ in range(24):\n    decoder(torch.ones(2, 4))\n"
+    )
+    record_script(script, tmp_path)
+    root = json.loads(gzip.decompress((tmp_path / "job.trace.json.gz").read_bytes()))
+    assert root["advisor"]["steps_by"] == "calls"
+    assert min(root["advisor"]["unprofiled_step_ms"]) > 100

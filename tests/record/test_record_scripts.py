@@ -302,7 +302,7 @@ def test_an_error_of_the_script_counts_before_an_empty_recording(tmp_path: Path)
     record_script("def f(:\n", tmp_path, code=1)
 
 
-def test_after_the_recording_all_hooks_are_gone(tmp_path: Path) -> None:
+def test_after_the_recording_all_hooks_are_gone_but_one(tmp_path: Path) -> None:
     script = (
         "import torch\nfrom torch.utils.data import dataloader\nfrom torch.optim import optimizer\n"
         "from torch.nn.modules import module\n"
@@ -321,7 +321,8 @@ def test_after_the_recording_all_hooks_are_gone(tmp_path: Path) -> None:
         "print(hasattr(torch.optim.SGD.step, 'advisor'), torch.optim.SGD.step.hooked)\n"
     )  # fmt: skip
     done = record_script(script, tmp_path)
-    assert done.stdout == "True\n0 0 0 None\nFalse True\n"
+    # What is left hears that the training goes on: as long as it does, nothing else is looked for.
+    assert done.stdout == "True\n0 1 0 None\nFalse True\n"
 
 
 @pytest.fixture

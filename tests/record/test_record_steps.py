@@ -215,3 +215,42 @@ def test_batches_behind_calls_go_to_who_follows() -> None:
     program.steps.follow(lambda: later.steps)
     program.play("MMMMBBBO")
     assert (later.steps.count("batches"), later.steps.count("optimizer")) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("waited", "quiet"),
+    [
+        (3.5, False),  # the training took 4 s: from the first batch at 0 to the third step at 6, without 2 s of recording
+        (4.5, True),
+    ],
+)
+def test_a_training_has_ended_once_nothing_stepped_for_longer_than_it_took(waited: float, quiet: bool) -> None:
+    now = 0.0
+
+    def boundary() -> None:
+        nonlocal now
+        now += 2.0  # recording a step ends
+
+    steps: Steps[float] = Steps(2, boundary, lambda: now, now=lambda: now)
+    for _ in range(2):
+        steps.batch()
+        now += 1.5
+        steps.stepped(1)
+    steps.batch()
+    now += 1.0
+    steps.stepped(1)
+    now += waited
+    assert steps.trained_for == 4.0
+    assert steps.quiet == quiet
+    later: Steps[float] = Steps(2, boundary, lambda: now, now=lambda: now)
+    steps.follow(lambda: later)
+    steps.call(3)
+    assert later.count("calls") == int(quiet)
+
+
+def test_one_step_of_an_optimizer_is_no_training_that_ended() -> None:
+    now = 0.0
+    steps: Steps[float] = Steps(5, lambda: None, lambda: now, now=lambda: now)
+    steps.stepped(1)
+    now = 100.0
+    assert not steps.quiet
