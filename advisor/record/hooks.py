@@ -44,7 +44,9 @@ class Hooks:
         self._pid, self._thread = os.getpid(), threading.get_ident()
         self._originals: list[tuple[Any, str, Any, Any]] = []
         self._stepping: dict[type, Method] = {}
-        self._put_away: dict[Any, Any] = {}  # steps of optimizers that told of themselves, by class, while nothing listens
+        self._put_away: dict[
+            Any, Any
+        ] = {}  # steps of optimizers that told of themselves, by class, while nothing listens
         self._handles: list[Any] = []
         self._calls: list[Any] = []
         self._loops = Loops()

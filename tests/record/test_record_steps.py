@@ -220,7 +220,10 @@ def test_batches_behind_calls_go_to_who_follows() -> None:
 @pytest.mark.parametrize(
     ("waited", "quiet"),
     [
-        (3.5, False),  # the training took 4 s: from the first batch at 0 to the third step at 6, without 2 s of recording
+        (
+            3.5,
+            False,
+        ),  # the training took 4 s: from the first batch at 0 to the third step at 6, without 2 s of recording
         (4.5, True),
     ],
 )
