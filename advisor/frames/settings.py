@@ -25,7 +25,7 @@ _BY = "advisor record"
 _ENOUGH = 3
 _AS_RECORDED = (
     "cores", "threads", "processor", "quantized_engine", "tf32_matmul", "tf32_cudnn", "cudnn_benchmark", "deterministic",
-    "backwards_per_step", "waited_share", "others_cores", "own_cores", "workers_cores",
+    "backwards_per_step", "unprofiled_growth_bytes", "waited_share", "others_cores", "own_cores", "workers_cores",
 )  # fmt: skip
 _OF_LOADERS = ("workers", "batch_size", "prefetch", "pin_memory", "persistent")
 _WAITED = "of the loaders of the kind that the trace waits for (with workers or without)"
@@ -46,6 +46,8 @@ COLUMNS = (
          _BY),
     real("resident_share", "share", "most memory that the process held until the end of the recording, over the machine's; NULL "
          "where not recorded", _BY),
+    integer("unprofiled_growth_bytes", "bytes", "growth a step of what is allocated on the GPU, on the CPU of what the process holds, "
+            "in the steps before the profiler began; NULL where not recorded", _BY),
     text("quantized_engine", "torch.backends.quantized.engine; NULL where not recorded", _BY),
     integer("loader_workers", "", f"worker processes {_WAITED}; NULL where they differ or none was recorded", _BY),
     integer("loader_batch_size", "", f"batch size {_WAITED}; NULL likewise, or where the sampler decides", _BY),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -99,7 +99,7 @@ class Session:
         self._target = options.path.absolute()  # the program may change its working directory
         self._pid = os.getpid()
         self._had_other_profiler = False
-        self._marks: list[Any] = []
+        self._marks: list[Stamp] = []
         self._over = self._ending = False
         self._kept: Passes | None = None  # what a recording was written of that another one may follow
         self._kept_at = 0.0
@@ -119,6 +119,7 @@ class Session:
             if self.options.unit is None and unit is None:
                 self._steps.follow(self._record_again)
         self._unprofiled: tuple[float, ...] = ()
+        self._growth: int | None = None
         self._backwards = [0, 0]
         self._load_from: load.Moment | None = None
         self._load: load.Load | None = None
@@ -191,7 +192,8 @@ class Session:
             return
         if not before and not self._unprofiled:
             self._profiled_from = time.monotonic()
-            self._unprofiled = milliseconds(self._steps.stamps if self._steps else self._marks)
+            stamps = self._steps.stamps if self._steps else self._marks
+            self._unprofiled, self._growth = milliseconds(stamps), growth(stamps)
         timing = "timing" not in self._passes.files
         if timing and before and self._load_from is None:
             self._load_from = load.now()
@@ -418,6 +420,7 @@ class Session:
             singles=self._repeats.singles if self._repeats is not None else None,
             event_ns=self._event_ns(),
             peak_resident_bytes=memory.peak(),
+            unprofiled_growth_bytes=self._growth,
             waited_share=found.waited_share if found else None,
             others_cores=found.others_cores if found else None,
             own_cores=shares.own_cores if shares else None,
@@ -505,19 +508,34 @@ def _plural(word: str, count: int) -> str:
     return {"batch": "batches", "call of the model": "calls of the model"}.get(word, word + "s")
 
 
-def clock() -> Any:
-    """Take a time stamp: a CUDA event where this process uses a GPU, so that nothing waits for it, else the host's clock in s."""
+class Stamp(NamedTuple):
+    """A moment of the program: a CUDA event or the host's clock in s, and the bytes that are allocated then, if known."""
+
+    time: Any
+    held: int | None
+
+
+def clock() -> Stamp:
+    """Take a stamp: with a CUDA event where this process uses a GPU, so that nothing waits for it."""
     if torch.cuda.is_initialized() and not torch.cuda.is_current_stream_capturing():
         event = torch.cuda.Event(enable_timing=True)
         event.record()
-        return event
-    return time.perf_counter()
+        return Stamp(event, torch.cuda.memory_allocated())
+    return Stamp(time.perf_counter(), memory.resident())
 
 
-def milliseconds(stamps: Sequence[Any]) -> tuple[float, ...]:
+def growth(stamps: Sequence[Stamp]) -> int | None:
+    """Return by how much what is allocated grows from stamp to stamp, in bytes, the first step left out; None: not known."""
+    held = [stamp.held for stamp in stamps[1:] if stamp.held is not None]
+    if len(held) < _LEAST or len(held) < len(stamps) - 1:
+        return None
+    return max(held[-1] - held[0], 0) // (len(held) - 1)
+
+
+def milliseconds(stamps: Sequence[Stamp]) -> tuple[float, ...]:
     """Return the times between stamps of :func:`clock`, in ms; waits for the GPU where they are events."""
     out = []
-    for before, after in pairwise(stamps):
+    for before, after in pairwise(stamp.time for stamp in stamps):
         if isinstance(before, float) and isinstance(after, float):
             out.append(round((after - before) * 1e3, 4))
         elif not isinstance(before, float) and not isinstance(after, float):

@@ -37,6 +37,21 @@ def the_same_on_the_cpu() -> TraceBuilder:
     return training([2 * MB] * 7, device=None)
 
 
+@edge
+def a_tenth_of_it_before_the_profiler_began(over: bool) -> TraceBuilder:
+    return training([20 * MB] * 7).ran_with(unprofiled_growth_bytes=2 * MB if over else 2 * MB - 1)
+
+
+@quiet
+def what_only_the_profiler_keeps() -> TraceBuilder:
+    return training([20 * MB] * 7, device=None).ran_with(unprofiled_growth_bytes=0)
+
+
+@fires(occurrences=5)
+def growth_before_the_profiler_began_too() -> TraceBuilder:
+    return training([2 * MB] * 7, device=None).ran_with(unprofiled_growth_bytes=2 * MB)
+
+
 @quiet
 def the_first_step_allocates_what_all_of_them_keep() -> TraceBuilder:
     return training([200 * MB, 0, 0, 0, 0, 0])

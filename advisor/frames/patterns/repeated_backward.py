@@ -130,6 +130,9 @@ class _Graphs:
         for one in found:
             if one.kind == SAME and not one.first:
                 one.later = self._run_later(one.number)
+            elif one.kind == SAMPLES:
+                # One pass for all makes one graph for the pass through these gradients, too.
+                one.later = np.flatnonzero(self.made == one.number)
         return found
 
     def _run_later(self, number: int) -> Ints:

@@ -18,7 +18,8 @@ from advisor.results.analysis import Analysis, Finding, PlanStep, QualityNote, R
 PLACES = 5
 ORDER = (
     "In the order in which to fix them: each returns most beside those before it, weighed by confidence. "
-    "Severity is the share of the step that it returns."
+    "Severity is the share of the step that it returns, never above that of the finding before: a larger batch, which changes the "
+    "training, comes last."
 )
 # Headline figures that are too long for a column.
 _WORDS = ("peak memory", "on the CPU")
