@@ -225,6 +225,16 @@ class Source:
             if isinstance(target.target, cst.Name) and target.target.value == name
         ]
 
+    def returned(self, name: str) -> list[cst.BaseExpression]:
+        """Return the values that a plain function of the file's returns."""
+        return [
+            found.value
+            for statement in self.module.body
+            if isinstance(statement, cst.FunctionDef) and statement.name.value == name
+            for found in matchers.findall(statement, matchers.Return())
+            if isinstance(found, cst.Return) and found.value is not None
+        ]
+
     @cached_property
     def _imports(self) -> list[cst.SimpleStatementLine]:
         """Import statements of the module's head, in order."""

@@ -27,7 +27,7 @@ _AS_RECORDED = (
     "cores", "threads", "processor", "quantized_engine", "tf32_matmul", "tf32_cudnn", "cudnn_benchmark", "deterministic",
     "backwards_per_step", "unprofiled_growth_bytes", "waited_share", "others_cores", "own_cores", "workers_cores",
 )  # fmt: skip
-_OF_LOADERS = ("workers", "batch_size", "prefetch", "pin_memory", "persistent")
+_OF_LOADERS = ("workers", "batch_size", "prefetch", "pin_memory", "persistent", "remade")
 _WAITED = "of the loaders of the kind that the trace waits for (with workers or without)"
 
 COLUMNS = (
@@ -54,6 +54,7 @@ COLUMNS = (
     integer("loader_prefetch", "", f"batches that each worker keeps ready, {_WAITED}; NULL likewise", _BY),
     flag("loader_pin_memory", f"batches are pinned: {_WAITED}; NULL likewise", _BY),
     flag("loader_persistent", f"workers outlive the epoch: {_WAITED}; NULL likewise", _BY),
+    flag("loader_remade", f"a loader is made for each pass, so that its workers end with it: {_WAITED}; NULL likewise", _BY),
     flag("optimizer_fused", "all optimizers that stepped have fused=True; false if none; NULL else or where not recorded", _BY),
     text("autocast", "dtypes of autocast regions entered, joined by commas; empty where none was; NULL where not recorded", _BY),
     text("compile_modes", "modes of the calls of torch.compile, likewise", _BY),

@@ -21,7 +21,10 @@ STACKS_APART = "second pass"
 
 
 class Loader(Struct, frozen=True, omit_defaults=True):
-    """A ``DataLoader`` that was iterated while steps were recorded; ``iterable``: its dataset cannot be indexed."""
+    """A ``DataLoader`` that was iterated while steps were recorded; ``iterable``: its dataset cannot be indexed.
+
+    ``remade``: the program makes a loader for each pass, at this place.
+    """
 
     workers: int
     pin_memory: bool = False
@@ -29,6 +32,7 @@ class Loader(Struct, frozen=True, omit_defaults=True):
     persistent: bool = False
     batch_size: int | None = None
     iterable: bool = False
+    remade: bool = False
     file: str = ""
     line: int = 0
 
@@ -285,6 +289,7 @@ def _loader(entry: Table) -> Loader | None:
         persistent=persistent,
         batch_size=between(entry.get("batch_size"), 1, _MOST_COUNT),
         iterable=entry.get("iterable") is True,
+        remade=entry.get("remade") is True,
         **_place(entry),
     )
 

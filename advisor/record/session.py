@@ -294,7 +294,7 @@ class Session:
         if self._steps.unit == OPTIMIZER:
             # Ranks would not choose alike.
             ranks = torch.distributed.is_available() and torch.distributed.is_initialized()
-            return self._steps.follows and not self.options.stop and not ranks
+            return self._steps.follows and not ranks
         return self._steps.unit in (CALLS, TURNS) or not self.options.stop
 
     def _keep(self) -> None:
@@ -302,9 +302,11 @@ class Session:
         self._write()
         self._passes.discard()
         self._kept, self._kept_at = self._passes, time.monotonic()
+        if self.options.stop:
+            return
         if self._steps is not None and self._steps.unit == OPTIMIZER:
             self._hooks.rest()
-        elif not self.options.stop:
+        else:
             self._hooks.forget_calls()  # no more calls are counted
 
     def _wait_on(self) -> None:
@@ -312,7 +314,11 @@ class Session:
         if self._kept is not self._passes:
             self._finish()
         elif self._steps is not None and self._steps.unit == OPTIMIZER:
-            self._hooks.rest()  # the training went on, after all
+            # The training goes on: it is what the program is for.
+            if self.options.stop:
+                self._end_quietly()
+            else:
+                self._hooks.rest()
         elif self.options.stop:
             self._more += 1
             if self._more >= _ENOUGH[0] and time.monotonic() - self._kept_at >= _ENOUGH[1]:

@@ -6,12 +6,16 @@ import sys
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from msgspec.structs import replace
+
 from advisor.reading.program_settings import Autocast, Compiled, Loader, Optimizer
 from advisor.record.batches import Batches
 from advisor.record.places import caller
 from advisor.record.workers import Workers
 
 _MOST = 64
+_REMADE = 3
+"""Loaders made at one place, each iterated once, from which on the program makes one for each pass: two may be for two datasets."""
 _ITERABLE = 1
 """Kind of dataset by which torch names one that yields its samples."""
 
@@ -23,6 +27,8 @@ class Settings:
         self._places: WeakKeyDictionary[Any, tuple[str, int]] = WeakKeyDictionary()
         self._loader_of: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
         self._loaders: dict[int, Loader] = {}
+        self._passes: WeakKeyDictionary[Any, int] = WeakKeyDictionary()  # iterators made, by loader
+        self._iterated: dict[tuple[str, int], list[int]] = {}  # by place: loaders that were iterated, most passes over one
         self._optimizers: dict[int, Optimizer] = {}
         self._autocast: dict[Autocast, None] = {}
         self._compiled: dict[Compiled, None] = {}
@@ -36,6 +42,12 @@ class Settings:
     def iterates(self, iterator: Any, loader: Any) -> None:
         """Note the iterator of a loader."""
         self._loader_of[iterator] = loader
+        place = self._places.get(loader)
+        if place is not None and (place in self._iterated or len(self._iterated) < _MOST):
+            passes = self._passes[loader] = self._passes.get(loader, 0) + 1
+            counted = self._iterated.setdefault(place, [0, 0])
+            counted[0] += passes == 1
+            counted[1] = max(counted[1], passes)
         self.workers.starts(int(getattr(loader, "num_workers", 0) or 0))
 
     def batch(self, iterator: Any) -> None:
@@ -60,6 +72,10 @@ class Settings:
             file=file,
             line=line,
         )
+
+    def _remade(self, place: tuple[str, int]) -> bool:
+        made, most = self._iterated.get(place, (0, 0))
+        return made >= _REMADE and most == 1
 
     def stepped(self, optimizer: Any) -> None:
         """Note an optimizer that took a step."""
@@ -107,7 +123,9 @@ class Settings:
     def summary(self) -> dict[str, Any]:
         """Return the collected fields of :class:`advisor.reading.program_settings.Recorded`."""
         return {
-            "loaders": tuple(self._loaders.values()),
+            "loaders": tuple(
+                replace(loader, remade=self._remade((loader.file, loader.line))) for loader in self._loaders.values()
+            ),
             "optimizers": tuple(self._optimizers.values()),
             "autocast": tuple(self._autocast),
             "compiled": tuple(self._compiled),

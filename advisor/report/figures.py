@@ -435,10 +435,20 @@ def price(finding: Finding, summary: Summary | None, others: Sequence[Finding] =
 
 
 def gain(finding: Finding, others: Sequence[Finding]) -> str:
-    """Return the saving in short: ``21.0 to 28.1 ms (17.4 to 23.2 %)``, what leaves none, or ``unpriced``."""
+    """Return the saving in short: ``21.0 to 28.1 ms (17.4 to 23.2 %)``, or what is known instead of one."""
     if finding.after is not None:
         return nothing_left(finding, others)
-    return "{} ({})".format(*_range(finding.saving)) if finding.saving else "unpriced"
+    return "{} ({})".format(*_range(finding.saving)) if finding.saving else unpriced(finding, others)
+
+
+def unpriced(finding: Finding, others: Sequence[Finding]) -> str:
+    """Return what is known of a finding without a saving; *others* are all findings, in their order."""
+    if finding.cost_ms:
+        return f"takes {milliseconds(finding.cost_ms)}, saving not known"
+    for index, other in enumerate(others, 1):
+        if finding.category == other.category == "data-loading" and other.cost_ms:
+            return f"part of {index}"
+    return "costs no time of its own"
 
 
 def gained_share(finding: Finding, others: Sequence[Finding]) -> str:

@@ -33,6 +33,14 @@ _LOADS = re.compile(r"^<built-in function loads>$")
 _ITERATOR = re.compile(r"torch/utils/data/dataloader\.py\(\d+\): __iter__$")
 # Seeding a new iterator and its sampler takes a few operators; a training step takes more.
 _RESTART_OPS = 20
+# What it takes is these, besides: the more, the more often the sampler draws.
+_DRAWING = frozenset(
+    f"aten::{name}"
+    for name in (
+        "empty", "random_", "item", "_local_scalar_dense", "randperm", "scalar_tensor", "resize_", "resolve_conj", "resolve_neg",
+        "set_",
+    )
+)  # fmt: skip
 GRAPH = re.compile(r"^(?:cuda|hip|cu)GraphLaunch")
 _SCALAR_OPS = frozenset(
     f"aten::{name}"
@@ -158,10 +166,11 @@ def _first_of_new_workers(recording: Recording, waits: Waits) -> Bools:
     linked = recording.work.launch
     launched = np.sort(host.start[linked[linked >= 0]])
     pair &= np.searchsorted(launched, waits.end[:-1]) == np.searchsorted(launched, waits.start[1:])
+    draws = np.array([name in _DRAWING for name in recording.names], np.bool_) if pair.any() else first
     for at in np.flatnonzero(pair).tolist():
         between = slice(nodes[at] + 1, nodes[at + 1])
         ops = (host.group[between] == OP) & (host.start[between] >= waits.end[at])
-        first[at + 1] = ops.sum() <= _RESTART_OPS
+        first[at + 1] = (ops & ~draws[host.name[between]]).sum() <= _RESTART_OPS
     return first
 
 

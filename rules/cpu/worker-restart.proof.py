@@ -39,6 +39,11 @@ def quick_to_start() -> TraceBuilder:
     return epochs(6_000)
 
 
+@fires(fix="Make the loader once, before the loop, and keep its workers")
+def a_loader_of_each_pass() -> TraceBuilder:
+    return epochs().ran_with(loaders=(Loader(workers=2, remade=True),) * 2)
+
+
 @quiet
 def an_evaluation_between_two_waits() -> TraceBuilder:
     return epochs(between=True)

@@ -53,6 +53,11 @@ def with_the_making_of_the_iterator() -> TraceBuilder:
     return epochs(made_ms=30)
 
 
+@fires(fix="Make the loader once, before the loop, and keep its workers")
+def a_loader_of_each_pass() -> TraceBuilder:
+    return epochs().ran_with(loaders=(Loader(workers=2, remade=True),) * 2)
+
+
 @quiet
 def workers_that_stay() -> TraceBuilder:
     b = TraceBuilder(host_us=0, latency_us=0)

@@ -194,6 +194,22 @@ def test_without_stacks_the_making_of_the_iterator_is_not_known(tmp_path: Path) 
     assert rows["dur_ns"].tolist() == [700_000, 500_000, 700_000, 700_000]
 
 
+def test_a_sampler_that_draws_much_is_no_training(tmp_path: Path) -> None:
+    """torch 2.13 with shuffle=True: 24 operators between the two waits, and four of the program's own."""
+    b = fast()
+    with b.step():
+        with b.loader(us=700, workers=2):
+            pass
+        for name in ["aten::randperm", "aten::empty", "aten::resize_", "aten::resolve_conj"] * 6 + ["aten::add"] * 4:
+            with b.op(name, us=5):
+                pass
+        with b.loader(us=900, workers=2):
+            pass
+        with b.op("aten::mm", us=1000):
+            b.kernel("gemm", us=1000)
+    assert trace_of(b, tmp_path).loader["restart"].tolist() == [True, True]
+
+
 def test_a_step_of_two_batches_is_no_restart(tmp_path: Path) -> None:
     b = fast()
     for _ in range(2):

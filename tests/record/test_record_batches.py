@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
-from support.recording import needs_torch
+from support.recording import needs_torch, record_script
 
 pytestmark = needs_torch
 
@@ -142,3 +145,17 @@ def test_features_that_only_look_padded(what: str) -> None:
     found = summary(batch, batch)
     assert found["feature_padding"] == 0
     assert found["feature_longest"] == found["feature_width"]
+
+
+@pytest.mark.parametrize(("remade", "loop"), [(True, "for _ in range(20): one_pass(make())"), (False, "same = make()\nfor _ in range(20): one_pass(same)")])
+def test_a_loader_made_for_each_pass_is_told(tmp_path: Path, remade: bool, loop: str) -> None:
+    script = (
+        "import torch\nfrom torch.utils.data import DataLoader\n"
+        "model = torch.nn.Linear(4, 1)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.0)\n"
+        "def make():\n    return DataLoader(torch.ones(8, 4), batch_size=4)\n"
+        "validation = make(); list(validation)\n"
+        "def one_pass(loader):\n    for x in loader:\n        model(x).sum().backward()\n        optimizer.step()\n" + loop
+    )
+    record_script(script, tmp_path)
+    settings = json.loads(gzip.decompress((tmp_path / "job.trace.json.gz").read_bytes()))["advisor"]
+    assert [loader.get("remade", False) for loader in settings["loaders"]] == [remade] * len(settings["loaders"])

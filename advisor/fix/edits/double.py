@@ -56,8 +56,12 @@ _FLOATS = (
     "exponential",
     "beta",
     "gamma",
+    "zeros",
+    "ones",
+    "hypot",
 )
 _KEEPING = ("tanh", "exp", "log", "sqrt", "sin", "cos", "log1p", "expm1", "mean", "std", "var")
+_JOINING = ("concatenate", "stack", "hstack", "vstack", "column_stack")
 _SHAPING = ("reshape", "copy", "transpose", "ravel", "flatten", "squeeze", "clip", "T")
 
 
@@ -83,7 +87,13 @@ def _is_float(source: Source, value: cst.BaseExpression, seen: set[str]) -> bool
         name = value.func.attr.value
         if name in _FLOATS or name in _KEEPING:
             return True
+        if name in _JOINING and value.args:
+            joined = value.args[0].value
+            parts = joined.elements if isinstance(joined, cst.List | cst.Tuple) else ()
+            return any(_is_float(source, part.value, seen) for part in parts)
         return name in _SHAPING and _is_float(source, value.func.value, seen)
+    if isinstance(value, cst.Call) and isinstance(value.func, cst.Name):
+        return any(_is_float(source, one, seen) for one in source.returned(value.func.value))
     return False
 
 

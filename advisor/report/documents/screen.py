@@ -376,10 +376,7 @@ def saving(finding: Finding, others: Sequence[Finding]) -> str:
     """Return ``saves 22–44 ms (27–55 %)``; what is known instead where nothing is promised."""
     if finding.saving is None:
         if not finding.cost_ms:
-            for index, other in enumerate(others, 1):
-                if finding.category == other.category == "data-loading" and other.cost_ms:
-                    return f"part of {index}"
-            return "costs no time of its own"
+            return figures.unpriced(finding, others)
         return f"takes {duration(finding.cost_ms)} ({share(finding.cost_share)} %), saving not known"
     return f"saves {finding.saving}"
 
