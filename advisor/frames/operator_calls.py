@@ -32,8 +32,8 @@ SCHEMA = Schema(
                 "is inside another operator; else 0"),
         flag("native", "runs in the own loop of an operator of torch's of 1 ms or more (a recurrent layer, unique), or in its "
              "backward"),
-        flag("prepares", "it, or the operator around it, sorts, removes duplicates, counts, builds a sparse tensor, measures "
-             "distances of all pairs, decomposes, inverts or solves"),
+        flag("prepares", "it, or the operator around it, sorts whole numbers, removes duplicates, counts, builds a sparse tensor, "
+             "measures distances of all pairs, decomposes, inverts or solves"),
         flag("differentiated", "of it, or of the operator around it, a gradient was computed: it depends on parameters, or on a "
              "batch that needs one"),
         flag("node", "is a node of autograd's graph, or the engine's call of one: what runs inside is not its own time"),
@@ -70,6 +70,9 @@ _REDUCES = re.compile(
 )
 """Operators of statistics and metrics, and what leads to them. No norms: gradients are clipped by them."""
 _ELEMENT = re.compile(r"^aten::(?:select|item|_local_scalar_dense|is_nonzero|unbind|index_put_|fill_|as_strided)$")
+_ORDERS = re.compile(r"^aten::(?:sort|argsort|msort)$")
+_SCORES = re.compile(rb'^\["(?:float|double|c10::Half|c10::BFloat16)"')
+"""Types of an operator's inputs, as they are recorded, of which the first is a tensor of numbers with a point."""
 _PREPARES = re.compile(
     r"^aten::(?:_unique2?|unique_(?:dim|consecutive)|sort|argsort|msort|nonzero|histc|bincount|_?coalesce|sparse_coo_tensor"
     r"|_?to_sparse(?:_csr|_csc|_coo)?|_?cdist|cdist_forward|pdist|inverse|cholesky(?:_inverse|_solve)?|svd|qr|pinverse|matrix_exp"
@@ -102,7 +105,7 @@ def build(context: Context) -> pd.DataFrame:
         "numbered": _numbered(context, rows),
         "python_ns": summed(behind, context.ledger.dur_ns[at], len(rows)),
         "native": _native(context, rows),
-        "prepares": np.array([_PREPARES.match(name) is not None for name in context.names], np.bool_)[outermost],
+        "prepares": _prepares(context, around),
         "differentiated": differentiated,
         "trails": _trails(context, rows, differentiated),
         "reduces": np.array([_REDUCES.match(name) is not None for name in context.names], np.bool_)[outermost],
@@ -115,6 +118,19 @@ def build(context: Context) -> pd.DataFrame:
         "element_share": _element_share(context, rows, length, element),
     }
     return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
+
+
+def _prepares(context: Context, around: Ints) -> Bools:
+    """Flag what prepares data, by the operators that Python called; numbers with a point are scores, which a step computes anew."""
+    name = context.recording.host.name[around]
+    found: Bools = np.array([_PREPARES.match(each) is not None for each in context.names], np.bool_)[name]
+    orders = np.array([_ORDERS.match(each) is not None for each in context.names], np.bool_)[name] & found
+    if orders.any():
+        types = context.op_column(around[orders], "types")
+        raws = context.recording.recorded.raws
+        scores = {code for code in distinct(types).tolist() if 0 <= code < len(raws) and _SCORES.match(raws[code])}
+        found[orders] &= ~np.isin(types, sorted(scores))
+    return found
 
 
 def _trails(context: Context, rows: Ints, differentiated: Bools) -> Bools:

@@ -19,6 +19,8 @@ _SMALL = 1 << 16
 _NARROWEST, _MOST_ELEMENTS, _MOST_TENSORS, _DEEPEST = 16, 1 << 22, 16, 3
 _FEWEST_FRAMES, _FEATURES, _LOOKED_AT = 24, 8, 1 << 20
 """Frames from which on features are taken to have a time; features of a frame, and numbers of a batch, that are looked at."""
+_FEWEST_ROWS = 8
+"""Rows of the one batch that a call shows, from which on what they are filled up to is no chance."""
 _MOSTLY, _DENSE = 0.9, 0.8
 """Rows that begin with something else than padding, and frames of their real part that are: an image's border is on both sides,
 and what is sparse holds zeros throughout."""
@@ -35,13 +37,32 @@ class Rows:
 
 @dataclass
 class Batches:
-    """Facts of batches; :meth:`look` is given each until there are enough."""
+    """Facts of batches; :meth:`look` is given each until there are enough.
+
+    Of a program that makes its batches without a loader, :meth:`look_at_call` is given what a model is called with.
+    """
 
     rows: list[Rows] = field(default_factory=list)
     frames: list[Rows] = field(default_factory=list)
     ignored: list[float] = field(default_factory=list)
     seen: int = 0
     enough: bool = False
+    by_calls: bool = False
+
+    def look_at_call(self, torch: Any, inputs: Any) -> None:
+        """Note what a module is called with, where no loader's batch was seen: the first that holds rows stands for all."""
+        if self.seen or self.by_calls:
+            return
+        try:
+            found = [tensor for tensor in _whole_numbers(torch, inputs) if _has_rows(tensor)]
+            features = _features(torch, inputs)
+            rows = [row for tensor in found if (row := _rows(torch, tensor)).padding > 0]
+            frames = [] if features is None or len(features) < _FEWEST_ROWS else [_frames(torch, features)]
+        except Exception:  # noqa: BLE001  (as below)
+            return
+        self.by_calls = bool(found) or features is not None
+        self.rows = rows[:1] if len(rows) == len(found) else []
+        self.frames = [row for row in frames if row.padding > 0]
 
     def look(self, torch: Any, batch: Any) -> None:
         """Note what the batch holds; what cannot be read is left out."""
@@ -82,7 +103,7 @@ class Batches:
     def _padded(self, rows: list[Rows]) -> tuple[int | None, int | None, float | None]:
         """Width, longest row and share of padding, of batches alike; None where they are not."""
         widths = {row.width for row in rows}
-        if len(widths) != 1 or not _BATCHES <= self.seen == len(rows):
+        if len(widths) != 1 or not (self.by_calls or _BATCHES <= self.seen == len(rows)):
             return None, None, None
         longest = math.ceil(sum(row.longest for row in rows) / len(rows))
         return widths.pop(), longest, round(sum(row.padding for row in rows) / len(rows), 4)
@@ -109,6 +130,11 @@ def _whole_numbers(torch: Any, batch: Any) -> Iterator[Any]:
             and tensor.numel() <= _MOST_ELEMENTS
         ):
             yield tensor
+
+
+def _has_rows(tensor: Any) -> bool:
+    """Tell a tensor that is a batch of rows, of tokens or the like."""
+    return tensor.dim() == 2 and tensor.shape[1] >= _NARROWEST and len(tensor) >= _FEWEST_ROWS
 
 
 def _rows(torch: Any, tensor: Any) -> Rows:

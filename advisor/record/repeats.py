@@ -59,13 +59,17 @@ class Repeats:
     """Watches calls of modules from :meth:`start` to :meth:`stop`; ``found`` are the places of those that compute again.
 
     ``singles`` are the places of those that could be one call. Both are None before that, and where to compare them took too
-    long or this torch cannot tell a backward pass. *batches* tells how many batches of a loader there were.
+    long or this torch cannot tell a backward pass. *batches* tells how many batches of a loader there were; *look* is shown what the
+    outermost modules are called with.
     """
 
-    def __init__(self, torch: Any, batches: Callable[[], int] = int) -> None:
+    def __init__(
+        self, torch: Any, batches: Callable[[], int] = int, look: Callable[[Any, Any], None] | None = None
+    ) -> None:
         self.found: tuple[Repeat, ...] | None = None
         self.singles: tuple[Single, ...] | None = None
         self._torch = torch
+        self._look = look
         self._original: Any = None
         self._replacement: Any = None
         self._calls: list[_Call] = []
@@ -152,6 +156,8 @@ class Repeats:
         began = time.perf_counter()
         call = _Call(type(module).__name__, caller(frame), self._running[-1] if self._running else -1)
         call.key = self._key(module, args, options)
+        if self._look is not None and not self._running:
+            self._look(self._torch, (args, options))
         with suppress(Exception):  # a module or value of a kind that nobody thought of must not end the program
             self._groups.enter(call, module, (args, options), frame)
         self._running.append(len(self._calls))

@@ -227,7 +227,10 @@ class Session:
             and not torch.cuda.is_initialized()
         ):
             steps = self._steps
-            self._repeats = Repeats(torch, lambda: steps.count(BATCHES) if steps is not None else 0)
+            batches = self._settings.batches
+            self._repeats = Repeats(
+                torch, lambda: steps.count(BATCHES) if steps is not None else 0, batches.look_at_call
+            )
             self._repeats.start()
 
     def _around(self, own: bool) -> None:

@@ -159,3 +159,68 @@ def test_a_loader_made_for_each_pass_is_told(tmp_path: Path, remade: bool, loop:
     record_script(script, tmp_path)
     settings = json.loads(gzip.decompress((tmp_path / "job.trace.json.gz").read_bytes()))["advisor"]
     assert [loader.get("remade", False) for loader in settings["loaders"]] == [remade] * len(settings["loaders"])
+
+
+def called(*inputs: Any) -> dict[str, Any]:
+    import torch
+
+    from advisor.record.batches import Batches
+
+    facts = Batches()
+    for given in inputs:
+        facts.look_at_call(torch, given)
+    return facts.summary()
+
+
+def test_what_a_model_is_called_with_tells_where_there_is_no_loader() -> None:
+    found = called(((words(9, 12, 5, 8, 3, 7, 4, 6),), {}))
+    # 160 places, of which 54 are words.
+    assert (found["batch_width"], found["batch_longest"], found["padding_share"]) == (20, 12, round(1 - 54 / 160, 4))
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        (9, 12, 5, 8, 3, 7, 4),  # too few rows
+        (20, 20, 20, 20, 20, 20, 20, 20),
+    ],
+)
+def test_few_rows_or_full_ones_tell_nothing(lengths: tuple[int, ...]) -> None:
+    assert called(((words(*lengths),), {}))["batch_width"] is None
+
+
+def test_the_first_call_that_holds_rows_counts_alone() -> None:
+    import torch
+
+    full, padded = words(20, 20, 20, 20, 20, 20, 20, 20), words(9, 12, 5, 8, 3, 7, 4, 6)
+    assert called(((full,), {}), ((padded,), {}))["batch_width"] is None
+    # A loss that was given labels alone is none.
+    assert called(((torch.zeros(8), torch.zeros(8, dtype=torch.long)), {}), ((padded,), {}))["batch_width"] == 20
+
+
+def test_batches_of_a_loader_count_before_calls() -> None:
+    import torch
+
+    from advisor.record.batches import Batches
+
+    facts = Batches()
+    for _ in range(2):
+        facts.look(torch, words(20, 20, 20, 20, 20, 20, 20, 20))
+    facts.look_at_call(torch, ((words(9, 12, 5, 8, 3, 7, 4, 6),), {}))
+    assert facts.summary()["padding_share"] == 0.0
+
+
+def test_a_program_without_a_loader_is_told_of_its_padding(tmp_path: Path) -> None:
+    script = (
+        "import torch\nfrom torch import nn\n"
+        "model = nn.Sequential(nn.Embedding(50, 4), nn.Flatten(), nn.Linear(96, 1))\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "for step in range(20):\n"
+        "    ids = torch.zeros(8, 24, dtype=torch.long)\n"
+        "    for row in range(8): ids[row, : 3 + row] = torch.arange(1, 4 + row)\n"
+        "    model(ids).sum().backward()\n    optimizer.step()\n    optimizer.zero_grad()\n"
+    )
+    record_script(script, tmp_path)
+    settings = json.loads(gzip.decompress((tmp_path / "job.trace.json.gz").read_bytes()))["advisor"]
+    assert (settings["batch_width"], settings["batch_longest"]) == (24, 10)
+    assert settings["padding_share"] == round(1 - 52 / 192, 4)

@@ -29,7 +29,7 @@ from advisor.frames.patterns.repeats import repeated_copies, repeated_rows
 from advisor.frames.patterns.sampling import sampled_on_host
 from advisor.frames.patterns.separate_layers import separate_layers
 from advisor.frames.patterns.shifted import shifted_buffers
-from advisor.frames.patterns.sorts import full_sorts, quantile_sorts
+from advisor.frames.patterns.sorts import full_sorts, quantile_sorts, rank_sorts
 from advisor.frames.patterns.training_mode import training_mode
 from advisor.frames.patterns.transfer import created_on_host, sent_back_and_forth
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree, join, spread
@@ -60,6 +60,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     long_convolutions,
     full_sorts,
     quantile_sorts,
+    rank_sorts,
     repeated_slices,
     pairwise,
     repeated_copies,

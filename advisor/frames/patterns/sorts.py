@@ -1,4 +1,4 @@
-"""Full sorts of which the program then takes a few places: the first k, the last k, or one in the middle.
+"""Full sorts of which the program then takes a few places: the first k, the last k, one in the middle, or where one row stands.
 
 A sort of n numbers compares about n log2 n times. The k largest of them take one pass and a sort of k (a selection), which is what
 torch.topk, kthvalue and median do. On two cores under torch 2.13 with n from 64 to 1,000,000 topk took, of the time of the sort,
@@ -25,6 +25,8 @@ _PLACES = frozenset({"aten::slice", "aten::narrow", "aten::select"})
 _HANDED_ON = frozenset({"aten::flip", "aten::contiguous", "aten::clone", "aten::to", "aten::expand_as"})
 _INDICES, _UNKNOWN = "long int", "TensorList"
 _LEAST, _MOST = 64, 20_000
+_COUNTED = 0.9
+"""Part of an argsort's time that counting the larger values spares."""
 _WIDEST = 4
 _NODES, _OPERATORS = 800, 48
 """The reach behind a sort in which its result is looked for: nodes of the forest, and operators that Python calls."""
@@ -80,6 +82,50 @@ def full_sorts(tree: Tree) -> Occurrences | None:
         spared(*one[:2], selected=one[2]) for one in zip(length.tolist(), read.tolist(), middle.tolist(), strict=True)
     ]
     return _occurrences(tree, "full-sort", nodes, nodes, length, read, part)
+
+
+def rank_sorts(tree: Tree) -> Occurrences | None:
+    """One row per argsort on the CPU of whose order the program asks nothing but where one place of each row came to stand.
+
+    The comparison of the order with a number a row tells it. ``length`` is what it sorts; the part that is spared is
+    :data:`_COUNTED`: the rank is one more than how many values are larger, which is one pass.
+    """
+    host = tree.host
+    nodes = _sorts(tree)
+    nodes = nodes[tree.codes_of("aten::argsort".__eq__)[host.name[nodes]] & ~_within(tree, nodes)]
+    if not 0 < len(nodes) <= _MOST:
+        return None
+    sorted_ = [
+        _sorted(tree, *key)
+        for key in zip(
+            tree.dims(nodes).tolist(),
+            tree.context.op_column(nodes, "concrete").tolist(),
+            host.name[nodes].tolist(),
+            strict=True,
+        )
+    ]
+    nodes = nodes[np.array([one is not None for one in sorted_], np.bool_)]
+    kinds = [one for one in sorted_ if one is not None]
+    if not len(nodes):
+        return None
+    row, behind = _behind(tree, nodes)
+    use, _ = _uses(tree, row, kinds, behind)
+    whole = np.flatnonzero(np.isin(use, (INDICES, OF_INDICES)))
+    asked = np.array([_asks(tree, *kinds[row[at]], int(behind[at])) for at in whole.tolist()], np.bool_)
+    ranks = (summed(row[whole], 1, len(nodes)) > 0) & (summed(row[whole], (~asked).astype(np.int64), len(nodes)) == 0)
+    length = np.array([shape[dim] for shape, dim in kinds], np.int64)[ranks]
+    nodes = nodes[ranks]
+    return _occurrences(tree, "rank-sort", nodes, nodes, length, np.ones(len(nodes), np.int64), [_COUNTED] * len(nodes))
+
+
+def _asks(tree: Tree, shape: Shape, dim: int, node: int) -> bool:
+    """Tell whether an operator compares an order with one number a row."""
+    at = np.array([node])
+    if tree.context.names[tree.host.name[node]] not in ("aten::eq", "aten::__eq__"):
+        return False
+    operands = tree.shapes.operands(int(tree.dims(at)[0]))
+    one = (*shape[:dim], 1, *shape[dim + 1 :])
+    return len(operands) > 1 and operands[0] == shape and operands[1] in (one, one[dim:], (1,) * len(shape))
 
 
 def quantile_sorts(tree: Tree) -> Occurrences | None:
