@@ -59,8 +59,8 @@ class Repeats:
     """Watches calls of modules from :meth:`start` to :meth:`stop`; ``found`` are the places of those that compute again.
 
     ``singles`` are the places of those that could be one call. Both are None before that, and where to compare them took too
-    long or this torch cannot tell a backward pass. *batches* tells how many batches of a loader there were; *look* is shown what the
-    outermost modules are called with.
+    long or this torch cannot tell a backward pass. *batches* tells how many batches of a loader there were; *look* is shown
+    what the outermost modules are called with.
     """
 
     def __init__(

@@ -147,7 +147,13 @@ def test_features_that_only_look_padded(what: str) -> None:
     assert found["feature_longest"] == found["feature_width"]
 
 
-@pytest.mark.parametrize(("remade", "loop"), [(True, "for _ in range(20): one_pass(make())"), (False, "same = make()\nfor _ in range(20): one_pass(same)")])
+@pytest.mark.parametrize(
+    ("remade", "loop"),
+    [
+        (True, "for _ in range(20): one_pass(make())"),
+        (False, "same = make()\nfor _ in range(20): one_pass(same)"),
+    ],
+)
 def test_a_loader_made_for_each_pass_is_told(tmp_path: Path, remade: bool, loop: str) -> None:
     script = (
         "import torch\nfrom torch.utils.data import DataLoader\n"

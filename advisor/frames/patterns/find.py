@@ -14,6 +14,7 @@ from advisor.frames.patterns.constant_matrix import constant_products
 from advisor.frames.patterns.convolution import biased_convolutions
 from advisor.frames.patterns.dense_embedding import dense_embeddings
 from advisor.frames.patterns.enlarged import enlarged
+from advisor.frames.patterns.expanded import expanded_copies
 from advisor.frames.patterns.experts import dense_experts
 from advisor.frames.patterns.generation import copied_cache, without_cache
 from advisor.frames.patterns.late_pick import late_picks
@@ -61,6 +62,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     full_sorts,
     quantile_sorts,
     rank_sorts,
+    expanded_copies,
     repeated_slices,
     pairwise,
     repeated_copies,

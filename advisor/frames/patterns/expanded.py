@@ -1,0 +1,98 @@
+"""Operators on copies: a tensor is expanded to the batch, and then each of its equal copies is computed with.
+
+An expanded dimension has the stride 0. What works on each element, or on each matrix of a batch, gives equal results for equal
+inputs: computed before it is expanded, it takes the time of one copy.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+
+from advisor.frames.patterns.dense_embedding import MILLION
+from advisor.frames.patterns.operands import worked
+from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree
+from advisor.timeline.calls import FORWARD
+
+_ELEMENTS = re.compile(
+    r"^aten::(?:add|sub|rsub|mul|div|true_divide|floor_divide|remainder|pow|square|sqrt|rsqrt|exp|expm1|exp2|log|log1p|log2|log10"
+    r"|sigmoid|log_sigmoid|tanh|relu6?|gelu|silu|elu|leaky_relu|softplus|hardtanh|sin|cos|tan|atan|atan2|neg|abs|reciprocal|round"
+    r"|floor|ceil|sign|clamp|clamp_min|clamp_max|clip|where|masked_fill|maximum|minimum|eq|ne|lt|le|gt|ge|logical_\w+|nan_to_num"
+    r"|lerp|addcmul|addcdiv|erf|erfinv|logit|lgamma|digamma|isclose|isnan|isfinite|softmax|log_softmax)$"
+)
+_MATRICES = re.compile(
+    r"^aten::(?:tril|triu|inverse|cholesky|cholesky_inverse|svd|qr|pinverse|matrix_exp|bmm|logdet|det|slogdet"
+    r"|linalg_(?:inv|inv_ex|svd|svdvals|eigh?|eigvalsh?|qr|lu|lu_factor|cholesky|cholesky_ex|pinv|matrix_exp|matrix_power|det"
+    r"|slogdet|solve|solve_ex|solve_triangular))$"
+)
+"""Operators on the last two dimensions: the others are a batch."""
+_LEAST = 4
+"""Copies from which on they are counted."""
+_MOST = 200_000
+
+
+def expanded_copies(tree: Tree) -> Occurrences | None:
+    """One row per operator on the CPU all of whose tensors are expanded along the same dimension.
+
+    ``repeats`` says how many equal copies it computes, and ``part`` what all but one of them take.
+    """
+    if not tree.context.cpu_program:
+        return None
+    host = tree.host
+    nodes = tree.outermost
+    nodes = nodes[host.attributes.phase[nodes] == FORWARD]
+    known = tree.codes_of(lambda name: _ELEMENTS.match(name) is not None or _MATRICES.match(name) is not None)
+    nodes = nodes[known[host.name[nodes]]]
+    if not 0 < len(nodes) <= _MOST:
+        return None
+    keys = np.stack([host.name[nodes], tree.dims(nodes), tree.context.op_column(nodes, "strides")], axis=1)
+    kinds, of = np.unique(keys, axis=0, return_inverse=True)
+    copies = np.array([_copies(tree, *kind) for kind in kinds.tolist()], np.int64)[of.ravel()]
+    nodes, copies = nodes[copies >= _LEAST], copies[copies >= _LEAST]
+    if not len(nodes):
+        return None
+    return Occurrences(
+        kind="expanded",
+        node=nodes,
+        begin=host.start[nodes],
+        end=host.end[nodes],
+        inside=NOTHING,
+        own=NOTHING,
+        ops=worked(tree, Pairs(np.arange(len(nodes)), nodes), backward=np.ones(len(nodes), np.bool_)),
+        figures={
+            "repeats": copies,
+            "part": np.rint((1 - 1 / copies) * MILLION).astype(np.int64),
+            "dims": tree.dims(nodes),
+        },
+        details=[tree.context.names[code].removeprefix("aten::") for code in host.name[nodes].tolist()],
+    )
+
+
+def _copies(tree: Tree, name: int, dims: int, strides: int) -> int:
+    """Return how often an operator computes the same, by the strides of its tensors; 1 where they differ, or are not known."""
+    inputs = tree.context.recording.recorded.inputs
+    try:
+        told = json.loads(bytes(inputs[strides])) if 0 <= strides < len(inputs) else None
+    except (ValueError, RecursionError):
+        return 1
+    operands = tree.shapes.operands(dims)
+    if not isinstance(told, list) or len(told) != len(operands):
+        return 1
+    tensors = []
+    for shape, steps in zip(operands, told, strict=True):
+        if not shape:
+            continue
+        if not isinstance(steps, list) or len(steps) != len(shape):
+            return 1
+        tensors.append(list(zip(shape, steps, strict=True))[::-1])
+    if not tensors:
+        return 1
+    first = 2 if _MATRICES.match(tree.context.names[name]) else 0
+    copies = 1
+    for at in range(first, max(map(len, tensors))):
+        along = [tensor[at] for tensor in tensors if at < len(tensor) and tensor[at][0] > 1]
+        if along and all(step == 0 for _, step in along):
+            copies *= int(along[0][0])
+    return copies
