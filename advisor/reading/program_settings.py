@@ -116,9 +116,9 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     the processor has, and ``event_ns`` is what the profiler took there for each operator that it recorded.
     ``peak_resident_bytes`` is the most memory that the process held until the recording's end, of ``memory_bytes``, the
     machine's or what its control group allows; ``unprofiled_growth_bytes`` is by how much what it held, on a GPU what was
-    allocated, grew in a step before the profiler began. Of the first batches ``batch_width`` is what rows of whole numbers are padded
-    to, ``batch_longest`` a batch's longest without padding (their mean), ``feature_width`` and ``feature_longest`` the same of
-    frames of features, and ``ignored_share`` the part of labels that are -100,
+    allocated, grew in a step before the profiler began. Of the first batches ``batch_width`` is what rows of whole numbers are
+    padded to, ``batch_longest`` a batch's longest without padding (their mean), ``feature_width`` and ``feature_longest`` the
+    same of frames of features, and ``ignored_share`` the part of labels that are -100,
     which a loss leaves out. ``waited_share`` is the part of the recorded steps in which the thread that waited most was ready to
     run and had no core, ``others_cores`` how many cores other programs took meanwhile. ``own_cores`` is how many
     the process took itself in these steps, ``workers_cores`` those that it started, and ``worker_lines`` is where a loader's

@@ -133,7 +133,7 @@ class Run:
     def measured(self, error: str, outside: Sequence[str]) -> Measured:
         """Return what was found, read back from the device."""
         from advisor.record.environment import usable_cores
-        from advisor.record.session import milliseconds
+        from advisor.record.stamps import milliseconds
 
         stamps = [*self._steps.stamps, *self._stamps]
         wall = milliseconds([stamp for stamp, _ in stamps])
@@ -256,7 +256,7 @@ def _figure(kept: Any) -> Figure:
 
 
 def _stamp() -> tuple[Any, float]:
-    from advisor.record.session import clock
+    from advisor.record.stamps import clock
 
     return clock(), time.process_time()
 

@@ -28,7 +28,9 @@ class Settings:
         self._loader_of: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
         self._loaders: dict[int, Loader] = {}
         self._passes: WeakKeyDictionary[Any, int] = WeakKeyDictionary()  # iterators made, by loader
-        self._iterated: dict[tuple[str, int], list[int]] = {}  # by place: loaders that were iterated, most passes over one
+        self._iterated: dict[
+            tuple[str, int], list[int]
+        ] = {}  # by place: loaders that were iterated, most passes over one
         self._optimizers: dict[int, Optimizer] = {}
         self._autocast: dict[Autocast, None] = {}
         self._compiled: dict[Compiled, None] = {}

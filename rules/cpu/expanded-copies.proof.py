@@ -11,7 +11,11 @@ Tensor = tuple[Sequence[int], Sequence[int]]
 
 
 def steps(
-    *tensors: Tensor, name: str = "aten::linalg_cholesky", us: float = 2000, shapes: bool = True, device: str | None = None
+    *tensors: Tensor,
+    name: str = "aten::linalg_cholesky",
+    us: float = 2000,
+    shapes: bool = True,
+    device: str | None = None,
 ) -> TraceBuilder:
     """Steps of 10 ms, of which an operator on *tensors* (shape and strides) takes *us*."""
     b = TraceBuilder(device, host_us=0, record_shapes=shapes)

@@ -17,7 +17,11 @@ def ranking(
     b = TraceBuilder(device, host_us=0, record_shapes=shapes)
     for _ in range(3):
         with b.step():
-            operands = {"shapes": [[ROWS, LENGTH], [], []], "dtypes": ["float", "Scalar", "Scalar"], "values": ["", "1", "True"]}
+            operands = {
+                "shapes": [[ROWS, LENGTH], [], []],
+                "dtypes": ["float", "Scalar", "Scalar"],
+                "values": ["", "1", "True"],
+            }
             with b.op(sort, **operands):
                 if device:
                     b.kernel("radixSortKVInPlace", us=100)

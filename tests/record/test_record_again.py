@@ -108,8 +108,12 @@ def test_calls_behind_a_short_fit_are_recorded(tmp_path: Path, fitted: int, opti
 
 
 @pytest.mark.parametrize(("fitted", "unit"), [(11, "calls"), (13, "calls"), (40, "optimizer")])
-def test_with_stop_a_training_is_recorded_that_goes_on_behind_its_recording(tmp_path: Path, fitted: int, unit: str) -> None:
-    script = HEAD.replace("{calls}", "0") + f"train({fitted})\n" + CALLS.replace("{calls}", "300") + "print('to the end')\n"
+def test_with_stop_a_training_is_recorded_that_goes_on_behind_its_recording(
+    tmp_path: Path, fitted: int, unit: str
+) -> None:
+    script = (
+        HEAD.replace("{calls}", "0") + f"train({fitted})\n" + CALLS.replace("{calls}", "300") + "print('to the end')\n"
+    )
     done = record_script(script, tmp_path, "--stop")
     assert recorded(tmp_path)[0] == unit
     assert "to the end" not in done.stdout

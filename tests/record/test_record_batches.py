@@ -160,7 +160,8 @@ def test_a_loader_made_for_each_pass_is_told(tmp_path: Path, remade: bool, loop:
         "model = torch.nn.Linear(4, 1)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.0)\n"
         "def make():\n    return DataLoader(torch.ones(8, 4), batch_size=4)\n"
         "validation = make(); list(validation)\n"
-        "def one_pass(loader):\n    for x in loader:\n        model(x).sum().backward()\n        optimizer.step()\n" + loop
+        "def one_pass(loader):\n    for x in loader:\n        model(x).sum().backward()\n        optimizer.step()\n"
+        + loop
     )
     record_script(script, tmp_path)
     settings = json.loads(gzip.decompress((tmp_path / "job.trace.json.gz").read_bytes()))["advisor"]

@@ -301,7 +301,11 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "model": nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(8, 4)), nn.ReLU()),
         "x": torch.rand(2, 8),
     },
-    "cpu/expanded-copies": lambda scope: {"covariance": torch.eye(3)[None] * 2, "mean": torch.rand(4, 3), "x": torch.rand(4, 3)},
+    "cpu/expanded-copies": lambda scope: {
+        "covariance": torch.eye(3)[None] * 2,
+        "mean": torch.rand(4, 3),
+        "x": torch.rand(4, 3),
+    },
     "cpu/rank-sort": lambda scope: {"scores": torch.rand(4, 8), "target": torch.tensor([0, 3, 7, 2])},
     "cpu/full-sort": lambda scope: {"distance": torch.rand(6, 8), "k": 3},
     "cpu/pairwise-intermediate": lambda scope: {"left": torch.rand(6, 8), "right": torch.rand(5, 8)},

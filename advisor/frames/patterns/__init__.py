@@ -35,8 +35,9 @@ SCHEMA = Schema(
              "unused-gradients (backward work behind the last gradient that an optimizer uses), unread-gradients (of parameters, "
              "in a program that updates none), dense-embedding (a gradient of "
              "all rows, of which few were read), long-convolution (computed directly), full-sort (on the CPU, of which few places "
-             "are read), rank-sort (on the CPU, whose order is compared with one number a row), expanded (on the CPU: an operator on "
-             "equal copies of a tensor), quantile-sort (on the CPU, inside of a quantile), repeated-slicing (each slice of a tensor has a gradient "
+             "are read), rank-sort (on the CPU, whose order is compared with one number a row), expanded (on the CPU: an operator "
+             "on equal copies of a tensor), quantile-sort (on the CPU, inside of a quantile), repeated-slicing (each slice of a "
+             "tensor has a gradient "
              "of the whole), pairwise (numbers of all pairs, on the CPU, that are summed), repeated-copy (on the CPU, of numbers "
              "that what takes them could take once), repeated-rows (on the CPU, that are put together for a layer), copied-buffer "
              "(on the CPU, to add a few rows), product-order (on the CPU, of matrices: two thin ones are multiplied out before a "
@@ -63,17 +64,20 @@ SCHEMA = Schema(
                 "repeated-backward: passes that run these nodes; rows that an unmerged-adapter multiplies; NULL for other kinds"),
         integer("length", "", "operators in one turn of a loop, or that ran again; experts that a token goes to; tokens "
                 "put behind a cache; no-cache: sequences; gradients that the backward pass stores; rows of an embedding; values "
-                "that a full-sort, a rank-sort or a quantile-sort puts in order; elements of the tensor of a repeated-slicing; pairwise: "
+                "that a full-sort, a rank-sort or a quantile-sort puts in order; elements of the tensor of a repeated-slicing; "
+                "pairwise: "
                 "numbers of a pair that are summed; repeated-rows: columns that the layer takes; copied-buffer: rows that are "
                 "new; inner dimension of a product-order; one-hot: classes; rows of a constant-matrix; nodes of a "
                 "repeated-backward that were run before; hidden state of an unrolled-cell; elements of a weight of "
                 "separate-layers; rank of an unmerged-adapter; NULL for other kinds"),
         real("part", "share", "of what it owns, what a fix spares at most: of a dense-embedding the rows that were not read, of a "
-             "long-convolution what Fourier transforms do not take, of a full-sort, a rank-sort or a quantile-sort what a selection does not, "
+             "long-convolution what Fourier transforms do not take, of a full-sort, a rank-sort or a quantile-sort what a "
+             "selection does not, "
              "of a repeated-slicing the time without the slices' own parts of their gradients, of repeated-rows what a layer for "
              "each part does not, of pairwise what a product does not, of a product-order or an enlarged what the other order does "
              "not, of a one-hot what a lookup does not, of a late-pick what is not taken, of an unrolled-cell what the whole layer "
-             "does not, of separate-layers what a batched product does not, of an expanded all copies but one; NULL for other kinds"),
+             "does not, of separate-layers what a batched product does not, of an expanded all copies but one; NULL for other "
+             "kinds"),
         integer("bytes", "bytes", "of what is copied, one way; of an attention's scores, on the CPU; NULL for other kinds"),
         integer("seq_len", "", "length of the rows that an attention's softmax runs over, of a cache that is copied; NULL where "
                 "unknown"),

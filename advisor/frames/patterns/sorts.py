@@ -111,15 +111,16 @@ def rank_sorts(tree: Tree) -> Occurrences | None:
     row, behind = _behind(tree, nodes)
     use, _ = _uses(tree, row, kinds, behind)
     whole = np.flatnonzero(np.isin(use, (INDICES, OF_INDICES)))
-    asked = np.array([_asks(tree, *kinds[row[at]], int(behind[at])) for at in whole.tolist()], np.bool_)
+    asked = np.array([_asks(tree, kinds[row[at]], int(behind[at])) for at in whole.tolist()], np.bool_)
     ranks = (summed(row[whole], 1, len(nodes)) > 0) & (summed(row[whole], (~asked).astype(np.int64), len(nodes)) == 0)
     length = np.array([shape[dim] for shape, dim in kinds], np.int64)[ranks]
     nodes = nodes[ranks]
     return _occurrences(tree, "rank-sort", nodes, nodes, length, np.ones(len(nodes), np.int64), [_COUNTED] * len(nodes))
 
 
-def _asks(tree: Tree, shape: Shape, dim: int, node: int) -> bool:
+def _asks(tree: Tree, kind: tuple[Shape, int], node: int) -> bool:
     """Tell whether an operator compares an order with one number a row."""
+    shape, dim = kind
     at = np.array([node])
     if tree.context.names[tree.host.name[node]] not in ("aten::eq", "aten::__eq__"):
         return False
