@@ -187,9 +187,7 @@ class Steps(Generic[Stamp]):
             return
         calls = self._calls[module] = self._calls.get(module, 0) + 1
         if self.loop is not None:
-            if any(turned for loop, turned in loops if loop == self.loop):
-                self._count(TURNS)
-                self._begin()
+            self._turn(loops)
             return
         if self.first_at is None:
             self.first_at = self._now()
@@ -206,6 +204,11 @@ class Steps(Generic[Stamp]):
             self._count(CALLS)
             if self.unit == CALLS and calls > self.skip:
                 self._begin()
+
+    def _turn(self, loops: Sequence[tuple[Hashable, bool]]) -> None:
+        if any(turned for loop, turned in loops if loop == self.loop):
+            self._count(TURNS)
+            self._begin()
 
     def _decide(self, loops: Sequence[tuple[Hashable, bool]]) -> None:
         """Choose the loop whose turns are the steps, or calls; nothing yet where an outer loop may still turn."""

@@ -81,20 +81,23 @@ def _is_float(source: Source, value: cst.BaseExpression, seen: set[str]) -> bool
         )
     if isinstance(value, cst.Subscript):
         return _is_float(source, value.value, seen)
-    if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
-        if any(arg.keyword is not None and arg.keyword.value == "dtype" for arg in value.args):
-            return False
-        name = value.func.attr.value
-        if name in _FLOATS or name in _KEEPING:
-            return True
-        if name in _JOINING and value.args:
-            joined = value.args[0].value
-            parts = joined.elements if isinstance(joined, cst.List | cst.Tuple) else ()
-            return any(_is_float(source, part.value, seen) for part in parts)
-        return name in _SHAPING and _is_float(source, value.func.value, seen)
-    if isinstance(value, cst.Call) and isinstance(value.func, cst.Name):
-        return any(_is_float(source, one, seen) for one in source.returned(value.func.value))
-    return False
+    return isinstance(value, cst.Call) and _returns_float(source, value, seen)
+
+
+def _returns_float(source: Source, call: cst.Call, seen: set[str]) -> bool:
+    """Tell a call that returns floats: of NumPy, or of a function of the file that does."""
+    if isinstance(call.func, cst.Name):
+        return any(_is_float(source, one, seen) for one in source.returned(call.func.value))
+    if not isinstance(call.func, cst.Attribute):
+        return False
+    if any(arg.keyword is not None and arg.keyword.value == "dtype" for arg in call.args):
+        return False
+    name = call.func.attr.value
+    if name in _JOINING and call.args:
+        joined = call.args[0].value
+        parts = joined.elements if isinstance(joined, cst.List | cst.Tuple) else ()
+        return any(_is_float(source, part.value, seen) for part in parts)
+    return name in _FLOATS or name in _KEEPING or (name in _SHAPING and _is_float(source, call.func.value, seen))
 
 
 def _doubles(source: Source) -> Iterator[Piece]:
