@@ -45,7 +45,9 @@ def rows(b: TraceBuilder, tmp_path: Path) -> list[dict[str, Any]]:
     return list(table[table["kind"] == "class-loop"].to_dict("records"))
 
 
-def loop(turn: Callable[[int], list[Op]], count: int = 10, *, before: list[Op] | None = None, idle: float = 0) -> TraceBuilder:
+def loop(
+    turn: Callable[[int], list[Op]], count: int = 10, *, before: list[Op] | None = None, idle: float = 0
+) -> TraceBuilder:
     """Run turns of operators of 100 us each between two others, with *idle* us of Python before each turn."""
     b = TraceBuilder(None, host_us=0)
     with b.step():

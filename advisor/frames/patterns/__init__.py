@@ -55,8 +55,9 @@ SCHEMA = Schema(
         integer("idle_ns", "ns", "idle time of the GPU that it owns: the host was busy with it, or waited in it; of a "
                 "repeated-slicing, unrolled-cell, separate-layers or class-loop on the CPU the Python that leads to its operators"),
         integer("repeats", "", "turns of a loop, of an unrolled-cell or of separate-layers; different turns of a class-loop; "
-                "experts of a layer; no-cache: tokens of a sequence that it computes; gradients that nothing uses, behind the last that is used, or unread; indices "
-                "that read an embedding; weights for an output of a convolution; places that are read of a full-sort; "
+                "experts of a layer; no-cache: tokens of a sequence that it computes; gradients that nothing uses, behind the last "
+                "that is used, or unread; indices that read an embedding; weights for an output of a convolution; "
+                "places that are read of a full-sort; "
                 "quantiles of a quantile-sort; slices of a repeated-slicing; "
                 "pairwise: how often what it is made of would go into it; repeated-copy: how often each number is in it; "
                 "copied-buffer: rows that are kept; one-hot: indices; columns that a constant-matrix multiplies; "
@@ -73,8 +74,8 @@ SCHEMA = Schema(
              "of a repeated-slicing the time without the slices' own parts of their gradients, of repeated-rows what a layer for "
              "each part does not, of pairwise what a product does not, of a product-order or an enlarged what the other order does "
              "not, of a one-hot what a lookup does not, of a late-pick what is not taken, of an unrolled-cell what the whole layer "
-             "does not, of separate-layers what a batched product does not, of a class-loop what a count or sum of each element once "
-             "does not; NULL for other kinds"),
+             "does not, of separate-layers what a batched product does not, of a class-loop what a count or sum of each element "
+             "once does not; NULL for other kinds"),
         integer("bytes", "bytes", "of what is copied, one way; of an attention's scores, on the CPU; NULL for other kinds"),
         integer("seq_len", "", "length of the rows that an attention's softmax runs over, of a cache that is copied; NULL where "
                 "unknown"),
