@@ -31,6 +31,8 @@ _COUNT, _PLACE, _HALVE = 8.0, 20.0, 7.0
 """ns an element of a count by label; of one by edges, and of each halving of the edges that it takes to find its bin."""
 _SUM, _PASS = (2.0, 4.0), (0.3, 4.0)
 """ns a number of a sum by group, and of a pass over what turns pick apart: forward alone, and with its gradient."""
+_RECORDED = 1_000.0
+"""ns of a recorded operator on the CPU that the recording takes, beyond the part by which it stretches the whole step."""
 _GPU_CALL, _GPU_BYTE = 10_000.0, 1 / 400
 
 
@@ -70,6 +72,7 @@ def class_loops(tree: Tree) -> Occurrences | None:
     time, inside, ops, python = _owned(tree, of, rows, count)
     late = np.bincount(rows[(rows >= 0) & (tree.context.phases(tree.context.op_rows) == BACKWARD)], minlength=count) > 0
     fix = np.array([_fix(items, loop, bool(one)) for loop, one in zip(loops, late, strict=True)], np.float64)
+    fix += _RECORDED * np.bincount(ops.row, minlength=count)
     part = np.maximum(1 - fix / np.maximum(time, 1), 0)
     first = items.nodes[[loop.told for loop in loops]]
     return Occurrences(
@@ -136,10 +139,9 @@ def _loop(items: Items, first: int, last: int, compared: Compared) -> _Loop | No
     turns = len(at) // width
     if _uses(items, low, high, compared) < _USED * turns:
         return None
-    classes, values = _classes(compared, chosen, width)
-    if compared.code[chosen[0]] < 0:
-        classes = turns
-    rounds = max(round(turns / classes), 1)
+    rounds = _rounds(compared, chosen, width) if compared.code[chosen[0]] >= 0 else 1
+    values = [compared.value[one] for one in chosen.tolist()]
+    classes = max(round(turns / rounds), 1)
     if _searches(values, rounds) or _changes(items, at, size) or _grows(items, low, high, compared):
         return None
     kept = low + np.flatnonzero(~foreign)
@@ -182,21 +184,21 @@ def _labels(items: Items, compared: Compared) -> bool:
     return {items.tree.context.names[code] for code in set(items.name[compared.at].tolist())} <= _EQUAL
 
 
-def _classes(compared: Compared, chosen: Ints, width: int) -> tuple[int, list[float]]:
-    """Number of different turns, told by the numbers that they compare with; and those of the main comparison in order."""
+def _rounds(compared: Compared, chosen: Ints, width: int) -> int:
+    """How often the loop runs over the same classes: as often as the turn that is most frequent, told by all its numbers."""
     latest: dict[int, int] = {}
     main = int(compared.group[chosen[0]])
-    seen: set[tuple[int, ...]] = set()
+    seen: Counter[tuple[int, ...]] = Counter()
     own: list[int] = []
     for group, code in zip(compared.group.tolist(), compared.code.tolist(), strict=True):
-        if group == main:
-            own.append(code)
-            if len(own) == width:
-                seen.add((*own, *(code for _, code in sorted(latest.items()))))
-                own = []
-        else:
+        if group != main:
             latest[group] = code
-    return max(len(seen), 1), [compared.value[one] for one in chosen.tolist()]
+            continue
+        own.append(code)
+        if len(own) == width:
+            seen[(*own, *(code for _, code in sorted(latest.items())))] += 1
+            own = []
+    return max(seen.values(), default=1)
 
 
 def _searches(values: list[float], rounds: int) -> bool:

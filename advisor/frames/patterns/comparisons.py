@@ -174,7 +174,7 @@ def _taken_apart(items: Items, at: Ints) -> bool:
     for place in range(low, int(at[1])):
         name, shapes = names[items.name[place]], items.shapes(place)
         if name == "aten::unbind" and shapes and len(shapes[0]) == 1 and shapes[0][0] >= LEAST:
-            return place < at[0]
+            return bool(place < at[0])
         if name == "aten::select" and place > at[0] - 4 and shapes and len(shapes[0]) == 1:
             other: bool = shapes[:1] != whole
             return other
