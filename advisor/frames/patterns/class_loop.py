@@ -31,8 +31,6 @@ _COUNT, _PLACE, _HALVE = 8.0, 20.0, 7.0
 """ns an element of a count by label; of one by edges, and of each halving of the edges that it takes to find its bin."""
 _SUM, _PASS = (2.0, 4.0), (0.3, 4.0)
 """ns a number of a sum by group, and of a pass over what turns pick apart: forward alone, and with its gradient."""
-_RECORDED = 1_000.0
-"""ns of a recorded operator on the CPU that the recording takes, beyond the part by which it stretches the whole step."""
 _GPU_CALL, _GPU_BYTE = 10_000.0, 1 / 400
 
 
@@ -72,7 +70,6 @@ def class_loops(tree: Tree) -> Occurrences | None:
     time, inside, ops, python = _owned(tree, of, rows, count)
     late = np.bincount(rows[(rows >= 0) & (tree.context.phases(tree.context.op_rows) == BACKWARD)], minlength=count) > 0
     fix = np.array([_fix(items, loop, bool(one)) for loop, one in zip(loops, late, strict=True)], np.float64)
-    fix += _RECORDED * np.bincount(ops.row, minlength=count)
     part = np.maximum(1 - fix / np.maximum(time, 1), 0)
     first = items.nodes[[loop.told for loop in loops]]
     return Occurrences(
