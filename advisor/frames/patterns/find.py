@@ -9,6 +9,7 @@ import numpy as np
 
 from advisor.frames.patterns.adapters import unmerged_adapters
 from advisor.frames.patterns.attention import attention
+from advisor.frames.patterns.class_loop import class_loops
 from advisor.frames.patterns.compiled import copied_in_compiled_code
 from advisor.frames.patterns.constant_matrix import constant_products
 from advisor.frames.patterns.convolution import biased_convolutions
@@ -76,6 +77,7 @@ _FINDERS: tuple[Callable[[Tree], Occurrences | None], ...] = (
     late_picks,
     unrolled_cells,
     separate_layers,
+    class_loops,
     attached_norms,
     unmerged_adapters,
 )
