@@ -396,6 +396,11 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "tokenizer": lambda texts, padding=False, truncation=False, max_length=None: {"input_ids": [[1, 2], [3]]},
         "DataCollatorWithPadding": lambda tokenizer: lambda rows: nn.utils.rnn.pad_sequence(rows, batch_first=True),
     },
+    "data-loading/unsorted-lengths": lambda scope: {
+        "rows": [torch.arange(3 + at % 7) for at in range(70)],
+        "pad": lambda rows: nn.utils.rnn.pad_sequence(rows, batch_first=True),
+        "model": lambda batch: batch.sum(1),
+    },
     "cpu/unlabelled-logits": lambda scope: {
         "self": SimpleNamespace(head=nn.Linear(8, 16)),
         "hidden": torch.rand(BATCH, 4, 8),
@@ -664,6 +669,7 @@ def training_arguments(
     torch_compile: bool = False,
     dataloader_num_workers: int = 0,
     dataloader_persistent_workers: bool = False,
+    train_sampling_strategy: str = "random",
 ) -> dict[str, Any]:
     """Return the arguments of transformers' Trainer (5.17) that fixes set."""
     return dict(locals())
