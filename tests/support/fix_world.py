@@ -597,6 +597,13 @@ assert forward(SimpleNamespace(lin=nn.Linear(4, 4)), torch.rand(3, 4), edges).sh
 if "collate" in globals():
     assert collate([torch.tensor([1, 2]), torch.tensor([3])])[1, :2].tolist() == [3, 0]
 """,
+    "data-loading/unsorted-lengths": """
+if "ByLength" in globals():
+    widths = [batch.shape[1] for batch in loader]
+    assert len(loader) == len(widths) == 3 and max(widths) > min(widths)
+if "order" in globals():
+    assert results.tolist() == [row.sum() for row in rows]
+""",
     "data-loading/slow-collate-or-transform": """
 if "Photos" in globals():
     photos = Photos()
