@@ -81,6 +81,36 @@ def test_words_whose_first_dimension_is_time(tmp_path: Path) -> None:
     assert found["cost_ns"].tolist() == [100_000] * 3
 
 
+def test_the_turns_of_a_recurrent_layer(tmp_path: Path) -> None:
+    """In each of three steps 10 us of lookup, ten turns of 5 us in the layer, and backward ten of 6 us.
+
+    Between these the engine takes 2 us, and an addition of no turn's own 3 us, nine times; behind the last, the additions are
+    none of the layer's.
+    """
+    b = TraceBuilder(None, host_us=0).ran_with(uneven=(uneven(),))
+    for step, width in enumerate(WIDTHS):
+        with b.step():
+            with b.op("aten::embedding", shapes=[[1000, 64], [BATCH, width]], us=10):
+                pass
+            with b.op("aten::gru", shapes=[[BATCH, width, 64]]):
+                for turn in range(10):
+                    with b.op("aten::mm", shapes=[[BATCH, 64]], seq=100 * step + turn, us=5):
+                        pass
+            for turn in reversed(range(10)):
+                with b.backward("MmBackward0", 100 * step + turn), b.op("aten::mm", shapes=[[BATCH, 64]], us=6):
+                    pass
+                with (
+                    b.op("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"),
+                    b.op("aten::add_", us=3),
+                ):
+                    pass
+                b.idle(us=2)
+    frame = read(b.write(tmp_path / "t.json")).frame("patterns")
+    found = frame[frame["kind"] == "uneven-rows"]
+    assert found["cost_ns"].tolist() == [(10 + 50 + 60 + 9 * 5) * 1000] * 3
+    assert found["part"].tolist() == [pytest.approx(PADDING, abs=1e-5)] * 3
+
+
 @pytest.mark.parametrize(
     "recorded",
     [

@@ -15,9 +15,9 @@ import numpy.typing as npt
 from advisor.frames.patterns.dense_embedding import MILLION
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree
 from advisor.frames.positions import made_by_convolution
-from advisor.intervals import Ints, fetch
+from advisor.intervals import Bools, Ints, fetch
 from advisor.reading.program_settings import Recorded, Uneven
-from advisor.timeline.calls import OP, OPTIMIZER, ZERO_GRAD
+from advisor.timeline.calls import BACKWARD, OP, OPTIMIZER, ZERO_GRAD
 from advisor.timeline.ledger import OWNED
 
 Shape = tuple[int, ...]
@@ -27,6 +27,7 @@ Widths = dict[int, set[int]]
 _EMBEDDING, _TABLE = "aten::embedding", "aten::embedding_dense_backward"
 _STRIDED = re.compile(r"^aten::(?:conv[12]d|convolution)$")
 _ATTENTION = re.compile(r"^aten::_?(?:scaled_dot_product|flash_attention|efficient_attention|cudnn_attention)")
+_RECURRENT = re.compile(r"^aten::(?:lstm|gru|rnn_tanh|rnn_relu)$")
 _FIXED = 0.8
 """Part of a fixed width below which no row of a batch is longer: that is padding to a length, which rows in order keep."""
 _FAR = 2
@@ -89,10 +90,12 @@ class _Steps:
 
     def at(self, nodes: Ints) -> Ints:
         """Step of each node, -1 before the first; without steps all are one."""
+        return self.of_times(self.tree.host.start[nodes])
+
+    def of_times(self, times: Ints) -> Ints:
+        """Step that the host was in at each time, likewise."""
         recording = self.tree.context.recording
-        return (
-            recording.host_step_of(self.tree.host.start[nodes]) if recording.steps else np.zeros(len(nodes), np.int64)
-        )
+        return recording.host_step_of(times) if recording.steps else np.zeros(len(times), np.int64)
 
     def of_step(self) -> list[tuple[int, list[int]]]:
         """Steps, and the numbers of their kinds of operators."""
@@ -235,7 +238,9 @@ def _occurrences(tree: Tree, steps: _Steps, found: list[_Found]) -> Occurrences 
         own[steps.nodes[power < 0]] = 0
     marks = host.with_backward(own)
     marks[np.isin(host.attributes.phase, (OPTIMIZER, ZERO_GRAD))] = -1
+    between = np.zeros(0, np.int64)
     if context.cpu_program:
+        between = _with_turns(tree, own, marks)
         index = np.flatnonzero(marks[context.op_rows] >= 0)
         node, time = context.op_rows[index], context.ledger.cost(len(context.op_rows), *OWNED)[index]
     else:
@@ -247,6 +252,11 @@ def _occurrences(tree: Tree, steps: _Steps, found: list[_Found]) -> Occurrences 
     if not len(told):
         return None
     whole, padded = (np.bincount(row, weights=time * part, minlength=len(told)) for part in (1, shares[marks[node]]))
+    ledger = context.ledger
+    of_turns = Pairs(np.searchsorted(told, steps.of_times(ledger.start_ns[between])), between)
+    of_turns = of_turns.where(np.isin(steps.of_times(ledger.start_ns[between]), told))
+    engine = of_turns.total(ledger.dur_ns, len(told))
+    whole, padded = whole + engine, padded + engine * shares[1]
     first = node[np.lexsort((host.start[node], row))][np.searchsorted(np.sort(row), np.arange(len(told)))]
     pairs = Pairs(row, index)
     main = found[0]
@@ -258,6 +268,7 @@ def _occurrences(tree: Tree, steps: _Steps, found: list[_Found]) -> Occurrences 
         inside=NOTHING if context.cpu_program else pairs,
         own=NOTHING if context.cpu_program else pairs,
         ops=pairs if context.cpu_program else NOTHING,
+        python=of_turns,
         figures={
             "repeats": main.rows[told],
             "length": main.width[told],
@@ -266,6 +277,32 @@ def _occurrences(tree: Tree, steps: _Steps, found: list[_Found]) -> Occurrences 
             "dims": tree.dims(first),
         },
     )
+
+
+def _with_turns(tree: Tree, own: Ints, marks: Ints) -> Ints:
+    """Mark the operators between the turns of recurrent layers; return the segments of the ledger between operators there.
+
+    The backward pass of such a layer is a turn of the engine for each place: what sums up the gradients of its weights from turn
+    to turn, and the engine's own time, is of no operator that the layer called.
+    """
+    host, context, ledger = tree.host, tree.context, tree.context.ledger
+    named = tree.codes_of(lambda name: _RECURRENT.match(name) is not None)
+    layers = np.where((host.group == OP) & named[host.name] & (own > 0), own, -1)
+    if not (layers > 0).any():
+        return np.zeros(0, np.int64)
+    turned = host.with_backward(layers) > 0
+    nodes = context.op_rows[marks[context.op_rows] >= 0]
+    nodes = nodes[np.argsort(host.start[nodes], kind="stable")]
+    begun, flags = host.start[nodes], np.append(turned[nodes], False)
+
+    def inside(times: Ints) -> Bools:
+        at = np.searchsorted(begun, times, side="right") - 1
+        return (at >= 0) & flags[at] & flags[at + 1]
+
+    others = context.op_rows[(marks[context.op_rows] < 0) & (host.attributes.phase[context.op_rows] == BACKWARD)]
+    marks[others[inside(host.start[others])]] = layers[layers > 0][0]
+    segments = np.flatnonzero(ledger.through("host"))
+    return segments[inside(ledger.start_ns[segments])]
 
 
 def _last(end: Ints, row: Ints, count: int) -> Ints:
