@@ -142,7 +142,7 @@ def _products(dims: Operands) -> set[int]:
     return {int(np.prod(each[:-1])) for each in dims if len(each) > 2}
 
 
-def _made(dims: Operands, told: Operands, widths: set[int]) -> set[int]:
+def made_by_convolution(dims: Operands, told: Operands, widths: set[int]) -> set[int]:
     """Lengths that a convolution of kernel, stride, padding and dilation makes of those of *widths* that it is given."""
     if len(dims) < 2 or len(dims[0]) != len(dims[1]) or len(told) < 3:
         return set()
@@ -184,7 +184,7 @@ class _Operators:
         while new and len(found) < _MOST_WIDTHS:
             made: set[int] = set()
             for dims, told in kinds:
-                made |= _made(self._operands.get(dims, ()), self._values.operands(told), new)
+                made |= made_by_convolution(self._operands.get(dims, ()), self._values.operands(told), new)
             new = made - found
             found |= new
         return found - {width}

@@ -108,6 +108,22 @@ class Single(Struct, frozen=True, omit_defaults=True):
     line: int = 0
 
 
+class Uneven(Struct, frozen=True, omit_defaults=True):
+    """Rows of differing length in the first batches, padded at one end: *widths* are the batches', *rows* how many are in one.
+
+    ``padding`` is the share of all places of the batches that is padding, ``squares`` the same of places times places, which
+    attention works on. ``time`` is the dimension of the batch that is padded, and ``size`` how many numbers each place holds, 0
+    for words.
+    """
+
+    rows: int
+    widths: tuple[int, ...]
+    padding: float
+    squares: float
+    time: int = 1
+    size: int = 0
+
+
 class Recorded(Struct, frozen=True, omit_defaults=True):
     """The settings of one recording. ``None`` where the recorder could not tell.
 
@@ -119,7 +135,8 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     allocated, grew in a step before the profiler began. Of the first batches ``batch_width`` is what rows of whole numbers are
     padded to, ``batch_longest`` a batch's longest without padding (their mean), ``feature_width`` and ``feature_longest`` the
     same of frames of features, and ``ignored_share`` the part of labels that are -100,
-    which a loss leaves out. ``waited_share`` is the part of the recorded steps in which the thread that waited most was ready to
+    which a loss leaves out; ``uneven`` are rows that are padded, at whatever width, of words and of features.
+    ``waited_share`` is the part of the recorded steps in which the thread that waited most was ready to
     run and had no core, ``others_cores`` how many cores other programs took meanwhile. ``own_cores`` is how many
     the process took itself in these steps, ``workers_cores`` those that it started, and ``worker_lines`` is where a loader's
     workers spent their processor time, None where none told. ``repeats`` and ``singles`` are of one step, None
@@ -159,6 +176,7 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     feature_longest: int | None = None
     feature_padding: float | None = None
     ignored_share: float | None = None
+    uneven: tuple[Uneven, ...] = ()
     unprofiled_step_ms: tuple[float, ...] = ()
     waited_share: float | None = None
     others_cores: float | None = None
@@ -249,6 +267,7 @@ def read(value: Any) -> Recorded | None:
         feature_longest=between(value.get("feature_longest"), 0, _MOST_COUNT),
         feature_padding=real(value.get("feature_padding"), 1.0),
         ignored_share=real(value.get("ignored_share"), 1.0),
+        uneven=_entries(value.get("uneven"), _uneven),
         unprofiled_step_ms=_times(value.get("unprofiled_step_ms")),
         waited_share=real(value.get("waited_share"), 1.0),
         others_cores=real(value.get("others_cores"), _MOST_CORES),
@@ -349,6 +368,22 @@ def _single(entry: Table) -> Single | None:
     if module is None or calls is None or loops is None or not share or not place:
         return None
     return Single(module=module, calls=calls, loops=min(loops, calls), share=share, **place)
+
+
+def _uneven(entry: Table) -> Uneven | None:
+    rows, padding, squares = (
+        between(entry.get("rows"), 1, _MOST_COUNT),
+        real(entry.get("padding"), 1.0),
+        real(entry.get("squares"), 1.0),
+    )
+    told = entry.get("widths")
+    widths = [between(width, 1, _MOST_COUNT) for width in told[:MOST_ENTRIES]] if isinstance(told, list) else []
+    # What is left out when it is the default is that.
+    time, size = between(entry.get("time", 1), 0, 2), between(entry.get("size", 0), 0, _MOST_COUNT)
+    if rows is None or padding is None or squares is None or time is None or size is None:
+        return None
+    known = tuple(width for width in widths if width is not None)
+    return Uneven(rows=rows, widths=known, padding=padding, squares=squares, time=time, size=size) if known else None
 
 
 def _place(entry: Table) -> Table:

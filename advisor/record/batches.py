@@ -1,5 +1,7 @@
 """Contents of the first batches: how much of their rows, of words or of frames, is padding, and which labels a loss leaves out.
 
+Of rows of differing length beside one another it is noted, too, how much of the batch lies behind their ends.
+
 Values are in no trace. Up to eight batches are looked at, before anything is recorded, and only what lies on the host; of large
 ones two, as the steps meanwhile are timed.
 """
@@ -8,8 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+from advisor.reading.program_settings import Uneven
 
 IGNORED = -100
 """Label that cross_entropy leaves out unless it is told another one."""
@@ -17,6 +21,8 @@ _BATCHES, _MOST_BATCHES = 2, 8
 _SMALL = 1 << 16
 """Numbers of a batch that are looked through in well under a millisecond."""
 _NARROWEST, _MOST_ELEMENTS, _MOST_TENSORS, _DEEPEST = 16, 1 << 22, 16, 3
+_FEWEST_WORDS = 8
+"""Width from which on rows of their own widths may be of words."""
 _FEWEST_FRAMES, _FEATURES, _LOOKED_AT = 24, 8, 1 << 20
 """Frames from which on features are taken to have a time; features of a frame, and numbers of a batch, that are looked at."""
 _FEWEST_ROWS = 8
@@ -28,11 +34,19 @@ and what is sparse holds zeros throughout."""
 
 @dataclass
 class Rows:
-    """Rows of one tensor of whole numbers: their width, the longest one without what pads it, and the share that is padding."""
+    """Rows of one tensor: their width, the longest one without what pads it, and the share that is padding.
+
+    ``squares`` is the mean of the squares of their lengths over that of the width, ``height`` how many they are. ``time`` is the
+    dimension that is padded, and ``size`` how many numbers each place holds, 0 for words.
+    """
 
     width: int
     longest: int
     padding: float
+    squares: float = 1.0
+    height: int = 0
+    time: int = 1
+    size: int = 0
 
 
 @dataclass
@@ -44,6 +58,8 @@ class Batches:
 
     rows: list[Rows] = field(default_factory=list)
     frames: list[Rows] = field(default_factory=list)
+    words: list[Rows] = field(default_factory=list)
+    series: list[Rows] = field(default_factory=list)
     ignored: list[float] = field(default_factory=list)
     seen: int = 0
     enough: bool = False
@@ -57,12 +73,12 @@ class Batches:
             found = [tensor for tensor in _whole_numbers(torch, inputs) if _has_rows(tensor)]
             features = _features(torch, inputs)
             rows = [row for tensor in found if (row := _rows(torch, tensor)).padding > 0]
-            frames = [] if features is None or len(features) < _FEWEST_ROWS else [_frames(torch, features)]
+            frames = None if features is None or len(features) < _FEWEST_ROWS else _frames(torch, features)
         except Exception:  # noqa: BLE001  (as below)
             return
         self.by_calls = bool(found) or features is not None
         self.rows = rows[:1] if len(rows) == len(found) else []
-        self.frames = [row for row in frames if row.padding > 0]
+        self.frames = [frames] if frames is not None and frames.padding > 0 else []
 
     def look(self, torch: Any, batch: Any) -> None:
         """Note what the batch holds; what cannot be read is left out."""
@@ -74,12 +90,19 @@ class Batches:
             found = list(_whole_numbers(torch, batch))
             large = sum(tensor.numel() for tensor in found) > _SMALL
             self.enough = self.enough or (large and self.seen >= _BATCHES)
-            rows = [_rows(torch, tensor) for tensor in found if tensor.dim() == 2 and tensor.shape[1] >= _NARROWEST]
-            if rows:
-                self.rows.append(max(rows, key=lambda row: (row.width, row.longest)))
+            tables = [tensor for tensor in found if tensor.dim() == 2 and len(tensor)]
+            rows = [_rows(torch, tensor) for tensor in tables if tensor.shape[1] >= _FEWEST_WORDS]
+            widest = max(rows, key=_extent, default=None)
+            if widest is not None and widest.width >= _NARROWEST:
+                self.rows.append(widest)
+            words = _turned(torch, tables, widest)
+            if words is not None:
+                self.words.append(words)
             features = _features(torch, batch)
             if features is not None:
-                self.frames.append(_frames(torch, features))
+                frames = _frames(torch, features)
+                self.frames += [frames] if frames is not None else []
+                self.series.append(_series(torch, features, frames))
             shares = [float((tensor == IGNORED).double().mean()) for tensor in found if tensor.numel()]
             if shares:
                 self.ignored.append(max(shares))
@@ -97,6 +120,7 @@ class Batches:
             "feature_width": feature_width,
             "feature_longest": feature_longest,
             "feature_padding": feature_padding,
+            "uneven": tuple(one for rows in (self.words, self.series) if (one := self._uneven(rows)) is not None),
             "ignored_share": round(min(self.ignored), 4) if _BATCHES <= self.seen == len(self.ignored) else None,
         }
 
@@ -107,6 +131,24 @@ class Batches:
             return None, None, None
         longest = math.ceil(sum(row.longest for row in rows) / len(rows))
         return widths.pop(), longest, round(sum(row.padding for row in rows) / len(rows), 4)
+
+    def _uneven(self, rows: list[Rows]) -> Uneven | None:
+        """Return how uneven the rows of all batches are; None where they are not padded, or not all the same way."""
+        padded = [row for row in rows if row.padding]
+        if not padded or not _BATCHES <= self.seen == len(rows):
+            return None
+        if len({(row.time, row.size) for row in padded}) != 1:
+            return None
+        # Long batches count for more: by the places of each.
+        places, squares = (sum(row.height * row.width**power for row in rows) for power in (1, 2))
+        return Uneven(
+            rows=max(row.height for row in rows),
+            widths=tuple(row.width for row in rows),
+            padding=round(sum(row.padding * row.height * row.width for row in rows) / places, 4),
+            squares=round(1 - sum(row.squares * row.height * row.width**2 for row in rows) / squares, 4),
+            time=padded[0].time,
+            size=padded[0].size,
+        )
 
 
 def tensors(torch: Any, value: Any, depth: int = 0) -> Iterator[Any]:
@@ -137,10 +179,23 @@ def _has_rows(tensor: Any) -> bool:
     return tensor.dim() == 2 and tensor.shape[1] >= _NARROWEST and len(tensor) >= _FEWEST_ROWS
 
 
+def _extent(row: Rows) -> tuple[int, int]:
+    return row.width, row.longest
+
+
+def _turned(torch: Any, tables: list[Any], widest: Rows | None) -> Rows | None:
+    """Return the widest rows of words; where they are not padded, those of tensors whose first dimension is time, if they are."""
+    if widest is not None and widest.padding:
+        return widest
+    rows = [_rows(torch, tensor.t()) for tensor in tables if tensor.shape[0] >= _FEWEST_WORDS]
+    other = max(rows, key=_extent, default=None)
+    return replace(other, time=0) if other is not None and (other.padding or widest is None) else widest
+
+
 def _rows(torch: Any, tensor: Any) -> Rows:
     """Measure rows: what pads them is the value that most of them end, or begin, with again and again."""
     height, width = tensor.shape
-    best = Rows(width, width, 0.0)
+    best = Rows(width, width, 0.0, height=height)
     for side in (tensor, tensor.flip(1)):
         pad = side[:, -1].mode().values
         kept = (side != pad).flip(1).int().cumsum(1) > 0
@@ -150,8 +205,13 @@ def _rows(torch: Any, tensor: Any) -> Rows:
         padding = 1 - float(lengths.sum()) / (height * width)
         # A row that ends with the value that another one is padded with is none: most have to end with several of them.
         if float((lengths <= width - 2).double().mean()) > 0.5 and padding > best.padding:
-            best = Rows(width, int(lengths.max()), padding)
+            best = Rows(width, int(lengths.max()), padding, _squares(lengths, width), height)
     return best
+
+
+def _squares(lengths: Any, width: int) -> float:
+    """Mean of the squares of rows' lengths, over that of the width."""
+    return float((lengths.double() / width).square().mean())
 
 
 def _features(torch: Any, batch: Any) -> Any | None:
@@ -162,29 +222,41 @@ def _features(torch: Any, batch: Any) -> Any | None:
         if tensor.is_floating_point() and tensor.device.type == "cpu" and tensor.dim() > 1
     ]
     largest: Any = max(found, key=lambda tensor: tensor.numel(), default=None)
-    if largest is None or largest.dim() > 3 or not len(largest) or max(largest.shape[1:]) < _FEWEST_FRAMES:
+    if largest is None or largest.dim() > 3 or not len(largest):
         return None
-    return largest if largest.layout == torch.strided else None
+    sizes = largest.shape if largest.dim() == 3 else largest.shape[1:]
+    return largest if largest.layout == torch.strided and max(sizes) >= _FEWEST_FRAMES else None
 
 
-def _frames(torch: Any, tensor: Any) -> Rows:
+def _frames(torch: Any, tensor: Any) -> Rows | None:
     """Measure rows of frames, along the dimension that more of is padding: frames at the end that hold one value throughout."""
-    found = [_ends(torch, tensor.movedim(at, 1)) for at in range(1, tensor.dim()) if tensor.shape[at] >= _FEWEST_FRAMES]
-    return max(found, key=lambda row: (row.padding, row.width))
+    found = [_ends(torch, tensor, at) for at in range(1, tensor.dim()) if tensor.shape[at] >= _FEWEST_FRAMES]
+    return max(found, key=lambda row: (row.padding, row.width), default=None)
 
 
-def _ends(torch: Any, tensor: Any) -> Rows:
-    """Measure rows along their second dimension. A few features of each frame tell: real ones are not all the same number."""
-    width = tensor.shape[1]
+def _series(torch: Any, tensor: Any, frames: Rows | None) -> Rows:
+    """Measure rows of frames whose first dimension may be time, where no other one is padded."""
+    if frames is not None and (frames.padding or tensor.dim() != 3 or tensor.shape[0] < _FEWEST_FRAMES):
+        return frames
+    turned = _ends(torch, tensor, 0)
+    return turned if turned.padding or frames is None else frames
+
+
+def _ends(torch: Any, tensor: Any, time: int) -> Rows:
+    """Measure rows along a dimension. A few features of each frame tell: real ones are not all the same number."""
+    size = tensor.shape[3 - time if time else 2] if tensor.dim() == 3 else 1
+    tensor = tensor.movedim(time, 1)
+    height, width = tensor.shape[:2]
     wide = tensor.reshape(*tensor.shape[:2], 1) if tensor.dim() == 2 else tensor
     wide = wide[:, :, :: max(wide.shape[2] // _FEATURES, 1)]
     wide = wide[:: max(-(-wide.numel() // _LOOKED_AT), 1)]
     pad = wide[:, -1, 0].mode().values
     kept = (wide != pad).any(2)
     lengths = (kept * torch.arange(1, width + 1)).amax(1)
-    whole, real = Rows(width, width, 0.0), int(lengths.sum())
+    whole, real = Rows(width, width, 0.0, height=height, time=time, size=size), int(lengths.sum())
     if not real or float(kept.sum()) < _DENSE * real or float(kept[:, 0].double().mean()) < _MOSTLY:
         return whole
     if float((lengths <= width - 2).double().mean()) <= 0.5:
         return whole
-    return Rows(width, int(lengths.max()), 1 - real / (len(lengths) * width))
+    padding, squares = 1 - real / (len(lengths) * width), _squares(lengths, width)
+    return Rows(width, int(lengths.max()), padding, squares, height, time, size)

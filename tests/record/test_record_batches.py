@@ -88,6 +88,7 @@ def test_what_holds_no_whole_numbers() -> None:
     import torch
 
     found = summary([torch.ones(4, 32)], object())
+    assert not found.pop("uneven")
     assert set(found.values()) == {None}
 
 
@@ -231,3 +232,71 @@ def test_a_program_without_a_loader_is_told_of_its_padding(tmp_path: Path) -> No
     settings = json.loads(gzip.decompress((tmp_path / "job.trace.json.gz").read_bytes()))["advisor"]
     assert (settings["batch_width"], settings["batch_longest"]) == (24, 10)
     assert settings["padding_share"] == round(1 - 52 / 192, 4)
+
+
+def test_rows_padded_to_the_longest_of_each_batch() -> None:
+    """19 of 36 places and 48 of 72 hold words: 41 of 108 are padding; of their squares 185 of 324 and 752 of 1,728 are words'.
+
+    Of 2 and 3 rows; batches count by their places.
+    """
+    first, second = words(5, 4, 10, width=12), words(24, 12, 12, width=24)
+    one = words(12, 4, 3, width=12)
+    found = summary({"input_ids": one}, {"input_ids": second})
+    assert found["batch_width"] is None
+    (uneven,) = found["uneven"]
+    assert (uneven.rows, uneven.widths, uneven.time, uneven.size) == (3, (12, 24), 1, 0)
+    assert uneven.padding == pytest.approx(1 - (19 + 48) / (36 + 72), abs=1e-4)
+    assert uneven.squares == pytest.approx(1 - (144 + 16 + 9 + 576 + 144 + 144) / (3 * 144 + 3 * 576), abs=1e-4)
+    assert not summary(first, second[:, :1])["uneven"]  # one of two batches holds no rows
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_the_side_that_is_padded_makes_no_difference(left: bool) -> None:
+    (uneven,) = summary(words(5, 4, 20, left=left), words(30, 6, 6, width=30, left=left))["uneven"]
+    assert uneven.padding == pytest.approx(1 - (29 + 42) / 150, abs=1e-4)
+
+
+def test_rows_whose_first_dimension_is_time() -> None:
+    (uneven,) = summary(words(5, 4, 20).t(), words(30, 6, 6, width=30).t())["uneven"]
+    assert (uneven.rows, uneven.widths, uneven.time) == (3, (20, 30), 0)
+    assert uneven.padding == pytest.approx(1 - (29 + 42) / 150, abs=1e-4)
+
+
+@pytest.mark.parametrize("time", [0, 1, 2])
+def test_frames_padded_to_the_longest_of_each_batch(time: int) -> None:
+    batches = [frames(40, 10, 10, 20), frames(60, 10, 30, 20, width=60)]
+    turned = {0: (1, 0, 2), 1: (0, 1, 2), 2: (0, 2, 1)}[time]
+    found = summary(*([batch.permute(turned), [1, 2]] for batch in batches))
+    assert found["feature_width"] is None or time == 0
+    (uneven,) = found["uneven"]
+    assert (uneven.rows, uneven.widths, uneven.time, uneven.size) == (4, (40, 60), time, 12)
+    assert uneven.padding == pytest.approx(1 - (80 + 120) / 400, abs=1e-4)
+
+
+def test_waves_padded_to_the_longest_of_each_batch() -> None:
+    (uneven,) = summary(*(frames(40, 10, 10, width=40, features=1)[:, :, 0] for _ in range(2)))["uneven"]
+    assert (uneven.widths, uneven.size, uneven.padding) == ((40, 40), 1, 0.5)
+
+
+def test_words_and_frames_beside_one_another() -> None:
+    found = summary(*((frames(40, 10, 10), words(20, 5, 5)) for _ in range(2)))
+    assert [one.size for one in found["uneven"]] == [0, 12]
+
+
+@pytest.mark.parametrize("what", ["like", "sorted", "packed", "mask", "image", "hot"])
+def test_batches_that_hold_little_padding(what: str) -> None:
+    import torch
+
+    torch.manual_seed(0)
+    batch: Any = words(20, 19, 18, 18)
+    if what == "sorted":
+        batch = words(20, 20, 19, 18)
+    elif what == "packed":
+        batch = torch.randint(1, 100, (4, 64))
+    elif what == "mask":
+        batch = torch.ones(4, 32, dtype=torch.long)
+    elif what == "image":
+        batch = [torch.rand(4, 3, 32, 32), torch.arange(4)]
+    elif what == "hot":
+        batch = torch.eye(64)[torch.tensor([3, 8, 12, 20])]
+    assert all(one.padding < 0.1 for one in summary(batch, batch)["uneven"])

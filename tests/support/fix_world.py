@@ -402,6 +402,11 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "tokenizer": lambda texts, padding=False, truncation=False, max_length=None: {"input_ids": [[1, 2], [3]]},
         "DataCollatorWithPadding": lambda tokenizer: lambda rows: nn.utils.rnn.pad_sequence(rows, batch_first=True),
     },
+    "data-loading/unsorted-lengths": lambda scope: {
+        "rows": [torch.arange(3 + at % 7) for at in range(70)],
+        "pad": lambda rows: nn.utils.rnn.pad_sequence(rows, batch_first=True),
+        "model": lambda batch: batch.sum(1),
+    },
     "cpu/unlabelled-logits": lambda scope: {
         "self": SimpleNamespace(head=nn.Linear(8, 16)),
         "hidden": torch.rand(BATCH, 4, 8),
@@ -612,6 +617,13 @@ assert forward(SimpleNamespace(lin=nn.Linear(4, 4)), torch.rand(3, 4), edges).sh
 if "collate" in globals():
     assert collate([torch.tensor([1, 2]), torch.tensor([3])])[1, :2].tolist() == [3, 0]
 """,
+    "data-loading/unsorted-lengths": """
+if "ByLength" in globals():
+    widths = [batch.shape[1] for batch in loader]
+    assert len(loader) == len(widths) == 3 and max(widths) > min(widths)
+if "order" in globals():
+    assert results.tolist() == [row.sum() for row in rows]
+""",
     "data-loading/slow-collate-or-transform": """
 if "Photos" in globals():
     photos = Photos()
@@ -684,6 +696,7 @@ def training_arguments(
     torch_compile: bool = False,
     dataloader_num_workers: int = 0,
     dataloader_persistent_workers: bool = False,
+    train_sampling_strategy: str = "random",
 ) -> dict[str, Any]:
     """Return the arguments of transformers' Trainer (5.17) that fixes set."""
     return dict(locals())

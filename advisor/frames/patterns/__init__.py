@@ -48,7 +48,8 @@ SCHEMA = Schema(
              "inputs that are known), separate-layers (on the CPU, of equal shapes, called one by one), class-loop (a tensor is "
              "compared with one number after the other, and counted or picked by each mask), "
              "weight-norm (of a weight, again in each call, in inference), unmerged-adapter (two thin products beside a layer's, "
-             "in inference)"),
+             "in inference), uneven-rows (of a batch, padded to the longest: the operators on its places, where `advisor record` "
+             "saw rows)"),
         integer("kernel_count", "", "pieces of GPU work in it: kernels, copies, memsets; with those of its backward"),
         integer("gpu_ns", "ns", "their durations, summed"),
         integer("own_count", "", "those of them that the fix would spare"),
@@ -63,7 +64,8 @@ SCHEMA = Schema(
                 "quantiles of a quantile-sort; copies of an expanded; slices of a repeated-slicing; "
                 "pairwise: how often what it is made of would go into it; repeated-copy: how often each number is in it; "
                 "copied-buffer: rows that are kept; one-hot: indices; columns that a constant-matrix multiplies; "
-                "repeated-backward: passes that run these nodes; rows that an unmerged-adapter multiplies; NULL for other kinds"),
+                "repeated-backward: passes that run these nodes; rows that an unmerged-adapter multiplies; rows of a batch of "
+                "uneven-rows; NULL for other kinds"),
         integer("length", "", "operators in one turn of a loop, or that ran again; experts that a token goes to; tokens "
                 "put behind a cache; no-cache: sequences; gradients that the backward pass stores; rows of an embedding; values "
                 "that a full-sort, a rank-sort or a quantile-sort puts in order; elements of the tensor of a repeated-slicing; "
@@ -71,7 +73,8 @@ SCHEMA = Schema(
                 "numbers of a pair that are summed; repeated-rows: columns that the layer takes; copied-buffer: rows that are "
                 "new; inner dimension of a product-order; one-hot: classes; rows of a constant-matrix; nodes of a "
                 "repeated-backward that were run before; hidden state of an unrolled-cell; elements of a weight of "
-                "separate-layers; rank of an unmerged-adapter; elements that a class-loop compares; NULL for other kinds"),
+                "separate-layers; rank of an unmerged-adapter; elements that a class-loop compares; places of each of "
+                "uneven-rows; NULL for other kinds"),
         real("part", "share", "of what it owns, what a fix spares at most: of a dense-embedding the rows that were not read, of a "
              "long-convolution what Fourier transforms do not take, of a full-sort, a rank-sort or a quantile-sort what a "
              "selection does not, "
@@ -79,7 +82,10 @@ SCHEMA = Schema(
              "each part does not, of pairwise what a product does not, of a product-order or an enlarged what the other order does "
              "not, of a one-hot what a lookup does not, of a late-pick what is not taken, of an unrolled-cell what the whole layer "
              "does not, of separate-layers what a batched product does not, of a class-loop what a count or sum of each element "
-             "once does not, of an expanded all copies but one; NULL for other kinds"),
+             "once does not, of an expanded all copies but one, of uneven-rows what is padding, of attention squared; NULL for "
+             "other kinds"),
+        real("padding", "share", "of the places of a batch of uneven-rows what is padding, on average of the first batches; NULL "
+             "for other kinds", "advisor record"),
         integer("bytes", "bytes", "of what is copied, one way; of an attention's scores, on the CPU; NULL for other kinds"),
         integer("seq_len", "", "length of the rows that an attention's softmax runs over, of a cache that is copied; NULL where "
                 "unknown"),
@@ -156,6 +162,7 @@ def build(context: Context) -> pd.DataFrame:
         "repeats": context.known(figure("repeats")),
         "length": context.known(figure("length")),
         "part": np.where(figure("part") < 0, np.nan, figure("part") / MILLION),
+        "padding": np.where(figure("padding") < 0, np.nan, figure("padding") / MILLION),
         "bytes": context.known(figure("bytes")),
         "seq_len": context.known(figure("seq_len")),
         "head_dim": context.known(figure("head_dim")),
