@@ -182,7 +182,7 @@ def _labels(items: Items, compared: Compared) -> bool:
 
 
 def _rounds(compared: Compared, chosen: Ints, width: int) -> int:
-    """How often the loop runs over the same classes: as often as the turn that is most frequent, told by all its numbers."""
+    """Rounds over the same classes: as many as there are of the turn that is most frequent, told by all its numbers."""
     latest: dict[int, int] = {}
     main = int(compared.group[chosen[0]])
     seen: Counter[tuple[int, ...]] = Counter()

@@ -20,7 +20,7 @@ _REDUCES = re.compile(
 )
 _SELECTS = re.compile(r"^aten::(?:index|masked_select|nonzero|argwhere|_?index_put(?:_impl)?_?)$")
 _FILLS = re.compile(r"^aten::(?:masked_fill_?|where)$")
-"""What writes by a mask: a lookup where the mask is of a class, the end of a sequence where it is of an order."""
+"""Writes by a mask: a lookup where the mask is of a class, the end of a sequence where it is of an order."""
 _ARITHMETIC = re.compile(
     r"^aten::(?:add|sub|rsub|mul|div|true_divide|pow|square|sqrt|abs|neg|exp|log|log1p|sigmoid|tanh|clamp|clamp_min|clamp_max|clip"
     r"|maximum|minimum|remainder|floor_divide|reciprocal)_?$"
@@ -30,7 +30,7 @@ _BESIDE = re.compile(
     r"|ones_like|full|full_like|new_\w+|fill_|zero_|stack|cat|item|is_nonzero|isnan|isfinite|nan_to_num|argmax|index_select|tensor"
     r"|lift_fresh|type_as)$"
 )
-"""What else a turn holds that is gone, or stands once, where all classes are counted at once."""
+"""Other operators of a turn that are gone, or stand once, where all classes are counted at once."""
 _OWN_WORK = re.compile(
     r"^aten::(?:linear|addmm|mm|matmul|bmm|baddbmm|mv|einsum|_?conv\w*|embedding\w*|lstm|gru|rnn_\w+|\w+_cell|(?:native_)?\w+_norm"
     r"|scaled_dot_product_attention|\w*_loss\w*|binary_cross_entropy\w*|rand\w*|normal_?|multinomial|bernoulli_?|dropout"
@@ -38,7 +38,7 @@ _OWN_WORK = re.compile(
     r"|svd)$"
     r"|^torchvision::|^triton_|^Torch-Compiled|Function$"
 )
-"""What a turn does for its class alone: layers, losses, draws, orders. The classes are then no matter of one call."""
+"""Layers, losses, draws, orders: a turn's own work for its class. The classes are then no matter of one call."""
 _WRITES = re.compile(r"^aten::(?:_?index_put_?|masked_fill_|copy_|scatter_|masked_scatter_)$")
 LEAST = 6
 """Classes from which on a loop is one: a few thresholds are written out by hand."""
