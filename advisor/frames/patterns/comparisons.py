@@ -39,6 +39,7 @@ _OWN_WORK = re.compile(
     r"|^torchvision::|^triton_|^Torch-Compiled|Function$"
 )
 """Layers, losses, draws, orders: a turn's own work for its class. The classes are then no matter of one call."""
+_JOINS = re.compile(r"^aten::(?:logical_\w+|bitwise_\w+|__(?:and|or|xor)__)$")
 _WRITES = re.compile(r"^aten::(?:_?index_put_?|masked_fill_|copy_|scatter_|masked_scatter_)$")
 LEAST = 6
 """Classes from which on a loop is one: a few thresholds are written out by hand."""
@@ -78,9 +79,9 @@ class Items:
         self.took: Ints = host.end[self.nodes] - host.start[self.nodes]
         self.silent = tree.codes_of(moves_no_data)
         self.compares = tree.codes_of(_COMPARES.__contains__)
-        self.reduces, self.selects, self.fills, self.own, self.writes, self.arithmetic, self.beside = (
+        self.reduces, self.selects, self.fills, self.own, self.writes, self.arithmetic, self.beside, self.joins = (
             tree.codes_of(lambda name, form=form: form.search(name) is not None)  # type: ignore[misc]
-            for form in (_REDUCES, _SELECTS, _FILLS, _OWN_WORK, _WRITES, _ARITHMETIC, _BESIDE)
+            for form in (_REDUCES, _SELECTS, _FILLS, _OWN_WORK, _WRITES, _ARITHMETIC, _BESIDE, _JOINS)
         )
 
     def shapes(self, at: int) -> list[tuple[int, ...]]:
