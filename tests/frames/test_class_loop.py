@@ -101,6 +101,8 @@ def test_every_image_is_a_round_of_its_own(tmp_path: Path) -> None:
     assert row["part"] > once["part"]
 
 
+PUT = op("index_put_", LABELS, LABELS, [], [])
+NEXT = op("index_put_", LABELS, LABELS, [], [], dtype="long int")
 CLASSES = [op("unbind", [10], [], dtype="long int")]
 
 
@@ -111,6 +113,8 @@ CLASSES = [op("unbind", [10], [], dtype="long int")]
         (lambda number: [eq("tensor"), SUM], [], 0),
         (lambda number: [op("select", [10], [], []), eq("tensor"), SUM], [], 1),
         (lambda number: [op("select", LABELS, [], []), eq("tensor"), SUM], [], 0),  # labels == labels[i]
+        (lambda number: [eq(number, "ge", "float"), eq(number + 1, "lt", "float"), AND, PUT], [], 1),
+        (lambda number: [eq(number), op("any", LABELS, []), eq(-1), AND, NEXT], [], 0),  # levels of a search
         (lambda number: [eq(7), SUM], [], 0),
         (lambda number: [eq(number % 5), SUM], [], 0),
         (lambda number: [eq(number)], [], 0),

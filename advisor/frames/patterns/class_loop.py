@@ -23,6 +23,8 @@ from advisor.timeline.operator_names import is_view
 _EQUAL = frozenset({"aten::eq", "aten::ne"})
 _LOOKED = 200
 """Turns that are looked at closely, of very many."""
+_OFTEN = 3
+"""Part of the comparisons of a place, one in so many, from which on they are with one number for all classes."""
 _FOREIGN = 0.1
 _USED = 0.5
 _CALLS, _CALL = 8, 6_000.0
@@ -182,7 +184,7 @@ def _labels(items: Items, compared: Compared) -> bool:
 
 
 def _rounds(compared: Compared, chosen: Ints, width: int) -> int:
-    """Number of runs over the same classes: as many as the turn that is most frequent, told by all its numbers."""
+    """Rounds over the same classes: as many as there are of the turn that is most frequent, told by all its numbers."""
     latest: dict[int, int] = {}
     main = int(compared.group[chosen[0]])
     seen: Counter[tuple[int, ...]] = Counter()
@@ -222,12 +224,24 @@ def _grows(items: Items, low: int, high: int, compared: Compared) -> bool:
     """Tell whether turns write into a tensor like the compared one by another mask, as a search from node to node does."""
     places = low + np.flatnonzero(items.writes[items.name[low:high]])
     kinds = {(tuple(items.shapes(one)[:1]), items.type(one)) for one in compared.at[:1].tolist()}
-    masks = set(compared.at.tolist())
+    pairs = np.stack([compared.group, compared.code], axis=1)
+    _, of, same = np.unique(pairs, axis=0, return_inverse=True, return_counts=True)
+    size = np.bincount(compared.group)[compared.group]
+    changing = (_OFTEN * same[of.ravel()] <= size) | (compared.code < 0)
+    masks = set(compared.at[changing].tolist())
     others = 0
     for place in places[:_LOOKED].tolist():
         like = (tuple(items.shapes(place)[:1]), items.type(place)) in kinds
-        others += like and items.before(place) not in masks
+        others += like and _mask_of(items, place) not in masks
     return others > 1
+
+
+def _mask_of(items: Items, place: int) -> int:
+    """The comparison whose mask an item writes by, alone or joined to another's; -1 for none."""
+    before = items.before(place)
+    while before >= 0 and items.joins[items.name[before]]:
+        before = items.before(before)
+    return before if before >= 0 and items.compares[items.name[before]] else -1
 
 
 def _fix(items: Items, loop: _Loop, trains: bool) -> float:

@@ -20,7 +20,7 @@ _REDUCES = re.compile(
 )
 _SELECTS = re.compile(r"^aten::(?:index|masked_select|nonzero|argwhere|_?index_put(?:_impl)?_?)$")
 _FILLS = re.compile(r"^aten::(?:masked_fill_?|where)$")
-"""Operators that write by a mask: a lookup where the mask is of a class, the end of a sequence where it is of an order."""
+"""Writes by a mask: a lookup where the mask is of a class, the end of a sequence where it is of an order."""
 _ARITHMETIC = re.compile(
     r"^aten::(?:add|sub|rsub|mul|div|true_divide|pow|square|sqrt|abs|neg|exp|log|log1p|sigmoid|tanh|clamp|clamp_min|clamp_max|clip"
     r"|maximum|minimum|remainder|floor_divide|reciprocal)_?$"
@@ -30,7 +30,7 @@ _BESIDE = re.compile(
     r"|ones_like|full|full_like|new_\w+|fill_|zero_|stack|cat|item|is_nonzero|isnan|isfinite|nan_to_num|argmax|index_select|tensor"
     r"|lift_fresh|type_as)$"
 )
-"""Operators of a turn besides that are gone, or stand once, where all classes are counted at once."""
+"""Other operators of a turn that are gone, or stand once, where all classes are counted at once."""
 _OWN_WORK = re.compile(
     r"^aten::(?:linear|addmm|mm|matmul|bmm|baddbmm|mv|einsum|_?conv\w*|embedding\w*|lstm|gru|rnn_\w+|\w+_cell|(?:native_)?\w+_norm"
     r"|scaled_dot_product_attention|\w*_loss\w*|binary_cross_entropy\w*|rand\w*|normal_?|multinomial|bernoulli_?|dropout"
@@ -38,7 +38,8 @@ _OWN_WORK = re.compile(
     r"|svd)$"
     r"|^torchvision::|^triton_|^Torch-Compiled|Function$"
 )
-"""Operators of a turn for its class alone: layers, losses, draws, orders. The classes are then no matter of one call."""
+"""Layers, losses, draws, orders: a turn's own work for its class. The classes are then no matter of one call."""
+_JOINS = re.compile(r"^aten::(?:logical_\w+|bitwise_\w+|__(?:and|or|xor)__)$")
 _WRITES = re.compile(r"^aten::(?:_?index_put_?|masked_fill_|copy_|scatter_|masked_scatter_)$")
 LEAST = 6
 """Classes from which on a loop is one: a few thresholds are written out by hand."""
@@ -78,9 +79,9 @@ class Items:
         self.took: Ints = host.end[self.nodes] - host.start[self.nodes]
         self.silent = tree.codes_of(moves_no_data)
         self.compares = tree.codes_of(_COMPARES.__contains__)
-        self.reduces, self.selects, self.fills, self.own, self.writes, self.arithmetic, self.beside = (
+        self.reduces, self.selects, self.fills, self.own, self.writes, self.arithmetic, self.beside, self.joins = (
             tree.codes_of(lambda name, form=form: form.search(name) is not None)  # type: ignore[misc]
-            for form in (_REDUCES, _SELECTS, _FILLS, _OWN_WORK, _WRITES, _ARITHMETIC, _BESIDE)
+            for form in (_REDUCES, _SELECTS, _FILLS, _OWN_WORK, _WRITES, _ARITHMETIC, _BESIDE, _JOINS)
         )
 
     def shapes(self, at: int) -> list[tuple[int, ...]]:
