@@ -28,7 +28,7 @@ _EMBEDDING, _TABLE = "aten::embedding", "aten::embedding_dense_backward"
 _STRIDED = re.compile(r"^aten::(?:conv[12]d|convolution)$")
 _ATTENTION = re.compile(r"^aten::_?(?:scaled_dot_product|flash_attention|efficient_attention|cudnn_attention)")
 _RECURRENT = re.compile(r"^aten::(?:lstm|gru|rnn_tanh|rnn_relu)$")
-_FIXED = 0.8
+_FIXED = 0.9
 """Part of a fixed width below which no row of a batch is longer: that is padding to a length, which rows in order keep."""
 _FAR = 2
 """Batches of the steps that were recorded are as wide as the first ones, but for this factor."""
