@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.frames.patterns.dense_embedding import MILLION
+from advisor.frames.patterns.operands import made_by_convolution
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree
-from advisor.frames.positions import made_by_convolution
 from advisor.intervals import Bools, Ints, fetch
 from advisor.reading.program_settings import Recorded, Uneven
 from advisor.timeline.calls import BACKWARD, OP, OPTIMIZER, ZERO_GRAD
@@ -33,7 +33,7 @@ _FIXED = 0.9
 _FAR = 2
 """Batches of the steps that were recorded are as wide as the first ones, but for this factor."""
 _FEWEST = 2
-_MOST_WIDTHS, _MOST_KINDS = 16, 400_000
+_MOST_WIDTHS, _MOST_KINDS = 16, 100_000
 _WORDS, _FRAMES = range(2)
 
 
@@ -297,7 +297,8 @@ def _with_turns(tree: Tree, own: Ints, marks: Ints) -> Ints:
 
     def inside(times: Ints) -> Bools:
         at = np.searchsorted(begun, times, side="right") - 1
-        return (at >= 0) & flags[at] & flags[at + 1]
+        found: Bools = (at >= 0) & flags[at] & flags[at + 1]
+        return found
 
     others = context.op_rows[(marks[context.op_rows] < 0) & (host.attributes.phase[context.op_rows] == BACKWARD)]
     marks[others[inside(host.start[others])]] = layers[layers > 0][0]
