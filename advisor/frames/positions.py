@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from advisor.frames.patterns.operands import made_by_convolution
 from advisor.frames.patterns.tree import Shapes
 from advisor.intervals import Bools, Ints, distinct
 from advisor.timeline.calls import OPTIMIZER
@@ -140,19 +141,6 @@ def unlabelled_share(context: Context, rows: Ints) -> Floats:
 def _products(dims: Operands) -> set[int]:
     """Numbers of positions in shapes that hold them as rows times width, in front of the classes or of what makes them."""
     return {int(np.prod(each[:-1])) for each in dims if len(each) > 2}
-
-
-def made_by_convolution(dims: Operands, told: Operands, widths: set[int]) -> set[int]:
-    """Lengths that a convolution of kernel, stride, padding and dilation makes of those of *widths* that it is given."""
-    if len(dims) < 2 or len(dims[0]) != len(dims[1]) or len(told) < 3:
-        return set()
-    made = set()
-    for at in range(2, len(dims[0])):
-        length, kernel = dims[0][at], dims[1][at]
-        stride, padding, dilation = (numbers[min(at - 2, len(numbers) - 1)] if numbers else 1 for numbers in told[:3])
-        if length in widths and stride > 0:
-            made.add((length + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1)
-    return {length for length in made if length > 1}
 
 
 class _Operators:

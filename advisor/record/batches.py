@@ -184,12 +184,15 @@ def _extent(row: Rows) -> tuple[int, int]:
 
 
 def _turned(torch: Any, tables: list[Any], widest: Rows | None) -> Rows | None:
-    """Return the widest rows of words; where they are not padded, those of tensors whose first dimension is time, if they are."""
-    if widest is not None and widest.padding:
-        return widest
+    """Return the widest rows of words, or those of tensors whose first dimension is time, if more of these is padding.
+
+    Across the rows a part of the padding looks like it as well: where the last ones are the shorter.
+    """
     rows = [_rows(torch, tensor.t()) for tensor in tables if tensor.shape[0] >= _FEWEST_WORDS]
     other = max(rows, key=_extent, default=None)
-    return replace(other, time=0) if other is not None and (other.padding or widest is None) else widest
+    if other is None or (widest is not None and widest.padding >= other.padding):
+        return widest
+    return replace(other, time=0)
 
 
 def _rows(torch: Any, tensor: Any) -> Rows:
@@ -235,11 +238,11 @@ def _frames(torch: Any, tensor: Any) -> Rows | None:
 
 
 def _series(torch: Any, tensor: Any, frames: Rows | None) -> Rows:
-    """Measure rows of frames whose first dimension may be time, where no other one is padded."""
-    if frames is not None and (frames.padding or tensor.dim() != 3 or tensor.shape[0] < _FEWEST_FRAMES):
+    """Measure rows of frames; along the first dimension, if more of that is padding: it is time then."""
+    if frames is not None and (tensor.dim() != 3 or tensor.shape[0] < _FEWEST_FRAMES):
         return frames
     turned = _ends(torch, tensor, 0)
-    return turned if turned.padding or frames is None else frames
+    return turned if frames is None or turned.padding > frames.padding else frames
 
 
 def _ends(torch: Any, tensor: Any, time: int) -> Rows:

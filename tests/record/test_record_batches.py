@@ -257,6 +257,14 @@ def test_the_side_that_is_padded_makes_no_difference(left: bool) -> None:
 
 
 def test_rows_whose_first_dimension_is_time() -> None:
+    """Of ten and more, so that rows of the other dimension are wide enough, too: late words are mostly padding."""
+    lengths = [20, 6, 5, 9, 7, 4, 5, 3, 6, 4]
+    (uneven,) = summary(*(words(*lengths).t() for _ in range(2)))["uneven"]
+    assert (uneven.rows, uneven.widths, uneven.time) == (10, (20, 20), 0)
+    assert uneven.padding == pytest.approx(1 - sum(lengths) / 200, abs=1e-4)
+
+
+def test_narrow_batches_whose_first_dimension_is_time() -> None:
     (uneven,) = summary(words(5, 4, 20).t(), words(30, 6, 6, width=30).t())["uneven"]
     assert (uneven.rows, uneven.widths, uneven.time) == (3, (20, 30), 0)
     assert uneven.padding == pytest.approx(1 - (29 + 42) / 150, abs=1e-4)

@@ -118,3 +118,16 @@ def leading(tree: Tree, ops: Pairs) -> Pairs:
     found = Pairs(ops.row[order][low[led]], segments[led])
     order = np.argsort(found.row, kind="stable")
     return Pairs(found.row[order], found.index[order])
+
+
+def made_by_convolution(dims: tuple[Shape, ...], told: tuple[Shape, ...], widths: set[int]) -> set[int]:
+    """Lengths that a convolution of kernel, stride, padding and dilation makes of those of *widths* that it is given."""
+    if len(dims) < 2 or len(dims[0]) != len(dims[1]) or len(told) < 3:
+        return set()
+    made = set()
+    for at in range(2, len(dims[0])):
+        length, kernel = dims[0][at], dims[1][at]
+        stride, padding, dilation = (numbers[min(at - 2, len(numbers) - 1)] if numbers else 1 for numbers in told[:3])
+        if length in widths and stride > 0:
+            made.add((length + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1)
+    return {length for length in made if length > 1}

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.frames.patterns.dense_embedding import MILLION
+from advisor.frames.patterns.operands import made_by_convolution
 from advisor.frames.patterns.tree import NOTHING, Occurrences, Pairs, Tree
-from advisor.frames.positions import made_by_convolution
 from advisor.intervals import Bools, Ints, fetch
 from advisor.reading.program_settings import Recorded, Uneven
 from advisor.timeline.calls import BACKWARD, OP, OPTIMIZER, ZERO_GRAD
@@ -28,12 +28,12 @@ _EMBEDDING, _TABLE = "aten::embedding", "aten::embedding_dense_backward"
 _STRIDED = re.compile(r"^aten::(?:conv[12]d|convolution)$")
 _ATTENTION = re.compile(r"^aten::_?(?:scaled_dot_product|flash_attention|efficient_attention|cudnn_attention)")
 _RECURRENT = re.compile(r"^aten::(?:lstm|gru|rnn_tanh|rnn_relu)$")
-_FIXED = 0.8
+_FIXED = 0.9
 """Part of a fixed width below which no row of a batch is longer: that is padding to a length, which rows in order keep."""
 _FAR = 2
 """Batches of the steps that were recorded are as wide as the first ones, but for this factor."""
 _FEWEST = 2
-_MOST_WIDTHS, _MOST_KINDS = 16, 400_000
+_MOST_WIDTHS, _MOST_KINDS = 16, 100_000
 _WORDS, _FRAMES = range(2)
 
 
