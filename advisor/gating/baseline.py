@@ -34,6 +34,7 @@ _LONGEST = 300
 _HEAD = 1 << 16
 _SITE = re.compile(r"\{\n[^{}]*?\"cause\": \"[^{}]*\}")
 _BREAK = re.compile(r"\n *")
+_VERDICTS = re.compile(r"\"verdicts\": \[[\s\w,\"]+\]")
 _FIGURES = re.compile(r"\[[\s\d.,eE+-]+\]")
 
 
@@ -271,8 +272,9 @@ def _digest(table: dict[str, object]) -> str:
 
 
 def _compact(text: str) -> str:
-    """Return lists of figures, and sites of the program, on one line each, so that a diff is read by metric and by place."""
-    text = _FIGURES.sub(lambda match: " ".join(match[0].split()).replace("[ ", "[").replace(" ]", "]"), text)
+    """Return lists of figures or verdicts, and sites of the program, on one line each: a diff is read by metric and by place."""
+    for lists in (_FIGURES, _VERDICTS):
+        text = lists.sub(lambda match: " ".join(match[0].split()).replace("[ ", "[").replace(" ]", "]"), text)
     return _SITE.sub(lambda match: _BREAK.sub(" ", match[0]).replace("{ ", "{", 1)[:-2] + "}", text)
 
 

@@ -444,7 +444,7 @@ def gain(finding: Finding, others: Sequence[Finding]) -> str:
 def unpriced(finding: Finding, others: Sequence[Finding]) -> str:
     """Return what is known of a finding without a saving; *others* are all findings, in their order."""
     if finding.cost_ms:
-        return f"takes {milliseconds(finding.cost_ms)}, saving not known"
+        return f"takes {milliseconds(finding.cost_ms)}"
     for index, other in enumerate(others, 1):
         if finding.category == other.category == "data-loading" and other.cost_ms:
             return f"part of {index}"

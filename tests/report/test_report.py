@@ -150,7 +150,7 @@ def test_quiet_is_a_line_a_finding_and_verbose_names_what_passed() -> None:
     assert text(made, verbosity=-1).splitlines()[1:] == [
         "step 121 ms · GPU busy 69.1 % · peak memory 3.0 GiB of 32.0 GiB (9.4 %)",
         " 1. high    17.4 to 23.2 %    data-loading/single-process-loader: Batches are loaded in the training process",
-        " 2. note    unpriced          b/b: Batches are loaded in the training process",
+        " 2. note    takes 28.1 ms     b/b: Batches are loaded in the training process",
     ]
     verbose = text(made, verbosity=1)
     assert "passed: kernels/small-grid" in verbose
