@@ -26,7 +26,7 @@ NEAR = 3
     [
         ("cpu_unseen", "pointcloud_edges", "cpu/full-sort"),
         ("cpu_next", "kws_ema", "cpu/state-dict-in-loop"),
-        ("cpu_next", "pillar_pool", "gradient/repeated-slicing"),
+        ("cpu_next", "pillar_pool", "kernels/class-loop"),
     ],
 )
 def test_the_report_leads_with_the_fault_and_its_repair_pays(folder: str, name: str, rule: str, tmp_path: Path) -> None:
