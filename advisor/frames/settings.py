@@ -46,8 +46,8 @@ COLUMNS = (
          _BY),
     real("resident_share", "share", "most memory that the process held until the end of the recording, over the machine's; NULL "
          "where not recorded", _BY),
-    integer("unprofiled_growth_bytes", "bytes", "growth a step of what is allocated on the GPU, on the CPU of what the process "
-            "holds, in the steps before the profiler began; NULL where not recorded", _BY),
+    integer("unprofiled_growth_bytes", "bytes", "growth a step of what the process holds, in the steps before the profiler "
+            "began; NULL where not recorded, and where it uses a GPU", _BY),
     text("quantized_engine", "torch.backends.quantized.engine; NULL where not recorded", _BY),
     integer("loader_workers", "", f"worker processes {_WAITED}; NULL where they differ or none was recorded", _BY),
     integer("loader_batch_size", "", f"batch size {_WAITED}; NULL likewise, or where the sampler decides", _BY),

@@ -19,7 +19,7 @@ from advisor.record.hooks import Hooks
 from advisor.record.passes import Passes
 from advisor.record.repeats import Repeats
 from advisor.record.settings import Settings
-from advisor.record.stamps import Stamp, clock, growth, milliseconds
+from advisor.record.stamps import Stamp, growth, milliseconds, take
 from advisor.record.steps import BATCHES, CALLS, OPTIMIZER, TURNS, Steps
 from advisor.record.writing import write
 from advisor.results.version import __version__
@@ -115,7 +115,7 @@ class Session:
         self._passes = Passes(self.options.steps, self.options.stacks, self._finish, self._around)
         self._steps: Steps[Any] | None = None
         if self._finds_steps:
-            self._steps = Steps(self.options.skip, self._boundary, clock, unit or self.options.unit)
+            self._steps = Steps(self.options.skip, self._boundary, take, unit or self.options.unit)
             if self.options.unit is None and unit is None:
                 self._steps.follow(self._record_again)
         self._unprofiled: tuple[float, ...] = ()
@@ -142,7 +142,7 @@ class Session:
         if not self._marks:
             self._guarded(self._passes.withdraw)
             self._hooks.recording = False
-        self._marks.append(clock())
+        self._marks.append(take())
         if len(self._marks) >= max(self.options.skip, 1):
             self._boundary()
 
@@ -193,7 +193,7 @@ class Session:
         if not before and not self._unprofiled:
             self._profiled_from = time.monotonic()
             stamps = self._steps.stamps if self._steps else self._marks
-            self._unprofiled, self._growth = milliseconds(stamps), growth(stamps)
+            self._unprofiled, self._growth = milliseconds([stamp.time for stamp in stamps]), growth(stamps)
         timing = "timing" not in self._passes.files
         if timing and before and self._load_from is None:
             self._load_from = load.now()

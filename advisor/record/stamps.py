@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Sequence
 from itertools import pairwise
@@ -16,33 +17,45 @@ _LEAST = 3
 
 
 class Stamp(NamedTuple):
-    """A moment of the program: a CUDA event or the host's clock in s, and the bytes that are allocated then, if known."""
+    """A moment of the program, as :func:`clock` tells it, and the bytes that the process holds then.
+
+    ``held`` is None where a GPU is used: to ask what is allocated there takes as long as a small step's launches.
+    """
 
     time: Any
     held: int | None
 
 
-def clock() -> Stamp:
-    """Take a stamp: with a CUDA event where this process uses a GPU, so that nothing waits for it."""
+def take() -> Stamp:
+    """Take a stamp."""
+    now = clock()
+    return Stamp(now, memory.resident() if isinstance(now, float) else None)
+
+
+def clock() -> Any:
+    """Tell the time: by a CUDA event where this process uses a GPU, so that nothing waits for it, else by the host's clock in s."""
     if torch.cuda.is_initialized() and not torch.cuda.is_current_stream_capturing():
         event = torch.cuda.Event(enable_timing=True)
         event.record()
-        return Stamp(event, torch.cuda.memory_allocated())
-    return Stamp(time.perf_counter(), memory.resident())
+        return event
+    return time.perf_counter()
 
 
 def growth(stamps: Sequence[Stamp]) -> int | None:
-    """Return by how much what is allocated grows from stamp to stamp, in bytes, the first step left out; None: not known."""
+    """Return by how much what is held grows in a step, in bytes, the first left out; None: not known.
+
+    The median: an allocator that keeps what was freed grows once.
+    """
     held = [stamp.held for stamp in stamps[1:] if stamp.held is not None]
     if len(held) < _LEAST or len(held) < len(stamps) - 1:
         return None
-    return max(held[-1] - held[0], 0) // (len(held) - 1)
+    return max(int(statistics.median(after - before for before, after in pairwise(held))), 0)
 
 
-def milliseconds(stamps: Sequence[Stamp]) -> tuple[float, ...]:
-    """Return the times between stamps of :func:`clock`, in ms; waits for the GPU where they are events."""
+def milliseconds(times: Sequence[Any]) -> tuple[float, ...]:
+    """Return the ms between times of :func:`clock`; waits for the GPU where they are events."""
     out = []
-    for before, after in pairwise(stamp.time for stamp in stamps):
+    for before, after in pairwise(times):
         if isinstance(before, float) and isinstance(after, float):
             out.append(round((after - before) * 1e3, 4))
         elif not isinstance(before, float) and not isinstance(after, float):

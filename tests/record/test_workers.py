@@ -28,7 +28,7 @@ class Numbers(Dataset):
 
     def __getitem__(self, index):
         total = 0
-        for number in range(200_000): total += number
+        for number in range(600_000): total += number
         return torch.full((4,), float(total))
 
 if __name__ == "__main__":
@@ -55,7 +55,7 @@ def test_the_line_that_takes_a_workers_time(tmp_path: Path) -> None:
     settings = recorded(tmp_path, "fork")
     heaviest = settings["worker_lines"][0]
     assert (heaviest["file"], heaviest["line"], heaviest["function"]) == ("job.py", 11, "__getitem__")
-    assert heaviest["share"] > 0.5  # most of it: how much a worker's start takes depends on what runs beside
+    assert heaviest["share"] > 0.6
     assert settings["workers_cores"] > 0.05
     assert settings["own_cores"] > 0
 
