@@ -60,9 +60,12 @@ def test_memory_is_that_of_this_process_behind_a_fork_too() -> None:
     assert told > size
 
 
-@pytest.mark.parametrize(("keep", "leaks"), [("kept.append(torch.ones(2_000_000))", True), ("torch.ones(2_000_000)", False)])
+@pytest.mark.parametrize(
+    ("keep", "leaks"), [("kept.append(torch.ones(2_000_000))", True), ("torch.ones(2_000_000)", False)]
+)
 def test_the_recorder_tells_a_leak_from_what_is_freed(tmp_path: Path, keep: str, leaks: bool) -> None:
-    record_script(SCRIPT.replace("KEEP", keep), tmp_path)
+    # Of the three steps that are left of five, two may still be the allocator's first.
+    record_script(SCRIPT.replace("KEEP", keep), tmp_path, "--skip", "15")
     settings = json.loads(gzip.decompress((tmp_path / "job.trace.json.gz").read_bytes()))["advisor"]
     grown = settings["unprofiled_growth_bytes"]
     assert (7_500_000 < grown < 8_500_000) if leaks else grown < 1_000_000
