@@ -131,9 +131,9 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     ``torch.get_num_threads()`` says in the training process. ``instruction_sets`` are those of :data:`INSTRUCTION_SETS` that
     the processor has, and ``event_ns`` is what the profiler took there for each operator that it recorded.
     ``peak_resident_bytes`` is the most memory that the process held until the recording's end, of ``memory_bytes``, the
-    machine's or what its control group allows; ``unprofiled_growth_bytes`` is by how much what it held grew
-    in a step before the profiler began, None where it uses a GPU. Of the first batches ``batch_width`` is what rows of whole numbers are
-    padded to, ``batch_longest`` a batch's longest without padding (their mean), ``feature_width`` and ``feature_longest`` the
+    machine's or what its control group allows; ``unprofiled_growth_bytes`` is by how much what it held grew in a step before the
+    profiler began, None where it uses a GPU. Of the first batches ``batch_width`` is what rows of whole numbers are padded to,
+    ``batch_longest`` a batch's longest without padding (their mean), ``feature_width`` and ``feature_longest`` the
     same of frames of features, and ``ignored_share`` the part of labels that are -100,
     which a loss leaves out; ``uneven`` are rows that are padded, at whatever width, of words and of features.
     ``waited_share`` is the part of the recorded steps in which the thread that waited most was ready to

@@ -47,7 +47,8 @@ def test_memory_is_that_of_this_process_behind_a_fork_too() -> None:
     before = memory.resident()
     block = bytearray(os.urandom(1 << 12)) * (1 << 13)  # 32 MB, written
     after = memory.resident()
-    assert before is not None and after is not None
+    assert before is not None
+    assert after is not None
     assert after - before > len(block) // 2
     reader, writer = os.pipe()
     child = os.fork()
@@ -68,4 +69,5 @@ def test_the_recorder_tells_a_leak_from_what_is_freed(tmp_path: Path, keep: str,
     record_script(SCRIPT.replace("KEEP", keep), tmp_path, "--skip", "15")
     settings = json.loads(gzip.decompress((tmp_path / "job.trace.json.gz").read_bytes()))["advisor"]
     grown = settings["unprofiled_growth_bytes"]
-    assert (7_500_000 < grown < 8_500_000) if leaks else grown < 1_000_000
+    low, high = (7_500_000, 8_500_000) if leaks else (0, 1_000_000)
+    assert low <= grown < high
