@@ -8,6 +8,7 @@ the operator itself, with its shapes, or the operator between those that come be
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Sequence
 
@@ -206,7 +207,24 @@ def _stacks_of(
         if node not in texts:
             texts[node] = text(node) if node >= 0 else ""
         out.append(texts[node])
-    return out, {at: text(node) for at, node in _python_before(sequence, above).items()}
+    whole = _whole(set(texts.values()))
+    return [whole.get(one, one) for one in out], {at: text(node) for at, node in _python_before(sequence, above).items()}
+
+
+def _whole(texts: set[str]) -> dict[str, str]:
+    """Return the stacks whose outer frames are missing, with the one stack that has them.
+
+    A line that runs through several steps, as that which calls the loop does, may be seen in a part of them alone: what it calls
+    would else have two stacks.
+    """
+    ordered, whole = sorted(texts), {}
+    for text in ordered:
+        first, last = bisect_left(ordered, text + ";"), bisect_left(ordered, text + "<")  # the character behind ";"
+        longer = ordered[first:last]
+        longest = max(longer, key=len, default="")
+        if text and longest and all(longest == one or longest.startswith(one + ";") for one in longer):
+            whole[text] = longest
+    return whole
 
 
 def _python_before(sequence: _Sequence, above: Ints) -> dict[int, int]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from advisor.reading import stream
+from advisor.record import stacks
 from advisor.record.lines import MARK
 from advisor.record.places import begin
 from advisor.record.stacks import carry_over, frame_text
@@ -203,3 +204,13 @@ def test_operators_that_stand_alike_in_two_places_get_neither(tmp_path: Path) ->
     assert found[20] == found[62] == "sum"
     assert found[1] == "sum job.py(20): f"
     assert found[-2] == "sum job.py(30): g"
+
+
+def test_a_stack_without_its_outer_frames_is_that_which_has_them() -> None:
+    """Of two recorded steps the first lacked the lines around the loop: all that both ran had two stacks, and none was sure."""
+    inner = "metrics.py(21): update;before.py(33): evaluate"
+    whole = f"{inner};before.py(50): main;before.py(59): <module>"
+    between = f"{inner};before.py(50): main"
+    assert stacks._whole({inner, between, whole, "", "metrics.py(21): update_all"}) == {inner: whole, between: whole}
+    # Called from two places: neither is certain.
+    assert stacks._whole({inner, f"{inner};a.py(1): main", f"{inner};b.py(2): main"}) == {}
