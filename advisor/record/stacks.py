@@ -208,7 +208,9 @@ def _stacks_of(
             texts[node] = text(node) if node >= 0 else ""
         out.append(texts[node])
     whole = _whole(set(texts.values()))
-    return [whole.get(one, one) for one in out], {at: text(node) for at, node in _python_before(sequence, above).items()}
+    return [whole.get(one, one) for one in out], {
+        at: text(node) for at, node in _python_before(sequence, above).items()
+    }
 
 
 def _whole(texts: set[str]) -> dict[str, str]:
