@@ -210,6 +210,12 @@ _LEAST_LEFT = 0.25
 """Of the error of the times, the part of the step that no fix takes."""
 
 
+def more_for(error: float) -> str:
+    """Return what a basis says of the part by which times may be too low; empty for none."""
+    words = "more at the upper end, for what differs from run to run and what runs faster beside it"
+    return f"; {100 * error:.3g} % {words}" if error else ""
+
+
 def _saving(
     claim: Claim,
     free_ns: int,
@@ -232,8 +238,7 @@ def _saving(
     high = max(0.0, min(high_part * free_ms * (1 + error), most_ns / whole_ns * whole_ms, bound_ms))
     low = min(low_part * free_ms, high)
     basis = f"bound: {100 * low_part:.3g} to {100 * high_part:.3g} % of the time it owns; {replay.basis}"
-    if error:
-        basis += f"; {100 * error:.3g} % more at the upper end, for what differs from run to run and what runs faster beside it"
+    basis += more_for(error)
     if shared:
         basis += f"; what {' and '.join(shared)} would save is not counted again"
     return Saving(

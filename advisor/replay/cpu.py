@@ -43,6 +43,11 @@ class Thread:
     def __init__(self, context: Context) -> None:
         self.context = context
 
+    @property
+    def error(self) -> float:
+        """Part by which savings may be larger than what is reckoned."""
+        return _ERROR if bare_steps(self.context) else 0.0
+
     def price(self, claims: Sequence[Claim], whole_ms: float) -> Priced:
         """Price the fixes and order them by what they return, weighed by confidence; *whole_ms* is the step."""
         ledger, bare = self.context.ledger, self.context.once(unprofiled)
@@ -51,9 +56,8 @@ class Thread:
         fixes = [claim for claim in claims if claim.rule.replay is not None and len(claim.segments)]
         plan: dict[str, Rung] = {}
         high_ms = low_ms = whole_ms
-        error = _ERROR if bare_steps(self.context) else 0.0
         ranked = sorted(
-            priced(fixes, dur_ns, counted_ns, whole_ms, error=error), key=lambda c: tuple(-part for part in c.rank)
+            priced(fixes, dur_ns, counted_ns, whole_ms, error=self.error), key=lambda c: tuple(-part for part in c.rank)
         )
         after = {claim.rule.id: claim.after for claim in ranked if claim.after is not None}
         worth = {claim.rule.id: claim for claim in ranked if claim.saving is not None}

@@ -12,7 +12,7 @@ import numpy as np
 
 from advisor.counting import duration, durations
 from advisor.engine import ranking
-from advisor.engine.claims import priced, ranked_bundles
+from advisor.engine.claims import more_for, priced, ranked_bundles
 from advisor.results.analysis import Finding, PlanStep, Saving
 from advisor.roofline.limits import limits
 from advisor.timeline.unprofiled import unprofiled
@@ -77,9 +77,9 @@ def make(trace: Trace, outcome: Outcome, *, safe: bool = False, what_if: Sequenc
         return Plan(findings=_bounded(trace, outcome, claims, replay.reason), steps=[], reason=replay.reason)
     whole_ms = trace.priced_ms
     prices = replay.price(claims, whole_ms)
-    how, matches = replay.how, outcome.matches
+    how, matches, more = replay.how, outcome.matches, more_for(replay.error)
     findings = [
-        _with_price(f, matches[f.rule], prices, whole_ms, how, pace.clause(trace.context, matches[f.rule]))
+        _with_price(f, matches[f.rule], prices, whole_ms, how, more + pace.clause(trace.context, matches[f.rule]))
         for f in outcome.findings
     ]
     rungs = prices.plan

@@ -62,6 +62,7 @@ class Host(NamedTuple):
 class Replay:
     """A recording that can be run again. ``reason`` says why it cannot be trusted; empty where it can."""
 
+    error = 0.0
     how = "the trace's own dependencies run again beside the fixes before it in the plan, without"
 
     def __init__(self, context: Context) -> None:
