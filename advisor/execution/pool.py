@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from advisor.errors import UsageError
 from advisor.execution import task
-from advisor.reading import remote
+from advisor.reading import machine, parts, remote
 
 # Measured on the project's machine: what a process takes to start and import; bytes of text that are read and analyzed a
 # second; how many times larger text is than its gzip; memory of a process that has imported all, and for a byte of text.
@@ -32,31 +31,10 @@ def choose(addresses: Sequence[str], jobs: int | None) -> int:
     if jobs is not None:
         return min(jobs, len(addresses))
     texts = [_text_bytes(address) for address in addresses]
-    room = max(1, int(available_bytes() * 0.7 / (_BASE_BYTES + _PER_BYTE * max(texts))))
-    most = min(cores(), room, len(addresses))
+    room = max(1, int(machine.available_bytes() * 0.7 / (_BASE_BYTES + _PER_BYTE * max(texts))))
+    most = min(machine.cores(), room, len(addresses))
     serial_s = sum(texts) / _TEXT_PER_S + _TRACE_S * len(texts)
     return most if serial_s - serial_s / most > _START_S else 1
-
-
-def cores() -> int:
-    """Count the cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def available_bytes() -> int:
-    """Return the bytes of memory that the system says are available, and no more than the container's limit leaves."""
-    limits = []
-    try:
-        lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
-        limits.append(int(lines["MemAvailable"].split()[0]) << 10)
-        limit, used = (Path(f"/sys/fs/cgroup/memory.{name}").read_text().strip() for name in ("max", "current"))
-        if limit.isdecimal():
-            limits.append(max(int(limit) - int(used), 0))
-    except (OSError, KeyError, ValueError):
-        pass
-    return min(limits, default=4 << 30)
 
 
 def _text_bytes(address: str) -> int:
@@ -133,6 +111,7 @@ def _begin(settings: bytes) -> None:
     """Set up a process of a pool."""
     global _settings
     _settings = settings
+    parts.alone()
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
 
 

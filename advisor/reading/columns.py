@@ -9,7 +9,7 @@ import hashlib
 import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
@@ -36,6 +36,33 @@ _YEARS_NS = 10 * 365 * 86400 * 10**9
 _MOST_INT = 1 << 62
 _GPU = ("kernel", "copy", "memset", accelerators.MIXED)
 _NO_ARGS = Args()
+MOST_UNKNOWN = 20
+"""Kinds of unknown categories that are counted."""
+CODED = {
+    **dict.fromkeys(("dims", "types", "grid", "block"), "raws"),
+    **dict.fromkeys(("strides", "concrete"), "inputs"),
+    **dict.fromkeys(("stack", "python_before"), "stacks"),
+    **dict.fromkeys(
+        ("generated", "collective", "comm_dtype", "group_name", "group_ranks", "kernel", "annotation"), "texts"
+    ),
+    "name": "names",
+}
+"""Columns that hold codes, and of which values."""
+
+
+class Joined(Protocol):
+    """What another process counted; the names are those of :class:`Columns`."""
+
+    events: int
+    shapeless: int
+    counter_ranges: int
+    early: bool
+    exact: bool
+    ties: bool
+    accelerator: str | None
+    unknown: dict[str, int]
+    programs: list[int]
+    threads: list[Any]
 
 
 class NeedExact(Exception):
@@ -174,9 +201,43 @@ class Columns:
         """Keep flows and External ids from now on where a kernel lacks a correlation; let go of them where all have one."""
         self._lacks = self.ties = any(links.lacks_correlation(table) for table in kernels)
         if not self.ties:
-            self._grown.pop(links.FLOW, None)
-            for grown in self._grown.values():
-                grown.drop("external")
+            self.untie()
+
+    def untie(self) -> None:
+        """Let go of flows and External ids: correlations say all that they do."""
+        self._grown.pop(links.FLOW, None)
+        for grown in self._grown.values():
+            grown.drop("external")
+
+    # ---- the part of another process
+
+    @property
+    def lacks(self) -> bool:
+        """True once a kernel was without a correlation."""
+        return self._lacks
+
+    def tables(self) -> list[tuple[str, Grown]]:
+        """Return what each group has come to so far."""
+        return list(self._grown.items())
+
+    def grown(self, group: str) -> Grown:
+        """Return the table of a group, which may be new."""
+        return self._grown.setdefault(group, Grown())
+
+    def join(self, other: Joined) -> None:
+        """Take over what another process counted in the part behind; its tables follow."""
+        self.events += other.events
+        self.shapeless += other.shapeless
+        self.counter_ranges += other.counter_ranges
+        self.early |= other.early
+        self.exact |= other.exact
+        self.ties &= other.ties
+        self.accelerator = self.accelerator or other.accelerator
+        for key, count in other.unknown.items():
+            self.unknown[key] = self.unknown.get(key, 0) + count
+        self.programs.update(other.programs)
+        for thread in other.threads:
+            self.threads[thread]
 
     def _table_of(self, group: str, batch: list[Event], events: list[Event]) -> Table:
         """The columns of a batch; notes where in *events* the first value lies that could not be used."""
@@ -515,7 +576,7 @@ class _Sinks(dict[str | None, Callable[[Event], None]]):
 
     def _count(self, key: str) -> None:
         counts = self._columns.unknown
-        if key in counts or len(counts) < 20:
+        if key in counts or len(counts) < MOST_UNKNOWN:
             counts[key] = counts.get(key, 0) + 1
 
     def batches(self) -> list[tuple[str, list[Event]]]:

@@ -12,7 +12,7 @@ from typing import BinaryIO, TypeAlias
 from isal import isal_zlib
 
 from advisor.errors import TraceError
-from advisor.reading import formats, limits, remote
+from advisor.reading import formats, limits, machine, remote
 from advisor.reading.progress import ObservedFile, Observer, Progress, Readable
 
 Handle: TypeAlias = "BinaryIO | remote.Remote"
@@ -22,6 +22,7 @@ BLOCK = 1 << 20
 # finer ones for the first megabyte of text, where a slice would be much of the file.
 SLICE, FINE = 1 << 12, 1 << 8
 _GZIP = b"\x1f\x8b"
+_TRAILER, _LEAST_RATIO = 4, 4
 # isal's types take its exception for an instance of one.
 _GZIP_ERRORS: tuple[type[BaseException], ...] = (isal_zlib.IsalError, zlib.error, EOFError)  # type: ignore[assignment]
 
@@ -41,7 +42,14 @@ class Source:
         """The format by the first bytes, once they are read; empty of JSON."""
         self.local: str | None = None
         """Path of a file that lies here as it is, neither packed nor a pipe."""
+        self.block = min(BLOCK, machine.part_bytes() // 8)
+        """Bytes that are read at once."""
+        self.plain = True
+        """False of a gzip stream, once its first bytes are read."""
+        self.begin = 0
+        """Byte of plain text from which on it is read."""
         self._compressed = 0  # compressed bytes that the text so far came from
+        self._file: ObservedFile | None = None
 
     def _open(self) -> Handle:
         if self.path == "-":
@@ -63,15 +71,19 @@ class Source:
 
     def blocks(self) -> Iterator[bytes]:
         """Uncompressed bytes, about a megabyte at a time. Raises TraceError on what is no trace file at all."""
-        handle = ObservedFile(self._open(), self._progress, self._observer)
+        handle = self._file = ObservedFile(self._open(), self._progress, self._observer)
         try:
-            first = handle.read(BLOCK)
+            if self.begin:
+                handle.skip(self.begin)
+                self.size = self.begin
+            first = handle.read(self.block)
             if not first:
                 raise TraceError(f"{self.path}: is empty. Was the profiler still writing when it was copied?")
-            if first.startswith(_GZIP):
+            if first.startswith(_GZIP) and not self.begin:
+                self.plain = False
                 yield from self._inflate(first, handle)
                 return
-            self.format = formats.of(self.path, first)
+            self.format = formats.of(self.path, first) if not self.begin else ""
             if self.path != "-" and not remote.is_url(self.address):
                 self.local = self.address
             if self.path.endswith(".gz"):
@@ -79,12 +91,47 @@ class Source:
             while first:
                 self.size += len(first)
                 yield first
-                first = handle.read(BLOCK)
+                first = handle.read(self.block)
         except OSError as error:
             raise TraceError(f"{self.path}: cannot be read: {error.strerror or error}") from None
         finally:
             if self.path != "-":
                 handle.close()
+
+    # ---- what several processes need that read it together
+
+    def regular(self) -> os.stat_result | None:
+        """Return what the file system says of a file that lies here and that others can open too; None of all else."""
+        here = self._file is not None and self.path != "-" and not remote.is_url(self.address)
+        return self._file.status if here and self._file is not None else None
+
+    def text_bytes(self, packed: int) -> int:
+        """Estimate how much text a file of *packed* bytes holds: a gzip stream says so at its end, modulo 4 GB."""
+        if self.plain or packed < _TRAILER:
+            return packed
+        try:
+            with Path(self.address).open("rb") as file:
+                file.seek(packed - _TRAILER)
+                told = int.from_bytes(file.read(_TRAILER), "little")
+        except OSError:
+            return 0
+        return told + max(0, -(-(_LEAST_RATIO * packed - told) >> 32)) * (1 << 32)
+
+    def others_read(self, count: int) -> None:
+        """Take note that *count* processes read the file together."""
+        if self._file is not None:
+            self._file.pace = count
+
+    def show_rest(self) -> None:
+        """Show the observer what has not been read yet."""
+        if self._file is not None:
+            self._file.show_rest()
+
+    def done(self, size: int) -> None:
+        """Take note that others have read the rest, and that the text has *size* bytes."""
+        self.size = size
+        if self._file is not None:
+            self._file.done()
 
     def _inflate(self, block: bytes, handle: Readable) -> Iterator[bytes]:
         """Inflate gzip members one after another; a stream cut off or damaged gives what it holds, and a note."""
@@ -106,18 +153,18 @@ class Source:
             engine = isal_zlib.decompressobj(wbits=31)
             while not engine.eof:
                 if at >= len(data):
-                    at, data = 0, handle.read(BLOCK)
+                    at, data = 0, handle.read(self.block)
                     if not data:
                         self.notes.append(
                             ("gzip-truncated", "the gzip stream is cut off; the end of the trace is lost")
                         )
                         return
-                piece = data[at : at + (FINE if self.size < BLOCK else SLICE)]
+                piece = data[at : at + (FINE if self.size < self.block else SLICE)]
                 at += len(piece)
                 self._compressed += len(piece)
                 while piece and not engine.eof:
                     try:
-                        yield engine.decompress(piece, BLOCK)
+                        yield engine.decompress(piece, self.block)
                     except _GZIP_ERRORS as error:
                         self.notes.append(
                             ("gzip-damaged", f"the gzip stream is damaged ({error}); what follows is lost")
@@ -126,7 +173,7 @@ class Source:
                     piece = engine.unconsumed_tail
             at -= len(engine.unused_data)
             if len(data) - at < len(_GZIP):
-                at, data = 0, data[at:] + handle.read(BLOCK)
+                at, data = 0, data[at:] + handle.read(self.block)
             if not data.startswith(_GZIP, at):
                 if data[at:].strip(b"\0"):
                     self.notes.append(("gzip-trailing", "bytes after the gzip stream were ignored"))

@@ -13,6 +13,9 @@ Observer = Callable[[bytes], None]
 """Function that is given every block of the file, as it lies on disk, in order."""
 
 
+_BLOCK = 1 << 20
+
+
 class Readable(Protocol):
     """Source of a trace's bytes."""
 
@@ -21,37 +24,77 @@ class Readable(Protocol):
     def close(self) -> None: ...
 
 
+class Seekable(Readable, Protocol):
+    """Source that can be read from any place, if it is a file."""
+
+    def seek(self, position: int, /) -> int: ...
+
+
 class ObservedFile:
     """A file that reports how far it has been read, and hands on each block."""
 
-    def __init__(self, handle: Readable, progress: Progress | None = None, observer: Observer | None = None) -> None:
+    def __init__(self, handle: Seekable, progress: Progress | None = None, observer: Observer | None = None) -> None:
         self._handle = handle
         self._progress, self._observer = progress, observer
-        self._position = 0
-        self._length = _length(handle)
+        self._position = self._seen = 0
+        self.status = _status(handle)
+        """What the file system says of it; None of a pipe, and of what is no file."""
+        self.pace = 1
+        """How many times faster than here the file is read, where others read it too."""
 
     def read(self, size: int, /) -> bytes:
         """Up to *size* bytes; none at the end."""
         block = self._handle.read(size)
         self._position += len(block)
-        if self._progress is not None:
-            self._progress(self._position, self._length)
-        if self._observer is not None and block:
-            self._observer(block)
+        self._report()
+        self._show(block)
         return block
+
+    def skip(self, position: int) -> None:
+        """Go on at *position*."""
+        self._handle.seek(position)
+        self._position = position
+
+    def show_rest(self) -> None:
+        """Hand on all that has not been read yet, which stays to be read; of a file that lies here."""
+        if self._observer is None:
+            return
+        here = self._position
+        while block := self._handle.read(_BLOCK):
+            self._position += len(block)
+            self._show(block)
+        self.skip(here)
+
+    def done(self) -> None:
+        """Report the whole file as read: others have read the rest."""
+        if self.status is not None:
+            self._position = self.status.st_size
+            self._report()
+
+    def _report(self) -> None:
+        if self._progress is not None:
+            length = self.status.st_size if self.status is not None else None
+            far = self._position * self.pace
+            self._progress(far if length is None else min(far, max(length, self._position)), length)
+
+    def _show(self, block: bytes) -> None:
+        """Hand on a block that ends where the file has been read to, once."""
+        if self._observer is not None and block and self._position > self._seen:
+            self._observer(block)
+            self._seen = self._position
 
     def close(self) -> None:
         """Close the file."""
         self._handle.close()
 
 
-def _length(handle: Readable) -> int | None:
-    """Bytes of the file; None of a pipe, and of what is no file."""
+def _status(handle: Readable) -> os.stat_result | None:
+    """Return what the file system says of a file; None of a pipe, and of what is no file."""
     number = getattr(handle, "fileno", None)
     if number is None:
         return None
     try:
-        facts = os.fstat(number())
+        status = os.fstat(number())
     except (OSError, ValueError):
         return None
-    return facts.st_size if stat.S_ISREG(facts.st_mode) else None
+    return status if stat.S_ISREG(status.st_mode) else None

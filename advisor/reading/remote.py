@@ -85,6 +85,10 @@ class Remote:
         except Exception as error:  # noqa: BLE001  (as above)
             raise OSError(message_of(error, self._address)) from None
 
+    def seek(self, position: int) -> int:
+        """Go on at *position*."""
+        return int(self._file.seek(position))
+
     def close(self) -> None:
         """Give the connection back."""
         self._file.close()

@@ -15,7 +15,7 @@ from itertools import chain, islice
 import msgspec
 
 from advisor.errors import NotATrace, TraceError
-from advisor.reading import accelerators, dialects, limits, metadata
+from advisor.reading import accelerators, dialects, limits, machine, metadata, parts
 from advisor.reading.columns import Array, Columns, Table
 from advisor.reading.containers import Source
 from advisor.reading.cut import Part
@@ -82,16 +82,28 @@ class Reader:
     """Reads one file into :class:`Recorded`."""
 
     def __init__(
-        self, path: str | os.PathLike[str], progress: Progress | None = None, observer: Observer | None = None
+        self,
+        path: str | os.PathLike[str],
+        progress: Progress | None = None,
+        observer: Observer | None = None,
+        *,
+        together: bool = True,
     ) -> None:
+        """*together*: other processes read parts of the file, where that is worth while."""
         self.source = Source(path, progress, observer)
+        self._together = together
         self.path = self.source.path
+        self.chunk = min(CHUNK, machine.part_bytes() // 4)
+        """Bytes of text that are decoded at once."""
         self.blocks: Iterator[bytes] = self.source.blocks()
         self.columns = Columns()
         self.losses = Losses()
         self.truncated = False
         self.notes: list[tuple[str, str]] = []
-        self._separator: bytes | None = None
+        self.separator: bytes | None = None
+        """The text between two events, once two have been seen."""
+        self.salvaged = False
+        self._others: parts.Others | None = None
         self._offset = 0  # of the text that is looked at, in the uncompressed file
 
     def read(self) -> Recorded:
@@ -101,7 +113,11 @@ class Reader:
             return dialects.read(self, first)
         self.blocks = chain([first], self.blocks)
         head, rest, is_list = self._header()
-        trailer = self._events(rest)
+        try:
+            trailer = self._events(rest)
+        finally:
+            if self._others is not None:
+                self._others.end()
         return self.finished(None if is_list else self._metadata(head, trailer))
 
     def finished(self, meta: metadata.Metadata | None, ends: Array | None = None) -> Recorded:
@@ -229,13 +245,13 @@ class Reader:
 
     def _events(self, rest: bytes) -> bytes:
         """Read the list of events to its end; returns the text after it."""
-        parts, size, need = [rest], len(rest), CHUNK
+        pieces, size, need = [rest], len(rest), self.chunk
         for block in self.blocks:
-            parts.append(block)
+            pieces.append(block)
             size += len(block)
             if size < need:
                 continue
-            text = b"".join(parts)
+            text = b"".join(pieces)
             cut = self._last_boundary(text)
             at = 0
             if cut >= 0:
@@ -250,23 +266,50 @@ class Reader:
                 )
             limits.check_size(self.path, self.columns)
             self._offset += at
-            parts = [text[at:]]
-            size = len(parts[0])
+            pieces = [text[at:]]
+            size = len(pieces[0])
+            trailer = self._elsewhere(size)
+            if trailer is not None:
+                return trailer
             # Text that holds no boundary is looked at again when there is as much again of it.
-            need = max(CHUNK, 2 * size)
-        text = b"".join(parts)
+            need = max(self.chunk, 2 * size)
+        text = b"".join(pieces)
         at, ended = self._chunk(text, last=True)
         self.truncated = not ended
         return text[at:]
 
+    def _elsewhere(self, rest: int) -> bytes | None:
+        """Take over what others have read behind this place; returns the text behind the events, None where it is not so far.
+
+        *rest* is how many bytes behind it have been read.
+        """
+        if self._together:
+            self._together = False
+            self._others = parts.Others.of(self, rest)
+        others = self._others
+        if others is None or self.source.size < others.start:
+            return None
+        self._others = None
+        self.source.show_rest()
+        try:
+            last = others.take(self.columns, self._offset)
+        finally:
+            others.end()
+        if last is None:
+            self.source.others_read(1)
+            return None
+        limits.check_size(self.path, self.columns)
+        self.source.done(last.size)
+        return last.trailer
+
     def _last_boundary(self, text: bytes) -> int:
         """Return where the last event that seems whole ends (its closing brace), or -1."""
-        if self._separator is None:
+        if self.separator is None:
             match = BOUNDARY.search(text) or (OTHER_BOUNDARY.search(text) if len(text) > _UNUSUAL else None)
             if not match:
                 return -1
-            self._separator = match[0]
-        end = text.rfind(self._separator)
+            self.separator = match[0]
+        end = text.rfind(self.separator)
         if end < 0:
             for pattern in (BOUNDARY, OTHER_BOUNDARY):
                 for match in pattern.finditer(text):
@@ -296,6 +339,7 @@ class Reader:
         else:
             self.columns.add(events, body)
             return len(text), last
+        self.salvaged = True
         salvage = Salvage(text, self.losses, last=last, number=self.columns.events, offset=self._offset)
         salvage.run()
         self.columns.add(salvage.events, b"[" + b",".join(salvage.texts) + b"]")
@@ -303,16 +347,16 @@ class Reader:
 
     def _rest(self) -> bytes:
         """Read the text behind the events; of more than any root object holds, only the beginning."""
-        parts, size = [], 0
+        pieces, size = [], 0
         for block in self.blocks:
-            parts.append(block)
+            pieces.append(block)
             size += len(block)
             if size > _MOST_TRAILER:
                 self.notes.append(
                     ("metadata", f"more than {_MOST_TRAILER >> 20} MB behind the events were passed over")
                 )
                 break
-        return b"".join(parts)
+        return b"".join(pieces)
 
     def _damage_notes(self) -> list[tuple[str, str]]:
         notes, losses, columns = [], self.losses, self.columns
@@ -390,4 +434,7 @@ def _closed_earlier(tail: bytes) -> Iterator[bytes]:
 
 def read(path: str | os.PathLike[str], progress: Progress | None = None, observer: Observer | None = None) -> Recorded:
     """Read a trace file, or standard input (``-``). *progress* is called with how far it is, *observer* with its bytes."""
-    return Reader(path, progress, observer).read()
+    try:
+        return Reader(path, progress, observer).read()
+    except parts.Lost:
+        return Reader(path, progress, together=False).read()

@@ -1,0 +1,38 @@
+"""The machine that an analysis runs on: the cores and the memory that this process may take."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_PART_BYTES = 64 << 20
+_SMALLEST = 1 << 10
+PART_BYTES = "ADVISOR_PART_BYTES"
+"""Variable of the environment: the bytes of text from which on a file is worth another process; tests set it low."""
+
+
+def part_bytes() -> int:
+    """Return the bytes of text that a process is worth while for."""
+    told = os.environ.get(PART_BYTES, "")
+    return max(int(told), _SMALLEST) if told.isdecimal() and len(told) < 16 else _PART_BYTES
+
+
+def cores() -> int:
+    """Count the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def available_bytes() -> int:
+    """Return the bytes of memory that the system says are available, and no more than the container's limit leaves."""
+    limits = []
+    try:
+        lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+        limits.append(int(lines["MemAvailable"].split()[0]) << 10)
+        limit, used = (Path(f"/sys/fs/cgroup/memory.{name}").read_text().strip() for name in ("max", "current"))
+        if limit.isdecimal():
+            limits.append(max(int(limit) - int(used), 0))
+    except (OSError, KeyError, ValueError):
+        pass
+    return min(limits, default=4 << 30)
