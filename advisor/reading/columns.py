@@ -51,7 +51,7 @@ CODED = {
 
 
 class Joined(Protocol):
-    """What another process counted; the names are those of :class:`Columns`."""
+    """Counts of another process; the names are those of :class:`Columns`."""
 
     events: int
     shapeless: int

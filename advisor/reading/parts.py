@@ -45,7 +45,7 @@ class Lost(Exception):
 
 
 class Answer(msgspec.Struct, array_like=True):
-    """What a process says of its part before it sends the columns."""
+    """Facts that a process tells of its part before it sends the columns."""
 
     file: tuple[int, int, int]
     """Device, inode and size."""
@@ -76,7 +76,7 @@ class Answer(msgspec.Struct, array_like=True):
 
 @dataclass(frozen=True)
 class Bounds:
-    """Where parts of a text begin: at the first cut when so many bytes of it have been read."""
+    """Beginnings of the parts of a text: each at the first cut when so many bytes of it have been read."""
 
     starts: Sequence[int]
     seek: bool

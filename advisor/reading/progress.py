@@ -38,9 +38,9 @@ class ObservedFile:
         self._progress, self._observer = progress, observer
         self._position = self._seen = 0
         self.status = _status(handle)
-        """What the file system says of it; None of a pipe, and of what is no file."""
+        """Facts of the file system; None of a pipe, and of what is no file."""
         self.pace = 1
-        """How many times faster than here the file is read, where others read it too."""
+        """Times that the file is read faster than here, where others read it too."""
 
     def read(self, size: int, /) -> bytes:
         """Up to *size* bytes; none at the end."""
