@@ -16,6 +16,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 
+from advisor.engine.categories import answered
 from advisor.errors import AdvisorError
 from advisor.frames import FRAMES
 from advisor.frames.schema import Schema
@@ -117,10 +118,25 @@ class Evaluator:
             frame = self.frame(name)
             if frame.empty:
                 return [np.zeros(0, np.bool_) for _ in questions]
-            answers = self._query(name, frame, questions, duckdb.DuckDBPyConnection.fetchnumpy)
+            short, texts = self._of_texts(frame, questions)
+            answers = self._query(name, frame, short, duckdb.DuckDBPyConnection.fetchnumpy, rows=texts)
             return [np.ma.filled(answers[f"c{index}"], False).astype(np.bool_) for index in range(len(questions))]
 
         return _answers({key: Question(where.sql, where.columns) for key, where in wheres.items()}, run)
+
+    def _of_texts(
+        self, frame: pd.DataFrame, questions: Sequence[Question]
+    ) -> tuple[Sequence[Question], dict[str, Bools]]:
+        """What *questions* ask of texts as columns: of each text once, where that works out."""
+        try:
+            short, columns = answered(frame, [(one.sql, one.columns) for one in questions], self._of_values)
+        except duckdb.Error:
+            return questions, {}  # each condition that cannot be asked shall say so itself
+        return [Question(*one) for one in short], columns
+
+    def _of_values(self, query: str, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
+        answers: Sequence[Sequence[Any]] = self._ask(query, duckdb.DuckDBPyConnection.fetchall, values)
+        return answers
 
     def truths(
         self, name: str, questions: Mapping[Key, Question], rows: Mapping[str, Bools] | None = None
