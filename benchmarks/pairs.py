@@ -127,7 +127,7 @@ def printed(text: str) -> dict[str, Any]:
         figures: dict[str, Any] = json.loads(lines[-1])
         return figures
     except ValueError:
-        said = re.compile(r"(?:mean |median )?step(?: ([\d.]+) ms|_ms: ([\d.]+))")
+        said = re.compile(r"(?:mean |median )?step(?: ([\d.]+) ms|_ms:? ([\d.]+))")
         spoken = [match for line in lines if (match := said.fullmatch(line))]
         if not spoken:
             raise
