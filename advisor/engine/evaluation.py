@@ -127,7 +127,7 @@ class Evaluator:
     def _of_texts(
         self, frame: pd.DataFrame, questions: Sequence[Question]
     ) -> tuple[Sequence[Question], dict[str, Bools]]:
-        """What *questions* ask of texts as columns: of each text once, where that works out."""
+        """Put what *questions* ask of texts into columns: of each text once, where that works out."""
         try:
             short, columns = answered(frame, [(one.sql, one.columns) for one in questions], self._of_values)
         except duckdb.Error:

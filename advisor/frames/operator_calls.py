@@ -49,6 +49,8 @@ SCHEMA = Schema(
              "were not recorded"),
         real("element_share", "share", "of the small operators (under 30 us) that its line calls: those that do; NULL without a "
              "line"),
+        real("loop_share", "share", "the same of all lines of its function that loop (looped), where one of these picks single "
+             "numbers (numbers) with two of five of its own; NULL for other lines"),
     ),
 )  # fmt: skip
 LONGEST_NS = 100_000
@@ -56,6 +58,8 @@ LONGEST_NS = 100_000
 _SMALL_NS = 30_000
 _TINY_NS = 10_000
 _TURNS = 200
+_PICKS = 0.4
+"""Part of a line's small operators that pick numbers, from which on that is what its loop is for."""
 _SINGLE = re.compile(r"^\[\[\d+\]")
 """Operands of which the first has one dimension."""
 _NODE = re.compile(r"^autograd::engine::evaluate_function|^torch::autograd::|Backward\d*$")
@@ -95,6 +99,7 @@ def build(context: Context) -> pd.DataFrame:
     at, behind = context.once(_python)
     frame = context.common(start=host.start[rows], dur=length, cost=cost, node=rows)
     element = np.array([_ELEMENT.match(name) is not None for name in context.names], np.bool_)[host.name[rows]]
+    numbers, picks = _numbers(context, rows), _element_share(context, rows, length, element)
     around = _outermost(context, rows)
     differentiated = np.isin(around, _differentiated(context, rows))
     outermost = host.name[around]
@@ -114,8 +119,9 @@ def build(context: Context) -> pd.DataFrame:
         "looped": looped(context),
         "unbinds": _unbinds(context, rows),
         "element": element,
-        "numbers": _numbers(context, rows),
-        "element_share": _element_share(context, rows, length, element),
+        "numbers": numbers,
+        "element_share": picks,
+        "loop_share": _loop_share(context, rows, length, element, numbers & (picks >= _PICKS)),
     }
     return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
 
@@ -156,6 +162,24 @@ def _element_share(context: Context, rows: Ints, length: Ints, element: Bools) -
     share = np.full(len(rows), np.nan)
     known = line >= 0
     share[known] = picks[line[known]] / np.maximum(calls[line[known]], 1)
+    return share
+
+
+def _loop_share(context: Context, rows: Ints, length: Ints, element: Bools, picking: Bools) -> npt.NDArray[np.float64]:
+    """The same of the lines of a function that loop, if one of them picks single numbers: they are the body of its loop."""
+    host = context.recording.host
+    share, line, loops = np.full(len(rows), np.nan), host.attributes.user[rows], looped(context)
+    loops = loops & (line >= 0)
+    if not (loops & picking).any():
+        return share
+    functions: dict[tuple[str, str], int] = {}
+    of_line = np.array([functions.setdefault((p.file, p.function), len(functions)) for p in host.places], np.int64)
+    function = np.where(loops, of_line[np.maximum(line, 0)], -1)
+    counted = loops & context.top(rows) & (length < _SMALL_NS)
+    calls = summed(function[counted], 1, len(functions))
+    picks = summed(function[counted & element], 1, len(functions))
+    known = loops & np.isin(function, distinct(function[loops & picking]))
+    share[known] = picks[function[known]] / np.maximum(calls[function[known]], 1)
     return share
 
 

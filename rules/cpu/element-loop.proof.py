@@ -118,6 +118,47 @@ def rows_that_are_picked_beside_much_else() -> TraceBuilder:
     return counting(10, {"aten::select": [[19, 19], [], []]})
 
 
+def patients(computing: int, function: str = "loss", shapes: dict[str, list[list[int]]] = NUMBERS) -> TraceBuilder:
+    """150 turns: a line that picks two numbers and compares them, and one of so many operators that compute with them."""
+    b = TraceBuilder(None, host_us=0)
+    for _ in range(3):
+        with b.step():
+            with b.op("aten::mkldnn_convolution", us=1000):
+                pass
+            for _ in range(150):
+                with b.python("train.py(8): loss"):
+                    for name in ("aten::select", "aten::select", "aten::lt"):
+                        with b.op(name, us=4, shapes=shapes.get(name, [])):
+                            pass
+                with b.python(f"train.py(9): {function}"):
+                    for _ in range(computing):
+                        with b.op("aten::mul", us=4):
+                            pass
+    return b
+
+
+# What the loop computes with the numbers goes with it: 150 turns of seven operators of 4 us.
+@fires(cost_ms=4.2, occurrences=3150)
+def other_lines_of_a_loop_over_numbers() -> TraceBuilder:
+    return patients(4)
+
+
+# Of nine operators a turn two pick: the line that picks is a loop, the rest may be what takes the time.
+@fires(cost_ms=1.8, occurrences=1350)
+def lines_that_compute_much_in_a_loop_over_numbers() -> TraceBuilder:
+    return patients(6)
+
+
+@fires(cost_ms=1.8, occurrences=1350)
+def a_loop_in_another_function() -> TraceBuilder:
+    return patients(4, "model")
+
+
+@fires(cost_ms=1.8, occurrences=1350)
+def a_loop_over_rows_with_other_lines() -> TraceBuilder:
+    return patients(4, shapes={"aten::select": [[19, 19], [], []]})
+
+
 @edge
 def half_of_a_lines_operators(over: bool) -> TraceBuilder:
     return loop(150, ("aten::select", "aten::add") if over else ("aten::select", "aten::add", "aten::mul"))
