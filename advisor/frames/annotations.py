@@ -42,7 +42,7 @@ def build(context: Context) -> pd.DataFrame:
     frame |= {
         "name": context.labels(host.name[rows], context.names),
         "gpu_ns": time[rows],
-        "kernel_count": count[rows],
+        "kernel_count": count[rows].astype(np.int64),
         "depth": context.depth(host.group == ANNOTATION)[rows],
     }
     return pd.DataFrame(frame)

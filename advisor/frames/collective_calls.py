@@ -61,7 +61,7 @@ def build(context: Context) -> pd.DataFrame:
         "group_size": context.known(context.op_column(rows, "group_size")),
         "seq": context.known(context.op_column(rows, "collective_seq")),
         "gpu_ns": time[rows],
-        "kernel_count": count[rows],
+        "kernel_count": count[rows].astype(np.int64),
     }
     return pd.DataFrame(frame)
 

@@ -30,7 +30,7 @@ class Fallbacks(NamedTuple):
 def fallbacks(context: Context) -> Fallbacks:
     """Find the calls whose own operators do the work: of their kind by name, two or more."""
     host = context.recording.host
-    tensors, inside = np.zeros(host.size, np.int64), np.zeros(host.size, np.bool_)
+    tensors, inside = np.zeros(host.size, np.int32), np.zeros(host.size, np.bool_)
     kinds = {code: match[1] for code, name in enumerate(context.names) if (match := _FOREACH.match(name))}
     named = np.zeros(len(context.names), np.bool_)
     named[list(kinds)] = True
@@ -43,7 +43,7 @@ def fallbacks(context: Context) -> Fallbacks:
     )
     same = [kinds[call] in context.names[child] for call, child in pairs.T.tolist()]
     children = children[np.array(same, np.bool_)[back.ravel()]] if len(children) else children
-    tensors = summed(host.parent[children], 1, host.size)
+    tensors = summed(host.parent[children], 1, host.size).astype(np.int32)
     slow = tensors >= 2
     ops = np.flatnonzero(host.group == OP)
     inside[ops] = slow[ops] | (host.above(ops, slow, _DEEP) >= 0)

@@ -103,7 +103,7 @@ def build(context: Context) -> pd.DataFrame:
         "name": context.labels(host.name[rows], context.names),
         "self_ns": (length - inner)[rows],
         "gpu_ns": time[rows],
-        "kernel_count": count[rows],
+        "kernel_count": count[rows].astype(np.int64),
         "sequence": column("sequence"),
         "backward": host.attributes.phase[rows] == BACKWARD,
         "phase": context.phase(rows),
@@ -113,7 +113,7 @@ def build(context: Context) -> pd.DataFrame:
         "dtypes": operand_types,
         "shapes": context.labels(column("dims"), context.shape_texts),
         "anomaly": context.once(anomalous)[rows],
-        "foreach_tensors": context.once(fallbacks).tensors[rows],
+        "foreach_tensors": context.once(fallbacks).tensors[rows].astype(np.int64),
         "foreach_slow": context.once(fallbacks).inside[rows],
         "top": context.top(rows),
         "view": np.array([is_view(name) for name in context.names], np.bool_)[host.name[rows]],
@@ -158,10 +158,11 @@ def launched_inside(context: Context) -> tuple[Ints, Ints]:
     host, work = context.recording.host, context.recording.work
     linked = work.launch >= 0
     time = summed(work.launch[linked], (work.end - work.start)[linked], host.size)
-    count = summed(work.launch[linked], 1, host.size)
+    count = summed(work.launch[linked], 1, host.size).astype(np.int32)
     for level in reversed(host.levels[1:]):
-        np.add.at(time, host.parent[level], time[level])
-        np.add.at(count, host.parent[level], count[level])
+        launching = level[count[level] > 0]
+        np.add.at(time, host.parent[launching], time[launching])
+        np.add.at(count, host.parent[launching], count[launching])
     return time, count
 
 

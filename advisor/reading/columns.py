@@ -36,6 +36,7 @@ _YEARS_NS = 10 * 365 * 86400 * 10**9
 _MOST_INT = 1 << 62
 _GPU = ("kernel", "copy", "memset", accelerators.MIXED)
 _NO_ARGS = Args()
+_OF_COLLECTIVES = ("in_elements", "out_elements", "group_size", "collective_seq")
 MOST_UNKNOWN = 20
 """Kinds of unknown categories that are counted."""
 CODED = {
@@ -278,6 +279,10 @@ class Columns:
             if grown is None:
                 continue
             table = grown.finish()
+            if group in ("op", "annotation"):
+                # One number that stands for all rows takes no room.
+                unknown = np.broadcast_to(np.int64(-1), len(table["ts"]))
+                table = table | {key: table.get(key, unknown) for key in _OF_COLLECTIVES}
             if ends is not None and "dur" in table:  # flows have none
                 _end_at(table, ends)
             bad = table["ts"] == MISSING
@@ -405,13 +410,11 @@ class Columns:
         return self._op(events) | {"process": np.array([threads[e.pid] for e in events], np.int64)}
 
     def _collective(self, args: list[Args]) -> Table:
-        """The columns of a collective's record; blank where a chunk holds none, as most do."""
+        """The columns of a collective's record; blank where a chunk holds none, as most do: numbers are then -1 afterwards."""
         texts = self.texts
         if not any(a.collective for a in args):
-            blank, unknown = np.full(len(args), texts[""], np.int32), np.full(len(args), -1, np.int64)
-            return dict.fromkeys(("comm_dtype", "group_name", "group_ranks"), blank) | dict.fromkeys(
-                ("in_elements", "out_elements", "group_size", "collective_seq"), unknown
-            )
+            blank = np.full(len(args), texts[""], np.int32)
+            return dict.fromkeys(("comm_dtype", "group_name", "group_ranks"), blank)
         return {
             "comm_dtype": np.array([texts[a.comm_dtype or ""] for a in args], np.int32),
             "group_name": np.array([texts[a.group_name or ""] for a in args], np.int32),

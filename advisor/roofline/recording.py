@@ -109,7 +109,7 @@ def _distinct(keys: list[Ints]) -> tuple[Ints, Ints]:
 def modelled(recording: Recording) -> Modelled:
     """The work of all operators of a recording, and the owners of its kernels."""
     host, known = recording.host, signatures(recording)
-    form = np.full(host.size, -1, np.int64)
+    form = np.full(host.size, -1, np.int32)
     nodes = host.node_of.get("op")
     if nodes is not None and len(known.code):
         form[nodes] = known.code

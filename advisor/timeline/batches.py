@@ -84,7 +84,7 @@ def annotated(context: Context) -> Spans:
 def _of_nodes(context: Context) -> Ints:
     """Batch that each forest node lies in, -1 for none."""
     host, found = context.recording.host, context.once(iterations)
-    mark = np.full(host.size, -1, np.int64)
+    mark = np.full(host.size, -1, np.int32)
     if not found:
         return mark
     mark[[iteration.node for iteration in found]] = np.arange(len(found))

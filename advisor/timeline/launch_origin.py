@@ -45,7 +45,7 @@ def outermost(context: Context) -> Ints:
     host = context.recording.host
     marks = np.array([name.startswith(_MARKS) for name in context.names], np.bool_)
     is_op = (host.group == OP) & ~marks[host.name] if host.size else np.zeros(0, np.bool_)
-    outer = np.where(is_op, np.arange(host.size, dtype=np.int64), -1)
+    outer = np.where(is_op, np.arange(host.size, dtype=np.int32), np.int32(-1))
     for level in host.levels[1:]:
         above = outer[host.parent[level]]
         outer[level] = np.where(above >= 0, above, outer[level])

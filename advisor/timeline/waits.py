@@ -97,7 +97,10 @@ def nodes_by_name(recording: Recording, pattern: re.Pattern[str], groups: tuple[
     if not host.size:
         return _empty()
     hit = np.array([pattern.search(name) is not None for name in recording.names], np.bool_)
-    return np.flatnonzero(hit[host.name] & np.isin(host.group, groups))
+    if not hit.any():
+        return _empty()
+    nodes = np.flatnonzero(hit[host.name])
+    return nodes[np.isin(host.group[nodes], groups)]
 
 
 def _waits(recording: Recording, nodes: Ints) -> Waits:
