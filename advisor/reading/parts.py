@@ -94,7 +94,8 @@ def bounds(source: Source, rest: int, chunk: int) -> Bounds | None:
     *rest* is how many bytes behind the last cut have been read.
     """
     status = source.regular()
-    if status is None or _ALONE in os.environ or not sys.executable:
+    # What is frozen into a program of its own is no interpreter that could be given a command.
+    if status is None or _ALONE in os.environ or not sys.executable or getattr(sys, "frozen", False):
         return None
     size = source.text_bytes(status.st_size)
     count = min(_MOST_WORKERS, machine.cores(), size // machine.part_bytes())

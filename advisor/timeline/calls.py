@@ -527,7 +527,7 @@ class Host:
 
 
 def _order(thread: Ints, start: Ints, end: Ints) -> Ints:
-    """Order by thread, start and falling end. It is stable: what starts and ends alike stays in the order of GROUPS, and of the file.
+    """Order by thread, start and falling end; what starts and ends alike stays in the order of GROUPS, and of the file.
 
     Each table is nearly in order of start, which a sort by that alone makes use of; few events start at one ns.
     """

@@ -22,6 +22,9 @@ from advisor.reading.columns import Columns
 from advisor.reading.containers import Source
 
 PART = 16_000
+# Of other exporters each; all are read in a study.
+SOME = ["h100_owlv2_large.json.gz", "v100_resnet50_autograd_workers0.json.gz", "mi300_sglang_decode.json.gz"]
+SOME += ["ns_resolution_rank0.json.gz", "legacy_list_root_cpu.json.gz", "a100_dlrm_rank3of8.json.gz"]
 Taken = list[bool]
 
 
@@ -175,10 +178,11 @@ def test_boundaries_inside_of_strings(tmp_path: Path) -> None:
     assert same(write(tmp_path, dump([event(name + str(at), ts=at) for at in range(40)])))
 
 
-def test_any_damage_at_all(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [15, pytest.param(150, marks=pytest.mark.study)])
+def test_any_damage_at_all(count: int, tmp_path: Path) -> None:
     text = dump(ordinary(60)).encode()
     draw = random.Random(5)
-    for number in range(int(os.environ.get("ADVISOR_DAMAGED", "40"))):
+    for number in range(int(os.environ.get("ADVISOR_DAMAGED", count))):
         name = draw.choice(["t.json", "t.json.gz"])
         damaged = bytearray(text)
         for _ in range(draw.randint(1, 3)):
@@ -191,7 +195,7 @@ def test_any_damage_at_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*SOME, *(pytest.param(name, marks=pytest.mark.study) for name in NAMES)])
 def test_real_traces(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In two parts, as it lies or unpacked, at random."""
     packed = Path(real_trace(name)).read_bytes()
