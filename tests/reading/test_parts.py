@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support.reading import LAYOUTS, dump, event, mixture
 from support.real import NAMES
@@ -18,7 +19,7 @@ from support.traces import real_trace
 from advisor.errors import TraceError
 from advisor.execution import pool
 from advisor.reading import machine, parts, stream
-from advisor.reading.columns import Columns
+from advisor.reading.columns import CODED, Columns
 from advisor.reading.containers import Source
 
 PART = 16_000
@@ -333,3 +334,12 @@ def test_the_text_of_a_gzip_stream(packed: int, told: int, text: int, tmp_path: 
     source = Source(path)
     source.plain = False
     assert source.text_bytes(packed) == text
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("name", SOME)
+def test_every_column_of_codes_is_known_as_one(name: str) -> None:
+    """Codes are numbers of 32 bits, and nothing else is: another process numbers them anew."""
+    for table in stream.read(real_trace(name)).tables.values():
+        codes = {key for key, column in table.items() if column.dtype == np.int32}
+        assert codes == table.keys() & CODED.keys()
