@@ -64,6 +64,7 @@ class Batches:
     seen: int = 0
     enough: bool = False
     by_calls: bool = False
+    bytes: int | None = None
 
     def look_at_call(self, torch: Any, inputs: Any) -> None:
         """Note what a module is called with, where no loader's batch was seen: the first that holds rows stands for all."""
@@ -87,6 +88,8 @@ class Batches:
         self.seen += 1
         self.enough = self.seen >= _MOST_BATCHES
         try:
+            held = [tensor.numel() * tensor.element_size() for tensor in tensors(torch, batch)]
+            self.bytes = max(self.bytes or 0, sum(held)) or None
             found = list(_whole_numbers(torch, batch))
             large = sum(tensor.numel() for tensor in found) > _SMALL
             self.enough = self.enough or (large and self.seen >= _BATCHES)
@@ -114,6 +117,7 @@ class Batches:
         width, longest, padding = self._padded(self.rows)
         feature_width, feature_longest, feature_padding = self._padded(self.frames)
         return {
+            "batch_bytes": self.bytes,
             "batch_width": width,
             "batch_longest": longest,
             "padding_share": padding,
