@@ -56,7 +56,7 @@ SCHEMA = Schema(
         text("work_call", "the library's call that takes most for it", _BY),
         real("fixed_share", "share", "of the waits: what makes of each sample what is the same whenever it comes again: all before "
              "something random is drawn, and the reading of files; NULL where it is not known", _BY),
-        flag("again", "whether samples come again: the program trains, or has iterated the loader before; false where it is not known"),
+        flag("again", "whether samples come again: the program trains, or has iterated the loader before; false where not known"),
         real("cache_share", "share", "of the memory: what all samples of the dataset take as they are in the batch", _BY),
         real("short_by", "", "times as many batches a second as would keep the device fed: steady time over what is left of it "
              "without the loader; NULL where nothing is left"),
@@ -119,7 +119,7 @@ def _sampled(context: Context, single: Bools, frame: dict[str, Any], share: Floa
         share = np.where(single, samples.line_share, share)
     loaders = [loader for loader in recorded.loaders if not loader.workers]
     held = max((loader.samples or 0 for loader in loaders), default=0) * (recorded.batch_bytes or 0)
-    known = held and samples.count and recorded.memory_bytes
+    of = samples.count * (recorded.memory_bytes or 0)
     again = bool(recorded.optimizers) or any((loader.passes or 0) > 1 for loader in loaders)
     at = np.where(single, 0, -1)
     return {
@@ -128,7 +128,7 @@ def _sampled(context: Context, single: Bools, frame: dict[str, Any], share: Floa
         "work_call": context.labels(at, [samples.through]),
         "fixed_share": np.where(single, samples.fixed_share, np.nan),
         "again": single & again,
-        "cache_share": np.where(single & bool(known), held / samples.count / recorded.memory_bytes if known else 0, np.nan),
+        "cache_share": np.where(single & (min(held, of) > 0), held / max(of, 1), np.nan),
     }
 
 

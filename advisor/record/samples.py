@@ -44,7 +44,7 @@ _CONVERTS = re.compile(
 _MAPPED = re.compile(r"-packages/numpy/_?core/memmap\.py\(")
 _DRAWS = re.compile(
     r"^aten::(?:rand|bernoulli|normal|uniform|multinomial|exponential|dropout)"
-    r"|^<built-in (?:function|method) (?:rand\w*|getrandbits|shuffle|choices?|normal_?|uniform_?|bernoulli_?|multinomial|permutation)\b"
+    r"|^<built-in (?:function|method) (?:rand\w*|getrandbits|shuffle|choices?|normal_?|uniform_?|bernoulli_?|multinomial)\b"
     r"|/python3\.\d+/random\.py\(|\): (?:random_|Random|ColorJitter)|^nn\.Module: (?:Random|ColorJitter)|-packages/albumentations/"
 )
 _LEAST = 0.25
@@ -95,7 +95,9 @@ class _Look:
         zero = min(int(table["ts"].min()) for table in stacked.tables.values())
         self.names, self.lines = stacked.names, lines
         # The span of a function's first line begins before the profiler's call and ends within it: apart, both nest.
-        self.number = np.array([int(name[len(MARK) :]) if name.startswith(MARK) else -1 for name in self.names], np.int64)
+        self.number = np.array(
+            [int(name[len(MARK) :]) if name.startswith(MARK) else -1 for name in self.names], np.int64
+        )
         self.host = host = Host(_only(stacked, self.number < 0), zero)
         self.marked = Host(_only(stacked, self.number >= 0), zero)
         acts = (host.group == ANNOTATION) | (host.group == OP)

@@ -17,7 +17,9 @@ def training(
     """Steps of 10 ms: a wait for a batch of 64 rows of 64 floats, and operators for the rest."""
     known: dict[str, Any] = {"batch_bytes": 1 << 14, "memory_bytes": 1 << 33, "optimizers": [Optimizer("Adam")]}
     loaders = [Loader(0, samples=total, passes=1, file="train.py", line=42)]
-    b = TraceBuilder(None, host_us=0).ran_with(**(known | {"loaders": loaders, "samples": samples or picks()} | recorded))
+    b = TraceBuilder(None, host_us=0).ran_with(
+        **(known | {"loaders": loaders, "samples": samples or picks()} | recorded)
+    )
     for _ in range(steps):
         with b.step():
             with b.loader(us=wait_us, workers=0):

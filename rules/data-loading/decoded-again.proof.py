@@ -10,7 +10,12 @@ DECODES = Samples(16, 0.9, "files", "PIL: load", 0.8, "__getitem__", "data.py", 
 
 
 def training(
-    wait_us: float = 4000, *, steps: int = 4, samples: Samples | None = DECODES, loader: Loader | None = None, **recorded: Any
+    wait_us: float = 4000,
+    *,
+    steps: int = 4,
+    samples: Samples | None = DECODES,
+    loader: Loader | None = None,
+    **recorded: Any,
 ) -> TraceBuilder:
     """Steps of 10 ms: a wait for a batch of 16 images, and operators for the rest."""
     known: dict[str, Any] = {"batch_bytes": 16 << 16, "memory_bytes": 1 << 33, "optimizers": [Optimizer("SGD")]}
