@@ -1,4 +1,4 @@
-"""What a loader's samples take in this process, by the pass with stacks: which line, which library, and what would be the same
+"""Samples that a loader fetches in this process, by the pass with stacks: their line, their library, and what would be the same
 the next time.
 
 A sample is a call of the dataset's ``__getitem__``. Until something random is drawn in it, it is the same whenever its index comes
@@ -51,7 +51,7 @@ _LEAST = 0.25
 """Share of a sample from which on picking or converting rows is what it does."""
 _LEAST_LINE = 0.2
 _MOST_CALL_NS = 3_000
-"""What the profiler adds to a call, at most: a busy machine makes it look like more."""
+"""Time that the profiler adds to a call, at most: a busy machine makes it look like more."""
 _WORD = re.compile(
     r"(?:-packages/|/python3\.\d+/)(?!site-|dist-)(\w+)[^()]*\(\d+\): (\w+)$|^<built-in (?:function|method) (\w+)"
 )
