@@ -190,7 +190,9 @@ def _extent(row: Rows) -> tuple[int, int]:
 
 
 def _widest(torch: Any, tables: list[Any]) -> Rows | None:
-    return max((_rows(torch, tensor) for tensor in tables if tensor.shape[1] >= _FEWEST_WORDS), key=_extent, default=None)
+    return max(
+        (_rows(torch, tensor) for tensor in tables if tensor.shape[1] >= _FEWEST_WORDS), key=_extent, default=None
+    )
 
 
 def _turned(torch: Any, tables: list[Any], widest: Rows | None) -> Rows | None:

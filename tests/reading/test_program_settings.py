@@ -14,7 +14,17 @@ from advisor.errors import RuleError
 from advisor.frames import SCHEMAS
 from advisor.frames.settings import COLUMNS
 from advisor.pipeline import analyze
-from advisor.reading.program_settings import KEY, NAMES, Autocast, Compiled, Loader, Optimizer, Recorded, Samples, WorkerLine
+from advisor.reading.program_settings import (
+    KEY,
+    NAMES,
+    Autocast,
+    Compiled,
+    Loader,
+    Optimizer,
+    Recorded,
+    Samples,
+    WorkerLine,
+)
 from advisor.report import Options, render
 from advisor.report.redact import redact
 from advisor.results.analysis import Analysis, Finding
