@@ -119,7 +119,6 @@ class Batches:
         width, longest, padding = self._padded(self.rows)
         feature_width, feature_longest, feature_padding = self._padded(self.frames)
         return {
-            "batch_bytes": self.bytes,
             "batch_width": width,
             "batch_longest": longest,
             "padding_share": padding,

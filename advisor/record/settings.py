@@ -141,6 +141,7 @@ class Settings:
             "autocast": tuple(self._autocast),
             "compiled": tuple(self._compiled),
             "worker_lines": self.workers.lines(),
+            "batch_bytes": self.batches.bytes,
             **self.batches.summary(),
         }
 
