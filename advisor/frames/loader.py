@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -10,6 +12,8 @@ from advisor.frames.fetches import fetches
 from advisor.frames.frame import COUNT, TIME, Frame, Rows, owns_waits
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.intervals import Bools, Ints, Spans, fetch, summed, union
+from advisor.privacy import clean_path
+from advisor.reading.program_settings import Recorded, Samples
 from advisor.timeline.context import Context
 from advisor.timeline.waits import LOADER, unpickling
 
@@ -22,6 +26,7 @@ _NOTICED_NS = 1_000_000
 # A rhythm is told from chance by so many of its periods, and by how alike they are.
 _PERIODS, _ALIKE = 4, 0.6
 _MOST_WORKERS = 128
+_BY = "`advisor record`"
 
 SCHEMA = Schema(
     "loader",
@@ -37,7 +42,8 @@ SCHEMA = Schema(
         flag("restart", "at the end of an epoch, where workers end and new ones start: the last wait, and the first of "
              "the next"),
         real("line_share", "share", "of the wait: what its line takes, where that is a line of the dataset's that takes half of it "
-             "or more; else NULL, and the line is the loop's"),
+             "or more, or of all waits as `advisor record` saw them with stacks, a fifth or more; else NULL, and the line is the "
+             "loop's"),
         integer("burst", "", "batches after which long waits come again: workers that started together deliver together, so it "
                 "is their number; NULL where the waits have no rhythm"),
         integer("samples", "", "samples put together, fetched one by one in this process, where each is a row of tensors in "
@@ -45,6 +51,13 @@ SCHEMA = Schema(
                 "IterableDataset"),
         real("copied_share", "share", "of the wait: what copies numbers, which one indexing of the whole batch copies as well; "
              "NULL likewise"),
+        text("work", "what is done for each sample in this process: files (one is read or decoded), table (a row of a pandas table "
+             "is picked) or rows (Python lists or arrays are converted); NULL where it is none of these, or not known", _BY),
+        text("work_call", "the library's call that takes most for it", _BY),
+        real("fixed_share", "share", "of the waits: what makes of each sample what is the same whenever it comes again: all before "
+             "something random is drawn, and the reading of files; NULL where it is not known", _BY),
+        flag("again", "whether samples come again: the program trains, or has iterated the loader before; false where not known"),
+        real("cache_share", "share", "of the memory: what all samples of the dataset take as they are in the batch", _BY),
         real("short_by", "", "times as many batches a second as would keep the device fed: steady time over what is left of it "
              "without the loader; NULL where nothing is left"),
     ),
@@ -79,13 +92,44 @@ def build(context: Context) -> pd.DataFrame:
         "unpickling_ns": context.known(unpickling(context.recording, waits)),
         "on_launching_thread": host.thread[waits.node] == host.launching_thread(),
         "restart": waits.restart,
-        "line_share": share,
         "burst": context.known(np.where(several, burst, -1)),
         "samples": context.known(fetched.samples),
         "copied_share": np.where(fetched.samples < 0, np.nan, fetched.copied),
+        **_sampled(context, np.array([kind == "single-process" for kind in kinds], np.bool_)[inverse], frame, share),
         "short_by": np.full(len(names), _short_by(context, waits.start[several & ~waits.restart], cost, burst)),
     }
     return pd.DataFrame(frame)
+
+
+def _sampled(context: Context, single: Bools, frame: dict[str, Any], share: Floats) -> dict[str, Any]:
+    """Return the columns of what samples take, as recorded; the line of these is written into *frame*, where waits are *single*.
+
+    *share* is what other lines take of each wait.
+    """
+    recorded = context.metadata.recorded
+    samples = recorded.samples if recorded is not None else None
+    size = len(single)
+    if recorded is None or samples is None:
+        recorded, samples, single = Recorded(), Samples(0, 0.0), np.zeros(size, np.bool_)
+    if samples.file:
+        for name, value in (("file", clean_path(samples.file)), ("function", samples.function)):
+            words = [*frame[name].categories, value]
+            frame[name] = context.labels(np.where(single, len(words) - 1, frame[name].codes), words)
+        frame["line"] = np.where(single, samples.line, frame["line"])
+        share = np.where(single, samples.line_share, share)
+    loaders = [loader for loader in recorded.loaders if not loader.workers]
+    held = max((loader.samples or 0 for loader in loaders), default=0) * (recorded.batch_bytes or 0)
+    of = samples.count * (recorded.memory_bytes or 0)
+    again = bool(recorded.optimizers) or any((loader.passes or 0) > 1 for loader in loaders)
+    at = np.where(single, 0, -1)
+    return {
+        "line_share": share,
+        "work": context.labels(at, [samples.kind]),
+        "work_call": context.labels(at, [samples.through]),
+        "fixed_share": np.where(single, samples.fixed_share, np.nan),
+        "again": single & again,
+        "cache_share": np.where(single & (min(held, of) > 0), held / max(of, 1), np.nan),
+    }
 
 
 def _lines(context: Context) -> tuple[Ints, Floats]:

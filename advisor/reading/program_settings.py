@@ -23,7 +23,8 @@ STACKS_APART = "second pass"
 class Loader(Struct, frozen=True, omit_defaults=True):
     """A ``DataLoader`` that was iterated while steps were recorded; ``iterable``: its dataset cannot be indexed.
 
-    ``remade``: the program makes a loader for each pass, at this place.
+    ``remade``: the program makes a loader for each pass, at this place. ``samples`` are those of its dataset, ``passes`` how often
+    it was iterated until the recording's end.
     """
 
     workers: int
@@ -33,6 +34,8 @@ class Loader(Struct, frozen=True, omit_defaults=True):
     batch_size: int | None = None
     iterable: bool = False
     remade: bool = False
+    samples: int | None = None
+    passes: int | None = None
     file: str = ""
     line: int = 0
 
@@ -93,6 +96,25 @@ class WorkerLine(Struct, frozen=True, omit_defaults=True):
     line: int = 0
 
 
+class Samples(Struct, frozen=True, omit_defaults=True):
+    """Samples that loaders without workers fetch, *count* in a batch, by the pass with stacks.
+
+    ``fixed_share`` is the part of the waits that makes what is the same whenever a sample comes again: what comes before
+    anything random, and the reading of files. ``kind`` is "files" where each sample reads or decodes one, "table" where it picks
+    a row of a pandas table, "rows" where it converts Python lists or arrays, else empty; ``through`` the call that takes most for
+    it. The line takes ``line_share`` of the waits, itself or in the library that it calls.
+    """
+
+    count: int
+    fixed_share: float
+    kind: str = ""
+    through: str = ""
+    line_share: float = 0.0
+    function: str = ""
+    file: str = ""
+    line: int = 0
+
+
 class Single(Struct, frozen=True, omit_defaults=True):
     """A place that calls modules of the class *module* with one sample after another, though all are there before.
 
@@ -139,7 +161,8 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     ``waited_share`` is the part of the recorded steps in which the thread that waited most was ready to
     run and had no core, ``others_cores`` how many cores other programs took meanwhile. ``own_cores`` is how many
     the process took itself in these steps, ``workers_cores`` those that it started, and ``worker_lines`` is where a loader's
-    workers spent their processor time, None where none told. ``repeats`` and ``singles`` are of one step, None
+    workers spent their processor time, None where none told. ``samples`` is what a loader's samples take in this process,
+    ``batch_bytes`` the tensors of one of the first batches. ``repeats`` and ``singles`` are of one step, None
     where none was watched. Lists are empty where there was nothing of the kind.
     """
 
@@ -183,9 +206,12 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     own_cores: float | None = None
     workers_cores: float | None = None
     worker_lines: tuple[WorkerLine, ...] | None = None
+    samples: Samples | None = None
+    batch_bytes: int | None = None
     stacks: str | None = None
 
 
+SAMPLE_KINDS = ("files", "table", "rows")
 NAMES = (
     "num_workers",
     "pin_memory",
@@ -274,6 +300,8 @@ def read(value: Any) -> Recorded | None:
         own_cores=real(value.get("own_cores"), _MOST_CORES),
         workers_cores=real(value.get("workers_cores"), _MOST_CORES),
         worker_lines=_entries(lines, _worker_line) if isinstance(lines := value.get("worker_lines"), list) else None,
+        samples=_samples(entry) if isinstance(entry := value.get("samples"), dict) else None,
+        batch_bytes=between(value.get("batch_bytes"), 1, _MOST_MEMORY),
         stacks=word(value.get("stacks")),
     )
 
@@ -309,6 +337,8 @@ def _loader(entry: Table) -> Loader | None:
         batch_size=between(entry.get("batch_size"), 1, _MOST_COUNT),
         iterable=entry.get("iterable") is True,
         remade=entry.get("remade") is True,
+        samples=between(entry.get("samples"), 0, _MOST_COUNT),
+        passes=between(entry.get("passes"), 1, _MOST_COUNT),
         **_place(entry),
     )
 
@@ -359,6 +389,22 @@ def _worker_line(entry: Table) -> WorkerLine | None:
     if not share or not place:
         return None
     return WorkerLine(share=share, function=word(entry.get("function"), 100) or "", **place)
+
+
+def _samples(entry: Table) -> Samples | None:
+    count, fixed = between(entry.get("count"), 0, _MOST_COUNT), real(entry.get("fixed_share"), 1.0)
+    if count is None or fixed is None:
+        return None
+    kind = word(entry.get("kind", "")) or ""
+    return Samples(
+        count=count,
+        fixed_share=fixed,
+        kind=kind if kind in SAMPLE_KINDS else "",
+        through=word(entry.get("through", ""), 100) or "",
+        line_share=real(entry.get("line_share", 0.0), 1.0) or 0.0,
+        function=word(entry.get("function", ""), 100) or "",
+        **_place(entry),
+    )
 
 
 def _single(entry: Table) -> Single | None:

@@ -64,6 +64,7 @@ class Batches:
     seen: int = 0
     enough: bool = False
     by_calls: bool = False
+    bytes: int | None = None
 
     def look_at_call(self, torch: Any, inputs: Any) -> None:
         """Note what a module is called with, where no loader's batch was seen: the first that holds rows stands for all."""
@@ -87,12 +88,12 @@ class Batches:
         self.seen += 1
         self.enough = self.seen >= _MOST_BATCHES
         try:
+            self._weigh(torch, batch)
             found = list(_whole_numbers(torch, batch))
             large = sum(tensor.numel() for tensor in found) > _SMALL
             self.enough = self.enough or (large and self.seen >= _BATCHES)
             tables = [tensor for tensor in found if tensor.dim() == 2 and len(tensor)]
-            rows = [_rows(torch, tensor) for tensor in tables if tensor.shape[1] >= _FEWEST_WORDS]
-            widest = max(rows, key=_extent, default=None)
+            widest = _widest(torch, tables)
             if widest is not None and widest.width >= _NARROWEST:
                 self.rows.append(widest)
             words = _turned(torch, tables, widest)
@@ -108,6 +109,10 @@ class Batches:
                 self.ignored.append(max(shares))
         except Exception:  # noqa: BLE001  (a batch of a kind that nobody thought of must not end the program)
             return
+
+    def _weigh(self, torch: Any, batch: Any) -> None:
+        held = sum(tensor.numel() * tensor.element_size() for tensor in tensors(torch, batch))
+        self.bytes = max(self.bytes or 0, held) or None
 
     def summary(self) -> dict[str, Any]:
         """Return the fields of ``Recorded``; None where the batches differ in width, or held no such tensor."""
@@ -181,6 +186,12 @@ def _has_rows(tensor: Any) -> bool:
 
 def _extent(row: Rows) -> tuple[int, int]:
     return row.width, row.longest
+
+
+def _widest(torch: Any, tables: list[Any]) -> Rows | None:
+    return max(
+        (_rows(torch, tensor) for tensor in tables if tensor.shape[1] >= _FEWEST_WORDS), key=_extent, default=None
+    )
 
 
 def _turned(torch: Any, tables: list[Any], widest: Rows | None) -> Rows | None:

@@ -6,7 +6,9 @@ Spans of a function's lines lie inside the span of the line that called it, so t
 
 from __future__ import annotations
 
+import linecache
 import os
+import re
 import sys
 from collections.abc import Callable
 from types import CodeType, FrameType
@@ -17,6 +19,11 @@ from advisor.record.places import trace_path
 MARK = "advisor.line#"
 # Lines of Python without tensors are spans too, a loop on one line one span; after so many no more are marked.
 MOST = 300_000
+DRAWS = re.compile(
+    r"\brand(?:om|int|n|perm|range)?\w*\(|\brandom\.|\brng\b"
+    r"|\.(?:choices?|shuffle|normal|uniform|permutation|integers|standard_normal)\("
+)
+"""Text of a line that draws something random: calls of NumPy's generators are in no profile."""
 
 Span = Callable[[str], Any]
 
@@ -24,11 +31,12 @@ Span = Callable[[str], Any]
 class Lines:
     """Marks lines from :meth:`start` to :meth:`stop`, on one thread. *span* makes a span of a name, as a context manager.
 
-    ``frames`` are the marked places by number, written ``file(line): function``.
+    ``frames`` are the marked places by number, written ``file(line): function``; ``draws`` those whose text draws at random.
     """
 
     def __init__(self, span: Span) -> None:
         self.frames: list[str] = []
+        self.draws: set[int] = set()
         self._span = span
         self._numbers: dict[tuple[CodeType, int], str] = {}
         self._files: dict[CodeType, str] = {}
@@ -120,5 +128,7 @@ class Lines:
         name = self._numbers.get((code, line))
         if name is None:
             name = self._numbers[code, line] = f"{MARK}{len(self.frames)}"
+            if DRAWS.search(linecache.getline(code.co_filename, line)):
+                self.draws.add(len(self.frames))
             self.frames.append(f"{self._file(code)}({line}): {code.co_name}".replace(";", ","))
         return name

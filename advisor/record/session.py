@@ -404,11 +404,21 @@ class Session:
         stacks = self.options.stacks
         if stacks == SECOND_PASS and "stacks" not in files:
             stacks = NONE
-        lines = self._passes.lines.frames if self._passes.lines is not None else ()
+        marked = self._passes.lines
+        lines, draws = (marked.frames, marked.draws) if marked is not None else ((), ())
         settings = self._recorded(stacks)
         collected = self._passes.collections.places if self._passes.collections is not None else ()
         stacked = files.get("stacks")
-        write(self._target, files["timing"], stacked, lines, settings, whole_steps=steps["timing"], collected=collected)
+        write(
+            self._target,
+            files["timing"],
+            stacked,
+            lines,
+            settings,
+            whole_steps=steps["timing"],
+            collected=collected,
+            draws=draws,
+        )
         self.written = self.options.path
         self._report(steps["timing"], stacks)
 

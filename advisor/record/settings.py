@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from msgspec.structs import replace
 
@@ -27,6 +27,7 @@ class Settings:
         self._places: WeakKeyDictionary[Any, tuple[str, int]] = WeakKeyDictionary()
         self._loader_of: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
         self._loaders: dict[int, Loader] = {}
+        self._loader_by: WeakValueDictionary[int, Any] = WeakValueDictionary()
         self._passes: WeakKeyDictionary[Any, int] = WeakKeyDictionary()  # iterators made, by loader
         self._iterated: dict[
             tuple[str, int], list[int]
@@ -64,6 +65,8 @@ class Settings:
             batch_size = getattr(loader, "batch_size", None)
         prefetch = getattr(iterator, "_prefetch_factor", None) if workers else None
         file, line = ("", 0) if loader is None else self._places.get(loader, ("", 0))
+        if loader is not None:
+            self._loader_by[key] = loader
         self._loaders[key] = Loader(
             workers=workers,
             pin_memory=bool(getattr(iterator, "_pin_memory", False)),
@@ -71,6 +74,7 @@ class Settings:
             persistent=bool(getattr(iterator, "_persistent_workers", False)),
             batch_size=batch_size if isinstance(batch_size, int) else None,
             iterable=getattr(iterator, "_dataset_kind", 0) == _ITERABLE,
+            samples=_samples(loader),
             file=file,
             line=line,
         )
@@ -126,14 +130,28 @@ class Settings:
         """Return the collected fields of :class:`advisor.reading.program_settings.Recorded`."""
         return {
             "loaders": tuple(
-                replace(loader, remade=self._remade((loader.file, loader.line))) for loader in self._loaders.values()
+                replace(
+                    loader,
+                    remade=self._remade((loader.file, loader.line)),
+                    passes=self._passes.get(self._loader_by[key]) if key in self._loader_by else None,
+                )
+                for key, loader in self._loaders.items()
             ),
             "optimizers": tuple(self._optimizers.values()),
             "autocast": tuple(self._autocast),
             "compiled": tuple(self._compiled),
             "worker_lines": self.workers.lines(),
+            "batch_bytes": self.batches.bytes,
             **self.batches.summary(),
         }
+
+
+def _samples(loader: Any) -> int | None:
+    """Count the samples of a loader's dataset; None where it has no length."""
+    try:
+        return len(loader.dataset)
+    except Exception:  # noqa: BLE001  (a dataset's own method may raise whatever it likes)
+        return None
 
 
 def _flag(value: Any) -> bool | None:

@@ -112,13 +112,13 @@ class _Sequence:
             if rows.any():
                 dims[rows] = raws[recorded.tables[group]["dims"][self.row[rows]]]
         act = np.where(acts & ~is_step[host.name], names[host.name], -1)
-        around = _around(host, act)[self.node]
+        outer = around(host, act)[self.node]
         operator = np.where(host.group == OP, act, -1)
-        self.top = _around(host, operator)[self.node] < 0  # annotations are around much that Python calls
+        self.top = around(host, operator)[self.node] < 0  # annotations are around much that Python calls
         self.name = names[host.name[self.node]]
         self.known = _before_last(host, self.node, is_line[host.name])
         # What makes operators alike beyond their names: what is around them, and their shapes.
-        self.key = np.stack([self.name, around, dims], axis=1)
+        self.key = np.stack([self.name, outer, dims], axis=1)
         starts = np.sort(host.start[steps])
         step = np.searchsorted(starts, host.start[self.node], side="right") - 1
         thread = host.thread[self.node]
@@ -161,7 +161,7 @@ def _before_last(host: Host, node: Ints, lines: Bools) -> Bools:
     return known
 
 
-def _around(host: Host, values: Ints) -> Ints:
+def around(host: Host, values: Ints) -> Ints:
     """Return for each node the value in *values* of the nearest node around it that has one, -1 where none has."""
     out, nearest = np.full(host.size, -1, np.int64), values.copy()
     for level in host.levels[1:]:
@@ -176,7 +176,7 @@ def _stacks_of(
     """Return the stack of each operator of a sequence, and by its position that of the Python before it where that is long."""
     host = sequence.host
     frames: dict[int, tuple[str, bool] | None] = {}
-    above = _around(host, np.where(sequence.frames, np.arange(host.size, dtype=np.int64), -1))
+    above = around(host, np.where(sequence.frames, np.arange(host.size, dtype=np.int64), -1))
 
     def read(name: str) -> tuple[str, bool] | None:
         if name.startswith(MARK):

@@ -6,12 +6,13 @@ import os
 import re
 import socket
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import msgspec
 from isal import igzip
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from advisor import files
 from advisor.errors import UsageError
@@ -20,6 +21,7 @@ from advisor.reading.events import CALL_STACK, PYTHON_BEFORE
 from advisor.reading.program_settings import KEY, Recorded
 from advisor.record.collections import MARK as COLLECTION
 from advisor.record.collections import NAME as COLLECTED
+from advisor.record.samples import samples
 from advisor.record.stacks import STEP, Texts, carry_over, frame_text
 
 # What of torch's root object is kept. The rest may name the host, paths of this machine, or whatever a library adds.
@@ -92,11 +94,12 @@ def write(
     *,
     whole_steps: int,
     collected: Sequence[str] = (),
+    draws: Collection[int] = (),
 ) -> int:
     """Write the trace at *timing* to *path*, whole or not at all; returns its bytes.
 
     Operators get their stacks from the trace at *stacked*, where spans stand for *lines*; collections of garbage are spans with
-    the number of their place in *collected*.
+    the number of their place in *collected*. *draws* are the numbers of lines that draw something random.
     A step after the first *whole_steps* was cut off, and is left out.
     """
     text = timing.read_bytes()
@@ -107,7 +110,9 @@ def write(
     texts: Texts = {}
     before: Texts = {}
     if stacked is not None:
-        texts, before = carry_over(stream.read(timing), stream.read(stacked), lines)
+        timed, with_stacks = stream.read(timing), stream.read(stacked)
+        texts, before = carry_over(timed, with_stacks, lines)
+        settings = replace(settings, samples=samples(timed, with_stacks, lines, draws))
     rows = {
         "cpu_op": zip(texts.get("op", ()), before.get("op", ()), strict=True),
         "user_annotation": zip(texts.get("annotation", ()), before.get("annotation", ()), strict=True),
@@ -192,17 +197,17 @@ def _anonymous(text: bytes) -> bytes:
     """Strip *text* of the home directory, the user's name in compiled kernels' paths, and the host's name in quotes."""
     import getpass
 
-    replace: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
     home = os.path.expanduser("~")
     if len(home) > 1:
-        replace += [(home + "/", ""), (home, "~")]
+        pairs += [(home + "/", ""), (home, "~")]
     name = _or_empty(getpass.getuser)
     if name:
-        replace.append((f"torchinductor_{name}", "torchinductor"))
+        pairs.append((f"torchinductor_{name}", "torchinductor"))
     host = _or_empty(socket.gethostname)
     if host:
-        replace.append((f'"{host}"', '"host"'))
-    for old, new in replace:
+        pairs.append((f'"{host}"', '"host"'))
+    for old, new in pairs:
         text = text.replace(old.encode(), new.encode())
     return text
 

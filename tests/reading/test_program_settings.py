@@ -14,7 +14,17 @@ from advisor.errors import RuleError
 from advisor.frames import SCHEMAS
 from advisor.frames.settings import COLUMNS
 from advisor.pipeline import analyze
-from advisor.reading.program_settings import KEY, NAMES, Autocast, Compiled, Loader, Optimizer, Recorded, WorkerLine
+from advisor.reading.program_settings import (
+    KEY,
+    NAMES,
+    Autocast,
+    Compiled,
+    Loader,
+    Optimizer,
+    Recorded,
+    Samples,
+    WorkerLine,
+)
 from advisor.report import Options, render
 from advisor.report.redact import redact
 from advisor.results.analysis import Analysis, Finding
@@ -30,7 +40,7 @@ WHOLE = Recorded(
     cores=8,
     threads=4,
     loaders=(
-        Loader(0, batch_size=32, file="train.py", line=42),
+        Loader(0, batch_size=32, samples=1000, passes=2, file="train.py", line=42),
         Loader(4, pin_memory=True, prefetch=2, persistent=True, batch_size=64),
     ),
     optimizers=(Optimizer("AdamW", foreach=False, fused=None, tensors=62, file="train.py", line=50),),
@@ -46,6 +56,8 @@ WHOLE = Recorded(
     own_cores=3.5,
     workers_cores=2.25,
     worker_lines=(WorkerLine(0.7, "load", "data.py", 42), WorkerLine(0.2, file="data.py", line=50)),
+    samples=Samples(16, 0.75, "files", "PIL: load", 0.5, "__getitem__", "data.py", 42),
+    batch_bytes=1 << 20,
     stacks="second pass",
 )
 

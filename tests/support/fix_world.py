@@ -636,6 +636,21 @@ if "to_batch" in globals():
 pictures = Pictures(["a.jpg"])
 pictures[len(pictures) - 1]
 """,
+    "data-loading/decoded-again": """
+pictures = Pictures(["a.jpg"])
+pictures[len(pictures) - 1]
+""",
+    "data-loading/converted-rows": """
+class Table(np.ndarray):
+    iloc = values = property(lambda table: table)
+
+    def to_numpy(self):
+        return np.asarray(self)
+
+
+windows = Windows(np.zeros((80, 3)).view(Table))
+windows[len(windows) - 1]
+""",
 }
 """Code that uses the definitions of a rule's snippet as its reader does, where they are no loader, model or optimizer."""
 
