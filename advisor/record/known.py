@@ -42,6 +42,10 @@ class Known:
             self._loop(held, inputs)
             for value in held.values():
                 self._look(value, 0)
+            for name in each.f_code.co_names:
+                value = each.f_globals.get(name)
+                if isinstance(value, self._torch.Tensor) or self._is_array(value):
+                    self._look(value, 0)
         self._starts = sorted(self._copies)
 
     def holds(self, tensor: Any) -> bool:
@@ -68,7 +72,10 @@ class Known:
             self._seen.add(id(value))
             for part in list(value.values() if isinstance(value, dict) else value):
                 self._look(part, depth + 1)
-        elif _is_object(value) and not isinstance(value, self._torch.nn.Module):
+        elif isinstance(value, self._torch.nn.Module):
+            for part in list(value._buffers.values()):  # means and deviations, tables, windows
+                self._look(part, depth + 1)
+        elif _is_object(value):
             self._seen.add(id(value))
             for part in list(vars(value).values()):
                 self._look(part, depth + 1)

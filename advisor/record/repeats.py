@@ -109,12 +109,14 @@ class Repeats:
         @functools.wraps(engine)
         def run(*args: Any, **options: Any) -> Any:
             self._backwards += 1
+            self._groups.pass_backward()
             return engine(*args, **options)
 
         autograd._engine_run_backward = run
 
     def stop(self) -> None:
         """Watch no more, and sum up."""
+        self._groups.end()
         if self._original is None:
             return
         module = self._torch.nn.Module
@@ -141,15 +143,33 @@ class Repeats:
             or self._torch._C._current_graph_task_id() != -1
         ):
             return original(module, *args, **options)
-        call, before = self._enter(module, args, options, sys._getframe(2))
+        frame = sys._getframe(2)
+        self._groups.pause()
+        with self._torch._C.DisableTorchFunction():  # modes of the program's see nothing of this
+            call, before = self._enter(module, args, options, frame)
         began = time.perf_counter()
         try:
             output = original(module, *args, **options)
         except BaseException:
-            self._end(call)
+            if self._end(call):
+                self._behind(call, module, (args, options), None)
             raise
-        self._leave(call, args, options, output, began, before)
+        ended = time.perf_counter()
+        self._groups.pause()
+        if self._end(call):
+            call.seconds = ended - began - (self._spent - before)
+            with self._torch._C.DisableTorchFunction():
+                self._leave(call, args, options, output)
+            self._behind(call, module, (args, options), output)
+            self._spent += time.perf_counter() - ended
         return output
+
+    def _behind(self, call: _Call, module: Any, inputs: Any, output: Any) -> None:
+        """Watch what comes behind a call, as long as little time was spent on it."""
+        if self._spent > _MOST_SECONDS:
+            self._groups.end()
+        else:
+            self._groups.leave(call, module, inputs, output, call.around)
 
     def _enter(self, module: Any, args: Any, options: Any, frame: Any) -> tuple[_Call, float]:
         """Note the begin of a call; return it, and what was spent on comparing so far."""
@@ -172,15 +192,10 @@ class Repeats:
                 return True
         return False
 
-    def _leave(self, call: _Call, args: Any, options: Any, output: Any, began: float, before: float) -> None:
-        ended = time.perf_counter()
-        if not self._end(call):
-            return
-        call.seconds = ended - began - (self._spent - before)
+    def _leave(self, call: _Call, args: Any, options: Any, output: Any) -> None:
         self._compare(call, output)
         if not call.again:
             call.rows = self._rows((args, options), output)
-        self._spent += time.perf_counter() - ended
 
     def _key(self, module: Any, args: tuple[Any, ...], options: dict[str, Any]) -> _Key | None:
         try:
