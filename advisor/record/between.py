@@ -150,7 +150,7 @@ class Between:
 
 
 def _mode(torch: Any, see: Any) -> Any:
-    class Mode(torch.overrides.TorchFunctionMode):  # type: ignore[misc, name-defined]
+    class Mode(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
         def __torch_function__(self, function: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return see(function, args, kwargs or {})
 

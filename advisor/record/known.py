@@ -89,14 +89,16 @@ class Known:
         sought = [value for value in held.values() if self._shares(value, inputs)][:_MOST_SOUGHT]
         sought += [part for value in held.values() if isinstance(value, list | tuple) and len(value) < _MOST_SOUGHT
                    for part in value if self._shares(part, inputs)][:_MOST_SOUGHT]  # fmt: skip
+        tuples: list[Any] = []
         for holder in gc.get_referrers(*sought) if sought else ():
             if isinstance(holder, list | tuple) and holder is not sought and id(holder) not in named:
                 self._look(holder, 0)
-                # A list of tuples, as of zip or of samples and labels.
                 if isinstance(holder, tuple) and len(holder) < _MOST_SOUGHT:
-                    for outer in gc.get_referrers(holder):
-                        if isinstance(outer, list) and outer is not sought:
-                            self._look(outer, 0)
+                    tuples.append(holder)
+        # A list of tuples, as of zip or of samples and labels.
+        for outer in gc.get_referrers(*tuples) if tuples else ():
+            if isinstance(outer, list) and outer is not sought and outer is not tuples:
+                self._look(outer, 0)
 
     def _shares(self, value: Any, inputs: list[Any]) -> bool:
         if not (isinstance(value, self._torch.Tensor) or self._is_array(value)):

@@ -26,8 +26,8 @@ _MOST_BYTES = 1 << 28
 _SHAPES = frozenset(
     {
         "__get__", "__set__", "__delete__", "__hash__", "__len__", "backward", "dim", "element_size", "get_device", "has_names",
-        "is_complex", "is_conj", "is_contiguous", "is_floating_point", "is_inference", "is_neg", "is_pinned", "is_same_size", "is_signed", "ndimension", "nelement",
-        "numel", "retain_grad", "size", "storage_offset", "stride", "type",
+        "is_complex", "is_conj", "is_contiguous", "is_floating_point", "is_inference", "is_neg", "is_pinned", "is_same_size",
+        "is_signed", "ndimension", "nelement", "numel", "retain_grad", "size", "storage_offset", "stride", "type",
     }
 )  # fmt: skip
 """What tells nothing of a tensor's numbers."""

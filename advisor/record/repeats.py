@@ -289,13 +289,26 @@ class Repeats:
         found = []
         for place, groups in at_place.items():
             calls = [call for group in groups for call in group.calls]
-            kind, around = calls[0].kind, {call.around for call in calls}
+            around = {call.around for call in calls}
             seconds = sum(call.seconds for call in calls)
+            # A model and its loss may stand in one line: the calls that take longest give the name, and are counted.
+            kind = max(calls, key=lambda call: call.seconds).kind
+            same = [group for group in groups if group.calls[0].kind == kind]
             # Calls at the place that are no part of a group: of other shapes.
             whole = sum(call.seconds for call in self._calls if call.place == place and call.around in around)
             share = min(seconds / whole, 1.0) if whole else 1.0
             found.append(
-                (seconds, Single(kind, len(calls), len(groups), round(share, 4), file=place[0], line=place[1]))
+                (
+                    seconds,
+                    Single(
+                        kind,
+                        sum(len(group.calls) for group in same),
+                        len(same),
+                        round(share, 4),
+                        file=place[0],
+                        line=place[1],
+                    ),
+                )
             )
         return tuple(single for _, single in sorted(found, key=lambda entry: -entry[0])[:MOST_ENTRIES])
 

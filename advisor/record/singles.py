@@ -2,8 +2,9 @@
 
 Calls of a module from one line, inside the same call and with inputs of the same shapes, belong together. At the second one the
 memory that the program holds is copied. Where the inputs of those behind it have the same bytes as were there then, none needs what
-another returns. Nor do those that were computed meanwhile from such, or made anew: torch's functions between the calls tell. A module that keeps a state from call to call (a recurrent one, batch norm in training) is left out, and so is what
-a loader gives one by one, or what is differentiated between the calls: gradients of each sample may be what is wanted.
+another returns. Nor does one whose input was computed meanwhile from such, or made anew: torch's functions between the calls tell.
+A module that keeps a state from call to call (a recurrent one, batch norm in training) is left out, and so is what a loader gives
+one by one, or what is differentiated between the calls: gradients of each sample may be what is wanted.
 """
 
 from __future__ import annotations

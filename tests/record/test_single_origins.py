@@ -76,7 +76,8 @@ def test_answers_that_are_read_while_the_numbers_stand_in_the_program() -> None:
     def classify() -> None:
         labels = []
         for crop in crops:
-            labels.append(model(scaled(crop)).argmax(-1).item())
+            label = model(scaled(crop)).argmax(-1).item()
+            labels.append(label)
 
     assert watched(classify) == SIX
 
@@ -118,7 +119,7 @@ def test_losses_of_scaled_samples_added_up() -> None:
 
     def train() -> None:
         loss = 0
-        for row, label in zip(rows, labels):
+        for row, label in zip(rows, labels, strict=True):
             loss = loss + F.cross_entropy(model((row / 10).unsqueeze(0)), label.unsqueeze(0))
         loss.backward()
 
@@ -330,7 +331,7 @@ def test_an_exception_out_of_a_call_and_a_generator_left_open() -> None:
     class Picky(nn.Module):  # type: ignore[misc, name-defined]
         def forward(self, x: Any) -> Any:
             if x.sum() > 4:
-                raise ValueError
+                raise ValueError("too much")
             return x * 2
 
     model = Picky()
@@ -341,11 +342,14 @@ def test_an_exception_out_of_a_call_and_a_generator_left_open() -> None:
                 yield torch.full((16,), 0.05 * at)
 
     def run() -> None:
-        with pytest.raises(ValueError):
-            for sample in samples():
-                model((sample / 1).unsqueeze(0))
+        for sample in samples():
+            model((sample / 1).unsqueeze(0))
 
-    assert watched(run) == [("Picky", 7, 1)]
+    def caught() -> None:
+        with pytest.raises(ValueError, match="too much"):
+            run()
+
+    assert watched(caught) == [("Picky", 7, 1)]
 
 
 def test_no_mode_inside_of_modules_and_none_under_functorch() -> None:
@@ -367,7 +371,7 @@ def test_no_mode_inside_of_modules_and_none_under_functorch() -> None:
     assert watched(run) == [("Looks", 6, 1)]
     assert not any(depths)
     assert any(between)
-    assert watched(lambda: torch.func.vmap(lambda part: [model((part / 2)[None]) for _ in range(6)][0])(rows)) == []
+    assert watched(lambda: torch.func.vmap(lambda part: sum(model((part / 2)[None]) for _ in range(6)))(rows)) == []
     assert not any(depths)
 
 
