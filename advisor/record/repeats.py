@@ -44,6 +44,7 @@ class _Call:
     kind: str
     place: tuple[str, int]
     around: int
+    versions: _Key = ()
     key: _Key | None = None
     seconds: float = 0.0
     again: bool = False
@@ -175,7 +176,7 @@ class Repeats:
         """Note the begin of a call; return it, and what was spent on comparing so far."""
         began = time.perf_counter()
         call = _Call(type(module).__name__, caller(frame), self._running[-1] if self._running else -1)
-        call.key = self._key(module, args, options)
+        call.key = self._key(call, module, args, options)
         if self._look is not None and not self._running:
             self._look(self._torch, (args, options))
         with suppress(Exception):  # a module or value of a kind that nobody thought of must not end the program
@@ -197,10 +198,10 @@ class Repeats:
         if not call.again:
             call.rows = self._rows((args, options), output)
 
-    def _key(self, module: Any, args: tuple[Any, ...], options: dict[str, Any]) -> _Key | None:
+    def _key(self, call: _Call, module: Any, args: tuple[Any, ...], options: dict[str, Any]) -> _Key | None:
         try:
-            versions = tuple(parameter._version for parameter in module.parameters())
-            return (id(module), module.training, versions, self._value(args), self._value(options))
+            call.versions = tuple(parameter._version for parameter in module.parameters())
+            return (id(module), module.training, call.versions, self._value(args), self._value(options))
         except Exception:  # noqa: BLE001  (a module or value of a kind that nobody thought of must not end the program)
             return None
 
@@ -292,24 +293,14 @@ class Repeats:
             around = {call.around for call in calls}
             seconds = sum(call.seconds for call in calls)
             # A model and its loss may stand in one line: the calls that take longest give the name, and are counted.
-            kind = max(calls, key=lambda call: call.seconds).kind
+            kinds = {call.kind: sum(each.seconds for each in calls if each.kind == call.kind) for call in calls}
+            kind = max(kinds, key=lambda each: kinds[each])
             same = [group for group in groups if group.calls[0].kind == kind]
+            count = sum(len(group.calls) for group in same)
             # Calls at the place that are no part of a group: of other shapes.
             whole = sum(call.seconds for call in self._calls if call.place == place and call.around in around)
             share = min(seconds / whole, 1.0) if whole else 1.0
-            found.append(
-                (
-                    seconds,
-                    Single(
-                        kind,
-                        sum(len(group.calls) for group in same),
-                        len(same),
-                        round(share, 4),
-                        file=place[0],
-                        line=place[1],
-                    ),
-                )
-            )
+            found.append((seconds, Single(kind, count, len(same), round(share, 4), file=place[0], line=place[1])))
         return tuple(single for _, single in sorted(found, key=lambda entry: -entry[0])[:MOST_ENTRIES])
 
 

@@ -126,34 +126,33 @@ class Singles:
         self._between_calls.end()
 
     def enter(self, call: Any, module: Any, inputs: Any, frame: FrameType | None) -> None:
-        """Note the begin of a call, which has ``around`` and ``place``, with the frame that it comes from."""
+        """Note the begin of a call, which has ``around``, ``place`` and ``versions``, with the frame that it comes from."""
         if self.off:
             return
         given = list(tensors(self._torch, inputs))
         samples = [tensor for tensor in given if _is_sample(self._torch, tensor)]
         if not samples:
             return
-        key = (id(module), call.place, call.around, self._signature(module, inputs, given))
+        key = (id(module), call.place, call.around, self._signature(call, module, inputs, given))
         group = self._of.get(key)
         if group is None:
             group = self._of[key] = Group()
             self.groups.append(group)
         group.calls.append(call)
-        if group.apart:
-            return
         count = len(group.calls)
+        if group.apart or count == 1:  # most calls have no second one
+            return
         if count == 2:
             self._snapshots += 1
             if self._snapshots > _MOST_SNAPSHOTS:
                 group.apart = True
                 return
             group.known = Known(self._torch, frame, samples)
-        if count > 1:
-            state, between = self._state(module), self._between()
-            if count > 2 and (state != group.state or between != group.between):
-                group.part()
-                return
-            group.state, group.between = state, between
+        state, between = self._state(module), self._between()
+        if count > 2 and (state != group.state or between != group.between):
+            group.part()
+            return
+        group.state, group.between = state, between
         if count == 2 and group.known is not None:
             group.origins = self._origins.setdefault(call.around, Origins(self._torch))
             group.bit = group.origins.add(group.known)
@@ -166,14 +165,13 @@ class Singles:
         """Let go of everything."""
         self.groups, self._of, self._origins, self._group = [], {}, {}, {}
 
-    def _signature(self, module: Any, inputs: Any, given: list[Any]) -> Any:
+    def _signature(self, call: Any, module: Any, inputs: Any, given: list[Any]) -> Any:
         """Return what calls have in common that can be one: shapes, settings, parameters, and tensors that are no samples."""
-        versions = sum(parameter._version for parameter in module.parameters())
         shapes = tuple(
             (str(tensor.dtype), tuple(tensor.shape), None if _is_sample(self._torch, tensor) else tensor.data_ptr())
             for tensor in given
         )
-        return versions, module.training, self._torch.is_grad_enabled(), shapes, _settings(self._torch, inputs)
+        return call.versions, module.training, self._torch.is_grad_enabled(), shapes, _settings(self._torch, inputs)
 
     def _state(self, module: Any) -> Any:
         """Return what changes where a module keeps something from call to call."""

@@ -39,7 +39,7 @@ def watched(act: Callable[[], Any]) -> list[tuple[str, int, int]]:
         watch.stop()
     assert (depth(), torch.from_numpy, torch.Tensor.backward) == before
     assert watch.singles is not None
-    return [(found.module, found.calls, found.loops) for found in watch.singles]
+    return sorted((found.module, found.calls, found.loops) for found in watch.singles)
 
 
 def net(out: int = 16) -> Any:
@@ -134,11 +134,14 @@ def test_a_module_that_prepares_and_buffers_of_one() -> None:
             self.register_buffer("mean", torch.randn(16))
 
         def forward(self, page: Any) -> Any:
-            return torch.cat([self.net(self.prepare(row - self.mean)[None]) for row in page])
+            found = []
+            for row in page:
+                row = self.prepare(row - self.mean)
+                found.append(self.net(row[None]))
+            return torch.cat(found)
 
     model, page = Reader(), torch.randn(6, 16)
-    found = watched(lambda: model(page))
-    assert ("Sequential", 6, 1) in found or found == [("LayerNorm", 12, 2)]
+    assert watched(lambda: model(page)) == [("LayerNorm", 6, 1), ("Sequential", 6, 1)]
 
 
 # ---- dependent
