@@ -56,7 +56,7 @@ class Group:
         enough = (
             count >= (_LEAST_GUESSED if self.guessed else LEAST_CALLS)
             and self.held >= _KNOWN * (count - 2)
-            and len(self.inputs) >= _DISTINCT * count
+            and len(self.inputs) >= _DISTINCT * (count - 1)
         )
         return enough and not self.apart
 
