@@ -95,9 +95,12 @@ class Known:
                 self._look(holder, 0)
                 if isinstance(holder, tuple) and len(holder) < _MOST_SOUGHT:
                     tuples.append(holder)
-        # A list of tuples, as of zip or of samples and labels.
+        self._lists_of(tuples)
+
+    def _lists_of(self, tuples: list[Any]) -> None:
+        """Look into lists of tuples, as of zip or of samples and labels."""
         for outer in gc.get_referrers(*tuples) if tuples else ():
-            if isinstance(outer, list) and outer is not sought and outer is not tuples:
+            if isinstance(outer, list) and outer is not tuples:
                 self._look(outer, 0)
 
     def _shares(self, value: Any, inputs: list[Any]) -> bool:

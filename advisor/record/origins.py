@@ -1,4 +1,4 @@
-"""Where tensors came from, between the calls of a group: whether what one of them returned went into the input of a later one.
+"""Origins of tensors between the calls of a group: whether what one of them returned went into the input of a later one.
 
 Torch functions tell, one by one. What a function returns comes from what it was given; what was there at the second call comes
 from no call behind it. A call of a module that is none of the group stands for one function. Once something that the calls
@@ -30,14 +30,14 @@ _SHAPES = frozenset(
         "is_signed", "ndimension", "nelement", "numel", "retain_grad", "size", "storage_offset", "stride", "type",
     }
 )  # fmt: skip
-"""What tells nothing of a tensor's numbers."""
+"""Functions that tell nothing of a tensor's numbers."""
 _READS = frozenset(
     {
         "apply_", "argwhere", "bincount", "map_", "map2_", "masked_select", "nonzero", "one_hot", "repeat_interleave", "unique",
         "unique_consecutive", "_unique2", "_unique",
     }
 )  # fmt: skip
-"""What calls Python with numbers of a tensor, or returns a tensor of a size that depends on them."""
+"""Functions that call Python with numbers of a tensor, or return a tensor of a size that depends on them."""
 
 
 class Origins:
