@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -284,6 +285,53 @@ def test_numbers_that_stay_where_a_model_answers_the_same() -> None:
                 label = model(torch.cat([frame, table[label]]).unsqueeze(0)).argmax().item()
 
     assert watched(transcribe) == []
+
+
+def a_function_of_autograd(x: Any) -> Any:
+    class Doubled(torch.autograd.Function):  # type: ignore[misc, name-defined]
+        @staticmethod
+        def forward(_ctx: Any, given: Any) -> Any:
+            return given * 2
+
+    return Doubled.apply(x) + 0.1
+
+
+def another_thread(x: Any) -> Any:
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(lambda: x * 2 + 0.1).result()
+
+
+def a_parameter(x: Any) -> Any:
+    held = nn.Parameter(torch.zeros(1, 16))
+    held.data = x
+    return held * 0.5
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        a_function_of_autograd,
+        another_thread,
+        a_parameter,
+        lambda x: torch.Tensor(x.tolist()),
+        lambda x: torch.frombuffer(bytearray(x.numpy().tobytes()), dtype=torch.float32)[None],
+        lambda x: torch.from_numpy(x.numpy() + 1),
+        lambda x: torch._foreach_add([x], 1.0)[0],
+        lambda x: torch.full((1, 16), len(x[x > 0]) / 7) + x.shape[0],
+        lambda x: torch.mul(x, 2.0, out=torch.empty(1, 16)),
+        lambda x: torch.eye(16)[torch.multinomial(x.softmax(-1), 1)[0]] + 0.0,
+    ],
+)
+def test_updates_that_no_function_or_an_odd_one_shows(update: Any) -> None:
+    model, start = net(), torch.randn(1, 16)
+
+    def run() -> None:
+        x = start
+        with torch.no_grad():
+            for _ in range(8):
+                x = update(model(x))
+
+    assert watched(run) == []
 
 
 # ---- the program's own modes
