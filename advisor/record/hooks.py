@@ -280,14 +280,17 @@ class Hooks:
 
     # ---- calls of modules, while there is no better sign of a step
 
-    def _call_begins(self, module: Any, _inputs: Any) -> None:
+    def _call_begins(self, module: Any, inputs: Any) -> None:
         if self._steps is not None and self._listens():
             if self._inside:
                 self._inside = _within_call(sys._getframe(1))
             if self._inside:
                 return
             if not self._call_depth:
-                self._steps.call(id(module), self._loops.look(caller()))
+                loops = self._loops.look(caller())
+                self._steps.call(
+                    id(module), loops, self._steps.unit is None and _is_one(inputs) and self._loops.ahead()
+                )
                 # Hooks on all modules cost time in each of them; from here on the class of one will do: for turns of a loop,
                 # that of the first that a turn calls.
                 if self._steps.loop is not None:
@@ -343,6 +346,12 @@ class Hooks:
                 kind.__call__ = own
         self._classes.clear()
         self._call_depth = 0
+
+
+def _is_one(inputs: Any) -> bool:
+    """Tell whether a module is given a batch of one."""
+    first = next((value for value in inputs if isinstance(value, torch.Tensor)), None)
+    return first is not None and first.dim() > 1 and first.shape[0] == 1
 
 
 def _within_call(frame: FrameType | None) -> bool:

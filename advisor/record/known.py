@@ -42,6 +42,10 @@ class Known:
             self._loop(held, inputs)
             for value in held.values():
                 self._look(value, 0)
+            for name in each.f_code.co_names:
+                value = each.f_globals.get(name)
+                if isinstance(value, self._torch.Tensor) or self._is_array(value):
+                    self._look(value, 0)
         self._starts = sorted(self._copies)
 
     def holds(self, tensor: Any) -> bool:
@@ -68,7 +72,10 @@ class Known:
             self._seen.add(id(value))
             for part in list(value.values() if isinstance(value, dict) else value):
                 self._look(part, depth + 1)
-        elif _is_object(value) and not isinstance(value, self._torch.nn.Module):
+        elif isinstance(value, self._torch.nn.Module):
+            for part in list(value._buffers.values()):  # means and deviations, tables, windows
+                self._look(part, depth + 1)
+        elif _is_object(value):
             self._seen.add(id(value))
             for part in list(vars(value).values()):
                 self._look(part, depth + 1)
@@ -82,14 +89,19 @@ class Known:
         sought = [value for value in held.values() if self._shares(value, inputs)][:_MOST_SOUGHT]
         sought += [part for value in held.values() if isinstance(value, list | tuple) and len(value) < _MOST_SOUGHT
                    for part in value if self._shares(part, inputs)][:_MOST_SOUGHT]  # fmt: skip
+        tuples: list[Any] = []
         for holder in gc.get_referrers(*sought) if sought else ():
             if isinstance(holder, list | tuple) and holder is not sought and id(holder) not in named:
                 self._look(holder, 0)
-                # A list of tuples, as of zip or of samples and labels.
                 if isinstance(holder, tuple) and len(holder) < _MOST_SOUGHT:
-                    for outer in gc.get_referrers(holder):
-                        if isinstance(outer, list) and outer is not sought:
-                            self._look(outer, 0)
+                    tuples.append(holder)
+        self._lists_of(tuples)
+
+    def _lists_of(self, tuples: list[Any]) -> None:
+        """Look into lists of tuples, as of zip or of samples and labels."""
+        for outer in gc.get_referrers(*tuples) if tuples else ():
+            if isinstance(outer, list) and outer is not tuples:
+                self._look(outer, 0)
 
     def _shares(self, value: Any, inputs: list[Any]) -> bool:
         if not (isinstance(value, self._torch.Tensor) or self._is_array(value)):

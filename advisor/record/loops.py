@@ -64,6 +64,16 @@ class Loops:
         self._before = now
         return tuple(turns)
 
+    def ahead(self) -> bool:
+        """Tell whether a function around all loops that the latest call ran inside has a loop still to come."""
+        for frame, offset, _ in self._before:
+            loops = self._of(frame.f_code)
+            if any(loop.first <= offset <= loop.last for loop in loops):
+                return False
+            if any(loop.first > offset for loop in loops):
+                return True
+        return False
+
     def forget(self) -> None:
         """Let go of the frames."""
         self._before = []

@@ -44,6 +44,7 @@ class _Call:
     kind: str
     place: tuple[str, int]
     around: int
+    versions: _Key = ()
     key: _Key | None = None
     seconds: float = 0.0
     again: bool = False
@@ -109,12 +110,14 @@ class Repeats:
         @functools.wraps(engine)
         def run(*args: Any, **options: Any) -> Any:
             self._backwards += 1
+            self._groups.pass_backward()
             return engine(*args, **options)
 
         autograd._engine_run_backward = run
 
     def stop(self) -> None:
         """Watch no more, and sum up."""
+        self._groups.end()
         if self._original is None:
             return
         module = self._torch.nn.Module
@@ -141,21 +144,39 @@ class Repeats:
             or self._torch._C._current_graph_task_id() != -1
         ):
             return original(module, *args, **options)
-        call, before = self._enter(module, args, options, sys._getframe(2))
+        frame = sys._getframe(2)
+        self._groups.pause()
+        with self._torch._C.DisableTorchFunction():  # modes of the program's see nothing of this
+            call, before = self._enter(module, args, options, frame)
         began = time.perf_counter()
         try:
             output = original(module, *args, **options)
         except BaseException:
-            self._end(call)
+            if self._end(call):
+                self._behind(call, module, (args, options), None)
             raise
-        self._leave(call, args, options, output, began, before)
+        ended = time.perf_counter()
+        self._groups.pause()
+        if self._end(call):
+            call.seconds = ended - began - (self._spent - before)
+            with self._torch._C.DisableTorchFunction():
+                self._leave(call, args, options, output)
+            self._behind(call, module, (args, options), output)
+            self._spent += time.perf_counter() - ended
         return output
+
+    def _behind(self, call: _Call, module: Any, inputs: Any, output: Any) -> None:
+        """Watch what comes behind a call, as long as little time was spent on it."""
+        if self._spent > _MOST_SECONDS:
+            self._groups.end()
+        else:
+            self._groups.leave(call, module, inputs, output, call.around)
 
     def _enter(self, module: Any, args: Any, options: Any, frame: Any) -> tuple[_Call, float]:
         """Note the begin of a call; return it, and what was spent on comparing so far."""
         began = time.perf_counter()
         call = _Call(type(module).__name__, caller(frame), self._running[-1] if self._running else -1)
-        call.key = self._key(module, args, options)
+        call.key = self._key(call, module, args, options)
         if self._look is not None and not self._running:
             self._look(self._torch, (args, options))
         with suppress(Exception):  # a module or value of a kind that nobody thought of must not end the program
@@ -172,20 +193,15 @@ class Repeats:
                 return True
         return False
 
-    def _leave(self, call: _Call, args: Any, options: Any, output: Any, began: float, before: float) -> None:
-        ended = time.perf_counter()
-        if not self._end(call):
-            return
-        call.seconds = ended - began - (self._spent - before)
+    def _leave(self, call: _Call, args: Any, options: Any, output: Any) -> None:
         self._compare(call, output)
         if not call.again:
             call.rows = self._rows((args, options), output)
-        self._spent += time.perf_counter() - ended
 
-    def _key(self, module: Any, args: tuple[Any, ...], options: dict[str, Any]) -> _Key | None:
+    def _key(self, call: _Call, module: Any, args: tuple[Any, ...], options: dict[str, Any]) -> _Key | None:
         try:
-            versions = tuple(parameter._version for parameter in module.parameters())
-            return (id(module), module.training, versions, self._value(args), self._value(options))
+            call.versions = tuple(parameter._version for parameter in module.parameters())
+            return (id(module), module.training, call.versions, self._value(args), self._value(options))
         except Exception:  # noqa: BLE001  (a module or value of a kind that nobody thought of must not end the program)
             return None
 
@@ -274,14 +290,17 @@ class Repeats:
         found = []
         for place, groups in at_place.items():
             calls = [call for group in groups for call in group.calls]
-            kind, around = calls[0].kind, {call.around for call in calls}
+            around = {call.around for call in calls}
             seconds = sum(call.seconds for call in calls)
+            # A model and its loss may stand in one line: the calls that take longest give the name, and are counted.
+            kinds = {call.kind: sum(each.seconds for each in calls if each.kind == call.kind) for call in calls}
+            kind = max(kinds, key=lambda each: kinds[each])
+            same = [group for group in groups if group.calls[0].kind == kind]
+            count = sum(len(group.calls) for group in same)
             # Calls at the place that are no part of a group: of other shapes.
             whole = sum(call.seconds for call in self._calls if call.place == place and call.around in around)
             share = min(seconds / whole, 1.0) if whole else 1.0
-            found.append(
-                (seconds, Single(kind, len(calls), len(groups), round(share, 4), file=place[0], line=place[1]))
-            )
+            found.append((seconds, Single(kind, count, len(same), round(share, 4), file=place[0], line=place[1])))
         return tuple(single for _, single in sorted(found, key=lambda entry: -entry[0])[:MOST_ENTRIES])
 
 

@@ -2,8 +2,9 @@
 
 Calls of a module from one line, inside the same call and with inputs of the same shapes, belong together. At the second one the
 memory that the program holds is copied. Where the inputs of those behind it have the same bytes as were there then, none needs what
-another returns. A module that keeps a state from call to call (a recurrent one, batch norm in training) is left out, and so is what
-a loader gives one by one, or what is differentiated between the calls: gradients of each sample may be what is wanted.
+another returns. Nor does one whose input was computed meanwhile from such, or made anew: torch's functions between the calls tell.
+A module that keeps a state from call to call (a recurrent one, batch norm in training) is left out, and so is what a loader gives
+one by one, or what is differentiated between the calls: gradients of each sample may be what is wanted.
 """
 
 from __future__ import annotations
@@ -14,9 +15,13 @@ from types import FrameType
 from typing import Any
 
 from advisor.record.batches import tensors
+from advisor.record.between import Between
 from advisor.record.known import Known, digest, is_plain
+from advisor.record.origins import Origins
 
 LEAST_CALLS = 4
+_LEAST_GUESSED = 5
+"""Calls from which on numbers that counted up did so by more than chance."""
 _MOST_ROWS = 2
 _KNOWN, _DISTINCT = 0.8, 0.8
 _LEAST_BYTES = 32
@@ -40,13 +45,34 @@ class Group:
     between: Any = None
     apart: bool = False
     """True once something tells that they cannot be one call."""
+    origins: Origins | None = None
+    bit: int = 0
+    guessed: bool = False
 
     @property
     def together(self) -> bool:
         """Tell whether they could be one call."""
         count = len(self.calls)
-        enough = count >= LEAST_CALLS and self.held >= _KNOWN * (count - 2) and len(self.inputs) >= _DISTINCT * count
+        enough = (
+            count >= (_LEAST_GUESSED if self.guessed else LEAST_CALLS)
+            and self.held >= _KNOWN * (count - 2)
+            and len(self.inputs) >= _DISTINCT * (count - 1)
+        )
         return enough and not self.apart
+
+    def is_free(self, tensor: Any) -> bool:
+        """Tell whether a tensor needs nothing that the calls returned: its bytes were there, or what it was computed from."""
+        self.guessed = self.origins is not None and bool(self.origins.guessed & self.bit)
+        given, doubt = self.origins.of([tensor]) if self.origins is not None and self.bit else (0, self.bit)
+        if given & self.bit or self.known is None:
+            return False
+        return bool(self.bit and not doubt & self.bit) or self.known.holds(tensor)
+
+    def part(self) -> None:
+        """Watch these calls no more: they cannot be one."""
+        self.apart, self.known = True, None
+        if self.origins is not None:
+            self.origins.pending &= ~self.bit
 
 
 class Singles:
@@ -59,52 +85,93 @@ class Singles:
         self._between = between
         self._of: dict[Any, Group] = {}
         self._snapshots = 0
+        self._between_calls = Between(torch)
+        self._origins: dict[int, Origins] = {}
+        self._group: dict[int, Group] = {}
+
+    def pause(self) -> None:
+        """Look at no functions: a call begins."""
+        self._between_calls.off()
+
+    def leave(self, call: Any, module: Any, inputs: Any, output: Any, around: int) -> None:
+        """Note the end of a call inside the call *around*, and look at the functions behind it."""
+        self._between_calls.off()
+        group = self._group.pop(id(call), None)
+        origins = self._origins.get(around)
+        if origins is None or self.off:
+            return
+        with self._torch._C.DisableTorchFunction():
+            try:
+                origins.called(module, inputs, output, group.bit if group is not None else 0)
+            except Exception:  # noqa: BLE001  (a module or value of a kind that nobody thought of must not end the program)
+                origins.forget()
+        self.resume(around)
+
+    def resume(self, around: int) -> None:
+        """Look at functions again, if any of the calls inside the call *around* are watched."""
+        origins = self._origins.get(around)
+        if origins is not None and origins.pending and not self.off:
+            self._between_calls.on(origins)
+
+    def pass_backward(self) -> None:
+        """Look at no functions of a backward pass: no group goes on behind it."""
+        self._between_calls.off()
+        for origins in self._origins.values():
+            origins.forget()
+            origins.pending = 0
+
+    def end(self) -> None:
+        """Look at nothing any more."""
+        self.off = True
+        self._between_calls.end()
 
     def enter(self, call: Any, module: Any, inputs: Any, frame: FrameType | None) -> None:
-        """Note the begin of a call, which has ``around`` and ``place``, with the frame that it comes from."""
+        """Note the begin of a call, which has ``around``, ``place`` and ``versions``, with the frame that it comes from."""
         if self.off:
             return
         given = list(tensors(self._torch, inputs))
         samples = [tensor for tensor in given if _is_sample(self._torch, tensor)]
         if not samples:
             return
-        key = (id(module), call.place, call.around, self._signature(module, inputs, given))
+        key = (id(module), call.place, call.around, self._signature(call, module, inputs, given))
         group = self._of.get(key)
         if group is None:
             group = self._of[key] = Group()
             self.groups.append(group)
         group.calls.append(call)
-        if group.apart:
-            return
         count = len(group.calls)
+        if group.apart or count == 1:  # most calls have no second one
+            return
         if count == 2:
             self._snapshots += 1
             if self._snapshots > _MOST_SNAPSHOTS:
                 group.apart = True
                 return
             group.known = Known(self._torch, frame, samples)
-        if count > 1:
-            state, between = self._state(module), self._between()
-            if count > 2 and (state != group.state or between != group.between):
-                group.apart, group.known = True, None
-                return
-            group.state, group.between = state, between
+        state, between = self._state(module), self._between()
+        if count > 2 and (state != group.state or between != group.between):
+            group.part()
+            return
+        group.state, group.between = state, between
+        if count == 2 and group.known is not None:
+            group.origins = self._origins.setdefault(call.around, Origins(self._torch))
+            group.bit = group.origins.add(group.known)
         if group.known is not None and count > 2:
-            group.held += all(group.known.holds(tensor) for tensor in samples)
+            group.held += all(group.is_free(tensor) for tensor in samples)
+        self._group[id(call)] = group
         group.inputs.add(b"".join(map(digest, samples)))
 
     def clear(self) -> None:
         """Let go of everything."""
-        self.groups, self._of = [], {}
+        self.groups, self._of, self._origins, self._group = [], {}, {}, {}
 
-    def _signature(self, module: Any, inputs: Any, given: list[Any]) -> Any:
+    def _signature(self, call: Any, module: Any, inputs: Any, given: list[Any]) -> Any:
         """Return what calls have in common that can be one: shapes, settings, parameters, and tensors that are no samples."""
-        versions = sum(parameter._version for parameter in module.parameters())
         shapes = tuple(
             (str(tensor.dtype), tuple(tensor.shape), None if _is_sample(self._torch, tensor) else tensor.data_ptr())
             for tensor in given
         )
-        return versions, module.training, self._torch.is_grad_enabled(), shapes, _settings(self._torch, inputs)
+        return call.versions, module.training, self._torch.is_grad_enabled(), shapes, _settings(self._torch, inputs)
 
     def _state(self, module: Any) -> Any:
         """Return what changes where a module keeps something from call to call."""

@@ -177,10 +177,11 @@ class Steps(Generic[Stamp]):
         self.backwards += 1
         self._trained_at = self._counts[BATCHES]
 
-    def call(self, module: int, loops: Sequence[tuple[Hashable, bool]] = ()) -> None:
+    def call(self, module: int, loops: Sequence[tuple[Hashable, bool]] = (), ahead: bool = False) -> None:
         """Note a call of a module, named by a number, while no other is running. The one first called *skip* times counts.
 
-        *loops* are those that it runs inside, outermost first, and whether each turned since the call before.
+        *loops* are those that it runs inside, outermost first, and whether each turned since the call before. *ahead*: whether
+        the call is given one sample, and a loop around these is still to come, which may do this for one batch after another.
         """
         if self._successor is not None and self.quiet:
             self._successor().call(module, loops)
@@ -197,7 +198,7 @@ class Steps(Generic[Stamp]):
         if self.unit == TURNS or (
             self.unit is None and calls >= self.skip and not self._counts[BATCHES] and not self.trains
         ):
-            self._decide(loops)
+            self._decide(loops, ahead)
             if self.loop is not None:
                 return
         if self._calls.get(self.root, 0) == calls and self.root == module:
@@ -210,9 +211,12 @@ class Steps(Generic[Stamp]):
             self._count(TURNS)
             self._begin()
 
-    def _decide(self, loops: Sequence[tuple[Hashable, bool]]) -> None:
+    def _decide(self, loops: Sequence[tuple[Hashable, bool]], ahead: bool) -> None:
         """Choose the loop whose turns are the steps, or calls; nothing yet where an outer loop may still turn."""
         waited = sum(self._calls.values()), self._now() - (self.first_at or 0.0)
+        # What fills a gallery or an index comes before that loop. A short program may have nothing but these calls.
+        if ahead and self.unit is None and all(spent < enough for spent, enough in zip(waited, WAIT, strict=True)):
+            return
         for loop, turned in loops:
             turns = len(self._turns[loop])
             if turns >= self.skip:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Iterator
 
 from advisor.record.loops import Loops, loops_of
@@ -128,3 +129,30 @@ def test_calls_from_no_loop() -> None:
         call()
 
     assert Watched().of(outer) == ["", ""]
+
+
+def test_a_loop_still_to_come_stands_in_a_function_around() -> None:
+    found: list[bool] = []
+    loops = Loops()
+
+    def call() -> None:
+        loops.look(sys._getframe(1))
+        found.append(loops.ahead())
+
+    def fill() -> None:
+        for _ in range(2):
+            call()
+        for _ in range(2):
+            pass
+
+    def program() -> None:
+        fill()
+        for _ in range(2):
+            fill()
+        fill()
+
+    thread = threading.Thread(target=program)  # what runs the tests stands in loops of its own
+    thread.start()
+    thread.join()
+    # The loop behind in the same function is none around it, and in the last call nothing comes any more.
+    assert found == [True, True, False, False, False, False, False, False]

@@ -197,6 +197,29 @@ def test_a_loop_that_turned_is_waited_for() -> None:
     assert Nested(skip=2, unit="calls").play("Esttst") == "Estts|t"
 
 
+def test_a_gallery_that_is_filled_before_the_loop_is_no_step() -> None:
+    program = Nested(skip=2)
+    for at in range(6):
+        program.steps.call(1, [("g", at > 0)], ahead=True)
+    assert program.steps.unit is None
+    for at in range(40):
+        program.steps.call(1, [("s", at % 4 == 0), ("g", at % 4 > 0)])
+        program.seconds += 0.05
+    assert program.steps.unit == "turns"
+
+
+def test_a_loop_still_to_come_is_waited_for_a_while() -> None:
+    program = Nested(skip=2)
+    for at in range(45):
+        program.steps.call(1, [("g", at > 0)], ahead=True)
+    assert program.steps.unit == "calls"
+    program = Nested(skip=2)
+    for at in range(5):
+        program.steps.call(1, [("g", at > 0)], ahead=True)
+        program.seconds += 0.4
+    assert program.steps.unit == "calls"
+
+
 def test_turns_that_were_asked_for_are_taken_in_training_too() -> None:
     program = Nested(skip=2, unit="turns")
     program.steps.trains = True
