@@ -125,4 +125,5 @@ def _opened(host: Host, opens: Ints, found: Ints) -> Ints:
     first, then = both[at], both[at + 1]
     functions = host.group == PYTHON
     same = host.above(first, functions) == host.above(then, functions)
-    return first[same & (host.thread[first] == host.thread[then])]
+    chosen: Ints = first[same & (host.thread[first] == host.thread[then])]
+    return chosen
