@@ -121,7 +121,7 @@ def _with_last(context: Context, thread: int, spans: Spans) -> Spans:
 
 @dataclass(frozen=True)
 class Files:
-    """What of each stretch passed in calls that write files, and the places and the name of the call with most of it."""
+    """Time in each stretch that passed in calls that write files, and the places and the name of the call with most of it."""
 
     ns: Ints
     user: Ints
