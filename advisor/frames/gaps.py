@@ -13,6 +13,7 @@ from advisor.frames.collectives import in_a_loop
 from advisor.frames.frame import COUNT, IN_PYTHON, TIME, Frame, Rows, owns_parts
 from advisor.frames.gradients import idle_columns
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
+from advisor.frames.written import Files
 from advisor.intervals import Bools, Ints, covered, distinct, fetch, starts_run, subtract, summed, union
 from advisor.timeline.calls import OP, PYTHON, RUNTIME
 from advisor.timeline.context import Context
@@ -56,6 +57,10 @@ SCHEMA = Schema(
              "the forward pass's part"),
         flag("startup", "it is start-up, its cause: loading, selection of an algorithm, specialization, first calls"),
         integer("call_ns", "ns", "length of the one runtime call that the launching thread was in at its middle; 0 if in none"),
+        integer("written_ns", "ns", "what of it passed in calls that write files (torch.save, a file's write, fsync): by the calls "
+                "of Python, else by the part that they took in the steps that `advisor record` saw with stacks; NULL where "
+                "neither is known"),
+        text("written_by", "the call that most of this passed in"),
         integer("python_ns", "ns", "what of it the launching thread spent in Python outside any operator; NULL without "
                 "its calls"),
         integer("cpu_work_ns", "ns", "what of it the launching thread spent in operators that compute on the CPU: of "
@@ -87,7 +92,7 @@ def build(context: Context) -> pd.DataFrame:
     length = summed(ledger.gap[segments], ledger.dur_ns[segments], stretches)
     following = launch_behind(context, start + dur)
     owned = ledger.through("host", "operator")[head]
-    node, python, computing, held, around = _meanwhile(context, following, start, dur, owned)
+    node, python, computing, held, around, files = _meanwhile(context, following, start, dur, owned)
     holders = describe(context, held.holder)
     in_call = fetch(host.group, node) == RUNTIME
     # What an operator takes most of is the operator's, in whatever function it was called.
@@ -112,6 +117,9 @@ def build(context: Context) -> pd.DataFrame:
         found = bare & (fetch(host.user_before, around.after) >= 0)
         own = np.where(found, fetch(host.user_before, around.after), own)
         library = np.where(found, fetch(host.library_before, around.after), library)
+    # What a call that writes files has half of is its line's.
+    saving = (files.user >= 0) & (2 * files.ns >= dur)
+    own, library = np.where(saving, files.user, own), np.where(saving, files.library, library)
     frame |= context.places(own, library)
     # So does the operator; where none covers half, the stretch is nobody's.
     acting = fetch(host.attributes.op, lasting)
@@ -142,6 +150,8 @@ def build(context: Context) -> pd.DataFrame:
         "unbroken": dynamic_sizes.unbroken(context, start, context.phases(node)),
         "startup": ledger.cause[head] == CODE["startup"],
         "call_ns": np.where(in_call, fetch(host.end - host.start, node), 0),
+        "written_ns": context.known(files.ns),
+        "written_by": context.labels(files.label, files.labels),
         "python_ns": context.known(python),
         "cpu_work_ns": computing,
         **of_gaps(context, start, dur, following),
@@ -181,9 +191,9 @@ def _next_work(context: Context, end: Ints) -> Ints:
 
 def _meanwhile(
     context: Context, following: Ints, start: Ints, dur: Ints, owned: Bools
-) -> tuple[Ints, Ints, Ints, Stretches, Neighbours]:
+) -> tuple[Ints, Ints, Ints, Stretches, Neighbours, Files]:
     """The node that the launching thread was in at the middle of each stretch; the ns of Python and CPU work; who held the host;
-    the operators around its middle.
+    the operators around its middle; the ns in which files were written.
 
     Owners are found of the stretches that *owned* flags.
     """
@@ -192,6 +202,7 @@ def _meanwhile(
     computing = np.zeros(len(start), np.int64)
     held = Stretches(node.copy(), node.copy())
     around = Neighbours(node.copy(), node.copy(), node.copy(), np.zeros(len(start), np.bool_))
+    files = Files.of(context, len(start))
     threads = thread_of(context, following, start + dur // 2) if context.recording.has_host else following[:0]
     for thread in distinct(threads).tolist():
         here = threads == thread
@@ -204,7 +215,8 @@ def _meanwhile(
         beside = neighbours(context, thread, low, high)
         around.before[here], around.after[here] = beside.before, beside.after
         around.ns[here], around.holds[here] = beside.ns, beside.holds
-    return node, python, computing, held, around
+        files.fill(context, thread, np.flatnonzero(here), low, high)
+    return node, python, computing, held, around, files
 
 
 def _position(context: Context, start: Ints, end: Ints, gap: Ints, stretches: int) -> Ints:

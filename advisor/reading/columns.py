@@ -42,7 +42,7 @@ MOST_UNKNOWN = 20
 CODED = {
     **dict.fromkeys(("dims", "types", "grid", "block"), "raws"),
     **dict.fromkeys(("strides", "concrete"), "inputs"),
-    **dict.fromkeys(("stack", "python_before"), "stacks"),
+    **dict.fromkeys(("stack", "python_before", "written_before"), "stacks"),
     **dict.fromkeys(
         ("generated", "collective", "comm_dtype", "group_name", "group_ranks", "kernel", "annotation"), "texts"
     ),
@@ -400,10 +400,16 @@ class Columns:
         table["stack"] = np.array(
             [stacks[a.stack or (frames(a.stack_trace) if a.stack_trace else "")] for a in args], np.int32
         )
-        table["python_before"] = np.array([stacks[a.python_before or ""] for a in args], np.int32)
+        self._keep_before(table, args)
         table["generated"] = np.array([texts[a.kernel_file or ""] for a in args], np.int32)
         table["collective"] = np.array([texts[a.collective or ""] for a in args], np.int32)
         return table | self._collective(args)
+
+    def _keep_before(self, table: Table, args: list[Args]) -> None:
+        """Keep what `advisor record` wrote of the Python before each."""
+        stacks = self.stacks
+        table["python_before"] = np.array([stacks[a.python_before or ""] for a in args], np.int32)
+        table["written_before"] = np.array([stacks[a.written_before or ""] for a in args], np.int32)
 
     def _annotation(self, events: list[Event]) -> Table:
         threads = self.threads

@@ -17,7 +17,10 @@ Id = int | float | str | None
 NO_TEXT = Raw(b"")
 CALL_STACK = "Call stack"
 PYTHON_BEFORE = "Python before"
-"""Argument that `advisor record` writes beside the stack of an operator: that of the Python before it, if it took long."""
+WRITTEN_BEFORE = "Written before"
+"""Arguments that `advisor record` writes beside the stack of an operator: that of the Python before it, if it took long; and
+what of it wrote files, which begins with the part, the length, and the call (:func:`advisor.timeline.writes.note`).
+"""
 
 
 class Args(Struct, gc=False):
@@ -45,6 +48,7 @@ class Args(Struct, gc=False):
     concrete: Raw = field(default=NO_TEXT, name="Concrete Inputs")
     stack: str | None = field(default=None, name=CALL_STACK)
     python_before: str | None = field(default=None, name=PYTHON_BEFORE)
+    written_before: str | None = field(default=None, name=WRITTEN_BEFORE)
     stack_trace: str | None = None  # of the model's source, on operators of a compiled graph
     kernel_file: str | None = None  # of the code that Inductor generated
     reserved: Number = field(default=None, name="Total Reserved")

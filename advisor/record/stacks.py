@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from advisor.reading.stream import Recorded
 from advisor.record.collections import MARK as COLLECTION
 from advisor.record.lines import MARK
 from advisor.record.places import trace_path
+from advisor.timeline import writes
 from advisor.timeline.calls import ANNOTATION, GROUPS, OP, PYTHON, Host
 
 STEP = "ProfilerStep#"
@@ -52,10 +53,11 @@ def frame_text(name: str) -> tuple[str, bool] | None:
 
 def carry_over(
     timed: Recorded, stacked: Recorded, lines: Sequence[str] = (), frame: Frame = frame_text
-) -> tuple[Texts, Texts]:
+) -> tuple[Texts, Texts, Texts]:
     """Return the call stack of each row of the timed trace's ``op`` and ``annotation`` tables, ``""`` where none is known.
 
-    Beside it, likewise, the stack of the Python before it, where the like of it had much of that before it.
+    Beside it, likewise, the stack of the Python before it, where the like of it had much of that before it; and what of that
+    wrote files.
 
     *lines* are the places that spans named :data:`advisor.record.lines.MARK` and a number stand for; without them the user's
     frames are torch's, which name the line where a function begins. A stack is written innermost frame first, frames divided
@@ -63,7 +65,7 @@ def carry_over(
     """
     codes: dict[str, int] = {}
     target, source = _Sequence(timed, codes), _Sequence(stacked, codes)
-    texts, before = _stacks_of(source, stacked.names, lines, frame)
+    texts, before, written = _stacks_of(source, stacked.names, lines, frame)
     stacks: list[str] = [""] * target.size
     origins = np.full(target.size, -1, np.int64)
     for key, positions in target.parts.items():
@@ -73,7 +75,12 @@ def carry_over(
             if before:
                 _resemble(target, positions, source, candidates, before, origins)
     pythons = [before.get(origin, "") for origin in origins.tolist()]
-    return _by_group(timed, target, stacks), _by_group(timed, target, pythons)
+    notes = [""] * target.size
+    if written:
+        for at, low, high in _stretches(target):
+            if (found := written.get(int(origins[at]))) is not None:
+                notes[at] = writes.note(found[0], high - low, found[1])
+    return _by_group(timed, target, stacks), _by_group(timed, target, pythons), _by_group(timed, target, notes)
 
 
 def _by_group(timed: Recorded, target: _Sequence, texts: list[str]) -> Texts:
@@ -172,8 +179,11 @@ def around(host: Host, values: Ints) -> Ints:
 
 def _stacks_of(
     sequence: _Sequence, names: list[str], lines: Sequence[str], frame: Frame
-) -> tuple[list[str], dict[int, str]]:
-    """Return the stack of each operator of a sequence, and by its position that of the Python before it where that is long."""
+) -> tuple[list[str], dict[int, str], dict[int, tuple[float, str]]]:
+    """Return the stack of each operator of a sequence, and by its position that of the Python before it where that is long.
+
+    Beside them, by the position, the part of that Python that wrote files, and the stack of the call that did most of it.
+    """
     host = sequence.host
     frames: dict[int, tuple[str, bool] | None] = {}
     above = around(host, np.where(sequence.frames, np.arange(host.size, dtype=np.int64), -1))
@@ -208,9 +218,11 @@ def _stacks_of(
             texts[node] = text(node) if node >= 0 else ""
         out.append(texts[node])
     whole = _whole(set(texts.values()))
-    return [whole.get(one, one) for one in out], {
-        at: text(node) for at, node in _python_before(sequence, above).items()
-    }
+    before = {at: text(node) for at, node in _python_before(sequence, above).items()}
+    written = {}
+    for at, (share, node) in _written_before(sequence, names, frame).items():
+        written[at] = (share, f"{writes.label(names[host.name[node]])};{text(node)}")
+    return [whole.get(one, one) for one in out], before, written
 
 
 def _whole(texts: set[str]) -> dict[str, str]:
@@ -236,19 +248,43 @@ def _python_before(sequence: _Sequence, above: Ints) -> dict[int, int]:
     """
     host, found = sequence.host, {}
     frame = np.where(sequence.frames, np.arange(host.size, dtype=np.int64), above)
+    for at, low, high in _stretches(sequence):
+        moments = np.linspace(low, high, _SAMPLES + 2).astype(np.int64)[1:-1]
+        inside = host.innermost(int(host.thread[sequence.node[at]]), moments)
+        frames = frame[inside[inside >= 0]]
+        frames = frames[frames >= 0]
+        if 2 * len(frames) >= _SAMPLES:
+            nodes, count = np.unique(frames, return_counts=True)
+            found[at] = int(nodes[np.argmax(count)])
+    return found
+
+
+def _stretches(sequence: _Sequence) -> Iterator[tuple[int, int, int]]:
+    """Yield the position, the start and the end of each stretch of Python before an operator or an annotation that is long."""
+    host = sequence.host
     for thread in np.unique(host.thread[sequence.node]).tolist():
         here = np.flatnonzero(sequence.top & (host.thread[sequence.node] == thread))
         here = here[np.argsort(host.start[sequence.node[here]], kind="stable")]
         start, end = host.start[sequence.node[here]], host.end[sequence.node[here]]
         end = np.maximum.accumulate(np.where(sequence.group[here] == OP, end, start))
         for at in (np.flatnonzero(start[1:] - end[:-1] >= _LONG_NS) + 1).tolist():
-            moments = np.linspace(end[at - 1], start[at], _SAMPLES + 2).astype(np.int64)[1:-1]
-            inside = host.innermost(thread, moments)
-            frames = frame[inside[inside >= 0]]
-            frames = frames[frames >= 0]
-            if 2 * len(frames) >= _SAMPLES:
-                nodes, count = np.unique(frames, return_counts=True)
-                found[int(here[at])] = int(nodes[np.argmax(count)])
+            yield int(here[at]), int(end[at - 1]), int(start[at])
+
+
+def _written_before(sequence: _Sequence, names: list[str], frame: Frame) -> dict[int, tuple[float, int]]:
+    """Return the part of the Python before an operator that wrote files, and the node of the call that did, by its position."""
+    host = sequence.host
+    own = np.zeros(max(len(names), 1), np.bool_)
+    for code in np.unique(host.name[sequence.frames]).tolist():
+        entry = frame(names[code])
+        own[code] = names[code].startswith(MARK) or (entry is not None and entry[1])
+    calls = writes.find(host, names, own)
+    found: dict[int, tuple[float, int]] = {}
+    for at, low, high in _stretches(sequence) if len(calls.node) else ():
+        thread = int(host.thread[sequence.node[at]])
+        ns = int(calls.within(host, thread, np.array([low]), np.array([high]))[0])
+        if ns >= _LONG_NS:
+            found[at] = (ns / (high - low), calls.longest(host, thread, low, high))
     return found
 
 

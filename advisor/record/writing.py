@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from advisor import files
 from advisor.errors import UsageError
 from advisor.reading import stream
-from advisor.reading.events import CALL_STACK, PYTHON_BEFORE
+from advisor.reading.events import CALL_STACK, PYTHON_BEFORE, WRITTEN_BEFORE
 from advisor.reading.program_settings import KEY, Recorded
 from advisor.record.collections import MARK as COLLECTION
 from advisor.record.collections import NAME as COLLECTED
@@ -48,6 +48,7 @@ _ROOT = frozenset(
 )
 _ARGS = b'"args"'
 _LEVEL = 2
+_NONE = ("", "", "")
 
 
 class _Kind(Struct):
@@ -109,19 +110,20 @@ def write(
     del text
     texts: Texts = {}
     before: Texts = {}
+    written: Texts = {}
     if stacked is not None:
         timed, with_stacks = stream.read(timing), stream.read(stacked)
-        texts, before = carry_over(timed, with_stacks, lines)
+        texts, before, written = carry_over(timed, with_stacks, lines)
         settings = replace(settings, samples=samples(timed, with_stacks, lines, draws))
     rows = {
-        "cpu_op": zip(texts.get("op", ()), before.get("op", ()), strict=True),
-        "user_annotation": zip(texts.get("annotation", ()), before.get("annotation", ()), strict=True),
+        "cpu_op": zip(*(found.get("op", ()) for found in (texts, before, written)), strict=True),
+        "user_annotation": zip(*(found.get("annotation", ()) for found in (texts, before, written)), strict=True),
     }
     numbers = sorted(number for kind in kinds if (number := _step_number(kind)) is not None)
     cut_off = set(numbers[whole_steps:])
     output: list[bytes] = []
     for event, kind in zip(events, kinds, strict=True):
-        stack, python = next(rows[kind.cat], ("", "")) if kind.cat in rows else ("", "")
+        stack, python, wrote = next(rows[kind.cat], _NONE) if kind.cat in rows else _NONE
         if kind.cat == "cpu_op" and kind.name.startswith(COLLECTION):
             output.append(_collection(bytes(event), kind, collected))
         elif kind.cat == "python_function":
@@ -129,7 +131,8 @@ def write(
             if frame is not None:
                 output.append(frame)
         elif _step_number(kind) not in cut_off or not cut_off:
-            output.append(_with_stack(_with_stack(bytes(event), python, PYTHON_BEFORE), stack))
+            whole = _with_stack(_with_stack(bytes(event), wrote, WRITTEN_BEFORE), python, PYTHON_BEFORE)
+            output.append(_with_stack(whole, stack))
     head = {key: value for key, value in root.items() if key in _ROOT}
     body = b",\n".join(output)
     out = b"".join(

@@ -77,6 +77,7 @@ class Host:
     """Places of the Python before each node, where `advisor record` found them; known with the attributes."""
     library_before: Ints | None = None
     _stack_users: Ints | None = None
+    _stack_libraries: Ints | None = None
 
     def __init__(self, recorded: Recorded, zero_ns: int, libraries: Iterable[str] = ()) -> None:
         self.libraries = LIBRARIES | frozenset(libraries)
@@ -267,7 +268,7 @@ class Host:
                 ):
                     libraries[code] = self._place(place)
         self._places_before(users, libraries)
-        self._stack_users = users
+        self._stack_users, self._stack_libraries = users, libraries
         python = self.group == PYTHON
         own = python & ((self.parent < 0) | (user != fetch(user, self.parent)))
         given = np.zeros(self.size, np.bool_)
@@ -349,6 +350,27 @@ class Host:
             self.user_before[nodes], self.library_before[nodes] = users[codes], libraries[codes]
             if "annotation" in self.node_of:
                 self._before_annotations(users, libraries)
+
+    def notes_of_writes(self) -> tuple[Ints, list[str], Ints, Ints]:
+        """Nodes before which the recorder saw files written, what it noted, and the places of the calls: own line, and library."""
+        node, code = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        stacks = self._recorded.stacks
+        for key in ("op", "annotation"):
+            if key in self.node_of:
+                codes: Ints = self._recorded.tables[key]["written_before"].astype(np.int64)
+                noted = np.flatnonzero(np.array([bool(stack) for stack in stacks], np.bool_)[codes])
+                node.append(self.node_of[key][noted])
+                code.append(codes[noted])
+        nodes, of = np.concatenate(node), np.concatenate(code)
+        texts = [stacks[at] for at in of.tolist()]
+        none = np.zeros(0, np.int64)
+        users = none if self._stack_users is None else self._stack_users
+        return (
+            nodes,
+            texts,
+            fetch(users, of),
+            fetch(none if self._stack_libraries is None else self._stack_libraries, of),
+        )
 
     def _before_annotations(self, users: Ints, libraries: Ints) -> None:
         """Give the first operator inside an annotation the place of the Python before the annotation, if it has none itself."""

@@ -184,6 +184,32 @@ def test_long_python_before_an_operator_has_the_line_that_most_of_it_ran(tmp_pat
     ]
 
 
+def test_what_wrote_files_before_an_operator_is_noted(tmp_path: Path) -> None:
+    """In the pass for stacks torch.save has 80 of the 100 us between mul and add; with the timings there are 200 us between."""
+    save = "/venv/lib/python3.12/site-packages/torch/serialization.py(944): save"
+    record = "<built-in method write_record of pybind11_builtins object at 0x7f31>"
+    events = [
+        {"name": "ProfilerStep#0", "cat": "user_annotation", "ts": 0, "dur": 300},
+        {"name": f"{MARK}0", "ts": 1, "dur": 20},
+        {"name": "mul", "ts": 10, "dur": 10},
+        {"name": f"{MARK}1", "ts": 22, "dur": 95},
+        {"name": save, "cat": "python_function", "ts": 25, "dur": 80},
+        {"name": record, "cat": "python_function", "ts": 30, "dur": 60},
+        {"name": "add", "ts": 120, "dur": 10},
+    ]
+    whole = [{"ph": "X", "cat": "cpu_op", "pid": 1, "tid": 1} | event for event in events]
+    (tmp_path / "s").write_text(json.dumps({"schemaVersion": 1, "traceEvents": whole}))
+    spans = [
+        {"name": "ProfilerStep#0", "cat": "user_annotation", "ts": 0, "dur": 300},
+        {"name": "mul", "ts": 10, "dur": 10},
+        {"name": "add", "ts": 220, "dur": 10},
+    ]
+    timed = [{"ph": "X", "cat": "cpu_op", "pid": 1, "tid": 1} | event for event in spans]
+    (tmp_path / "t").write_text(json.dumps({"schemaVersion": 1, "traceEvents": timed}))
+    notes = carry_over(stream.read(tmp_path / "t"), stream.read(tmp_path / "s"), LINES)[2]["op"]
+    assert notes == ["", f"0.800 of 200000 ns in torch.save;{frame_text(save)[0]};job.py(20): f"]  # type: ignore[index]
+
+
 def test_where_a_loop_ran_more_often_operators_are_placed_by_those_beside_them(tmp_path: Path) -> None:
     """A loop over a sentence: two words when stacks were recorded, three when times were; the sum occurs twice."""
     turn = [(1, ["pick", "sum"]), (2, ["sum"])]

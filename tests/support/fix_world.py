@@ -272,6 +272,7 @@ def adapters(scope: dict[str, Any]) -> dict[str, Any]:
 OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "transfer/copy-through-host": lambda scope: {name: torch.rand(4) for name in "hwb"},
     "cpu/python-time": lambda scope: {"log": io.StringIO()},
+    "cpu/written-files": lambda scope: {"log": io.StringIO()},
     "gradient/repeated-slicing": lambda scope: {
         "wave": torch.rand(2, 32, requires_grad=True),
         "size": 8,

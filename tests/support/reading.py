@@ -17,6 +17,7 @@ CODED = {
     "name": "names",
     "stack": "stacks",
     "python_before": "stacks",
+    "written_before": "stacks",
     "dims": "raws",
     "types": "raws",
     "strides": "inputs",
