@@ -112,7 +112,7 @@ def on_cuda(cores: int) -> tuple[Settings, list[State]]:
     workers = min(8, cores)
     tensor_cores = ("precision/no-tensor-cores", "precision/fp32-with-tf32")
     zeroing = ("gradient/zeroing-memset", "gradient/zeroing-fill")
-    loader = ("data-loading/single-process-loader",)
+    loader = ("data-loading/single-process-loader", "data-loading/decoded-again")
     return Settings(device="cuda", set_to_none=False), [
         _START,
         State("workers", _count(workers, "worker"), {"workers": workers}, loader, _WORKERS),
@@ -134,7 +134,7 @@ def on_cpu(cores: int) -> tuple[Settings, list[State]]:
     workers = max(1, min(8, cores // 2))
     threads = max(1, cores - workers)
     shared = f"{_count(workers, 'worker')}, {_count(threads, 'thread')}"
-    loader, operator = ("cpu/loader-wait",), ("cpu/hot-operator",)
+    loader, operator = ("cpu/loader-wait", "data-loading/decoded-again"), ("cpu/hot-operator",)
     return Settings(device="cpu", stored=320, size=64, width=16), [
         _START,
         State("workers", shared, {"workers": workers, "threads": threads}, loader, _WORKERS),

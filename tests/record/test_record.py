@@ -90,7 +90,9 @@ def test_every_operator_of_a_loop_that_repeats_itself_has_a_place(recorded: Any)
 def test_the_settings_are_in_the_trace(recorded: Any) -> None:
     loop = root_of(recorded("plain_loop.py")[0])["advisor"]
     made = line_of("plain_loop.py", "made here")
-    assert loop["loaders"] == [{"workers": 0, "batch_size": 8, "file": "plain_loop.py", "line": made}]
+    assert loop["loaders"] == [
+        {"workers": 0, "batch_size": 8, "samples": 160, "passes": 1, "file": "plain_loop.py", "line": made}
+    ]
     # Two layers, each a weight and a bias.
     assert loop["optimizers"] == [{"kind": "SGD", "tensors": 4, "file": "plain_loop.py", "line": made + 2}]
     assert (loop["steps_by"], loop["backwards_per_step"], loop["stacks"]) == ("optimizer", 1.0, "second pass")

@@ -89,7 +89,7 @@ def test_worker_processes_neither_record_nor_write(tmp_path: Path, method: str) 
     assert done.stderr.count("advisor: recorded") == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["job.py", "job.trace.json.gz"]
     assert trace_in(tmp_path)["advisor"]["loaders"][0] | {"file": "", "line": 0} == {
-        "workers": 2, "prefetch": 2, "batch_size": 2, "file": "", "line": 0,
+        "workers": 2, "prefetch": 2, "batch_size": 2, "samples": 48, "passes": 1, "file": "", "line": 0,
     }  # fmt: skip
 
 
