@@ -156,7 +156,7 @@ def build(context: Context) -> pd.DataFrame:
         "cpu_work_ns": computing,
         **of_gaps(context, start, dur, following),
     }
-    return pd.DataFrame(frame)
+    return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
 
 
 def _covering(context: Context, node: Ints, start: Ints, end: Ints) -> Ints:

@@ -98,7 +98,7 @@ def build(context: Context) -> pd.DataFrame:
         **_sampled(context, np.array([kind == "single-process" for kind in kinds], np.bool_)[inverse], frame, share),
         "short_by": np.full(len(names), _short_by(context, waits.start[several & ~waits.restart], cost, burst)),
     }
-    return pd.DataFrame(frame)
+    return pd.DataFrame({name: frame[name] for name in SCHEMA.names()})
 
 
 def _sampled(context: Context, single: Bools, frame: dict[str, Any], share: Floats) -> dict[str, Any]:

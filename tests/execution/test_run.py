@@ -23,6 +23,7 @@ from advisor.execution import inputs, task
 from advisor.execution import pool as local
 from advisor.execution import run as many
 from advisor.privacy import without_secrets
+from advisor.reading import machine
 from advisor.reading.remote import public, shown
 from advisor.trace import read
 
@@ -186,8 +187,8 @@ def test_a_pool_finds_what_one_process_finds(folder: Path) -> None:
 
 
 def test_a_pool_is_used_where_it_pays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "cores", lambda: 4)
-    monkeypatch.setattr(local, "available_bytes", lambda: 64 << 30)
+    monkeypatch.setattr(machine, "cores", lambda: 4)
+    monkeypatch.setattr(machine, "available_bytes", lambda: 64 << 30)
     small, large = tmp_path / "small.json", tmp_path / "large.json"
     small.write_bytes(b"x")
     with large.open("wb") as sparse:
@@ -198,7 +199,7 @@ def test_a_pool_is_used_where_it_pays(tmp_path: Path, monkeypatch: pytest.Monkey
     assert local.choose([str(large)], None) == 1
     assert local.choose([str(large)] * 8, 2) == 2
     assert local.choose([str(large), "-"], 2) == 1  # only this process has its standard input
-    monkeypatch.setattr(local, "available_bytes", lambda: 3 << 30)
+    monkeypatch.setattr(machine, "available_bytes", lambda: 3 << 30)
     assert local.choose([str(large)] * 8, None) == 1  # two of them would not fit
     with pytest.raises(UsageError, match="--jobs 0"):
         local.choose([str(large)], 0)
