@@ -68,7 +68,7 @@ def rows_of_a_table() -> TraceBuilder:
     return training(samples=Samples(16, 0.9, "table", "pandas: __getitem__", 0.8, "__getitem__", "data.py", 40))
 
 
-@quiet
+@quiet("not_applicable")
 def nothing_known_of_the_samples() -> TraceBuilder:
     return training(samples=None)
 

@@ -1,4 +1,4 @@
-"""What conditions ask of texts is asked of each text once, with the answers that rows would give."""
+"""Questions to texts, asked of each text once: the answers are those that rows would give."""
 
 from __future__ import annotations
 

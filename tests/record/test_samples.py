@@ -1,4 +1,4 @@
-"""What a loader's samples take: hand-made passes with stacks, whose values are worked out by hand."""
+"""Samples of a loader, and what they take: hand-made passes with stacks, whose values are worked out by hand."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RANDOM = "/usr/lib/python3.11/random.py(358): randint"
 LINES = ["data.py(11): __getitem__", "data.py(12): __getitem__", "train.py(5): main"]
 
 Part = tuple[str | int, float]
-"""What runs, by name or by the number of its line, and for how many us."""
+"""Calls by name, or by the number of their line, and the us that each takes."""
 
 
 def looked(

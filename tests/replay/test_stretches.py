@@ -112,7 +112,7 @@ def test_built_traces(
 
 
 def test_a_full_queue_goes_node_by_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the host waits for room in the queue, what the arrays came to is thrown away."""
+    """A host that waits for room in the queue: what the arrays came to is thrown away."""
     graph = graphs.build(read(str(steady().write(tmp_path / "trace.json"))).context)
     assert graph is not None
     graph.queue = 5
