@@ -78,22 +78,25 @@ def _claim(request: pytest.FixtureRequest, path: Path) -> None:
     __tracebackhide__ = True
     import hashlib
 
+    from advisor.files import alone
+
     own: Path = request.getfixturevalue("tmp_path_factory").getbasetemp()
     shared = (
         own.parent if hasattr(request.config, "workerinput") else own
     )  # pytest-xdist gives each process a folder there
     claim = shared / f"advisor-{hashlib.sha256(bytes(path.resolve())).hexdigest()[:32]}"
-    try:
-        with claim.open("x", encoding="utf-8") as file:
-            file.write(request.node.nodeid)
-    except FileExistsError:
-        other = claim.read_text(encoding="utf-8")
-        if other != request.node.nodeid:
-            pytest.fail(
-                f"{path}: {other or 'another test'} writes it too, and each test needs a baseline of its own: "
-                "--advisor-baseline FOLDER keeps one a test",
-                pytrace=False,
-            )
+    with alone(claim):  # another process may be in the middle of writing its own
+        try:
+            other = claim.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            claim.write_text(request.node.nodeid, encoding="utf-8")
+            return
+    if other != request.node.nodeid:
+        pytest.fail(
+            f"{path}: {other} writes it too, and each test needs a baseline of its own: "
+            "--advisor-baseline FOLDER keeps one a test",
+            pytrace=False,
+        )
 
 
 def _write(trace: Any, path: Path, config: str | Path | None, reason: str) -> Any:
