@@ -185,7 +185,7 @@ def priced(
         free_ns = int(dur_ns[segments].sum())
         most_ns = max(free_ns - held_ns(claim), 0.0) * (1 + error)
         saving = _saving(claim, free_ns, most_ns, whole_ns, whole_ms, left_ms, shared, error)
-        if saving is not None and saving.high_share < ranking.LEAST:
+        if saving is not None and saving.high_share < ranking.HARDLY:
             done[index] = replace(claim, after=tuple(shared))
             continue
         if saving is not None:

@@ -21,6 +21,8 @@ from advisor.rulebook.rule import CONFIDENCES, SEVERITIES, Rule
 
 LEAST = 0.0005
 """A fix that returns less of the step than this returns nothing."""
+HARDLY = 0.005
+"""A fix that returns no more of the step than this beside others, at best, is folded: it is no advice of its own."""
 LEVELS: Mapping[Severity, float] = {"low": 0.01, "medium": 0.03, "high": 0.10}
 """Levels of a price whose rule has none of its own: of a risk that costs time as well."""
 _UNPRICED: Severity = "medium"
@@ -107,11 +109,11 @@ class Standing(NamedTuple):
 
 
 def rearrange(findings: Sequence[Finding], rules: Sequence[Rule]) -> list[Finding]:
-    """Order findings whose savings changed after they were ranked; those that have nothing left are folded."""
+    """Order findings whose savings changed after they were ranked; those that have hardly anything left are folded."""
     known = {rule.id: Standing(rule) for rule in rules}
     findings = [
         msgspec.structs.replace(finding, saving=None, after=[])
-        if finding.saving is not None and finding.saving.high_share < LEAST
+        if finding.saving is not None and finding.saving.high_share < HARDLY
         else finding
         for finding in findings
     ]

@@ -147,7 +147,7 @@ class Replay:
             self._climb(queue, order[same:], rungs, whole_ms)
         rules = [rung.rule for rung in rungs]
         spent = {rule: tuple(rules[: queue.spent.get(rule, at)]) for at, rule in enumerate(rules)}
-        priced = joined(parted(rungs, order), ranking.LEAST * whole_ms, spent)
+        priced = joined(parted(rungs, order), ranking.HARDLY * whole_ms, spent)
         host = {claim.rule.id: self.behind_ms(claim) for claim in fixes}
         late = {claim.rule.id: self.late_ms(claim) for claim in fixes}
         return replace(priced, after=priced.after | gone, host=host, late=late)

@@ -10,7 +10,18 @@ from advisor.counting import counted
 from advisor.report.blocks import Span, Text, joined
 from advisor.report.causes import breakdown, meaning, on_cpu
 from advisor.report.plain import clean, in_one_unit, milliseconds, percent, percents, size
-from advisor.results.analysis import Analysis, Finding, Place, PlanStep, Saving, Setting, StartupPart, Summary, Verdicts
+from advisor.results.analysis import (
+    UNSTEADY,
+    Analysis,
+    Finding,
+    Place,
+    PlanStep,
+    Saving,
+    Setting,
+    StartupPart,
+    Summary,
+    Verdicts,
+)
 from advisor.results.elsewhere import Elsewhere
 from advisor.results.ranks import Across
 
@@ -18,8 +29,6 @@ from advisor.results.ranks import Across
 FEW = 5
 # From so much on, as a share, two figures that a reader compares get a word on why they differ.
 APART = 0.10
-# Steady time is said beside the step or the window where it differs by more than this.
-UNSTEADY = 0.01
 # A cause's own median is said where it differs from its part of the mean step by so much, and so much of the step.
 _UNLIKE = 0.05
 LEAST_MFU = 0.0005
@@ -172,16 +181,10 @@ def _time(summary: Summary) -> list[Figure]:
     return [Figure("step time", milliseconds(step.median), hint, "summary.step_ms.median"), *steady]
 
 
-def unsteady(summary: Summary) -> bool:
-    """Tell whether the time that shares are of differs from the step, from the window without steps."""
-    recorded = summary.step_ms.whole if summary.step_ms else summary.window_ms
-    return summary.steady_ms is not None and abs(summary.steady_ms - recorded) > UNSTEADY * recorded
-
-
 def _steady(summary: Summary) -> list[Figure]:
     """Return the steady time, where it is not the step or the window; and the step without the profiler, where it was timed."""
     bare, figures = summary.unprofiled_ms, []
-    if summary.steady_ms is not None and unsteady(summary):
+    if summary.steady_ms is not None and summary.unsteady:
         prices = "shares, prices and the plan are of it" if bare is None else "shares are of it"
         hint = f"without start-up and the ends of the recording: {prices}"
         figures = [Figure("steady", milliseconds(summary.steady_ms), hint, "summary.steady_ms")]
@@ -367,7 +370,7 @@ def _busy_hint(summary: Summary) -> str:
 def causes_title(summary: Summary) -> str:
     """Return the title of the causes: which time they divide."""
     unit = "a step's" if summary.step_ms else "the window's"
-    if unsteady(summary):
+    if summary.unsteady:
         unit = "a step's steady" if summary.step_ms else "the steady"
     return f"Where {unit} {milliseconds(whole_ms(summary))} go"
 
@@ -467,7 +470,7 @@ def _range(saving: Saving) -> tuple[str, str]:
 
 
 def nothing_left(finding: Finding, findings: Sequence[Finding]) -> str:
-    """Return ``after 1 and 3: nothing left``: the numbers of the findings whose fixes leave nothing of this one's saving.
+    """Return ``after 1 and 3: hardly anything left``: the numbers of the findings whose fixes leave nothing of this one's saving.
 
     ``done by fix 1`` is that of one whose change it is too.
     """
@@ -478,10 +481,10 @@ def nothing_left(finding: Finding, findings: Sequence[Finding]) -> str:
     if not finding.after:
         return "nothing to gain: not the bottleneck"
     if not numbers:
-        return f"after {', '.join(map(clean, finding.after))}: nothing left"
+        return f"after {', '.join(map(clean, finding.after))}: hardly anything left"
     if len(numbers) > 2 and numbers == [str(n) for n in range(int(numbers[0]), int(numbers[-1]) + 1)]:
-        return f"after {numbers[0]} to {numbers[-1]}: nothing left"
-    return f"after {_listed(numbers)}: nothing left"
+        return f"after {numbers[0]} to {numbers[-1]}: hardly anything left"
+    return f"after {_listed(numbers)}: hardly anything left"
 
 
 def _listed(names: Sequence[str]) -> str:

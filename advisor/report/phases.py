@@ -26,11 +26,12 @@ def _clause(phase: Phase) -> str:
         facts.append(_count(phase.tokens, "token"))
     if phase.ms is not None:
         each = f" ({milliseconds(phase.token_ms)} for each token of the batch)" if phase.token_ms is not None else ""
-        facts.append(f"{milliseconds(phase.ms)} on the GPU{each}")
+        facts.append(f"{milliseconds(phase.ms)} from its first to its last kernel{each}")
     if phase.busy_share is not None:
-        facts.append(f"busy {percent(phase.busy_share)}")
+        facts.append(f"busy {percent(phase.busy_share)} of it")
     shares = [f"{name} {percent(share)}" for name in _PARTS if (share := _share(phase, name)) is not None]
-    return f"{phase.phase.capitalize()} ({phase.engine}): {', '.join([*facts, *shares])}"
+    busy = f"; of the kernels' time {', '.join(shares)}" if shares else ""
+    return f"{phase.phase.capitalize()} ({phase.engine}): {', '.join(facts)}{busy}"
 
 
 def _count(number: float, unit: str) -> str:

@@ -87,6 +87,8 @@ class QualityNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _EVEN = 1.15
+UNSTEADY = 0.01
+"""Part of the step or the window by which steady time differs from it where it is said beside it."""
 
 
 def typical_ms(median: float, mean: float) -> float:
@@ -339,6 +341,12 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     def shown_causes(self) -> dict[str, float]:
         """The causes that shares and prices speak of: of steady work; of the steps in older analyses."""
         return self.steady_causes or ({} if self.steady_ms is not None else self.causes)
+
+    @property
+    def unsteady(self) -> bool:
+        """True where the time that shares are of differs from the step, from the window without steps."""
+        recorded = self.step_ms.whole if self.step_ms else self.window_ms
+        return self.steady_ms is not None and abs(self.steady_ms - recorded) > UNSTEADY * recorded
 
     @property
     def whole_ms(self) -> float:

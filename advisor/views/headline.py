@@ -284,7 +284,7 @@ def _before_all(trace: Trace, summary: Summary) -> str:
     most = max(outside, key=lambda name: outside[name])
     amount = part_of(outside[most], extent)
     if most == "startup":
-        return f"{amount} are start-up: {_why_startup(summary.startup)}."
+        return f"{amount} are start-up: {_why_startup(summary.startup)}. Record after a warm-up."
     if most == "before":
         return f"{amount} are work queued before the recording: not counted."
     return f"{amount} lie behind the last work: not counted."
@@ -299,8 +299,7 @@ def _amount(summary: Summary, total: float, *, rest: bool) -> str:
         return f"{duration(total)} step" if whole else f"steady {duration(total)}"
     if rest:
         return f"other {duration(total)}"
-    left_out = summary.steady_ms is not None and total < _ALL * summary.window_ms
-    return f"{duration(total)} outside start-up" if left_out else f"{duration(total)} recorded"
+    return f"{duration(total)} outside start-up" if summary.unsteady else f"{duration(total)} recorded"
 
 
 def _why_startup(parts: Sequence[StartupPart]) -> str:

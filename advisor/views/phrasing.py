@@ -121,8 +121,7 @@ class Clause(NamedTuple):
             return f"{self.text} ({short_name(self.name, longest)}, {self.time})"
         name = short_name(self.name, longest)
         if not self.alone:
-            link = "" if brief else "of which no finding covers "
-            return f"{self.text}, {link}{self.time} in {name}"
+            return f"{self.text}, {self.time} in {name}" + ("" if brief else ", which no finding covers")
         return (
             f"{self.text}, most in {name} ({self.time})" if self.most else f"{self.text}, {self.time} of it in {name}"
         )

@@ -60,9 +60,9 @@ def test_a_step_that_stacks_slow_down_says_so_where_faster_kernels_leave_it_as_i
     summary = replace(summary, limit_ms=summary.priced_ms, reachable_ms=summary.priced_ms)
     causes = {"compute": 0.4, "host": 0.5, "loader": 0.1}
     summary = replace(summary, steady_causes=causes, causes=causes, rank_wait_ms=None)
-    alone = "Same kernels, only faster: the step is no shorter, the CPU limits it"
+    alone = "Faster kernels alone would not shorten the step: the CPU limits it"
     assert limit(summary, stacks=True).startswith(
-        "Same kernels, only faster: the step is no shorter, the CPU limits it (stacks were recorded, which slows the CPU)"
+        "Faster kernels alone would not shorten the step: the CPU limits it (stacks were recorded, which slows the CPU)"
     )
     assert limit(summary).startswith(alone)
     assert limit(replace(summary, unprofiled_ms=summary.priced_ms), stacks=True).startswith(alone)
@@ -77,10 +77,8 @@ def test_a_step_that_other_ranks_hold_up_is_not_said_to_be_as_long_with_faster_k
     causes = {"compute": 0.2, "communication": 0.7, "host": 0.1}
     summary = replace(summary, steady_causes=causes, limit_ms=summary.priced_ms, reachable_ms=summary.priced_ms)
     late = replace(summary, rank_wait_ms=0.6 * summary.whole_ms)
-    assert limit(late).startswith(
-        "Same kernels, only faster: this rank's step is hardly shorter, it waits for other ranks"
-    )
-    assert limit(summary).startswith("Same kernels, only faster: the step is no shorter, collectives limit it")
+    assert limit(late).startswith("Faster kernels would hardly shorten this rank's step: it waits for other ranks")
+    assert limit(summary).startswith("Faster kernels alone would not shorten the step: collectives limit it")
 
 
 def test_where_something_else_takes_over_that_is_said_once() -> None:
@@ -91,8 +89,8 @@ def test_where_something_else_takes_over_that_is_said_once() -> None:
     summary = replace(summary, steady_causes=causes, limit_ms=0.65 * whole, reachable_ms=0.65 * whole)
     text = limit(summary)
     assert "then the CPU limits the step" in text
-    assert "reachable" not in text
-    assert "at what is reachable" in limit(replace(summary, reachable_ms=0.8 * whole))
+    assert "theoretical" not in text
+    assert "at its theoretical peak" in limit(replace(summary, reachable_ms=0.8 * whole))
 
 
 def test_nothing_is_shorter_where_nothing_is_steady() -> None:

@@ -93,7 +93,8 @@ def test_one_of_several_ranks() -> None:
 def test_start_up_comes_first_where_it_is_most_of_the_recording() -> None:
     found = headline(built.started_up)
     assert found.text.startswith(
-        "300 of 330 ms are start-up: GPU code is loaded in aten::cudnn_convolution. Inference, eager"
+        "300 of 330 ms are start-up: GPU code is loaded in aten::cudnn_convolution. Record after a warm-up. "
+        "Inference"
     )
     assert "100 % of the other 30 ms the GPU computes" in found.text
     assert (found.kind, found.bound) == ("inference", "compute")
@@ -117,7 +118,7 @@ def test_a_program_on_the_cpu_and_what_no_finding_speaks_of() -> None:
     # the convolution's 70 of 100 ms have a finding, the sum's 30 have none
     found = headline(built.on_the_cpu)
     assert "100 % of the steady 100 ms a step the main thread is in operators" in found.text
-    assert "of which no finding covers 30 ms in aten::cumsum" in found.text
+    assert "30 ms in aten::cumsum, which no finding covers" in found.text
     assert (found.bound, found.first) == ("compute", "cpu/hot-operator")
 
 
@@ -322,7 +323,7 @@ def test_a_share_is_of_all_of_a_cause_though_a_finding_owns_part_of_it() -> None
     # Of 100 ms the GPU computes for 45: 20 of products that a finding owns, 25 of what none does.
     text = headline(built.partly_claimed).text
     assert made(built.partly_claimed).summary.steady_causes["compute"] == pytest.approx(0.45)
-    assert "45 % computing, of which no finding covers 25 ms in lattice::update" in text
+    assert "45 % computing, 25 ms in lattice::update, which no finding covers" in text
 
 
 @pytest.mark.real

@@ -37,9 +37,13 @@ def test_prefill_and_decode_have_figures_of_their_own(tmp_path: Path) -> None:
     assert (decode.attention_share, decode.experts_share, decode.sampling_share) == (0.3, 0.1, None)
     text = sentence([prefill, decode])
     assert text.startswith(
-        "Prefill (vLLM): 1 batch of 1 sequence, 100 tokens, 500 µs on the GPU (5.00 µs for each token of the batch), busy 100.0 %"
+        "Prefill (vLLM): 1 batch of 1 sequence, 100 tokens, 500 µs from its first to its last kernel (5.00 µs for each token of "
+        "the batch), busy 100.0 % of it; of the kernels' time attention 20.0 %"
     )
-    assert "Decode (vLLM): 2 batches of 4 sequences, 100 µs on the GPU (25.0 µs for each token of the batch)" in text
+    assert (
+        "Decode (vLLM): 2 batches of 4 sequences, 100 µs from its first to its last kernel (25.0 µs for each token of the batch)"
+        in text
+    )
     assert {name: values for name, values, _ in rows([prefill, decode])}["sampling"] == ["–", "–"]
 
 

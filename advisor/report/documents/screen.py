@@ -127,9 +127,12 @@ def time_line(summary: Summary, width: int) -> str:
     parts = [(name, percent) for name, percent in parts if percent >= _SHOWN]
     if not parts:
         return figures.span(summary)
-    steady = (" steady" if summary.step_ms else " outside start-up") if figures.unsteady(summary) else ""
     unit = ("mean step" if figures.uneven(summary) else "step") if summary.step_ms else "window"
-    first = f"{unit}{steady} {duration(figures.whole_ms(summary))}: "
+    whole = duration(figures.whole_ms(summary))
+    if summary.unsteady:
+        unit += " steady" if summary.step_ms else " outside start-up"
+        whole += "" if summary.step_ms else f" of {duration(summary.window_ms)}"
+    first = f"{unit} {whole}: "
     for count in range(len(parts), 0, -1):
         rest = sum(part for _, part in parts[count:])
         shown = [f"{name} {part:.1f} %" for name, part in parts[:count]] + ([f"other {rest:.1f} %"] if rest else [])
@@ -157,7 +160,9 @@ def limit(summary: Summary, *, stacks: bool = False, headline: Headline | None =
     reached = summary.kernel_efficiency or 0.0
     if reached >= _NEAR and causes.get("compute", 0.0) >= _NEAR and known >= _ALL_KNOWN:
         most = duration(max(summary.priced_ms - summary.limit_ms, 0.0))
-        return f"Kernels are at {share(reached)} % of what this GPU reaches: the same, only faster, return at most {most}{mfu}"
+        return (
+            f"Kernels are at {share(reached)} % of what this GPU reaches: at its limit they return at most {most}{mfu}"
+        )
     if figures.no_shorter(summary):
         return _no_faster(summary, _holder(summary), stacks=stacks and summary.unprofiled_ms is None) + mfu
     return _faster(summary, _holder(summary)) + mfu
@@ -172,26 +177,28 @@ _BUSY = 0.75
 def _no_faster(summary: Summary, holds: str, *, stacks: bool) -> str:
     """Say what limits a step that faster kernels leave as it is."""
     if holds == _RANKS:
-        return f"Same kernels, only faster: this rank's step is hardly shorter, it waits for {_RANKS}"
+        return f"Faster kernels would hardly shorten this rank's step: it waits for {_RANKS}"
     if stacks and (summary.steady_causes or summary.causes).get("compute", 0.0) >= _BUSY:
         # The device hardly waits: that launches would take as long is the recording's doing, and no advice.
         most = duration(max(summary.priced_ms - (summary.reachable_ms or summary.priced_ms), 0.0))
-        return f"Same kernels, only faster: at most {most} less as recorded, for stacks made the CPU as slow as the GPU"
+        return f"Faster kernels alone return at most {most} as recorded: stacks made the CPU as slow as the GPU"
+    alone = f"Faster kernels alone would not shorten the {'step' if summary.step_ms else 'window'}"
     if stacks:
         limits = f"{holds} and {_CPU} limit" if holds not in ("", _CPU) else f"{_CPU} limits"
-        return f"Same kernels, only faster: the step is no shorter, {limits} it (stacks were recorded, which slows the CPU)"
-    return "Same kernels, only faster: the step is no shorter" + (f", {_limits(holds)} it" if holds else "")
+        return f"{alone}: {limits} it (stacks were recorded, which slows the CPU)"
+    return alone + (f": {_limits(holds)} it" if holds else "")
 
 
 def _faster(summary: Summary, holds: str) -> str:
     """Say what faster kernels leave of the step, and what limits it then, where it is no matter how fast they are."""
     (first, least, most), unit = in_one_unit(summary.priced_ms, summary.limit_ms or 0.0, summary.reachable_ms or 0.0)
     if least != most:
-        reach = f"{least} {unit} at the hardware's limit, {most} {unit} at what is reachable"
-        return f"Same kernels, only faster: {first} → {reach}"
-    return f"Same kernels, only faster: {first} → {least} {unit}" + (
-        f", then {_limits(holds)} the step" if holds else ""
-    )
+        return f"{_AS_FAST}: {first} → {most} {unit} ({least} {unit} at its theoretical peak)"
+    then = f", then {_limits(holds)} the {'step' if summary.step_ms else 'window'}" if holds else ""
+    return f"{_AS_FAST}: {first} → {least} {unit}{then}"
+
+
+_AS_FAST = "With each kernel as fast as the GPU can run it"
 
 
 def _limits(holds: str) -> str:
@@ -332,7 +339,7 @@ def entry(finding: Finding, index: int, width: int, worth: str, training: bool =
     if beside:
         blanks = min(width, 100) - _MARGIN - last - columns(worth)
         head[-1] = (*head[-1], " " * max(blanks, 2), worth)
-    place, fix = where(finding), words(finding) + (", may affect accuracy" if training else "")
+    place, fix = where(finding), words(finding) + (" (may affect accuracy)" if training else "")
     saved = [] if beside else [worth]
     full = _packed([*saved, place, f"→ {fix}"], width, place)
     return _Entry((head + full, head + _packed([*saved, place], width, place), head + _packed(saved, width, "")))
@@ -425,13 +432,14 @@ def _left_out(analysis: Analysis, shown: Sequence[Finding], width: int) -> list[
     if about := sum(note.code not in figures.DAMAGE for note in analysis.quality):
         parts.append(f"{counted(about, 'remark')} on the recording")
     parts.append(f"{counted(len(verdicts.passes), 'rule')} passed")
-    if shown and not analysis.trace.features.stacks and not any(place.file for one in shown for place in one.where):
-        parts.insert(0, "no source lines, which with_stack=True records")
     if verdicts.not_run:
         parts.append(f"{len(verdicts.not_run)} not run (data missing)")
     if verdicts.error:
         parts.append(f"{len(verdicts.error)} failed: {', '.join(error.rule for error in verdicts.error)}")
-    return _wrapped("Also: " + ", ".join(parts) + ".", width)
+    told = f"Also: {', '.join(parts)}."
+    if shown and not analysis.trace.features.stacks and not any(place.file for one in shown for place in one.where):
+        told += " For source lines record with with_stack=True."
+    return _wrapped(told, width)
 
 
 def _next(path: str, findings: bool, width: int) -> list[Line]:

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from advisor.intervals import Bools
+from advisor.intervals import Bools, distinct
 from advisor.timeline.calls import ANNOTATION, OP
 from advisor.timeline.context import Context
 from advisor.timeline.program.names import any_match, names_of
@@ -42,6 +42,7 @@ _REGION = re.compile(
     re.IGNORECASE,
 )
 _GENERATED = re.compile(rf"{_TRITON}|^fused_\w*_\d{{15,}}$")
+_LEAST_SCRIPTED = 0.05
 _CALLS = re.compile(r"^(?:AOTDispatcher Runtime Wrapper|TorchDynamo Cache Lookup)")
 
 
@@ -50,8 +51,26 @@ def compiler(context: Context) -> str | None:
     names = context.once(names_of)
     for name, pattern in _BY_NAME:
         if any_match(pattern, names.host) or any_match(pattern, names.kernels):
-            return name
+            return name if name != TORCHSCRIPT or _scripted(context) else None
     return None
+
+
+def _scripted(context: Context) -> bool:
+    """Tell whether functions that TorchScript runs take more than a little: one scripted helper makes no scripted program.
+
+    Such a function is an event of its name around what TorchScript generates, and around the operators of its interpreter.
+    """
+    host, marks = context.recording.host, _flags(context, _TORCHSCRIPT)
+    ops = np.flatnonzero(host.group == OP)
+    if not len(ops):
+        return True  # kernels alone: their names say it
+    around = distinct(host.parent[ops[marks[host.name[ops]]]])
+    around = around[(around >= 0) & (host.group[around] == OP)]
+    inside = marks[host.name]
+    inside[around] = True
+    below = host.flow(np.where(inside, 1, -1).astype(np.int8)) > 0
+    own = (host.end - host.start - host.children_ns())[ops]
+    return bool(own[below[ops]].sum() >= _LEAST_SCRIPTED * own.sum())
 
 
 def compiled_share(context: Context) -> float | None:
