@@ -93,8 +93,7 @@ def test_one_of_several_ranks() -> None:
 def test_start_up_comes_first_where_it_is_most_of_the_recording() -> None:
     found = headline(built.started_up)
     assert found.text.startswith(
-        "300 of 330 ms are start-up: GPU code is loaded in aten::cudnn_convolution. Record after a warm-up. "
-        "Inference"
+        "300 of 330 ms are start-up: GPU code is loaded in aten::cudnn_convolution. Record after a warm-up. Inference"
     )
     assert "100 % of the other 30 ms the GPU computes" in found.text
     assert (found.kind, found.bound) == ("inference", "compute")
