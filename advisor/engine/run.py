@@ -323,11 +323,16 @@ class _Run:
         """Rows in the steps that figures speak of; all rows of a trace or a frame without steps."""
         if not self.trace.step_count or "step" not in table:
             return np.ones(len(table), np.bool_)
+        return np.isin(table["step"].to_numpy(), self._counted_steps())
+
+    def _counted_steps(self) -> Ints:
         ledger = self.trace.ledger
-        return np.isin(table["step"].to_numpy(), distinct(ledger.step[ledger.counted]))
+        return distinct(ledger.step[ledger.counted])
 
     def having(self, frame: str, matches: Sequence[tuple[Rule, Bools, Bools]]) -> list[tuple[Rule, Bools, Bools]]:
-        late = {"steps": max(1, self.trace.step_count), "window_ns": self.trace.window_ns}
+        # Rows are those of counted steps: a first one that is left out has none of them.
+        steps = len(self._counted_steps()) if self.trace.step_count else 0
+        late = {"steps": max(1, steps), "window_ns": self.trace.window_ns}
         questions: dict[str, Question] = {}
         masks: dict[str, Bools] = {}
         for index, (rule, _, rows) in enumerate(matches):

@@ -18,11 +18,13 @@ def gradients(
     differentiated: bool = False,
     stored: bool = False,
     shapes: bool = True,
+    outputs: int = 0,
     device: str | None = None,
     rest_us: float = 6000,
 ) -> TraceBuilder:
     """Steps of 6 ms of forward work, and passes from *roots* through two nodes of *us*, behind an operator that makes *vector*.
 
+    The first node joins the gradients of *outputs*, of which one is given and the others are zeros.
     *differentiated*: each pass makes a graph, which a last pass runs for *us*; *stored*: the last of them stores a gradient.
     """
     b = TraceBuilder(device, host_us=2 if device else 0, record_shapes=shapes)
@@ -40,7 +42,12 @@ def gradients(
                         with b.op(vector, shapes=[[512]], us=1):
                             pass
                     with b.backward(root, base + first, us=1):
-                        pass
+                        for _ in range(outputs - 1):
+                            with b.op("aten::zeros", us=0.1):
+                                pass
+                        if outputs:
+                            with b.op("aten::cat", shapes=[[[512, 1]] * outputs, []], us=0.1):
+                                pass
                     for number in (2, 1):
                         with b.backward("MmBackward0", base + number), b.op("aten::mm", shapes=[SHAPE]):
                             work(b, us, device)
@@ -139,6 +146,17 @@ def vectors_that_were_made_before() -> TraceBuilder:
 @quiet
 def outputs_of_an_unbind() -> TraceBuilder:
     return gradients(root="UnbindBackward0")
+
+
+# Three outputs, and as many passes: each may be of another one. The fourth is of one that had a pass already.
+@quiet
+def as_many_passes_as_outputs() -> TraceBuilder:
+    return gradients(root="SplitBackward0", roots=(3, 3, 3), outputs=3)
+
+
+@fires(cost_ms=2.0, occurrences=4)
+def more_passes_than_outputs() -> TraceBuilder:
+    return gradients(root="SplitBackward0", roots=(3, 3, 3, 3), outputs=3)
 
 
 @edge

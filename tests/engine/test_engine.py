@@ -43,6 +43,13 @@ def test_a_rule_that_fires(run: Run) -> None:
     assert found.fix == Fix(title="Do it", effort="a line", before="x", after="y", caveat="", verify="it is so")
 
 
+def test_every_step_means_every_counted_one(run: Run) -> None:
+    """Rows of the first of three steps are left out with it: two are all that there can be."""
+    made = kernels(0, 1, 2)
+    made.step_count = 3
+    assert finding(run(made, {"kernels/rule": {"match_having": "count(DISTINCT step) >= $steps"}})).occurrences == 2
+
+
 def test_without_steps_the_window_is_the_whole(run: Run) -> None:
     made = kernels(-1, -1)
     made.step_ms, made.step_count = None, 0

@@ -27,6 +27,8 @@ _PARTS = re.compile(
     r"(?:Unbind|Split|Chunk|Unsafe|Lstm|LSTM|Gru|GRU|Rnn|RNN|Meshgrid|VarMean|StdMean|Linalg|Svd|Eig|Qr)\w*Backward"
 )
 """Nodes with several outputs: two passes that begin at one need not be of the same output."""
+_JOINED = re.compile(r"(?:Unbind|Split|Chunk)\w*Backward\d*$")
+_JOINS, _ZEROS = re.compile(r"^aten::(?:cat|stack)$"), re.compile(r"^aten::(?:zeros|zeros_like|new_zeros)$")
 _FULL = re.compile(r"(?:^|: )\w+Backward\d*$")
 _PICK = re.compile(r"(?:Select|Unbind|Index)Backward\d*$")
 _LEAST_SAMPLES = 4
@@ -236,10 +238,32 @@ class _Graphs:
         root = int(self.root[number])
         if root < 0 or previous[root] < 0:
             return False
-        if not self.ones[number] or _PARTS.search(self._name(root)) or not _FULL.search(self._name(root)):
+        if not self.ones[number] or not _FULL.search(self._name(root)):
             return False
         alike = self._alike(number)
+        if _JOINED.search(self._name(root)):
+            # Of more passes than there are outputs, each from one of them, some are from the same.
+            outputs = self._outputs(root)
+            if not outputs or len(alike) < outputs:
+                return False
+        elif _PARTS.search(self._name(root)):
+            return False
         return len(alike) > 0 and not (self.accumulates[number] and self.accumulates[alike].any())
+
+    def _outputs(self, place: int) -> int:
+        """Count the outputs of a node that joins their gradients; 0 where not just one of them was given.
+
+        It makes zeros for those that were not, and joins all.
+        """
+        tree = self.tree
+        nodes = tree.context.op_rows[tree.ops_below(self.runs.nodes[[place]]).index]
+        names = [tree.context.names[code] for code in tree.host.name[nodes].tolist()]
+        joins = [node for node, name in zip(nodes.tolist(), names, strict=True) if _JOINS.match(name)]
+        if len(joins) != 1:
+            return 0
+        joined = [one for one in tree.shapes.operands(int(tree.dims(np.array(joins))[0])) if one]
+        zeros = sum(_ZEROS.match(name) is not None for name in names)
+        return len(joined) if zeros == len(joined) - 1 else 0
 
     def _of_ones(self) -> Bools:
         before = self.runs.last_call()
