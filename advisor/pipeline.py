@@ -141,7 +141,7 @@ def combine(
     job, notes = ranks_of(digests)
     if job is None:
         return list(analyses), None
-    wanted = [rule.id for rule in rules.rules if "ranks" in rule.needs and chosen(rule, only, skip)]
+    wanted = [rule.id for rule in rules.rules if rule.of_ranks and chosen(rule, only, skip)]
     across = _across(job, notes, rules, wanted)
     telling = [finding.rule for finding in across.findings if finding.rule in LATE]
     places = {id(member): index for index, member in enumerate(digests)}

@@ -40,6 +40,8 @@ SCHEMA = Schema(
              "group's other ranks; NULL with late_rank"),
         flag("late_same_work", "that rank runs the kernels of the group's other ranks, on their shapes and as often: "
              "but for 2 % of its time; NULL without shapes, or where its list of kernels does not tell"),
+        flag("across_stages", "ranks of different stages of one pipeline meet in it: who comes early waits for the pipeline to "
+             "drain, as it does in the messages of `stages`"),
     ),
 )  # fmt: skip
 

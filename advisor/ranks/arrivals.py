@@ -10,10 +10,11 @@ import numpy as np
 import pandas as pd
 
 from advisor.frames.arrivals import SCHEMA, empty
-from advisor.intervals import Ints
+from advisor.intervals import Bools, Ints
 from advisor.ranks.clocks import Clocks, ends, kinds_of, starts
 from advisor.ranks.digest import Digest
 from advisor.ranks.matching import KINDS, TOGETHER, Group
+from advisor.ranks.pipelines import Pipelines
 from advisor.ranks.work import more_compute, same_work
 from advisor.timeline.ledger import CAUSES, CODE
 
@@ -36,7 +37,13 @@ class Arrivals:
     noise_ns: float
 
 
-def arrivals(digests: Sequence[Digest], ranks: Sequence[int], groups: Sequence[Group], clocks: Clocks) -> Arrivals:
+def arrivals(
+    digests: Sequence[Digest],
+    ranks: Sequence[int],
+    groups: Sequence[Group],
+    clocks: Clocks,
+    pipelines: Pipelines | None = None,
+) -> Arrivals:
     """Every matched collective of every rank whose clock can be compared. *ranks* are the ranks of the digests."""
     zero = min(
         (digest.zero_ns - int(offset) for digest, offset in zip(digests, clocks.offset_ns, strict=True)), default=0
@@ -54,6 +61,8 @@ def arrivals(digests: Sequence[Digest], ranks: Sequence[int], groups: Sequence[G
         noise = max(_SIGMAS * float(clocks.spread_ns[members].max()), float(_RESOLUTION_NS))
         part, open_ns, wrong = _of_group(digests, ranks, group.name, members, rows[chosen], clocks, zero, noise)
         part["collective"] += number
+        told = _told(digests, members, rows[chosen]) | (pipelines is not None and pipelines.part(group.members))
+        part["across_stages"] = np.repeat(told, len(members))[part["_cell"].to_numpy()]
         kinds = np.array(KINDS, dtype=object)[kinds_of(digests, group)[chosen]]
         part["kind"] = pd.Categorical(
             np.repeat(kinds, len(members))[part.pop("_cell").to_numpy()], categories=list(KINDS)
@@ -134,6 +143,15 @@ def _of_group(
         "_cell": cells,
     }
     return pd.DataFrame(frame), undecided, impossible
+
+
+def _told(digests: Sequence[Digest], members: Sequence[int], rows: Ints) -> Bools:
+    """Flag the collectives of a group of which a rank knows that stages of its pipeline meet in them."""
+    out = np.zeros(len(rows), np.bool_)
+    for column, member in enumerate(members):
+        flags = np.append(digests[member].collectives["across_stages"].to_numpy(np.bool_), False)
+        out |= flags[rows[:, column]]
+    return out
 
 
 def _flags(values: Sequence[bool | None]) -> Any:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from advisor.intervals import Ints, distinct
+from advisor.frames.peers import peers
+from advisor.intervals import Ints, distinct, fetch, summed
 from advisor.ranks.standing import standing
+from advisor.timeline.calls import PHASES
 from advisor.timeline.ledger import CAUSES
 
 if TYPE_CHECKING:
@@ -20,11 +22,13 @@ if TYPE_CHECKING:
 # Point-to-point work joins two ranks, not a group: its order says nothing of the others.
 _PAIRS = ("send", "recv")
 _PLACE = ("step", "device", "stream", "thread", "op", "module", "file", "line", "function", "library")
-_MESSAGE = ("kind", "bytes", "group_name", "group_ranks", "group_size", "seq")
+_MESSAGE = ("kind", "bytes", "group_name", "group_ranks", "group_size", "seq", "across_stages")
 COLLECTIVE = (*_PLACE, "start_ns", "dur_ns", "cost_ns", *_MESSAGE)
 """Columns of ``Digest.collectives``."""
 WORK = ("name", "op", "shapes", "count", "dur_ns")
 """Columns of ``Digest.work``."""
+MESSAGE = ("kernel", "dur_ns", "cost_ns", "peer", "sends", "bytes", "step", "run")
+"""Columns of ``Digest.messages``."""
 MOST_WORK = 200
 _MOST_TEXT = 300
 _RANK = re.compile(r"rank[-_ ]?(\d{1,9})", re.IGNORECASE)
@@ -41,6 +45,9 @@ class Digest:
     kernel, operator and shapes; ``work_count`` and ``work_ns`` speak of all kernels, those that are not listed included.
     ``machine`` stands for the host where the file's name tells it, ``device`` is the busiest of ``devices``. When its launching
     threads stand still or wait, ``still`` and ``waiting`` say, with ``stopped_ns`` and ``idle_ns`` as ``Standing`` has them.
+    ``messages`` holds what it passes to and gets from the other stages of a pipeline, in the order of its calls: the kernel by a
+    number, what that lasts and costs in counted steps (once, beside its first message), the other rank, and the numbers of the
+    step and of the stretch between computation. ``passes_ns`` is what it computes in counted steps outside of the optimizer.
     Raises ``ValueError`` where its parts do not fit together: it may come from another process.
     """
 
@@ -68,11 +75,14 @@ class Digest:
     waiting: Ints
     stopped_ns: int
     idle_ns: int
+    messages: pd.DataFrame
+    passes_ns: int
 
     def __post_init__(self) -> None:
         if (
             list(self.collectives) != list(COLLECTIVE)
             or list(self.work) != list(WORK)
+            or list(self.messages) != list(MESSAGE)
             or self.before.shape != (len(self.collectives), len(CAUSES))
             or self.step_numbers.ndim != 1
             or {self.still.shape[1:], self.waiting.shape[1:]} != {(2,)}
@@ -118,7 +128,45 @@ def digest(trace: Trace) -> Digest:
         waiting=stands.waiting,
         stopped_ns=stands.stopped_ns,
         idle_ns=stands.idle_ns,
+        messages=_messages(trace),
+        passes_ns=_passes_ns(trace),
     )
+
+
+def _messages(trace: Trace) -> pd.DataFrame:
+    """The messages between stages of a pipeline; none where it is part of no pipeline."""
+    context = trace.context
+    found, work, ledger = context.once(peers), context.recording.work, trace.ledger
+    here = np.flatnonzero((found.work >= 0) & found.staged)
+    here = here[work.device[found.work[here]] == trace.device]
+    rows = found.work[here]
+    owns = ledger.counted & ledger.through("communication") & (ledger.row >= 0)
+    cost = summed(ledger.row[owns], ledger.dur_ns[owns], len(work))[rows]
+    # A kernel of several messages costs once.
+    again = np.ones(len(rows), np.bool_)
+    again[np.unique(rows, return_index=True)[1]] = False
+    numbers, steps = trace.frame("steps")["number"].to_numpy().astype(np.int64), found.step[here]
+    inside = (steps >= 0) & (steps < len(numbers))
+    columns = {
+        "kernel": rows.astype(np.int64),
+        "dur_ns": (work.end - work.start)[rows],
+        "cost_ns": np.where(again, 0, cost),
+        "peer": found.rank[here],
+        "sends": found.sends[here],
+        "bytes": found.sent[here],
+        "step": np.where(inside, fetch(numbers, np.where(inside, steps, -1)), -1),
+        "run": found.run[here],
+    }
+    return pd.DataFrame(columns)
+
+
+def _passes_ns(trace: Trace) -> int:
+    """Time that the device computes in counted steps, but for the optimizer."""
+    ledger, work = trace.ledger, trace.context.recording.work
+    owns = np.flatnonzero(ledger.counted & ledger.through("compute") & (ledger.row >= 0))
+    phase = trace.context.phases(work.launch[ledger.row[owns]])
+    passes = ~np.isin(phase, [PHASES.index(name) for name in ("optimizer", "zero_grad")])
+    return int(ledger.dur_ns[owns[passes]].sum())
 
 
 def _work(trace: Trace) -> tuple[pd.DataFrame, int, int]:
