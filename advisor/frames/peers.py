@@ -41,7 +41,7 @@ class Peers(NamedTuple):
 
     ``node`` is the call, ``work`` the kernel (an index into `Recording.work`, -1 unknown), ``rank`` the other rank (-1
     unknown), ``sends`` its direction, ``sent`` its bytes (-1 unknown), ``step`` the host's step, ``run`` counts the stretches
-    between computation. ``staged`` tells whether stages of a pipeline pass them.
+    between computation, ``group`` stands for the process group. ``staged`` flags those that stages of a pipeline pass.
     """
 
     node: Ints
@@ -51,7 +51,8 @@ class Peers(NamedTuple):
     sent: Ints
     step: Ints
     run: Ints
-    staged: bool
+    group: Ints
+    staged: Bools
 
 
 class _Calls(NamedTuple):
@@ -64,8 +65,8 @@ def peers(context: Context) -> Peers:
     """Find the messages of the recording."""
     calls, host = _calls(context), context.recording.host
     if not len(calls.node):
-        none = np.zeros(0, np.int64)
-        return Peers(none, none, none, np.zeros(0, np.bool_), none, none, none, False)
+        none, flags = np.zeros(0, np.int64), np.zeros(0, np.bool_)
+        return Peers(none, none, none, flags, none, none, none, none, flags)
     order = np.argsort(host.start[calls.node], kind="stable")
     node, sends, rank = calls.node[order], calls.sends[order], calls.rank[order]
     at = host.start[node]
@@ -77,17 +78,20 @@ def peers(context: Context) -> Peers:
         sent=messages(context, node, node)[0],
         step=context.recording.host_step_of(at),
         run=_runs(context, at),
-        staged=False,
+        group=_codes(context.op_column(node, "group_name"), context.op_column(node, "group_ranks")),
+        staged=np.zeros(len(node), np.bool_),
     )
-    return found._replace(staged=_staged(found))
+    for group in distinct(found.group).tolist():
+        here = found.group == group
+        found.staged[here] = _staged(Peers(*(column[here] for column in found)))
+    return found
 
 
 def carries(context: Context) -> Bools:
     """Flag the pieces of GPU work that pass messages between the stages of a pipeline."""
     found = context.once(peers)
     flags = np.zeros(len(context.recording.work), np.bool_)
-    if found.staged:
-        flags[found.work[found.work >= 0]] = True
+    flags[found.work[found.staged & (found.work >= 0)]] = True
     return flags
 
 
@@ -97,9 +101,9 @@ def meets(context: Context, groups: Ints, sizes: Ints) -> Bools:
     *groups* are the ranks of each group, as a code of `Recorded.texts`, *sizes* their number.
     """
     found, texts = context.once(peers), context.recording.recorded.texts
-    if not found.staged:
+    if not found.staged.any():
         return np.zeros(len(groups), np.bool_)
-    neighbours = {str(rank) for rank in distinct(found.rank).tolist()}
+    neighbours = {str(rank) for rank in distinct(found.rank[found.staged]).tolist()}
     joint = [
         code for code in distinct(groups).tolist() if code >= 0 and neighbours & set(_NUMBERS.findall(texts[code]))
     ]
@@ -169,6 +173,12 @@ def _groups(context: Context, node: Ints) -> list[list[int]]:
         code: [] if code < 0 or "..." in texts[code] else _NUMBERS.findall(texts[code]) for code in set(codes.tolist())
     }
     return [[int(number) for number in lists[code]] for code in codes.tolist()]
+
+
+def _codes(names: Ints, ranks: Ints) -> Ints:
+    """Number the groups by name and ranks."""
+    codes: Ints = np.unique(np.stack([names, ranks]), axis=1, return_inverse=True)[1].reshape(-1)
+    return codes
 
 
 def _global(ranks: list[int], place: int) -> int:

@@ -121,7 +121,7 @@ def facts(context: Context) -> dict[str, float | str | None]:
     sizes = context.op_column(context.once(collectives.told)[0], "group_size")
     return {
         "largest_group": int(sizes.max()) if len(sizes) and sizes.max() > 0 else None,
-        "stage_count": None if context.once(peers).staged else 0,
+        "stage_count": None if context.once(peers).staged.any() else 0,
         "exposed_kind": kind.kind,
         "exposed_bytes": kind.nbytes,
         "exposed_dtype": kind.dtype,

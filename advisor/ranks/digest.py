@@ -27,7 +27,7 @@ COLLECTIVE = (*_PLACE, "start_ns", "dur_ns", "cost_ns", *_MESSAGE)
 """Columns of ``Digest.collectives``."""
 WORK = ("name", "op", "shapes", "count", "dur_ns")
 """Columns of ``Digest.work``."""
-MESSAGE = ("kernel", "dur_ns", "cost_ns", "peer", "sends", "bytes", "step", "run")
+MESSAGE = ("kernel", "dur_ns", "cost_ns", "peer", "sends", "bytes", "step", "run", "group", "staged")
 """Columns of ``Digest.messages``."""
 MOST_WORK = 200
 _MOST_TEXT = 300
@@ -45,9 +45,10 @@ class Digest:
     kernel, operator and shapes; ``work_count`` and ``work_ns`` speak of all kernels, those that are not listed included.
     ``machine`` stands for the host where the file's name tells it, ``device`` is the busiest of ``devices``. When its launching
     threads stand still or wait, ``still`` and ``waiting`` say, with ``stopped_ns`` and ``idle_ns`` as ``Standing`` has them.
-    ``messages`` holds what it passes to and gets from the other stages of a pipeline, in the order of its calls: the kernel by a
-    number, what that lasts and costs in counted steps (once, beside its first message), the other rank, and the numbers of the
-    step and of the stretch between computation. ``passes_ns`` is what it computes in counted steps outside of the optimizer.
+    ``messages`` holds what it sends to and receives from single ranks, in the order of its calls: the kernel by a number, what that
+    lasts and costs in counted steps (once, beside its first message), the other rank, the numbers of the step and of the stretch
+    between computation, the group by a number, and whether stages of a pipeline pass it as far as this rank shows. ``passes_ns``
+    is what it computes in counted steps outside of the optimizer.
     Raises ``ValueError`` where its parts do not fit together: it may come from another process.
     """
 
@@ -134,10 +135,10 @@ def digest(trace: Trace) -> Digest:
 
 
 def _messages(trace: Trace) -> pd.DataFrame:
-    """The messages between stages of a pipeline; none where it is part of no pipeline."""
+    """Messages to and from single ranks."""
     context = trace.context
     found, work, ledger = context.once(peers), context.recording.work, trace.ledger
-    here = np.flatnonzero((found.work >= 0) & found.staged)
+    here = np.flatnonzero((found.work >= 0) & (found.rank >= 0))
     here = here[work.device[found.work[here]] == trace.device]
     rows = found.work[here]
     owns = ledger.counted & ledger.through("communication") & (ledger.row >= 0)
@@ -156,6 +157,8 @@ def _messages(trace: Trace) -> pd.DataFrame:
         "bytes": found.sent[here],
         "step": np.where(inside, fetch(numbers, np.where(inside, steps, -1)), -1),
         "run": found.run[here],
+        "group": found.group[here],
+        "staged": found.staged[here],
     }
     return pd.DataFrame(columns)
 

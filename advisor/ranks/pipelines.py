@@ -51,7 +51,7 @@ class Pipelines:
 
 def find(digests: Sequence[Digest], ranks: Sequence[int]) -> Pipelines:
     """Find the pipelines, or the parts of them that were given. *ranks* are the ranks of the digests."""
-    of = {member: digest.messages for member, digest in enumerate(digests) if len(digest.messages)}
+    of = _passing(digests, ranks)
     index = {rank: member for member, rank in enumerate(ranks)}
     links: dict[bool, dict[int, int]] = {True: {}, False: {}}
     whole = True
@@ -74,6 +74,23 @@ def find(digests: Sequence[Digest], ranks: Sequence[int]) -> Pipelines:
         return Pipelines(pipeline, stage, None if of else 0)
     counts = [_sends(of[member], ranks[other]) for member, other in after.items()]
     return Pipelines(pipeline, stage, lengths.pop(), round(float(np.median(counts))))
+
+
+def _passing(digests: Sequence[Digest], ranks: Sequence[int]) -> dict[int, pd.DataFrame]:
+    """Messages between stages, by rank (its index).
+
+    Of one that sends once a step and gets an answer nothing but its neighbour tells that they are such.
+    """
+    tables = {member: digest.messages for member, digest in enumerate(digests) if len(digest.messages)}
+    of = {member: table[table["staged"].to_numpy(np.bool_)] for member, table in tables.items()}
+    of = {member: table for member, table in of.items() if len(table)}
+    for member, table in tables.items():
+        if member not in of:
+            known = [ranks[other] for other, passed in of.items() if (passed["peer"].to_numpy() == ranks[member]).any()]
+            passed = table[table["peer"].isin(known)]
+            if len(passed) and len(passed) == len(table):
+                of[member] = passed
+    return of
 
 
 def _first(table: pd.DataFrame) -> dict[int, bool]:
@@ -119,8 +136,9 @@ def stages(digests: Sequence[Digest], ranks: Sequence[int], found: Pipelines, me
     members: list[int] = np.flatnonzero(found.pipeline >= 0).tolist()
     if not found.stages or not members or not found.micro_batches:
         return empty()
+    passing = _passing(digests, ranks)
     steps = np.array([_steps(digests[member]) for member in members], np.float64)
-    waited = _waited([digests[member] for member in members])
+    waited = _waited([passing[member] for member in members])
     waited += np.array([met.get(ranks[member], 0) for member in members], np.float64)
     passes = np.array([digests[member].passes_ns for member in members], np.float64) / steps
     stage = found.stage[members]
@@ -177,14 +195,14 @@ def _shares(each: Numbers, waited: Numbers, stage: Ints, micro_batches: int) -> 
     }
 
 
-def _waited(digests: Sequence[Digest]) -> Numbers:
+def _waited(messages: Sequence[pd.DataFrame]) -> Numbers:
     """ns of counted steps that each rank's messages last beyond what the fastest of their sizes take, as far as nothing hides it.
 
     Of two ranks the one that comes to a message last sees the exchange alone, so over all ranks the fastest do.
     """
     tables = []
-    for member, digest in enumerate(digests):
-        table = digest.messages.sort_values(["kernel", "bytes"], kind="stable")
+    for member, passed in enumerate(messages):
+        table = passed.sort_values(["kernel", "bytes"], kind="stable")
         kernels = table.groupby("kernel").agg(
             dur_ns=("dur_ns", "max"), cost_ns=("cost_ns", "sum"), sizes=("bytes", lambda sent: tuple(sent.tolist()))
         )
@@ -196,7 +214,7 @@ def _waited(digests: Sequence[Digest]) -> Numbers:
     takes = {sizes: min(ns, sum(known.get((size,), np.inf) for size in sizes)) for sizes, ns in known.items()}
     beyond = every["dur_ns"].to_numpy(np.float64) - every["sizes"].map(takes).to_numpy(np.float64)
     waits = np.minimum(np.maximum(beyond, 0.0), every["cost_ns"].to_numpy(np.float64))
-    out = np.zeros(len(digests))
+    out = np.zeros(len(messages))
     np.add.at(out, every["member"].to_numpy(), waits)
     return out
 
