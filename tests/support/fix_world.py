@@ -356,6 +356,11 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "part_ms": [1, 2, 2, 2, 2, 3],
         "num_stages": 3,
     },
+    "distributed/uneven-experts": lambda scope: {
+        "gate": nn.Linear(8, 4),
+        "tokens": torch.rand(16, 8),
+        "loss": torch.zeros(()),
+    },
     "distributed/exposed-communication": lambda scope: {
         "sent": torch.rand(4, 16),
         "received": torch.zeros(4, 16),
@@ -773,6 +778,9 @@ def engines(scope: dict[str, Any]) -> dict[str, Any]:
         enforce_eager: bool = False,
         tensor_parallel_size: int = 1,
         pipeline_parallel_size: int = 1,
+        enable_expert_parallel: bool = False,
+        enable_eplb: bool = False,
+        eplb_config: Any = None,
         gpu_memory_utilization: float = 0.9,
         max_num_seqs: int | None = None,
         async_scheduling: bool | None = None,
