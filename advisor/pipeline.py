@@ -18,7 +18,7 @@ from advisor.ranks.difference import differences
 from advisor.ranks.digest import digest
 from advisor.ranks.rewrite import LATE, rewrite
 from advisor.ranks.spread import lags, spreads, traffic, waits
-from advisor.ranks.summary import clocks_of, notes_of, ranks_of, rows_of, turns_of, world_size
+from advisor.ranks.summary import clocks_of, notes_of, ranks_of, rows_of, stages_of, turns_of, world_size
 from advisor.replay import plan as plans
 from advisor.results.analysis import (
     SCHEMA_VERSION,
@@ -185,6 +185,7 @@ def _across(job: Job, notes: Sequence[QualityNote], rules: Rulebook, wanted: Seq
         waits=waits(job),
         differences=differences(job),
         turns=turns_of(job),
+        stages=stages_of(job),
     )
 
 

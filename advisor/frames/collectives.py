@@ -172,7 +172,8 @@ def staged(context: Context) -> Staged:
     """Tell which rows are of a pipeline."""
     between, teller = context.once(carries)[communication(context)], context.once(told)[0]
     groups, sizes = context.op_column(teller, "group_ranks"), context.op_column(teller, "group_size")
-    return Staged(between, meets(context, groups, sizes) & ~between)
+    all_wait = ~np.isin(context.once(kinds), [NAMES.index("send"), NAMES.index("recv")])
+    return Staged(between, meets(context, groups, sizes) & all_wait & ~between)
 
 
 def _peers(context: Context, rows: Ints) -> pd.Categorical:

@@ -177,7 +177,7 @@ def _steps(digest: Digest) -> float:
 
 
 def _shares(each: Numbers, waited: Numbers, stage: Ints, micro_batches: int) -> dict[str, float]:
-    """Which part of the waiting is what, by the mean over the ranks: never more than what they wait.
+    """Part the waiting by the mean over the ranks, as shares that add up to 1: no part is more than what they wait.
 
     A stage is the slowest where it computes longest and waits least: the smaller of both differences counts.
     """

@@ -18,7 +18,10 @@ from advisor.ranks.digest import MESSAGE, Digest, digest
 from advisor.ranks.job import Job
 from advisor.ranks.pipelines import PARTS, find
 from advisor.ranks.summary import ranks_of
+from advisor.report import Options, render
+from advisor.report.figures import waits
 from advisor.results.ranks import Across
+from advisor.results.several import Several
 from advisor.testing import TraceBuilder
 from advisor.testing.stages import order, pipeline, record, simulate
 
@@ -91,6 +94,36 @@ def test_the_report_of_eight_ranks(tmp_path: Path) -> None:
         # The norm over all ranks is where the pipeline drains: no bucket of gradients.
         assert [finding.rule for finding in trace.findings] == ["distributed/pipeline-wait"]
         assert "DistributedDataParallel" not in trace.findings[0].fix.after
+
+
+def test_the_report_leads_with_the_stages(tmp_path: Path) -> None:
+    traces, across = together(tmp_path, pipeline([EVEN, EVEN, LONG, EVEN], 8, replicas=2))
+    assert [(stage.stage, stage.ranks) for stage in across.stages] == [
+        (0, [0, 1]),
+        (1, [2, 3]),
+        (2, [4, 5]),
+        (3, [6, 7]),
+    ]
+    assert [round(stage.compute_ms) for stage in across.stages] == [24, 24, 36, 24]
+    # 43.5 ms of passes, but for messages: 7.6 and 20 of a step of 45.5 ms.
+    assert [round(stage.wait_share, 2) for stage in across.stages] == [0.44, 0.43, 0.17, 0.44]
+    assert waits(across) == (
+        "The 4 stages of the pipeline wait for each other for 17\u201344 % of their step; stage 2 computes longest, 36.0 ms, and "
+        "27.0 ms is the mean."
+    )
+    # In the norm the first stage is last by design: nobody is said to wait for it.
+    assert not across.waits
+    assert not across.lags
+    assert all(not row.caused_ms for row in across.ranks)
+    for form in ("text", "markdown", "html"):
+        report = render(form, Several(traces=traces, across=across), Options(verbosity=1)).decode()
+        assert "Stages of the pipeline" in report
+        assert "slowest" in report
+
+
+def test_equal_stages_are_said_to_be_equal(tmp_path: Path) -> None:
+    _, across = together(tmp_path, pipeline([EVEN] * 4, 8, norm=False))
+    assert waits(across).endswith("they compute about equally long.")
 
 
 def test_sixty_four_ranks(tmp_path: Path) -> None:
