@@ -281,8 +281,7 @@ def drawn_limit(summary: Summary) -> float | None:
 
 def waits(across: Across) -> str:
     """Say how long ranks wait for others, and which they wait for longest or why; '' where the traces do not tell."""
-    rows = across.ranks
-    shares = [row.wait_share for row in rows if row.wait_share is not None]
+    shares = [row.wait_share for row in across.ranks if row.wait_share is not None]
     if not shares:
         return _stages(across) if across.stages else ""
     ends = dict.fromkeys(f"{100 * share:.0f}" for share in (min(shares), max(shares)))
@@ -292,14 +291,19 @@ def waits(across: Across) -> str:
         return f"{_turns(across)} {text}."
     if across.stages:
         return _stages(across)
-    most = max((row.caused_ms or 0.0 for row in rows), default=0.0)
-    late = [(row.rank, row.caused_ms) for row in rows if row.caused_ms and row.caused_ms >= _AMONG_MOST * most]
-    if max(shares) < _HARDLY_WAITS or not late or len(late) > _MOST_LATE:
-        return f"{text}."
+    return f"{text}{_late(across) if max(shares) >= _HARDLY_WAITS else ''}."
+
+
+def _late(across: Across) -> str:
+    """Name the ranks that others wait for longest, with a colon before; '' where they are many."""
+    most = max((row.caused_ms or 0.0 for row in across.ranks), default=0.0)
+    late = [(row.rank, row.caused_ms) for row in across.ranks if row.caused_ms and row.caused_ms >= _AMONG_MOST * most]
+    if not late or len(late) > _MOST_LATE:
+        return ""
     names = f"rank{'s' if len(late) > 1 else ''} {_listed([str(rank) for rank, _ in late])}"
     come, them = ("come", "them") if len(late) > 1 else ("comes", "it")
     times = _listed([milliseconds(ms) for _, ms in late])
-    return f"{text}: {names} {come} late, and the others wait {times} a step for {them}."
+    return f": {names} {come} late, and the others wait {times} a step for {them}"
 
 
 def _stages(across: Across) -> str:
