@@ -18,7 +18,7 @@ from advisor.ranks.difference import differences
 from advisor.ranks.digest import digest
 from advisor.ranks.rewrite import LATE, rewrite
 from advisor.ranks.spread import lags, spreads, traffic, waits
-from advisor.ranks.summary import clocks_of, notes_of, ranks_of, rows_of, turns_of, world_size
+from advisor.ranks.summary import clocks_of, notes_of, ranks_of, rows_of, stages_of, turns_of, world_size
 from advisor.replay import plan as plans
 from advisor.results.analysis import (
     SCHEMA_VERSION,
@@ -141,7 +141,7 @@ def combine(
     job, notes = ranks_of(digests)
     if job is None:
         return list(analyses), None
-    wanted = [rule.id for rule in rules.rules if "ranks" in rule.needs and chosen(rule, only, skip)]
+    wanted = [rule.id for rule in rules.rules if rule.of_ranks and chosen(rule, only, skip)]
     across = _across(job, notes, rules, wanted)
     telling = [finding.rule for finding in across.findings if finding.rule in LATE]
     places = {id(member): index for index, member in enumerate(digests)}
@@ -185,6 +185,7 @@ def _across(job: Job, notes: Sequence[QualityNote], rules: Rulebook, wanted: Seq
         waits=waits(job),
         differences=differences(job),
         turns=turns_of(job),
+        stages=stages_of(job),
     )
 
 

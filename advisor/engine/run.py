@@ -76,7 +76,12 @@ _ABSENT = {
 _NEED_GPU = {"gpu", "idle"}
 _COPIES = "Its profiler leaves this out of copies, as that of AMD GPUs does; CUDA's writes it."
 _MESSAGES = "Record with record_shapes=True, and with torch 2.2 or later, which writes the sizes of collectives."
-_UNSAID = {"copy_memory": _COPIES, "bytes_copied": _COPIES, "sized_messages_share": _MESSAGES}
+_STAGES = "Record all ranks of the pipeline over the same steps, and give the advisor their traces at once."
+_UNSAID = {"stage_count": _STAGES} | {
+    "copy_memory": _COPIES,
+    "bytes_copied": _COPIES,
+    "sized_messages_share": _MESSAGES,
+}
 """Advice on an unknown column of `trace`, where it is not the device's properties that are missing."""
 
 

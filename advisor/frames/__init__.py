@@ -41,6 +41,7 @@ _NAMES = (
     "single_calls",
     "arrivals",
     "launchers",
+    "stages",
     "allocations",
     "memory",
     "python",

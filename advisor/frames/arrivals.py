@@ -40,6 +40,13 @@ SCHEMA = Schema(
              "group's other ranks; NULL with late_rank"),
         flag("late_same_work", "that rank runs the kernels of the group's other ranks, on their shapes and as often: "
              "but for 2 % of its time; NULL without shapes, or where its list of kernels does not tell"),
+        real("late_more_sent", "", "by which share that rank sends more in an all-to-all than the others on average: behind "
+             "experts, how many more tokens it got; NULL for other kinds, where sizes are unknown, and with late_rank"),
+        flag("late_by_experts", "an all-to-all whose last rank computed longer than the others since the collective before, most "
+             "of it in matrix products, and sends more in it (or the kernel is of a library that exchanges tokens): its experts "
+             "got more tokens"),
+        flag("across_stages", "ranks of different stages of one pipeline meet in it: who comes early waits for the pipeline to "
+             "drain, as it does in the messages of `stages`"),
     ),
 )  # fmt: skip
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from advisor.frames.collectives import NAMES, kind, messages
+from advisor.frames.collectives import NAMES, kind
 from advisor.frames.frame import COUNT, MEGABYTES, Frame, Rows
+from advisor.frames.message_sizes import messages
 from advisor.frames.ops import launched_inside
 from advisor.frames.schema import COMMON, Schema, integer, text
 from advisor.intervals import Ints

@@ -12,6 +12,8 @@ import pandas as pd
 
 from advisor.frames.frame import COUNT, MEGABYTES, TIME, Frame, Rows, owns_work
 from advisor.frames.kernels import exposed
+from advisor.frames.message_sizes import messages
+from advisor.frames.peers import carries, meets, peers
 from advisor.frames.schema import COMMON, Schema, flag, integer, real, text
 from advisor.frames.unsharding import ahead_ns, units
 from advisor.intervals import EMPTY, Bools, Ints, Spans, distinct, fetch, inside, union
@@ -48,6 +50,10 @@ SCHEMA = Schema(
                 "ranks; NULL where fewer than five are alike"),
         flag("unshards", "an all-gather of parameters that FSDP sharded, of either version"),
         text("unit", "the FSDP unit whose parameters it gathers; NULL where unknown", "FSDP::all_gather (…)"),
+        text("peers", "ranks that it sends to or receives from alone, as 1 or 0, 2; NULL for other collectives, and where unknown",
+             "args.Dst Rank, args.Src Rank, else nccl:send 0->1"),
+        flag("between_stages", "the stages of a pipeline pass it: activations to the next one, gradients back"),
+        flag("across_stages", "this rank and a neighbour in its pipeline meet in it: until the last has come, the pipeline drains"),
         integer("ahead_ns", "ns", "of what is exposed of such a gather: what the computation between the gather before it, of the "
                 "same pass, and its own start would have hidden, had it begun that much earlier; 0 for others"),
     ),
@@ -76,14 +82,6 @@ _ON_THE_BUS: dict[str, Callable[[Floats], Floats]] = {
     "broadcast": np.ones_like,
     "reduce": np.ones_like,
 }
-_BYTES = {
-    "float": 4, "int": 4, "double": 8, "long": 8, "half": 2, "bfloat16": 2, "byte": 1, "char": 1, "bool": 1, "short": 2,
-}  # fmt: skip
-# C++ types of operands, their spaces left out, as collectives call them.
-_CALLED = {
-    "float": "Float", "double": "Double", "c10::half": "Half", "c10::bfloat16": "BFloat16", "int": "Int",
-    "longint": "Long", "long": "Long", "unsignedchar": "Byte", "signedchar": "Char", "bool": "Bool",
-}  # fmt: skip
 # `record_param_comms`, which knows the message, is around the annotation `nccl:...` that the launch lies in.
 _AROUND = 4
 # Fewer all-reduces a step are a model of few parameters, or buckets; so much work (a division, a copy) lies beside each.
@@ -95,7 +93,6 @@ _GRADIENT = "autograd::engine::evaluate_function: torch::autograd::AccumulateGra
 _COMPILED_BACKWARD = "CompiledFunctionBackward"
 _OF_A_LOOP = {f"aten::{name}" for name in ("copy_", "div_", "div", "mul_", "mul", "cat")}
 """Operators that such a loop runs beside the all-reduces."""
-_SHAPE = re.compile(r"^\[+([\d,]*)\]")
 _ENOUGH = 5
 """Collectives of one sort from which on the fastest of them says what the exchange itself takes."""
 _FASTEST = 5
@@ -156,9 +153,38 @@ def build(context: Context) -> pd.DataFrame:
     frame |= {
         "unshards": found.gathers,
         "unit": context.labels(found.unit, found.names),
+        "peers": _peers(context, rows),
+        "between_stages": context.once(staged).between,
+        "across_stages": context.once(staged).across,
         "ahead_ns": ahead_ns(context, rows, found.gathers, np.asarray(frame["step"], np.int64), phase, alone),
     }
     return pd.DataFrame(frame)
+
+
+class Staged(NamedTuple):
+    """Rows that stages of a pipeline pass to each other, and others in which stages meet."""
+
+    between: Bools
+    across: Bools
+
+
+def staged(context: Context) -> Staged:
+    """Tell which rows are of a pipeline."""
+    between, teller = context.once(carries)[communication(context)], context.once(told)[0]
+    groups, sizes = context.op_column(teller, "group_ranks"), context.op_column(teller, "group_size")
+    all_wait = ~np.isin(context.once(kinds), [NAMES.index("send"), NAMES.index("recv")])
+    return Staged(between, meets(context, groups, sizes) & all_wait & ~between)
+
+
+def _peers(context: Context, rows: Ints) -> pd.Categorical:
+    """Ranks that each row exchanges a message with, where it does with single ones."""
+    found = context.once(peers)
+    others: dict[int, set[int]] = {}
+    for work, rank in zip(found.work.tolist(), found.rank.tolist(), strict=True):
+        if work >= 0 and rank >= 0:
+            others.setdefault(work, set()).add(rank)
+    words = [", ".join(map(str, sorted(others[work]))) if work in others else None for work in rows.tolist()]
+    return pd.Categorical(words, categories=sorted({word for word in words if word is not None}))
 
 
 def on_the_bus(codes: Ints, sent: Ints, sizes: Ints) -> Floats:
@@ -236,8 +262,15 @@ def _reducing(context: Context) -> list[int]:
 
 def told(context: Context) -> tuple[Ints, Ints, list[str | None]]:
     """Nodes that say what each row sends, the bytes sent in, and their number format."""
-    launch = context.recording.work.launch[communication(context)]
+    rows = communication(context)
+    launch = context.recording.work.launch[rows]
     teller = _teller(context, launch)
+    # What is coalesced is launched behind its calls: the first of them tells.
+    found = context.once(peers)
+    call = np.full(len(context.recording.work), -1, np.int64)
+    known = found.work >= 0
+    call[found.work[known][::-1]] = found.node[known][::-1]
+    teller = np.where(call[rows] >= 0, call[rows], teller)
     return (teller, *messages(context, teller, launch))
 
 
@@ -309,42 +342,6 @@ def _teller(context: Context, launch: Ints) -> Ints:
         teller[known] = node[known]
         node = np.where(known, -1, fetch(host.attributes.op, fetch(host.parent, node)))
     return teller
-
-
-_MOST_ELEMENTS = 1 << 50
-"""A message of more fits no machine: its size is damage."""
-
-
-def messages(context: Context, teller: Ints, launch: Ints) -> tuple[Ints, list[str | None]]:
-    """Bytes sent in (-1 where unknown) and number format of each collective: as it says, else by its operand."""
-    texts = context.recording.recorded.texts
-    codes, elements = context.op_column(teller, "comm_dtype"), context.op_column(teller, "in_elements")
-    names: list[str | None] = [(texts[code] or None) if code >= 0 else None for code in codes.tolist()]
-    dims, types = context.op_column(launch, "dims"), context.op_column(launch, "types")
-    shapes, formats = context.shape_texts, context.raw_dtypes
-    sent = np.full(len(teller), -1, np.int64)
-    for at, name in enumerate(names):
-        count = int(elements[at])
-        if (name is None or count < 0) and dims[at] >= 0 and types[at] >= 0:
-            name = names[at] = names[at] or _CALLED.get(formats[types[at]].lower())
-            count = _elements(shapes[dims[at]]) if count < 0 else count
-        width = _BYTES.get(name.lower().removeprefix("c10::"), 0) if name else 0
-        if 0 <= count < _MOST_ELEMENTS and width:
-            sent[at] = count * width
-    return sent, names
-
-
-def _elements(shape: str) -> int:
-    """Elements of the one operand whose shape is written so: ``[[4,2048,4096]]``; -1 where it is no such list."""
-    match = _SHAPE.match(shape)
-    if not match or shape.count("[") > 2 + shape.startswith("[[["):
-        return -1
-    total = 1
-    for part in match[1].split(","):
-        if not part or len(part) > 15:
-            return -1
-        total *= int(part)
-    return total if 0 <= total < 1 << 48 else -1
 
 
 def accumulating(context: Context, at: Ints) -> Bools:

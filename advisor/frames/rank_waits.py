@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from advisor.frames import collectives
+from advisor.frames.peers import peers
 from advisor.intervals import Ints, summed
 from advisor.timeline.context import Context
 from advisor.timeline.recording import KERNEL
@@ -58,7 +59,9 @@ def _exposed_kind(context: Context) -> str | None:
     rows = collectives.communication(context)
     if not len(rows):
         return None
-    owned = context.work_cost[rows]
+    # What stages of a pipeline wait for each other is told of by itself.
+    staged = context.once(collectives.staged)
+    owned = np.where(staged.between | staged.across, 0, context.work_cost[rows])
     names = [*collectives.NAMES, "other"]
     total = summed(context.once(collectives.kinds), owned, len(names))
     return names[int(np.argmax(total))] if owned.any() else None
@@ -84,7 +87,8 @@ def exposed(context: Context) -> Exposed:
         return Exposed()
     _, sent, dtypes = context.once(collectives.told)
     of_kind = context.once(collectives.kinds) == [*collectives.NAMES, "other"].index(kind)
-    chosen = np.flatnonzero(of_kind & (context.work_cost[rows] > 0))
+    staged = context.once(collectives.staged)
+    chosen = np.flatnonzero(of_kind & (context.work_cost[rows] > 0) & ~staged.between & ~staged.across)
     largest = int(chosen[np.argmax(sent[chosen])])
     early = _started_early(context, rows[chosen])
     if sent[largest] < 0:
@@ -117,6 +121,7 @@ def facts(context: Context) -> dict[str, float | str | None]:
     sizes = context.op_column(context.once(collectives.told)[0], "group_size")
     return {
         "largest_group": int(sizes.max()) if len(sizes) and sizes.max() > 0 else None,
+        "stage_count": None if context.once(peers).staged.any() else 0,
         "exposed_kind": kind.kind,
         "exposed_bytes": kind.nbytes,
         "exposed_dtype": kind.dtype,

@@ -161,6 +161,8 @@ SCHEMA = Schema(
         integer("largest_group", "", "ranks of the largest group that a collective ran in; NULL where none says"),
         text("far_class", "sort of operator that most of the time of kernels under half of the reachable rate is of: gemm, conv, "
              "attention or other; of kernels of 20 us and more; NULL without any"),
+        integer("stage_count", "", "stages of the pipeline whose ranks were given together; 0 without one; NULL for one trace of a "
+                "pipeline, and where not all of its ranks were given"),
         text("exposed_kind", "kind of collective that most of the exposed communication is; NULL without any"),
         integer("exposed_bytes", "bytes", "of the largest exposed message of that kind; NULL where no size is known"),
         text("exposed_dtype", "its number format, as Float or Byte; likewise"),

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from advisor.frames.arrivals import SCHEMA, empty
-from advisor.intervals import Ints
+from advisor.intervals import Bools, Ints
 from advisor.ranks.clocks import Clocks, ends, kinds_of, starts
 from advisor.ranks.digest import Digest
 from advisor.ranks.matching import KINDS, TOGETHER, Group
+from advisor.ranks.pipelines import Pipelines
 from advisor.ranks.work import more_compute, same_work
 from advisor.timeline.ledger import CAUSES, CODE
 
@@ -22,6 +24,11 @@ _SIGMAS = 4.0
 # Timestamps of older traces are whole us: two of them make no lag.
 _RESOLUTION_NS = 2_000
 _FAR = np.int64(1 << 62)
+# Of what a rank computed longer: so much in products is experts', whose activation functions are beside them.
+_PRODUCTS = 0.5
+# By so much more than the others a rank must send to have got more tokens.
+_MORE_TOKENS = 0.02
+Numbers = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,13 @@ class Arrivals:
     noise_ns: float
 
 
-def arrivals(digests: Sequence[Digest], ranks: Sequence[int], groups: Sequence[Group], clocks: Clocks) -> Arrivals:
+def arrivals(
+    digests: Sequence[Digest],
+    ranks: Sequence[int],
+    groups: Sequence[Group],
+    clocks: Clocks,
+    pipelines: Pipelines | None = None,
+) -> Arrivals:
     """Every matched collective of every rank whose clock can be compared. *ranks* are the ranks of the digests."""
     zero = min(
         (digest.zero_ns - int(offset) for digest, offset in zip(digests, clocks.offset_ns, strict=True)), default=0
@@ -54,6 +67,8 @@ def arrivals(digests: Sequence[Digest], ranks: Sequence[int], groups: Sequence[G
         noise = max(_SIGMAS * float(clocks.spread_ns[members].max()), float(_RESOLUTION_NS))
         part, open_ns, wrong = _of_group(digests, ranks, group.name, members, rows[chosen], clocks, zero, noise)
         part["collective"] += number
+        told = _told(digests, members, rows[chosen]) | (pipelines is not None and pipelines.part(group.members))
+        part["across_stages"] = np.repeat(told, len(members))[part["_cell"].to_numpy()]
         kinds = np.array(KINDS, dtype=object)[kinds_of(digests, group)[chosen]]
         part["kind"] = pd.Categorical(
             np.repeat(kinds, len(members))[part.pop("_cell").to_numpy()], categories=list(KINDS)
@@ -108,7 +123,8 @@ def _of_group(
     who = np.array([ranks[member] for member in members], np.int64)
     same = same_work([digests[member] for member in members])
     more = more_compute([digests[member] for member in members])
-    lead, cause = _held_up(digests, members, rows, start, there, late)
+    lead, cause, above = _held_up(digests, members, rows, start, there, late)
+    sent, experts = _tokens(digests, members, rows, late, above)
     cells = np.flatnonzero(there.ravel())
     collective, who_row = np.divmod(cells, shape[1])
     known = decided[collective]
@@ -131,9 +147,20 @@ def _of_group(
         ),
         "late_more_compute": np.where(known, more[late][collective], np.nan),
         "late_same_work": _flags(same)[late][collective],
+        "late_more_sent": np.where(known, sent[collective], np.nan),
+        "late_by_experts": known & (experts & (cause == CODE["compute"]))[collective],
         "_cell": cells,
     }
     return pd.DataFrame(frame), undecided, impossible
+
+
+def _told(digests: Sequence[Digest], members: Sequence[int], rows: Ints) -> Bools:
+    """Flag the collectives of a group of which a rank knows that stages of its pipeline meet in them."""
+    out = np.zeros(len(rows), np.bool_)
+    for column, member in enumerate(members):
+        flags = np.append(digests[member].collectives["across_stages"].to_numpy(np.bool_), False)
+        out |= flags[rows[:, column]]
+    return out
 
 
 def _flags(values: Sequence[bool | None]) -> Any:
@@ -143,9 +170,9 @@ def _flags(values: Sequence[bool | None]) -> Any:
 
 def _held_up(
     digests: Sequence[Digest], members: Sequence[int], rows: Ints, start: Ints, there: Any, late: Ints
-) -> tuple[Ints, Ints]:
-    """For each collective: how long after the median of the others the last rank came, and the cause of which it spent
-    most above the others' median since the collective before; -1 where it spent more on none."""
+) -> tuple[Ints, Ints, Numbers]:
+    """For each collective: how long after the median of the others the last rank came, the cause of which it spent most above
+    the others' median since the collective before, -1 where it spent more on none; and the ns that it computed longer."""
     count, width = rows.shape
     line = np.arange(count)
     others = there.copy()
@@ -163,7 +190,34 @@ def _held_up(
             present = there[:, column]
             spent[present, column] = digests[member].before[rows[present, column], code]
         above[:, code] = spent[line, late] - np.nanmedian(np.where(others, spent, np.nan), axis=1)
-    return lead, np.where(above.max(axis=1) > 0, above.argmax(axis=1), -1)
+    return lead, np.where(above.max(axis=1) > 0, above.argmax(axis=1), -1), above[:, CODE["compute"]]
+
+
+def _tokens(
+    digests: Sequence[Digest], members: Sequence[int], rows: Ints, late: Ints, longer: Numbers
+) -> tuple[Numbers, Bools]:
+    """For each all-to-all by which share its last rank sends more than the others on average, NaN for other collectives; and
+    whether that rank came late because its experts got more tokens, where *longer* is what it computed longer, ns."""
+    count = len(rows)
+    sizes, products = np.full(rows.shape, np.nan), np.full(rows.shape, np.nan)
+    named, exchanges = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+    for column, member in enumerate(members):
+        digest, present = digests[member], rows[:, column] >= 0
+        at = rows[present, column]
+        sizes[present, column] = digest.collectives["bytes"].astype("Float64").to_numpy(np.float64, na_value=np.nan)[at]
+        products[present, column] = digest.products[at]
+        named[present] |= digest.tokens[at] > 0
+        exchanges[present] |= (digest.collectives["kind"] == "all_to_all").to_numpy(np.bool_)[at]
+    more, experts = np.full(count, np.nan), np.zeros(count, np.bool_)
+    for line in np.flatnonzero(exchanges).tolist():
+        own, others = sizes[line, late[line]], np.delete(sizes[line], late[line])
+        usual = float(np.mean(others[~np.isnan(others)])) if not np.isnan(others).all() else np.nan
+        more[line] = own / usual - 1 if usual else np.nan
+        rest = np.delete(products[line], late[line])
+        in_products = products[line, late[line]] - float(np.median(rest[~np.isnan(rest)]))
+        tokens = bool(named[line]) if np.isnan(more[line]) else more[line] >= _MORE_TOKENS
+        experts[line] = tokens and longer[line] > 0 and in_products >= _PRODUCTS * longer[line]
+    return more, experts
 
 
 def _places(digests: Sequence[Digest], members: Sequence[int], rows: Ints) -> dict[str, Any]:

@@ -9,22 +9,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from advisor.intervals import Ints, distinct
+from advisor.frames.peers import peers
+from advisor.intervals import Bools, Ints, distinct, fetch, summed
 from advisor.ranks.standing import standing
+from advisor.timeline.calls import PHASES
 from advisor.timeline.ledger import CAUSES
 
 if TYPE_CHECKING:
-    from advisor.timeline.ledger import Ledger
     from advisor.trace import Trace
 
 # Point-to-point work joins two ranks, not a group: its order says nothing of the others.
 _PAIRS = ("send", "recv")
 _PLACE = ("step", "device", "stream", "thread", "op", "module", "file", "line", "function", "library")
-_MESSAGE = ("kind", "bytes", "group_name", "group_ranks", "group_size", "seq")
+_MESSAGE = ("kind", "bytes", "group_name", "group_ranks", "group_size", "seq", "across_stages")
 COLLECTIVE = (*_PLACE, "start_ns", "dur_ns", "cost_ns", *_MESSAGE)
 """Columns of ``Digest.collectives``."""
 WORK = ("name", "op", "shapes", "count", "dur_ns")
 """Columns of ``Digest.work``."""
+MESSAGE = ("kernel", "dur_ns", "cost_ns", "peer", "sends", "bytes", "step", "run", "group", "staged")
+"""Columns of ``Digest.messages``."""
+# DeepEP's, FlashInfer's and TensorRT-LLM's exchanges of tokens: deep_ep::intranode::combine, moeA2ACombineKernel.
+_TOKENS = re.compile(r"deep_?ep|dispatch|combine|moe", re.IGNORECASE)
 MOST_WORK = 200
 _MOST_TEXT = 300
 _RANK = re.compile(r"rank[-_ ]?(\d{1,9})", re.IGNORECASE)
@@ -41,6 +46,11 @@ class Digest:
     kernel, operator and shapes; ``work_count`` and ``work_ns`` speak of all kernels, those that are not listed included.
     ``machine`` stands for the host where the file's name tells it, ``device`` is the busiest of ``devices``. When its launching
     threads stand still or wait, ``still`` and ``waiting`` say, with ``stopped_ns`` and ``idle_ns`` as ``Standing`` has them.
+    ``messages`` holds what it sends to and receives from single ranks, in the order of its calls: the kernel by a number, what that
+    lasts and costs in counted steps (once, beside its first message), the other rank, the numbers of the step and of the stretch
+    between computation, the group by a number, and whether stages of a pipeline pass it as far as this rank shows. ``passes_ns``
+    is what it computes in counted steps outside of the optimizer. ``products`` holds for each collective the ns of ``before`` in
+    which matrix products run, ``tokens`` 1 where the kernel's name is that of a library which exchanges tokens of experts.
     Raises ``ValueError`` where its parts do not fit together: it may come from another process.
     """
 
@@ -68,15 +78,25 @@ class Digest:
     waiting: Ints
     stopped_ns: int
     idle_ns: int
+    messages: pd.DataFrame
+    passes_ns: int
+    products: Ints
+    tokens: Ints
 
     def __post_init__(self) -> None:
         if (
             list(self.collectives) != list(COLLECTIVE)
             or list(self.work) != list(WORK)
+            or list(self.messages) != list(MESSAGE)
             or self.before.shape != (len(self.collectives), len(CAUSES))
+            or not self.products.shape == self.tokens.shape == self.before.shape[:1]
             or self.step_numbers.ndim != 1
             or {self.still.shape[1:], self.waiting.shape[1:]} != {(2,)}
-            or {array.dtype.kind for array in (self.before, self.step_numbers, self.still, self.waiting)} != {"i"}
+            or {
+                array.dtype.kind
+                for array in (self.before, self.step_numbers, self.still, self.waiting, self.products, self.tokens)
+            }
+            != {"i"}
             or set(self.causes) != set(CAUSES)
         ):
             raise ValueError("the parts of the digest do not fit together")
@@ -90,6 +110,9 @@ def digest(trace: Trace) -> Digest:
     frame = frame.loc[chosen]
     order = np.argsort(frame["start_ns"].to_numpy(), kind="stable")
     collectives = frame[list(COLLECTIVE)].iloc[order].reset_index(drop=True)
+    names = frame["name"].iloc[order]
+    tokens = np.array([_TOKENS.search(name) is not None for name in names.cat.categories] + [False], np.int64)
+    before, products = _before(trace, collectives)
     steps = trace.frame("steps")
     work, work_count, work_ns = _work(trace)
     stands = standing(trace.context, trace.window)
@@ -107,7 +130,7 @@ def digest(trace: Trace) -> Digest:
         facts=dict(trace.facts),
         features=trace.features,
         collectives=collectives,
-        before=_before(ledger, collectives, trace.window[0]),
+        before=before,
         work=work,
         work_count=work_count,
         work_ns=work_ns,
@@ -118,7 +141,49 @@ def digest(trace: Trace) -> Digest:
         waiting=stands.waiting,
         stopped_ns=stands.stopped_ns,
         idle_ns=stands.idle_ns,
+        messages=_messages(trace),
+        passes_ns=_passes_ns(trace),
+        products=products,
+        tokens=tokens[names.cat.codes.to_numpy(np.int64)],
     )
+
+
+def _messages(trace: Trace) -> pd.DataFrame:
+    """Messages to and from single ranks."""
+    context = trace.context
+    found, work, ledger = context.once(peers), context.recording.work, trace.ledger
+    here = np.flatnonzero((found.work >= 0) & (found.rank >= 0))
+    here = here[work.device[found.work[here]] == trace.device]
+    rows = found.work[here]
+    owns = ledger.counted & ledger.through("communication") & (ledger.row >= 0)
+    cost = summed(ledger.row[owns], ledger.dur_ns[owns], len(work))[rows]
+    # A kernel of several messages costs once.
+    again = np.ones(len(rows), np.bool_)
+    again[np.unique(rows, return_index=True)[1]] = False
+    numbers, steps = trace.frame("steps")["number"].to_numpy().astype(np.int64), found.step[here]
+    inside = (steps >= 0) & (steps < len(numbers))
+    columns = {
+        "kernel": rows.astype(np.int64),
+        "dur_ns": (work.end - work.start)[rows],
+        "cost_ns": np.where(again, 0, cost),
+        "peer": found.rank[here],
+        "sends": found.sends[here],
+        "bytes": found.sent[here],
+        "step": np.where(inside, fetch(numbers, np.where(inside, steps, -1)), -1),
+        "run": found.run[here],
+        "group": found.group[here],
+        "staged": found.staged[here],
+    }
+    return pd.DataFrame(columns)
+
+
+def _passes_ns(trace: Trace) -> int:
+    """Time that the device computes in counted steps, but for the optimizer."""
+    ledger, work = trace.ledger, trace.context.recording.work
+    owns = np.flatnonzero(ledger.counted & ledger.through("compute") & (ledger.row >= 0))
+    phase = trace.context.phases(work.launch[ledger.row[owns]])
+    passes = ~np.isin(phase, [PHASES.index(name) for name in ("optimizer", "zero_grad")])
+    return int(ledger.dur_ns[owns[passes]].sum())
 
 
 def _work(trace: Trace) -> tuple[pd.DataFrame, int, int]:
@@ -155,11 +220,12 @@ def rank_of(trace: Trace) -> int | None:
     return int(numbers[-1]) if numbers else None
 
 
-def _before(ledger: Ledger, collectives: pd.DataFrame, low: int) -> Ints:
-    """ns of each cause from the end of the previous collective on the stream to the start of each collective."""
+def _before(trace: Trace, collectives: pd.DataFrame) -> tuple[Ints, Ints]:
+    """ns of each cause, and of matrix products, from the end of the previous collective on the stream to the start of each."""
+    ledger = trace.ledger
     start = collectives["start_ns"].to_numpy()
     end = start + collectives["dur_ns"].to_numpy()
-    since = np.full(len(start), low, np.int64)
+    since = np.full(len(start), trace.window[0], np.int64)
     streams = collectives["stream"].to_numpy()
     for stream in distinct(streams).tolist():
         rows = np.flatnonzero(streams == stream)
@@ -167,9 +233,17 @@ def _before(ledger: Ledger, collectives: pd.DataFrame, low: int) -> Ints:
     since = np.minimum(since, start)
     out = np.zeros((len(start), len(CAUSES)), np.int64)
     if not len(ledger.start_ns) or not len(start):
-        return out
+        return out, np.zeros(len(start), np.int64)
     edges = np.append(ledger.start_ns, ledger.end_ns[-1])
+
+    def between(chosen: Bools) -> Ints:
+        """ns of the segments *chosen* in each stretch."""
+        reached = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.where(chosen, ledger.dur_ns, 0))])
+        ns: Ints = np.rint(np.interp(start, edges, reached) - np.interp(since, edges, reached)).astype(np.int64)
+        return ns
+
     for code in range(len(CAUSES)):
-        reached = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.where(ledger.cause == code, ledger.dur_ns, 0))])
-        out[:, code] = np.rint(np.interp(start, edges, reached) - np.interp(since, edges, reached))
-    return out
+        out[:, code] = between(ledger.cause == code)
+    product = np.zeros(len(trace.context.recording.work) + 1, np.bool_)  # the last place is for no work
+    product[trace.context.kernel_rows] = (trace.frame("kernels")["class"] == "gemm").to_numpy()
+    return out, between(ledger.through("compute") & product[ledger.row])

@@ -19,6 +19,7 @@ from advisor.ranks.arrivals import Arrivals, arrivals
 from advisor.ranks.clocks import Clocks, align
 from advisor.ranks.digest import Digest
 from advisor.ranks.matching import Group, match
+from advisor.ranks.pipelines import Pipelines, find, stages
 from advisor.ranks.turns import Host, hosts, launchers
 
 # Share of a step that the clocks may leave open before the question who waits for whom is left open too: where less is
@@ -33,7 +34,7 @@ IMPOSSIBLE_SHARE = 0.1
 @dataclass(frozen=True)
 class Costs:
     """One segment for each row of `arrivals`, as long as it costs; one for each rank, what its device idles while its threads
-    stand still; and one for the rest of all ranks' time."""
+    stand still; one for each row of `stages`; and one for the rest of all ranks' time."""
 
     dur_ns: Ints
     step: Ints
@@ -70,7 +71,30 @@ class Job:
     @cached_property
     def arrivals(self) -> Arrivals:
         """Arrivals of the ranks at the collectives."""
-        return arrivals(self.digests, self.ranks, self.groups, self.clocks)
+        return arrivals(self.digests, self.ranks, self.groups, self.clocks, self.pipelines)
+
+    @cached_property
+    def pipelines(self) -> Pipelines:
+        """Pipelines that the ranks are stages of."""
+        return find(self.digests, self.ranks)
+
+    @cached_property
+    def stages(self) -> pd.DataFrame:
+        """The frame of that name."""
+        frame = self.arrivals.frame
+        here = self._drains & (frame["step"].to_numpy(np.int64) >= 0) & (not self.obstacle)
+        met = dict.fromkeys(self.ranks, 0)
+        for rank, ns in zip(
+            frame["rank"].to_numpy()[here].tolist(), frame["cost_ns"].to_numpy()[here].tolist(), strict=True
+        ):
+            met[rank] += ns
+        return stages(self.digests, self.ranks, self.pipelines, met)
+
+    @cached_property
+    def _drains(self) -> Bools:
+        """Flag the rows of `arrivals` whose waiting is told of by `stages`."""
+        flags: Bools = self.arrivals.frame["across_stages"].to_numpy(np.bool_)
+        return flags if self.pipelines.stages else np.zeros(len(flags), np.bool_)
 
     @cached_property
     def obstacle(self) -> str:
@@ -89,7 +113,7 @@ class Job:
                 "their last rank arrives. Give the traces of one run, recorded over the same steps."
             )
         spent = int(arrivals.frame["cost_ns"].to_numpy()[arrivals.frame["step"].to_numpy() >= 0].sum())
-        counted_ns = self.ledger.counted_ns
+        counted_ns = self.counted_ns
         if counted_ns and arrivals.undecided_ns >= OPEN_SHARE * counted_ns and arrivals.undecided_ns > spent:
             return (
                 f"The clocks do not allow it: the ends of collectives scatter by {duration(arrivals.noise_ns / 1e6)} between the "
@@ -119,12 +143,20 @@ class Job:
         cost = frame["cost_ns"].to_numpy(np.int64)
         step = frame["step"].to_numpy(np.int64)
         counted = step >= 0
-        counted_ns = sum(digest.counted_ns for digest in self.digests)
+        counted_ns = self.counted_ns
         idle = np.array([digest.idle_ns for digest in self.digests], np.int64)
-        rest = max(counted_ns - int(cost[counted].sum()) - int(idle.sum()), 0)
-        more = np.append(idle, rest)
+        between = self.stages["cost_ns"].to_numpy(np.int64)
+        # What ranks wait where stages meet is in the rows of `stages`.
+        met = int(cost[counted & self._drains].sum()) if len(between) else 0
+        rest = max(counted_ns - int(cost[counted].sum()) - int(idle.sum()) - int(between.sum()) + met, 0)
+        more = np.concatenate([idle, between, [rest]])
         dur_ns, steps = np.append(cost, more), np.append(step, np.zeros(len(more), np.int64))
         return Costs(dur_ns, steps, np.append(counted, np.ones(len(more), np.bool_)), counted_ns)
+
+    @property
+    def counted_ns(self) -> int:
+        """All ranks' counted time."""
+        return sum(digest.counted_ns for digest in self.digests)
 
     @cached_property
     def hosts(self) -> list[Host]:
@@ -180,15 +212,19 @@ class Job:
             return self.arrivals.frame
         if name == "launchers":
             return self.launchers
+        if name == "stages":
+            return self.stages
         if name == "trace":
             return self._facts
-        raise UsageError(f"no frame {name!r} across ranks; there are arrivals, launchers and trace")
+        raise UsageError(f"no frame {name!r} across ranks; there are arrivals, launchers, stages and trace")
 
     def claims(self, frame: str, mask: Bools) -> Ints:
-        """Segments of the ledger that rows own: those of `arrivals` their own, those of `launchers` what is waited for the rank,
-        and what its device idles."""
+        """Segments of the ledger that rows own: those of `arrivals` and `stages` their own, those of `launchers` what is waited
+        for the rank, and what its device idles."""
         if frame == "arrivals":
             return np.flatnonzero(mask)
+        if frame == "stages":
+            return len(self._held_up) + len(self.digests) + np.flatnonzero(mask)
         if frame != "launchers":
             return np.zeros(0, np.int64)
         ranks = set(self.launchers["rank"].to_numpy()[mask].tolist())
@@ -221,4 +257,5 @@ class Job:
                 value = float(np.median([float(fact) for fact in known]))
             row[column.name] = typed([value], column)
         row["distributed"] = pd.Series([True], dtype="boolean")
+        row["stage_count"] = pd.Series([self.pipelines.stages], dtype="Int64")
         return pd.DataFrame(row)

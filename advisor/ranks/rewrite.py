@@ -15,7 +15,13 @@ from advisor.results.ranks import RankRow
 from advisor.rulebook.rule import Rule
 
 EXPOSED = ("distributed/exposed-communication", "distributed/exposed-forward-communication", "distributed/slow-link")
-LATE = ("distributed/few-cores", "distributed/straggler", "distributed/uneven-work", "distributed/slow-gpu")
+LATE = (
+    "distributed/few-cores",
+    "distributed/straggler",
+    "distributed/uneven-experts",
+    "distributed/uneven-work",
+    "distributed/slow-gpu",
+)
 """Rules that say of all ranks what holds the late ones up."""
 # Of the exposed time: from here on waiting is what the finding is about.
 _MOSTLY = 0.5

@@ -140,6 +140,12 @@ def _costs(job: Job) -> pd.DataFrame:
     return frame.assign(ms=frame["cost_ns"].to_numpy() * frame["rank"].map(scales).to_numpy(np.float64))
 
 
+def _late(job: Job) -> pd.DataFrame:
+    """Of these rows those of which a late rank is the reason: where stages of a pipeline meet, one is last by design."""
+    frame = _costs(job)
+    return frame[~frame["across_stages"].to_numpy(np.bool_)]
+
+
 def _waits(job: Job) -> dict[tuple[str, str, int], float]:
     """Sum the waits of all ranks, in ms per step, by group, kind and size."""
     frame = _costs(job)
@@ -159,8 +165,7 @@ def lags(job: Job) -> list[Lag]:
     """The collectives in which ranks waited longest, and for whom."""
     if job.obstacle:
         return []
-    frame = _costs(job)
-    sums = frame.groupby("collective")["cost_ns"].sum()
+    sums = _late(job).groupby("collective")["cost_ns"].sum()
     worst = sorted(sums.items(), key=lambda entry: (-int(entry[1]), entry[0]))[:MOST_LAGS]
     arrivals = job.arrivals.frame
     chosen = arrivals[arrivals["collective"].isin([number for number, _ in worst])]
@@ -192,7 +197,7 @@ def waits(job: Job) -> list[Wait]:
     """List who waits for whom, the longest first."""
     if job.obstacle:
         return []
-    sums = _costs(job).groupby(["rank", "late_rank"])["ms"].sum().reset_index()
+    sums = _late(job).groupby(["rank", "late_rank"])["ms"].sum().reset_index()
     order = np.lexsort((sums["late_rank"], sums["rank"], -sums["ms"]))[:MOST_WAITS]
     return [
         Wait(rank=int(row["rank"]), late_rank=int(row["late_rank"]), wait_ms=float(row["ms"]))

@@ -13,7 +13,7 @@ from advisor.privacy import file_names
 from advisor.ranks.digest import Digest
 from advisor.ranks.job import Job
 from advisor.results.analysis import Analysis, QualityNote
-from advisor.results.ranks import Across, Clocks, RankRow, Turns
+from advisor.results.ranks import Across, Clocks, RankRow, Stage, Turns
 
 _NAMED = 8
 _APART_NS = 60_000_000_000
@@ -138,13 +138,42 @@ def turns_of(job: Job) -> list[Turns]:
     ]
 
 
+def stages_of(job: Job) -> list[Stage]:
+    """Say of each stage of a pipeline what it computes and waits."""
+    frame = job.stages
+    if frame.empty:
+        return []
+    each = frame.drop_duplicates("rank")
+    member = {rank: job.digests[at] for at, rank in enumerate(job.ranks)}
+    rows = []
+    for number, part in each.groupby("stage"):
+        ranks = part["rank"].tolist()
+        shares = [
+            ns / member[rank].counted_ns if member[rank].counted_ns else 0.0
+            for rank, ns in zip(ranks, part["dur_ns"].tolist(), strict=True)
+        ]
+        whole = [share * (member[rank].step_ms or 0.0) for rank, share in zip(ranks, shares, strict=True)]
+        rows.append(
+            Stage(
+                stage=int(str(number)),
+                ranks=ranks,
+                compute_ms=int(part["stage_ns"].iloc[0]) / 1e6,
+                wait_ms=float(np.mean(whole)),
+                wait_share=float(np.mean(shares)),
+                micro_batches=int(part["micro_batches"].iloc[0]),
+            )
+        )
+    return rows
+
+
 def rows_of(job: Job) -> list[RankRow]:
     """A row for each rank."""
     known = not job.obstacle
     frame = job.arrivals.frame
     frame = frame[frame["step"].to_numpy(np.int64) >= 0] if len(frame) else frame
     spent = frame.groupby("rank")["cost_ns"].sum()
-    decided = frame[frame["late_rank"].notna()]
+    # Where stages of a pipeline meet, who is last is so by design.
+    decided = frame[frame["late_rank"].notna() & ~frame["across_stages"].to_numpy(np.bool_)]
     last = decided.groupby("rank")["late"].agg(["sum", "count"])
     caused = decided.groupby("late_rank")["cost_ns"].sum()
     return [_row(job, member, known, spent, last, caused) for member in range(len(job.ranks))]

@@ -36,7 +36,7 @@ _YEARS_NS = 10 * 365 * 86400 * 10**9
 _MOST_INT = 1 << 62
 _GPU = ("kernel", "copy", "memset", accelerators.MIXED)
 _NO_ARGS = Args()
-_OF_COLLECTIVES = ("in_elements", "out_elements", "group_size", "collective_seq")
+_OF_COLLECTIVES = ("in_elements", "out_elements", "group_size", "collective_seq", "peer")
 MOST_UNKNOWN = 20
 """Kinds of unknown categories that are counted."""
 CODED = {
@@ -429,6 +429,7 @@ class Columns:
             "group_size": self._ints([a.group_size for a in args], -1),
             "group_ranks": np.array([texts[_group_text(a.group_ranks)] for a in args], np.int32),
             "collective_seq": self._ints([a.collective_seq for a in args], -1),
+            "peer": self._ints([a.source if a.destination is None else a.destination for a in args], -1),
         }
 
     def _runtime(self, events: list[Event]) -> Table:

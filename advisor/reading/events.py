@@ -65,6 +65,8 @@ class Args(Struct, gc=False):
     group_name: str | None = field(default=None, name="Process Group Name")
     group_ranks: Raw = field(default=NO_TEXT, name="Process Group Ranks")
     collective_seq: Number = field(default=None, name="Seq")
+    source: Number = field(default=None, name="Src Rank")  # of what a rank receives from one other
+    destination: Number = field(default=None, name="Dst Rank")
     wait_stream: Number = field(default=None, name="wait_on_stream")
     kernel: str | None = None  # ROCm's launches say which
     graph_node: Number = field(default=None, name="graph node id")

@@ -40,6 +40,8 @@ _MOSTLY = 0.5
 _NO_SHORTER = 0.98
 """Share of the step from which on one with faster kernels is no shorter."""
 _HARDLY_WAITS, _AMONG_MOST, _MOST_LATE = 0.02, 0.5, 3
+UNEVEN = 1.05
+"""Times the mean of all stages that the slowest takes, from which on it is named."""
 _FEW_CORES = "distributed/few-cores"
 """Share of the step, of the wait for the latest rank, and ranks: from which on, and up to which, late ranks are named."""
 _NEARLY_ALL = 0.95
@@ -282,23 +284,43 @@ def drawn_limit(summary: Summary) -> float | None:
 
 def waits(across: Across) -> str:
     """Say how long ranks wait for others, and which they wait for longest or why; '' where the traces do not tell."""
-    rows = across.ranks
-    shares = [row.wait_share for row in rows if row.wait_share is not None]
+    shares = [row.wait_share for row in across.ranks if row.wait_share is not None]
     if not shares:
-        return ""
+        return _stages(across) if across.stages else ""
     ends = dict.fromkeys(f"{100 * share:.0f}" for share in (min(shares), max(shares)))
     span = "–".join(ends)
     text = f"Ranks wait for each other for {span} % of their step"
     if any(finding.rule == _FEW_CORES for finding in across.findings) and across.turns:
         return f"{_turns(across)} {text}."
-    most = max((row.caused_ms or 0.0 for row in rows), default=0.0)
-    late = [(row.rank, row.caused_ms) for row in rows if row.caused_ms and row.caused_ms >= _AMONG_MOST * most]
-    if max(shares) < _HARDLY_WAITS or not late or len(late) > _MOST_LATE:
-        return f"{text}."
+    if across.stages:
+        return _stages(across)
+    return f"{text}{_late(across) if max(shares) >= _HARDLY_WAITS else ''}."
+
+
+def _late(across: Across) -> str:
+    """Name the ranks that others wait for longest, with a colon before; '' where they are many."""
+    most = max((row.caused_ms or 0.0 for row in across.ranks), default=0.0)
+    late = [(row.rank, row.caused_ms) for row in across.ranks if row.caused_ms and row.caused_ms >= _AMONG_MOST * most]
+    if not late or len(late) > _MOST_LATE:
+        return ""
     names = f"rank{'s' if len(late) > 1 else ''} {_listed([str(rank) for rank, _ in late])}"
     come, them = ("come", "them") if len(late) > 1 else ("comes", "it")
     times = _listed([milliseconds(ms) for _, ms in late])
-    return f"{text}: {names} {come} late, and the others wait {times} a step for {them}."
+    return f": {names} {come} late, and the others wait {times} a step for {them}"
+
+
+def _stages(across: Across) -> str:
+    """Say how long the stages of a pipeline wait for each other, and which of them takes longest."""
+    stages = across.stages
+    shares = [stage.wait_share for stage in stages]
+    ends = dict.fromkeys(f"{100 * share:.0f}" for share in (min(shares), max(shares)))
+    slowest = max(stages, key=lambda stage: stage.compute_ms)
+    mean = sum(stage.compute_ms for stage in stages) / len(stages)
+    text = f"The {len(stages)} stages of the pipeline wait for each other for {'–'.join(ends)} % of their step"
+    if slowest.compute_ms < UNEVEN * mean:
+        return f"{text}; they compute about equally long."
+    longest = f"stage {slowest.stage} computes longest, {milliseconds(slowest.compute_ms)}"
+    return f"{text}; {longest}, and {milliseconds(mean)} is the mean."
 
 
 def _turns(across: Across) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from advisor.counting import counted
 from advisor.report.blocks import Detail, Span, Table, Text
+from advisor.report.figures import UNEVEN
 from advisor.report.plain import kernel, milliseconds, number, percent, size
 from advisor.report.redact import base_name
 from advisor.report.table import ABSENT
@@ -51,6 +52,7 @@ def untold(many: Sequence[Analysis], lengthy: Sequence[int]) -> str:
 def sections(across: Across) -> list[tuple[str, Table]]:
     """Return the tables that there is something for: spread, who waits for whom, where longest, messages, differing work."""
     tables = {
+        "Stages of the pipeline": _stages(across),
         "How the ranks differ": _spread(across),
         "Who waits for whom": _waits(across),
         "Where ranks waited longest": _lags(across),
@@ -58,6 +60,27 @@ def sections(across: Across) -> list[tuple[str, Table]]:
         "Work that differs from rank to rank": _differences(across),
     }
     return [(title, table) for title, table in tables.items() if table.rows]
+
+
+def _stages(across: Across) -> Table:
+    times = [stage.compute_ms for stage in across.stages]
+    named = bool(times) and max(times) >= UNEVEN * sum(times) / len(times)
+    rows = [
+        (
+            str(stage.stage),
+            _rank_list(stage.ranks),
+            _ms(stage.compute_ms),
+            f"{_ms(stage.wait_ms)} ({percent(stage.wait_share)})",
+            "slowest" if named and stage.compute_ms == max(times) else "",
+        )
+        for stage in across.stages
+    ]
+    count = across.stages[0].micro_batches if across.stages else 0
+    note = (
+        f"per step, {counted(count, 'micro-batch', 'micro-batches')}; computes: without the optimizer, on the fastest of its "
+        "ranks; waits: in sends and receives beyond the exchange, and where stages meet"
+    )
+    return Table(("stage", "ranks", "computes", "waits", ""), rows, "><>><", caption=note)
 
 
 _FIGURES = {

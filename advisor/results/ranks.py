@@ -27,7 +27,10 @@ class RankRow(msgspec.Struct, frozen=True, kw_only=True):
     wait_ms: Annotated[float | None, doc("Per step: exposed communication before the last rank has come to it.")]
     wait_share: Annotated[float | None, doc("The same as a share of its steps.")]
     late_share: Annotated[float | None, doc("Of the collectives whose order the clocks decide: those it came to last.")]
-    caused_ms: Annotated[float | None, doc("Per step: what the ranks wait for it, on average over them all.")]
+    caused_ms: Annotated[
+        float | None,
+        doc("Per step: what the ranks wait for it, on average over them all; not where stages of a pipeline meet."),
+    ]
     clock_offset_ms: Annotated[float | None, doc("How far its clock is ahead of the one that is compared with.")]
     clock_residual_ms: Annotated[float | None, doc("Scatter of its ends of collectives, a robust standard deviation.")]
     trace: Annotated[int | None, doc("Place of its analysis in `traces`, from 0; None outside of a report.")] = None
@@ -120,6 +123,19 @@ class Turns(msgspec.Struct, frozen=True, kw_only=True):
     chance_share: Annotated[float, doc("What `share` would be if they stood still independently of each other.")]
 
 
+class Stage(msgspec.Struct, frozen=True, kw_only=True):
+    """One stage of a pipeline, where all its ranks were given. Times are per step."""
+
+    stage: Annotated[int, doc("Its number, from 0: that which sends before it receives anything.")]
+    ranks: Annotated[list[int], doc("The ranks that are this stage: one of each pipeline.")]
+    compute_ms: Annotated[float, doc("What it computes, but for the optimizer: of its ranks the least.")]
+    wait_ms: Annotated[float, doc("What its ranks wait for other stages, on average.")]
+    wait_share: Annotated[float, doc("The same as a share of their steps.")]
+    micro_batches: Annotated[
+        int, doc("Micro-batches of the pipeline; with several stages in turn on a rank, so many times as many.")
+    ]
+
+
 class Clocks(msgspec.Struct, frozen=True, kw_only=True):
     """Agreement of the clocks of different ranks, by the ends of the collectives that they share."""
 
@@ -145,3 +161,6 @@ class Across(msgspec.Struct, frozen=True, kw_only=True):
     waits: Annotated[list[Wait], doc("Who waits for whom, the longest first; at most 256 pairs.")] = []
     differences: Annotated[list[Difference], doc("Work in which some ranks differ from most; at most 10.")] = []
     turns: Annotated[list[Turns], doc("How many ranks of each host run at once; none where no host is known.")] = []
+    stages: Annotated[
+        list[Stage], doc("Stages of the pipeline, in order; none where there is none, or not all of it was given.")
+    ] = []

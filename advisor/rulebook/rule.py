@@ -271,6 +271,11 @@ class RuleFile(Table, frozen=True, kw_only=True):
         return self.inexact or self.category == "precision"
 
     @property
+    def of_ranks(self) -> bool:
+        """True for a rule on what only the traces of several ranks together show."""
+        return "ranks" in self.needs or self.match.frame == "stages"
+
+    @property
     def is_profile(self) -> bool:
         """A rule on the quality of the profile, not on the program."""
         return self.category == PROFILE

@@ -105,7 +105,7 @@ def _run(case: Case, rule: Rule, rulebook: Rulebook) -> list[Result]:
 
 
 def _analysis(sources: list[Source], rule: Rule, rulebook: Rulebook) -> Analysis | Across:
-    """Analyze a trace; several ranks together where the rule needs "ranks", else the first of them."""
+    """Analyze a trace; several ranks together where the rule is on these, else the first of them."""
     from advisor.pipeline import analyze, analyze_many
     from advisor.trace import read
 
@@ -114,7 +114,7 @@ def _analysis(sources: list[Source], rule: Rule, rulebook: Rulebook) -> Analysis
         if len(paths) == 1:
             return analyze(read(str(paths[0])), rulebook, only=[rule.id], views=False)
         analyses, across = analyze_many((read(str(path)) for path in paths), rulebook, only=[rule.id], views=False)
-        return across if across is not None and "ranks" in rule.needs else analyses[0]
+        return across if across is not None and rule.of_ranks else analyses[0]
 
 
 def _no_trace(sources: Sequence[object]) -> str:

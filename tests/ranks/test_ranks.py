@@ -146,7 +146,7 @@ def test_where_the_late_rank_is_missing_nothing_is_said(tmp_path: Path) -> None:
     builders = [builder for number, builder in enumerate(ranks({2: 10_000})) if number != 2]
     _, across = together(tmp_path, builders)
     assert across.findings == []
-    assert across.verdicts.passes == ["distributed/few-cores", "distributed/straggler"]
+    assert across.verdicts.passes == ["distributed/few-cores", "distributed/straggler", "distributed/uneven-experts"]
 
 
 @pytest.mark.parametrize("numbered", [True, False])

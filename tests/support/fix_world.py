@@ -237,6 +237,14 @@ def _small(scope: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
+def _stage(scope: dict[str, Any]) -> dict[str, Any]:
+    """Return a pipeline of one stage, and its schedule."""
+    from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+
+    stage = PipelineStage(scope["model"], 0, 1, scope["device"])
+    return {"stage": stage, "Schedule1F1B": Schedule1F1B, "loss_fn": scope["criterion"]}
+
+
 def _two_losses(scope: dict[str, Any]) -> dict[str, Any]:
     shared = scope["model"](scope["x"])
     return {"losses": [shared.mean(), shared.square().mean()]}
@@ -340,6 +348,18 @@ OF_RULE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "cpu/collective-wait": lambda scope: {
         "tensors": [torch.ones(4), torch.ones(2, 3)],
         "prepare_next_batch": lambda: None,
+    },
+    "distributed/pipeline-bubble": _stage,
+    "distributed/pipeline-wait": _stage,
+    "distributed/uneven-stages": lambda scope: {
+        "parts": list("eabcdh"),
+        "part_ms": [1, 2, 2, 2, 2, 3],
+        "num_stages": 3,
+    },
+    "distributed/uneven-experts": lambda scope: {
+        "gate": nn.Linear(8, 4),
+        "tokens": torch.rand(16, 8),
+        "loss": torch.zeros(()),
     },
     "distributed/exposed-communication": lambda scope: {
         "sent": torch.rand(4, 16),
@@ -758,6 +778,9 @@ def engines(scope: dict[str, Any]) -> dict[str, Any]:
         enforce_eager: bool = False,
         tensor_parallel_size: int = 1,
         pipeline_parallel_size: int = 1,
+        enable_expert_parallel: bool = False,
+        enable_eplb: bool = False,
+        eplb_config: Any = None,
         gpu_memory_utilization: float = 0.9,
         max_num_seqs: int | None = None,
         async_scheduling: bool | None = None,

@@ -1,0 +1,54 @@
+"""Size and number format of a message, as its record says, else by its operand."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from advisor.intervals import Ints
+from advisor.timeline.context import Context
+
+_BYTES = {
+    "float": 4, "int": 4, "double": 8, "long": 8, "half": 2, "bfloat16": 2, "byte": 1, "char": 1, "bool": 1, "short": 2,
+}  # fmt: skip
+# C++ types of operands, their spaces left out, as collectives call them.
+_CALLED = {
+    "float": "Float", "double": "Double", "c10::half": "Half", "c10::bfloat16": "BFloat16", "int": "Int",
+    "longint": "Long", "long": "Long", "unsignedchar": "Byte", "signedchar": "Char", "bool": "Bool",
+}  # fmt: skip
+_SHAPE = re.compile(r"^\[+([\d,]*)\]")
+_MOST_ELEMENTS = 1 << 50
+"""A message of more fits no machine: its size is damage."""
+
+
+def messages(context: Context, teller: Ints, launch: Ints) -> tuple[Ints, list[str | None]]:
+    """Bytes sent in (-1 where unknown) and number format of each collective: as it says, else by its operand."""
+    texts = context.recording.recorded.texts
+    codes, elements = context.op_column(teller, "comm_dtype"), context.op_column(teller, "in_elements")
+    names: list[str | None] = [(texts[code] or None) if code >= 0 else None for code in codes.tolist()]
+    dims, types = context.op_column(launch, "dims"), context.op_column(launch, "types")
+    shapes, formats = context.shape_texts, context.raw_dtypes
+    sent = np.full(len(teller), -1, np.int64)
+    for at, name in enumerate(names):
+        count = int(elements[at])
+        if (name is None or count < 0) and dims[at] >= 0 and types[at] >= 0:
+            name = names[at] = names[at] or _CALLED.get(formats[types[at]].lower())
+            count = _elements(shapes[dims[at]]) if count < 0 else count
+        width = _BYTES.get(name.lower().removeprefix("c10::"), 0) if name else 0
+        if 0 <= count < _MOST_ELEMENTS and width:
+            sent[at] = count * width
+    return sent, names
+
+
+def _elements(shape: str) -> int:
+    """Elements of the one operand whose shape is written so: ``[[4,2048,4096]]``; -1 where it is no such list."""
+    match = _SHAPE.match(shape)
+    if not match or shape.count("[") > 2 + shape.startswith("[[["):
+        return -1
+    total = 1
+    for part in match[1].split(","):
+        if not part or len(part) > 15:
+            return -1
+        total *= int(part)
+    return total if 0 <= total < 1 << 48 else -1
